@@ -1,0 +1,116 @@
+// Package apikey makes and checks consumer and provider keys.
+//
+// A key is a prefix and 40 base62 characters: 34 random ones (202 bits) and 6
+// that are the CRC-32 of all before them, so that a mistyped or made-up key is
+// refused without a look-up. Nothing keeps the key itself: between services
+// its SHA-256 travels, and stores keep the HMAC-SHA-256 of that under a server
+// pepper. A stolen database is worthless without the pepper, and a stolen
+// message cannot be turned back into a key.
+package apikey
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strings"
+)
+
+// Prefix says whose key it is.
+type Prefix string
+
+// The two kinds of keys.
+const (
+	Consumer Prefix = "sk-svc-"
+	Provider Prefix = "sk-prov-"
+)
+
+const (
+	alphabet     = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	randomChars  = 34
+	checkChars   = 6
+	shownChars   = 12
+	pepperLength = 32
+)
+
+// Digest is the SHA-256 of a key's text: what services exchange.
+type Digest [sha256.Size]byte
+
+// Hash is the peppered form of a Digest: what stores keep.
+type Hash [sha256.Size]byte
+
+// Pepper is the server's secret of 32 bytes. It prints as nothing.
+type Pepper [pepperLength]byte
+
+// String hides the pepper.
+func (Pepper) String() string { return "[redacted]" }
+
+// GoString hides the pepper.
+func (Pepper) GoString() string { return "[redacted]" }
+
+// Generate makes a new key with randomness from random.
+func Generate(prefix Prefix, random io.Reader) (string, error) {
+	body := make([]byte, 0, randomChars)
+	var buf [64]byte
+	for len(body) < randomChars {
+		if _, err := io.ReadFull(random, buf[:]); err != nil {
+			return "", fmt.Errorf("read randomness for a key: %w", err)
+		}
+		for _, b := range buf {
+			// 248 is the largest multiple of 62 in a byte; what lies
+			// above would favour the first characters.
+			if b < 248 && len(body) < randomChars {
+				body = append(body, alphabet[b%62])
+			}
+		}
+	}
+	text := string(prefix) + string(body)
+	return text + checksum(text), nil
+}
+
+// Parse tells whose key a text is. It is false for anything that cannot have
+// come from Generate.
+func Parse(text string) (Prefix, bool) {
+	for _, prefix := range []Prefix{Consumer, Provider} {
+		rest, found := strings.CutPrefix(text, string(prefix))
+		if !found || len(rest) != randomChars+checkChars {
+			continue
+		}
+		cut := len(text) - checkChars
+		for i := range len(rest) {
+			if !isBase62(rest[i]) {
+				return "", false
+			}
+		}
+		return prefix, checksum(text[:cut]) == text[cut:]
+	}
+	return "", false
+}
+
+// Sum is the digest of a key.
+func Sum(text string) Digest { return sha256.Sum256([]byte(text)) }
+
+// Hash peppers a digest for keeping.
+func (p Pepper) Hash(d Digest) Hash {
+	mac := hmac.New(sha256.New, p[:])
+	mac.Write(d[:])
+	return Hash(mac.Sum(nil))
+}
+
+// Shown is the part of a key that may be shown later: its first 12 characters.
+func Shown(text string) string { return text[:min(shownChars, len(text))] }
+
+func checksum(text string) string {
+	sum := crc32.ChecksumIEEE([]byte(text))
+	var out [checkChars]byte
+	for i := checkChars - 1; i >= 0; i-- {
+		out[i] = alphabet[sum%62]
+		sum /= 62
+	}
+	return string(out[:])
+}
+
+func isBase62(c byte) bool {
+	return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
+}

@@ -1,0 +1,50 @@
+// Package clock is the seam between domain code and time.
+//
+// Domain code takes a Clock and never calls time.Now, so that a test or a
+// simulator can drive it. Timers that only bound I/O (deadlines, keep-alives)
+// use the time package directly and are tested under testing/synctest, whose
+// fake clock System follows.
+package clock
+
+import (
+	"sync"
+	"time"
+)
+
+// Clock tells the time.
+type Clock interface {
+	// Now is the current time; its location is not specified, so callers
+	// that need a calendar day convert to UTC first.
+	Now() time.Time
+}
+
+// System is the machine's clock.
+var System Clock = system{}
+
+type system struct{}
+
+func (system) Now() time.Time { return time.Now() }
+
+// Manual is a clock that moves only when it is told to. It is safe for
+// concurrent use.
+type Manual struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewManual returns a clock that stands at start.
+func NewManual(start time.Time) *Manual { return &Manual{now: start} }
+
+// Now is the time the clock was last set to.
+func (m *Manual) Now() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
+}
+
+// Advance moves the clock by d, which may be negative: clocks do jump.
+func (m *Manual) Advance(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.now = m.now.Add(d)
+}

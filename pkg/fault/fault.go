@@ -1,0 +1,169 @@
+// Package fault has the errors that one service tells another apart.
+//
+// A domain returns a *Fault where a caller must act on the difference; all
+// other errors are wrapped with what was attempted and become Internal at the
+// edge of the service. A Fault crosses gRPC as a status with an ErrorInfo
+// (see ToStatus and FromError), and only the gateway turns it into an HTTP
+// status with an OpenAI error body.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Kind says what a caller can do about a fault. Each maps to one gRPC code.
+type Kind uint8
+
+// The kinds of faults.
+const (
+	// Internal is a fault of the service; its text is for operators only.
+	Internal Kind = iota
+	// Invalid is a request that can never succeed as it is.
+	Invalid
+	// Unauthenticated is a caller who did not prove who they are.
+	Unauthenticated
+	// Denied is a caller who is known and may not do this.
+	Denied
+	// NotFound is a thing that does not exist for this caller.
+	NotFound
+	// Precondition is a request that the state of things forbids.
+	Precondition
+	// Exhausted is a limit that was reached.
+	Exhausted
+	// Unavailable is a fault that passes; RetryAfter says when to try again.
+	Unavailable
+	// Timeout is work that took too long.
+	Timeout
+	// Canceled is a caller who went away.
+	Canceled
+
+	kinds // how many there are
+)
+
+// Kinds returns every kind, for tests that walk them all.
+func Kinds() []Kind {
+	all := make([]Kind, 0, kinds)
+	for k := range kinds {
+		all = append(all, k)
+	}
+	return all
+}
+
+// Reason is a machine-readable code, constant over releases. Those that reach
+// consumers are the codes of the public error table.
+type Reason string
+
+// Reasons that more than one service speaks of.
+const (
+	InvalidRequest               Reason = "invalid_request"
+	InvalidValue                 Reason = "invalid_value"
+	InvalidAPIKey                Reason = "invalid_api_key"
+	KeyRevoked                   Reason = "key_revoked"
+	KeyExpired                   Reason = "key_expired"
+	ModelNotAllowed              Reason = "model_not_allowed"
+	AccountFrozen                Reason = "account_frozen"
+	InsufficientCredits          Reason = "insufficient_credits"
+	RateLimitExceeded            Reason = "rate_limit_exceeded"
+	ConcurrencyLimitExceeded     Reason = "concurrency_limit_exceeded"
+	ModelNotFound                Reason = "model_not_found"
+	ContextLengthExceeded        Reason = "context_length_exceeded"
+	InvalidProvider              Reason = "invalid_provider"
+	RequestTooLarge              Reason = "request_too_large"
+	NoProviderOnline             Reason = "no_provider_online"
+	ProvidersBusy                Reason = "providers_busy"
+	RequestedProviderUnavailable Reason = "requested_provider_unavailable"
+	AdmissionUnavailable         Reason = "admission_unavailable"
+	SessionGone                  Reason = "session_gone"
+	ProviderBusy                 Reason = "provider_busy"
+	HubDraining                  Reason = "hub_draining"
+	JournalFull                  Reason = "journal_full"
+	AccountNotFound              Reason = "account_not_found"
+	KeyNotFound                  Reason = "key_not_found"
+	ProviderNotFound             Reason = "provider_not_found"
+	RequestNotFound              Reason = "request_not_found"
+	TransitionNotAllowed         Reason = "transition_not_allowed"
+	IdempotencyKeyReused         Reason = "idempotency_key_reused"
+	TooManyKeys                  Reason = "too_many_keys"
+	ServiceUnavailable           Reason = "service_unavailable"
+	DeadlineExceeded             Reason = "timeout"
+	ClientClosed                 Reason = "client_closed"
+	InternalError                Reason = "internal_error"
+)
+
+// Fault is an error with a kind and a reason. Message is safe to show to the
+// caller: it holds no secret, no prompt and no text of a driver.
+type Fault struct {
+	Kind    Kind
+	Reason  Reason
+	Message string
+	// Param names the field at fault, if one is.
+	Param string
+	// RetryAfter is how long to wait before trying again; 0 says nothing.
+	RetryAfter time.Duration
+	// Meta holds figures the caller may need, for example
+	// max_context_length. At most a handful.
+	Meta map[string]string
+
+	cause error
+}
+
+// New makes a fault. The format and its arguments become the message, so they
+// must be safe to show.
+func New(kind Kind, reason Reason, format string, args ...any) *Fault {
+	return &Fault{Kind: kind, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// Wrap makes a fault whose cause is kept for the log and never shown.
+func Wrap(cause error, kind Kind, reason Reason, format string, args ...any) *Fault {
+	f := New(kind, reason, format, args...)
+	f.cause = cause
+	return f
+}
+
+// On names the field at fault.
+func (f *Fault) On(param string) *Fault {
+	f.Param = param
+	return f
+}
+
+// After says when to try again.
+func (f *Fault) After(d time.Duration) *Fault {
+	f.RetryAfter = d
+	return f
+}
+
+// With adds a figure to Meta.
+func (f *Fault) With(name, value string) *Fault {
+	if f.Meta == nil {
+		f.Meta = map[string]string{}
+	}
+	f.Meta[name] = value
+	return f
+}
+
+// Error is the reason, the message and, for the log, the cause.
+func (f *Fault) Error() string {
+	text := string(f.Reason) + ": " + f.Message
+	if f.cause != nil {
+		text += ": " + f.cause.Error()
+	}
+	return text
+}
+
+// Unwrap is the cause, if any.
+func (f *Fault) Unwrap() error { return f.cause }
+
+// Is reports whether err is or wraps a fault of this reason.
+func Is(err error, reason Reason) bool {
+	f, ok := As(err)
+	return ok && f.Reason == reason
+}
+
+// As finds the fault in err.
+func As(err error) (*Fault, bool) {
+	var f *Fault
+	ok := errors.As(err, &f)
+	return f, ok
+}

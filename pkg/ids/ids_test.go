@@ -1,0 +1,90 @@
+package ids
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestAnIDKeepsItsTimeAndSurvivesText(t *testing.T) {
+	at := time.Date(2026, 11, 21, 23, 59, 59, 999e6, time.FixedZone("east", 3600))
+	id, err := NewRequest(at, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !id.Time().Equal(at) {
+		t.Errorf("time %v, want %v", id.Time(), at)
+	}
+	if want := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC); !id.Day().Equal(want) {
+		t.Errorf("day %v, want %v: the day is counted in UTC", id.Day(), want)
+	}
+	back, err := ParseRequest(id.String())
+	if err != nil || back != id {
+		t.Errorf("parse(%q) = %v, %v", id, back, err)
+	}
+	if upper, err := ParseRequest(string(bytes.ToUpper([]byte(id.String())))); err != nil || upper != id {
+		t.Errorf("upper case: %v, %v", upper, err)
+	}
+	if id[6]>>4 != 7 || id[8]>>6 != 2 {
+		t.Errorf("version and variant bits of %v are not those of RFC 9562", id)
+	}
+}
+
+func TestTextThatIsNoUUIDIsRefused(t *testing.T) {
+	for _, s := range []string{
+		"", "x", "00000000-0000-0000-0000-000000000000",
+		"0192f0c0-0000-7000-8000-00000000000", "0192f0c0-0000-7000-8000-0000000000000",
+		"0192f0c000007000800000000000000000aa", "0192f0c0-0000-7000-8000-00000000000g",
+		"{192f0c0-0000-7000-8000-000000000000", "0192f0c0_0000_7000_8000_000000000000",
+	} {
+		if _, err := ParseProvider(s); !errors.Is(err, ErrMalformed) {
+			t.Errorf("ParseProvider(%q) = %v, want ErrMalformed", s, err)
+		}
+	}
+}
+
+func TestShortRandomnessIsAnErrorAndNoID(t *testing.T) {
+	id, err := NewAccount(time.Now(), bytes.NewReader(make([]byte, 9)))
+	if err == nil || !id.IsZero() {
+		t.Errorf("got %v, %v", id, err)
+	}
+}
+
+func TestScanReadsWhatValueWrote(t *testing.T) {
+	id, err := NewKey(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := id.Value()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back KeyID
+	if err := back.Scan(v); err != nil || back != id {
+		t.Errorf("scan: %v, %v", back, err)
+	}
+	if err := back.Scan([16]byte(id)); err != nil || back != id {
+		t.Errorf("scan of bytes: %v, %v", back, err)
+	}
+	if err := back.Scan(nil); err != nil || !back.IsZero() {
+		t.Errorf("NULL: %v, %v", back, err)
+	}
+	if err := back.Scan(7); err == nil {
+		t.Error("a number was scanned as an id")
+	}
+}
+
+func FuzzParseNeverPanicsAndRoundTrips(f *testing.F) {
+	f.Add("0192f0c0-0000-7000-8000-000000000001")
+	f.Fuzz(func(t *testing.T, s string) {
+		id, err := ParseRequest(s)
+		if err != nil {
+			return
+		}
+		if again, err := ParseRequest(id.String()); err != nil || again != id {
+			t.Errorf("%q does not round-trip", s)
+		}
+	})
+}

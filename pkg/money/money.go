@@ -1,0 +1,227 @@
+// Package money has the units of every amount in the service, all integers.
+//
+// Money that moves is in nano-USD (1e-9 US dollars), an int64 and so at most
+// about 9.2 billion dollars. Prices of text models are in pico-USD per token,
+// which is exactly micro-USD per 1M tokens: a price of $0.15 per 1M tokens is
+// 150,000. A request is rounded once: what the consumer is charged half to
+// even, what the provider is paid down. As no payout rate exceeds its price,
+// no payout exceeds its charge.
+package money
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// NanoUSD is an amount of money in 1e-9 US dollars.
+type NanoUSD int64
+
+// PicoUSD is a price in 1e-12 US dollars for one token, equal to micro-USD for
+// 1M tokens.
+type PicoUSD int64
+
+// USD is one dollar.
+const USD NanoUSD = 1_000_000_000
+
+// MaxRate is the largest price accepted: $1,000,000 per 1M tokens.
+const MaxRate PicoUSD = 1_000_000_000_000
+
+// ErrOverflow is returned where an amount would not fit.
+var ErrOverflow = errors.New("amount out of range")
+
+// Tokens counts tokens of one request by how they are priced.
+type Tokens struct {
+	Prompt     int64
+	Completion int64
+}
+
+// Rates are the prices of one price version.
+type Rates struct {
+	Input        PicoUSD
+	Output       PicoUSD
+	PayoutInput  PicoUSD
+	PayoutOutput PicoUSD
+}
+
+// Free tells whether nothing is charged under these rates.
+func (r Rates) Free() bool { return r.Input == 0 && r.Output == 0 }
+
+// Validate checks the catalog's invariants: prices in range, a priced
+// dimension has a payout, and no payout exceeds its price. Its error names the
+// field.
+func (r Rates) Validate() error {
+	for _, d := range []struct {
+		name          string
+		price, payout PicoUSD
+	}{{"input", r.Input, r.PayoutInput}, {"output", r.Output, r.PayoutOutput}} {
+		switch {
+		case d.price < 0 || d.price > MaxRate:
+			return &RateError{Field: d.name + "_price", Problem: "is out of range"}
+		case d.payout < 0:
+			return &RateError{Field: "payout_" + d.name + "_price", Problem: "is out of range"}
+		case d.payout > d.price:
+			return &RateError{Field: "payout_" + d.name + "_price", Problem: "exceeds the price"}
+		case d.price > 0 && d.payout == 0:
+			return &RateError{Field: "payout_" + d.name + "_price", Problem: "is missing for a priced dimension"}
+		}
+	}
+	return nil
+}
+
+// RateError says which rate breaks an invariant.
+type RateError struct {
+	Field   string
+	Problem string
+}
+
+// Error names the field and what is wrong with it.
+func (e *RateError) Error() string { return e.Field + " " + e.Problem }
+
+// Charge is what a consumer pays for t: the exact sum, rounded half to even.
+// It returns ErrOverflow when a count is negative or the sum does not fit.
+func (r Rates) Charge(t Tokens) (NanoUSD, error) {
+	hi, lo, err := weigh(t, r.Input, r.Output)
+	if err != nil {
+		return 0, err
+	}
+	quotient, remainder := bits.Div64(hi, lo, 1000)
+	if remainder > 500 || remainder == 500 && quotient&1 == 1 {
+		quotient++
+	}
+	return fits(quotient)
+}
+
+// Payout is what the provider earns for t: the exact sum, rounded down. It
+// returns ErrOverflow when a count is negative or the sum does not fit.
+func (r Rates) Payout(t Tokens) (NanoUSD, error) {
+	hi, lo, err := weigh(t, r.PayoutInput, r.PayoutOutput)
+	if err != nil {
+		return 0, err
+	}
+	quotient, _ := bits.Div64(hi, lo, 1000)
+	return fits(quotient)
+}
+
+// weigh is prompt·input + completion·output in 128 bits, checked to leave a
+// quotient by 1000 that fits 64 bits.
+func weigh(t Tokens, input, output PicoUSD) (hi, lo uint64, err error) {
+	if t.Prompt < 0 || t.Completion < 0 || input < 0 || output < 0 {
+		return 0, 0, ErrOverflow
+	}
+	h1, l1 := bits.Mul64(uint64(t.Prompt), uint64(input))
+	h2, l2 := bits.Mul64(uint64(t.Completion), uint64(output))
+	lo, carry := bits.Add64(l1, l2, 0)
+	hi, carry = bits.Add64(h1, h2, carry)
+	if carry != 0 || hi >= 1000 {
+		return 0, 0, ErrOverflow
+	}
+	return hi, lo, nil
+}
+
+func fits(v uint64) (NanoUSD, error) {
+	if v > math.MaxInt64 {
+		return 0, ErrOverflow
+	}
+	return NanoUSD(v), nil
+}
+
+// String is the amount in dollars with nine decimals trimmed to at least two,
+// for example "0.000123" or "-5.00". It is exact.
+func (n NanoUSD) String() string { return decimal(int64(n), 9, 2) }
+
+// Float is the amount in dollars as the nearest float, for display only.
+func (n NanoUSD) Float() float64 { return float64(n) / float64(USD) }
+
+// String is the price in dollars per 1M tokens, for example "0.15". It is
+// exact.
+func (p PicoUSD) String() string { return decimal(int64(p), 6, 2) }
+
+// Float is the price in dollars per 1M tokens as the nearest float, for
+// display only.
+func (p PicoUSD) Float() float64 { return float64(p) / 1e6 }
+
+// ParseUSD reads an amount in dollars with at most nine decimals.
+func ParseUSD(s string) (NanoUSD, error) {
+	v, err := parseDecimal(s, 9)
+	return NanoUSD(v), err
+}
+
+// ParseRate reads a price in dollars per 1M tokens with at most six decimals.
+// Empty text is zero.
+func ParseRate(s string) (PicoUSD, error) {
+	if s == "" {
+		return 0, nil
+	}
+	v, err := parseDecimal(s, 6)
+	return PicoUSD(v), err
+}
+
+func decimal(v int64, scale, least int) string {
+	sign := ""
+	u := uint64(v)
+	if v < 0 {
+		sign, u = "-", -u
+	}
+	digits := fmt.Sprintf("%0*d", scale+1, u)
+	whole, part := digits[:len(digits)-scale], digits[len(digits)-scale:]
+	for len(part) > least && part[len(part)-1] == '0' {
+		part = part[:len(part)-1]
+	}
+	return sign + whole + "." + part
+}
+
+// parseDecimal reads digits with an optional sign and point into units of
+// 10^-scale. It accepts no exponent, no spaces and no digit beyond scale.
+func parseDecimal(s string, scale int) (int64, error) {
+	malformed := fmt.Errorf("%q is not a decimal number with at most %d decimals", clip(s), scale)
+	rest, negative := s, false
+	if rest != "" && (rest[0] == '-' || rest[0] == '+') {
+		negative, rest = rest[0] == '-', rest[1:]
+	}
+	var v uint64
+	seen, point, decimals := 0, false, 0
+	for i := range len(rest) {
+		c := rest[i]
+		if c == '.' && !point {
+			point = true
+			continue
+		}
+		if c < '0' || c > '9' {
+			return 0, malformed
+		}
+		if point {
+			decimals++
+		}
+		if decimals > scale {
+			return 0, malformed
+		}
+		seen++
+		hi, lo := bits.Mul64(v, 10)
+		sum, carry := bits.Add64(lo, uint64(c-'0'), 0)
+		if hi != 0 || carry != 0 {
+			return 0, ErrOverflow
+		}
+		v = sum
+	}
+	if seen == 0 || point && decimals == 0 {
+		return 0, malformed
+	}
+	for range scale - decimals {
+		hi, lo := bits.Mul64(v, 10)
+		if hi != 0 {
+			return 0, ErrOverflow
+		}
+		v = lo
+	}
+	if v > math.MaxInt64 {
+		return 0, ErrOverflow
+	}
+	if negative {
+		return -int64(v), nil
+	}
+	return int64(v), nil
+}
+
+func clip(s string) string { return s[:min(len(s), 32)] }

@@ -1,0 +1,145 @@
+package money
+
+import (
+	"errors"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestAPayoutNeverExceedsItsCharge(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 1_000_000 {
+		rates := Rates{Input: PicoUSD(r.Int64N(1e9)), Output: PicoUSD(r.Int64N(1e9))}
+		rates.PayoutInput, rates.PayoutOutput = rates.Input, rates.Output
+		if r.IntN(8) != 0 {
+			rates.PayoutInput = PicoUSD(r.Int64N(int64(rates.Input) + 1))
+			rates.PayoutOutput = PicoUSD(r.Int64N(int64(rates.Output) + 1))
+		}
+		tokens := Tokens{Prompt: r.Int64N(1e6), Completion: r.Int64N(1e6)}
+		charge, err := rates.Charge(tokens)
+		if err != nil {
+			t.Fatal(err)
+		}
+		payout, err := rates.Payout(tokens)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if payout > charge {
+			t.Fatalf("%+v × %+v: payout %d > charge %d", tokens, rates, payout, charge)
+		}
+	}
+}
+
+func TestTheChargeIsTheExactSumRoundedHalfToEven(t *testing.T) {
+	for _, c := range []struct {
+		rate PicoUSD
+		n    int64
+		want NanoUSD
+	}{
+		{500, 1, 0}, {1500, 1, 2}, {2500, 1, 2}, {2501, 1, 3}, {499, 1, 0}, {501, 1, 1},
+		{37_500, 1, 38}, {150_000, 1_000_000, 150_000_000}, {0, 1 << 40, 0},
+	} {
+		got, err := Rates{Output: c.rate}.Charge(Tokens{Completion: c.n})
+		if err != nil || got != c.want {
+			t.Errorf("%d × %d = %d, %v; want %d", c.n, c.rate, got, err, c.want)
+		}
+	}
+}
+
+func TestSumsAgreeWithArbitraryPrecision(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 100_000 {
+		rates := Rates{Input: PicoUSD(r.Int64N(1 << r.IntN(41))), Output: PicoUSD(r.Int64N(1 << r.IntN(41)))}
+		tokens := Tokens{Prompt: r.Int64N(1 << r.IntN(40)), Completion: r.Int64N(1 << r.IntN(40))}
+		sum := new(big.Int).Add(
+			new(big.Int).Mul(big.NewInt(tokens.Prompt), big.NewInt(int64(rates.Input))),
+			new(big.Int).Mul(big.NewInt(tokens.Completion), big.NewInt(int64(rates.Output))))
+		q, m := new(big.Int).DivMod(sum, big.NewInt(1000), new(big.Int))
+		if c := m.Cmp(big.NewInt(500)); c > 0 || c == 0 && q.Bit(0) == 1 {
+			q.Add(q, big.NewInt(1))
+		}
+		got, err := rates.Charge(tokens)
+		if !q.IsInt64() {
+			if !errors.Is(err, ErrOverflow) {
+				t.Fatalf("%+v × %+v = %d, %v; want overflow", tokens, rates, got, err)
+			}
+			continue
+		}
+		if err != nil || int64(got) != q.Int64() {
+			t.Fatalf("%+v × %+v = %d, %v; want %s", tokens, rates, got, err, q)
+		}
+	}
+}
+
+func TestWhatDoesNotFitIsAnErrorAndNeverWraps(t *testing.T) {
+	for _, c := range []struct {
+		rates  Rates
+		tokens Tokens
+	}{
+		{Rates{Input: math.MaxInt64, Output: math.MaxInt64}, Tokens{math.MaxInt64, math.MaxInt64}},
+		{Rates{Input: math.MaxInt64}, Tokens{Prompt: 1001}},
+		{Rates{Input: 1}, Tokens{Prompt: -1}},
+		{Rates{Input: -1}, Tokens{Prompt: 1}},
+	} {
+		if _, err := c.rates.Charge(c.tokens); !errors.Is(err, ErrOverflow) {
+			t.Errorf("charge of %+v under %+v: %v", c.tokens, c.rates, err)
+		}
+	}
+}
+
+func TestRatesThatBreakTheCatalogsInvariantsAreNamed(t *testing.T) {
+	for field, rates := range map[string]Rates{
+		"":                    {Input: 2, Output: 2, PayoutInput: 2, PayoutOutput: 1},
+		"input_price":         {Input: -1},
+		"output_price":        {Output: MaxRate + 1, PayoutOutput: 1},
+		"payout_input_price":  {Input: 2, PayoutInput: 3},
+		"payout_output_price": {Output: 2},
+	} {
+		err := rates.Validate()
+		var bad *RateError
+		if field == "" && err != nil || field != "" && (!errors.As(err, &bad) || bad.Field != field) {
+			t.Errorf("%+v: %v, want a fault of %q", rates, err, field)
+		}
+	}
+}
+
+func TestTextIsExactBothWays(t *testing.T) {
+	for s, want := range map[string]NanoUSD{
+		"0": 0, "5": 5 * USD, "0.000000001": 1, "-2.50": -2_500_000_000, "9223372036.854775807": math.MaxInt64,
+	} {
+		got, err := ParseUSD(s)
+		if err != nil || got != want {
+			t.Errorf("ParseUSD(%q) = %d, %v", s, got, err)
+		}
+		if again, err := ParseUSD(got.String()); err != nil || again != got {
+			t.Errorf("%d prints as %q, which reads as %d, %v", got, got, again, err)
+		}
+	}
+	for _, s := range []string{"", ".", "1.", "-", "1e3", " 1", "1,0", "0.0000000001", "9223372036.854775808", "99999999999999999999", "1.2.3"} {
+		if v, err := ParseUSD(s); err == nil {
+			t.Errorf("ParseUSD(%q) = %d", s, v)
+		}
+	}
+	if p, err := ParseRate("0.0375"); err != nil || p != 37_500 || p.String() != "0.0375" {
+		t.Errorf("ParseRate: %d (%s), %v", p, p, err)
+	}
+	if s := NanoUSD(math.MinInt64).String(); s != "-9223372036.854775808" {
+		t.Errorf("the least amount prints as %q", s)
+	}
+}
+
+func FuzzParseUSD(f *testing.F) {
+	f.Add("1.5")
+	f.Add("-0.000000001")
+	f.Fuzz(func(t *testing.T, s string) {
+		v, err := ParseUSD(s)
+		if err != nil {
+			return
+		}
+		if again, err := ParseUSD(v.String()); err != nil || again != v {
+			t.Errorf("%q → %d → %q → %d, %v", s, v, v, again, err)
+		}
+	})
+}

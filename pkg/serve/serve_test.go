@@ -1,0 +1,236 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/metric/noop"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"svc.internal/pkg/fault"
+)
+
+func waitForStop(name string, order *[]string, mu *sync.Mutex) Part {
+	return Part{Name: name, Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		mu.Lock()
+		defer mu.Unlock()
+		*order = append(*order, name)
+		return nil
+	}}
+}
+
+func TestPartsStopInReverseOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var order []string
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- Run(ctx, waitForStop("a", &order, &mu), waitForStop("b", &order, &mu), waitForStop("c", &order, &mu))
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(order, []string{"c", "b", "a"}) {
+			t.Errorf("stopped in order %v", order)
+		}
+	})
+}
+
+func TestAPartThatEndsStopsTheOthersAndIsNamed(t *testing.T) {
+	var mu sync.Mutex
+	var order []string
+	broken := errors.New("no more")
+	err := Run(t.Context(), waitForStop("steady", &order, &mu),
+		Part{Name: "fragile", Run: func(context.Context) error { return broken }})
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "fragile") {
+		t.Errorf("got %v", err)
+	}
+	if !slices.Equal(order, []string{"steady"}) {
+		t.Errorf("stopped: %v", order)
+	}
+}
+
+func TestAPartThatDoesNotStopIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := Run(ctx, Part{Name: "stubborn", StopTimeout: time.Second, Run: func(context.Context) error {
+			<-release
+			return nil
+		}})
+		if err == nil || !strings.Contains(err.Error(), "stubborn") {
+			t.Errorf("got %v", err)
+		}
+		close(release)
+	})
+}
+
+// checker answers health checks by what a test gives it.
+type checker struct {
+	grpc_health_v1.UnimplementedHealthServer
+	check func(ctx context.Context) error
+}
+
+func (c *checker) Check(ctx context.Context, _ *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	return &grpc_health_v1.HealthCheckResponse{}, c.check(ctx)
+}
+
+func (c *checker) Watch(_ *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
+	return c.check(stream.Context())
+}
+
+// channels are the two ways in which services are connected.
+func channels(t *testing.T, server *checker) map[string]grpc.ClientConnInterface {
+	t.Helper()
+	in, err := NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider())
+	if err != nil {
+		t.Fatal(err)
+	}
+	local := NewInProcess(in)
+	grpc_health_v1.RegisterHealthServer(local, server)
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		done <- GRPC(ctx, lis, in, func(r grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(r, server) })
+	}()
+	conn, err := Dial(lis.Addr().String(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return map[string]grpc.ClientConnInterface{"in process": local.Client(), "socket": conn}
+}
+
+func TestFaultsAndTracesCrossBothChannels(t *testing.T) {
+	tracer := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample())).Tracer("test")
+	var seen trace.SpanContext
+	server := &checker{check: func(ctx context.Context) error {
+		seen = trace.SpanContextFromContext(ctx)
+		return fault.New(fault.Exhausted, fault.RateLimitExceeded, "slow down").After(time.Second)
+	}}
+	for name, conn := range channels(t, server) {
+		t.Run(name, func(t *testing.T) {
+			ctx, span := tracer.Start(t.Context(), "call")
+			client := grpc_health_v1.NewHealthClient(conn)
+			_, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+			if f, ok := fault.As(err); !ok || f.Reason != fault.RateLimitExceeded || f.RetryAfter != time.Second {
+				t.Errorf("unary: %v", err)
+			}
+			if seen.TraceID() != span.SpanContext().TraceID() {
+				t.Errorf("trace %s arrived as %s", span.SpanContext().TraceID(), seen.TraceID())
+			}
+			stream, err := client.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stream.Recv(); !fault.Is(err, fault.RateLimitExceeded) {
+				t.Errorf("stream: %v", err)
+			}
+		})
+	}
+}
+
+func TestAPanicIsAnInternalFaultAndTheServerLives(t *testing.T) {
+	server := &checker{check: func(context.Context) error { panic("boom with a secret") }}
+	for name, conn := range channels(t, server) {
+		t.Run(name, func(t *testing.T) {
+			for range 2 {
+				_, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+				f, ok := fault.As(err)
+				if !ok || f.Kind != fault.Internal || strings.Contains(f.Message, "secret") {
+					t.Errorf("got %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestACallWithoutDeadlineGetsOne(t *testing.T) {
+	var left time.Duration
+	server := &checker{check: func(ctx context.Context) error {
+		deadline, _ := ctx.Deadline()
+		left = time.Until(deadline)
+		return nil
+	}}
+	for name, conn := range channels(t, server) {
+		if _, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+			t.Fatal(name, err)
+		}
+		if left <= 0 || left > DefaultTimeout {
+			t.Errorf("%s: %v left", name, left)
+		}
+	}
+}
+
+func TestOnlyLoopbackIsDialledInTheClear(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"127.0.0.1:1": true, "[::1]:1": true, "localhost:1": true,
+		"10.0.0.1:1": false, "example.com:1": false, "127.0.0.1": false, "": false,
+	} {
+		if err := Loopback(address); (err == nil) != ok {
+			t.Errorf("Loopback(%q) = %v", address, err)
+		}
+	}
+}
+
+func TestHTTPLetsRequestsEndWhenItStops(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	started, release := make(chan struct{}), make(chan struct{})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(started)
+		<-release
+		w.WriteHeader(http.StatusTeapot)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- HTTP(ctx, lis, handler, HTTPConfig{Log: slog.New(slog.DiscardHandler)}) }()
+	got := make(chan int)
+	go func() {
+		resp, err := http.Get("http://" + lis.Addr().String())
+		if err != nil {
+			got <- 0
+			return
+		}
+		resp.Body.Close()
+		got <- resp.StatusCode
+	}()
+	<-started
+	cancel()
+	close(release)
+	if status := <-got; status != http.StatusTeapot {
+		t.Errorf("the request under way ended with %d", status)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
