@@ -1,0 +1,38 @@
+package bus
+
+import "time"
+
+// UsageStream keeps what hubs say was served: published by provider-hub,
+// consumed by billing-ledger and settlement. Seven days are what a consumer
+// may be away for; what it misses beyond that the hubs publish again, as they
+// keep everything until billing-ledger has settled it.
+var UsageStream = StreamConfig{
+	Name:     "USAGE",
+	Subjects: []string{"usage.v1.>"},
+	MaxAge:   7 * 24 * time.Hour,
+	MaxBytes: 2 << 30,
+}
+
+// Subjects of the facts that travel as core messages.
+const (
+	// SubjectPresenceSync asks every hub for a full presence report.
+	SubjectPresenceSync = "presence.sync.v1"
+	// SubjectPresenceAll is the presence of all hubs.
+	SubjectPresenceAll = "presence.v1.*"
+	// SubjectAttemptsAll is the ended attempts of all hubs.
+	SubjectAttemptsAll = "attempts.v1.*"
+	// SubjectKeyChanged says that a consumer key is no longer what it was.
+	SubjectKeyChanged = "keys.v1.changed"
+)
+
+// SubjectPresence is where a hub reports its sessions.
+func SubjectPresence(hubID string) string { return "presence.v1." + hubID }
+
+// SubjectAttempts is where a hub reports ended attempts.
+func SubjectAttempts(hubID string) string { return "attempts.v1." + hubID }
+
+// SubjectUsage is where a hub publishes usage, in UsageStream.
+func SubjectUsage(hubID string) string { return "usage.v1." + hubID }
+
+// SubjectSettled is where a hub hears which of its usage is settled.
+func SubjectSettled(hubID string) string { return "settled.v1." + hubID }

@@ -1,0 +1,118 @@
+// Package events hears of served requests on NATS and turns them into earning
+// lines. A message may come twice, late or out of order; the lines' primary
+// key makes that harmless.
+package events
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/pkg/money/moneypb"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/settlement/internal/earning"
+)
+
+// durable is settlement's place in the stream, shared by its replicas.
+const durable = "settlement"
+
+// Ledger takes lines and what could not become one.
+type Ledger interface {
+	Add(ctx context.Context, lines []earning.Line, rejected []earning.Rejected) ([]ids.RequestID, error)
+}
+
+// Consumer moves usage events into a Ledger.
+type Consumer struct {
+	bus    *bus.Conn
+	ledger Ledger
+	log    *slog.Logger
+}
+
+// NewConsumer makes a consumer; Run starts it.
+func NewConsumer(conn *bus.Conn, ledger Ledger, log *slog.Logger) *Consumer {
+	return &Consumer{conn, ledger, log}
+}
+
+// Run consumes until ctx ends and then finishes the batch under way.
+func (c *Consumer) Run(ctx context.Context) error {
+	if err := c.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: durable}, c.handle); err != nil {
+		return fmt.Errorf("consume usage: %w", err)
+	}
+	return nil
+}
+
+func (c *Consumer) handle(ctx context.Context, batch []bus.Msg) error {
+	payloads := make([][]byte, len(batch))
+	for i, m := range batch {
+		payloads[i] = m.Data
+	}
+	lines, rejected := sortOut(payloads)
+	differing, err := c.ledger.Add(ctx, lines, rejected)
+	if err != nil {
+		return fmt.Errorf("record earnings: %w", err)
+	}
+	for _, r := range rejected {
+		c.log.ErrorContext(ctx, "usage set aside", "request_id", r.RequestID, "reason", r.Reason)
+	}
+	for _, id := range differing {
+		c.log.ErrorContext(ctx, "usage repeats a request with other content; the first stands", "request_id", id.String())
+	}
+	return nil
+}
+
+// sortOut decodes a batch into lines, one a request, and what cannot become
+// one.
+func sortOut(payloads [][]byte) ([]earning.Line, []earning.Rejected) {
+	lines := make([]earning.Line, 0, len(payloads))
+	seen := make(map[ids.RequestID]money.NanoUSD, len(payloads))
+	var rejected []earning.Rejected
+	for _, payload := range payloads {
+		line, named, err := lineFrom(payload)
+		if err != nil {
+			rejected = append(rejected, earning.Rejected{Reason: err.Error(), RequestID: named, Payload: payload})
+			continue
+		}
+		first, repeated := seen[line.RequestID]
+		switch {
+		case !repeated:
+			seen[line.RequestID] = line.Payout
+			lines = append(lines, line)
+		case first != line.Payout:
+			rejected = append(rejected, earning.Rejected{
+				Reason: "repeats a request with another payout", RequestID: named, Payload: payload})
+		}
+	}
+	return lines, rejected
+}
+
+// lineFrom decodes one event. The text it returns is the request's id as far
+// as it is known.
+func lineFrom(payload []byte) (earning.Line, string, error) {
+	var event eventsv1.UsageEvent
+	if err := proto.Unmarshal(payload, &event); err != nil {
+		return earning.Line{}, "", fmt.Errorf("not a usage event: %w", err)
+	}
+	request, err := ids.ParseRequest(event.GetRequestId())
+	if err != nil {
+		return earning.Line{}, "", fmt.Errorf("request id: %w", err)
+	}
+	provider, err := ids.ParseProvider(event.GetProviderId())
+	if err != nil {
+		return earning.Line{}, request.String(), fmt.Errorf("provider id: %w", err)
+	}
+	version, err := ids.ParsePriceVersion(event.GetPriceVersionId())
+	if err != nil {
+		return earning.Line{}, request.String(), fmt.Errorf("price version id: %w", err)
+	}
+	line, err := earning.NewLine(earning.Line{
+		RequestID: request, ProviderID: provider, PriceVersionID: version,
+		ModelID: event.GetModelId(), Attempt: event.GetAttempt(),
+		Tokens: money.Tokens{Prompt: event.GetBillablePromptTokens(), Completion: event.GetBillableCompletionTokens()},
+	}, moneypb.ToRates(event.GetRates()))
+	return line, request.String(), err
+}

@@ -1,0 +1,36 @@
+package events
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	moneyv1 "svc.internal/proto/svc/money/v1"
+)
+
+func FuzzEveryPayloadBecomesALineOrIsSetAside(f *testing.F) {
+	good, err := proto.Marshal(&eventsv1.UsageEvent{
+		RequestId: "0192f0c0-0000-7000-8000-000000000003", Attempt: 1, ModelId: "m",
+		ProviderId: "0192f0c0-0000-7000-8000-000000000001", PriceVersionId: "0192f0c0-0000-7000-8000-000000000002",
+		BillableCompletionTokens: 3, Rates: &moneyv1.Rates{OutputPicoUsdPerToken: 2, PayoutOutputPicoUsdPerToken: 1},
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte{0xff, 0x01})
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		lines, rejected := sortOut([][]byte{payload, payload})
+		switch {
+		case len(lines) == 1 && len(rejected) == 0:
+			if l := lines[0]; l.Payout < 0 || l.Tokens.Prompt < 0 || l.Tokens.Completion < 0 || l.RequestID.IsZero() {
+				t.Errorf("line %+v", l)
+			}
+		case len(lines) == 0 && len(rejected) == 2:
+		default:
+			t.Errorf("one payload twice became %d lines and %d set aside", len(lines), len(rejected))
+		}
+	})
+}

@@ -1,0 +1,94 @@
+// Package reconcile compares what settlement recorded as earned with what
+// billing-ledger credited, per provider and UTC day.
+//
+// Both sides hear the same usage events at their own pace, so a difference is
+// at first only usage under way. It is drift when it stays: Watch counts a
+// difference as standing once it has been seen unchanged twice in a row.
+package reconcile
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+)
+
+// Sum is what one side has for one provider and day.
+type Sum struct {
+	Payout   money.NanoUSD
+	Requests int64
+}
+
+// Slot is one provider's day; Day is midnight UTC.
+type Slot struct {
+	Day        time.Time
+	ProviderID ids.ProviderID
+}
+
+// Difference is a slot on which the two sides are not equal.
+type Difference struct {
+	Slot
+	Lines    Sum
+	Accruals Sum
+}
+
+// Report is the outcome of one comparison.
+type Report struct {
+	ComparedAt  time.Time
+	Compared    int
+	Lines       money.NanoUSD
+	Accruals    money.NanoUSD
+	Differences []Difference
+}
+
+// Equal tells whether the two sides agree on everything.
+func (r Report) Equal() bool { return len(r.Differences) == 0 }
+
+// Compare finds every slot on which lines and accruals differ in money or in
+// number, ordered by day and provider.
+func Compare(lines, accruals map[Slot]Sum, now time.Time) Report {
+	report := Report{ComparedAt: now}
+	note := func(slot Slot) {
+		report.Compared++
+		if lines[slot] != accruals[slot] {
+			report.Differences = append(report.Differences, Difference{slot, lines[slot], accruals[slot]})
+		}
+	}
+	for slot, sum := range lines {
+		report.Lines += sum.Payout
+		note(slot)
+	}
+	for slot, sum := range accruals {
+		report.Accruals += sum.Payout
+		if _, both := lines[slot]; !both {
+			note(slot)
+		}
+	}
+	slices.SortFunc(report.Differences, func(a, b Difference) int {
+		return cmp.Or(a.Day.Compare(b.Day), slices.Compare(a.ProviderID[:], b.ProviderID[:]))
+	})
+	return report
+}
+
+// Watch tells standing differences from usage under way. It is not safe for
+// concurrent use.
+type Watch struct {
+	last map[Slot]Difference
+}
+
+// Standing takes the next report and returns those of its differences that
+// the report before had too, unchanged.
+func (w *Watch) Standing(report Report) []Difference {
+	seen := make(map[Slot]Difference, len(report.Differences))
+	var standing []Difference
+	for _, d := range report.Differences {
+		if w.last[d.Slot] == d {
+			standing = append(standing, d)
+		}
+		seen[d.Slot] = d
+	}
+	w.last = seen
+	return standing
+}

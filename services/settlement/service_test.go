@@ -1,0 +1,218 @@
+package settlement
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric/noop"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bustest"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/pgtest"
+	"svc.internal/pkg/serve"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	moneyv1 "svc.internal/proto/svc/money/v1"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
+	"svc.internal/services/settlement/internal/store"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// ledger answers for billing-ledger with the accruals a test gives it.
+type ledger struct {
+	billingv1.UnimplementedAccrualServiceServer
+	accruals []*billingv1.Accrual
+}
+
+// ListAccruals gives one row a page, so that paging is walked.
+func (l *ledger) ListAccruals(_ context.Context, req *billingv1.ListAccrualsRequest) (*billingv1.ListAccrualsResponse, error) {
+	i := len(req.GetPageToken())
+	if i >= len(l.accruals) {
+		return &billingv1.ListAccrualsResponse{}, nil
+	}
+	return &billingv1.ListAccrualsResponse{
+		Accruals: l.accruals[i : i+1], NextPageToken: req.GetPageToken() + "x",
+	}, nil
+}
+
+type bundle struct {
+	service *Service
+	client  settlementv1.ReconciliationServiceClient
+	ledger  *ledger
+	bus     *bus.Conn
+	pool    *pgxpool.Pool
+	now     time.Time
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	b := &bundle{
+		ledger: &ledger{}, bus: bustest.New(t), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+		pool: pgtest.Pool(t, Schema, Role, store.Migrations()),
+	}
+	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider())
+	if err != nil {
+		t.Fatal(err)
+	}
+	channel := serve.NewInProcess(in)
+	billingv1.RegisterAccrualServiceServer(channel, b.ledger)
+	b.service, err = New(t.Context(), DefaultConfig(), Deps{
+		Log: slog.New(slog.DiscardHandler), Meters: noop.NewMeterProvider(), Clock: clock.NewManual(b.now),
+		Bus: b.bus, DB: b.pool, Accruals: billingv1.NewAccrualServiceClient(channel.Client()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.service.Register(grpc.ServiceRegistrar(channel))
+	b.client = settlementv1.NewReconciliationServiceClient(channel.Client())
+	if err := b.bus.EnsureStream(t.Context(), bus.UsageStream); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.service.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// usage is an event of 7 prompt and 3 completion tokens that pays 10 nano-USD.
+func (b *bundle) usage(t *testing.T) *eventsv1.UsageEvent {
+	t.Helper()
+	request, err := ids.NewRequest(b.now, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &eventsv1.UsageEvent{
+		RequestId: request.String(), Attempt: 1, HubId: "hub", ModelId: "m",
+		ProviderId:           "0192f0c0-0000-7000-8000-000000000001",
+		PriceVersionId:       "0192f0c0-0000-7000-8000-000000000002",
+		BillablePromptTokens: 7, BillableCompletionTokens: 3,
+		Rates: &moneyv1.Rates{InputPicoUsdPerToken: 1_000, OutputPicoUsdPerToken: 2_000,
+			PayoutInputPicoUsdPerToken: 900, PayoutOutputPicoUsdPerToken: 1_500},
+	}
+}
+
+func (b *bundle) publish(t *testing.T, msgID string, payload []byte) {
+	t.Helper()
+	if _, err := b.bus.PublishStream(t.Context(), bus.SubjectUsage("hub"), msgID, payload, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func encode(t *testing.T, e *eventsv1.UsageEvent) []byte {
+	t.Helper()
+	payload, err := proto.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payload
+}
+
+// settled publishes one more event and waits until its line stands: all before
+// it has been handled then.
+func (b *bundle) settled(t *testing.T) {
+	t.Helper()
+	last := b.usage(t)
+	b.publish(t, last.GetRequestId(), encode(t, last))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for b.count(t, "SELECT count(*) FROM earning_line WHERE request_id = '"+last.GetRequestId()+"'") == 0 {
+		select {
+		case <-ctx.Done():
+			t.Fatal("the last event was never recorded")
+		case <-ticker.C:
+		}
+	}
+}
+
+func (b *bundle) count(t *testing.T, query string) int {
+	t.Helper()
+	var n int
+	if err := b.pool.QueryRow(t.Context(), query).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestARequestEarnsOnceHoweverOftenItIsReported(t *testing.T) {
+	b := setup(t)
+	event := b.usage(t)
+	for _, msgID := range []string{"a", "b", "c"} {
+		b.publish(t, msgID, encode(t, event))
+	}
+	b.settled(t)
+	if n := b.count(t, "SELECT count(*) FROM earning_line"); n != 2 {
+		t.Errorf("%d lines for two requests", n)
+	}
+	if n := b.count(t, "SELECT sum(payout_nano_usd)::int FROM earning_line"); n != 20 {
+		t.Errorf("%d nano-USD earned, want 20", n)
+	}
+	if n := b.count(t, "SELECT count(*) FROM quarantine"); n != 0 {
+		t.Errorf("%d honest repeats were set aside", n)
+	}
+}
+
+func TestWhatCannotBecomeALineIsSetAsideAndHoldsNothingUp(t *testing.T) {
+	b := setup(t)
+	b.publish(t, "garbage", []byte{0xff, 0xff})
+	overpaid := b.usage(t)
+	overpaid.Rates.PayoutOutputPicoUsdPerToken = 9_999_999
+	b.publish(t, "overpaid", encode(t, overpaid))
+	b.settled(t)
+	if n := b.count(t, "SELECT count(*) FROM quarantine"); n != 2 {
+		t.Errorf("%d events set aside, want 2", n)
+	}
+	if n := b.count(t, "SELECT count(*) FROM earning_line"); n != 1 {
+		t.Errorf("%d lines, want only the good one", n)
+	}
+}
+
+func TestLinesAreOnlyEverAdded(t *testing.T) {
+	b := setup(t)
+	b.settled(t)
+	for _, statement := range []string{
+		"UPDATE earning_line SET payout_nano_usd = 0", "DELETE FROM earning_line", "TRUNCATE earning_line",
+		"UPDATE quarantine SET reason = ''", "DELETE FROM quarantine",
+	} {
+		if _, err := b.pool.Exec(t.Context(), statement); err == nil {
+			t.Errorf("the application role may %s", statement)
+		}
+	}
+}
+
+func TestReconciliationFindsWhatDiffersFromTheLedger(t *testing.T) {
+	b := setup(t)
+	b.settled(t)
+	accrual := &billingv1.Accrual{Day: "2026-11-21", ProviderId: "0192f0c0-0000-7000-8000-000000000001", PayoutNanoUsd: 10, Requests: 1}
+	b.ledger.accruals = []*billingv1.Accrual{accrual}
+	report, err := b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{})
+	if err != nil || !report.GetEqual() || report.GetCompared() != 1 || report.GetLinesUsdStr() != "0.00000001" {
+		t.Fatalf("equal sides: %v, %v", report, err)
+	}
+	b.ledger.accruals = append(b.ledger.accruals,
+		&billingv1.Accrual{Day: "2026-11-20", ProviderId: accrual.GetProviderId(), PayoutNanoUsd: 1, Requests: 1})
+	report, err = b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{})
+	if err != nil || report.GetEqual() || report.GetDifferencesTotal() != 1 || report.GetDifferences()[0].GetDay() != "2026-11-20" {
+		t.Errorf("a credit without a line: %v, %v", report, err)
+	}
+	if _, err := b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{FirstDay: "yesterday"}); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("a day that is none: %v", err)
+	}
+}
