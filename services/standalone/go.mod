@@ -7,6 +7,8 @@ require (
 	svc.internal/proto v0.0.0
 )
 
+require go.yaml.in/yaml/v3 v3.0.5 // indirect
+
 replace (
 	svc.internal/pkg => ../../pkg
 	svc.internal/proto => ../../proto

@@ -1,0 +1,92 @@
+# The only door to the project. `make help` lists what there is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := $(CURDIR)/.bin
+MODULES := proto pkg $(sort $(patsubst %/go.mod,%,$(wildcard services/*/go.mod)))
+# Modules that nothing else builds on; they stay out of the workspace.
+APART := deploy/bench deploy/check deploy/dev/postgres
+
+GOLANGCI_VERSION := v2.15.0
+BUF_VERSION := 1.72.0
+
+export GOFLAGS ?= -buildvcs=false
+
+.PHONY: help
+help: ## Show what can be made
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: postgres ## Start the whole marketplace on this machine, with a demo
+	@echo "  Building (the first time takes a few minutes) ..."
+	@mkdir -p $(BIN)
+	@go build -o $(BIN)/standalone ./services/standalone/cmd/standalone
+	@. deploy/dev/postgres.env.sh && exec $(BIN)/standalone
+
+.PHONY: test
+test: postgres ## Run all tests
+	@. deploy/dev/postgres.env.sh && go test -timeout 15m work
+	@for m in $(APART); do (cd $$m && GOWORK=off go test ./...); done
+
+.PHONY: race
+race: postgres ## Run all tests with the race detector (needs a C compiler)
+	@. deploy/dev/postgres.env.sh && go test -race -timeout 20m work
+
+.PHONY: bench
+bench: postgres ## Measure the product beside a bare proxy and nginx (if present)
+	@. deploy/dev/postgres.env.sh && deploy/dev/bench.sh
+
+.PHONY: build
+build: ## Build every program into .bin
+	@mkdir -p $(BIN)
+	@go build -o $(BIN)/ ./services/standalone/cmd/... ./services/provider-agent/cmd/... ./services/billing-ledger/cmd/...
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint-$(GOLANGCI_VERSION) $(BIN)/buf ## Run the linters
+	@$(BIN)/buf lint
+	@for m in $(MODULES); do echo "  lint $$m"; (cd $$m && $(BIN)/golangci-lint-$(GOLANGCI_VERSION) run --config $(CURDIR)/.golangci.yaml ./...); done
+
+.PHONY: generate
+generate: $(BIN)/buf $(BIN)/.generators ## Generate code from the contracts
+	@PATH="$(BIN):$$PATH" $(BIN)/buf generate
+
+.PHONY: tidy
+tidy: ## Bring every go.mod and go.sum in order
+	@for m in $(MODULES) $(APART); do (cd $$m && GOWORK=off go mod tidy); done
+	@go work sync
+
+.PHONY: verify
+verify: generate lint ## Everything that must hold before a change lands
+	@git diff --exit-code -- proto || (echo "generated code differs: commit what 'make generate' makes"; exit 1)
+	@for m in $(MODULES) $(APART); do echo "  check $$m"; (cd $$m && GOWORK=off go mod tidy -diff && GOWORK=off go build ./... && GOWORK=off go vet ./...); done
+	@go work sync && git diff --exit-code -- go.work '*go.mod'
+	@$(MAKE) --no-print-directory race
+
+.PHONY: postgres
+postgres: # Makes sure that PostgreSQL's server programs are there
+	@deploy/dev/postgres.sh
+
+$(BIN)/golangci-lint-$(GOLANGCI_VERSION):
+	@echo "  Building golangci-lint $(GOLANGCI_VERSION) ..."
+	@mkdir -p $(BIN)/.install
+	@GOBIN=$(BIN)/.install GOWORK=off go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	@mv $(BIN)/.install/golangci-lint $@
+
+# npm's build is there in seconds; without npm it is built from source.
+$(BIN)/buf: Makefile
+	@mkdir -p $(BIN)
+	@if command -v npm >/dev/null; then \
+	  echo "  Installing buf $(BUF_VERSION) ..."; \
+	  npm install --silent --no-fund --no-audit --prefix $(BIN)/npm @bufbuild/buf@$(BUF_VERSION); \
+	  ln -sf npm/node_modules/.bin/buf $@; touch -h $@; \
+	else \
+	  echo "  Building buf v$(BUF_VERSION) ..."; \
+	  GOBIN=$(BIN) GOWORK=off go install github.com/bufbuild/buf/cmd/buf@v$(BUF_VERSION); \
+	fi
+
+$(BIN)/.generators: proto/go.sum
+	@mkdir -p $(BIN)
+	@GOBIN=$(BIN) GOWORK=off go -C proto install tool
+	@touch $@

@@ -1,0 +1,137 @@
+package standalone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/pg"
+	"svc.internal/services/standalone/internal/console"
+	"svc.internal/services/standalone/internal/localdata"
+)
+
+// infra is what the services stand on. Close ends it in reverse order.
+type infra struct {
+	databaseURL string
+	natsURL     string
+	bus         *bus.Conn
+	closers     []func() error
+}
+
+func (i *infra) onClose(f func() error) { i.closers = append(i.closers, f) }
+
+// Close ends all that was started, last first.
+func (i *infra) Close() error {
+	var errs []error
+	for n := len(i.closers) - 1; n >= 0; n-- {
+		errs = append(errs, i.closers[n]())
+	}
+	i.closers = nil
+	return errors.Join(errs...)
+}
+
+// startInfra finds or starts PostgreSQL and NATS.
+func startInfra(ctx context.Context, cfg Config, dir *localdata.Dir, log *slog.Logger, con *console.Console) (*infra, error) {
+	i := &infra{}
+	if err := i.startPostgres(ctx, cfg, dir, log, con); err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	if err := i.startBus(ctx, cfg, dir, log, con); err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	return i, nil
+}
+
+func (i *infra) startPostgres(ctx context.Context, cfg Config, dir *localdata.Dir, log *slog.Logger, con *console.Console) error {
+	if !cfg.needsDatabase() {
+		return nil
+	}
+	done := con.Step("PostgreSQL")
+	if cfg.DatabaseURL.IsSet() {
+		i.databaseURL = cfg.DatabaseURL.Reveal()
+		done("the one in DATABASE_URL")
+		return nil
+	}
+	cluster, err := pg.StartCluster(ctx, pg.ClusterConfig{
+		Dir: dir.Path("postgres"), Durable: true, Log: log, Progress: con.Note,
+	})
+	if err != nil {
+		return fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	i.databaseURL = cluster.URL()
+	i.onClose(cluster.Stop)
+	done("a private one in " + dir.Path("postgres"))
+	return nil
+}
+
+func (i *infra) startBus(ctx context.Context, cfg Config, dir *localdata.Dir, log *slog.Logger, con *console.Console) error {
+	done := con.Step("NATS")
+	connect := bus.Config{URL: cfg.NATSURL.Reveal(), Name: "standalone", Log: log}
+	detail := "the one in SVC_NATS_URL"
+	if !cfg.NATSURL.IsSet() {
+		server, err := startNATS(cfg.NATSAddr, dir, log)
+		if err != nil {
+			return err
+		}
+		i.onClose(func() error { server.Stop(); return nil })
+		i.natsURL = server.URL()
+		connect = bus.Config{Name: "standalone", Log: log, URL: server.URL()}
+		detail = "inside, streams in " + dir.Path("nats")
+	}
+	conn, err := bus.Connect(ctx, connect)
+	if err != nil {
+		return fmt.Errorf("connect to NATS: %w", err)
+	}
+	i.bus = conn
+	i.onClose(func() error {
+		drainCtx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		return conn.Drain(drainCtx)
+	})
+	done(detail)
+	return nil
+}
+
+func startNATS(address string, dir *localdata.Dir, log *slog.Logger) (*bus.Server, error) {
+	cfg := bus.ServerConfig{StoreDir: dir.Path("nats"), Log: log}
+	if address != "" {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, fmt.Errorf("SVC_NATS_ADDR: %w", err)
+		}
+		cfg.Host = host
+		if cfg.Port, err = strconv.Atoi(port); err != nil {
+			return nil, fmt.Errorf("SVC_NATS_ADDR: %w", err)
+		}
+	}
+	server, err := bus.StartServer(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("start NATS: %w", err)
+	}
+	return server, nil
+}
+
+// pool migrates a service's schema and opens its pool.
+func (i *infra) pool(ctx context.Context, migrate func(context.Context, string) error, cfg pg.Config) (*pgxpool.Pool, error) {
+	if err := migrate(ctx, i.databaseURL); err != nil {
+		return nil, fmt.Errorf("migrate %s: %w", cfg.Schema, err)
+	}
+	cfg.URL = i.databaseURL
+	pool, err := pg.Open(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", cfg.Schema, err)
+	}
+	i.onClose(func() error { pool.Close(); return nil })
+	return pool, nil
+}
+
+func (c *Config) needsDatabase() bool {
+	return c.runs(catalogName) || c.runs(billingName) || c.runs(settlementName) || c.runs(hubName)
+}

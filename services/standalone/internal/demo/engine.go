@@ -1,0 +1,102 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"svc.internal/pkg/serve"
+	"svc.internal/pkg/tinylm"
+)
+
+// ollamaURL is where an Ollama on this machine answers by default.
+const ollamaURL = "http://127.0.0.1:11434/v1"
+
+// Engine is what answers the demo's requests.
+type Engine struct {
+	// URL is its OpenAI-compatible root, ending in /v1.
+	URL string
+	// Name says which engine it is, for people.
+	Name string
+	// Models are the names it serves.
+	Models []string
+	// Builtin is true for the tiny model of this process.
+	Builtin bool
+	// Run serves the built-in engine until ctx ends; nil for others.
+	Run func(ctx context.Context) error
+}
+
+// ChooseEngine takes the first of: the engine at url, if one is given; an
+// Ollama that is running and has a model; the tiny model built in.
+func ChooseEngine(ctx context.Context, url string, log *slog.Logger) (Engine, error) {
+	if url != "" {
+		url = strings.TrimRight(url, "/")
+		models, err := listModels(ctx, url, 10*time.Second)
+		if err != nil {
+			return Engine{}, fmt.Errorf("ENGINE_URL %s: %w", url, err)
+		}
+		return Engine{URL: url, Name: "the engine at " + url, Models: models}, nil
+	}
+	if models, err := listModels(ctx, ollamaURL, time.Second); err == nil && len(models) > 0 {
+		return Engine{URL: ollamaURL, Name: "Ollama on this machine", Models: models}, nil
+	}
+	return tiny(log)
+}
+
+func tiny(log *slog.Logger) (Engine, error) {
+	model, err := tinylm.Load()
+	if err != nil {
+		return Engine{}, fmt.Errorf("load the built-in model: %w", err)
+	}
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return Engine{}, fmt.Errorf("listen for the built-in engine: %w", err)
+	}
+	handler := tinylm.NewServer(model, tinylm.Options{})
+	return Engine{
+		URL: "http://" + lis.Addr().String() + "/v1", Builtin: true,
+		Name:   "the built-in " + tinylm.ModelName + ", a tiny model trained for this demo",
+		Models: []string{tinylm.ModelName},
+		Run: func(ctx context.Context) error {
+			return serve.HTTP(ctx, lis, handler, serve.HTTPConfig{Log: log})
+		},
+	}, nil
+}
+
+// listModels asks an engine which models it serves.
+func listModels(ctx context.Context, url string, timeout time.Duration) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/models", nil)
+	if err != nil {
+		return nil, fmt.Errorf("list models: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("list models: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("list models: it answers %s", resp.Status)
+	}
+	var body struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&body); err != nil {
+		return nil, errors.New("list models: the answer is not an OpenAI model list")
+	}
+	models := make([]string, 0, len(body.Data))
+	for _, m := range body.Data {
+		models = append(models, m.ID)
+	}
+	return models, nil
+}

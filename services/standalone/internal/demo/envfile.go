@@ -1,0 +1,41 @@
+package demo
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Environment is what scripts need to talk to a running demo. The base URL has
+// no /v1 and the WebSocket URL no /ws.
+type Environment struct {
+	BaseURL     string
+	WSURL       string
+	APIKey      string
+	ProviderKey string
+	AdminToken  string
+	DatabaseURL string
+	MetricsURL  string
+	Model       string
+}
+
+// File is the environment as a file that shells and make can read.
+func (e Environment) File() []byte {
+	var b strings.Builder
+	for _, v := range [][2]string{
+		{"SVC_BASE_URL", e.BaseURL}, {"SVC_WS_URL", e.WSURL}, {"SVC_API_KEY", e.APIKey},
+		{"SVC_PROVIDER_KEY", e.ProviderKey}, {"SVC_ADMIN_TOKEN", e.AdminToken},
+		{"SVC_DATABASE_URL", e.DatabaseURL}, {"SVC_METRICS_URL", e.MetricsURL}, {"SVC_MODEL", e.Model},
+	} {
+		fmt.Fprintf(&b, "%s=%s\n", v[0], quote(v[1]))
+	}
+	return []byte(b.String())
+}
+
+// quote leaves plain values as they are, for readers that know no quotes.
+func quote(value string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:/.@?=%+,-[]"
+	if strings.Trim(value, plain) == "" {
+		return value
+	}
+	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+}

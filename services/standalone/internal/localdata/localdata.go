@@ -1,0 +1,126 @@
+// Package localdata is the directory in which a single-process deployment
+// keeps everything between starts: database, streams, journal, secrets.
+//
+// One process at a time may use a directory; a lock says so. Secrets are made
+// once, as files that only the owner can read.
+package localdata
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"svc.internal/pkg/apikey"
+)
+
+// Dir is a data directory in use by this process.
+type Dir struct {
+	path string
+	lock *os.File
+}
+
+// ErrInUse is returned by Open when another process has the directory.
+var ErrInUse = errors.New("is in use by another process; stop it, or set SVC_DATA_DIR to another directory")
+
+// Open makes the directory if need be and takes it for this process.
+func Open(path string) (*Dir, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	// Others may pass through: the database server may run as another user,
+	// whose own directory inside is closed to everybody else.
+	if err := os.MkdirAll(abs, 0o755); err != nil { //nolint:gosec // see above
+		return nil, fmt.Errorf("make data directory: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(abs, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock file: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("data directory %s %w", abs, ErrInUse), lock.Close())
+	}
+	return &Dir{abs, lock}, nil
+}
+
+// Close gives the directory back.
+func (d *Dir) Close() error {
+	if err := d.lock.Close(); err != nil {
+		return fmt.Errorf("give data directory back: %w", err)
+	}
+	return nil
+}
+
+// Path joins elements to the directory.
+func (d *Dir) Path(elements ...string) string {
+	return filepath.Join(append([]string{d.path}, elements...)...)
+}
+
+// Pepper is the secret under which keys are kept, made at first use.
+func (d *Dir) Pepper() (apikey.Pepper, error) {
+	text, err := d.secret("pepper")
+	if err != nil {
+		return apikey.Pepper{}, err
+	}
+	return ParsePepper(text)
+}
+
+// ParsePepper reads a pepper from 64 hexadecimal digits.
+func ParsePepper(text string) (apikey.Pepper, error) {
+	var pepper apikey.Pepper
+	if raw, err := hex.DecodeString(text); err != nil || len(raw) != len(pepper) {
+		return apikey.Pepper{}, errors.New("a pepper is 64 hexadecimal digits")
+	} else {
+		copy(pepper[:], raw)
+	}
+	return pepper, nil
+}
+
+// AdminToken is what operators show on admin calls, made at first use.
+func (d *Dir) AdminToken() (string, error) { return d.secret("admin-token") }
+
+// secret reads the secret of that name and makes it first if there is none.
+func (d *Dir) secret(name string) (string, error) {
+	path := d.Path("secrets", name)
+	content, err := os.ReadFile(path)
+	if err == nil {
+		return strings.TrimSpace(string(content)), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read secret: %w", err)
+	}
+	var raw [32]byte
+	if _, err := io.ReadFull(rand.Reader, raw[:]); err != nil {
+		return "", fmt.Errorf("make secret: %w", err)
+	}
+	text := hex.EncodeToString(raw[:])
+	return text, d.Write([]byte(text+"\n"), "secrets", name)
+}
+
+// Write replaces a file that only the owner can read, all or nothing.
+func (d *Dir) Write(content []byte, elements ...string) error {
+	path := d.Path(elements...)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = tmp.Write(content)
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp.Name()))
+	}
+	return nil
+}
