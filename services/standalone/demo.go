@@ -1,0 +1,213 @@
+package standalone
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"svc.internal/pkg/config"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+	provideragent "svc.internal/services/provider-agent"
+	"svc.internal/services/standalone/internal/console"
+	"svc.internal/services/standalone/internal/demo"
+)
+
+// runDemo waits for the services, fills a first start, runs the demo's agent
+// and tells the person that all stands.
+func (p *process) runDemo(ctx context.Context) error {
+	if err := p.waitReady(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("services are not ready: %w", err)
+	}
+	p.built(strings.Join(p.cfg.Services, ", "))
+	if !p.cfg.all() || !bool(p.cfg.Demo) {
+		p.con.Ready(p.addresses())
+		<-ctx.Done()
+		return nil
+	}
+	return p.seedAndServe(ctx)
+}
+
+func (p *process) seedAndServe(ctx context.Context) error {
+	engine, catalog, err := p.chooseCatalog(ctx)
+	if err != nil {
+		return err
+	}
+	credentials, err := demo.Seed(ctx, demo.Peers{
+		Accounts:  billingv1.NewAccountAdminServiceClient(p.fleet.peers[billingName]),
+		Keys:      billingv1.NewKeyServiceClient(p.fleet.peers[billingName]),
+		Catalog:   catalogv1.NewCatalogAdminServiceClient(p.fleet.peers[catalogName]),
+		Providers: hubv1.NewProviderAdminServiceClient(p.fleet.peers[hubName]),
+	}, p.fleet.dir, catalog)
+	if err != nil {
+		return fmt.Errorf("seed the demo: %w", err)
+	}
+	env := p.environment(credentials, catalog)
+	if err := p.fleet.dir.Write(env.File(), "demo.env"); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if engine.Run != nil {
+		group.Go(func() error { return engine.Run(ctx) })
+	}
+	if p.cfg.DemoAgent {
+		agent, err := p.newAgent(credentials, catalog, engine)
+		if err != nil {
+			return err
+		}
+		group.Go(func() error { return agent.Run(ctx) })
+		if err := p.waitOnline(ctx, slices.Sorted(maps.Keys(demo.Offers(catalog, engine)))); err != nil {
+			p.con.Say("No provider is online yet: %v", err)
+		}
+	}
+	p.announce(env, engine)
+	return group.Wait()
+}
+
+// chooseCatalog picks the engine and the models that go with it.
+func (p *process) chooseCatalog(ctx context.Context) (demo.Engine, demo.Catalog, error) {
+	done := p.con.Step("Engine")
+	var engine demo.Engine
+	if p.cfg.DemoAgent {
+		var err error
+		if engine, err = demo.ChooseEngine(ctx, p.cfg.EngineURL, p.tel.Log); err != nil {
+			return demo.Engine{}, demo.Catalog{}, err
+		}
+		done(engine.Name)
+	} else {
+		done("none: SVC_DEMO_AGENT is off")
+	}
+	switch {
+	case p.cfg.CatalogFile != "":
+		text, err := os.ReadFile(p.cfg.CatalogFile)
+		if err != nil {
+			return demo.Engine{}, demo.Catalog{}, fmt.Errorf("SVC_CATALOG: %w", err)
+		}
+		catalog, err := demo.ParseCatalog(text)
+		return engine, catalog, err
+	case engine.Builtin || len(engine.Models) == 0:
+		catalog, err := demo.Builtin()
+		return engine, catalog, err
+	default:
+		return engine, demo.FromEngine(engine.Models), nil
+	}
+}
+
+func (p *process) newAgent(credentials demo.Credentials, catalog demo.Catalog, engine demo.Engine) (*provideragent.Agent, error) {
+	cfg := provideragent.DefaultConfig()
+	cfg.WSURL = "ws://" + reachable(p.lis.ws.Addr().String())
+	cfg.Key = config.NewSecret(credentials.ProviderKey)
+	cfg.StateDir = p.fleet.dir.Path("agent")
+	cfg.NodeName = "demo"
+	cfg.Region = "local"
+	for _, m := range demo.Offers(catalog, engine) {
+		cfg.Models = append(cfg.Models, provideragent.Model{
+			ModelID: m.ID, EngineURL: engine.URL, LocalModel: m.LocalModel,
+			ContextLength: int64(m.ContextLength), Capacity: demoCapacity,
+		})
+	}
+	agent, err := provideragent.New(cfg, provideragent.Deps{Log: p.fleet.log("provider-agent")})
+	if err != nil {
+		return nil, fmt.Errorf("set up the demo's agent: %w", err)
+	}
+	return agent, nil
+}
+
+// demoCapacity is how many requests the demo's provider takes at once for each
+// model: enough for load tests of the service itself.
+const demoCapacity = 4096
+
+// waitOnline returns when the router knows a provider for each model.
+func (p *process) waitOnline(ctx context.Context, models []string) error {
+	router := routerv1.NewRouterServiceClient(p.fleet.peers[routerName])
+	return poll(ctx, 20*time.Second, func(ctx context.Context) error {
+		resp, err := router.ListSupply(ctx, &routerv1.ListSupplyRequest{})
+		if err != nil {
+			return err
+		}
+		online := map[string]bool{}
+		for _, m := range resp.GetModels() {
+			online[m.GetModelId()] = m.GetOnlineProviders() > 0
+		}
+		for _, id := range models {
+			if !online[id] {
+				return fault.New(fault.Unavailable, fault.NoProviderOnline, "no provider serves %s", id)
+			}
+		}
+		return nil
+	})
+}
+
+func (p *process) environment(c demo.Credentials, catalog demo.Catalog) demo.Environment {
+	return demo.Environment{
+		BaseURL: "http://" + reachable(p.lis.http.Addr().String()),
+		WSURL:   "ws://" + reachable(p.lis.ws.Addr().String()),
+		APIKey:  c.ConsumerKey, ProviderKey: c.ProviderKey,
+		AdminToken: p.fleet.admin.Reveal(), DatabaseURL: p.fleet.infra.databaseURL,
+		MetricsURL: "http://" + reachable(p.lis.metrics.Addr().String()) + "/metrics",
+		Model:      catalog.Models[0].ID,
+	}
+}
+
+// reachable turns a listener's address into one to connect to.
+func reachable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func (p *process) addresses() []console.Row {
+	rows := []console.Row{{Name: "Services", Value: strings.Join(p.cfg.Services, ", ")}}
+	if p.lis.http != nil {
+		rows = append(rows, console.Row{Name: "API base URL", Value: "http://" + reachable(p.lis.http.Addr().String()) + "/v1"})
+	}
+	if p.lis.ws != nil {
+		rows = append(rows, console.Row{Name: "Provider URL", Value: "ws://" + reachable(p.lis.ws.Addr().String())})
+	}
+	return append(rows,
+		console.Row{Name: "Metrics", Value: "http://" + reachable(p.lis.metrics.Addr().String()) + "/metrics"},
+		console.Row{Name: "Data", Value: p.fleet.dir.Path()})
+}
+
+func (p *process) announce(env demo.Environment, engine demo.Engine) {
+	answered := engine.Name
+	if answered == "" {
+		answered = "nobody yet (SVC_DEMO_AGENT=off): run svc-agent with the provider key"
+	}
+	p.con.Ready([]console.Row{
+		{Name: "API base URL", Value: env.BaseURL + "/v1"},
+		{Name: "API key", Value: env.APIKey},
+		{Name: "Model", Value: env.Model},
+		{Name: "Answered by", Value: answered},
+		{Name: "Provider URL", Value: env.WSURL},
+		{Name: "Metrics", Value: env.MetricsURL},
+		{Name: "Environment", Value: p.fleet.dir.Path("demo.env")},
+	}, curl(env))
+}
+
+// curl is a command to paste: a streamed answer.
+func curl(env demo.Environment) string {
+	return fmt.Sprintf(`curl -N %s/v1/chat/completions \
+  -H 'Authorization: Bearer %s' \
+  -H 'Content-Type: application/json' \
+  -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"Hello! Who are you?"}]}'`,
+		env.BaseURL, env.APIKey, env.Model)
+}
