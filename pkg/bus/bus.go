@@ -1,0 +1,186 @@
+// Package bus carries facts between services over NATS: core messages that may
+// be lost (presence, health) and JetStream messages that are delivered at least
+// once (usage, credit).
+//
+// No correctness rests on it. A JetStream acknowledgement means that a server
+// has the message in memory, not on disk; the duplicate window is two minutes;
+// a consumer may see a message again after any error and in another order. So
+// producers keep what they sent until its effect is confirmed from the far end,
+// and consumers are idempotent by a unique constraint.
+//
+// Messages are opaque bytes. Bounds: 16,384 messages or 32 MiB wait for a
+// subscription's handler, then new ones are dropped and counted; 8 MiB are kept
+// for sending while the connection is down, then Publish fails; 1,024
+// asynchronous stream messages await acknowledgement, then PublishStreamAsync
+// blocks; a batch has at most 200 messages.
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	reconnectWait   = 250 * time.Millisecond
+	reconnectJitter = 500 * time.Millisecond
+	reconnectBuffer = 8 << 20
+	// pingInterval × maxPings is how long a dead peer goes unnoticed.
+	pingInterval = 10 * time.Second
+	maxPings     = 2
+	drainTimeout = 20 * time.Second
+	// requestTimeout bounds one JetStream request when ctx has no deadline.
+	requestTimeout = 5 * time.Second
+	asyncTimeout   = 10 * time.Second
+	maxAsync       = 1024
+)
+
+// Config says how to reach the servers.
+type Config struct {
+	// URL is one or several nats:// or tls:// URLs separated by commas. It may
+	// hold a password and is never part of an error or a log line. Not needed
+	// with InProcess.
+	URL string
+	// Name is what the server's monitoring shows.
+	Name string
+	// Log hears of lost connections and dropped messages; nil means no log.
+	Log *slog.Logger
+	// InProcess, when set, connects without a socket to a server in this
+	// process. Such a connection does not survive that server's Stop.
+	InProcess *Server
+}
+
+// Conn is a connection that repairs itself until it is closed. It is safe for
+// concurrent use.
+type Conn struct {
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	log    *slog.Logger
+	closed chan struct{} // closed when nc is closed for good
+	async  chan struct{} // one token per unacknowledged asynchronous message
+	waits  sync.WaitGroup
+
+	mu      sync.Mutex
+	streams map[string]StreamConfig // as ensured by us, to repair a wiped store
+}
+
+// Connect returns when the connection stands, and keeps trying until ctx ends.
+// After that it reconnects without limit on its own.
+func Connect(ctx context.Context, cfg Config) (*Conn, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &Conn{
+		log:     cfg.Log,
+		closed:  make(chan struct{}),
+		async:   make(chan struct{}, maxAsync),
+		streams: map[string]StreamConfig{},
+	}
+	up := make(chan struct{}, 1)
+	nc, err := nats.Connect(cfg.URL, c.options(cfg, up)...)
+	if err != nil {
+		var parse *url.Error
+		if errors.As(err, &parse) {
+			err = errors.New("the URL is malformed") // its own text quotes the URL
+		}
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	c.nc = nc
+	select {
+	case <-up:
+	case <-ctx.Done():
+		nc.Close()
+		return nil, fmt.Errorf("connect to NATS: %w", errors.Join(ctx.Err(), nc.LastError()))
+	}
+	c.js, err = jetstream.New(nc,
+		jetstream.WithDefaultTimeout(requestTimeout),
+		jetstream.WithPublishAsyncTimeout(asyncTimeout))
+	if err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("prepare JetStream: %w", err)
+	}
+	return c, nil
+}
+
+func (c *Conn) options(cfg Config, up chan<- struct{}) []nats.Option {
+	opts := []nats.Option{
+		nats.Name(cfg.Name),
+		nats.RetryOnFailedConnect(true),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait),
+		nats.ReconnectJitter(reconnectJitter, reconnectJitter),
+		nats.ReconnectBufSize(reconnectBuffer),
+		nats.PingInterval(pingInterval),
+		nats.MaxPingsOutstanding(maxPings),
+		nats.DrainTimeout(drainTimeout),
+		nats.ConnectHandler(func(*nats.Conn) { up <- struct{}{} }),
+		nats.ReconnectHandler(func(*nats.Conn) { c.log.Info("NATS connection is back") }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				c.log.Warn("NATS connection lost", "error", err)
+			}
+		}),
+		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+			subject := ""
+			if sub != nil {
+				subject = sub.Subject
+			}
+			c.log.Warn("NATS reports an error", "error", err, "subject", subject)
+		}),
+	}
+	if cfg.InProcess != nil {
+		opts = append(opts, nats.InProcessServer(cfg.InProcess.server))
+	}
+	return opts
+}
+
+// Connected reports whether the connection stands now, for readiness checks.
+func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+
+// Flush returns when the server has processed everything sent so far.
+func (c *Conn) Flush(ctx context.Context) error {
+	ctx, cancel := withDefaultTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := c.nc.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("flush NATS connection: %w", err)
+	}
+	return nil
+}
+
+// Drain stops the subscriptions, lets handlers finish what has arrived, sends
+// what is buffered and closes the connection; when ctx ends first, the rest is
+// dropped. Consume loops must have been ended by their own contexts before.
+func (c *Conn) Drain(ctx context.Context) error {
+	defer c.waits.Wait()
+	defer c.Close()
+	if err := c.nc.Drain(); err != nil {
+		if errors.Is(err, nats.ErrConnectionClosed) {
+			return nil
+		}
+		return fmt.Errorf("drain NATS connection: %w", err)
+	}
+	select {
+	case <-c.closed:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("drain NATS connection: %w", ctx.Err())
+	}
+}
+
+// Close drops the connection at once. Futures that are not resolved fail.
+func (c *Conn) Close() { c.nc.Close() }
+
+func withDefaultTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, d)
+}

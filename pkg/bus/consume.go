@@ -1,0 +1,316 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// MaxBatch is the most messages a handler gets at once.
+	MaxBatch = 200
+
+	ackWait = 30 * time.Second
+	// handlerTimeout leaves time to acknowledge before the server gives the
+	// messages to somebody else.
+	handlerTimeout = 25 * time.Second
+	// pollWait is how long one request waits at the server for a message, and
+	// so the most that a consumer sits on a request that a restart lost.
+	pollWait      = 2 * time.Second
+	pollHeartbeat = 500 * time.Millisecond
+	maxAckPending = 1000
+
+	defaultRetryMin = 500 * time.Millisecond
+	defaultRetryMax = 30 * time.Second
+)
+
+// ConsumerConfig describes a durable consumer: a place in a stream that
+// survives restarts and is shared by all replicas of a service.
+type ConsumerConfig struct {
+	// Stream is ensured first, and again after a server lost it.
+	Stream StreamConfig
+	// Durable is the consumer's name, the same in every replica.
+	Durable string
+	// Filter selects subjects of the stream; empty means all.
+	Filter string
+	// Batch bounds the messages of one handler call, 1 to MaxBatch; 0 means
+	// MaxBatch.
+	Batch int
+	// RetryMin and RetryMax bound the pause after a failed batch, which
+	// doubles with each failure in a row; 0 means 500 ms and 30 s.
+	RetryMin, RetryMax time.Duration
+}
+
+// Msg is a stream message in the hands of a handler.
+type Msg struct {
+	Subject string
+	Header  Header
+	Data    []byte
+	// ID is what the producer gave as msgID.
+	ID string
+	// Sequence in the stream. It begins again when a stream is created anew.
+	Sequence uint64
+	// Deliveries counts this one: above 1, the message was handed out before.
+	Deliveries uint64
+	// Published is when the server stored the message.
+	Published time.Time
+
+	native     jetstream.Msg
+	terminated *atomic.Bool
+}
+
+// Term takes a poison message out of the consumer for good: it is not delivered
+// again, whatever the handler returns. Keep it elsewhere first.
+func (m Msg) Term(reason string) error {
+	if err := m.native.TermWithReason(reason); err != nil {
+		return fmt.Errorf("terminate message %d: %w", m.Sequence, err)
+	}
+	m.terminated.Store(true)
+	return nil
+}
+
+// Consume hands the stream's messages to handler, batch by batch, until ctx
+// ends; then it finishes the batch under way and returns nil. Any other return
+// is a mistake in cfg.
+//
+// When handler returns nil, all messages of the batch are acknowledged; when it
+// returns an error, all (but those terminated) are delivered again after a
+// pause, without limit to the number of times. A message whose acknowledgement
+// is lost comes again after 30 s, so handlers must be idempotent. Messages that
+// come again are out of order. The handler's context carries no cancellation
+// from ctx; it ends after 25 s.
+//
+// Lost connections, restarted servers and wiped stores are waited out, and
+// stream and consumer created again.
+func (c *Conn) Consume(ctx context.Context, cfg ConsumerConfig, handler func(context.Context, []Msg) error) error {
+	if err := cfg.applyDefaults(); err != nil {
+		return err
+	}
+	l := &consumeLoop{conn: c, cfg: cfg, handler: handler}
+	l.run(ctx)
+	// Acknowledgements are sent without waiting; see the last ones off.
+	c.flushLast(ctx)
+	return nil
+}
+
+func (cfg *ConsumerConfig) applyDefaults() error {
+	if cfg.Stream.Name == "" || cfg.Durable == "" {
+		return errors.New("consume: stream and durable need names")
+	}
+	if cfg.Batch == 0 {
+		cfg.Batch = MaxBatch
+	}
+	if cfg.Batch < 1 || cfg.Batch > MaxBatch {
+		return fmt.Errorf("consume: batch of %d, want 1 to %d", cfg.Batch, MaxBatch)
+	}
+	if cfg.RetryMin == 0 {
+		cfg.RetryMin = defaultRetryMin
+	}
+	if cfg.RetryMax == 0 {
+		cfg.RetryMax = defaultRetryMax
+	}
+	return nil
+}
+
+// flushLast is best effort: an acknowledgement that is lost costs a repeated
+// delivery, which handlers must bear anyway.
+func (c *Conn) flushLast(ctx context.Context) {
+	if !c.nc.IsConnected() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	if err := c.nc.FlushWithContext(ctx); err != nil {
+		c.log.Warn("last acknowledgements may be lost", "error", err)
+	}
+}
+
+// consumeLoop is one call of Consume.
+type consumeLoop struct {
+	conn     *Conn
+	cfg      ConsumerConfig
+	handler  func(context.Context, []Msg) error
+	consumer jetstream.Consumer
+	failures int // in a row
+}
+
+func (l *consumeLoop) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		msgs, err := l.next(ctx)
+		if err == nil && len(msgs) > 0 {
+			err = l.handle(ctx, msgs)
+		}
+		switch {
+		case err == nil:
+			l.failures = 0
+		case ctx.Err() != nil:
+			return
+		default:
+			l.failures++
+			wait := l.backoff()
+			l.conn.log.Warn("consumer pauses after a failure", "stream", l.cfg.Stream.Name,
+				"durable", l.cfg.Durable, "failures", l.failures, "pause", wait, "error", err)
+			sleep(ctx, wait)
+		}
+	}
+}
+
+// next returns the messages that are there now, waiting for the first one. An
+// empty result without an error means that none came. After an error the
+// consumer is looked up, and if need be created, anew.
+func (l *consumeLoop) next(ctx context.Context) ([]Msg, error) {
+	if l.consumer == nil {
+		if err := l.ensure(ctx); err != nil {
+			return nil, err
+		}
+	}
+	msgs, err := l.fetch(ctx)
+	if err != nil {
+		l.consumer = nil
+		if len(msgs) > 0 {
+			return msgs, nil // use them; the next round reports what is wrong
+		}
+	}
+	return msgs, err
+}
+
+func (l *consumeLoop) ensure(ctx context.Context) error {
+	if err := l.conn.EnsureStream(ctx, l.cfg.Stream); err != nil {
+		return err
+	}
+	ctx, cancel := withDefaultTimeout(ctx, requestTimeout)
+	defer cancel()
+	consumer, err := l.conn.js.CreateOrUpdateConsumer(ctx, l.cfg.Stream.Name, jetstream.ConsumerConfig{
+		Durable: l.cfg.Durable, FilterSubject: l.cfg.Filter,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait,
+		MaxDeliver: -1, MaxAckPending: maxAckPending,
+	})
+	if err != nil {
+		return fmt.Errorf("ensure consumer %s: %w", l.cfg.Durable, err)
+	}
+	l.consumer = consumer
+	return nil
+}
+
+// fetch takes what is there, and only if there is nothing waits for one message
+// and takes what came with it. (A single request for a whole batch would wait
+// for the batch to fill.)
+func (l *consumeLoop) fetch(ctx context.Context) ([]Msg, error) {
+	msgs, err := l.take(ctx, l.cfg.Batch)
+	if err != nil || len(msgs) > 0 {
+		return msgs, err
+	}
+	wait, cancel := context.WithTimeout(ctx, pollWait)
+	defer cancel()
+	batch, err := l.consumer.Fetch(1, jetstream.FetchContext(wait), jetstream.FetchHeartbeat(pollHeartbeat))
+	if err != nil {
+		return nil, fmt.Errorf("wait for messages: %w", err)
+	}
+	msgs, err = collect(ctx, batch)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil
+	}
+	if err != nil || len(msgs) == 0 || l.cfg.Batch == 1 {
+		return msgs, err
+	}
+	more, err := l.take(ctx, l.cfg.Batch-1)
+	return append(msgs, more...), err
+}
+
+func (l *consumeLoop) take(ctx context.Context, n int) ([]Msg, error) {
+	batch, err := l.consumer.FetchNoWait(n)
+	if err != nil {
+		return nil, fmt.Errorf("fetch messages: %w", err)
+	}
+	return collect(ctx, batch)
+}
+
+// collect reads a fetch to its end. When ctx ends meanwhile, the messages go
+// back at once instead of after the ack wait.
+func collect(ctx context.Context, batch jetstream.MessageBatch) ([]Msg, error) {
+	var msgs []Msg
+	for native := range batch.Messages() {
+		if ctx.Err() != nil {
+			_ = native.Nak() // it comes again without it, only later
+			continue
+		}
+		m, err := received(native)
+		if err != nil {
+			return msgs, err
+		}
+		msgs = append(msgs, m)
+	}
+	if err := batch.Error(); err != nil {
+		return msgs, fmt.Errorf("fetch messages: %w", err)
+	}
+	return msgs, nil
+}
+
+func received(native jetstream.Msg) (Msg, error) {
+	meta, err := native.Metadata()
+	if err != nil {
+		return Msg{}, fmt.Errorf("read message metadata: %w", err)
+	}
+	h := Header(native.Headers())
+	return Msg{
+		Subject: native.Subject(), Header: h, Data: native.Data(), ID: h.Get(jetstream.MsgIDHeader),
+		Sequence: meta.Sequence.Stream, Deliveries: meta.NumDelivered, Published: meta.Timestamp,
+		native: native, terminated: new(atomic.Bool),
+	}, nil
+}
+
+// handle runs the handler and settles every message of the batch. An error in
+// settling is of no consequence but a repeated delivery.
+func (l *consumeLoop) handle(ctx context.Context, msgs []Msg) error {
+	hctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handlerTimeout)
+	defer cancel()
+	err := l.handler(hctx, msgs)
+	for _, m := range msgs {
+		switch {
+		case m.terminated.Load():
+		case err == nil:
+			_ = m.native.Ack()
+		default:
+			_ = m.native.NakWithDelay(l.redelivery(m.Deliveries))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("handle %d messages: %w", len(msgs), err)
+	}
+	return nil
+}
+
+// redelivery is the pause before a message that failed comes again.
+func (l *consumeLoop) redelivery(deliveries uint64) time.Duration {
+	return jitter(l.cfg.RetryMin, l.cfg.RetryMax, int(min(deliveries, 32)))
+}
+
+// backoff is the pause of the whole loop, so that a database that is down is
+// not asked once per waiting message.
+func (l *consumeLoop) backoff() time.Duration {
+	return jitter(l.cfg.RetryMin, l.cfg.RetryMax, min(l.failures, 32))
+}
+
+// jitter is a random duration in [d/2, d], where d is low·2^(try-1) but at most
+// high.
+func jitter(low, high time.Duration, try int) time.Duration {
+	d := high
+	if shift := try - 1; shift < 31 && low<<shift > 0 && low<<shift < high {
+		d = low << shift
+	}
+	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, guards nothing
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

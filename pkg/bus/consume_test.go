@@ -1,0 +1,261 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bustest"
+)
+
+// consumption is a Consume loop of a test, with the verdict on each batch.
+type consumption struct {
+	t       *testing.T
+	batches chan []bus.Msg
+	verdict func([]bus.Msg) error
+	cancel  context.CancelFunc
+	done    chan error
+}
+
+func consume(t *testing.T, c *bus.Conn, cfg bus.ConsumerConfig) *consumption {
+	t.Helper()
+	return consumeWith(t, c, cfg, func([]bus.Msg) error { return nil })
+}
+
+func consumeWith(t *testing.T, c *bus.Conn, cfg bus.ConsumerConfig, verdict func([]bus.Msg) error) *consumption {
+	t.Helper()
+	if cfg.RetryMin == 0 {
+		cfg.RetryMin, cfg.RetryMax = 10*time.Millisecond, 50*time.Millisecond
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	k := &consumption{t: t, batches: make(chan []bus.Msg, 1024), verdict: verdict, cancel: cancel, done: make(chan error, 1)}
+	go func() {
+		k.done <- c.Consume(ctx, cfg, func(_ context.Context, msgs []bus.Msg) error {
+			err := k.verdict(msgs)
+			k.batches <- msgs
+			return err
+		})
+	}()
+	t.Cleanup(k.stop)
+	return k
+}
+
+// stop ends the loop; it may be called twice.
+func (k *consumption) stop() {
+	k.t.Helper()
+	k.cancel()
+	err := receive(k.t, k.done, "the end of the loop")
+	k.done <- err
+	if err != nil {
+		k.t.Errorf("Consume: %v", err)
+	}
+}
+
+// expect waits for messages with these ids, in order, over any batches.
+func (k *consumption) expect(ids ...string) []bus.Msg {
+	k.t.Helper()
+	var msgs []bus.Msg
+	for len(msgs) < len(ids) {
+		msgs = append(msgs, receive(k.t, k.batches, "messages")...)
+	}
+	for i, want := range ids {
+		if msgs[i].ID != want {
+			k.t.Fatalf("message %d has id %s, want %s", i, msgs[i].ID, want)
+		}
+	}
+	return msgs
+}
+
+func TestConsumerGetsWholeBatches(t *testing.T) {
+	c := bustest.New(t)
+	ensure(t, c, usage)
+	const n = 25
+	var ids []string
+	for i := range n {
+		ids = append(ids, strconv.Itoa(i))
+	}
+	publish(t, c, ids...)
+	k := consume(t, c, bus.ConsumerConfig{Stream: usage, Durable: "d", Batch: 10})
+	var sizes []int
+	for total := 0; total < n; {
+		b := receive(t, k.batches, "a batch")
+		sizes, total = append(sizes, len(b)), total+len(b)
+	}
+	if !slices.Equal(sizes, []int{10, 10, 5}) {
+		t.Errorf("batches of %v, want 10, 10, 5", sizes)
+	}
+}
+
+func TestConsumerSeesWhatWasPublished(t *testing.T) {
+	c := bustest.New(t)
+	k := consume(t, c, bus.ConsumerConfig{Stream: usage, Durable: "d", Filter: "usage.v2"})
+	awaitStream(t, c)
+	for _, subject := range []string{"usage.v1", "usage.v2"} {
+		if _, err := c.PublishStream(t.Context(), subject, "id-"+subject, []byte("x"), bus.Header{"K": {"v"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := k.expect("id-usage.v2")[0]
+	if m.Subject != "usage.v2" || string(m.Data) != "x" || m.Header.Get("K") != "v" || m.Deliveries != 1 || m.Sequence != 2 || m.Published.IsZero() {
+		t.Errorf("message = %+v", m)
+	}
+}
+
+// awaitStream waits until the stream that a Consume loop ensures is there.
+func awaitStream(t *testing.T, c *bus.Conn) {
+	t.Helper()
+	ensure(t, c, usage)
+}
+
+func TestFailedBatchComesAgainAndAcknowledgedDoesNot(t *testing.T) {
+	c := bustest.New(t)
+	ensure(t, c, usage)
+	publish(t, c, "a", "b")
+	const failures = 2
+	k := consumeWith(t, c, bus.ConsumerConfig{Stream: usage, Durable: "d"}, func(msgs []bus.Msg) error {
+		for _, m := range msgs {
+			if m.Deliveries <= failures {
+				return errors.New("database is down")
+			}
+		}
+		return nil
+	})
+	seen := map[string]uint64{}
+	for seen["a"] <= failures || seen["b"] <= failures {
+		for _, m := range receive(t, k.batches, "another delivery") {
+			seen[m.ID] = max(seen[m.ID], m.Deliveries)
+		}
+	}
+	k.stop()
+	publish(t, c, "c")
+	consume(t, c, bus.ConsumerConfig{Stream: usage, Durable: "d"}).expect("c")
+}
+
+func TestTerminatedMessageNeverComesAgain(t *testing.T) {
+	c := bustest.New(t)
+	ensure(t, c, usage)
+	publish(t, c, "poison", "good")
+	first := true
+	k := consumeWith(t, c, bus.ConsumerConfig{Stream: usage, Durable: "d"}, func(msgs []bus.Msg) error {
+		if !first {
+			return nil
+		}
+		first = false
+		for _, m := range msgs {
+			if m.ID == "poison" {
+				if err := m.Term("cannot be read"); err != nil {
+					return err
+				}
+			}
+		}
+		return errors.New("try the others again")
+	})
+	k.expect("poison", "good")
+	if again := k.expect("good"); again[0].Deliveries != 2 {
+		t.Errorf("good came with deliveries = %d", again[0].Deliveries)
+	}
+	publish(t, c, "next")
+	k.expect("next")
+}
+
+func TestConsumeFinishesTheBatchUnderWay(t *testing.T) {
+	c := bustest.New(t)
+	ensure(t, c, usage)
+	publish(t, c, "a")
+	entered, leave := make(chan context.Context, 1), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- c.Consume(ctx, bus.ConsumerConfig{Stream: usage, Durable: "d"}, func(ctx context.Context, _ []bus.Msg) error {
+			entered <- ctx
+			<-leave
+			return nil
+		})
+	}()
+	hctx := receive(t, entered, "the handler")
+	cancel()
+	if hctx.Err() != nil {
+		t.Error("the handler's context ended with the loop's")
+	}
+	if _, bounded := hctx.Deadline(); !bounded {
+		t.Error("the handler's context has no deadline")
+	}
+	select {
+	case err := <-done:
+		t.Errorf("Consume returned before its handler: %v", err)
+	default:
+	}
+	close(leave)
+	if err := receive(t, done, "the end of the loop"); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, c, "b") // "a" was acknowledged: "b" is next
+	consume(t, c, bus.ConsumerConfig{Stream: usage, Durable: "d"}).expect("b")
+}
+
+func TestConsumeReturnsWhileItWaits(t *testing.T) {
+	c := bustest.New(t)
+	k := consume(t, c, bus.ConsumerConfig{Stream: usage, Durable: "d"})
+	awaitStream(t, c)
+	publish(t, c, "a")
+	k.expect("a")
+	begin := time.Now()
+	k.stop()
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("took %v to stop an idle loop", took)
+	}
+}
+
+func TestConsumerSurvivesARestartWithItsStore(t *testing.T) {
+	s := bustest.NewServer(t)
+	c := bustest.Connect(t, s)
+	ensure(t, c, usage)
+	publish(t, c, "before")
+	k := consume(t, c, bus.ConsumerConfig{Stream: usage, Durable: "d"})
+	k.expect("before")
+	if err := c.Flush(t.Context()); err != nil { // the acknowledgement is there
+		t.Fatal(err)
+	}
+	cfg := s.Config()
+	s.Stop()
+	restart(t, cfg)
+	awaitConnected(t, c)
+	publish(t, c, "after")
+	k.expect("after")
+}
+
+func TestConsumerSurvivesAWipedStore(t *testing.T) {
+	s := bustest.NewServer(t)
+	c := bustest.Connect(t, s)
+	ensure(t, c, usage)
+	publish(t, c, "before")
+	k := consume(t, c, bus.ConsumerConfig{Stream: usage, Durable: "d"})
+	k.expect("before")
+	cfg := s.Config()
+	s.Stop()
+	cfg.StoreDir = t.TempDir()
+	restart(t, cfg)
+	awaitConnected(t, c)
+	publish(t, c, "after")
+	if m := k.expect("after")[0]; m.Sequence != 1 {
+		t.Errorf("sequence = %d in a new stream", m.Sequence)
+	}
+}
+
+func TestConsumeRefusesABatchBeyondItsBound(t *testing.T) {
+	c := bustest.New(t)
+	for _, cfg := range []bus.ConsumerConfig{
+		{Stream: usage, Durable: "d", Batch: bus.MaxBatch + 1},
+		{Stream: usage, Durable: "d", Batch: -1},
+		{Stream: usage},
+		{Durable: "d"},
+	} {
+		if err := c.Consume(t.Context(), cfg, nil); err == nil {
+			t.Errorf("Consume took %+v", cfg)
+		}
+	}
+}

@@ -1,0 +1,11 @@
+package bus
+
+import "context"
+
+// MaxAsync is the bound that PublishStreamAsync keeps.
+const MaxAsync = maxAsync
+
+// SubscribeLimited is Subscribe with a small queue, to see it overflow.
+func (c *Conn) SubscribeLimited(subject string, pending int, handler func(context.Context, Message)) (*Subscription, error) {
+	return c.subscribe(subject, "", pending, handler)
+}

@@ -1,0 +1,157 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	defaultMaxAge   = 7 * 24 * time.Hour
+	defaultMaxBytes = 1 << 30
+	duplicateWindow = 2 * time.Minute
+)
+
+// StreamConfig describes a stream. What is not here is the same for all: kept
+// in files, by limits (acknowledged messages stay until they are too old), new
+// messages refused when full, message ids remembered for two minutes.
+type StreamConfig struct {
+	Name     string
+	Subjects []string
+	// MaxAge of a message; 0 means 7 days.
+	MaxAge time.Duration
+	// MaxBytes of all messages, reserved on the server; 0 means 1 GiB.
+	MaxBytes int64
+	// Replicas of each message in a cluster; 0 means 1.
+	Replicas int
+}
+
+func (s StreamConfig) native() jetstream.StreamConfig {
+	if s.MaxAge == 0 {
+		s.MaxAge = defaultMaxAge
+	}
+	if s.MaxBytes == 0 {
+		s.MaxBytes = defaultMaxBytes
+	}
+	if s.Replicas == 0 {
+		s.Replicas = 1
+	}
+	return jetstream.StreamConfig{
+		Name: s.Name, Subjects: s.Subjects,
+		MaxAge: s.MaxAge, MaxBytes: s.MaxBytes, Replicas: s.Replicas,
+		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
+		Discard: jetstream.DiscardNew, Duplicates: min(duplicateWindow, s.MaxAge),
+	}
+}
+
+// EnsureStream creates the stream or brings it to cfg. Every producer and
+// consumer of a stream does it with the same cfg, in any order. The connection
+// remembers cfg and creates the stream again should a server come back with an
+// empty store.
+func (c *Conn) EnsureStream(ctx context.Context, cfg StreamConfig) error {
+	ctx, cancel := withDefaultTimeout(ctx, requestTimeout)
+	defer cancel()
+	if _, err := c.js.CreateOrUpdateStream(ctx, cfg.native()); err != nil {
+		return fmt.Errorf("ensure stream %s: %w", cfg.Name, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.streams[cfg.Name] = cfg
+	return nil
+}
+
+// restoreStreams ensures again what this connection has ensured before.
+func (c *Conn) restoreStreams(ctx context.Context) error {
+	c.mu.Lock()
+	known := make([]StreamConfig, 0, len(c.streams))
+	for _, cfg := range c.streams {
+		known = append(known, cfg)
+	}
+	c.mu.Unlock()
+	for _, cfg := range known {
+		if err := c.EnsureStream(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PublishStream stores a message in the stream that listens on subject and
+// returns when the server has accepted it. duplicate tells that a message with
+// the same msgID was accepted within the last two minutes and this one was not
+// stored: success for transport, no proof of effect. Success does not mean that
+// the message is on disk (see the package comment).
+func (c *Conn) PublishStream(ctx context.Context, subject, msgID string, data []byte, header Header) (duplicate bool, err error) {
+	ack, err := c.publishOnce(ctx, subject, msgID, data, header)
+	if errors.Is(err, jetstream.ErrNoStreamResponse) {
+		// No stream listens: a store was wiped, or nobody ensured it yet.
+		if restoreErr := c.restoreStreams(ctx); restoreErr != nil {
+			return false, fmt.Errorf("publish on %s: %w", subject, errors.Join(err, restoreErr))
+		}
+		ack, err = c.publishOnce(ctx, subject, msgID, data, header)
+	}
+	if err != nil {
+		return false, fmt.Errorf("publish on %s: %w", subject, err)
+	}
+	return ack.Duplicate, nil
+}
+
+func (c *Conn) publishOnce(ctx context.Context, subject, msgID string, data []byte, header Header) (*jetstream.PubAck, error) {
+	return c.js.PublishMsg(ctx, outgoing(ctx, subject, data, header), jetstream.WithMsgID(msgID))
+}
+
+// Future is the outcome of PublishStreamAsync.
+type Future struct {
+	done      chan struct{}
+	duplicate bool
+	err       error
+}
+
+// Done is closed when the outcome is known, at most 10 s after the publish.
+func (f *Future) Done() <-chan struct{} { return f.done }
+
+// Wait returns the outcome, with the meaning of PublishStream's results. When
+// ctx ends first the outcome stays unknown.
+func (f *Future) Wait(ctx context.Context) (duplicate bool, err error) {
+	select {
+	case <-f.done:
+		return f.duplicate, f.err
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// PublishStreamAsync is PublishStream without waiting for the server, for
+// batches: publish all, then Wait for each. It blocks while 1,024 messages of
+// this connection are without an answer. The order of messages is kept on a
+// standing connection; a failure of one says nothing about those after it. A
+// lost connection fails the messages under way, whose outcome is then unknown.
+func (c *Conn) PublishStreamAsync(ctx context.Context, subject, msgID string, data []byte, header Header) (*Future, error) {
+	select {
+	case c.async <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("publish on %s: %w", subject, ctx.Err())
+	}
+	ack, err := c.js.PublishMsgAsync(outgoing(ctx, subject, data, header), jetstream.WithMsgID(msgID))
+	if err != nil {
+		<-c.async
+		return nil, fmt.Errorf("publish on %s: %w", subject, err)
+	}
+	f := &Future{done: make(chan struct{})}
+	c.waits.Go(func() {
+		defer func() { <-c.async }()
+		defer close(f.done)
+		select {
+		case got := <-ack.Ok():
+			f.duplicate = got.Duplicate
+		case err := <-ack.Err():
+			f.err = fmt.Errorf("publish on %s: %w", subject, err)
+		case <-c.closed:
+			f.err = fmt.Errorf("publish on %s: %w", subject, jetstream.ErrConnectionClosed)
+		}
+	})
+	return f, nil
+}

@@ -1,0 +1,50 @@
+// Package bustest gives each test a NATS server of its own, with JetStream, in
+// the test's process: ready in milliseconds, gone when the test ends.
+package bustest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/bus"
+)
+
+const timeout = 10 * time.Second
+
+// New is a connection, without a socket, to a fresh server.
+func New(t testing.TB) *bus.Conn {
+	t.Helper()
+	return connect(t, bus.Config{Name: t.Name(), InProcess: NewServer(t)})
+}
+
+// NewServer is a fresh server with its store in t.TempDir. A test may stop it
+// and start another from its Config to see what survives.
+func NewServer(t testing.TB) *bus.Server {
+	t.Helper()
+	s, err := bus.StartServer(bus.ServerConfig{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatalf("start NATS server: %v", err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Connect is a further connection, over TCP, to s. It survives a restart of the
+// server on the same port.
+func Connect(t testing.TB, s *bus.Server) *bus.Conn {
+	t.Helper()
+	return connect(t, bus.Config{Name: t.Name(), URL: s.URL()})
+}
+
+func connect(t testing.TB, cfg bus.Config) *bus.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	c, err := bus.Connect(ctx, cfg)
+	if err != nil {
+		t.Fatalf("connect to NATS server: %v", err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}

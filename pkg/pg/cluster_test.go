@@ -1,0 +1,257 @@
+package pg_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/pg"
+)
+
+const patience = 30 * time.Second
+
+// reachableDir is a folder that the server's account can enter: those of
+// t.TempDir are private to us.
+func reachableDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "pgdur-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func startDurable(t *testing.T, dir string) *pg.Cluster {
+	t.Helper()
+	c, err := pg.StartCluster(t.Context(), pg.ClusterConfig{Dir: dir, Durable: true})
+	if errors.Is(err, pg.ErrNoBinaries) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func run(t *testing.T, url, sql string) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	rows, err := conn.Query(t.Context(), sql)
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return strings.Join(got, ",")
+}
+
+func awaitEnd(t *testing.T, c *pg.Cluster) {
+	t.Helper()
+	select {
+	case <-c.Done():
+	case <-time.After(patience):
+		t.Fatal("the server did not end")
+	}
+}
+
+func postmaster(t *testing.T, dir string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func TestDurableClusterKeepsWhatWasCommitted(t *testing.T) {
+	dir := reachableDir(t)
+	c := startDurable(t, dir)
+	url := c.URL()
+	run(t, url, "CREATE TABLE kept (n text)")
+	run(t, url, "INSERT INTO kept VALUES ('stopped')")
+
+	t.Run("it is reached with its password only", func(t *testing.T) {
+		if conn, err := pgx.Connect(t.Context(), strings.Replace(url, "svc:", "svc:x", 1)); err == nil {
+			_ = conn.Close(t.Context())
+			t.Error("a wrong password was accepted")
+		}
+		info, err := os.Stat(filepath.Join(dir, "password"))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("password file: %v, %v", info.Mode(), err)
+		}
+		if got := run(t, url, "SELECT current_setting('fsync') || current_setting('listen_addresses')"); got != "on127.0.0.1" {
+			t.Errorf("fsync and listen_addresses = %s", got)
+		}
+	})
+
+	t.Run("a second process is refused", func(t *testing.T) {
+		second, err := pg.StartCluster(t.Context(), pg.ClusterConfig{Dir: dir, Durable: true})
+		if err == nil {
+			_ = second.Stop()
+			t.Fatal("two processes share one folder")
+		}
+		run(t, url, "SELECT 'still there'")
+	})
+
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	c = startDurable(t, dir)
+	if c.URL() != url {
+		t.Error("port or password changed over a restart")
+	}
+	if got := run(t, url, "SELECT n FROM kept"); got != "stopped" {
+		t.Fatalf("after a stop: %q", got)
+	}
+
+	run(t, url, "INSERT INTO kept VALUES ('killed')")
+	if err := syscall.Kill(postmaster(t, dir), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, c)
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	c = startDurable(t, dir)
+	if got := run(t, c.URL(), "SELECT n FROM kept ORDER BY n"); got != "killed,stopped" {
+		t.Fatalf("after kill -9: %q", got)
+	}
+}
+
+func TestServerOfADeadParentIsStoppedFirst(t *testing.T) {
+	dir := reachableDir(t)
+	c := startDurable(t, dir)
+	run(t, c.URL(), "CREATE TABLE kept (n text)")
+	if err := c.LetGo(); err != nil { // what the kernel does when we are killed
+		t.Fatal(err)
+	}
+	old := postmaster(t, dir)
+	next := startDurable(t, dir)
+	awaitEnd(t, c)
+	if now := postmaster(t, dir); now == old {
+		t.Error("the old server still runs")
+	}
+	run(t, next.URL(), "SELECT n FROM kept")
+}
+
+func TestPidFileOfAnotherProgramIsNotTrusted(t *testing.T) {
+	dir := reachableDir(t)
+	if err := startDurable(t, dir).Stop(); err != nil {
+		t.Fatal(err)
+	}
+	// Our own pid: alive, not postgres, and not to be signalled.
+	file := filepath.Join(dir, "data", "postmaster.pid")
+	text := strconv.Itoa(os.Getpid()) + "\n" + filepath.Join(dir, "data") + "\n1\n1\n\n127.0.0.1\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run(t, startDurable(t, dir).URL(), "SELECT 'up'")
+}
+
+func TestTestClusterLeavesNothingBehind(t *testing.T) {
+	var steps []string
+	dir := filepath.Join(reachableDir(t), "server")
+	c, err := pg.StartCluster(t.Context(), pg.ClusterConfig{Dir: dir, Progress: func(s string) { steps = append(steps, s) }})
+	if errors.Is(err, pg.ErrNoBinaries) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := postmaster(t, dir)
+	if len(steps) == 0 {
+		t.Error("initdb was not reported")
+	}
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the server is still there: %v", err)
+	}
+	if err := c.Stop(); err != nil {
+		t.Errorf("second Stop: %v", err)
+	}
+}
+
+func TestTestClusterDiesWithItsParent(t *testing.T) {
+	dir := filepath.Join(reachableDir(t), "server")
+	c, err := pg.StartCluster(t.Context(), pg.ClusterConfig{Dir: dir})
+	if errors.Is(err, pg.ErrNoBinaries) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.LetGo(); err != nil { // what the kernel does when we are killed
+		t.Fatal(err)
+	}
+	awaitEnd(t, c)
+}
+
+func TestStartFailureShowsTheServersLog(t *testing.T) {
+	dir := reachableDir(t)
+	if err := startDurable(t, dir).Stop(); err != nil {
+		t.Fatal(err)
+	}
+	conf := filepath.Join(dir, "data", "postgresql.conf")
+	if err := os.WriteFile(conf, []byte("no_such_setting = 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := pg.StartCluster(t.Context(), pg.ClusterConfig{Dir: dir, Durable: true})
+	if err == nil {
+		_ = c.Stop()
+		t.Fatal("started on a broken configuration")
+	}
+	if !strings.Contains(err.Error(), "no_such_setting") {
+		t.Errorf("the server's own words are missing: %v", err)
+	}
+}
+
+func TestPrivateParentFolderIsNamed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root runs the server as somebody else")
+	}
+	parent := reachableDir(t)
+	if err := os.Chmod(parent, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c, err := pg.StartCluster(t.Context(), pg.ClusterConfig{Dir: filepath.Join(parent, "db"), Durable: true})
+	if err == nil {
+		_ = c.Stop()
+		t.Fatal("started below a private folder")
+	}
+	if !strings.Contains(err.Error(), parent+" (mode 0700)") {
+		t.Errorf("the folder is not named: %v", err)
+	}
+}

@@ -1,0 +1,102 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// SQLSTATE codes this package decides on.
+const (
+	codeUniqueViolation     = "23505"
+	codeCheckViolation      = "23514"
+	codeSerialization       = "40001"
+	codeDeadlock            = "40P01"
+	codeTooManyConnections  = "53300"
+	codeAdminShutdown       = "57P01"
+	codeCrashShutdown       = "57P02"
+	codeCannotConnectNow    = "57P03"
+	codeIdleSessionTimeout  = "57P05"
+	codeDuplicateObject     = "42710"
+	codeDuplicateSchema     = "42P06"
+	codeInternal            = "XX000"
+	classConnectionTroubles = "08"
+)
+
+func sqlState(err error) string {
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) {
+		return pe.Code
+	}
+	return ""
+}
+
+// IsUnique reports whether err is a violation of the named unique constraint
+// or index; an empty name means any.
+func IsUnique(err error, constraint string) bool {
+	return violates(err, codeUniqueViolation, constraint)
+}
+
+// IsCheck reports whether err is a violation of the named CHECK constraint; an
+// empty name means any.
+func IsCheck(err error, constraint string) bool {
+	return violates(err, codeCheckViolation, constraint)
+}
+
+func violates(err error, code, constraint string) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && pe.Code == code && (constraint == "" || pe.ConstraintName == constraint)
+}
+
+func isRetryable(err error) bool {
+	code := sqlState(err)
+	return code == codeSerialization || code == codeDeadlock
+}
+
+// IsUnavailable reports whether err means that the server could not be reached,
+// went away, or takes no connections now, so that the same request may succeed
+// later or elsewhere. It says nothing about whether a statement had its effect.
+// A context that the caller cancelled, a statement timeout and a refused login
+// are not unavailability.
+func IsUnavailable(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return false
+	}
+	if code := sqlState(err); code != "" {
+		return unavailableState(code)
+	}
+	var ce *pgconn.ConnectError
+	if errors.As(err, &ce) {
+		return true
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	return brokenConnection(err)
+}
+
+func unavailableState(code string) bool {
+	switch code {
+	case codeTooManyConnections, codeAdminShutdown, codeCrashShutdown, codeCannotConnectNow, codeIdleSessionTimeout:
+		return true
+	}
+	return strings.HasPrefix(code, classConnectionTroubles)
+}
+
+func brokenConnection(err error) bool {
+	for _, target := range []error{
+		io.EOF, io.ErrUnexpectedEOF, net.ErrClosed,
+		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE,
+	} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	var oe *net.OpError
+	return errors.As(err, &oe) || pgconn.SafeToRetry(err)
+}

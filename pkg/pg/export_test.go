@@ -1,0 +1,12 @@
+package pg
+
+// LetGo gives up what the kernel takes from a process that is killed: the lock
+// on a durable folder, our end of the guard's pipe.
+func (c *Cluster) LetGo() error {
+	if c.guard != nil {
+		return c.guard.pipe.Close()
+	}
+	lock := c.lock
+	c.lock = nil
+	return lock.Close()
+}

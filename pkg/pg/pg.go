@@ -1,0 +1,171 @@
+// Package pg is what the services need of PostgreSQL: a pool bound to one
+// schema and one least-privileged role (Open), schema migrations (Migrate), the
+// one place where transactions are opened and retried (InTx), recognition of
+// the errors that a store must tell apart, and a private server run from the
+// machine's own binaries (StartCluster) for `make run` and for tests.
+//
+// Application code runs as the application role, never as the owner of the
+// tables: whatever a migration does not grant is refused by the server. The
+// role is set as a start-up parameter of each connection, so RESET ROLE returns
+// to it; it is a guard against mistakes and injected statements that stay
+// within one statement, not against a client that can run arbitrary SQL, for
+// which the login itself must be restricted.
+//
+// The pool talks to the server directly. A pooler in transaction mode between
+// the two refuses or forgets start-up parameters and is not supported.
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	defaultStatementTimeout = 10 * time.Second
+	defaultMaxConns         = 10
+	// connectTimeout bounds one dial when the URL names no connect_timeout.
+	connectTimeout = 5 * time.Second
+	// idleInTransaction ends a transaction whose client went away without a
+	// word, so that its locks do not outlive it by the TCP keep-alive time.
+	idleInTransaction = time.Minute
+	maxConnLifetime   = time.Hour
+)
+
+// Config says how a service reaches its database.
+type Config struct {
+	// URL is a postgres:// URL or key=value string. It usually holds a
+	// password: it is never logged and never part of an error.
+	URL string
+	// Schema is the service's own schema; unqualified names resolve there.
+	Schema string
+	// Role, when set, is the role every statement runs as.
+	Role string
+	// MaxConns bounds the pool; 0 means 10.
+	MaxConns int32
+	// StatementTimeout bounds each statement on the server; 0 means 10 s.
+	StatementTimeout time.Duration
+	// ApplicationName is what pg_stat_activity shows.
+	ApplicationName string
+}
+
+// String describes the configuration without the URL.
+func (c Config) String() string {
+	return fmt.Sprintf("schema=%s role=%s max_conns=%d application_name=%s",
+		c.Schema, c.Role, c.MaxConns, c.ApplicationName)
+}
+
+// GoString keeps the URL out of %#v too.
+func (c Config) GoString() string { return c.String() }
+
+// Open returns a pool whose connections carry the schema, role, timeouts and
+// time zone of cfg, after one successful round trip. IsUnavailable tells
+// whether a failure is worth another try. Timestamps are scanned in UTC.
+func Open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
+	pc, err := cfg.poolConfig()
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	if err != nil {
+		return nil, fmt.Errorf("open database pool: %w", err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("connect to database: %w", err)
+	}
+	return pool, nil
+}
+
+func (c Config) poolConfig() (*pgxpool.Config, error) {
+	if err := checkName("schema", c.Schema); err != nil {
+		return nil, err
+	}
+	if c.Role != "" {
+		if err := checkName("role", c.Role); err != nil {
+			return nil, err
+		}
+	}
+	pc, err := pgxpool.ParseConfig(c.URL)
+	if err != nil {
+		return nil, errBadURL
+	}
+	timeout := c.StatementTimeout
+	if timeout <= 0 {
+		timeout = defaultStatementTimeout
+	}
+	sessionDefaults(pc.ConnConfig, c.Schema, timeout)
+	params := pc.ConnConfig.RuntimeParams
+	params["idle_in_transaction_session_timeout"] = millis(idleInTransaction)
+	if c.Role != "" {
+		params["role"] = c.Role
+	}
+	if c.ApplicationName != "" {
+		params["application_name"] = c.ApplicationName
+	}
+	pc.MaxConns = c.MaxConns
+	if pc.MaxConns <= 0 {
+		pc.MaxConns = defaultMaxConns
+	}
+	pc.MaxConnLifetime = maxConnLifetime
+	pc.MaxConnLifetimeJitter = maxConnLifetime / 10
+	pc.AfterConnect = scanUTC
+	return pc, nil
+}
+
+// errBadURL stands for every parse failure: the driver's own error quotes the
+// URL.
+var errBadURL = errors.New("database URL is not a valid PostgreSQL connection string")
+
+func parseURL(url string) (*pgx.ConnConfig, error) {
+	cc, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, errBadURL
+	}
+	return cc, nil
+}
+
+func sessionDefaults(cc *pgx.ConnConfig, schema string, statementTimeout time.Duration) {
+	if cc.ConnectTimeout == 0 {
+		cc.ConnectTimeout = connectTimeout
+	}
+	cc.RuntimeParams["search_path"] = quoteName(schema)
+	cc.RuntimeParams["TimeZone"] = "UTC"
+	cc.RuntimeParams["statement_timeout"] = millis(statementTimeout)
+}
+
+// millis renders d for a server setting whose unit is the millisecond. A
+// positive d below one is rounded up, because 0 would switch the limit off.
+func millis(d time.Duration) string {
+	return strconv.FormatInt((d + time.Millisecond - 1).Milliseconds(), 10)
+}
+
+func scanUTC(_ context.Context, conn *pgx.Conn) error {
+	conn.TypeMap().RegisterType(&pgtype.Type{
+		Name:  "timestamptz",
+		OID:   pgtype.TimestamptzOID,
+		Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+	})
+	return nil
+}
+
+// namePattern is stricter than PostgreSQL: names that need quoting in one
+// place and not in another are refused instead of handled.
+var namePattern = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+func checkName(what, name string) error {
+	if !namePattern.MatchString(name) || strings.HasPrefix(name, "pg_") {
+		return fmt.Errorf("%s name %q: want 1 to 63 of a-z, 0-9 and _, not starting with a digit or pg_", what, name)
+	}
+	return nil
+}
+
+func quoteName(name string) string { return pgx.Identifier{name}.Sanitize() }
