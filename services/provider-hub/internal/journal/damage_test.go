@@ -1,0 +1,171 @@
+package journal_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"testing"
+
+	"svc.internal/services/provider-hub/internal/journal"
+	"svc.internal/services/provider-hub/internal/journal/simdisk"
+)
+
+// written returns a disk with one segment that holds some records, and its name.
+func written(t *testing.T) (*simdisk.Disk, string) {
+	t.Helper()
+	disk := simdisk.New()
+	j, _ := open(t, config(disk))
+	for n := range 3 {
+		serve(t, j, keyOf(n))
+	}
+	must(t, j.Dispatch(keyOf(9), dispatchPayload(keyOf(9))))
+	must(t, j.Commit(keyOf(9)))
+	must(t, j.Progress(keyOf(9), journal.Progress{Tokens: 3, Bytes: 4}))
+	must(t, j.Close())
+	names := segments(t, disk)
+	if len(names) != 1 {
+		t.Fatalf("want one segment, have %v", names)
+	}
+	return disk, names[0]
+}
+
+// checkRecords fails when anything comes back that was never recorded; finals
+// and dispatches check payloads.
+func checkRecords(t *testing.T, rec *journal.Recovery) {
+	t.Helper()
+	for _, k := range finals(t, rec.Finals()) {
+		if k != keyOf(0) && k != keyOf(1) && k != keyOf(2) {
+			t.Fatalf("%v was never final", k)
+		}
+	}
+	for k, u := range dispatches(t, rec) {
+		if p := u.Progress; p != (journal.Progress{}) && (k != keyOf(9) || p != journal.Progress{Tokens: 3, Bytes: 4}) {
+			t.Fatalf("%v came back with progress %v", k, p)
+		}
+		if u.Committed && k != keyOf(9) {
+			t.Fatalf("%v was never committed", k)
+		}
+	}
+}
+
+func TestTornTailIsCutAndNamed(t *testing.T) {
+	disk, name := written(t)
+	whole := disk.Content(name)
+	for length := range len(whole) {
+		torn := simdisk.New()
+		torn.Replace(name, whole[:length])
+		j, rec := open(t, config(torn))
+		checkRecords(t, rec)
+		if rec.DamageTotal != 0 {
+			t.Fatalf("cut at %d: reported as damage %v", length, rec.Damage)
+		}
+		if rec.Torn != nil && (rec.Torn.To != int64(length) || rec.Torn.Segment != 1) {
+			t.Fatalf("cut at %d: reported as %+v", length, rec.Torn)
+		}
+		serve(t, j, keyOf(50))
+		must(t, j.Close())
+		_, again := open(t, config(torn))
+		if again.Torn != nil || again.DamageTotal != 0 || again.Unsettled != rec.Unsettled+1 {
+			t.Fatalf("cut at %d: second open found %+v after %+v", length, again, rec)
+		}
+	}
+}
+
+func TestBitFlipNeverYieldsAWrongRecordNorGoesUnseen(t *testing.T) {
+	disk, name := written(t)
+	whole := disk.Content(name)
+	for at := range whole {
+		for bit := range 8 {
+			for _, newest := range []bool{true, false} {
+				flipped := bytes.Clone(whole)
+				flipped[at] ^= 1 << bit
+				d := simdisk.New()
+				d.Replace(name, flipped)
+				if !newest {
+					addSegment(t, d, disk)
+				}
+				j, rec, err := journal.Open(config(d))
+				if err != nil {
+					t.Fatalf("flip %d.%d: %v", at, bit, err)
+				}
+				checkRecords(t, rec)
+				if rec.DamageTotal == 0 && rec.Torn == nil {
+					t.Fatalf("flip %d.%d went unseen", at, bit)
+				}
+				if !newest && (rec.Torn != nil || rec.Damage[0].Segment != 1 || rec.Damage[0].From > int64(at) || rec.Damage[0].To <= int64(at)) {
+					t.Fatalf("flip %d.%d reported as %+v", at, bit, rec)
+				}
+				if rec.Unsettled < 2 {
+					t.Fatalf("flip %d.%d lost finals it did not touch: %+v", at, bit, rec)
+				}
+				must(t, j.Close())
+			}
+		}
+	}
+}
+
+// addSegment gives d a sound second segment, made by reopening a copy.
+func addSegment(t *testing.T, d, sound *simdisk.Disk) {
+	t.Helper()
+	second := sound.Kill()
+	j, _ := open(t, config(second))
+	must(t, j.Close())
+	for _, name := range segments(t, second)[1:] {
+		d.Replace(name, second.Content(name))
+	}
+}
+
+func TestMissingSegmentIsReported(t *testing.T) {
+	disk := simdisk.New()
+	j, _ := open(t, config(disk))
+	for n := range 40 {
+		serve(t, j, keyOf(n))
+	}
+	must(t, j.Close())
+	must(t, disk.Remove(segments(t, disk)[1]))
+	_, rec := open(t, config(disk))
+	if rec.DamageTotal != 1 || !rec.Damage[0].Missing || rec.Damage[0].Segment != 2 {
+		t.Fatalf("got %+v", rec)
+	}
+}
+
+func TestNewerFormatIsRefusedUntouched(t *testing.T) {
+	disk := simdisk.New()
+	name := "0000000000000001.seg"
+	// A header of version 2 with a sound checksum.
+	header := []byte("HUBJRNL\n\x02\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00")
+	header = append(header, castagnoli(header)...)
+	disk.Replace(name, header)
+	if _, _, err := journal.Open(config(disk)); err == nil {
+		t.Fatal("opened")
+	}
+	if !bytes.Equal(disk.Content(name), header) {
+		t.Fatal("file was changed")
+	}
+}
+
+func TestUnreadablePayloadComesAsAnErrorBesideItsKey(t *testing.T) {
+	disk, name := written(t)
+	j, rec := open(t, config(disk))
+	content := disk.Content(name)
+	at := bytes.Index(content, finalPayload(keyOf(1)))
+	content[at] ^= 1
+	disk.Replace(name, content)
+	bad := 0
+	for f, err := range rec.Finals() {
+		if err == nil {
+			continue
+		}
+		bad++
+		if f.Key != keyOf(1) || f.Payload != nil {
+			t.Fatalf("got %+v with %v", f, err)
+		}
+	}
+	if bad != 1 || j.Err() != nil {
+		t.Fatalf("%d errors, journal error %v", bad, j.Err())
+	}
+}
+
+func castagnoli(b []byte) []byte {
+	return binary.LittleEndian.AppendUint32(nil, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+}

@@ -1,0 +1,116 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Disk is the folder that holds the segments. Names are plain file names. What
+// is created, removed or written may be lost by a crash until the matching
+// Sync has returned without error.
+type Disk interface {
+	// List returns the names of all files, in any order.
+	List() ([]string, error)
+	// Create makes a file that must not exist, opened for appending.
+	Create(name string) (File, error)
+	// Open opens a file that exists; the error of one that does not is
+	// fs.ErrNotExist.
+	Open(name string) (File, error)
+	// Remove unlinks a file.
+	Remove(name string) error
+	// Sync makes creations and removals durable.
+	Sync() error
+	// Close releases the folder.
+	Close() error
+}
+
+// File is one file of a Disk.
+type File interface {
+	io.Writer // appends
+	io.ReaderAt
+	io.Closer
+	// Size returns the length in bytes.
+	Size() (int64, error)
+	// Truncate cuts the file to size bytes.
+	Truncate(size int64) error
+	// Sync makes the content and the length durable.
+	Sync() error
+}
+
+const lockName = "LOCK"
+
+// folder is a Disk on the operating system's file system. It holds an
+// exclusive lock, so that two processes never append to the same journal.
+type folder struct {
+	path string
+	dir  *os.File
+	lock *os.File
+}
+
+func openFolder(path string) (*folder, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("make journal folder: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open journal lock: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock journal folder %s, is another process using it? %w", path, err), lock.Close())
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open journal folder: %w", err), lock.Close())
+	}
+	return &folder{path: path, dir: dir, lock: lock}, nil
+}
+
+func (f *folder) List() ([]string, error) {
+	found, err := os.ReadDir(f.path)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(found))
+	for _, e := range found {
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+func (f *folder) Create(name string) (File, error) {
+	return f.open(name, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND)
+}
+
+func (f *folder) Open(name string) (File, error) {
+	return f.open(name, os.O_RDWR|os.O_APPEND)
+}
+
+func (f *folder) open(name string, flag int) (File, error) {
+	file, err := os.OpenFile(filepath.Join(f.path, name), flag, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return diskFile{file}, nil
+}
+
+func (f *folder) Remove(name string) error { return os.Remove(filepath.Join(f.path, name)) }
+
+func (f *folder) Sync() error { return f.dir.Sync() }
+
+func (f *folder) Close() error { return errors.Join(f.dir.Close(), f.lock.Close()) }
+
+type diskFile struct{ *os.File }
+
+func (d diskFile) Size() (int64, error) {
+	info, err := d.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (d diskFile) Sync() error { return syncData(d.File) }

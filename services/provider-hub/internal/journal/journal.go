@@ -1,0 +1,375 @@
+// Package journal is the hub's write-ahead file: the durable witness of what
+// was served, kept until billing says that it is settled.
+//
+// For each attempt to serve a request the hub writes DISPATCH before the first
+// byte leaves, COMMIT and PROGRESS while the answer is relayed, and FINAL with
+// the usage. Only Final waits for the disk. Callers that arrive while a sync is
+// under way share the next one, so a thousand writers cost as many syncs as the
+// disk can do, not a thousand. SETTLED (billing's end-to-end acknowledgement)
+// or VOID (nothing billable) closes the attempt. Payloads are opaque.
+//
+// What survives: an acknowledged FINAL survives a crash of process or machine.
+// The other records survive a crash of the process once the writer goroutine
+// has handed them to the kernel, which it does at once unless a sync is under
+// way, and a crash of the machine from the next sync on. Sync forces one.
+//
+// Files: segments of about SegmentBytes, appended to by one goroutine, each
+// synced whole before the next is begun. Segments are deleted oldest first, and
+// only after everything that made them needless is itself synced, so a record
+// that closes an attempt always outlives the one it closes. When few live
+// attempts keep many dead bytes, their records are copied to the head and
+// synced, and then the old segment goes; the copying never exceeds what it
+// frees by more than a constant factor.
+//
+// Bounds: memory is about 200 bytes for each open or unsettled attempt, at most
+// MaxKeys of them, plus two batches of about MaxBatch bytes; Open reads one
+// segment at a time into memory. Dispatch is refused (ErrFull) above 80 % of
+// MaxBytes; everything that follows a dispatch is always accepted, so the files
+// may pass the quota only by what the open attempts still have to say.
+//
+// Failure: after any failed write, sync or removal the journal is poisoned.
+// Failed is closed and each later call returns that first error. Nothing is
+// tried again on the same file, because a kernel that failed to write a page
+// may well call it clean. The way back is a new Open, which also works on a
+// full disk as long as deleting dead segments leaves room for a header.
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Errors that callers must tell apart. Any other error is the disk's and means
+// that the journal is poisoned.
+var (
+	// ErrFull refuses a dispatch: the journal holds 80 % of its quota, or
+	// MaxKeys attempts.
+	ErrFull = errors.New("journal: too much is unsettled")
+	// ErrBusy refuses a dispatch: the disk is too slow and the queue is full.
+	ErrBusy = errors.New("journal: queue is full")
+	// ErrDuplicate refuses a dispatch of an attempt that is open or unsettled.
+	ErrDuplicate = errors.New("journal: attempt was dispatched before")
+	// ErrUnknown means that the attempt was never dispatched or is closed.
+	ErrUnknown = errors.New("journal: attempt is not open")
+	// ErrConflict means that the attempt has a FINAL with another payload.
+	ErrConflict = errors.New("journal: attempt has another final payload")
+	// ErrBillable refuses to void an attempt that has a FINAL.
+	ErrBillable = errors.New("journal: attempt has usage and cannot be void")
+	// ErrPayload means that a payload exceeds MaxPayload.
+	ErrPayload = errors.New("journal: payload is too large")
+	// ErrClosed means that Close was called.
+	ErrClosed = errors.New("journal: closed")
+)
+
+// Clock tells the time, which is stored with each record and only used to
+// answer how old a FINAL is.
+type Clock interface{ Now() time.Time }
+
+// Config says where the journal lives and how large it may grow.
+type Config struct {
+	// Dir is the folder of the segments, used by this journal only. It is made
+	// if absent. Ignored when Disk is set.
+	Dir string
+	// Disk replaces the operating system's file system. The journal closes it.
+	Disk Disk
+	// Clock is required.
+	Clock Clock
+	// SegmentBytes is the size at which a segment is sealed; a segment takes at
+	// least one record whatever its size. Default 64 MiB, 1 KiB to 1 GiB.
+	SegmentBytes int64
+	// MaxBytes is the quota for all segments, at least 8 segments. Default 8 GiB.
+	MaxBytes int64
+	// MaxBatch is how many bytes may wait for the writer before Dispatch answers
+	// ErrBusy, Progress is left out and Final waits. Default 4 MiB.
+	MaxBatch int
+	// MaxKeys bounds the attempts that are open or unsettled. Default 1,048,576.
+	MaxKeys int
+}
+
+func (c Config) withDefaults() Config {
+	if c.SegmentBytes == 0 {
+		c.SegmentBytes = 64 << 20
+	}
+	if c.MaxBytes == 0 {
+		c.MaxBytes = 8 << 30
+	}
+	if c.MaxBatch == 0 {
+		c.MaxBatch = 4 << 20
+	}
+	if c.MaxKeys == 0 {
+		c.MaxKeys = 1 << 20
+	}
+	return c
+}
+
+func (c Config) check() error {
+	var faults []error
+	if c.Dir == "" && c.Disk == nil {
+		faults = append(faults, errors.New("dir is empty"))
+	}
+	if c.Clock == nil {
+		faults = append(faults, errors.New("clock is missing"))
+	}
+	if c.SegmentBytes < 1<<10 || c.SegmentBytes > 1<<30 {
+		faults = append(faults, fmt.Errorf("segment bytes %d are not within 1 KiB and 1 GiB", c.SegmentBytes))
+	}
+	if c.MaxBytes < 8*c.SegmentBytes {
+		faults = append(faults, fmt.Errorf("quota of %d bytes is below 8 segments of %d", c.MaxBytes, c.SegmentBytes))
+	}
+	if c.MaxBatch < 1 || c.MaxKeys < 1 {
+		faults = append(faults, errors.New("max batch and max keys must be positive"))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("journal config: %w", err)
+	}
+	return nil
+}
+
+// Journal is an open journal. It is safe for concurrent use.
+type Journal struct {
+	cfg  Config
+	disk Disk
+	sums checksummer
+
+	mu      sync.Mutex
+	wake    sync.Cond // the writer waits on it for work
+	index   index
+	pending *batch
+	durable mark  // everything below is on disk
+	err     error // the first disk error
+	closed  bool
+
+	failed  chan struct{} // closed when err is set
+	stopped chan struct{} // closed when the writer has ended
+	writer  writer        // owned by the writer goroutine
+}
+
+// Dispatch records that the attempt is about to leave for a provider. It does
+// not wait for the disk. It fails with ErrFull, ErrBusy, ErrDuplicate or
+// ErrPayload, and then nothing may be sent.
+func (j *Journal) Dispatch(key Key, payload []byte) error {
+	if len(payload) > MaxPayload {
+		return ErrPayload
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.usable(); err != nil {
+		return err
+	}
+	if _, _, err := j.index.stateOf(key).transition(KindDispatch); err != nil {
+		return err
+	}
+	if j.index.bytes >= j.admissionLimit() || len(j.index.entries) >= j.cfg.MaxKeys {
+		return ErrFull
+	}
+	if j.pending.size >= j.cfg.MaxBatch {
+		return ErrBusy
+	}
+	j.enqueue(j.stamped(KindDispatch, key, payload))
+	return nil
+}
+
+// Commit records that the gateway has committed to the attempt. It does not
+// wait for the disk; a second call does nothing.
+func (j *Journal) Commit(key Key) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	write, err := j.admits(key, KindCommit)
+	if err != nil || !write || j.index.entries[key].committed {
+		return err
+	}
+	j.enqueue(j.stamped(KindCommit, key, nil))
+	return nil
+}
+
+// Progress records how much has been relayed since the attempt began. It does
+// not wait for the disk. As counts are cumulative, one that finds the queue
+// full, or says no more than the last, is left out without an error.
+func (j *Journal) Progress(key Key, p Progress) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	write, err := j.admits(key, KindProgress)
+	if err != nil || !write || j.index.entries[key].progress == p || j.pending.size >= j.cfg.MaxBatch {
+		return err
+	}
+	j.enqueue(j.stamped(KindProgress, key, p.encode()))
+	return nil
+}
+
+// Final records the usage of the attempt and returns once it is durable. When
+// ctx ends first, the record is on its way all the same: call again with the
+// same payload to learn its fate. Another payload answers ErrConflict.
+func (j *Journal) Final(ctx context.Context, key Key, payload []byte) error {
+	if len(payload) > MaxPayload {
+		return ErrPayload
+	}
+	b, err := j.queueFinal(ctx, key, payload)
+	if err != nil {
+		return err
+	}
+	return b.wait(ctx)
+}
+
+func (j *Journal) queueFinal(ctx context.Context, key Key, payload []byte) (*batch, error) {
+	for {
+		j.mu.Lock()
+		write, err := j.admits(key, KindFinal)
+		if err == nil && !write && !j.sameFinal(key, payload) {
+			err = ErrConflict
+		}
+		b := j.pending
+		full := write && b.size >= j.cfg.MaxBatch
+		if err == nil && !full {
+			if write {
+				j.enqueue(j.stamped(KindFinal, key, payload))
+			}
+			j.demandSync()
+		}
+		j.mu.Unlock()
+		if err != nil || !full {
+			return b, err
+		}
+		select {
+		case <-b.taken:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for room in the journal: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// sameFinal compares by length and checksum, as the payload is on disk only.
+func (j *Journal) sameFinal(key Key, payload []byte) bool {
+	e := j.index.entries[key]
+	return e.size == recordSize(len(payload)) && e.sum == j.sums.plain(payload)
+}
+
+// Settled records that billing has settled the attempts. It does not wait for
+// the disk. Attempts that are not known are passed over, so repeating is
+// harmless.
+func (j *Journal) Settled(keys ...Key) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, key := range keys {
+		write, err := j.admits(key, KindSettled)
+		if err != nil {
+			return err
+		}
+		if write {
+			j.enqueue(j.stamped(KindSettled, key, nil))
+		}
+	}
+	return j.usable()
+}
+
+// Void records that the attempt ended with nothing billable. It does not wait
+// for the disk; a second call does nothing. After a FINAL it is ErrBillable.
+func (j *Journal) Void(key Key) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	write, err := j.admits(key, KindVoid)
+	if err != nil || !write {
+		return err
+	}
+	j.enqueue(j.stamped(KindVoid, key, nil))
+	return nil
+}
+
+// Sync returns once everything recorded before the call is durable.
+func (j *Journal) Sync(ctx context.Context) error {
+	j.mu.Lock()
+	if err := j.usable(); err != nil {
+		j.mu.Unlock()
+		return err
+	}
+	b := j.pending
+	j.demandSync()
+	j.mu.Unlock()
+	return b.wait(ctx)
+}
+
+// Usage is how full the journal is.
+type Usage struct {
+	Bytes      int64 // of all segments, with what waits for the writer
+	LiveBytes  int64 // of the records still needed
+	QuotaBytes int64
+	Segments   int
+	Open       int // attempts without usage
+	Unsettled  int // attempts with usage that billing has not settled
+}
+
+// Fraction is the part of the quota in use; admission stops at 0.8.
+func (u Usage) Fraction() float64 { return float64(u.Bytes) / float64(u.QuotaBytes) }
+
+// Usage reports how full the journal is.
+func (j *Journal) Usage() Usage {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return Usage{
+		Bytes:      j.index.bytes,
+		LiveBytes:  j.index.liveBytes,
+		QuotaBytes: j.cfg.MaxBytes,
+		Segments:   len(j.index.segments),
+		Open:       j.index.open.count,
+		Unsettled:  j.index.final.count,
+	}
+}
+
+// Failed is closed when the disk has failed and the hub must stop taking work.
+func (j *Journal) Failed() <-chan struct{} { return j.failed }
+
+// Err returns the disk error that poisoned the journal, or nil.
+func (j *Journal) Err() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.err
+}
+
+// Close writes and syncs what is queued, stops the writer and releases the
+// folder. It returns the error of a poisoned journal. Calling it again is
+// harmless.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	first := !j.closed
+	j.closed = true
+	j.wake.Signal()
+	j.mu.Unlock()
+	<-j.stopped
+	err := j.Err()
+	if !first {
+		return err
+	}
+	if cerr := j.disk.Close(); cerr != nil {
+		err = errors.Join(err, fmt.Errorf("close journal folder: %w", cerr))
+	}
+	return err
+}
+
+// usable fails when the journal is poisoned or closed. Needs the mutex.
+func (j *Journal) usable() error {
+	if j.err != nil {
+		return j.err
+	}
+	if j.closed {
+		return ErrClosed
+	}
+	return nil
+}
+
+// admits says whether a record of the kind may follow, and whether it has to be
+// written. Needs the mutex.
+func (j *Journal) admits(key Key, kind Kind) (write bool, err error) {
+	if err := j.usable(); err != nil {
+		return false, err
+	}
+	_, write, err = j.index.stateOf(key).transition(kind)
+	return write, err
+}
+
+func (j *Journal) admissionLimit() int64 { return j.cfg.MaxBytes / 5 * 4 }
+
+func (j *Journal) stamped(kind Kind, key Key, payload []byte) record {
+	return record{kind: kind, key: key, at: j.cfg.Clock.Now().UnixNano(), payload: payload}
+}

@@ -1,0 +1,298 @@
+// Package simdisk is a disk in memory for tests and simulations of the journal.
+//
+// It loses what a real disk may lose. A crash keeps what was synced; of the
+// rest it keeps, by the dice of the given source, any part: each file creation
+// and removal on its own, and of each file's unsynced bytes any sectors, with
+// zeros or junk in place of the others and the length cut anywhere. The same
+// source and the same calls give the same disk. Faults can be planted before
+// any operation.
+//
+// It keeps all files in memory and is meant for journals of a few megabytes.
+package simdisk
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"svc.internal/services/provider-hub/internal/journal"
+)
+
+// Op names an operation of the disk.
+type Op string
+
+// The operations that a hook may see and fail.
+const (
+	OpCreate   Op = "create"
+	OpWrite    Op = "write"
+	OpSync     Op = "sync"
+	OpTruncate Op = "truncate"
+	OpRemove   Op = "remove"
+	OpSyncDir  Op = "syncdir"
+)
+
+// sector is the unit, in bytes, that survives a crash as a whole or not at all.
+const sector = 64
+
+type inode struct {
+	data   []byte
+	synced []byte // content at the last sync
+}
+
+// Disk is a journal.Disk in memory.
+type Disk struct {
+	// Hook, when set, is called before each operation that changes something,
+	// outside of the disk's lock. An error makes the operation fail; a write
+	// that fails leaves the first half of its bytes. Set it before the disk is
+	// shared.
+	Hook func(op Op, name string) error
+
+	mu      sync.Mutex
+	files   map[string]*inode
+	durable map[string]*inode // the folder at its last sync
+	ops     map[Op]int
+}
+
+// New returns an empty disk.
+func New() *Disk {
+	return &Disk{files: map[string]*inode{}, durable: map[string]*inode{}, ops: map[Op]int{}}
+}
+
+// Count returns how often an operation was begun.
+func (d *Disk) Count(op Op) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ops[op]
+}
+
+// Crash returns the disk as the next boot may find it. The old disk stays as it
+// was, so that a test can crash one history in many ways.
+func (d *Disk) Crash(dice *rand.Rand) *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	after := New()
+	names := maps.Clone(d.files)
+	maps.Copy(names, d.durable)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		now, before := d.files[name], d.durable[name]
+		kept := before
+		if now != before && dice.IntN(2) == 0 {
+			kept = now
+		}
+		if kept != nil {
+			content := survive(dice, kept)
+			after.put(name, content)
+		}
+	}
+	return after
+}
+
+// Kill returns the disk as a new process finds it when only the old process
+// died: with everything that was written, though no more synced than before.
+func (d *Disk) Kill() *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	after := New()
+	copies := map[*inode]*inode{}
+	for _, names := range []map[string]*inode{d.files, d.durable} {
+		for _, n := range names {
+			copies[n] = &inode{data: slices.Clone(n.data), synced: slices.Clone(n.synced)}
+		}
+	}
+	for name, n := range d.files {
+		after.files[name] = copies[n]
+	}
+	for name, n := range d.durable {
+		after.durable[name] = copies[n]
+	}
+	return after
+}
+
+func (d *Disk) put(name string, content []byte) {
+	n := &inode{data: content, synced: slices.Clone(content)}
+	d.files[name], d.durable[name] = n, n
+}
+
+// survive returns what is left of a file: a length between the synced and the
+// present one, and each unsynced sector whole, zeroed or junk.
+func survive(dice *rand.Rand, n *inode) []byte {
+	low, high := len(n.synced), len(n.data)
+	if low > high {
+		low, high = high, low
+	}
+	length := low + dice.IntN(high-low+1)
+	out := make([]byte, length)
+	copy(out, n.synced)
+	for at := 0; at < length; at += sector {
+		end := min(at+sector, length)
+		if end <= len(n.synced) && end <= len(n.data) && slices.Equal(n.synced[at:end], n.data[at:end]) {
+			continue
+		}
+		from := max(at, min(len(n.synced), end))
+		switch dice.IntN(4) {
+		case 0: // never written: zeros
+		case 1:
+			for i := from; i < end; i++ {
+				out[i] = byte(dice.Uint32())
+			}
+		default:
+			if from < len(n.data) {
+				copy(out[from:end], n.data[from:])
+			}
+		}
+	}
+	return out
+}
+
+// Content returns a copy of a file's bytes.
+func (d *Disk) Content(name string) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := d.files[name]; n != nil {
+		return slices.Clone(n.data)
+	}
+	return nil
+}
+
+// Replace sets a file's bytes, as a fault of the medium would.
+func (d *Disk) Replace(name string, content []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.put(name, slices.Clone(content))
+}
+
+func (d *Disk) begin(op Op, name string) error {
+	d.mu.Lock()
+	d.ops[op]++
+	hook := d.Hook
+	d.mu.Unlock()
+	if hook == nil {
+		return nil
+	}
+	return hook(op, name)
+}
+
+// List returns the names of all files, sorted.
+func (d *Disk) List() ([]string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(maps.Keys(d.files)), nil
+}
+
+// Create makes an empty file.
+func (d *Disk) Create(name string) (journal.File, error) {
+	if err := d.begin(OpCreate, name); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.files[name] != nil {
+		return nil, fmt.Errorf("create %s: %w", name, fs.ErrExist)
+	}
+	n := &inode{}
+	d.files[name] = n
+	return &file{disk: d, name: name, node: n}, nil
+}
+
+// Open opens a file.
+func (d *Disk) Open(name string) (journal.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.files[name]
+	if n == nil {
+		return nil, fmt.Errorf("open %s: %w", name, fs.ErrNotExist)
+	}
+	return &file{disk: d, name: name, node: n}, nil
+}
+
+// Remove unlinks a file.
+func (d *Disk) Remove(name string) error {
+	if err := d.begin(OpRemove, name); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.files[name] == nil {
+		return fmt.Errorf("remove %s: %w", name, fs.ErrNotExist)
+	}
+	delete(d.files, name)
+	return nil
+}
+
+// Sync makes creations and removals durable.
+func (d *Disk) Sync() error {
+	if err := d.begin(OpSyncDir, ""); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.durable = maps.Clone(d.files)
+	return nil
+}
+
+// Close does nothing: the next boot opens the same disk.
+func (d *Disk) Close() error { return nil }
+
+type file struct {
+	disk *Disk
+	name string
+	node *inode
+}
+
+func (f *file) Write(b []byte) (int, error) {
+	err := f.disk.begin(OpWrite, f.name)
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	if err != nil {
+		half := len(b) / 2
+		f.node.data = append(f.node.data, b[:half]...)
+		return half, err
+	}
+	f.node.data = append(f.node.data, b...)
+	return len(b), nil
+}
+
+func (f *file) ReadAt(b []byte, offset int64) (int, error) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	if offset >= int64(len(f.node.data)) {
+		return 0, io.EOF
+	}
+	n := copy(b, f.node.data[offset:])
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (f *file) Size() (int64, error) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	return int64(len(f.node.data)), nil
+}
+
+func (f *file) Truncate(size int64) error {
+	if err := f.disk.begin(OpTruncate, f.name); err != nil {
+		return err
+	}
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	f.node.data = f.node.data[:size]
+	return nil
+}
+
+func (f *file) Sync() error {
+	if err := f.disk.begin(OpSync, f.name); err != nil {
+		return err
+	}
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	f.node.synced = slices.Clone(f.node.data)
+	return nil
+}
+
+func (f *file) Close() error { return nil }

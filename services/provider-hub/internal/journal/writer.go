@@ -1,0 +1,244 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// batch is what the writer takes at once. Callers add to it under the mutex
+// while it is the journal's pending one.
+type batch struct {
+	chunks []chunk
+	size   int
+	sync   bool
+	taken  chan struct{} // closed when the writer has taken it, or will never
+	done   chan struct{} // closed when it is written, and synced if asked, or failed
+	err    error         // set before done is closed
+}
+
+// chunk is the part of a batch that goes to one segment.
+type chunk struct {
+	seg *segment
+	buf []byte
+}
+
+func newBatch(seg *segment, buf []byte) *batch {
+	return &batch{
+		chunks: []chunk{{seg: seg, buf: buf[:0]}},
+		taken:  make(chan struct{}),
+		done:   make(chan struct{}),
+	}
+}
+
+func (b *batch) wait(ctx context.Context) error {
+	select {
+	case <-b.done:
+		return b.err
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the journal's disk: %w", context.Cause(ctx))
+	}
+}
+
+// mark is a position in the journal.
+type mark struct {
+	segment uint64
+	offset  int64
+}
+
+func (m mark) covers(p place) bool {
+	return p.seg.number < m.segment || p.seg.number == m.segment && p.offset < m.offset
+}
+
+// writer is the state of the goroutine that alone touches the disk.
+type writer struct {
+	file  File
+	seg   *segment // that file holds
+	spare []byte   // buffer of the last batch
+}
+
+// enqueue gives the record its place, adds it to the pending batch and brings
+// the index up to date. Needs the mutex.
+func (j *Journal) enqueue(r record) {
+	size := recordSize(len(r.payload))
+	active := j.index.active()
+	if active.size+size > j.cfg.SegmentBytes && active.size > headerSize {
+		active = j.beginSegment(active.number + 1)
+	}
+	c := &j.pending.chunks[len(j.pending.chunks)-1]
+	at := place{seg: active, offset: active.size, size: size}
+	c.buf = j.sums.appendRecord(c.buf, active.number, at.offset, r)
+	active.size += size
+	j.index.bytes += size
+	j.pending.size += int(size)
+	var sum uint32
+	if r.kind == KindFinal {
+		sum = j.sums.plain(r.payload)
+	}
+	j.index.apply(r, at, sum)
+	j.wake.Signal()
+}
+
+// beginSegment makes a segment the active one and queues its header.
+func (j *Journal) beginSegment(number uint64) *segment {
+	s := newSegment(number, headerSize)
+	j.index.addSegment(s)
+	j.pending.chunks = append(j.pending.chunks, chunk{seg: s, buf: j.sums.appendHeader(nil, number)})
+	j.pending.size += headerSize
+	return s
+}
+
+// demandSync makes the pending batch a synced one. Needs the mutex.
+func (j *Journal) demandSync() {
+	j.pending.sync = true
+	j.wake.Signal()
+}
+
+// run is the writer goroutine.
+func (j *Journal) run() {
+	defer close(j.stopped)
+	for {
+		last, err := j.cycle()
+		if err != nil {
+			j.fail(err)
+			last = true
+		}
+		if last {
+			break
+		}
+	}
+	if err := j.writer.file.Close(); err != nil {
+		j.fail(fmt.Errorf("close segment: %w", err))
+	}
+}
+
+// cycle waits for work and does one round of it: copy some live records out of
+// the oldest segment if that pays, write what is queued, sync if somebody
+// waits, delete segments that nobody needs.
+func (j *Journal) cycle() (last bool, err error) {
+	j.awaitWork()
+	if err := j.carryForward(); err != nil {
+		return true, err
+	}
+	b, dead, end, last := j.take()
+	if err := j.flush(b, len(dead) > 0 || last, end); err != nil {
+		j.fail(err)
+		j.finish(b, j.Err())
+		return true, nil
+	}
+	j.finish(b, nil)
+	return last, j.removeSegments(dead)
+}
+
+func (j *Journal) awaitWork() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for j.pending.size == 0 && !j.pending.sync && !j.closed && !j.carryPays() &&
+		(len(j.index.segments) == 1 || j.index.segments[0].live.count > 0) {
+		j.wake.Wait()
+	}
+}
+
+// take swaps the pending batch for an empty one and, in the same moment, picks
+// the segments nobody needs: whatever made them so lies in this batch or an
+// earlier one.
+func (j *Journal) take() (b *batch, dead []*segment, end mark, last bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b = j.pending
+	dead = j.index.takeDead()
+	active := j.index.active()
+	end = mark{segment: active.number, offset: active.size}
+	j.pending = newBatch(active, j.writer.spare)
+	j.writer.spare = nil
+	close(b.taken)
+	return b, dead, end, j.closed
+}
+
+// flush writes the batch and syncs it if the batch or the caller asks.
+func (j *Journal) flush(b *batch, force bool, end mark) error {
+	for _, c := range b.chunks {
+		if err := j.rotateTo(c.seg); err != nil {
+			return err
+		}
+		if len(c.buf) == 0 {
+			continue
+		}
+		if _, err := j.writer.file.Write(c.buf); err != nil {
+			return fmt.Errorf("write segment %d: %w", c.seg.number, err)
+		}
+	}
+	if !b.sync && !force {
+		return nil
+	}
+	if err := j.writer.file.Sync(); err != nil {
+		return fmt.Errorf("sync segment %d: %w", j.writer.seg.number, err)
+	}
+	j.mu.Lock()
+	j.durable = end
+	j.mu.Unlock()
+	return nil
+}
+
+// finish tells those who wait for the batch and keeps its buffer for the next.
+func (j *Journal) finish(b *batch, err error) {
+	b.err = err
+	close(b.done)
+	if buf := b.chunks[0].buf; cap(buf) <= 2*j.cfg.MaxBatch {
+		j.writer.spare = buf
+	}
+}
+
+// rotateTo makes s the file that is written. The file before it is synced
+// first, so that only the newest segment can ever be torn.
+func (j *Journal) rotateTo(s *segment) error {
+	if j.writer.seg == s {
+		return nil
+	}
+	if j.writer.file != nil {
+		if err := j.writer.file.Sync(); err != nil {
+			return fmt.Errorf("sync segment %d before the next: %w", j.writer.seg.number, err)
+		}
+		if err := j.writer.file.Close(); err != nil {
+			return fmt.Errorf("close segment %d: %w", j.writer.seg.number, err)
+		}
+	}
+	file, err := j.disk.Create(s.name())
+	if err != nil {
+		return fmt.Errorf("create segment %d: %w", s.number, err)
+	}
+	j.writer.file, j.writer.seg = file, s
+	if err := j.disk.Sync(); err != nil {
+		return fmt.Errorf("sync journal folder after segment %d was created: %w", s.number, err)
+	}
+	return nil
+}
+
+// removeSegments deletes segments oldest first and syncs after each, as a file
+// system may lose removals in any order.
+func (j *Journal) removeSegments(dead []*segment) error {
+	for _, s := range dead {
+		if err := j.disk.Remove(s.name()); err != nil {
+			return fmt.Errorf("remove segment %d: %w", s.number, err)
+		}
+		if err := j.disk.Sync(); err != nil {
+			return fmt.Errorf("sync journal folder after segment %d was removed: %w", s.number, err)
+		}
+	}
+	return nil
+}
+
+// fail poisons the journal and releases everybody who waits.
+func (j *Journal) fail(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err != nil {
+		return
+	}
+	j.err = errors.Join(errors.New("journal: failed, nothing more is recorded"), err)
+	close(j.failed)
+	b := j.pending
+	b.err = j.err
+	close(b.taken)
+	close(b.done)
+}
