@@ -1,0 +1,387 @@
+package fakeengine
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"strings"
+
+	"svc.internal/pkg/openai"
+)
+
+const (
+	created  = 1_700_000_000 // Unix seconds
+	answerID = "chatcmpl-fake"
+
+	defaultTokens = 5
+	defaultHuge   = 8 << 20
+)
+
+// answer is one answer under way.
+type answer struct {
+	Behaviour
+	w       http.ResponseWriter
+	ctx     context.Context
+	stop    <-chan struct{}
+	path    string
+	request openai.ChatRequest
+	// complete says that the last bytes are about to be written: a client that
+	// closes once it has them did not hang up.
+	complete func()
+}
+
+func (a *answer) serve() {
+	if a.Tokens == nil {
+		a.Tokens = Words(defaultTokens)
+	}
+	if a.Model == "" {
+		a.Model = a.request.Model
+	}
+	if a.FinishReason == "" {
+		a.FinishReason = openai.FinishStop
+	}
+	for name, values := range a.Header {
+		a.w.Header()[name] = values
+	}
+	if a.BeforeFirstByte != nil && !a.wait(a.BeforeFirstByte) {
+		return
+	}
+	if a.Status != 0 || a.Raw != "" || a.path == "/v1/embeddings" {
+		a.complete()
+	}
+	switch {
+	case a.Status != 0 && a.Status != http.StatusOK:
+		a.refuse()
+	case a.Raw != "":
+		a.w.Header().Set("Content-Type", a.ContentType)
+		a.write([]byte(a.Raw))
+	case a.path == "/v1/embeddings":
+		a.embed()
+	case a.path != "/v1/chat/completions" && a.path != "/v1/completions":
+		writeError(a.w, http.StatusNotFound, "Not Found", "")
+	case a.request.Stream:
+		a.stream()
+	default:
+		a.whole()
+	}
+}
+
+// wait waits for the test; false when the client left or the test has ended.
+func (a *answer) wait(until <-chan struct{}) bool {
+	select {
+	case <-until:
+		return true
+	case <-a.ctx.Done():
+	case <-a.stop:
+	}
+	return false
+}
+
+// gone tells whether the client left or the test has ended.
+func (a *answer) gone() bool {
+	select {
+	case <-a.ctx.Done():
+		return true
+	case <-a.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// token waits until the i-th token may go out.
+func (a *answer) token(i int) bool {
+	if i == 0 && a.BeforeFirstToken != nil && !a.wait(a.BeforeFirstToken) {
+		return false
+	}
+	if a.BeforeToken != nil && !a.wait(a.BeforeToken) {
+		return false
+	}
+	return !a.gone()
+}
+
+// write sends bytes at once. A client that left is seen by gone.
+func (a *answer) write(b []byte) {
+	_, _ = a.w.Write(b)
+	_ = http.NewResponseController(a.w).Flush()
+}
+
+func (a *answer) refuse() {
+	if a.Body == "" {
+		writeError(a.w, a.Status, "scripted "+http.StatusText(a.Status), "")
+		return
+	}
+	a.w.WriteHeader(a.Status)
+	a.write([]byte(a.Body))
+}
+
+// sent is how many tokens go out before the end.
+func (a *answer) sent() int {
+	if a.EndAfter > 0 && a.EndAfter < len(a.Tokens) && a.End != EndNormal {
+		return a.EndAfter
+	}
+	return len(a.Tokens)
+}
+
+// object marshals v with Extra at its front.
+func (a *answer) object(v any) []byte {
+	body := mustMarshal(v)
+	if a.Extra == "" {
+		return body
+	}
+	return append([]byte("{"+a.Extra+","), body[1:]...)
+}
+
+// usages are the usages to report, of n tokens in truth.
+func (a *answer) usages(n int) []string {
+	if a.Usage != nil {
+		return a.Usage
+	}
+	truth := openai.UsageMessage{PromptTokens: PromptTokens, CompletionTokens: int64(n), TotalTokens: PromptTokens + int64(n)}
+	return []string{string(mustMarshal(truth))}
+}
+
+// withUsages puts usage members at the end of an object.
+func withUsages(body []byte, usages []string) []byte {
+	for _, usage := range usages {
+		body = append(body[:len(body)-1], `,"usage":`+usage+`}`...)
+	}
+	return body
+}
+
+// whole writes an answer that is not streamed.
+func (a *answer) whole() {
+	n := a.sent()
+	for i := range n {
+		if !a.token(i) {
+			return
+		}
+	}
+	switch a.End {
+	case EndError:
+		writeError(a.w, http.StatusOK, "scripted failure", "")
+		return
+	case EndHang, EndEndless:
+		a.wait(nil)
+		return
+	case EndGarbage:
+		a.w.Header().Set("Content-Type", "application/json")
+		a.write([]byte(`{"choices":[{"index":`))
+		return
+	default:
+	}
+	body := withUsages(a.object(a.completion(strings.Join(a.Tokens[:n], ""))), a.usages(n))
+	switch a.End {
+	case EndReset:
+		a.w.Header().Set("Content-Type", "application/json")
+		a.write(body[:len(body)/2])
+		a.reset()
+	case EndHugeLine:
+		a.w.Header().Set("Content-Type", "application/json")
+		a.huge(`{"id":"`)
+	default:
+		a.complete()
+		writeJSON(a.w, http.StatusOK, body)
+	}
+}
+
+// textCompletion is an answer, or chunk of one, of /v1/completions.
+type textCompletion struct {
+	ID      string       `json:"id"`
+	Object  string       `json:"object"`
+	Created int64        `json:"created"`
+	Model   string       `json:"model"`
+	Choices []textChoice `json:"choices"`
+}
+
+type textChoice struct {
+	Index        int       `json:"index"`
+	Text         string    `json:"text"`
+	Logprobs     *struct{} `json:"logprobs"`
+	FinishReason *string   `json:"finish_reason"`
+}
+
+func (a *answer) text(text string, finish *string) textCompletion {
+	return textCompletion{
+		ID: "cmpl-fake", Object: "text_completion", Created: created, Model: a.Model,
+		Choices: []textChoice{{Text: text, FinishReason: finish}},
+	}
+}
+
+// completion is the whole answer with that text.
+func (a *answer) completion(text string) any {
+	finish := &a.FinishReason
+	if a.End == EndNoFinish || a.End == EndSilent {
+		finish = nil
+	}
+	if a.path == "/v1/completions" {
+		return a.text(text, finish)
+	}
+	type choice struct {
+		Index        int            `json:"index"`
+		Message      openai.Message `json:"message"`
+		Logprobs     *struct{}      `json:"logprobs"`
+		FinishReason *string        `json:"finish_reason"`
+	}
+	return struct {
+		ID      string   `json:"id"`
+		Object  string   `json:"object"`
+		Created int64    `json:"created"`
+		Model   string   `json:"model"`
+		Choices []choice `json:"choices"`
+	}{
+		answerID, openai.ObjectCompletion, created, a.Model,
+		[]choice{{Message: openai.Message{Role: openai.RoleAssistant, Content: &text}, FinishReason: finish}},
+	}
+}
+
+// embed answers one fixed vector.
+func (a *answer) embed() {
+	type embedding struct {
+		Object    string    `json:"object"`
+		Index     int       `json:"index"`
+		Embedding []float32 `json:"embedding"`
+	}
+	usages := a.Usage
+	if usages == nil {
+		usages = []string{`{"prompt_tokens":7,"total_tokens":7}`}
+	}
+	writeJSON(a.w, http.StatusOK, withUsages(a.object(struct {
+		Object string      `json:"object"`
+		Model  string      `json:"model"`
+		Data   []embedding `json:"data"`
+	}{openai.ObjectList, a.Model, []embedding{{"embedding", 0, []float32{0.5, -0.25, 1}}}}), usages))
+}
+
+// stream writes an answer as server-sent events.
+func (a *answer) stream() {
+	a.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	a.w.WriteHeader(http.StatusOK)
+	if a.path != "/v1/completions" {
+		empty := ""
+		a.chunk(openai.Delta{Role: openai.RoleAssistant, Content: &empty}, nil)
+	}
+	n := a.sent()
+	for i := range n {
+		if !a.token(i) {
+			return
+		}
+		a.piece(a.Tokens[i])
+	}
+	switch a.End {
+	case EndSilent:
+		return
+	case EndReset:
+		a.reset()
+		return
+	case EndError:
+		a.complete()
+		a.write(openai.AppendErrorEvent(nil, openai.Error{Message: "scripted failure", Type: openai.TypeServer}, ""))
+		return
+	case EndHang:
+		a.wait(nil)
+		return
+	case EndEndless:
+		a.endless()
+		return
+	case EndHugeLine:
+		a.huge("data: ")
+		return
+	case EndGarbage:
+		a.event([]byte(`{"choices":[{"index":`))
+	default:
+	}
+	if a.End != EndNoFinish {
+		a.finish()
+	}
+	if a.End == EndNoDone {
+		return
+	}
+	a.reportUsage(n)
+	a.complete()
+	a.write(openai.AppendDone(nil))
+}
+
+// endless repeats the tokens; each round obeys BeforeToken.
+func (a *answer) endless() {
+	if len(a.Tokens) == 0 {
+		a.Tokens = []string{""}
+	}
+	for i := len(a.Tokens); a.token(i); i++ {
+		a.piece(a.Tokens[i%len(a.Tokens)])
+	}
+}
+
+// asked tells whether the request asks for usage in the stream.
+func (a *answer) asked() bool {
+	return a.request.StreamOptions != nil && a.request.StreamOptions.IncludeUsage
+}
+
+func (a *answer) reportUsage(n int) {
+	if a.Usage == nil && !a.asked() {
+		return
+	}
+	for _, usage := range a.usages(n) {
+		head := openai.ChatChunk{ID: answerID, Object: openai.ObjectChunk, Created: created, Model: a.Model, Choices: []openai.ChunkChoice{}}
+		a.event(withUsages(a.object(head), []string{usage}))
+	}
+}
+
+// piece sends one token.
+func (a *answer) piece(token string) {
+	if a.path == "/v1/completions" {
+		a.event(a.object(a.text(token, nil)))
+		return
+	}
+	a.chunk(openai.Delta{Content: &token}, nil)
+}
+
+func (a *answer) finish() {
+	if a.path == "/v1/completions" {
+		a.event(a.object(a.text("", &a.FinishReason)))
+		return
+	}
+	a.chunk(openai.Delta{}, &a.FinishReason)
+}
+
+func (a *answer) chunk(delta openai.Delta, finish *string) {
+	c := openai.ChatChunk{
+		ID: answerID, Object: openai.ObjectChunk, Created: created, Model: a.Model,
+		Choices: []openai.ChunkChoice{{Delta: delta, FinishReason: finish}},
+	}
+	if a.asked() {
+		a.event(a.object(c.WithUsage()))
+		return
+	}
+	a.event(a.object(c))
+}
+
+func (a *answer) event(data []byte) { a.write(openai.AppendEvent(nil, data)) }
+
+// huge sends a line that does not end.
+func (a *answer) huge(start string) {
+	a.write([]byte(start))
+	left := a.HugeBytes
+	if left == 0 {
+		left = defaultHuge
+	}
+	block := bytes.Repeat([]byte{'x'}, 64<<10)
+	for left > 0 && !a.gone() {
+		block = block[:min(left, len(block))]
+		a.write(block)
+		left -= len(block)
+	}
+}
+
+// reset closes the connection such that the client sees it reset.
+func (a *answer) reset() {
+	conn, _, err := http.NewResponseController(a.w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler) // HTTP/2, or a recorder
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}

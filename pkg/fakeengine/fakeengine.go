@@ -1,0 +1,282 @@
+// Package fakeengine is a scripted OpenAI-compatible engine for tests: a real
+// HTTP server on the loopback that answers each model as it was told, well or
+// badly, and records what it was asked.
+//
+//	engine := fakeengine.New(t)
+//	engine.Script("m", fakeengine.Behaviour{Status: 503}, fakeengine.Behaviour{Tokens: []string{"a", "b"}})
+//	… point the agent or hub at engine.URL + "/v1" …
+//	engine.Requests()          // what it saw
+//	engine.WaitCancelled(ctx)  // a hang-up reached it
+//
+// A model answers by its script, the n-th request by the n-th behaviour and
+// all later ones by the last. Models that were not scripted answer by name as
+// Named lists; any other is 404, as on vLLM. Nothing sleeps: what has to wait
+// waits for a channel of the test, for the client to leave or for the end of
+// the test.
+//
+// It serves POST /v1/chat/completions, /v1/completions and /v1/embeddings,
+// whatever path under /v1 for behaviours with a Raw body, and GET /v1/models.
+//
+// Limits: MaxRecorded requests are recorded, of each at most MaxBody bytes of
+// its body, and as many cancellations.
+package fakeengine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	"svc.internal/pkg/openai"
+)
+
+// MaxRecorded bounds the requests that are recorded; older ones stay.
+const MaxRecorded = 4096
+
+// MaxBody bounds, in bytes, what is recorded of a request's body.
+const MaxBody = 1 << 20
+
+// maxRead bounds, in bytes, what is read of a request's body.
+const maxRead = 64 << 20
+
+// Request is one request that the engine saw.
+type Request struct {
+	Method, Path string
+	Header       http.Header
+	// Body holds at most MaxBody bytes; Size is the length of the whole.
+	Body []byte
+	Size int
+	// Model and Stream are what the body says, if it is JSON or multipart.
+	Model  string
+	Stream bool
+}
+
+// Engine is a running engine. Its methods are safe for concurrent use.
+type Engine struct {
+	// URL is the server's root, without "/v1".
+	URL string
+
+	stop      chan struct{} // closed when the test ends
+	cancelled chan Request
+
+	mu       sync.Mutex
+	arrived  chan struct{} // closed and replaced at each request
+	scripts  map[string][]Behaviour
+	requests []Request
+	seen     int
+}
+
+// New starts an engine that is stopped with the test.
+func New(t testing.TB) *Engine {
+	t.Helper()
+	e := &Engine{
+		stop:      make(chan struct{}),
+		cancelled: make(chan Request, MaxRecorded),
+		arrived:   make(chan struct{}),
+		scripts:   map[string][]Behaviour{},
+	}
+	server := httptest.NewServer(e)
+	e.URL = server.URL
+	t.Cleanup(func() {
+		close(e.stop)
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return e
+}
+
+// Script sets how the model answers: the n-th request from now on by the n-th
+// behaviour, all later ones by the last. Without behaviours the model is gone.
+func (e *Engine) Script(model string, behaviours ...Behaviour) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.scripts[model] = slices.Clone(behaviours)
+}
+
+// Requests are the requests to models seen so far, in their order of arrival.
+func (e *Engine) Requests() []Request {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.requests)
+}
+
+// WaitRequests waits until n requests have arrived in all.
+func (e *Engine) WaitRequests(ctx context.Context, n int) error {
+	for {
+		e.mu.Lock()
+		seen, arrived := e.seen, e.arrived
+		e.mu.Unlock()
+		if seen >= n {
+			return nil
+		}
+		select {
+		case <-arrived:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// WaitCancelled waits until a client has hung up before its answer was
+// complete, and gives that request. Each hang-up is given once.
+func (e *Engine) WaitCancelled(ctx context.Context) (Request, error) {
+	select {
+	case r := <-e.cancelled:
+		return r, nil
+	case <-ctx.Done():
+		return Request{}, ctx.Err()
+	}
+}
+
+// ServeHTTP answers as scripted.
+func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/v1/models" && r.Method == http.MethodGet {
+		e.serveModels(w)
+		return
+	}
+	if r.Method != http.MethodPost {
+		writeError(w, http.StatusNotFound, "Not Found", "")
+		return
+	}
+	// Only after the whole body was read does the server notice a hang-up.
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRead))
+	if err != nil {
+		writeError(w, http.StatusRequestEntityTooLarge, "body cannot be read", "")
+		return
+	}
+	request, chat := describe(r, body)
+	behaviour, ok := e.take(request)
+	// A hang-up counts until the answer is complete; the server itself cancels
+	// the context only after this function has returned.
+	stop := context.AfterFunc(r.Context(), func() {
+		select {
+		case e.cancelled <- request:
+		default:
+		}
+	})
+	defer stop()
+	if !ok {
+		writeError(w, http.StatusNotFound, "The model `"+request.Model+"` does not exist.", "model_not_found")
+		return
+	}
+	a := answer{Behaviour: behaviour, w: w, ctx: r.Context(), stop: e.stop, path: r.URL.Path, request: chat, complete: func() { stop() }}
+	a.serve()
+}
+
+// describe records a request.
+func describe(r *http.Request, body []byte) (Request, openai.ChatRequest) {
+	request := Request{
+		Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(),
+		Body: slices.Clone(body[:min(len(body), MaxBody)]), Size: len(body),
+	}
+	// What is not a chat request leaves its messages empty; the model and the
+	// options, which stand beside them, are read all the same.
+	var head struct {
+		Model         string                `json:"model"`
+		Stream        bool                  `json:"stream"`
+		StreamOptions *openai.StreamOptions `json:"stream_options"`
+	}
+	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err == nil && kind == "multipart/form-data" {
+		head.Model = formModel(body, params["boundary"])
+	} else if err := json.Unmarshal(body, &head); err != nil {
+		head.Model = ""
+	}
+	request.Model, request.Stream = head.Model, head.Stream
+	return request, openai.ChatRequest{Model: head.Model, Stream: head.Stream, StreamOptions: head.StreamOptions}
+}
+
+// formModel is the field "model" of a multipart form.
+func formModel(body []byte, boundary string) string {
+	form, err := multipart.NewReader(bytes.NewReader(body), boundary).ReadForm(maxRead)
+	if err != nil || len(form.Value["model"]) == 0 {
+		return ""
+	}
+	return form.Value["model"][0]
+}
+
+// take records the request and takes the behaviour that answers it.
+func (e *Engine) take(request Request) (Behaviour, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seen++
+	if len(e.requests) < MaxRecorded {
+		e.requests = append(e.requests, request)
+	}
+	close(e.arrived)
+	e.arrived = make(chan struct{})
+
+	script, scripted := e.scripts[request.Model]
+	if !scripted {
+		b, ok := Named()[request.Model]
+		return b, ok
+	}
+	if len(script) == 0 {
+		return Behaviour{}, false
+	}
+	if len(script) > 1 {
+		e.scripts[request.Model] = script[1:]
+	}
+	return script[0], true
+}
+
+// serveModels lists the scripted models, or the named ones if there are none.
+func (e *Engine) serveModels(w http.ResponseWriter) {
+	e.mu.Lock()
+	var names []string
+	for name, script := range e.scripts {
+		if len(script) > 0 {
+			names = append(names, name)
+		}
+	}
+	e.mu.Unlock()
+	if len(names) == 0 {
+		for name := range Named() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	list := openai.ModelList{Object: openai.ObjectList, Data: []openai.Model{}}
+	for _, name := range names {
+		list.Data = append(list.Data, openai.Model{ID: name, Object: openai.ObjectModel, Created: created, OwnedBy: "fakeengine"})
+	}
+	writeJSON(w, http.StatusOK, mustMarshal(list))
+}
+
+func writeError(w http.ResponseWriter, status int, message, code string) {
+	kind := openai.TypeInvalidRequest
+	switch {
+	case status == http.StatusNotFound:
+		kind = openai.TypeNotFound
+	case status == http.StatusTooManyRequests:
+		kind = openai.TypeRateLimit
+	case status >= 500:
+		kind = openai.TypeServer
+	}
+	writeJSON(w, status, openai.AppendError(nil, openai.Error{Message: message, Type: kind, Code: code}, ""))
+}
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	// A client that left is seen by the request's context.
+	_, _ = w.Write(body)
+}
+
+// mustMarshal marshals the structs of this package, which cannot fail.
+func mustMarshal(v any) []byte {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return body
+}

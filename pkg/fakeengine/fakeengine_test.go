@@ -1,0 +1,327 @@
+package fakeengine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/openai"
+)
+
+// reply is what a client made of one answer.
+type reply struct {
+	status  int
+	body    []byte // of an answer that is not streamed
+	chunks  int
+	done    bool
+	errored bool
+	tally   openai.Tally
+	err     error
+}
+
+func post(ctx context.Context, t *testing.T, e *Engine, body string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+func ask(t *testing.T, e *Engine, model string, stream bool) reply {
+	t.Helper()
+	resp := post(t.Context(), t, e, `{"model":"`+model+`","messages":[],"stream":`+strconv.FormatBool(stream)+`,"stream_options":{"include_usage":true}}`)
+	r := reply{status: resp.StatusCode}
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		r.body, r.err = io.ReadAll(resp.Body)
+		return r
+	}
+	events := openai.NewSSEStream(resp.Body, 0)
+	for {
+		event, err := events.Next()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				r.err = err
+			}
+			return r
+		}
+		if event.Done {
+			r.done = true
+			continue
+		}
+		chunk, err := r.tally.Scan(event.Data)
+		if err != nil {
+			r.err = err
+			continue
+		}
+		r.chunks++
+		r.errored = r.errored || chunk.Error.Found()
+	}
+}
+
+func TestStreamsEndAsTheirNamesSay(t *testing.T) {
+	e := New(t)
+	for model, want := range map[string]struct {
+		content, finish int
+		done, errored   bool
+		broken          bool
+		usage           openai.UsageState
+	}{
+		"ok":             {5, 1, true, false, false, openai.UsageValid},
+		"ok-long":        {256, 1, true, false, false, openai.UsageValid},
+		"empty":          {0, 1, true, false, false, openai.UsageValid},
+		"extra":          {5, 1, true, false, false, openai.UsageValid},
+		"wrong-model":    {5, 1, true, false, false, openai.UsageValid},
+		"usage-missing":  {5, 1, true, false, false, openai.UsageAbsent},
+		"usage-zero":     {5, 1, true, false, false, openai.UsageValid},
+		"usage-negative": {5, 1, true, false, false, openai.UsageAbsurd},
+		"usage-huge":     {5, 1, true, false, false, openai.UsageAbsurd},
+		"usage-million":  {5, 1, true, false, false, openai.UsageValid},
+		"usage-strings":  {5, 1, true, false, false, openai.UsageAbsurd},
+		"usage-fraction": {5, 1, true, false, false, openai.UsageAbsurd},
+		"usage-mismatch": {5, 1, true, false, false, openai.UsageAbsurd},
+		"usage-twice":    {5, 1, true, false, false, openai.UsageAbsurd},
+		"no-finish":      {5, 0, true, false, false, openai.UsageValid},
+		"no-done":        {5, 1, false, false, false, openai.UsageAbsent},
+		"silent":         {2, 0, false, false, false, openai.UsageAbsent},
+		"reset":          {2, 0, false, false, true, openai.UsageAbsent},
+		"error":          {2, 0, false, true, false, openai.UsageAbsent},
+		"error-first":    {0, 0, false, true, false, openai.UsageAbsent},
+		"huge-line":      {2, 0, false, false, true, openai.UsageAbsent},
+		"garbage":        {2, 1, true, false, true, openai.UsageValid},
+	} {
+		t.Run(model, func(t *testing.T) {
+			r := ask(t, e, model, true)
+			if r.status != http.StatusOK || r.tally.ContentChunks != want.content || r.tally.FinishCount != want.finish ||
+				r.done != want.done || r.errored != want.errored || (r.err != nil) != want.broken || r.tally.Usage.State != want.usage {
+				t.Errorf("got %+v", r)
+			}
+		})
+	}
+	if r := ask(t, e, "reset", true); !errors.Is(r.err, syscall.ECONNRESET) {
+		t.Errorf("reset is %v", r.err)
+	}
+	if r := ask(t, e, "huge-line", true); !errors.Is(r.err, openai.ErrEventTooLarge) {
+		t.Errorf("huge line is %v", r.err)
+	}
+}
+
+func TestWholeAnswersFollowTheSameScripts(t *testing.T) {
+	e := New(t)
+	for model, want := range map[string]openai.UsageState{
+		"ok": openai.UsageValid, "usage-missing": openai.UsageAbsent, "usage-zero": openai.UsageValid, "usage-huge": openai.UsageAbsurd, "usage-twice": openai.UsageAbsurd, "extra": openai.UsageValid,
+	} {
+		r := ask(t, e, model, false)
+		c, err := openai.ScanCompletion(r.body)
+		if err != nil || r.err != nil || c.Usage.State != want || c.FinishCount != 1 || !c.HasContent {
+			t.Errorf("%s: %s, %+v, %v", model, r.body, c, err)
+		}
+	}
+	if r := ask(t, e, "reset", false); r.err == nil {
+		t.Error("a reset answer is whole")
+	}
+	if r := ask(t, e, "empty", false); bytes.Contains(r.body, []byte(`"content":"x`)) {
+		t.Errorf("%s", r.body)
+	}
+	if r := ask(t, e, "error", false); openai.ParseError(r.body).Message != "scripted failure" {
+		t.Errorf("%s", r.body)
+	}
+}
+
+func TestStatusesCarryErrorBodies(t *testing.T) {
+	e := New(t)
+	for model, status := range map[string]int{"status-400": 400, "status-404": 404, "status-429": 429, "status-500": 500, "status-503": 503, "status-500-text": 500, "never heard of": 404} {
+		r := ask(t, e, model, true)
+		if r.status != status || openai.ParseError(r.body).Message == "" {
+			t.Errorf("%s: %d %s", model, r.status, r.body)
+		}
+	}
+}
+
+func TestScriptsAnswerInTurn(t *testing.T) {
+	e := New(t)
+	e.Script("m", Behaviour{Status: 503}, Behaviour{Tokens: []string{"x"}})
+	for i, want := range []int{503, 200, 200} {
+		if r := ask(t, e, "m", true); r.status != want {
+			t.Errorf("request %d: %d", i, r.status)
+		}
+	}
+	e.Script("m")
+	if r := ask(t, e, "m", true); r.status != 404 {
+		t.Errorf("a model without behaviours answers %d", r.status)
+	}
+	requests := e.Requests()
+	if len(requests) != 4 || requests[0].Model != "m" || !requests[0].Stream || requests[0].Header.Get("Content-Type") != "application/json" || !bytes.Contains(requests[0].Body, []byte("messages")) {
+		t.Errorf("recorded %+v", requests)
+	}
+	if err := e.WaitRequests(t.Context(), 4); err != nil {
+		t.Error(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.WaitRequests(over, 5); err == nil {
+		t.Error("a fifth request was seen")
+	}
+}
+
+func TestTokensWaitForTheTest(t *testing.T) {
+	e := New(t)
+	first, gap := make(chan struct{}), make(chan struct{})
+	e.Script("m", Behaviour{BeforeFirstToken: first, BeforeToken: gap})
+	resp := post(t.Context(), t, e, `{"model":"m","stream":true}`)
+	events := openai.NewSSEStream(resp.Body, 0)
+	next := func() openai.Chunk {
+		event, err := events.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := openai.ScanChunk(event.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if next().HasContent {
+		t.Error("content before the first token was let go")
+	}
+	close(first)
+	for range defaultTokens {
+		gap <- struct{}{}
+		if !next().HasContent {
+			t.Error("no content for a token")
+		}
+	}
+	if c := next(); c.FinishCount != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestHangUpsReachTheEngine(t *testing.T) {
+	for _, model := range []string{"hang", "endless"} {
+		t.Run(model, func(t *testing.T) {
+			e := New(t)
+			ctx, hangUp := context.WithCancel(t.Context())
+			resp := post(ctx, t, e, `{"model":"`+model+`","stream":true}`)
+			if _, err := openai.NewSSEStream(resp.Body, 0).Next(); err != nil {
+				t.Fatal(err)
+			}
+			hangUp()
+			wait, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if r, err := e.WaitCancelled(wait); err != nil || r.Model != model {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
+func TestACompleteAnswerIsNoHangUp(t *testing.T) {
+	e := New(t)
+	for range 20 {
+		ctx, leave := context.WithCancel(t.Context())
+		resp := post(ctx, t, e, `{"model":"ok","stream":true}`)
+		events := openai.NewSSEStream(resp.Body, 0)
+		for {
+			event, err := events.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if event.Done {
+				break
+			}
+		}
+		leave()
+	}
+	if n := len(e.cancelled); n != 0 {
+		t.Errorf("%d hang-ups", n)
+	}
+}
+
+func TestFirstByteWaitsForTheTest(t *testing.T) {
+	e := New(t)
+	release := make(chan struct{})
+	e.Script("m", Behaviour{BeforeFirstByte: release})
+	got := make(chan int, 1)
+	go func() {
+		resp, err := http.Post(e.URL+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m"}`))
+		if err != nil {
+			got <- 0
+			return
+		}
+		resp.Body.Close()
+		got <- resp.StatusCode
+	}()
+	if err := e.WaitRequests(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-got:
+		t.Fatal("answered before it was released")
+	default:
+	}
+	close(release)
+	if status := <-got; status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+}
+
+func TestOtherEndpoints(t *testing.T) {
+	e := New(t)
+	e.Script("img", Behaviour{Raw: `{"data":[{"url":"x"}]}`, ContentType: "application/json"})
+	for _, tc := range []struct{ path, kind, body, want string }{
+		{"/v1/completions", "application/json", `{"model":"img"}`, `"url"`},
+		{"/v1/images/generations", "application/json", `{"model":"img","prompt":"p"}`, `"url"`},
+		{"/v1/audio/transcriptions", "multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nimg\r\n--b--\r\n", `"url"`},
+		{"/v1/completions", "application/json", `{"model":"ok","prompt":["a"]}`, `"text_completion"`},
+		{"/v1/completions", "application/json", `{"model":"ok","stream":true}`, "data: [DONE]"},
+		{"/v1/embeddings", "application/json", `{"model":"ok"}`, `"embedding":[0.5,-0.25,1]`},
+		{"/v1/images/generations", "application/json", `{"model":"ok"}`, `"Not Found"`},
+	} {
+		resp, err := http.Post(e.URL+tc.path, tc.kind, strings.NewReader(tc.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || !bytes.Contains(body, []byte(tc.want)) {
+			t.Errorf("%s: %s, %v", tc.path, body, err)
+		}
+	}
+	resp, err := http.Get(e.URL + "/v1/models")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	if !bytes.Contains(body, []byte(`"id":"img","object":"model"`)) || bytes.Contains(body, []byte(`"ok"`)) {
+		t.Errorf("%s", body)
+	}
+}
+
+func TestRecordingIsBounded(t *testing.T) {
+	e := New(t)
+	post(t.Context(), t, e, `{"model":"ok","pad":"`+strings.Repeat("x", 2*MaxBody)+`"}`)
+	r := e.Requests()[0]
+	if len(r.Body) != MaxBody || r.Size <= 2*MaxBody || r.Model != "ok" {
+		t.Errorf("%d bytes of %d kept, model %q", len(r.Body), r.Size, r.Model)
+	}
+	for range MaxRecorded + 1 {
+		e.take(Request{Model: "x"})
+	}
+	if n := len(e.Requests()); n != MaxRecorded {
+		t.Errorf("%d requests kept", n)
+	}
+}

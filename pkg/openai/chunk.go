@@ -1,0 +1,489 @@
+package openai
+
+import (
+	"errors"
+	"math/bits"
+
+	"svc.internal/pkg/jsonscan"
+)
+
+// ErrDuplicateKey refuses a chunk or answer in which a member that decides
+// what was delivered (choices, delta, content, …) stands twice in one object:
+// parsers differ in which of the two they show, so it cannot be counted.
+var ErrDuplicateKey = errors.New("answer holds a member twice")
+
+// maxEdits is how many model and usage members one chunk may hold.
+const maxEdits = 6
+
+// Chunk is the account of one chunk of a stream, or of a whole answer. Spans
+// are byte ranges of the scanned JSON, those of strings with their quotes.
+type Chunk struct {
+	// ID is the top-level "id", Model the top-level "model", whatever kind.
+	ID, Model jsonscan.Span
+	// Error is the top-level "error" unless it is null.
+	Error jsonscan.Span
+	// UsageSpan is the top-level "usage", null included; Usage what it says.
+	UsageSpan jsonscan.Span
+	Usage     Usage
+
+	// HasChoices tells that a "choices" array is there, Choices its length.
+	HasChoices bool
+	Choices    int
+	// DataItems is the length of a top-level "data" array: images,
+	// embeddings.
+	DataItems int
+
+	// ContentBytes is the decoded length of all delivered text: content,
+	// reasoning, refusal, names and arguments of tools, legacy text.
+	ContentBytes int64
+	// Tokens is the estimate for that text. From a Tally it is what this
+	// chunk adds to the whole.
+	Tokens int
+	// HasContent tells that a choice carries something that a client waits
+	// for: text, a tool call, reasoning, a refusal, audio.
+	HasContent bool
+
+	// FinishReason is the last finish_reason that is neither null nor blank.
+	FinishReason jsonscan.Span
+	// Finished has bit i set when the choice with index i < 64 has a
+	// finish_reason; FinishCount counts them whatever their index.
+	Finished    uint64
+	FinishCount int
+
+	open  int // offset behind the opening brace
+	edits [maxEdits]edit
+	nEdit int
+}
+
+// edit is a byte range that Rewrite replaces or removes.
+type edit struct {
+	span  jsonscan.Span
+	model bool // replace by the model's name; otherwise remove when asked to
+}
+
+// UsageOnly tells that the chunk holds no choice, no data and no error: it is
+// there for the usage alone (or for an engine's own notes), and a client that
+// did not ask for usage must not see it, since many index choices[0].
+func (c *Chunk) UsageOnly() bool {
+	return c.Choices == 0 && c.DataItems == 0 && !c.Error.Found() &&
+		(c.HasChoices || c.UsageSpan.Found())
+}
+
+// ScanChunk reads one chunk of a stream (a data payload other than [DONE]) in
+// one pass. What is not one JSON object is an error with nothing but an
+// offset; unknown members are checked and ignored.
+func ScanChunk(json []byte) (Chunk, error) {
+	s := scan{data: json, body: "delta"}
+	return s.run()
+}
+
+// ScanCompletion reads a whole answer: chat, completions, embeddings, images.
+func ScanCompletion(json []byte) (Chunk, error) {
+	s := scan{data: json, body: "message"}
+	return s.run()
+}
+
+// seen is a set of names met in one object.
+type seen uint16
+
+// add reports whether the name is new in its object.
+func (s *seen) add(bit seen) bool {
+	fresh := *s&bit == 0
+	*s |= bit
+	return fresh
+}
+
+const (
+	seenID seen = 1 << iota
+	seenChoices
+	seenError
+	seenData
+	seenBody
+	seenText
+	seenIndex
+	seenFinish
+	seenContent
+	seenReasoning
+	seenReasoningAlias
+	seenRefusal
+	seenTools
+	seenFunction
+	seenAudio
+)
+
+// scan is one pass over a chunk or answer.
+type scan struct {
+	data  []byte
+	body  string // the member of a choice that holds the text
+	tally *Tally // nil for a scan by itself
+	out   Chunk
+
+	duplicate bool
+	local     Counter // for one choice, without a tally
+}
+
+func (s *scan) run() (Chunk, error) {
+	doc := jsonscan.New(s.data, jsonscan.Options{})
+	c := doc.Cursor()
+	if c.Kind() != jsonscan.Object {
+		if err := doc.Valid(); err != nil {
+			return Chunk{}, err
+		}
+		return Chunk{}, &jsonscan.Error{Reason: jsonscan.ReasonNotObject}
+	}
+	c.Enter()
+	s.out.open = c.Pos()
+	s.members(&c)
+	if err := c.End(); err != nil {
+		return Chunk{}, err
+	}
+	if s.duplicate {
+		return Chunk{}, ErrDuplicateKey
+	}
+	return s.out, nil
+}
+
+// members walks the top-level object.
+func (s *scan) members(c *jsonscan.Cursor) {
+	var met seen
+	leading := true // every member so far is one that Rewrite may remove
+	dangling := -1  // the edit whose removal extends to the next key
+	end := s.out.open
+	for {
+		key, ok := c.NextMember()
+		if !ok {
+			return
+		}
+		start := key.Span.Start - 1
+		if dangling >= 0 {
+			s.out.edits[dangling].span.End = start
+			dangling = -1
+		}
+		name := key.Name(s.data)
+		switch {
+		case jsonscan.EqualFold(name, "usage"):
+			value := s.usage(c, string(name) == "usage")
+			cut := jsonscan.Span{Start: end, End: value.End}
+			if leading {
+				cut.Start = start
+				dangling = s.out.nEdit
+			}
+			if !s.edit(edit{span: cut}) {
+				dangling = -1
+			}
+			end = value.End
+			continue
+		case jsonscan.EqualFold(name, "model"):
+			value := c.Skip()
+			if string(name) == "model" && !s.out.Model.Found() {
+				s.out.Model = value
+			}
+			s.edit(edit{span: value, model: true})
+		default:
+			s.member(c, name, &met)
+		}
+		leading = false
+		end = c.Pos()
+	}
+}
+
+// edit notes a range for Rewrite; too many of them are refused.
+func (s *scan) edit(e edit) bool {
+	if s.out.nEdit == maxEdits {
+		s.duplicate = true
+		return false
+	}
+	s.out.edits[s.out.nEdit] = e
+	s.out.nEdit++
+	return true
+}
+
+// usage consumes a usage member. A second one with other counts makes the
+// usage absurd.
+func (s *scan) usage(c *jsonscan.Cursor, exact bool) jsonscan.Span {
+	if !exact {
+		return c.Skip()
+	}
+	c.Kind() // moves to the value
+	start := c.Pos()
+	u := readUsage(s.data, c)
+	span := jsonscan.Span{Start: start, End: c.Pos()}
+	if s.out.UsageSpan.Found() && !s.out.Usage.SameCounts(u) {
+		u.refuse(UsageDuplicate)
+	}
+	s.out.UsageSpan, s.out.Usage = span, u
+	return span
+}
+
+// member consumes any other top-level member.
+func (s *scan) member(c *jsonscan.Cursor, name []byte, met *seen) {
+	kind := c.Kind()
+	switch string(name) {
+	case "id":
+		s.once(met, seenID)
+		s.out.ID = c.Skip()
+	case "error":
+		s.once(met, seenError)
+		if span := c.Skip(); kind != jsonscan.Null {
+			s.out.Error = span
+		}
+	case "choices":
+		s.once(met, seenChoices)
+		if kind != jsonscan.Array {
+			c.Skip()
+			return
+		}
+		s.choices(c)
+	case "data":
+		s.once(met, seenData)
+		if kind != jsonscan.Array {
+			c.Skip()
+			return
+		}
+		for c.Enter(); c.NextElement(); s.out.DataItems++ {
+			c.Skip()
+		}
+	default:
+		c.Skip()
+	}
+}
+
+func (s *scan) once(met *seen, bit seen) {
+	if !met.add(bit) {
+		s.duplicate = true
+	}
+}
+
+func (s *scan) choices(c *jsonscan.Cursor) {
+	s.out.HasChoices = true
+	for c.Enter(); c.NextElement(); s.out.Choices++ {
+		if c.Kind() != jsonscan.Object {
+			c.Skip()
+			continue
+		}
+		s.choice(c, s.out.Choices)
+	}
+}
+
+// choice walks one choice; position is its index should it not say.
+func (s *scan) choice(c *jsonscan.Cursor, position int) {
+	var met seen
+	var late [2]jsonscan.Span // text that came before the index
+	lates := 0
+	index := int64(position)
+	finish := false
+	c.Enter()
+	for {
+		key, ok := c.NextMember()
+		if !ok {
+			break
+		}
+		kind := c.Kind()
+		name := string(key.Name(s.data))
+		switch {
+		case name == "index":
+			s.once(&met, seenIndex)
+			if n, err := jsonscan.Int(c.Skip().Of(s.data)); err == nil {
+				index = n
+			}
+		case name == "finish_reason":
+			s.once(&met, seenFinish)
+			if span := c.Skip(); kind == jsonscan.String && span.Len() > 2 {
+				s.out.FinishReason = span
+				finish = true
+			}
+		case name == s.body && kind == jsonscan.Object, name == "text" && kind == jsonscan.String:
+			if name == "text" {
+				s.once(&met, seenText)
+			} else {
+				s.once(&met, seenBody)
+			}
+			if s.tally != nil && met&seenIndex == 0 && lates < len(late) {
+				late[lates] = c.Skip()
+				lates++
+				continue
+			}
+			s.text(c, s.counter(index))
+		default:
+			c.Skip()
+		}
+	}
+	for _, span := range late[:lates] {
+		sub := jsonscan.New(s.data, jsonscan.Options{}).CursorAt(span)
+		s.text(&sub, s.counter(index))
+	}
+	if finish {
+		s.finish(index)
+	}
+}
+
+func (s *scan) finish(index int64) {
+	s.out.FinishCount++
+	if index >= 0 && index < 64 {
+		s.out.Finished |= 1 << index
+	}
+}
+
+// counter is where the text of that choice is counted.
+func (s *scan) counter(index int64) *Counter {
+	if s.tally == nil {
+		s.local = Counter{}
+		return &s.local
+	}
+	return s.tally.counter(index)
+}
+
+// text counts the text of one choice: a delta, a message or a plain string.
+func (s *scan) text(c *jsonscan.Cursor, counter *Counter) {
+	before := counter.Tokens()
+	if c.Kind() == jsonscan.Object {
+		s.message(c, counter)
+	} else {
+		s.count(c, counter)
+	}
+	s.out.Tokens += counter.Tokens() - before
+}
+
+// message walks a delta or message.
+func (s *scan) message(c *jsonscan.Cursor, counter *Counter) {
+	var met seen
+	reasoned := false
+	c.Enter()
+	for {
+		key, ok := c.NextMember()
+		if !ok {
+			return
+		}
+		kind := c.Kind()
+		switch name := string(key.Name(s.data)); name {
+		case "content":
+			s.once(&met, seenContent)
+			if kind == jsonscan.Array {
+				s.parts(c, counter)
+				continue
+			}
+			s.count(c, counter)
+		case "refusal":
+			s.once(&met, seenRefusal)
+			s.count(c, counter)
+		case "reasoning_content", "reasoning":
+			bit := seenReasoning
+			if name == "reasoning" {
+				bit = seenReasoningAlias
+			}
+			s.once(&met, bit)
+			// Some engines send the same text under both names.
+			if reasoned {
+				c.Skip()
+				continue
+			}
+			reasoned = s.count(c, counter)
+		case "tool_calls":
+			s.once(&met, seenTools)
+			s.toolCalls(c, counter)
+		case "function_call":
+			s.once(&met, seenFunction)
+			s.named(c, counter, "name", "arguments")
+		case "audio":
+			s.once(&met, seenAudio)
+			s.out.HasContent = s.out.HasContent || kind == jsonscan.Object
+			s.named(c, counter, "transcript", "")
+		default:
+			c.Skip()
+		}
+	}
+}
+
+// count consumes a value and counts it when it is a string that is not empty;
+// it reports whether it was.
+func (s *scan) count(c *jsonscan.Cursor, counter *Counter) bool {
+	kind := c.Kind()
+	raw := c.Skip().Of(s.data)
+	if kind != jsonscan.String || len(raw) <= 2 {
+		return false
+	}
+	s.out.HasContent = true
+	s.out.ContentBytes += int64(jsonscan.DecodedLen(raw))
+	counter.Write(raw[1 : len(raw)-1])
+	return true
+}
+
+// parts walks content that is an array of {"type":"text","text":…}.
+func (s *scan) parts(c *jsonscan.Cursor, counter *Counter) {
+	for c.Enter(); c.NextElement(); {
+		s.named(c, counter, "text", "")
+	}
+}
+
+// toolCalls walks an array of {"function":{"name","arguments"}} or
+// {"custom":{"name","input"}}.
+func (s *scan) toolCalls(c *jsonscan.Cursor, counter *Counter) {
+	if c.Kind() != jsonscan.Array {
+		c.Skip()
+		return
+	}
+	for c.Enter(); c.NextElement(); {
+		s.out.HasContent = true
+		if c.Kind() != jsonscan.Object {
+			c.Skip()
+			continue
+		}
+		var met seen
+		c.Enter()
+		for {
+			key, ok := c.NextMember()
+			if !ok {
+				break
+			}
+			switch string(key.Name(s.data)) {
+			case "function":
+				s.once(&met, seenFunction)
+				s.named(c, counter, "name", "arguments")
+			case "custom":
+				s.once(&met, seenText)
+				s.named(c, counter, "name", "input")
+			default:
+				c.Skip()
+			}
+		}
+	}
+}
+
+// named consumes a value and, if it is an object, counts its members of these
+// two names. Arguments that are JSON instead of a string count as written.
+func (s *scan) named(c *jsonscan.Cursor, counter *Counter, first, second string) {
+	if c.Kind() != jsonscan.Object {
+		c.Skip()
+		return
+	}
+	var met seen
+	c.Enter()
+	for {
+		key, ok := c.NextMember()
+		if !ok {
+			return
+		}
+		name := string(key.Name(s.data))
+		switch {
+		case name == first:
+			s.once(&met, seenText)
+		case second != "" && name == second:
+			s.once(&met, seenContent)
+		default:
+			c.Skip()
+			continue
+		}
+		if k := c.Kind(); k == jsonscan.Object || k == jsonscan.Array {
+			raw := c.Skip().Of(s.data)
+			s.out.HasContent = true
+			s.out.ContentBytes += int64(len(raw))
+			counter.Write(raw)
+			continue
+		}
+		s.count(c, counter)
+	}
+}
+
+// FinishedChoices is how many different choices with an index below 64 have a
+// finish_reason.
+func (c *Chunk) FinishedChoices() int { return bits.OnesCount64(c.Finished) }

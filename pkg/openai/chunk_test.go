@@ -1,0 +1,344 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/jsonscan"
+)
+
+func mustScan(t testing.TB, doc string) Chunk {
+	t.Helper()
+	c, err := ScanChunk([]byte(doc))
+	if err != nil {
+		t.Fatalf("%s: %v", doc, err)
+	}
+	return c
+}
+
+func TestScanChunkFindsWhatIsDelivered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		doc     string
+		bytes   int64
+		content bool
+		finish  int
+	}{
+		"role only":         {`{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`, 0, false, 0},
+		"content":           {`{"choices":[{"index":0,"delta":{"content":"héllo\n"},"finish_reason":null}]}`, 7, true, 0},
+		"content null":      {`{"choices":[{"delta":{"content":null,"refusal":null,"tool_calls":null,"audio":null}}]}`, 0, false, 0},
+		"reasoning":         {`{"choices":[{"delta":{"reasoning_content":"hmm"}}]}`, 3, true, 0},
+		"reasoning twice":   {`{"choices":[{"delta":{"reasoning":"hmm","reasoning_content":"hmm"}}]}`, 3, true, 0},
+		"refusal":           {`{"choices":[{"delta":{"refusal":"no"}}]}`, 2, true, 0},
+		"parts":             {`{"choices":[{"delta":{"content":[{"type":"text","text":"ab"},{"type":"text","text":"c"},4]}}]}`, 3, true, 0},
+		"tool call":         {`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","type":"function","function":{"name":"get","arguments":"{\"a\":1}"}}]}}]}`, 10, true, 0},
+		"tool as object":    {`{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}}]}`, 8, true, 0},
+		"custom tool":       {`{"choices":[{"delta":{"tool_calls":[{"custom":{"name":"f","input":"xyz"}}]}}]}`, 4, true, 0},
+		"function call":     {`{"choices":[{"delta":{"function_call":{"name":"f","arguments":"{}"}}}]}`, 3, true, 0},
+		"audio":             {`{"choices":[{"delta":{"audio":{"id":"a","data":"AAAA","transcript":"hey"}}}]}`, 3, true, 0},
+		"legacy text":       {`{"choices":[{"index":0,"text":"abc","finish_reason":"length"}]}`, 3, true, 1},
+		"finish":            {`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, 0, false, 1},
+		"blank finish":      {`{"choices":[{"index":0,"delta":{},"finish_reason":""}]}`, 0, false, 0},
+		"two choices":       {`{"choices":[{"index":1,"delta":{"content":"a"},"finish_reason":"stop"},{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}]}`, 2, true, 2},
+		"a message":         {`{"choices":[{"index":0,"message":{"content":"not a delta"}}]}`, 0, false, 0},
+		"escaped keys":      {`{"ch\u006fices":[{"d\u0065lta":{"cont\u0065nt":"\ud83d\ude00"}}]}`, 4, true, 0},
+		"unknown members":   {`{"x":{"choices":[{"delta":{"content":"zzz"}}]},"choices":[{"logprobs":{"content":[{"token":"a"}]},"delta":{"content":"a","y":["content"]}}],"z":[1]}`, 1, true, 0},
+		"shapes of nothing": {`{"choices":[7,null,{"delta":3},{"delta":{"content":5,"tool_calls":{},"function_call":[]}}]}`, 0, false, 0},
+		"index behind":      {`{"choices":[{"delta":{"content":"abc"},"index":3,"finish_reason":"stop"}]}`, 3, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := mustScan(t, tc.doc)
+			if c.ContentBytes != tc.bytes || c.HasContent != tc.content || c.FinishCount != tc.finish {
+				t.Errorf("bytes %d, content %v, finish %d", c.ContentBytes, c.HasContent, c.FinishCount)
+			}
+			if (c.Tokens > 0) != (tc.bytes > 0) {
+				t.Errorf("%d tokens for %d bytes", c.Tokens, tc.bytes)
+			}
+			var tally Tally
+			again, err := tally.Scan([]byte(tc.doc))
+			if err != nil || again.ContentBytes != c.ContentBytes || tally.ContentBytes != c.ContentBytes || again.Finished != c.Finished {
+				t.Errorf("a tally sees %+v, %v", again, err)
+			}
+		})
+	}
+}
+
+func TestScanChunkFindsSpans(t *testing.T) {
+	doc := `{"id":"chatcmpl-1","model":"m\"x","choices":[{"index":63,"delta":{},"finish_reason":"tool_calls"}],"usage":null,"error":null}`
+	c := mustScan(t, doc)
+	of := func(s jsonscan.Span) string { return string(s.Of([]byte(doc))) }
+	if of(c.ID) != `"chatcmpl-1"` || of(c.Model) != `"m\"x"` || of(c.FinishReason) != `"tool_calls"` || of(c.UsageSpan) != "null" {
+		t.Errorf("%+v", c)
+	}
+	if c.Error.Found() || c.Usage.State != UsageAbsent || !c.HasChoices || c.Choices != 1 || c.Finished != 1<<63 || c.FinishedChoices() != 1 {
+		t.Errorf("%+v", c)
+	}
+	failed := `{"error":{"message":"x"},"choices":[]}`
+	if c := mustScan(t, failed); string(c.Error.Of([]byte(failed))) != `{"message":"x"}` || c.UsageOnly() {
+		t.Errorf("%+v", c)
+	}
+	if c := mustScan(t, `{"data":[{"url":"a"},{"url":"b"}],"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}`); c.DataItems != 2 || c.UsageOnly() || c.Usage.CompletionTokens != 4 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestScanChunkRefusesWhatIsNotAnAnswer(t *testing.T) {
+	for _, doc := range []string{"", "[]", "null", `"x"`, "[DONE]", `{"choices":[}`, `{"choices":[]} x`, `{"a":1`, strings.Repeat(`{"a":`, 200)} {
+		if c, err := ScanChunk([]byte(doc)); err == nil {
+			t.Errorf("%.20q: %+v", doc, c)
+		}
+	}
+}
+
+// TestScanRefusesTextThatParsersWouldSeeDifferently keeps an engine from being
+// paid for text that stands in a member which the client's parser drops.
+func TestScanRefusesTextThatParsersWouldSeeDifferently(t *testing.T) {
+	for _, doc := range []string{
+		`{"choices":[{"delta":{"content":"long"}}],"choices":[]}`,
+		`{"choices":[{"delta":{"content":"long"},"delta":{}}]}`,
+		`{"choices":[{"delta":{"content":"long","content":"x"}}]}`,
+		`{"choices":[{"delta":{"content":"long","cont\u0065nt":"x"}}]}`,
+		`{"choices":[{"index":0,"index":1}]}`,
+		`{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"a","arguments":"b"}}]}}]}`,
+		`{"error":1,"error":null}`,
+	} {
+		if _, err := ScanChunk([]byte(doc)); !errors.Is(err, ErrDuplicateKey) {
+			t.Errorf("%s: %v", doc, err)
+		}
+	}
+}
+
+func TestScanCompletionReadsWholeAnswers(t *testing.T) {
+	doc := `{"id":"x","object":"chat.completion","model":"m","choices":[
+		{"index":0,"message":{"role":"assistant","content":"hello","refusal":null},"logprobs":null,"finish_reason":"stop"},
+		{"index":1,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}],
+		"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}`
+	c, err := ScanCompletion([]byte(doc))
+	if err != nil || c.ContentBytes != 8 || c.FinishCount != 2 || c.Finished != 3 || c.Usage.State != UsageValid || !c.HasContent || c.UsageOnly() {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err := ScanCompletion([]byte(`{"choices":[{"index":0,"message":{"content":""},"finish_reason":""}]}`)); err != nil || c.HasContent || c.FinishCount != 0 {
+		t.Errorf("an empty answer has content: %+v, %v", c, err)
+	}
+}
+
+func TestRewriteReplacesModelAndDropsUsage(t *testing.T) {
+	for _, tc := range []struct{ in, dropped, kept string }{
+		{`{"model":"e","choices":[]}`, `{"model":"a/b","choices":[]}`, `{"model":"a/b","choices":[]}`},
+		{`{"model":"e","usage":null}`, `{"model":"a/b"}`, `{"model":"a/b","usage":null}`},
+		{`{"usage":{"x":1},"model":"e"}`, `{"model":"a/b"}`, `{"usage":{"x":1},"model":"a/b"}`},
+		{`{ "usage" : 1 , "model" : "e" }`, `{ "model" : "a/b" }`, `{ "usage" : 1 , "model" : "a/b" }`},
+		{`{"a":1, "usage":{} , "b":2}`, `{"a":1 , "b":2}`, `{"a":1, "usage":{} , "b":2}`},
+		{`{"usage":1}`, `{}`, `{"usage":1}`},
+		{`{"usage":1,"usage":2}`, `{}`, `{"usage":1,"usage":2}`},
+		{`{"usage":1,"usage":2,"a":3,"usage":4,"Usage":5}`, `{"a":3}`, `{"usage":1,"usage":2,"a":3,"usage":4,"Usage":5}`},
+		{`{"model":"e","Model":"f","mod\u0065l":null}`, `{"model":"a/b","Model":"a/b","mod\u0065l":"a/b"}`, `{"model":"a/b","Model":"a/b","mod\u0065l":"a/b"}`},
+		{`{"choices":[{"model":"in","usage":1}]}`, `{"model":"a/b","choices":[{"model":"in","usage":1}]}`, `{"model":"a/b","choices":[{"model":"in","usage":1}]}`},
+		{`{"usage":1,"choices":[]}`, `{"model":"a/b","choices":[]}`, `{"model":"a/b","usage":1,"choices":[]}`},
+		{`{"error":{}}`, `{"error":{}}`, `{"error":{}}`},
+		{`{}`, `{}`, `{}`},
+	} {
+		c := mustScan(t, tc.in)
+		if got := string(NewRewrite("a/b", true).Append(nil, []byte(tc.in), &c)); got != tc.dropped {
+			t.Errorf("%s without usage: %s, want %s", tc.in, got, tc.dropped)
+		}
+		if got := string(NewRewrite("a/b", false).Append([]byte("data: "), []byte(tc.in), &c)); got != "data: "+tc.kept {
+			t.Errorf("%s with usage: %s, want %s", tc.in, got, tc.kept)
+		}
+		if got := string(NewRewrite("", false).Append(nil, []byte(tc.in), &c)); got != tc.in {
+			t.Errorf("%s untouched: %s", tc.in, got)
+		}
+	}
+}
+
+func TestUsageOnlyChunksAreTold(t *testing.T) {
+	for doc, want := range map[string]bool{
+		`{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}`: true,
+		`{"choices":[],"prompt_filter_results":[]}`:                        true,
+		`{"choices":null,"usage":{}}`:                                      true,
+		`{"choices":[{"delta":{}}],"usage":{"prompt_tokens":1}}`:           false,
+		`{"error":{"message":"x"},"choices":[]}`:                           false,
+		`{"object":"other"}`:                                               false,
+	} {
+		c := mustScan(t, doc)
+		if c.UsageOnly() != want {
+			t.Errorf("%s: %v", doc, c.UsageOnly())
+		}
+	}
+}
+
+func TestTooManyModelMembersAreRefused(t *testing.T) {
+	doc := `{` + strings.Repeat(`"model":"x",`, maxEdits+1) + `"choices":[]}`
+	if _, err := ScanChunk([]byte(doc)); !errors.Is(err, ErrDuplicateKey) {
+		t.Error(err)
+	}
+}
+
+func TestScanChunkAllocatesNothing(t *testing.T) {
+	doc := []byte(`{"id":"x","model":"m","choices":[{"index":0,"delta":{"content":" hello world"},"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)
+	rewrite := NewRewrite("catalog/model", true)
+	out := make([]byte, 0, 1024)
+	var tally Tally
+	if _, err := tally.Scan(doc); err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		c, err := tally.Scan(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = rewrite.Append(out[:0], doc, &c)
+	}); n != 0 {
+		t.Errorf("%v allocations per chunk", n)
+	}
+}
+
+// TestTallyIsIndifferentToFragments keeps an engine from gaining by sending
+// its answer letter by letter.
+func TestTallyIsIndifferentToFragments(t *testing.T) {
+	text := "The quick brown fox jumps over the lazy dog; 1234567 times in 日本語 — naïve, isn't it?\n\n\tfunc main() {}"
+	for _, size := range []int{1, 2, 5, len(text)} {
+		var tally Tally
+		runes := []rune(text)
+		for at := 0; at < len(runes); at += size {
+			piece, _ := json.Marshal(string(runes[at:min(at+size, len(runes))]))
+			// Two choices interleave, the second with its index behind.
+			doc := fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":%s}},{"delta":{"content":%s},"index":1}]}`, piece, piece)
+			if _, err := tally.Scan([]byte(doc)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := 2 * EstimateTokens([]byte(text)); tally.Tokens != want || tally.ContentBytes != int64(2*len(text)) {
+			t.Errorf("fragments of %d: %d tokens, want %d; %d bytes", size, tally.Tokens, want, tally.ContentBytes)
+		}
+	}
+}
+
+func TestTallyBoundsItsCounters(t *testing.T) {
+	var tally Tally
+	for _, index := range []string{"0", "127", "128", "-1", "99999999999", "1e9"} {
+		if _, err := tally.Scan([]byte(`{"choices":[{"index":` + index + `,"delta":{"content":"a"},"finish_reason":"stop"}]}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(tally.counters) > maxCounters || tally.FinishCount != 6 || tally.FinishedChoices() != 1 {
+		t.Errorf("%d counters, %d finished, %d distinct", len(tally.counters), tally.FinishCount, tally.FinishedChoices())
+	}
+}
+
+func TestTallyTakesTheLastUsage(t *testing.T) {
+	usage := func(choices string, prompt, completion int) string {
+		return fmt.Sprintf(`{"choices":[%s],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, choices, prompt, completion, prompt+completion)
+	}
+	for name, tc := range map[string]struct {
+		docs  []string
+		state UsageState
+		out   int64
+	}{
+		"none":             {[]string{`{"choices":[],"usage":null}`}, UsageAbsent, 0},
+		"growing":          {[]string{usage(`{"delta":{}}`, 5, 1), usage(`{"delta":{}}`, 5, 2), usage("", 5, 3), `{"choices":[],"usage":null}`}, UsageValid, 3},
+		"the same twice":   {[]string{usage("", 5, 3), usage("", 5, 3)}, UsageValid, 3},
+		"twice, different": {[]string{usage("", 5, 3), usage("", 5, 30)}, UsageAbsurd, 30},
+		"stays absurd":     {[]string{usage("", 5, 3), usage("", 5, 30), usage("", 5, 3)}, UsageAbsurd, 30},
+		"absurd at last":   {[]string{usage(`{"delta":{}}`, 5, 1), usage("", 5, -3)}, UsageAbsurd, 0},
+	} {
+		var tally Tally
+		for _, doc := range tc.docs {
+			if _, err := tally.Scan([]byte(doc)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tally.Usage.State != tc.state || tally.Usage.CompletionTokens != tc.out {
+			t.Errorf("%s: %+v", name, tally.Usage)
+		}
+	}
+}
+
+func FuzzScanChunkAndRewrite(f *testing.F) {
+	for _, doc := range []string{
+		`{"id":"x","model":"m","choices":[{"index":0,"delta":{"content":"hi","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`,
+		`{"usage":1,"usage":2,"model":null,"Usage":[],"choices":[]}`, `{"choices":[{"message":{"content":[{"text":"a"}]},"text":"b"}],"error":"x"}`,
+		` { "usage" : null } `, `{"Model":1,"u\u0073age":2}`, `[]`, `{"choices":[{"delta":{"content":"\ud800"},"index":-1}]}`,
+	} {
+		f.Add([]byte(doc))
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		for _, scan := range []func([]byte) (Chunk, error){ScanChunk, ScanCompletion} {
+			c, err := scan(doc)
+			if err != nil {
+				if errors.Is(err, ErrDuplicateKey) && !json.Valid(doc) {
+					t.Fatal("a duplicate in what is not JSON")
+				}
+				continue
+			}
+			if !json.Valid(doc) {
+				t.Fatal("accepted what is not JSON")
+			}
+			if c.ContentBytes < 0 || c.Tokens < 0 || c.ContentBytes > 3*int64(len(doc)) {
+				t.Fatalf("%d bytes, %d tokens", c.ContentBytes, c.Tokens)
+			}
+			out := NewRewrite("new/model", true).Append(nil, doc, &c)
+			checkRewritten(t, doc, out)
+		}
+	})
+}
+
+// checkRewritten compares member by member what went in and what came out.
+func checkRewritten(t *testing.T, in, out []byte) {
+	type member struct{ key, value string }
+	walk := func(doc []byte) (members []member) {
+		for m, err := range jsonscan.New(doc, jsonscan.Options{}).Members() {
+			if err != nil {
+				t.Fatalf("%q became %q: %v", in, out, err)
+			}
+			name := m.Key.Name(doc)
+			switch {
+			case jsonscan.EqualFold(name, "usage"):
+				if &doc[0] == &out[0] {
+					t.Fatalf("usage is left in %q", out)
+				}
+			case jsonscan.EqualFold(name, "model"):
+				if &doc[0] == &out[0] && string(m.Value.Of(doc)) != `"new/model"` {
+					t.Fatalf("the engine's model is left in %q", out)
+				}
+			default:
+				members = append(members, member{string(name), string(m.Value.Of(doc))})
+			}
+		}
+		return members
+	}
+	before, after := walk(in), walk(out)
+	if fmt.Sprint(before) != fmt.Sprint(after) {
+		t.Fatalf("%q became %q", in, out)
+	}
+}
+
+func BenchmarkScanChunkAndRewrite(b *testing.B) {
+	doc := []byte(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" hello"},"logprobs":null,"finish_reason":null}],"usage":null}`)
+	rewrite := NewRewrite("catalog/model", true)
+	var tally Tally
+	out := make([]byte, 0, 1024)
+	b.SetBytes(int64(len(doc)))
+	b.ReportAllocs()
+	for b.Loop() {
+		c, err := tally.Scan(doc)
+		if err != nil {
+			b.Fatal(err)
+		}
+		out = rewrite.Append(out[:0], doc, &c)
+	}
+}
+
+func BenchmarkScanChunkEncodingJSON(b *testing.B) {
+	doc := []byte(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" hello"},"logprobs":null,"finish_reason":null}],"usage":null}`)
+	b.SetBytes(int64(len(doc)))
+	b.ReportAllocs()
+	for b.Loop() {
+		var c ChatChunk
+		if err := json.Unmarshal(doc, &c); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

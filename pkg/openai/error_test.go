@@ -1,0 +1,88 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestAppendErrorHasItsShape(t *testing.T) {
+	e := Error{Status: 400, Message: "no \"x\"\n", Type: TypeInvalidRequest, Param: "messages[0]", Code: "invalid_value"}
+	if got, want := string(AppendError(nil, e, "r1")), `{"error":{"message":"no \"x\"\n","type":"invalid_request_error","param":"messages[0]","code":"invalid_value"},"request_id":"r1"}`; got != want {
+		t.Errorf("got %s", got)
+	}
+	if got, want := string(AppendError([]byte("x"), Error{Message: "m", Type: TypeServer}, "")), `x{"error":{"message":"m","type":"server_error","param":null,"code":null}}`; got != want {
+		t.Errorf("got %s", got)
+	}
+	// Some clients recognise an error in a stream by this prefix alone.
+	event := string(AppendErrorEvent(nil, e, "r1"))
+	if !strings.HasPrefix(event, `data: {"error":{`) || !strings.HasSuffix(event, "}\n\n") || strings.Count(event, "\n") != 2 {
+		t.Errorf("got %q", event)
+	}
+}
+
+func TestParseErrorReadsEveryDialect(t *testing.T) {
+	for body, want := range map[string]Error{
+		`{"error":{"message":"m","type":"t","param":"p","code":"c"}}`:                           {Message: "m", Type: "t", Param: "p", Code: "c"},
+		`{"error":{"message":"m","type":"t","param":null,"code":404}}`:                          {Message: "m", Type: "t", Code: "404"},
+		`{"object":"error","message":"m","type":"BadRequestError","param":null,"code":400}`:     {Message: "m", Type: "BadRequestError", Code: "400"},
+		`{"error":"model 'x' not found"}`:                                                       {Message: "model 'x' not found"},
+		`{"message":"m"}`:                                                                       {Message: "m"},
+		`{"detail":"Not Found"}`:                                                                {Message: "Not Found"},
+		`{"detail":[{"loc":["body"],"msg":"field required","type":"value_error"},{"msg":"x"}]}`: {Message: "field required", Type: "value_error"},
+		`{"detail":{"message":"m","code":"c"}}`:                                                 {Message: "m", Code: "c"},
+		`[{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]`:                  {Message: "bad", Code: "400"},
+		`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`:           {Message: "Overloaded", Type: "overloaded_error"},
+		`{"message":"outer","error":{"code":"c"}}`:                                              {Message: "outer", Code: "c"},
+		`{"message":"outer","error":{"error":{"message":"in"}}}`:                                {Message: "outer"},
+		`"text"`:                      {Message: "text"},
+		" Internal Server Error\r\n":  {Message: "Internal Server Error"},
+		"<html>\n<h1>502</h1></html>": {Message: "<html> <h1>502</h1></html>"},
+		"a\x00b\x1bc\xff":             {Message: "abc\uFFFD"},
+		``:                            {},
+		`null`:                        {},
+		`{}`:                          {},
+		`[]`:                          {},
+		`12`:                          {},
+		`{"error":null}`:              {},
+		`{"error":{"message":{"x":1},"type":[],"code":true}}`: {},
+		`{"error":{"message":"a\u0000\u0085b"}}`:              {Message: "ab"},
+	} {
+		if got := ParseError([]byte(body)); got != want {
+			t.Errorf("%q: %+v, want %+v", body, got, want)
+		}
+	}
+}
+
+func TestParseErrorIsBounded(t *testing.T) {
+	long := strings.Repeat("é", MaxErrorMessage)
+	for _, body := range []string{long, `{"error":"` + long + `"}`, `{"error":{"message":"` + long + `","code":"` + long + `","type":"` + long + `"}}`} {
+		e := ParseError([]byte(body))
+		if len(e.Message) > MaxErrorMessage || len(e.Message) < MaxErrorMessage-1 || !utf8.ValidString(e.Message) || len(e.Code) > maxErrorField || len(e.Type) > maxErrorField {
+			t.Errorf("message of %d bytes, code of %d, type of %d", len(e.Message), len(e.Code), len(e.Type))
+		}
+	}
+}
+
+func TestErrorsComeBack(t *testing.T) {
+	e := Error{Message: "m", Type: TypeNotFound, Param: "p", Code: "model_not_found"}
+	if got := ParseError(AppendError(nil, e, "r")); got != e {
+		t.Errorf("%+v", got)
+	}
+}
+
+func FuzzParseError(f *testing.F) {
+	for _, body := range []string{`{"error":{"message":"m","type":"t","param":"p","code":5}}`, `[{"error":"x"}]`, `{"detail":[{"msg":"x"}]}`, "plain \xff", `{"error":{"error":{"message":1e9}}}`, `[`} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		e := ParseError(body)
+		if len(e.Message) > MaxErrorMessage || !utf8.ValidString(e.Message) || strings.ContainsAny(e.Message, "\x00\r\n\x1b") || len(e.Code) > maxErrorField {
+			t.Fatalf("%+v", e)
+		}
+		if out := AppendError(nil, e, "r"); !json.Valid(out) {
+			t.Fatalf("%q", out)
+		}
+	})
+}

@@ -1,0 +1,50 @@
+package openai
+
+import "svc.internal/pkg/jsonscan"
+
+// Rewrite says what a client sees in place of what the engine wrote. It is
+// made once for a request and serves all its chunks.
+type Rewrite struct {
+	model     []byte // escaped, with quotes; nil to leave the engine's
+	dropUsage bool
+}
+
+// NewRewrite returns a Rewrite that names model (the engine's name stays when
+// it is empty) and, with dropUsage, removes the top-level usage.
+func NewRewrite(model string, dropUsage bool) Rewrite {
+	r := Rewrite{dropUsage: dropUsage}
+	if model != "" {
+		r.model = jsonscan.AppendString(nil, model)
+	}
+	return r
+}
+
+// Append appends the chunk or answer json, as c found it, to dst. All other
+// bytes are copied as they are. Members that equal "model" or "usage" only by
+// case folding are treated alike, because some clients read them. An answer
+// with choices but no model gets one.
+//
+// Whether a chunk should go out at all is the caller's to ask: see
+// Chunk.UsageOnly.
+func (r Rewrite) Append(dst, json []byte, c *Chunk) []byte {
+	at := 0
+	if r.model != nil && c.HasChoices && !c.Model.Found() {
+		dst = append(dst, json[:c.open]...)
+		dst = append(dst, `"model":`...)
+		dst = append(append(dst, r.model...), ',')
+		at = c.open
+	}
+	for _, e := range c.edits[:c.nEdit] {
+		switch {
+		case e.model && r.model != nil:
+			dst = append(dst, json[at:e.span.Start]...)
+			dst = append(dst, r.model...)
+		case !e.model && r.dropUsage:
+			dst = append(dst, json[at:e.span.Start]...)
+		default:
+			continue
+		}
+		at = e.span.End
+	}
+	return append(dst, json[at:]...)
+}
