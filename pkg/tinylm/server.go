@@ -1,0 +1,107 @@
+package tinylm
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"svc.internal/pkg/clock"
+)
+
+// Options adjust the server. The zero value is ready to use.
+type Options struct {
+	// Clock dates the answers; clock.System where nil.
+	Clock clock.Clock
+	// Random makes ids, and the seeds of requests that name none. It must be
+	// safe for concurrent use; a random source where nil.
+	Random func() uint64
+	// TokenDelay is waited before each token (byte) of an answer, to make
+	// streams visible. Zero writes as fast as the processor can.
+	TokenDelay time.Duration
+	// MaxConcurrent bounds the answers being written at once; further requests
+	// get 429. DefaultMaxConcurrent where zero.
+	MaxConcurrent int
+}
+
+// DefaultMaxConcurrent is the bound on answers written at once.
+const DefaultMaxConcurrent = 8
+
+// modelCreated is the date that /v1/models gives: 2026-01-01.
+const modelCreated = 1767225600
+
+type server struct {
+	model *Model
+	opts  Options
+	slots chan struct{} // one element for each answer being written
+}
+
+// NewServer returns the OpenAI-compatible API of the model:
+//
+//	POST /v1/chat/completions   whole and streamed (server-sent events)
+//	GET  /v1/models             and /v1/models/{id}
+//	GET  /health
+//
+// It asks for no key: put it on the loopback interface, or behind something
+// that does. A request whose context ends stops costing anything within one
+// token.
+func NewServer(m *Model, opts Options) http.Handler {
+	if opts.Clock == nil {
+		opts.Clock = clock.System
+	}
+	if opts.Random == nil {
+		opts.Random = rand.Uint64
+	}
+	if opts.MaxConcurrent <= 0 {
+		opts.MaxConcurrent = DefaultMaxConcurrent
+	}
+	s := &server{model: m, opts: opts, slots: make(chan struct{}, opts.MaxConcurrent)}
+	mux := http.NewServeMux()
+	route := func(method, path string, handler http.HandlerFunc) {
+		mux.HandleFunc(method+" "+path, handler)
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Allow", method)
+			(&apiError{http.StatusMethodNotAllowed, "this path takes only " + method, invalidRequest, "", "method_not_allowed"}).write(w)
+		})
+	}
+	route(http.MethodPost, "/v1/chat/completions", s.chatCompletions)
+	route(http.MethodGet, "/v1/models", s.listModels)
+	route(http.MethodGet, "/v1/models/{id...}", s.getModel)
+	route(http.MethodGet, "/health", s.health)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		(&apiError{http.StatusNotFound, "there is nothing at this path", invalidRequest, "", "not_found"}).write(w)
+	})
+	return mux
+}
+
+func theModel() modelObject {
+	return modelObject{ModelName, "model", modelCreated, "tinylm", ContextTokens}
+}
+
+func (s *server) listModels(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, struct {
+		Object string        `json:"object"`
+		Data   []modelObject `json:"data"`
+	}{"list", []modelObject{theModel()}})
+}
+
+func (s *server) getModel(w http.ResponseWriter, r *http.Request) {
+	if id := r.PathValue("id"); id != ModelName {
+		unknownModel(id).write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, theModel())
+}
+
+func (s *server) health(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ok", "model": ModelName})
+}
+
+// acquire takes a slot, or reports that there is none.
+func (s *server) acquire() (release func(), ok bool) {
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }, true
+	default:
+		return nil, false
+	}
+}

@@ -1,0 +1,225 @@
+package tinylm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// events splits an event stream, and checks that it ends with [DONE].
+func events(t testing.TB, w *httptest.ResponseRecorder) []chunk {
+	t.Helper()
+	if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK || got != "text/event-stream; charset=utf-8" {
+		t.Fatalf("%d %s: %s", w.Code, got, w.Body)
+	}
+	parts := strings.Split(strings.TrimSuffix(w.Body.String(), "\n\n"), "\n\n")
+	if parts[len(parts)-1] != "data: [DONE]" {
+		t.Fatalf("stream ends with %q", parts[len(parts)-1])
+	}
+	var out []chunk
+	for _, part := range parts[:len(parts)-1] {
+		data, ok := strings.CutPrefix(part, "data: ")
+		if !ok || !utf8.ValidString(data) {
+			t.Fatalf("event %q", part)
+		}
+		out = append(out, decodeAs[chunk](t, []byte(data)))
+	}
+	return out
+}
+
+func TestStreamConcatenatesToTheWholeAnswer(t *testing.T) {
+	h := NewServer(load(t), options())
+	for _, members := range []string{
+		`"temperature":0,"max_tokens":300`,
+		`"temperature":1.1,"n":4,"seed":5,"logprobs":true,"top_logprobs":2`,
+		`"temperature":2,"seed":6,"max_tokens":200`,
+		`"temperature":0.7,"stop":["o","ing"],"seed":8,"n":2`,
+		`"temperature":0,"max_tokens":5,"logprobs":true`,
+	} {
+		whole := decodeAs[completion](t, post(t, h, request(members)).Body.Bytes())
+		stream := events(t, post(t, h, request(members+`,"stream":true,"stream_options":{"include_usage":true}`)))
+		last := stream[len(stream)-1]
+		if len(last.Choices) != 0 || string(last.Usage) != mustJSON(t, whole.Usage) {
+			t.Errorf("%s: last chunk %+v, want usage %+v", members, last, whole.Usage)
+		}
+		rebuilt := make([]choice, len(whole.Choices))
+		for i := range rebuilt {
+			rebuilt[i] = choice{Index: i, FinishReason: ""}
+		}
+		for _, c := range stream[:len(stream)-1] {
+			if string(c.Usage) != "null" || c.ID != whole.ID || c.Created != whole.Created || c.Object != "chat.completion.chunk" || len(c.Choices) != 1 {
+				t.Fatalf("%s: chunk %+v", members, c)
+			}
+			gather(t, &rebuilt[c.Choices[0].Index], c.Choices[0])
+		}
+		if got, want := mustJSON(t, rebuilt), mustJSON(t, whole.Choices); got != want {
+			t.Errorf("%s:\nstream %s\n whole %s", members, got, want)
+		}
+	}
+}
+
+// gather appends a chunk's choice to what came before.
+func gather(t testing.TB, to *choice, c chunkChoice) {
+	t.Helper()
+	if to.FinishReason != "" {
+		t.Error("a choice goes on after its finish reason")
+	}
+	if (to.Message.Role == "") != (c.Delta.Role == RoleAssistant) {
+		t.Error("the role is not in the first delta, and there only")
+	}
+	if c.Delta.Role != "" {
+		to.Message.Role = c.Delta.Role
+	}
+	to.Message.Content += value(c.Delta.Content, "")
+	if c.Logprobs != nil {
+		if to.Logprobs == nil {
+			to.Logprobs = &logprobs{}
+		}
+		to.Logprobs.Content = append(to.Logprobs.Content, c.Logprobs.Content...)
+	}
+	if c.FinishReason != nil {
+		to.FinishReason = *c.FinishReason
+	}
+}
+
+func mustJSON(t testing.TB, v any) string {
+	t.Helper()
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func TestUsageIsStreamedOnlyWhenAskedFor(t *testing.T) {
+	w := post(t, NewServer(load(t), options()), request(`"stream":true`))
+	for _, c := range events(t, w) {
+		if len(c.Choices) == 0 {
+			t.Error("a chunk without choices was sent unasked")
+		}
+	}
+	if strings.Contains(w.Body.String(), `"usage"`) {
+		t.Error("usage was sent unasked")
+	}
+}
+
+func TestPiecesAreWordsAndNeverSplitCharacters(t *testing.T) {
+	for text, want := range map[string]string{
+		"Hello, small world.":           "Hello,| small| world.",
+		"a  b\n\nc ":                    "a|  b|\n\nc| ",
+		"你好，你好，你好":                      "你好，你好，|你好",
+		"abcdefghijklmnopqrstuvwxyz":    "abcdefghijklmnop|qrstuvwxyz",
+		"cut \xe4\xbd":                  "cut| ",
+		strings.Repeat("é", 9) + "\xc3": "éééééééé|é",
+		"":                              "",
+	} {
+		if got := strings.Join(texts(text), "|"); got != want {
+			t.Errorf("%q is sent as %q, want %q", text, got, want)
+		}
+	}
+}
+
+// texts groups the bytes of text into pieces.
+func texts(text string) []string {
+	var g grouper
+	var out []string
+	for i := range len(text) {
+		if p, ok := g.add(Token{Byte: text[i]}); ok {
+			out = append(out, p.text)
+		}
+	}
+	if p, ok := g.rest(); ok {
+		out = append(out, p.text)
+	}
+	return out
+}
+
+func FuzzPieces(f *testing.F) {
+	f.Add("Hello, 世界 and all that", 9)
+	f.Fuzz(func(t *testing.T, text string, cut int) {
+		if !utf8.ValidString(text) {
+			t.Skip()
+		}
+		cut = min(max(cut, 0), len(text))
+		want := text[:cut]
+		for !utf8.ValidString(want) {
+			want = want[:len(want)-1]
+		}
+		pieces := texts(text[:cut])
+		for _, p := range pieces {
+			if !utf8.ValidString(p) || len(p) > maxPieceBytes+utf8.UTFMax {
+				t.Errorf("piece %q", p)
+			}
+		}
+		if got := strings.Join(pieces, ""); got != want {
+			t.Errorf("%q came out as %q", want, got)
+		}
+	})
+}
+
+// hangUpWriter cancels the request when it sees the given number of events.
+type hangUpWriter struct {
+	*httptest.ResponseRecorder
+	hangUp func()
+	after  int
+	seen   int
+}
+
+func (w *hangUpWriter) Write(p []byte) (int, error) {
+	if w.seen++; w.seen == w.after {
+		w.hangUp()
+	}
+	return w.ResponseRecorder.Write(p)
+}
+
+func TestHangUpEndsAStreamWithinOneToken(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &hangUpWriter{ResponseRecorder: httptest.NewRecorder(), hangUp: cancel, after: 3}
+	body := request(`"stream":true,"n":8,"max_tokens":4000,"stream_options":{"include_usage":true}`)
+	NewServer(load(t), options()).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
+	if w.seen != 3 || strings.Contains(w.Body.String(), "[DONE]") {
+		t.Errorf("%d events were written, want none after the third:\n%s", w.seen, w.Body)
+	}
+}
+
+// TestHangUpReachesTheModelOverHTTP proves the same through a real connection.
+func TestHangUpReachesTheModelOverHTTP(t *testing.T) {
+	opts, ended := options(), make(chan struct{})
+	opts.TokenDelay = 1 << 40 // about 18 minutes: only the hang-up can end the handler
+	h := NewServer(load(t), opts)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer close(ended)
+		h.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	ctx, hangUp := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/chat/completions", strings.NewReader(request(`"stream":true`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	hangUp()
+	<-ended
+}
+
+// writerOnly has no Flush.
+type writerOnly struct{ http.ResponseWriter }
+
+func TestStreamSurvivesAWriterThatCannotFlush(t *testing.T) {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions", strings.NewReader(request(`"stream":true,"temperature":0`)))
+	NewServer(load(t), options()).ServeHTTP(writerOnly{w}, r)
+	if got := events(t, w); len(got) < 3 || slices.ContainsFunc(got, func(c chunk) bool { return c.Model != ModelName }) {
+		t.Errorf("stream: %s", fmt.Sprint(got))
+	}
+}

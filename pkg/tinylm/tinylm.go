@@ -1,0 +1,71 @@
+// Package tinylm is a very small language model and an OpenAI-compatible HTTP
+// server around it. It is the engine that answers where no other is at hand:
+// it needs no GPU, no download and no configuration, and it says of itself
+// what it is.
+//
+// The model is a recurrent network (one gated recurrent unit, about 300
+// thousand parameters) over bytes: one token is one byte, of the prompt as of
+// the answer. It was really trained, by the program in the train directory, on
+// generated chat text (internal/corpus); its weights are embedded as half
+// floats. It greets, counts, knows small tables and lists, tells stories, and
+// otherwise says that it does not know. It cannot reason.
+//
+// Everything is deterministic: the same prompt and Params give the same bytes
+// on every machine (internal/kernel says how).
+package tinylm
+
+import (
+	_ "embed"
+	"fmt"
+	"hash/crc32"
+
+	"svc.internal/pkg/tinylm/internal/kernel"
+	"svc.internal/pkg/tinylm/internal/weights"
+)
+
+const (
+	// ModelName is the only model the server knows.
+	ModelName = "tinylm-1"
+	// ContextTokens bounds prompt and answer together, in bytes. The network
+	// itself has no window; the bound makes it behave like models that do.
+	ContextTokens = 4096
+)
+
+//go:embed weights.bin
+var embedded []byte
+
+// Model is the trained network. It is immutable, and safe for concurrent use.
+type Model struct {
+	set *weights.Set
+	// fromInput is Embedding·Input + InputBias for each byte, worked out once:
+	// reading a byte then costs only the recurrent product.
+	fromInput   []float32
+	fingerprint string
+}
+
+// Load returns the model with the embedded weights, after checking their
+// format, version, size and checksum.
+func Load() (*Model, error) {
+	set, err := weights.Decode(embedded)
+	if err != nil {
+		return nil, fmt.Errorf("load embedded weights: %w", err)
+	}
+	return newModel(set, fmt.Sprintf("fp_%08x", crc32.ChecksumIEEE(embedded))), nil
+}
+
+func newModel(set *weights.Set, fingerprint string) *Model {
+	width := 3 * set.Hidden
+	m := &Model{set: set, fromInput: make([]float32, weights.Vocabulary*width), fingerprint: fingerprint}
+	for token := range weights.Vocabulary {
+		row := m.fromInput[token*width:][:width]
+		copy(row, set.InputBias)
+		kernel.AddRows(row, set.Embedding[token*set.Embed:][:set.Embed], set.Input)
+	}
+	return m
+}
+
+// Parameters is the number of trained numbers in the model.
+func (m *Model) Parameters() int { return m.set.Count() }
+
+// Fingerprint names the weights: it changes when, and only when, they do.
+func (m *Model) Fingerprint() string { return m.fingerprint }

@@ -1,0 +1,118 @@
+package tinylm
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"svc.internal/pkg/tinylm/internal/transcript"
+)
+
+// The shapes of the API's answers. Fields stand in the order of its reference.
+
+type completion struct {
+	ID          string   `json:"id"`
+	Object      string   `json:"object"`
+	Created     int64    `json:"created"`
+	Model       string   `json:"model"`
+	Choices     []choice `json:"choices"`
+	Usage       usage    `json:"usage"`
+	Fingerprint string   `json:"system_fingerprint"`
+}
+
+type choice struct {
+	Index        int       `json:"index"`
+	Message      answer    `json:"message"`
+	Logprobs     *logprobs `json:"logprobs"`
+	FinishReason Finish    `json:"finish_reason"`
+}
+
+type answer struct {
+	Role    Role    `json:"role"`
+	Content string  `json:"content"`
+	Refusal *string `json:"refusal"`
+}
+
+type chunk struct {
+	ID          string        `json:"id"`
+	Object      string        `json:"object"`
+	Created     int64         `json:"created"`
+	Model       string        `json:"model"`
+	Fingerprint string        `json:"system_fingerprint"`
+	Choices     []chunkChoice `json:"choices"`
+	// Usage is absent, null or an object, as stream_options ask.
+	Usage json.RawMessage `json:"usage,omitempty"`
+}
+
+type chunkChoice struct {
+	Index        int       `json:"index"`
+	Delta        delta     `json:"delta"`
+	Logprobs     *logprobs `json:"logprobs"`
+	FinishReason *Finish   `json:"finish_reason"`
+}
+
+type delta struct {
+	Role    Role    `json:"role,omitempty"`
+	Content *string `json:"content,omitempty"`
+}
+
+type usage struct {
+	PromptTokens     int `json:"prompt_tokens"`
+	CompletionTokens int `json:"completion_tokens"`
+	TotalTokens      int `json:"total_tokens"`
+}
+
+func usageOf(prompt, completion int) usage { return usage{prompt, completion, prompt + completion} }
+
+type logprobs struct {
+	Content []tokenLogprob `json:"content"`
+	Refusal *string        `json:"refusal"`
+}
+
+type tokenLogprob struct {
+	candidateLogprob
+	Top []candidateLogprob `json:"top_logprobs"`
+}
+
+type candidateLogprob struct {
+	Token   string  `json:"token"`
+	Logprob float64 `json:"logprob"`
+	Bytes   []int   `json:"bytes"`
+}
+
+// logprobsOf is null unless they were asked for.
+func logprobsOf(tokens []Token, wanted bool) *logprobs {
+	if !wanted {
+		return nil
+	}
+	out := &logprobs{Content: make([]tokenLogprob, len(tokens))}
+	for i, token := range tokens {
+		entry := tokenLogprob{show(Candidate{token.Byte, token.Logprob}), make([]candidateLogprob, len(token.Top))}
+		for j, other := range token.Top {
+			entry.Top[j] = show(other)
+		}
+		out.Content[i] = entry
+	}
+	return out
+}
+
+// show writes a byte as text where it is a character of its own, escaped where
+// it is part of one, and by name where it ends the answer.
+func show(c Candidate) candidateLogprob {
+	text := string(rune(c.Byte))
+	switch {
+	case c.Byte == transcript.End:
+		text = "<|end|>"
+	case c.Byte >= 0x80:
+		text = fmt.Sprintf(`\x%02x`, c.Byte)
+	}
+	return candidateLogprob{text, c.Logprob, []int{int(c.Byte)}}
+}
+
+type modelObject struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+	// MaxModelLen is where inference engines state their context window.
+	MaxModelLen int `json:"max_model_len"`
+}
