@@ -13,11 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"svc.internal/pkg/config"
-	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
-	routerv1 "svc.internal/proto/svc/router/v1"
 	provideragent "svc.internal/services/provider-agent"
 	"svc.internal/services/standalone/internal/console"
 	"svc.internal/services/standalone/internal/demo"
@@ -60,6 +58,10 @@ func (p *process) seedAndServe(ctx context.Context) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		<-ctx.Done()
+		return nil
+	})
 	if engine.Run != nil {
 		group.Go(func() error { return engine.Run(ctx) })
 	}
@@ -116,7 +118,7 @@ func (p *process) newAgent(credentials demo.Credentials, catalog demo.Catalog, e
 	for _, m := range demo.Offers(catalog, engine) {
 		cfg.Models = append(cfg.Models, provideragent.Model{
 			ModelID: m.ID, EngineURL: engine.URL, LocalModel: m.LocalModel,
-			ContextLength: int64(m.ContextLength), Capacity: demoCapacity,
+			ContextLength: int64(m.ContextLength), Capacity: engine.Capacity,
 		})
 	}
 	agent, err := provideragent.New(cfg, provideragent.Deps{Log: p.fleet.log("provider-agent")})
@@ -126,25 +128,17 @@ func (p *process) newAgent(credentials demo.Credentials, catalog demo.Catalog, e
 	return agent, nil
 }
 
-// demoCapacity is how many requests the demo's provider takes at once for each
-// model: enough for load tests of the service itself.
-const demoCapacity = 4096
-
-// waitOnline returns when the router knows a provider for each model.
+// waitOnline returns when the public API lists each model as callable.
 func (p *process) waitOnline(ctx context.Context, models []string) error {
-	router := routerv1.NewRouterServiceClient(p.fleet.peers[routerName])
+	url := "http://" + reachable(p.lis.http.Addr().String()) + "/v1"
 	return poll(ctx, 20*time.Second, func(ctx context.Context) error {
-		resp, err := router.ListSupply(ctx, &routerv1.ListSupplyRequest{})
+		callable, err := demo.ListModels(ctx, url, 5*time.Second)
 		if err != nil {
 			return err
 		}
-		online := map[string]bool{}
-		for _, m := range resp.GetModels() {
-			online[m.GetModelId()] = m.GetOnlineProviders() > 0
-		}
 		for _, id := range models {
-			if !online[id] {
-				return fault.New(fault.Unavailable, fault.NoProviderOnline, "no provider serves %s", id)
+			if !slices.Contains(callable, id) {
+				return fmt.Errorf("no provider serves %s", id)
 			}
 		}
 		return nil

@@ -15,9 +15,30 @@ require (
 	github.com/tidwall/pretty v1.2.1 // indirect
 	github.com/tidwall/sjson v1.2.5 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	svc.internal/services/billing-ledger v0.0.0
+	svc.internal/services/catalog v0.0.0
+	svc.internal/services/edge-gateway v0.0.0
+	svc.internal/services/provider-agent v0.0.0
+	svc.internal/services/provider-hub v0.0.0
+	svc.internal/services/router v0.0.0
+	svc.internal/services/settlement v0.0.0
 )
 
 replace (
 	svc.internal/pkg => ../../pkg
 	svc.internal/proto => ../../proto
 )
+
+replace svc.internal/services/catalog => ../catalog
+
+replace svc.internal/services/billing-ledger => ../billing-ledger
+
+replace svc.internal/services/settlement => ../settlement
+
+replace svc.internal/services/router => ../router
+
+replace svc.internal/services/provider-hub => ../provider-hub
+
+replace svc.internal/services/edge-gateway => ../edge-gateway
+
+replace svc.internal/services/provider-agent => ../provider-agent

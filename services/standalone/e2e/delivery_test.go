@@ -79,7 +79,7 @@ func TestEndingsChargeWhatTheTableSays(t *testing.T) {
 		wantEvent                   bool // an error event ends the stream
 	}{
 		{"test/normal", "completed", "settled", "0.000022", fakeengine.Behaviour{Tokens: five}, false},
-		{"test/cut", "provider_lost", "settled", "", fakeengine.Behaviour{Tokens: five, End: fakeengine.EndReset, EndAfter: 3}, true},
+		{"test/cut", "truncated", "settled", "", fakeengine.Behaviour{Tokens: five, End: fakeengine.EndReset, EndAfter: 3}, true},
 		{"test/truncated", "truncated", "settled", "", fakeengine.Behaviour{Tokens: five, End: fakeengine.EndSilent, EndAfter: 3}, true},
 		{"test/error-inside", "engine_error", "settled", "", fakeengine.Behaviour{Tokens: five, End: fakeengine.EndError, EndAfter: 3}, true},
 		{"test/absurd", "completed", "settled", "", fakeengine.Behaviour{Tokens: five, Usage: []string{fakeengine.UsageMillion}}, false},
@@ -95,7 +95,7 @@ func TestEndingsChargeWhatTheTableSays(t *testing.T) {
 		m.putModel(t, id)
 		models = append(models, id)
 	}
-	engine.Script("test/empty", fakeengine.Behaviour{Tokens: []string{}})
+	engine.Script("test/empty", fakeengine.Behaviour{Tokens: []string{}, End: fakeengine.EndNoFinish})
 	engine.Script("test/refused", fakeengine.Behaviour{Status: http.StatusBadRequest})
 	m.join(t, "scripted", engine, models...)
 	account, key := m.consumer(t, "1")

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,6 +12,10 @@ import (
 
 func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
 	dir := t.TempDir()
+	// Run as root, PostgreSQL is another user, who must be able to get there.
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	m := startIn(t, dir) // on a PostgreSQL of its own
 	status, header, body := m.call(t, http.MethodPost, "/v1/chat/completions", m.key(), chat(m.env["SVC_MODEL"], `,"max_tokens":8`))
 	if status != http.StatusOK {

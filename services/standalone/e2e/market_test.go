@@ -303,7 +303,8 @@ func (m *market) until(t *testing.T, what string, reached func() bool) {
 	}
 }
 
-// receipt reads the receipt of a request once it has left the open state.
+// receipt reads the receipt of a request once its money and the gateway's
+// account of it are there.
 func (m *market) receipt(t *testing.T, key, requestID string) map[string]any {
 	t.Helper()
 	var receipt map[string]any
@@ -313,7 +314,7 @@ func (m *market) receipt(t *testing.T, key, requestID string) map[string]any {
 			return false
 		}
 		receipt = decode(t, body)
-		return receipt["status"] != "open" && receipt["status"] != ""
+		return receipt["status"] != "open" && receipt["http_status"] != 0.0
 	})
 	return receipt
 }

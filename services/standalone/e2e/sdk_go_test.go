@@ -71,7 +71,8 @@ func TestUsageComesInAStreamOnlyWhenAskedFor(t *testing.T) {
 	m := start(t)
 	params := question(m.env["SVC_MODEL"])
 	params.StreamOptions.IncludeUsage = openai.Bool(true)
-	stream := m.sdk(m.key()).Chat.Completions.NewStreaming(t.Context(), params)
+	client := m.sdk(m.key())
+	stream := client.Chat.Completions.NewStreaming(t.Context(), params)
 	var last openai.ChatCompletionChunk
 	for stream.Next() {
 		last = stream.Current()
@@ -98,9 +99,9 @@ func TestTheGoSDKSeesTypedErrorsAfterOneAttempt(t *testing.T) {
 	}{
 		{name: "a made-up key", key: "sk-svc-nonsense", status: 401, code: "invalid_api_key", params: question(m.env["SVC_MODEL"])},
 		{name: "a provider's key", key: m.env["SVC_PROVIDER_KEY"], status: 401, code: "wrong_key_type", params: question(m.env["SVC_MODEL"])},
-		{name: "an unknown model", key: m.key(), status: 404, code: "model_not_found", params: question("no/such-model")},
+		{name: "an unknown model", key: m.key(), status: 404, code: "model_not_found", param: "model", params: question("no/such-model")},
 		{name: "a number out of range", key: m.key(), status: 400, code: "invalid_value", param: "top_logprobs", params: bad},
-		{name: "a prompt beyond every window", key: m.key(), status: 400, code: "context_length_exceeded", params: long},
+		{name: "a prompt beyond every window", key: m.key(), status: 400, code: "context_length_exceeded", param: "messages", params: long},
 		{name: "no credit", key: poor, status: 402, code: "insufficient_credits", params: question(m.env["SVC_MODEL"])},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -19,6 +19,14 @@ import (
 // ollamaURL is where an Ollama on this machine answers by default.
 const ollamaURL = "http://127.0.0.1:11434/v1"
 
+// Requests that a demo's provider takes at once for each model: the tiny model
+// shares this machine's cores with everything else; another engine is taken to
+// queue by itself.
+const (
+	builtinCapacity = 256
+	engineCapacity  = 4096
+)
+
 // Engine is what answers the demo's requests.
 type Engine struct {
 	// URL is its OpenAI-compatible root, ending in /v1.
@@ -29,6 +37,8 @@ type Engine struct {
 	Models []string
 	// Builtin is true for the tiny model of this process.
 	Builtin bool
+	// Capacity is how many requests it takes at once for a model.
+	Capacity int
 	// Run serves the built-in engine until ctx ends; nil for others.
 	Run func(ctx context.Context) error
 }
@@ -38,14 +48,14 @@ type Engine struct {
 func ChooseEngine(ctx context.Context, url string, log *slog.Logger) (Engine, error) {
 	if url != "" {
 		url = strings.TrimRight(url, "/")
-		models, err := listModels(ctx, url, 10*time.Second)
+		models, err := ListModels(ctx, url, 10*time.Second)
 		if err != nil {
 			return Engine{}, fmt.Errorf("ENGINE_URL %s: %w", url, err)
 		}
-		return Engine{URL: url, Name: "the engine at " + url, Models: models}, nil
+		return Engine{URL: url, Name: "the engine at " + url, Models: models, Capacity: engineCapacity}, nil
 	}
-	if models, err := listModels(ctx, ollamaURL, time.Second); err == nil && len(models) > 0 {
-		return Engine{URL: ollamaURL, Name: "Ollama on this machine", Models: models}, nil
+	if models, err := ListModels(ctx, ollamaURL, time.Second); err == nil && len(models) > 0 {
+		return Engine{URL: ollamaURL, Name: "Ollama on this machine", Models: models, Capacity: engineCapacity}, nil
 	}
 	return tiny(log)
 }
@@ -59,9 +69,9 @@ func tiny(log *slog.Logger) (Engine, error) {
 	if err != nil {
 		return Engine{}, fmt.Errorf("listen for the built-in engine: %w", err)
 	}
-	handler := tinylm.NewServer(model, tinylm.Options{})
+	handler := tinylm.NewServer(model, tinylm.Options{MaxConcurrent: builtinCapacity})
 	return Engine{
-		URL: "http://" + lis.Addr().String() + "/v1", Builtin: true,
+		URL: "http://" + lis.Addr().String() + "/v1", Builtin: true, Capacity: builtinCapacity,
 		Name:   "the built-in " + tinylm.ModelName + ", a tiny model trained for this demo",
 		Models: []string{tinylm.ModelName},
 		Run: func(ctx context.Context) error {
@@ -70,8 +80,9 @@ func tiny(log *slog.Logger) (Engine, error) {
 	}, nil
 }
 
-// listModels asks an engine which models it serves.
-func listModels(ctx context.Context, url string, timeout time.Duration) ([]string, error) {
+// ListModels asks an OpenAI-compatible API, url ending in /v1, for the ids of
+// its models.
+func ListModels(ctx context.Context, url string, timeout time.Duration) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/models", nil)
