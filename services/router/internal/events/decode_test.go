@@ -1,0 +1,144 @@
+package events
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/router/internal/pick"
+	"svc.internal/services/router/internal/presence"
+)
+
+const providerID = "0192f0c0-0000-7000-8000-000000000001"
+
+func goodPresence() *eventsv1.Presence {
+	return &eventsv1.Presence{
+		HubId: "hub", Incarnation: 1, DispatchAddress: "127.0.0.1:1", Revision: 3, Full: true, Parts: 1,
+		Sessions: []*eventsv1.Session{{
+			ProviderId: providerID, ProviderName: "P", NodeId: "n", Epoch: 7, Active: true,
+			ConnectionMode: eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
+			Models:         []*eventsv1.ModelOffer{{ModelId: "m", Healthy: true, ReportedContextLength: 4096, Capacity: 4, InFlight: 1}},
+			Capabilities:   []string{"stream", "chat"}, MaxRequestBytes: 1 << 20,
+		}},
+	}
+}
+
+func TestOneSessionOutOfBoundsIsLeftOutAlone(t *testing.T) {
+	for name, spoil := range map[string]func(*eventsv1.Session){
+		"provider":   func(s *eventsv1.Session) { s.ProviderId = "x" },
+		"name":       func(s *eventsv1.Session) { s.ProviderName = strings.Repeat("x", maxText+1) },
+		"control":    func(s *eventsv1.Session) { s.NodeId = "a\nb" },
+		"epoch":      func(s *eventsv1.Session) { s.Epoch = 0 },
+		"mode":       func(s *eventsv1.Session) { s.ConnectionMode = 9 },
+		"body":       func(s *eventsv1.Session) { s.MaxRequestBytes = -1 },
+		"twice":      func(s *eventsv1.Session) { s.Models = append(s.Models, s.Models[0]) },
+		"window":     func(s *eventsv1.Session) { s.Models[0].ReportedContextLength = maxWindow + 1 },
+		"in flight":  func(s *eventsv1.Session) { s.Models[0].InFlight = -1 },
+		"capability": func(s *eventsv1.Session) { s.Capabilities[0] = "" },
+		"models": func(s *eventsv1.Session) {
+			s.Models = make([]*eventsv1.ModelOffer, presence.MaxModels+1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := goodPresence()
+			bad := proto.CloneOf(m.GetSessions()[0])
+			spoil(bad)
+			m.Sessions = append(m.Sessions, bad)
+			r, refused, err := reportFromProto(m)
+			if err != nil || refused != 1 || len(r.Sessions) != 1 {
+				t.Errorf("%d sessions, %d refused, %v", len(r.Sessions), refused, err)
+			}
+		})
+	}
+}
+
+func TestAMessageOutOfBoundsIsRefused(t *testing.T) {
+	for name, spoil := range map[string]func(*eventsv1.Presence){
+		"hub":         func(m *eventsv1.Presence) { m.HubId = strings.Repeat("h", maxHubID+1) },
+		"address":     func(m *eventsv1.Presence) { m.DispatchAddress = "" },
+		"incarnation": func(m *eventsv1.Presence) { m.Incarnation = 0 },
+		"sessions":    func(m *eventsv1.Presence) { m.Sessions = make([]*eventsv1.Session, maxSessions+1) },
+		"ended":       func(m *eventsv1.Presence) { m.EndedEpochs = make([]int64, maxEnded+1) },
+	} {
+		m := goodPresence()
+		spoil(m)
+		if _, _, err := reportFromProto(m); err == nil {
+			t.Errorf("a message with a bad %s was read", name)
+		}
+	}
+}
+
+func TestOutcomesThatSayNothingOfHealthAreNeutral(t *testing.T) {
+	for outcome := range eventsv1.AttemptOutcome_name {
+		want := pick.Neutral
+		switch eventsv1.AttemptOutcome(outcome) {
+		case eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_SERVED:
+			want = pick.Served
+		case eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_FAILED:
+			want = pick.Failed
+		case eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_BUSY:
+			want = pick.TurnedAway
+		default:
+		}
+		a, ok := attemptFromProto(&eventsv1.Attempt{RequestId: "r", ProviderId: providerID, ModelId: "m",
+			Outcome: eventsv1.AttemptOutcome(outcome), DurationMs: -5, FirstContentMs: 1 << 60})
+		if !ok || a.Outcome != want || a.Duration != 0 || a.FirstContent != 0 {
+			t.Errorf("outcome %d became %+v", outcome, a)
+		}
+	}
+}
+
+func FuzzPresence(f *testing.F) {
+	seed, err := proto.Marshal(goodPresence())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Add([]byte{})
+	f.Add([]byte{0x0a, 0xff})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var m eventsv1.Presence
+		if proto.Unmarshal(data, &m) != nil {
+			return
+		}
+		r, _, err := reportFromProto(&m)
+		if err != nil {
+			return
+		}
+		v := presence.New(func(string) {})
+		now := time.Unix(1, 0)
+		v.Apply(r, now)
+		v.Apply(r, now)
+		for _, model := range v.Models() {
+			for _, s := range v.Seats(model) {
+				if s.Session.Provider == "" || s.Session.Epoch <= 0 || len(s.Session.Offers) > presence.MaxModels {
+					t.Fatalf("a seat out of bounds: %+v", *s.Session)
+				}
+			}
+		}
+		v.Expire(now.Add(presence.Expiry))
+		if n, _, _ := v.Size(); n != 0 {
+			t.Fatalf("%d sessions never expire", n)
+		}
+	})
+}
+
+func FuzzAttempt(f *testing.F) {
+	seed, err := proto.Marshal(&eventsv1.Attempt{RequestId: "r", ProviderId: providerID, ModelId: "m", DurationMs: 5})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var m eventsv1.Attempt
+		if proto.Unmarshal(data, &m) != nil {
+			return
+		}
+		if a, ok := attemptFromProto(&m); ok && (a.Duration < 0 || a.Duration > time.Hour || len(a.Model) > maxModelID) {
+			t.Fatalf("out of bounds: %+v", a)
+		}
+	})
+}

@@ -1,0 +1,160 @@
+// Package events listens to what hubs publish: presence, which is the router's
+// view of the world, and ended attempts, which are its memory. Both may be
+// lost; a full report mends the view within ten seconds, and this package asks
+// for one when it starts, when the connection is back, and when no hub has been
+// heard for SilenceAfter.
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/router/internal/pick"
+	"svc.internal/services/router/internal/presence"
+)
+
+const (
+	// SilenceAfter is how long no hub may be heard before all are asked.
+	SilenceAfter = 12 * time.Second
+	// connectionPoll is how soon a connection that is back is noticed; the
+	// bus waits at least 250 ms before it reconnects.
+	connectionPoll = 100 * time.Millisecond
+	// eagerPause and eagerTries are for the time after a connection: hubs
+	// that lost it too may come back a little later than we do.
+	eagerPause = 500 * time.Millisecond
+	eagerTries = 10
+)
+
+// Listener feeds the view and the picker.
+type Listener struct {
+	bus    *bus.Conn
+	view   *presence.View
+	picker *pick.Picker
+	clock  clock.Clock
+	log    *slog.Logger
+
+	heard   atomic.Int64 // Unix milliseconds of the last presence message
+	refused atomic.Int64
+	first   chan struct{} // closed when a first full report is complete
+	started atomic.Bool   // whether first is closed
+}
+
+// NewListener makes a listener; Run starts it.
+func NewListener(conn *bus.Conn, view *presence.View, picker *pick.Picker, c clock.Clock, log *slog.Logger) *Listener {
+	return &Listener{bus: conn, view: view, picker: picker, clock: c, log: log, first: make(chan struct{})}
+}
+
+// First is closed when a hub's full report has been taken over completely.
+func (l *Listener) First() <-chan struct{} { return l.first }
+
+// Refused counts messages and sessions that were out of bounds.
+func (l *Listener) Refused() int64 { return l.refused.Load() }
+
+// Run listens until ctx ends.
+func (l *Listener) Run(ctx context.Context) error {
+	presenceSub, err := l.bus.Subscribe(bus.SubjectPresenceAll, "", l.presence)
+	if err != nil {
+		return fmt.Errorf("listen to presence: %w", err)
+	}
+	attemptSub, err := l.bus.Subscribe(bus.SubjectAttemptsAll, "", l.attempts)
+	if err != nil {
+		return errors.Join(fmt.Errorf("listen to attempts: %w", err), presenceSub.Stop())
+	}
+	ticker := time.NewTicker(connectionPoll)
+	defer ticker.Stop()
+	connected := false
+	var asking inquiry
+	for {
+		was := connected
+		connected = l.bus.Connected()
+		now := l.clock.Now()
+		if connected && !was {
+			asking.begin(now)
+		}
+		if connected && asking.due(now, time.UnixMilli(l.heard.Load())) {
+			l.ask(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			// Both fail on a connection that is closed already, and then
+			// there is nothing left to stop.
+			_ = presenceSub.Stop()
+			_ = attemptSub.Stop()
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// inquiry decides when hubs are asked: at once after a connection, again every
+// eagerPause until one is heard, and whenever none was for SilenceAfter.
+type inquiry struct {
+	began time.Time
+	asked time.Time
+	tries int
+}
+
+func (i *inquiry) begin(now time.Time) { *i = inquiry{began: now} }
+
+func (i *inquiry) due(now, heard time.Time) bool {
+	pause := SilenceAfter
+	if i.tries < eagerTries && heard.Before(i.began) {
+		pause = eagerPause
+	}
+	if i.tries > 0 && (now.Sub(i.asked) < pause || now.Sub(heard) < pause) {
+		return false
+	}
+	i.asked = now
+	i.tries++
+	return true
+}
+
+// ask has every hub send a full report.
+func (l *Listener) ask(ctx context.Context) {
+	if err := l.bus.Publish(ctx, bus.SubjectPresenceSync, nil, nil); err != nil {
+		l.log.WarnContext(ctx, "hubs could not be asked for their presence", "error", err)
+	}
+}
+
+func (l *Listener) presence(_ context.Context, m bus.Message) {
+	var msg eventsv1.Presence
+	if err := proto.Unmarshal(m.Data, &msg); err != nil {
+		l.refused.Add(1)
+		return
+	}
+	report, refused, err := reportFromProto(&msg)
+	l.refused.Add(int64(refused))
+	if err != nil || m.Subject != bus.SubjectPresence(report.Hub) {
+		l.refused.Add(1)
+		return
+	}
+	now := l.clock.Now()
+	l.heard.Store(now.UnixMilli())
+	if l.view.Apply(report, now) && l.started.CompareAndSwap(false, true) {
+		close(l.first)
+	}
+}
+
+func (l *Listener) attempts(_ context.Context, m bus.Message) {
+	var msg eventsv1.AttemptBatch
+	if err := proto.Unmarshal(m.Data, &msg); err != nil || len(msg.GetAttempts()) > maxAttempts {
+		l.refused.Add(1)
+		return
+	}
+	for _, a := range msg.GetAttempts() {
+		if attempt, ok := attemptFromProto(a); ok {
+			l.picker.Ended(attempt)
+		} else {
+			l.refused.Add(1)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package pick
+
+import (
+	"time"
+
+	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/window"
+)
+
+// Outcome is what an attempt says of its provider.
+type Outcome uint8
+
+// The outcomes of attempts.
+const (
+	// Neutral says nothing of health: content refused, caller gone.
+	Neutral Outcome = iota
+	Served
+	Failed
+	// TurnedAway lowers learnt capacity and leaves health alone.
+	TurnedAway
+)
+
+// leastTokens is what a speed needs to be measured on.
+const leastTokens = 8
+
+// Attempt is one try that has ended.
+type Attempt struct {
+	Request          string
+	Provider         string
+	Node             string
+	Epoch            int64
+	Model            string
+	Outcome          Outcome
+	FirstContent     time.Duration
+	Duration         time.Duration
+	CompletionTokens int64
+}
+
+// Ended takes note of an attempt: its slot is free, its provider better or
+// worse known. An attempt that is told twice counts twice in the windows, which
+// are estimates anyway.
+func (p *Picker) Ended(a Attempt) {
+	now := p.deps.Clock.Now()
+	if seat := p.deps.View.Find(a.Provider, a.Node, a.Epoch, a.Model); seat != nil {
+		seat.Slots.End(a.Request, now.Add(-a.Duration))
+		if a.Outcome == TurnedAway {
+			seat.Slots.Busy(now)
+		}
+		p.deps.Bell.Ring(a.Model)
+	}
+	if a.Outcome != Served && a.Outcome != Failed {
+		return
+	}
+	rec := p.deps.Standing.Get(standing.Pair{Provider: a.Provider, Model: a.Model})
+	if rec == nil {
+		return
+	}
+	if a.Outcome == Failed {
+		rec.Breaker.Failed(now)
+	} else {
+		rec.Breaker.Served(now)
+	}
+	rec.Window.Record(window.Sample{
+		At: now, Served: a.Outcome == Served, FirstContent: a.FirstContent, TokensPerSecond: speed(a),
+	})
+}
+
+func speed(a Attempt) float64 {
+	after := a.Duration - a.FirstContent
+	if a.CompletionTokens < leastTokens || after <= 0 {
+		return 0
+	}
+	return float64(a.CompletionTokens) / after.Seconds()
+}

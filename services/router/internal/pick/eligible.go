@@ -1,0 +1,122 @@
+package pick
+
+import (
+	"slices"
+	"time"
+
+	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/standing"
+)
+
+// Reason says why a seat was passed over.
+type Reason uint8
+
+// The reasons, in the order in which they are looked for.
+const (
+	Eligible Reason = iota
+	Inactive
+	Draining
+	Unhealthy
+	BodyTooLarge
+	LacksCapability
+	WindowTooSmall
+	Excluded
+	BreakerOpen
+	Busy
+	reasons // how many there are
+)
+
+// String is the reason as metrics and providers see it.
+func (r Reason) String() string {
+	switch r {
+	case Eligible:
+		return "eligible"
+	case Inactive:
+		return "provider_not_active"
+	case Draining:
+		return "draining"
+	case Unhealthy:
+		return "model_unhealthy"
+	case BodyTooLarge:
+		return "body_too_large"
+	case LacksCapability:
+		return "capability_missing"
+	case WindowTooSmall:
+		return "window_too_small"
+	case Excluded:
+		return "failed_this_request"
+	case BreakerOpen:
+		return "circuit_breaker_open"
+	case Busy:
+		return "no_free_slot"
+	default:
+		return "unknown"
+	}
+}
+
+// effective is the window of a seat in tokens and where it is known from.
+func effective(seat *presence.Seat, catalog int64) (int64, Source) {
+	if seat.Offer.Window > 0 {
+		return seat.Offer.Window, FromProvider
+	}
+	return catalog, FromCatalog
+}
+
+// online tells whether a seat serves consumers at all.
+func online(seat *presence.Seat) Reason {
+	switch {
+	case !seat.Session.Active:
+		return Inactive
+	case seat.Session.Draining:
+		return Draining
+	case !seat.Offer.Healthy:
+		return Unhealthy
+	default:
+		return Eligible
+	}
+}
+
+// fits tells whether a seat that is online can serve this request. What needs
+// no look at the record is asked before.
+func (s *search) fits(seat *presence.Seat) Reason {
+	if limit := seat.Session.MaxRequestBytes; limit > 0 && s.req.BodyBytes > limit {
+		return BodyTooLarge
+	}
+	for _, c := range s.req.Capabilities {
+		if !slices.Contains(seat.Session.Capabilities, c) {
+			return LacksCapability
+		}
+	}
+	if w, _ := effective(seat, s.catalog); w > 0 && s.need > w {
+		return WindowTooSmall
+	}
+	if slices.Contains(s.req.Exclude, seat.Session.Provider) {
+		return Excluded
+	}
+	return Eligible
+}
+
+// lane says how a seat may be used.
+type lane uint8
+
+const (
+	shut      lane = iota // not at all
+	mainLane              // for any request
+	probeLane             // for probes
+)
+
+// laneOf looks at what is known of a seat's provider.
+func laneOf(rec *standing.Record, now time.Time) lane {
+	if rec == nil {
+		return mainLane
+	}
+	admitted, probe := rec.Breaker.Admits(now)
+	switch {
+	case !admitted:
+		return shut
+	case probe || rec.Window.Health().Degraded:
+		return probeLane
+	default:
+		return mainLane
+	}
+}

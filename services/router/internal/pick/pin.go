@@ -1,0 +1,108 @@
+package pick
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+)
+
+// pinned honours a pin where it can. A pin overrides health and score: a
+// degraded provider is available, one behind an open breaker is not. A pinned
+// provider that is merely busy is waited for without fallbacks and passed over
+// at once with them, because somebody else can answer sooner.
+func (p *Picker) pinned(ctx context.Context, req *Request) (Choice, error) {
+	if _, err := ids.ParseProvider(req.Pin); err != nil {
+		return Choice{}, fault.New(fault.Invalid, fault.InvalidProvider, "the provider's id is malformed")
+	}
+	if slices.Contains(req.Exclude, req.Pin) {
+		return p.fallBack(ctx, req, PinFailed)
+	}
+	choice, err := p.await(ctx, req.Model, func(last bool) (Choice, error) {
+		choice, err := p.lookPinned(req)
+		if errors.Is(err, errBusy) && req.AllowFallbacks {
+			err = errPassed
+		}
+		return choice, err
+	})
+	switch {
+	case err == nil:
+		return choice, nil
+	case fault.Is(err, fault.ProvidersBusy):
+		return Choice{}, unavailable("is busy")
+	case errors.Is(err, errPassed):
+		return p.fallBack(ctx, req, PinUnavailable)
+	default:
+		return Choice{}, err
+	}
+}
+
+// errPassed says that a pinned provider is not available now.
+var errPassed = errors.New("the pinned provider is passed over")
+
+// lookPinned tries the pinned provider once. Alternates are added only where
+// falling back is allowed.
+func (p *Picker) lookPinned(req *Request) (Choice, error) {
+	s := p.begin(req)
+	defer p.end(s)
+	s.only = req.Pin
+	s.walk()
+	if !s.book(&s.main) && !s.book(&s.probe) {
+		if s.busy+s.busyProbe > 0 {
+			return Choice{}, errBusy
+		}
+		return Choice{}, errPassed
+	}
+	if req.AllowFallbacks {
+		booked := s.chosen[0]
+		s.only = ""
+		s.widen()
+		s.chosen = append(s.candidates[:0], booked)
+		s.alternates()
+	}
+	return Choice{Candidates: slices.Clone(s.chosen)}, nil
+}
+
+// widen fills the lanes with everybody again.
+func (s *search) widen() {
+	if !s.sample() {
+		s.walk()
+	}
+}
+
+// fallBack answers a request whose pin cannot be honoured.
+func (p *Picker) fallBack(ctx context.Context, req *Request, why Fallback) (Choice, error) {
+	if err := p.mustExist(ctx, req.Pin); err != nil {
+		return Choice{}, err
+	}
+	if !req.AllowFallbacks {
+		return Choice{}, unavailable("is not available for this request")
+	}
+	choice, err := p.auto(ctx, req)
+	if err != nil {
+		return Choice{}, err
+	}
+	if choice.Candidates[0].Seat.Session.Provider != req.Pin {
+		choice.Fallback = why
+	}
+	return choice, nil
+}
+
+// mustExist refuses a pin that names nobody. While the directory cannot tell,
+// a provider is taken to exist: a wrong 503 passes, a wrong 400 does not.
+func (p *Picker) mustExist(ctx context.Context, provider string) error {
+	if p.deps.View.Knows(provider) {
+		return nil
+	}
+	exists, err := p.deps.Directory.Exists(ctx, provider)
+	if err == nil && !exists {
+		return fault.New(fault.Invalid, fault.InvalidProvider, "there is no such provider")
+	}
+	return nil
+}
+
+func unavailable(why string) error {
+	return fault.New(fault.Unavailable, fault.RequestedProviderUnavailable, "the requested provider %s", why)
+}

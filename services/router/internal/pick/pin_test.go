@@ -1,0 +1,99 @@
+package pick
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/window"
+)
+
+func pinned(provider string, fallbacks bool) func(*Request) {
+	return func(r *Request) { r.Pin, r.AllowFallbacks = provider, fallbacks }
+}
+
+func TestAPinIsHonouredEvenWhenDegraded(t *testing.T) {
+	b := setup()
+	b.report("hub", session(1), session(2), session(3))
+	rec := b.known.Get(standing.Pair{Provider: id(2), Model: "m"})
+	for range window.Enough {
+		rec.Window.Record(window.Sample{At: start})
+	}
+	for _, fallbacks := range []bool{true, false} {
+		c, err := b.Select(t.Context(), b.request(pinned(id(2), fallbacks)))
+		if err != nil || c.Fallback != NoFallback || chosen(c)[0] != id(2) {
+			t.Fatalf("%v, %v", chosen(c), err)
+		}
+		if want := map[bool]int{true: 3, false: 1}[fallbacks]; len(c.Candidates) != want {
+			t.Errorf("%d candidates with fallbacks=%v, want %d", len(c.Candidates), fallbacks, want)
+		}
+	}
+}
+
+func TestAKnownProviderThatCannotServeIsUnavailable(t *testing.T) {
+	for name, arrange := range map[string]func(*bundle){
+		"offline":      func(b *bundle) { b.names.exist = []string{id(9)} },
+		"not active":   func(b *bundle) { b.report("hub", session(9, func(s *presence.Session) { s.Active = false })) },
+		"other model":  func(b *bundle) { b.report("hub", session(9, func(s *presence.Session) { s.Offers[0].Model = "x" })) },
+		"small window": func(b *bundle) { b.report("hub", session(9, func(s *presence.Session) { s.Offers[0].Window = 10 })) },
+		"open breaker": func(b *bundle) { b.report("hub", session(9)); b.fail(id(9), breaker.Threshold) },
+		"no directory": func(b *bundle) { b.names.err = errors.New("away") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup()
+			b.report("hub", session(1))
+			arrange(b)
+			c, err := b.Select(t.Context(), b.request(pinned(id(9), true)))
+			if err != nil || c.Fallback != PinUnavailable || chosen(c)[0] != id(1) {
+				t.Errorf("with fallbacks: %v %v, %v", chosen(c), c.Fallback, err)
+			}
+			_, err = b.Select(t.Context(), b.request(pinned(id(9), false)))
+			wantReason(t, err, fault.RequestedProviderUnavailable)
+		})
+	}
+}
+
+func TestAPinThatNeverExistedIsRefused(t *testing.T) {
+	b := setup()
+	b.report("hub", session(1))
+	for _, pin := range []string{id(9), "nobody", "0192f0c0-0000-7000-8000"} {
+		for _, fallbacks := range []bool{true, false} {
+			_, err := b.Select(t.Context(), b.request(pinned(pin, fallbacks)))
+			wantReason(t, err, fault.InvalidProvider)
+		}
+	}
+	_, err := b.Select(t.Context(), b.request(pinned(id(9), true), func(r *Request) { r.Model = "nobody has it" }))
+	wantReason(t, err, fault.InvalidProvider) // 400 before 503
+}
+
+func TestAPinThatHasFailedFallsBackForThatReason(t *testing.T) {
+	b := setup()
+	b.report("hub", session(1), session(2))
+	c, err := b.Select(t.Context(), b.request(pinned(id(2), true), func(r *Request) { r.Exclude = []string{id(2)} }))
+	if err != nil || c.Fallback != PinFailed || !slices.Equal(chosen(c), []string{id(1)}) {
+		t.Errorf("%v %v, %v", chosen(c), c.Fallback, err)
+	}
+}
+
+func TestABusyPinIsPassedOverWithFallbacksAndWaitedForWithout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup()
+		b.report("hub", session(1), session(2, full))
+		began := time.Now()
+		c, err := b.Select(t.Context(), b.request(pinned(id(2), true)))
+		if err != nil || c.Fallback != PinUnavailable || chosen(c)[0] != id(1) || time.Since(began) != 0 {
+			t.Errorf("with fallbacks: %v, %v", chosen(c), err)
+		}
+		_, err = b.Select(t.Context(), b.request(pinned(id(2), false)))
+		wantReason(t, err, fault.RequestedProviderUnavailable)
+		if waited := time.Since(began); waited != MaxWait {
+			t.Errorf("waited %v", waited)
+		}
+	})
+}

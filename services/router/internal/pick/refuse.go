@@ -1,0 +1,56 @@
+package pick
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"svc.internal/pkg/fault"
+)
+
+// How long a caller is asked to wait before the next try.
+const (
+	offlineRetry = 30 * time.Second
+	busyRetry    = 2 * time.Second
+)
+
+// errBusy says that somebody could serve and has no free slot now.
+var errBusy = errors.New("all eligible providers are busy")
+
+// refusal says why a walk found nobody. A request is blamed only for what fits
+// nowhere, and then the body before the window.
+func (s *search) refusal() error {
+	switch {
+	case s.busy+s.busyProbe > 0:
+		return errBusy
+	case s.online == 0:
+		return offline("no provider is online for this model")
+	case !s.bodyOpen && s.req.BodyBytes > s.maxBody:
+		return fault.New(fault.Exhausted, fault.RequestTooLarge,
+			"the body has %d bytes, and no provider online takes more than %d", s.req.BodyBytes, s.maxBody)
+	case !s.boundless && s.need > s.maxWindow:
+		return s.tooLong()
+	default:
+		return offline("no provider that is online can serve this request now")
+	}
+}
+
+func (s *search) tooLong() error {
+	limit := strconv.FormatInt(s.maxWindow, 10)
+	if s.req.MaxTokens > 0 && s.req.PromptTokens <= s.maxWindow {
+		return fault.New(fault.Invalid, fault.ContextLengthExceeded,
+			"the prompt of about %d tokens and an answer of %d exceed the largest context window, which is %d tokens",
+			s.req.PromptTokens, s.req.MaxTokens, s.maxWindow).On("max_tokens").With("max_context_length", limit)
+	}
+	return fault.New(fault.Invalid, fault.ContextLengthExceeded,
+		"the prompt of about %d tokens exceeds the largest context window, which is %d tokens",
+		s.req.PromptTokens, s.maxWindow).On("messages").With("max_context_length", limit)
+}
+
+func offline(text string) error {
+	return fault.New(fault.Unavailable, fault.NoProviderOnline, "%s", text).After(offlineRetry)
+}
+
+func allBusy() error {
+	return fault.New(fault.Unavailable, fault.ProvidersBusy, "all providers of this model are busy").After(busyRetry)
+}

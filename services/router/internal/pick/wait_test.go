@@ -1,0 +1,166 @@
+package pick
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/window"
+)
+
+// oneSlot is a provider with a single slot, which first takes.
+func oneSlot(t *testing.T) (b *bundle, first *Request) {
+	t.Helper()
+	b = setup()
+	b.report("hub", session(1, func(s *presence.Session) { s.Offers[0].Capacity = 1 }))
+	first = b.request()
+	if _, err := b.Select(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	return b, first
+}
+
+func TestAWaiterIsWokenByAFreedSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, first := oneSlot(t)
+		second := b.request()
+		done := make(chan error, 1)
+		go func() {
+			_, err := b.Select(t.Context(), second)
+			done <- err
+		}()
+		synctest.Wait()
+		if b.deps.Bell.Waiting() != 1 {
+			t.Fatal("nobody waits")
+		}
+		b.Ended(Attempt{Request: first.ID, Provider: id(1), Node: "n", Epoch: 1, Model: "m", Outcome: Served})
+		began := time.Now()
+		if err := <-done; err != nil || time.Since(began) != 0 {
+			t.Errorf("woken after %v: %v", time.Since(began), err)
+		}
+		if b.deps.Bell.Waiting() != 0 || len(b.deps.Bell.rooms) != 0 {
+			t.Error("a waiter was left behind")
+		}
+	})
+}
+
+func TestAWaiterIsWokenByANewProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := oneSlot(t)
+		second := b.request()
+		done := make(chan Choice, 1)
+		go func() {
+			c, _ := b.Select(t.Context(), second)
+			done <- c
+		}()
+		synctest.Wait()
+		b.report("hub", session(2))
+		if got := chosen(<-done); len(got) != 1 || got[0] != id(2) {
+			t.Errorf("got %v", got)
+		}
+	})
+}
+
+func TestTheWaitEndsWithBusyAndLeavesTimeToAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := oneSlot(t)
+		began := time.Now()
+		_, err := b.Select(t.Context(), b.request())
+		wantReason(t, err, fault.ProvidersBusy)
+		if f, _ := fault.As(err); f.RetryAfter != busyRetry {
+			t.Errorf("retry after %v", f.RetryAfter)
+		}
+		if waited := time.Since(began); waited != MaxWait {
+			t.Errorf("waited %v", waited)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = b.Select(ctx, b.request())
+		wantReason(t, err, fault.ProvidersBusy)
+		if ctx.Err() != nil {
+			t.Error("the caller's deadline passed during the wait")
+		}
+	})
+}
+
+func TestACallerWhoLeavesStopsWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := oneSlot(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		req := b.request()
+		done := make(chan error, 1)
+		go func() {
+			_, err := b.Select(ctx, req)
+			done <- err
+		}()
+		synctest.Wait()
+		cancel()
+		wantReason(t, <-done, fault.ClientClosed)
+	})
+}
+
+func TestWaitersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := oneSlot(t)
+		var wg sync.WaitGroup
+		for range MaxWaiters {
+			req := b.request()
+			wg.Go(func() { _, _ = b.Select(t.Context(), req) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		_, err := b.Select(t.Context(), b.request())
+		wantReason(t, err, fault.ProvidersBusy)
+		if time.Since(began) != 0 {
+			t.Error("the request above the bound waited")
+		}
+		wg.Wait()
+	})
+}
+
+func TestADegradedProviderServesWhenTheWaitForOthersWasInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup()
+		b.report("hub", session(1, full), session(2))
+		rec := b.known.Get(standing.Pair{Provider: id(2), Model: "m"})
+		for range window.Enough {
+			rec.Window.Record(window.Sample{At: start})
+		}
+		began := time.Now()
+		c, err := b.Select(t.Context(), b.request())
+		if err != nil || chosen(c)[0] != id(2) || time.Since(began) != MaxWait {
+			t.Errorf("%v after %v, %v", chosen(c), time.Since(began), err)
+		}
+	})
+}
+
+func TestWaitersShareSlotsOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, first := oneSlot(t)
+		const waiters = 20
+		served := make(chan string, waiters)
+		for range waiters {
+			req := b.request()
+			go func() {
+				if _, err := b.Select(t.Context(), req); err == nil {
+					served <- req.ID
+				}
+			}()
+		}
+		synctest.Wait()
+		holder := first.ID
+		for range waiters {
+			b.Ended(Attempt{Request: holder, Provider: id(1), Node: "n", Epoch: 1, Model: "m", Outcome: Served})
+			holder = <-served
+			synctest.Wait()
+			if len(served) != 0 {
+				t.Fatal("one slot served two")
+			}
+		}
+	})
+}

@@ -1,0 +1,112 @@
+package presence
+
+import "time"
+
+const (
+	// maxEnded bounds the epochs remembered as ended between full reports.
+	maxEnded = 65_536
+	// maxAssemblies bounds the full reports of one hub that are incomplete
+	// at a time.
+	maxAssemblies = 4
+	// maxParts bounds the parts of a full report: hubs split at 500 sessions or
+	// earlier, where sessions have many models.
+	maxParts = 4_096
+)
+
+// hub is what one incarnation of a hub has said.
+type hub struct {
+	id          string
+	incarnation int64
+	heard       time.Time
+	sessions    map[int64]*record // by epoch
+	ended       map[int64]uint64  // epoch to the revision that ended it
+	// fullFrom is the first revision of the newest complete full report:
+	// what is older says nothing any more.
+	fullFrom   uint64
+	assemblies map[uint64]*assembly // by first revision
+}
+
+// assembly collects the parts of one full report.
+type assembly struct {
+	parts uint32
+	seen  map[uint32]bool
+}
+
+// hubOf finds the hub that a report comes from, or nil when the report is to
+// be ignored.
+func (v *View) hubOf(r Report) *hub {
+	h := v.hubs[r.Hub]
+	switch {
+	case h == nil && len(v.hubs) >= MaxHubs:
+		v.dropped++
+		return nil
+	case h != nil && r.Incarnation < h.incarnation:
+		return nil
+	case h != nil && r.Incarnation == h.incarnation:
+		return h
+	case h != nil:
+		for epoch := range h.sessions {
+			v.remove(h, epoch)
+		}
+	}
+	h = &hub{
+		id: r.Hub, incarnation: r.Incarnation, sessions: map[int64]*record{},
+		ended: map[int64]uint64{}, assemblies: map[uint64]*assembly{},
+	}
+	v.hubs[r.Hub] = h
+	return h
+}
+
+// full takes note of a part of a full report. With the last missing one it
+// removes what the report does not name: every session whose newest mention is
+// older than the report.
+func (v *View) full(h *hub, r Report) (complete bool) {
+	if r.Parts == 0 || r.Parts > maxParts || r.Part >= r.Parts || r.Revision < uint64(r.Part) {
+		return false
+	}
+	first := r.Revision - uint64(r.Part)
+	if first < h.fullFrom {
+		return false
+	}
+	a := h.assemblies[first]
+	if a == nil || a.parts != r.Parts {
+		a = &assembly{parts: r.Parts, seen: map[uint32]bool{}}
+		h.assemblies[first] = a
+		h.dropOldestAssembly()
+	}
+	a.seen[r.Part] = true
+	if len(a.seen) < int(a.parts) {
+		return false
+	}
+	h.fullFrom = first
+	for other := range h.assemblies {
+		if other <= first {
+			delete(h.assemblies, other)
+		}
+	}
+	for epoch, rec := range h.sessions {
+		if rec.revision < first {
+			v.remove(h, epoch)
+		}
+	}
+	for epoch, revision := range h.ended {
+		if revision < first {
+			delete(h.ended, epoch)
+		}
+	}
+	return true
+}
+
+func (h *hub) dropOldestAssembly() {
+	if len(h.assemblies) <= maxAssemblies {
+		return
+	}
+	var oldest uint64
+	found := false
+	for first := range h.assemblies {
+		if !found || first < oldest {
+			oldest, found = first, true
+		}
+	}
+	delete(h.assemblies, oldest)
+}

@@ -1,0 +1,118 @@
+package presence
+
+import (
+	"slices"
+	"sync/atomic"
+)
+
+// list is the seats of one model.
+type list struct {
+	seats atomic.Pointer[[]*Seat]
+	// at is where a record's seat stands; guarded by View.mu.
+	at map[*record]int
+}
+
+// edit is a list that is being changed: readers see seats once it is published.
+type edit struct {
+	list  *list
+	seats []*Seat
+	dirty bool
+}
+
+// Seats lists who offers a model now, in no order. It must not be changed.
+func (v *View) Seats(model string) []*Seat {
+	if l, ok := v.models.Load(model); ok {
+		return *l.(*list).seats.Load()
+	}
+	return nil
+}
+
+// touch notes that waiters for a model may find something new.
+func (v *View) touch(model string) *edit {
+	e := v.touched[model]
+	if e == nil {
+		e = &edit{}
+		v.touched[model] = e
+	}
+	return e
+}
+
+// open makes the list of a model ready to be changed.
+func (v *View) open(model string) *edit {
+	e := v.touch(model)
+	if e.dirty {
+		return e
+	}
+	e.dirty = true
+	if l, ok := v.models.Load(model); ok {
+		e.list = l.(*list)
+		e.seats = slices.Clone(*e.list.seats.Load())
+	} else {
+		e.list = &list{at: map[*record]int{}}
+	}
+	return e
+}
+
+// publish lets readers see the changes and returns the models touched.
+func (v *View) publish() []string {
+	models := make([]string, 0, len(v.touched))
+	for model, e := range v.touched {
+		models = append(models, model)
+		switch {
+		case !e.dirty:
+		case len(e.seats) == 0:
+			v.models.Delete(model)
+		default:
+			e.list.seats.Store(&e.seats)
+			v.models.Store(model, e.list)
+		}
+	}
+	clear(v.touched)
+	return models
+}
+
+// index puts the seats of a record into the lists.
+func (v *View) index(rec *record) {
+	rec.indexed = true
+	for i := range rec.session.Offers {
+		o := &rec.session.Offers[i]
+		e := v.open(o.Model)
+		e.list.at[rec] = len(e.seats)
+		e.seats = append(e.seats, &Seat{
+			Session: rec.session, Offer: o, Hub: rec.hub.id, Address: rec.address,
+			Slots: rec.slots[o.Model], owner: rec,
+		})
+	}
+}
+
+// unindex takes them out; the last seat of a list moves into the gap.
+func (v *View) unindex(rec *record) {
+	rec.indexed = false
+	for i := range rec.session.Offers {
+		e := v.open(rec.session.Offers[i].Model)
+		at := e.list.at[rec]
+		last := len(e.seats) - 1
+		e.seats[at] = e.seats[last]
+		e.list.at[e.seats[at].owner] = at
+		e.seats[last] = nil
+		e.seats = e.seats[:last]
+		delete(e.list.at, rec)
+	}
+}
+
+// Find returns the seat of one session for one model, or nil.
+func (v *View) Find(provider, node string, epoch int64, model string) *Seat {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, rec := range v.nodes[nodeKey{provider, node}] {
+		if rec.session.Epoch != epoch || !rec.indexed {
+			continue
+		}
+		if l, ok := v.models.Load(model); ok {
+			if at, ok := l.(*list).at[rec]; ok {
+				return (*l.(*list).seats.Load())[at]
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,345 @@
+// Package presence is the live view of who serves what, put together from what
+// hubs report of their sessions.
+//
+// What a hub says is ordered by its incarnation (a newer one replaces all that
+// an older one said) and within it by revision. Each session keeps the revision
+// that last spoke of it, so that messages which arrive late or out of order end
+// in the same view as the same messages in order:
+//
+//   - the newest revision that names a session decides what it is;
+//   - a session that has ended never comes back, because an epoch is used once;
+//   - a session that a complete full report does not name is gone, unless a
+//     later revision names it; anything older than that report is ignored.
+//
+// The parts of one full report carry consecutive revisions. A report that never
+// becomes complete removes nothing. A session that nothing confirms for Expiry
+// is gone, which also covers a hub that dies. Of several sessions of one
+// provider's node the one with the newest epoch serves; the others wait unseen
+// until they end.
+//
+// Readers see, for each model, an immutable list that writers replace (copy on
+// write); they take no lock that a writer holds while it works.
+//
+// Bounds: MaxSessions sessions and MaxHubs hubs over all, MaxModels models each
+// (enforced where reports are decoded); what exceeds them is dropped and
+// counted.
+package presence
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"svc.internal/services/router/internal/slot"
+)
+
+const (
+	// Expiry is how long a session lives that nothing confirms.
+	Expiry = 30 * time.Second
+	// MaxSessions bounds the view.
+	MaxSessions = 200_000
+	// MaxHubs bounds the hubs that are listened to.
+	MaxHubs = 1_024
+	// MaxModels bounds the models of one session.
+	MaxModels = 256
+)
+
+// Offer is one model that a session serves.
+type Offer struct {
+	Model   string
+	Healthy bool
+	// Window is the reported context in tokens; 0 when none is reported.
+	Window       int64
+	Capacity     int
+	InFlight     int
+	Quantization string
+}
+
+// Session is one live provider connection as a hub describes it.
+type Session struct {
+	Provider     string
+	ProviderName string
+	Node         string
+	Epoch        int64
+	Active       bool
+	Draining     bool
+	Offers       []Offer
+	// Capabilities in ascending order.
+	Capabilities []string
+	// MaxRequestBytes is the largest body it takes; 0 when it sets no limit.
+	MaxRequestBytes int64
+	Region          string
+}
+
+// Report is one message of a hub.
+type Report struct {
+	Hub         string
+	Incarnation int64
+	Address     string
+	Revision    uint64
+	// Full marks a part of a full report; Part counts from 0 to Parts-1.
+	Full        bool
+	Part, Parts uint32
+	Sessions    []Session
+	Ended       []int64
+}
+
+// Seat is one session's place in the list of one model. It is immutable but
+// for its Slots.
+type Seat struct {
+	Session *Session
+	Offer   *Offer
+	Hub     string
+	Address string
+	Slots   *slot.Counter
+	owner   *record
+}
+
+// Online tells whether consumers may be sent here at all.
+func (s *Seat) Online() bool {
+	return s.Session.Active && !s.Session.Draining && s.Offer.Healthy
+}
+
+// View is safe for concurrent use.
+type View struct {
+	changed func(model string)
+
+	// models maps a model's id to its *list. It has its own locks, so that
+	// readers never wait for mu.
+	models sync.Map
+
+	mu    sync.Mutex
+	hubs  map[string]*hub
+	nodes map[nodeKey][]*record
+	// providers counts the sessions of each.
+	providers map[string]int
+	sessions  int
+	dropped   int64
+	limit     int
+	touched   map[string]*edit
+}
+
+type nodeKey struct{ provider, node string }
+
+// record is one session of one hub.
+type record struct {
+	hub       *hub
+	session   *Session
+	address   string
+	revision  uint64
+	confirmed time.Time
+	slots     map[string]*slot.Counter
+	indexed   bool
+}
+
+// New is an empty view. changed is called, without locks held, for each model
+// whose seats or loads a report has changed.
+func New(changed func(model string)) *View {
+	return &View{
+		changed: changed, hubs: map[string]*hub{}, nodes: map[nodeKey][]*record{},
+		providers: map[string]int{}, limit: MaxSessions, touched: map[string]*edit{},
+	}
+}
+
+// Apply takes over a report and tells whether it completed a full one.
+func (v *View) Apply(r Report, now time.Time) (complete bool) {
+	v.mu.Lock()
+	h := v.hubOf(r)
+	if h == nil {
+		v.mu.Unlock()
+		return false
+	}
+	h.heard = now
+	for i := range r.Sessions {
+		v.put(h, r, &r.Sessions[i], now)
+	}
+	for _, epoch := range r.Ended {
+		v.end(h, epoch, r.Revision)
+	}
+	if r.Full {
+		complete = v.full(h, r)
+	}
+	models := v.publish()
+	v.mu.Unlock()
+	for _, m := range models {
+		v.changed(m)
+	}
+	return complete
+}
+
+// Expire drops sessions that nothing has confirmed and bookings that are too
+// old.
+func (v *View) Expire(now time.Time) {
+	v.mu.Lock()
+	for _, h := range v.hubs {
+		for epoch, rec := range h.sessions {
+			if now.Sub(rec.confirmed) >= Expiry {
+				v.remove(h, epoch)
+				continue
+			}
+			for model, c := range rec.slots {
+				if c.Expire(now) > 0 {
+					v.touch(model)
+				}
+			}
+		}
+		if len(h.sessions) == 0 && now.Sub(h.heard) >= Expiry {
+			delete(v.hubs, h.id)
+		}
+	}
+	models := v.publish()
+	v.mu.Unlock()
+	for _, m := range models {
+		v.changed(m)
+	}
+}
+
+// put takes over one session unless something newer is known of it.
+func (v *View) put(h *hub, r Report, s *Session, now time.Time) {
+	if r.Revision < h.fullFrom || h.ended[s.Epoch] != 0 {
+		return
+	}
+	rec := h.sessions[s.Epoch]
+	if rec == nil {
+		if v.sessions >= v.limit {
+			v.dropped++
+			return
+		}
+		v.sessions++
+		v.providers[s.Provider]++
+		rec = &record{hub: h, slots: map[string]*slot.Counter{}}
+		h.sessions[s.Epoch] = rec
+		v.replace(rec, s, r.Address)
+		key := nodeKey{s.Provider, s.Node}
+		v.nodes[key] = append(v.nodes[key], rec)
+		v.elect(key)
+	} else if r.Revision <= rec.revision || rec.session.Provider != s.Provider || rec.session.Node != s.Node {
+		return
+	} else if !same(rec.session, s) || rec.address != r.Address {
+		v.replace(rec, s, r.Address)
+	}
+	rec.revision, rec.confirmed = r.Revision, now
+	for _, o := range s.Offers {
+		rec.slots[o.Model].Report(o.Capacity, o.InFlight, now)
+		v.touch(o.Model)
+	}
+}
+
+// replace gives a record its new description and keeps the counters of the
+// models that stay.
+func (v *View) replace(rec *record, s *Session, address string) {
+	serves := rec.indexed
+	if serves {
+		v.unindex(rec)
+	}
+	own := *s
+	own.Offers = slices.Clone(s.Offers)
+	rec.session, rec.address = &own, address
+	slots := make(map[string]*slot.Counter, len(own.Offers))
+	for _, o := range own.Offers {
+		if slots[o.Model] = rec.slots[o.Model]; slots[o.Model] == nil {
+			slots[o.Model] = slot.New()
+		}
+	}
+	rec.slots = slots
+	if serves {
+		v.index(rec)
+	}
+}
+
+func (v *View) end(h *hub, epoch int64, revision uint64) {
+	if len(h.ended) >= maxEnded {
+		clear(h.ended) // they only guard against messages out of order
+	}
+	h.ended[epoch] = max(revision, h.ended[epoch], 1)
+	v.remove(h, epoch)
+}
+
+func (v *View) remove(h *hub, epoch int64) {
+	rec := h.sessions[epoch]
+	if rec == nil {
+		return
+	}
+	delete(h.sessions, epoch)
+	v.sessions--
+	if v.providers[rec.session.Provider]--; v.providers[rec.session.Provider] == 0 {
+		delete(v.providers, rec.session.Provider)
+	}
+	key := nodeKey{rec.session.Provider, rec.session.Node}
+	rest := slices.DeleteFunc(v.nodes[key], func(r *record) bool { return r == rec })
+	if rec.indexed {
+		v.unindex(rec)
+	}
+	if len(rest) == 0 {
+		delete(v.nodes, key)
+		return
+	}
+	v.nodes[key] = rest
+	v.elect(key)
+}
+
+// elect lets the newest session of a node serve and no other. One that two
+// hubs claim serves where its hub was started last.
+func (v *View) elect(key nodeKey) {
+	all := v.nodes[key]
+	newest := all[0]
+	for _, rec := range all[1:] {
+		if rec.newerThan(newest) {
+			newest = rec
+		}
+	}
+	for _, rec := range all {
+		if rec.indexed && rec != newest {
+			v.unindex(rec)
+		}
+	}
+	if !newest.indexed {
+		v.index(newest)
+	}
+}
+
+func (r *record) newerThan(o *record) bool {
+	if r.session.Epoch != o.session.Epoch {
+		return r.session.Epoch > o.session.Epoch
+	}
+	if r.hub.incarnation != o.hub.incarnation {
+		return r.hub.incarnation > o.hub.incarnation
+	}
+	return r.hub.id > o.hub.id
+}
+
+// same tells whether two descriptions of a session differ only in load.
+func same(a, b *Session) bool {
+	return a.ProviderName == b.ProviderName && a.Active == b.Active && a.Draining == b.Draining &&
+		a.MaxRequestBytes == b.MaxRequestBytes && a.Region == b.Region &&
+		slices.Equal(a.Capabilities, b.Capabilities) &&
+		slices.EqualFunc(a.Offers, b.Offers, func(x, y Offer) bool {
+			return x.Model == y.Model && x.Healthy == y.Healthy && x.Window == y.Window && x.Quantization == y.Quantization
+		})
+}
+
+// Knows tells whether a provider has a session now, whatever its state.
+func (v *View) Knows(provider string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.providers[provider] > 0
+}
+
+// Size is how many sessions the view has, of how many hubs, and how many it
+// had no room for.
+func (v *View) Size() (sessions, hubs int, dropped int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.sessions, len(v.hubs), v.dropped
+}
+
+// Models lists the ids of all models that have a seat, in order.
+func (v *View) Models() []string {
+	ids := map[string]struct{}{}
+	v.models.Range(func(key, _ any) bool {
+		ids[key.(string)] = struct{}{}
+		return true
+	})
+	return slices.Sorted(maps.Keys(ids))
+}

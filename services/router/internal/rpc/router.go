@@ -1,0 +1,159 @@
+// Package rpc answers the router's calls and makes those that it needs of its
+// peers: it reads messages into the domain's words and back.
+package rpc
+
+import (
+	"context"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+	"svc.internal/services/router/internal/pick"
+	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/supply"
+)
+
+// Bounds of a Select request.
+const (
+	maxTokens       = 1 << 40
+	maxCapabilities = 16
+	maxExcluded     = 8
+	maxID           = 128
+)
+
+// Router serves RouterService.
+type Router struct {
+	routerv1.UnimplementedRouterServiceServer
+	picker   *pick.Picker
+	view     *presence.View
+	standing *standing.Registry
+	clock    clock.Clock
+}
+
+// NewRouter makes the server.
+func NewRouter(picker *pick.Picker, view *presence.View, known *standing.Registry, c clock.Clock) *Router {
+	return &Router{picker: picker, view: view, standing: known, clock: c}
+}
+
+// Select names the candidates for a request.
+func (r *Router) Select(ctx context.Context, req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+	order, err := selectFromProto(req)
+	if err != nil {
+		return nil, err
+	}
+	choice, err := r.picker.Select(ctx, order)
+	if err != nil {
+		return nil, err
+	}
+	return selectToProto(choice), nil
+}
+
+// ListSupply sums up what is online.
+func (r *Router) ListSupply(context.Context, *routerv1.ListSupplyRequest) (*routerv1.ListSupplyResponse, error) {
+	resp := &routerv1.ListSupplyResponse{}
+	for _, m := range supply.Models(r.view) {
+		resp.Models = append(resp.Models, &routerv1.ModelSupply{
+			ModelId: m.ID, OnlineProviders: int32(m.Online), ReportingProviders: int32(m.Reporting),
+			MinReportedContextLength: m.MinWindow, MaxReportedContextLength: m.MaxWindow, Quantizations: m.Quantizations,
+		})
+	}
+	return resp, nil
+}
+
+// ListOfferings names the providers of a model.
+func (r *Router) ListOfferings(_ context.Context, req *routerv1.ListOfferingsRequest) (*routerv1.ListOfferingsResponse, error) {
+	if !within(req.GetModelId(), 1) {
+		return nil, invalid("model_id")
+	}
+	resp := &routerv1.ListOfferingsResponse{}
+	for _, o := range supply.Offerings(r.view, r.standing, req.GetModelId(), r.clock.Now()) {
+		resp.Offerings = append(resp.Offerings, &routerv1.Offering{
+			ProviderId: o.Provider, ProviderName: o.ProviderName,
+			ConnectionMode:        eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
+			ReportedContextLength: o.Window, Quantization: o.Quantization, Region: o.Region,
+			Samples:   int32(o.Figures.Samples),
+			TtftMsP50: float64(o.Figures.FirstContentP50.Microseconds()) / 1000,
+			TtftMsP95: float64(o.Figures.FirstContentP95.Microseconds()) / 1000,
+
+			TokensPerSecondP50: o.Figures.TokensPerSecondP50, SuccessRate: o.Figures.Success24h,
+		})
+	}
+	return resp, nil
+}
+
+func selectFromProto(m *routerv1.SelectRequest) (*pick.Request, error) {
+	for _, text := range []struct {
+		field, value string
+		least        int
+	}{
+		{"request_id", m.GetRequestId(), 1}, {"model_id", m.GetModelId(), 1},
+		{"pinned_provider_id", m.GetPinnedProviderId(), 0}, {"near_hub_id", m.GetNearHubId(), 0},
+	} {
+		if !within(text.value, text.least) {
+			return nil, invalid(text.field)
+		}
+	}
+	for _, number := range []struct {
+		field string
+		value int64
+	}{
+		{"prompt_tokens", m.GetPromptTokens()}, {"explicit_max_tokens", m.GetExplicitMaxTokens()},
+		{"body_bytes", m.GetBodyBytes()},
+	} {
+		if number.value < 0 || number.value > maxTokens {
+			return nil, invalid(number.field)
+		}
+	}
+	if len(m.GetRequiredCapabilities()) > maxCapabilities {
+		return nil, invalid("required_capabilities")
+	}
+	if len(m.GetExcludeProviderIds()) > maxExcluded {
+		return nil, invalid("exclude_provider_ids")
+	}
+	return &pick.Request{
+		ID: m.GetRequestId(), Model: m.GetModelId(), PromptTokens: m.GetPromptTokens(),
+		MaxTokens: m.GetExplicitMaxTokens(), BodyBytes: m.GetBodyBytes(),
+		Capabilities: m.GetRequiredCapabilities(), Pin: m.GetPinnedProviderId(),
+		AllowFallbacks: m.GetAllowFallbacks(), NearHub: m.GetNearHubId(), Exclude: m.GetExcludeProviderIds(),
+	}, nil
+}
+
+func within(text string, least int) bool { return len(text) >= least && len(text) <= maxID }
+
+func invalid(field string) error {
+	return fault.New(fault.Invalid, fault.InvalidValue, "%s is missing or out of range", field).On(field)
+}
+
+func selectToProto(choice pick.Choice) *routerv1.SelectResponse {
+	resp := &routerv1.SelectResponse{FallbackReason: fallbackToProto(choice.Fallback)}
+	for _, c := range choice.Candidates {
+		resp.Candidates = append(resp.Candidates, &routerv1.Candidate{
+			ProviderId: c.Seat.Session.Provider, ProviderName: c.Seat.Session.ProviderName,
+			NodeId: c.Seat.Session.Node, Epoch: c.Seat.Session.Epoch,
+			HubId: c.Seat.Hub, DispatchAddress: c.Seat.Address,
+			ConnectionMode: eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
+			ContextLength:  c.Window, ContextSource: sourceToProto(c.Source),
+		})
+	}
+	return resp
+}
+
+func sourceToProto(s pick.Source) routerv1.ContextSource {
+	if s == pick.FromProvider {
+		return routerv1.ContextSource_CONTEXT_SOURCE_REPORTED
+	}
+	return routerv1.ContextSource_CONTEXT_SOURCE_CATALOG
+}
+
+func fallbackToProto(f pick.Fallback) eventsv1.FallbackReason {
+	switch f {
+	case pick.PinUnavailable:
+		return eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE
+	case pick.PinFailed:
+		return eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED
+	default:
+		return eventsv1.FallbackReason_FALLBACK_REASON_UNSPECIFIED
+	}
+}

@@ -1,0 +1,35 @@
+package score
+
+import (
+	"math"
+	"testing"
+	"testing/quick"
+	"time"
+)
+
+func TestEachFactorMovesTheScoreItsWay(t *testing.T) {
+	base := Input{Success: 0.9, FirstContent: time.Second, Load: 2, Limit: 10}
+	for name, worse := range map[string]func(*Input){
+		"success": func(in *Input) { in.Success = 0.8 },
+		"latency": func(in *Input) { in.FirstContent = 2 * time.Second },
+		"load":    func(in *Input) { in.Load = 5 },
+		"trust":   func(in *Input) { in.Trust = 99 },
+	} {
+		in := base
+		worse(&in)
+		if Of(in) >= Of(base) {
+			t.Errorf("a worse %s does not lower the score", name)
+		}
+	}
+}
+
+func TestAScoreIsAlwaysPositiveAndAtMostOne(t *testing.T) {
+	check := func(success float64, first time.Duration, load, limit int16) bool {
+		success = 0.01 + 0.99*math.Abs(math.Mod(success, 1))
+		s := Of(Input{Success: success, FirstContent: first % time.Hour, Load: int(load) & 0x7fff, Limit: int(limit)})
+		return s > 0 && s <= 1
+	}
+	if err := quick.Check(check, nil); err != nil {
+		t.Error(err)
+	}
+}

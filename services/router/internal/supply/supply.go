@@ -1,0 +1,108 @@
+// Package supply sums up what the providers now online offer: per model for
+// the catalog, per provider for the public.
+//
+// A provider counts once for a model however many sessions it has. Online is
+// what may be routed to: an active provider whose session is not draining and
+// whose engine serves the model. A provider reports a window when all of its
+// sessions do, and then the smallest of them is its own.
+package supply
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/window"
+)
+
+const (
+	// MaxOfferings bounds the providers named for one model.
+	MaxOfferings = 1_000
+	// MaxQuantizations bounds those named for one model.
+	MaxQuantizations = 16
+)
+
+// Model is what is online for one model. Windows are in tokens and 0 when
+// nobody reports one.
+type Model struct {
+	ID            string
+	Online        int
+	Reporting     int
+	MinWindow     int64
+	MaxWindow     int64
+	Quantizations []string
+}
+
+// Offering is one provider's offer of a model.
+type Offering struct {
+	Provider     string
+	ProviderName string
+	Window       int64
+	Quantization string
+	Region       string
+	Figures      window.Figures
+}
+
+// Models sums up all models that somebody is online for, ordered by id.
+func Models(view *presence.View) []Model {
+	var out []Model
+	for _, id := range view.Models() {
+		providers := merge(view.Seats(id))
+		if len(providers) == 0 {
+			continue
+		}
+		m := Model{ID: id, Online: len(providers)}
+		kinds := map[string]struct{}{}
+		for _, o := range providers {
+			if o.Quantization != "" && len(kinds) < MaxQuantizations {
+				kinds[o.Quantization] = struct{}{}
+			}
+			if o.Window == 0 {
+				continue
+			}
+			if m.Reporting++; m.Reporting == 1 {
+				m.MinWindow = o.Window
+			}
+			m.MinWindow, m.MaxWindow = min(m.MinWindow, o.Window), max(m.MaxWindow, o.Window)
+		}
+		m.Quantizations = slices.Sorted(maps.Keys(kinds))
+		out = append(out, m)
+	}
+	return out
+}
+
+// Offerings names the providers online for a model, ordered by id.
+func Offerings(view *presence.View, known *standing.Registry, model string, now time.Time) []Offering {
+	providers := merge(view.Seats(model))
+	providers = providers[:min(len(providers), MaxOfferings)]
+	for i := range providers {
+		if rec := known.Find(standing.Pair{Provider: providers[i].Provider, Model: model}); rec != nil {
+			providers[i].Figures = rec.Window.Figures(now)
+		}
+	}
+	return providers
+}
+
+// merge makes one offering of all sessions of a provider. Name, region and
+// quantization are those of its newest session.
+func merge(seats []*presence.Seat) []Offering {
+	sorted := slices.DeleteFunc(slices.Clone(seats), func(s *presence.Seat) bool { return !s.Online() })
+	slices.SortFunc(sorted, func(a, b *presence.Seat) int {
+		return cmp.Or(cmp.Compare(a.Session.Provider, b.Session.Provider), cmp.Compare(b.Session.Epoch, a.Session.Epoch))
+	})
+	out := make([]Offering, 0, len(sorted))
+	for _, s := range sorted {
+		if last := len(out) - 1; last >= 0 && out[last].Provider == s.Session.Provider {
+			out[last].Window = min(out[last].Window, s.Offer.Window)
+			continue
+		}
+		out = append(out, Offering{
+			Provider: s.Session.Provider, ProviderName: s.Session.ProviderName,
+			Window: s.Offer.Window, Quantization: s.Offer.Quantization, Region: s.Session.Region,
+		})
+	}
+	return out
+}

@@ -1,0 +1,207 @@
+// Package window keeps what recent attempts say of one provider and model:
+// how often it serves, how soon the first content comes, how fast it goes on.
+//
+// Two horizons. Health, on which selection rests, is the last MaxSamples
+// attempts of the last Span: success rate and quantiles exactly, the latency
+// for scoring as a moving average that gives the newest attempt a weight of a
+// fifth. The public success rate covers 24 hours in hourly counts.
+//
+// Only attempts that say something of the provider are recorded: served or
+// failed. Refused content, a caller who left and a full provider are not.
+//
+// Memory is at most about 2 KiB for a pair.
+package window
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// MaxSamples bounds the attempts that health looks at.
+	MaxSamples = 64
+	// Span is how far back health looks.
+	Span = 10 * time.Minute
+	// Enough is how many samples a judgement needs.
+	Enough = 10
+	// DegradedBelow is the success rate under which a provider gets probe
+	// traffic only.
+	DegradedBelow = 0.8
+	hours         = 24
+	newestWeight  = 0.2
+)
+
+// Sample is one attempt. The zero latency or rate says that it is unknown.
+type Sample struct {
+	At              time.Time
+	Served          bool
+	FirstContent    time.Duration
+	TokensPerSecond float64
+}
+
+// Health is what selection needs to know. The zero value is that of a pair
+// nothing is known of.
+type Health struct {
+	Samples int
+	// Success is the share of samples that were served, with one success
+	// and no failure assumed beforehand; 1 when nothing is known.
+	Success float64
+	// FirstContent is the moving average; 0 when nothing is known.
+	FirstContent time.Duration
+	Degraded     bool
+}
+
+// Figures are what the public sees. All zero without samples.
+type Figures struct {
+	Samples            int
+	FirstContentP50    time.Duration
+	FirstContentP95    time.Duration
+	TokensPerSecondP50 float64
+	Success24h         float64
+}
+
+type hour struct {
+	index          int64 // hours since the epoch
+	served, failed uint32
+}
+
+// Window is safe for concurrent use.
+type Window struct {
+	health atomic.Pointer[Health]
+
+	mu      sync.Mutex
+	samples []Sample // a ring once it is full
+	next    int
+	average time.Duration
+	hours   [hours]hour
+}
+
+// unknown is the health of a pair without samples.
+var unknown = Health{Success: 1}
+
+// Health is the judgement as of the last Record or Refresh; it takes no lock.
+func (w *Window) Health() Health {
+	if h := w.health.Load(); h != nil {
+		return *h
+	}
+	return unknown
+}
+
+// Record adds an attempt.
+func (w *Window) Record(s Sample) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.samples) < MaxSamples {
+		w.samples = append(w.samples, s)
+	} else {
+		w.samples[w.next] = s
+		w.next = (w.next + 1) % MaxSamples
+	}
+	w.count(s)
+	if s.Served && s.FirstContent > 0 {
+		if w.average == 0 {
+			w.average = s.FirstContent
+		}
+		w.average += time.Duration(newestWeight * float64(s.FirstContent-w.average))
+	}
+	w.judge(s.At)
+}
+
+func (w *Window) count(s Sample) {
+	index := s.At.Unix() / 3600
+	h := &w.hours[index%hours]
+	if h.index != index {
+		*h = hour{index: index}
+	}
+	if s.Served {
+		h.served++
+	} else {
+		h.failed++
+	}
+}
+
+// Refresh lets what has become too old fall out of the judgement and tells
+// whether nothing is left at all.
+func (w *Window) Refresh(now time.Time) (empty bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.judge(now)
+	served, failed := w.day(now)
+	return served+failed == 0
+}
+
+func (w *Window) judge(now time.Time) {
+	var served, all int
+	for _, s := range w.samples {
+		if now.Sub(s.At) < Span {
+			all++
+			if s.Served {
+				served++
+			}
+		}
+	}
+	if all == 0 {
+		w.average = 0
+		w.health.Store(nil)
+		return
+	}
+	h := Health{
+		Samples: all, FirstContent: w.average,
+		Success: float64(served+1) / float64(all+1),
+	}
+	h.Degraded = all >= Enough && h.Success < DegradedBelow
+	w.health.Store(&h)
+}
+
+func (w *Window) day(now time.Time) (served, failed int64) {
+	newest := now.Unix() / 3600
+	for _, h := range w.hours {
+		if h.index > newest-hours && h.index <= newest {
+			served += int64(h.served)
+			failed += int64(h.failed)
+		}
+	}
+	return served, failed
+}
+
+// Figures sums up what the public sees. Latency and speed are of the samples
+// that health looks at, or of older ones when there are no newer.
+func (w *Window) Figures(now time.Time) Figures {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	served, failed := w.day(now)
+	if served+failed == 0 {
+		return Figures{}
+	}
+	firsts := make([]float64, 0, MaxSamples)
+	speeds := make([]float64, 0, MaxSamples)
+	for _, s := range w.samples {
+		if s.Served && s.FirstContent > 0 {
+			firsts = append(firsts, float64(s.FirstContent))
+		}
+		if s.Served && s.TokensPerSecond > 0 {
+			speeds = append(speeds, s.TokensPerSecond)
+		}
+	}
+	slices.Sort(firsts)
+	slices.Sort(speeds)
+	return Figures{
+		Samples:            int(min(served+failed, math.MaxInt32)),
+		FirstContentP50:    time.Duration(quantile(firsts, 0.5)),
+		FirstContentP95:    time.Duration(quantile(firsts, 0.95)),
+		TokensPerSecondP50: quantile(speeds, 0.5),
+		Success24h:         float64(served) / float64(served+failed),
+	}
+}
+
+// quantile is the nearest rank of sorted values; 0 of none.
+func quantile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	rank := int(math.Ceil(q*float64(len(sorted)))) - 1
+	return sorted[min(max(rank, 0), len(sorted)-1)]
+}

@@ -1,0 +1,62 @@
+package router
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"svc.internal/services/router/internal/pick"
+)
+
+// measure registers what an operator sees. All is read when it is collected,
+// so that selection pays nothing for it.
+func (s *Service) measure(meter metric.Meter) error {
+	var failed error
+	gauge := func(name, text string) metric.Int64ObservableGauge {
+		g, err := meter.Int64ObservableGauge(name, metric.WithDescription(text))
+		if err != nil {
+			failed = fmt.Errorf("make %s: %w", name, err)
+		}
+		return g
+	}
+	counter := func(name, text string) metric.Int64ObservableCounter {
+		c, err := meter.Int64ObservableCounter(name, metric.WithDescription(text))
+		if err != nil {
+			failed = fmt.Errorf("make %s: %w", name, err)
+		}
+		return c
+	}
+	sessions := gauge("svc.router.sessions", "Provider sessions in the view.")
+	hubs := gauge("svc.router.hubs", "Hubs in the view.")
+	pairs := gauge("svc.router.known_pairs", "Pairs of provider and model whose health is known.")
+	waiting := gauge("svc.router.waiting", "Requests that wait for a free slot.")
+	dropped := counter("svc.router.sessions_dropped", "Sessions and hubs that the view had no room for.")
+	refused := counter("svc.router.events_refused", "Messages and sessions from the bus that were out of bounds.")
+	rejects := counter("svc.router.rejects", "Looks at a provider that passed it over, by reason.")
+	if failed != nil {
+		return failed
+	}
+	sets := map[pick.Reason]metric.ObserveOption{}
+	for reason := range s.rejects.Totals() {
+		sets[reason] = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", reason.String())))
+	}
+	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		n, h, d := s.view.Size()
+		o.ObserveInt64(sessions, int64(n))
+		o.ObserveInt64(hubs, int64(h))
+		o.ObserveInt64(dropped, d)
+		o.ObserveInt64(pairs, int64(s.known.Len()))
+		o.ObserveInt64(waiting, int64(s.bell.Waiting()))
+		o.ObserveInt64(refused, s.listener.Refused())
+		for reason, n := range s.rejects.Totals() {
+			o.ObserveInt64(rejects, n, sets[reason])
+		}
+		return nil
+	}, sessions, hubs, pairs, waiting, dropped, refused, rejects)
+	if err != nil {
+		return fmt.Errorf("register the router's metrics: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+// Package router chooses, for each request, the providers to try and their
+// order. It has no store: what is online it hears from the hubs' presence, what
+// is healthy from their ended attempts, and after a restart it knows the first
+// again within a second.
+package router
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+	"svc.internal/services/router/internal/directory"
+	"svc.internal/services/router/internal/events"
+	"svc.internal/services/router/internal/pick"
+	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/rpc"
+	"svc.internal/services/router/internal/standing"
+)
+
+// Config of the service. What selection weighs and waits for is fixed and
+// documented where it is used (packages pick, score, window, breaker, slot).
+type Config struct {
+	// SettleFor is how long the first full report of a hub is waited for
+	// before the service calls itself ready without one.
+	SettleFor time.Duration
+	// SweepEvery is the pause between two looks for what has expired.
+	SweepEvery time.Duration
+}
+
+// DefaultConfig settles for a second and sweeps every second.
+func DefaultConfig() Config { return Config{SettleFor: time.Second, SweepEvery: time.Second} }
+
+// Deps are the parts the service works with.
+type Deps struct {
+	Log    *slog.Logger
+	Meters metric.MeterProvider
+	Clock  clock.Clock
+	// Random seeds the random choices; 16 bytes are read once.
+	Random    io.Reader
+	Bus       *bus.Conn
+	Catalog   catalogv1.CatalogServiceClient
+	Providers hubv1.ProviderDirectoryServiceClient
+}
+
+// Service is the router.
+type Service struct {
+	cfg      Config
+	deps     Deps
+	view     *presence.View
+	known    *standing.Registry
+	rejects  *pick.Rejects
+	bell     *pick.Bell
+	catalog  *rpc.Catalog
+	listener *events.Listener
+	server   *rpc.Router
+	settled  atomic.Bool
+}
+
+// sweepsPerRefresh is how many sweeps pass between two refreshes of the health
+// windows, which are long against it.
+const sweepsPerRefresh = 10
+
+// New makes the service; Run starts it.
+func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
+	if cfg.SettleFor <= 0 || cfg.SweepEvery <= 0 {
+		return nil, errors.New("router: SettleFor and SweepEvery must be positive")
+	}
+	var seed [16]byte
+	if _, err := io.ReadFull(deps.Random, seed[:]); err != nil {
+		return nil, fmt.Errorf("router: read a seed: %w", err)
+	}
+	s := &Service{
+		cfg: cfg, deps: deps, known: standing.New(), rejects: &pick.Rejects{},
+		bell: pick.NewBell(), catalog: rpc.NewCatalog(deps.Catalog, deps.Log),
+	}
+	s.view = presence.New(s.bell.Ring)
+	picker := pick.New(pick.Deps{
+		View: s.view, Standing: s.known, Clock: deps.Clock, Windows: s.catalog.Window,
+		Directory: directory.New(rpc.AskHub(deps.Providers), deps.Clock),
+		Seed:      [2]uint64{binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:])},
+		Bell:      s.bell, Rejects: s.rejects,
+	})
+	s.listener = events.NewListener(deps.Bus, s.view, picker, deps.Clock, deps.Log)
+	s.server = rpc.NewRouter(picker, s.view, s.known, deps.Clock)
+	if err := s.measure(deps.Meters.Meter("svc.internal/services/router")); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Register adds the service's gRPC services.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	routerv1.RegisterRouterServiceServer(r, s.server)
+}
+
+// Run keeps the view until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.listener.Run(ctx) })
+	group.Go(func() error {
+		s.catalog.Run(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		s.settle(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		s.sweep(ctx)
+		return nil
+	})
+	return group.Wait()
+}
+
+// Ready tells whether the view can be relied on: the bus is connected, and a
+// hub has reported in full or there was time enough for one to.
+func (s *Service) Ready(context.Context) error {
+	switch {
+	case !s.deps.Bus.Connected():
+		return errors.New("router: no connection to NATS")
+	case !s.settled.Load():
+		return errors.New("router: no hub has reported yet")
+	default:
+		return nil
+	}
+}
+
+// Rejects tells, by reason, how often a provider was passed over since the
+// start. It is nil for one that never was.
+func (s *Service) Rejects(providerID string) map[string]int64 {
+	var out map[string]int64
+	for reason, n := range s.rejects.Of(providerID) {
+		if out == nil {
+			out = map[string]int64{}
+		}
+		out[reason.String()] = n
+	}
+	return out
+}
+
+func (s *Service) settle(ctx context.Context) {
+	timer := time.NewTimer(s.cfg.SettleFor)
+	defer timer.Stop()
+	select {
+	case <-s.listener.First():
+	case <-timer.C:
+	case <-ctx.Done():
+		return
+	}
+	s.settled.Store(true)
+}
+
+func (s *Service) sweep(ctx context.Context) {
+	ticker := time.NewTicker(s.cfg.SweepEvery)
+	defer ticker.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := s.deps.Clock.Now()
+		s.view.Expire(now)
+		if n%sweepsPerRefresh == 0 {
+			s.known.Refresh(now)
+		}
+	}
+}

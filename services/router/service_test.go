@@ -1,0 +1,333 @@
+package router
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/metric/noop"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bustest"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/serve"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+)
+
+const limit = 20 * time.Second
+
+func id(n int) string { return fmt.Sprintf("0192f0c0-0000-7000-8000-%012x", n) }
+
+// peers answers for catalog and provider-hub: model "silent" has a window of
+// 2,048, and provider 99 exists.
+type peers struct {
+	catalogv1.UnimplementedCatalogServiceServer
+	hubv1.UnimplementedProviderDirectoryServiceServer
+	breaks atomic.Int32 // streams that end at once
+}
+
+func (p *peers) WatchModels(_ *catalogv1.WatchModelsRequest, s grpc.ServerStreamingServer[catalogv1.WatchModelsResponse]) error {
+	if p.breaks.Add(-1) >= 0 {
+		return errors.New("broken")
+	}
+	err := s.Send(&catalogv1.WatchModelsResponse{Revision: 1, Models: []*catalogv1.Model{{ModelId: "silent", ContextLength: 2048}}})
+	if err != nil {
+		return err
+	}
+	<-s.Context().Done()
+	return nil
+}
+
+func (p *peers) GetProvider(_ context.Context, req *hubv1.GetProviderRequest) (*hubv1.GetProviderResponse, error) {
+	if req.GetProviderId() != id(99) {
+		return nil, fault.New(fault.NotFound, fault.ProviderNotFound, "there is no such provider")
+	}
+	return &hubv1.GetProviderResponse{}, nil
+}
+
+// hub plays a provider-hub that answers presence.sync.v1 with its sessions.
+type hub struct {
+	t    *testing.T
+	conn *bus.Conn
+	id   string
+
+	mu       sync.Mutex
+	revision uint64
+	sessions []*eventsv1.Session
+}
+
+func newHub(t *testing.T, conn *bus.Conn, name string, sessions ...*eventsv1.Session) *hub {
+	t.Helper()
+	h := &hub{t: t, conn: conn, id: name, sessions: sessions}
+	sub, err := conn.Subscribe(bus.SubjectPresenceSync, "", func(context.Context, bus.Message) { h.report() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sub.Stop() })
+	return h
+}
+
+// report publishes everything in parts of 500.
+func (h *hub) report() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	parts := (len(h.sessions) + 499) / 500
+	for part := range max(parts, 1) {
+		m := &eventsv1.Presence{Full: true, Part: uint32(part), Parts: uint32(max(parts, 1))}
+		m.Sessions = h.sessions[min(part*500, len(h.sessions)):min(part*500+500, len(h.sessions))]
+		h.publish(m)
+	}
+}
+
+func (h *hub) publish(m *eventsv1.Presence) {
+	h.revision++
+	m.HubId, m.Incarnation, m.DispatchAddress, m.Revision = h.id, 1, "inprocess", h.revision
+	h.send(bus.SubjectPresence(h.id), m)
+}
+
+func (h *hub) send(subject string, m proto.Message) {
+	data, err := proto.Marshal(m)
+	if err == nil {
+		err = h.conn.Publish(context.Background(), subject, data, nil)
+	}
+	if err != nil {
+		h.t.Errorf("publish: %v", err)
+	}
+}
+
+func session(n int, model string, window int64, capacity int32) *eventsv1.Session {
+	return &eventsv1.Session{
+		ProviderId: id(n), ProviderName: fmt.Sprint("provider ", n), NodeId: "n", Epoch: int64(n), Active: true,
+		ConnectionMode: eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET, Capabilities: []string{"chat", "stream"},
+		Models: []*eventsv1.ModelOffer{{ModelId: model, Healthy: true, ReportedContextLength: window, Capacity: capacity}},
+	}
+}
+
+type bundle struct {
+	service *Service
+	client  routerv1.RouterServiceClient
+	peers   *peers
+}
+
+func start(t *testing.T, conn *bus.Conn) *bundle {
+	t.Helper()
+	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider())
+	if err != nil {
+		t.Fatal(err)
+	}
+	channel := serve.NewInProcess(in)
+	b := &bundle{peers: &peers{}}
+	b.peers.breaks.Store(1)
+	catalogv1.RegisterCatalogServiceServer(channel, b.peers)
+	hubv1.RegisterProviderDirectoryServiceServer(channel, b.peers)
+	b.service, err = New(t.Context(), DefaultConfig(), Deps{
+		Log: slog.New(slog.DiscardHandler), Meters: noop.NewMeterProvider(), Clock: clock.System, Random: rand.Reader,
+		Bus: conn, Catalog: catalogv1.NewCatalogServiceClient(channel.Client()),
+		Providers: hubv1.NewProviderDirectoryServiceClient(channel.Client()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.service.Register(channel)
+	b.client = routerv1.NewRouterServiceClient(channel.Client())
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.service.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// eventually polls what only the service's own progress can make true.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	timeout := time.After(limit)
+	ticker := time.NewTicker(2 * time.Millisecond)
+	defer ticker.Stop()
+	for !holds() {
+		select {
+		case <-timeout:
+			t.Fatalf("never came true: %s", what)
+		case <-ticker.C:
+		}
+	}
+}
+
+func (b *bundle) sessions() int {
+	n, _, _ := b.service.view.Size()
+	return n
+}
+
+func (b *bundle) ready() bool { return b.service.Ready(context.Background()) == nil }
+
+func TestAStartedRouterKnowsAllSessionsWithinASecond(t *testing.T) {
+	conn := bustest.New(t)
+	const each = 2_000
+	for i, name := range []string{"a", "b"} {
+		sessions := make([]*eventsv1.Session, each)
+		for n := range sessions {
+			sessions[n] = session(1+i*each+n, "m", 1000, 4)
+		}
+		newHub(t, conn, name, sessions...)
+	}
+	began := time.Now()
+	b := start(t, conn)
+	eventually(t, "all sessions are known", func() bool { return b.sessions() == 2*each })
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("took %v", took)
+	}
+	eventually(t, "ready", b.ready)
+	resp, err := b.client.ListSupply(t.Context(), &routerv1.ListSupplyRequest{})
+	if err != nil || len(resp.GetModels()) != 1 || resp.GetModels()[0].GetOnlineProviders() != 2*each {
+		t.Errorf("%v, %v", resp.GetModels(), err)
+	}
+}
+
+func TestTheViewIsRebuiltWhenTheBusComesBack(t *testing.T) {
+	server := bustest.NewServer(t)
+	hubConn, routerConn := bustest.Connect(t, server), bustest.Connect(t, server)
+	h := newHub(t, hubConn, "a", session(1, "m", 1000, 4))
+	b := start(t, routerConn)
+	eventually(t, "the session is known", func() bool { return b.sessions() == 1 })
+	server.Stop()
+	eventually(t, "not ready without the bus", func() bool { return !b.ready() })
+	h.mu.Lock()
+	h.sessions = []*eventsv1.Session{session(2, "m", 1000, 4), session(3, "m", 1000, 4)}
+	h.mu.Unlock()
+	again, err := bus.StartServer(server.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	eventually(t, "the change was learnt of", func() bool { return b.sessions() == 2 })
+	eventually(t, "ready again", b.ready)
+}
+
+func TestReadyWithoutAnyHubAfterTheSettlingTime(t *testing.T) {
+	b := start(t, bustest.New(t))
+	if b.ready() {
+		t.Error("ready before anything could be heard")
+	}
+	eventually(t, "ready", b.ready)
+	_, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m"})
+	if !fault.Is(err, fault.NoProviderOnline) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSelectNamesWhereToDispatchAndAttemptsFreeTheSlot(t *testing.T) {
+	conn := bustest.New(t)
+	h := newHub(t, conn, "a", session(1, "m", 1000, 1), session(2, "silent", 0, 4))
+	b := start(t, conn)
+	eventually(t, "the sessions and the catalog are known", func() bool { return b.sessions() == 2 && b.service.catalog.Known() })
+	resp, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r1", ModelId: "m", PromptTokens: 10, RequiredCapabilities: []string{"stream"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := resp.GetCandidates()[0]
+	if c.GetProviderId() != id(1) || c.GetProviderName() != "provider 1" || c.GetEpoch() != 1 || c.GetHubId() != "a" ||
+		c.GetDispatchAddress() != "inprocess" || c.GetContextLength() != 1000 ||
+		c.GetContextSource() != routerv1.ContextSource_CONTEXT_SOURCE_REPORTED {
+		t.Errorf("candidate %v", c)
+	}
+	// The only slot is booked: the next waits until the attempt has ended.
+	next := make(chan error, 1)
+	go func() {
+		_, err := b.client.Select(context.Background(), &routerv1.SelectRequest{RequestId: "r2", ModelId: "m"})
+		next <- err
+	}()
+	eventually(t, "the second waits", func() bool { return b.service.bell.Waiting() == 1 })
+	h.send(bus.SubjectAttempts("a"), &eventsv1.AttemptBatch{HubId: "a", Attempts: []*eventsv1.Attempt{{
+		RequestId: "r1", ProviderId: id(1), NodeId: "n", Epoch: 1, ModelId: "m",
+		Outcome: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_SERVED, FirstContentMs: 250, DurationMs: 1250, CompletionTokens: 100,
+	}}})
+	if err := <-next; err != nil {
+		t.Errorf("the second request: %v", err)
+	}
+	offers, err := b.client.ListOfferings(t.Context(), &routerv1.ListOfferingsRequest{ModelId: "m"})
+	if err != nil || len(offers.GetOfferings()) != 1 {
+		t.Fatalf("%v, %v", offers, err)
+	}
+	if o := offers.GetOfferings()[0]; o.GetSamples() != 1 || o.GetTtftMsP50() != 250 || o.GetTokensPerSecondP50() != 100 || o.GetSuccessRate() != 1 {
+		t.Errorf("offering %v", o)
+	}
+	silent, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r3", ModelId: "silent"})
+	if err != nil || silent.GetCandidates()[0].GetContextLength() != 2048 ||
+		silent.GetCandidates()[0].GetContextSource() != routerv1.ContextSource_CONTEXT_SOURCE_CATALOG {
+		t.Errorf("silent: %v, %v", silent, err)
+	}
+}
+
+func TestPinsAskTheDirectory(t *testing.T) {
+	conn := bustest.New(t)
+	newHub(t, conn, "a", session(1, "m", 1000, 4))
+	b := start(t, conn)
+	eventually(t, "the session is known", func() bool { return b.sessions() == 1 })
+	ask := func(pin string, fallbacks bool) (*routerv1.SelectResponse, error) {
+		return b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m", PinnedProviderId: pin, AllowFallbacks: fallbacks})
+	}
+	if _, err := ask(id(98), true); !fault.Is(err, fault.InvalidProvider) {
+		t.Errorf("unknown: %v", err)
+	}
+	if _, err := ask(id(99), false); !fault.Is(err, fault.RequestedProviderUnavailable) {
+		t.Errorf("known and offline: %v", err)
+	}
+	resp, err := ask(id(99), true)
+	if err != nil || resp.GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE {
+		t.Errorf("fallback: %v, %v", resp, err)
+	}
+	if got := b.service.Rejects(id(1)); got != nil {
+		t.Errorf("rejects %v", got)
+	}
+}
+
+func TestBadRequestsNameTheField(t *testing.T) {
+	b := start(t, bustest.New(t))
+	for field, req := range map[string]*routerv1.SelectRequest{
+		"request_id":            {ModelId: "m"},
+		"model_id":              {RequestId: "r"},
+		"prompt_tokens":         {RequestId: "r", ModelId: "m", PromptTokens: -1},
+		"explicit_max_tokens":   {RequestId: "r", ModelId: "m", ExplicitMaxTokens: 1 << 62},
+		"body_bytes":            {RequestId: "r", ModelId: "m", BodyBytes: -1},
+		"required_capabilities": {RequestId: "r", ModelId: "m", RequiredCapabilities: make([]string, 17)},
+		"exclude_provider_ids":  {RequestId: "r", ModelId: "m", ExcludeProviderIds: make([]string, 9)},
+	} {
+		_, err := b.client.Select(t.Context(), req)
+		if f, ok := fault.As(err); !ok || f.Reason != fault.InvalidValue || f.Param != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+func TestMessagesFromTheWrongPlaceAreRefused(t *testing.T) {
+	conn := bustest.New(t)
+	b := start(t, conn)
+	eventually(t, "it listens", b.ready)
+	h := newHub(t, conn, "a")
+	h.send(bus.SubjectPresence("b"), &eventsv1.Presence{HubId: "a", Incarnation: 1, DispatchAddress: "x", Revision: 1,
+		Sessions: []*eventsv1.Session{session(1, "m", 1, 1)}})
+	h.send(bus.SubjectAttempts("a"), &eventsv1.AttemptBatch{Attempts: []*eventsv1.Attempt{{}}})
+	if err := conn.Publish(t.Context(), bus.SubjectPresence("a"), []byte{0xff}, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "three are refused", func() bool { return b.service.listener.Refused() == 3 })
+	if b.sessions() != 0 {
+		t.Error("a session was believed")
+	}
+}
