@@ -1,0 +1,136 @@
+package entry
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"svc.internal/pkg/fault"
+)
+
+// Bounds of an entry; the package comment lists them.
+const (
+	maxIDBytes         = 128
+	maxNameChars       = 128
+	maxCapabilities    = 32
+	maxParameters      = 64
+	maxWordBytes       = 48
+	maxContextTokens   = 100_000_000
+	reservedLastSuffix = "/providers" // GET /api/v1/models/{id}/providers
+)
+
+// Normalize fills in what may be left out and checks all the rest. An empty
+// slug becomes the id with dashes for slashes, an empty name the id, category
+// llm, kind open, tier standard; 0 output tokens become the window unless the
+// model makes embeddings. Its fault names the field.
+func (d Draft) Normalize() (Draft, error) {
+	if problem := idProblem(d.ID); problem != "" {
+		return Draft{}, invalid("model_id", problem)
+	}
+	d = d.withDefaults()
+	var err error
+	if d.Capabilities, err = words("capabilities", d.Capabilities, maxCapabilities); err != nil {
+		return Draft{}, err
+	}
+	if d.Parameters, err = words("supported_parameters", d.Parameters, maxParameters); err != nil {
+		return Draft{}, err
+	}
+	return d, d.check()
+}
+
+func (d Draft) withDefaults() Draft {
+	d.Slug = orElse(d.Slug, strings.ReplaceAll(d.ID, "/", "-"))
+	d.Name = orElse(d.Name, d.ID)
+	d.Category = orElse(d.Category, LLM)
+	d.Kind = orElse(d.Kind, Open)
+	d.Tier = orElse(d.Tier, Standard)
+	if d.MaxOutputTokens == 0 && d.Category != Embedding {
+		d.MaxOutputTokens = d.ContextTokens
+	}
+	return d
+}
+
+func (d Draft) check() error {
+	switch {
+	case len(d.Slug) > maxIDBytes || !isWord(d.Slug, isIDByte) || d.Slug == "." || d.Slug == "..":
+		return invalid("slug", `must be 1 to 128 of A-Z a-z 0-9 . _ : - and not "." or ".."`)
+	case !utf8.ValidString(d.Name) || utf8.RuneCountInString(d.Name) > maxNameChars || strings.ContainsFunc(d.Name, unicode.IsControl):
+		return invalid("name", "must be 1 to 128 characters without control characters")
+	case !slices.Contains([]Category{LLM, Multimodal, Embedding}, d.Category):
+		return invalid("category", "must be llm, multimodal or embedding")
+	case !slices.Contains([]Kind{Open, Gateway}, d.Kind):
+		return invalid("kind", "must be open or gateway")
+	case !slices.Contains([]Tier{Free, Standard, Premium}, d.Tier):
+		return invalid("tier", "must be free, standard or premium")
+	case d.ContextTokens < 1 || d.ContextTokens > maxContextTokens:
+		return invalid("context_length", fmt.Sprintf("must be 1 to %d tokens", maxContextTokens))
+	case d.MaxOutputTokens < 0 || d.MaxOutputTokens > d.ContextTokens:
+		return invalid("max_output_tokens", "must be 0 to context_length")
+	}
+	return nil
+}
+
+// idProblem says what is wrong with a model's id, if anything: it is segments of
+// letters, digits and . _ : - joined by slashes, none of them empty, "." or
+// "..", and the last of several not "providers", which is a route.
+func idProblem(id string) string {
+	if id == "" || len(id) > maxIDBytes {
+		return fmt.Sprintf("must be 1 to %d bytes", maxIDBytes)
+	}
+	for segment := range strings.SplitSeq(id, "/") {
+		switch {
+		case segment == "" || segment == "." || segment == "..":
+			return `must not have a segment that is empty, "." or ".."`
+		case !isWord(segment, isIDByte):
+			return "may only have A-Z a-z 0-9 . _ : - and / between segments"
+		}
+	}
+	if strings.HasSuffix(id, reservedLastSuffix) {
+		return "must not end in " + reservedLastSuffix
+	}
+	return ""
+}
+
+// words checks a list of names and returns it sorted without repeats.
+func words(field string, list []string, most int) ([]string, error) {
+	if len(list) > most {
+		return nil, invalid(field, fmt.Sprintf("must name at most %d", most))
+	}
+	sorted := slices.Clone(list)
+	slices.Sort(sorted)
+	for _, w := range sorted {
+		if len(w) > maxWordBytes || !isWord(w, isWordByte) {
+			return nil, invalid(field, fmt.Sprintf("must be of 1 to %d of a-z 0-9 . _ -", maxWordBytes))
+		}
+	}
+	return slices.Compact(sorted), nil
+}
+
+// isWord tells whether text is not empty and of allowed bytes only.
+func isWord(text string, allowed func(byte) bool) bool {
+	for i := range len(text) {
+		if !allowed(text[i]) {
+			return false
+		}
+	}
+	return text != ""
+}
+
+func isWordByte(b byte) bool {
+	return 'a' <= b && b <= 'z' || '0' <= b && b <= '9' || b == '.' || b == '_' || b == '-'
+}
+
+func isIDByte(b byte) bool { return isWordByte(b) || 'A' <= b && b <= 'Z' || b == ':' }
+
+func orElse[S ~string](s, instead S) S {
+	if s == "" {
+		return instead
+	}
+	return s
+}
+
+func invalid(field, problem string) error {
+	return fault.New(fault.Invalid, fault.InvalidValue, "%s %s", field, problem).On(field)
+}

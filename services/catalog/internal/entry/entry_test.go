@@ -1,0 +1,126 @@
+package entry
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+)
+
+func draft(id string) Draft { return Draft{ID: id, ContextTokens: 8192, Active: true} }
+
+func TestWhatIsLeftOutIsFilledIn(t *testing.T) {
+	d := draft("vendor/Model-1:latest")
+	d.Capabilities = []string{"tools", "chat", "tools"}
+	got, err := d.Normalize()
+	want := Draft{ID: d.ID, Slug: "vendor-Model-1:latest", Name: d.ID, Category: LLM, Kind: Open, Tier: Standard, Active: true,
+		ContextTokens: 8192, MaxOutputTokens: 8192, Capabilities: []string{"chat", "tools"}}
+	if err != nil || !got.Equal(want) {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	if again, err := got.Normalize(); err != nil || !again.Equal(got) {
+		t.Errorf("a second time: %+v, %v", again, err)
+	}
+	d.Category = Embedding
+	if got, err := d.Normalize(); err != nil || got.MaxOutputTokens != 0 {
+		t.Errorf("an embedding model: %+v, %v", got, err)
+	}
+	if !slices.Equal(d.Capabilities, []string{"tools", "chat", "tools"}) {
+		t.Error("the caller's list was changed")
+	}
+}
+
+func TestABadFieldIsRefusedByName(t *testing.T) {
+	for _, c := range []struct {
+		field string
+		spoil func(*Draft)
+	}{
+		{"model_id", func(d *Draft) { d.ID = "" }},
+		{"model_id", func(d *Draft) { d.ID = strings.Repeat("x", 129) }},
+		{"slug", func(d *Draft) { d.Slug = "a/b" }},
+		{"slug", func(d *Draft) { d.Slug = ".." }},
+		{"slug", func(d *Draft) { d.Slug = strings.Repeat("x", 129) }},
+		{"name", func(d *Draft) { d.Name = "two\nlines" }},
+		{"name", func(d *Draft) { d.Name = "\xff" }},
+		{"name", func(d *Draft) { d.Name = strings.Repeat("ü", 129) }},
+		{"category", func(d *Draft) { d.Category = "image" }},
+		{"kind", func(d *Draft) { d.Kind = "closed" }},
+		{"tier", func(d *Draft) { d.Tier = "gold" }},
+		{"context_length", func(d *Draft) { d.ContextTokens = 0 }},
+		{"context_length", func(d *Draft) { d.ContextTokens = maxContextTokens + 1 }},
+		{"max_output_tokens", func(d *Draft) { d.MaxOutputTokens = -1 }},
+		{"max_output_tokens", func(d *Draft) { d.MaxOutputTokens = 8193 }},
+		{"capabilities", func(d *Draft) { d.Capabilities = []string{"Chat"} }},
+		{"capabilities", func(d *Draft) { d.Capabilities = make([]string, maxCapabilities+1) }},
+		{"supported_parameters", func(d *Draft) { d.Parameters = []string{""} }},
+		{"supported_parameters", func(d *Draft) { d.Parameters = []string{strings.Repeat("x", maxWordBytes+1)} }},
+		{"supported_parameters", func(d *Draft) { d.Parameters = make([]string, maxParameters+1) }},
+	} {
+		d := draft("m")
+		c.spoil(&d)
+		_, err := d.Normalize()
+		if f, ok := fault.As(err); !ok || f.Kind != fault.Invalid || f.Reason != fault.InvalidValue || f.Param != c.field {
+			t.Errorf("a bad %s: %v", c.field, err)
+		}
+	}
+}
+
+func TestBoundsAreReachable(t *testing.T) {
+	d := draft(strings.Repeat("x", 128))
+	d.Name, d.ContextTokens, d.MaxOutputTokens = strings.Repeat("ü", maxNameChars), maxContextTokens, maxContextTokens
+	for i := range maxParameters {
+		word := fmt.Sprintf("%0*d", maxWordBytes, i)
+		d.Parameters = append(d.Parameters, word)
+		if i < maxCapabilities {
+			d.Capabilities = append(d.Capabilities, word)
+		}
+	}
+	if _, err := d.Normalize(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReplaceKeepsAgeAndPrice(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	rates := money.Rates{Input: 2, PayoutInput: 1}
+	first := draft("m").Replace(nil, rates, now, ids.PriceVersionID{1})
+	if first.CreatedAt != now || first.Price.ID != (ids.PriceVersionID{1}) || first.Price.Rates != rates {
+		t.Fatalf("a new model: %+v", first)
+	}
+	first.DeprecatedAt = now.Add(30 * 24 * time.Hour)
+	renamed := draft("m")
+	renamed.Name = "another"
+	second := renamed.Replace(&first, rates, now.Add(time.Hour), ids.PriceVersionID{2})
+	if second.Name != "another" || second.CreatedAt != now || second.DeprecatedAt != first.DeprecatedAt || second.Price != first.Price {
+		t.Errorf("a renamed model: %+v", second)
+	}
+	if third := renamed.Replace(&first, money.Rates{}, now.Add(time.Hour), ids.PriceVersionID{2}); third.Price.ID != (ids.PriceVersionID{2}) {
+		t.Errorf("a model that became free: %+v", third)
+	}
+}
+
+// FuzzIDs compares the check with the rule as it is written down.
+func FuzzIDs(f *testing.F) {
+	for _, seed := range []string{
+		"m", "vendor/model", "a/b/c", "Llama-3.1:8b_q4", "", "/", "a/", "/a", "a//b", "a/./b", "a/../b", ".", "..", "...",
+		"providers", "a/providers", "a/providers/b", "a/providers:1", "ä", "a b", "a\n", "a\x00", "a%2Fb", "a'--", strings.Repeat("a/", 64),
+	} {
+		f.Add(seed)
+	}
+	rule := regexp.MustCompile(`\A[A-Za-z0-9._:-]+(/[A-Za-z0-9._:-]+)*\z`)
+	f.Fuzz(func(t *testing.T, id string) {
+		segments := strings.Split(id, "/")
+		want := len(id) <= 128 && rule.MatchString(id) && !slices.Contains(segments, ".") && !slices.Contains(segments, "..") &&
+			(len(segments) == 1 || segments[len(segments)-1] != "providers")
+		_, err := draft(id).Normalize()
+		if (err == nil) != want {
+			t.Errorf("%q: %v, and the rule says %v", id, err, want)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+// Package price has the price versions of a model: immutable sets of rates,
+// one after the other without a gap, the last of them in force.
+//
+// A change of price is a new version. Requests admitted under an earlier one
+// keep it, because the hold pins its id and rates.
+package price
+
+import (
+	"errors"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+)
+
+// resolution is what the store keeps of an instant.
+const resolution = time.Microsecond
+
+// Version is one immutable set of prices.
+type Version struct {
+	ID        ids.PriceVersionID
+	Rates     money.Rates
+	ValidFrom time.Time
+}
+
+// First is the first version of a model.
+func First(rates money.Rates, now time.Time, id ids.PriceVersionID) Version {
+	return Version{ID: id, Rates: rates, ValidFrom: now.UTC().Truncate(resolution)}
+}
+
+// Succeed is the version that is in force once rates are wanted: v itself when
+// it has them, else a new one named id. It begins after v did even if the
+// clock that set v was ahead of this one.
+func (v Version) Succeed(rates money.Rates, now time.Time, id ids.PriceVersionID) Version {
+	if v.Rates == rates {
+		return v
+	}
+	next := First(rates, now, id)
+	if earliest := v.ValidFrom.Add(resolution); next.ValidFrom.Before(earliest) {
+		next.ValidFrom = earliest
+	}
+	return next
+}
+
+// Texts are the four prices in US dollars per 1M tokens, as decimals with at
+// most six decimals; empty is zero.
+type Texts struct {
+	Input        string
+	Output       string
+	PayoutInput  string
+	PayoutOutput string
+}
+
+// Parse reads rates and checks the catalog's invariants on them. Its fault
+// names the field.
+func Parse(t Texts) (money.Rates, error) {
+	var rates money.Rates
+	for _, f := range []struct {
+		name string
+		text string
+		to   *money.PicoUSD
+	}{
+		{"input_price", t.Input, &rates.Input},
+		{"output_price", t.Output, &rates.Output},
+		{"payout_input_price", t.PayoutInput, &rates.PayoutInput},
+		{"payout_output_price", t.PayoutOutput, &rates.PayoutOutput},
+	} {
+		rate, err := money.ParseRate(f.text)
+		if err != nil {
+			return money.Rates{}, fault.New(fault.Invalid, fault.InvalidValue, "%s: %v", f.name, err).On(f.name)
+		}
+		*f.to = rate
+	}
+	return rates, check(rates)
+}
+
+func check(rates money.Rates) error {
+	err := rates.Validate()
+	var broken *money.RateError
+	if errors.As(err, &broken) {
+		return fault.New(fault.Invalid, fault.InvalidValue, "%v", broken).On(broken.Field)
+	}
+	return err
+}

@@ -1,0 +1,57 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	"svc.internal/services/catalog/internal/entry"
+	"svc.internal/services/catalog/internal/price"
+	"svc.internal/services/catalog/internal/snapshot"
+)
+
+// Admin implements CatalogAdminService.
+type Admin struct {
+	catalogv1.UnimplementedCatalogAdminServiceServer
+	editor *entry.Editor
+	keeper *snapshot.Keeper
+	log    *slog.Logger
+}
+
+// NewAdmin makes the service.
+func NewAdmin(editor *entry.Editor, keeper *snapshot.Keeper, log *slog.Logger) *Admin {
+	return &Admin{editor: editor, keeper: keeper, log: log}
+}
+
+// PutModel creates or replaces a model. Readers of this process see it once
+// the call has returned, those of others a moment later.
+func (s *Admin) PutModel(ctx context.Context, req *catalogv1.PutModelRequest) (*catalogv1.PutModelResponse, error) {
+	rates, err := price.Parse(price.Texts{
+		Input: req.GetInputPrice(), Output: req.GetOutputPrice(),
+		PayoutInput: req.GetPayoutInputPrice(), PayoutOutput: req.GetPayoutOutputPrice(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	model, err := s.editor.Put(ctx, draftFromProto(req), rates)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.keeper.Refresh(ctx); err != nil {
+		// The change stands, and the keeper hears of it from the store too.
+		s.log.WarnContext(ctx, "the catalog could not be read after a change", "error", err)
+	}
+	return &catalogv1.PutModelResponse{
+		Model: publicModel(s.keeper.WithSupply(model)), PriceVersionId: model.Price.ID.String(),
+	}, nil
+}
+
+func draftFromProto(req *catalogv1.PutModelRequest) entry.Draft {
+	return entry.Draft{
+		ID: req.GetModelId(), Slug: req.GetSlug(), Name: req.GetName(),
+		Category: entry.Category(req.GetCategory()), Kind: entry.Kind(req.GetKind()), Tier: entry.Tier(req.GetTier()),
+		Active:        !req.GetInactive(),
+		ContextTokens: int64(req.GetContextLength()), MaxOutputTokens: int64(req.GetMaxOutputTokens()),
+		Capabilities: req.GetCapabilities(), Parameters: req.GetSupportedParameters(),
+	}
+}

@@ -1,0 +1,69 @@
+package rpc
+
+import (
+	"math"
+
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+	"svc.internal/services/catalog/internal/guarantee"
+	"svc.internal/services/catalog/internal/snapshot"
+)
+
+// minSamples is how many attempts must have been seen before figures of
+// latency and success are shown: fewer say more about chance than about the
+// provider.
+const minSamples = 10
+
+// Where an offering's window comes from.
+const (
+	contextReported = "reported"
+	contextCatalog  = "catalog"
+)
+
+func publicOffering(o *routerv1.Offering, m snapshot.Model) *catalogv1.PublicOffering {
+	tokens, reported := guarantee.Effective(o.GetReportedContextLength(), m.ContextTokens)
+	public := &catalogv1.PublicOffering{
+		ProviderId: o.GetProviderId(), ProviderName: o.GetProviderName(), ConnectionMode: connectionMode(o.GetConnectionMode()),
+		ContextLength: publicTokens(tokens), ContextBasis: contextCatalog,
+		Quantization: o.GetQuantization(), Region: o.GetRegion(), Online: true,
+	}
+	if reported {
+		public.ContextBasis = contextReported
+	}
+	public.InputPrice, public.InputPriceStr = dollars(m.Price.Rates.Input)
+	public.OutputPrice, public.OutputPriceStr = dollars(m.Price.Rates.Output)
+	if o.GetSamples() >= minSamples {
+		public.TtftMsP50 = known(o.GetTtftMsP50())
+		public.TtftMsP95 = known(o.GetTtftMsP95())
+		public.TokensPerSecondP50 = known(o.GetTokensPerSecondP50())
+		public.SuccessRate_24H = finite(o.GetSuccessRate())
+	}
+	return public
+}
+
+func connectionMode(m eventsv1.ConnectionMode) string {
+	switch m {
+	case eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET:
+		return "websocket"
+	case eventsv1.ConnectionMode_CONNECTION_MODE_UNSPECIFIED:
+	}
+	return ""
+}
+
+// known leaves out a figure that was never measured: no latency and no rate of
+// tokens is 0.
+func known(v float64) *float64 {
+	if v <= 0 {
+		return nil
+	}
+	return finite(v)
+}
+
+// finite leaves out what JSON has no number for.
+func finite(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}

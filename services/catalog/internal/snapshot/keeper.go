@@ -1,0 +1,226 @@
+package snapshot
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/services/catalog/internal/entry"
+	"svc.internal/services/catalog/internal/guarantee"
+)
+
+// Entries reads the catalog as it is stored.
+type Entries interface {
+	// Load reads all entries, ordered by id, unless the stored revision is
+	// the known one.
+	Load(ctx context.Context, known int64) (revision int64, models []entry.Model, changed bool, err error)
+}
+
+// Supplies asks what is online, by model id.
+type Supplies interface {
+	Supply(ctx context.Context) (map[string]guarantee.Supply, error)
+}
+
+// Config paces a Keeper.
+type Config struct {
+	// SupplyEvery is the pause between two questions to the router, and the
+	// bound of each.
+	SupplyEvery time.Duration
+	// SupplyExpiry is how long an answer applies while no newer one comes.
+	SupplyExpiry time.Duration
+	// RepairEvery is how often entries are looked at without a hint.
+	RepairEvery time.Duration
+}
+
+// Keeper keeps the newest Snapshot. It is safe for concurrent use.
+type Keeper struct {
+	cfg      Config
+	entries  Entries
+	supplies Supplies
+	clock    clock.Clock
+	log      *slog.Logger
+	// hints holds at most one: more would say the same.
+	hints chan struct{}
+	// loading is held by who reads entries, so that an older reading never
+	// replaces a newer one.
+	loading chan struct{}
+	stopped chan struct{}
+
+	mu       sync.Mutex
+	current  *Snapshot     // nil before the first
+	next     chan struct{} // closed when current is replaced
+	stored   []entry.Model
+	revision int64 // of stored
+	supply   map[string]guarantee.Supply
+	heardAt  time.Time // when supply was answered
+	silent   bool      // the router's last answer was an error
+}
+
+// retryAfter is the pause after entries could not be read.
+const retryAfter = time.Second
+
+// unread is no revision that the store has.
+const unread = -1
+
+// NewKeeper makes a keeper that knows nothing until Run has begun.
+func NewKeeper(cfg Config, entries Entries, supplies Supplies, clk clock.Clock, log *slog.Logger) *Keeper {
+	return &Keeper{
+		cfg: cfg, entries: entries, supplies: supplies, clock: clk, log: log,
+		hints: make(chan struct{}, 1), loading: make(chan struct{}, 1), stopped: make(chan struct{}),
+		next: make(chan struct{}), revision: unread,
+	}
+}
+
+// Current is the newest snapshot and a channel that is closed when it is
+// replaced. It fails with Unavailable before the first snapshot.
+func (k *Keeper) Current() (*Snapshot, <-chan struct{}, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.current == nil {
+		return nil, nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "the catalog has not been read yet").After(time.Second)
+	}
+	return k.current, k.next, nil
+}
+
+// WithSupply is an entry with what its providers now guarantee.
+func (k *Keeper) WithSupply(e entry.Model) Model {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return withSupply(e, k.supply)
+}
+
+// SupplyAge is how long ago the router last said what is online, if ever.
+func (k *Keeper) SupplyAge() (age time.Duration, known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.clock.Now().Sub(k.heardAt), !k.heardAt.IsZero()
+}
+
+// Stopped is closed when Run has ended and nothing newer will come.
+func (k *Keeper) Stopped() <-chan struct{} { return k.stopped }
+
+// Hint says that the stored entries may have changed. It never blocks.
+func (k *Keeper) Hint() {
+	select {
+	case k.hints <- struct{}{}:
+	default:
+	}
+}
+
+// Run keeps the snapshot up to date until ctx ends. It is called once.
+func (k *Keeper) Run(ctx context.Context) {
+	defer close(k.stopped)
+	var both sync.WaitGroup
+	both.Go(func() { k.followEntries(ctx) })
+	both.Go(func() { k.followSupply(ctx) })
+	both.Wait()
+}
+
+// followEntries reads entries on a hint, at each repair, and soon again after
+// a failure.
+func (k *Keeper) followEntries(ctx context.Context) {
+	repair := time.NewTicker(k.cfg.RepairEvery)
+	defer repair.Stop()
+	for {
+		var retry <-chan time.Time
+		if err := k.Refresh(ctx); err != nil && ctx.Err() == nil {
+			k.log.WarnContext(ctx, "the catalog could not be read", "error", err)
+			retry = time.After(retryAfter)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-k.hints:
+		case <-repair.C:
+		case <-retry:
+		}
+	}
+}
+
+// Refresh reads what is stored and makes a snapshot of it if it has changed.
+func (k *Keeper) Refresh(ctx context.Context) error {
+	select {
+	case k.loading <- struct{}{}:
+		defer func() { <-k.loading }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	k.mu.Lock()
+	known := k.revision
+	k.mu.Unlock()
+	revision, stored, changed, err := k.entries.Load(ctx, known)
+	if err != nil || !changed {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.revision, k.stored = revision, stored
+	models, _ := merge(k.stored, k.supply, nil)
+	k.publish(models)
+	return nil
+}
+
+// followSupply asks the router at an even pace.
+func (k *Keeper) followSupply(ctx context.Context) {
+	ticker := time.NewTicker(k.cfg.SupplyEvery)
+	defer ticker.Stop()
+	for {
+		k.resupply(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (k *Keeper) resupply(ctx context.Context) {
+	asked, cancel := context.WithTimeout(ctx, k.cfg.SupplyEvery)
+	defer cancel()
+	supply, err := k.supplies.Supply(asked)
+	if ctx.Err() != nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock.Now()
+	k.logSilence(ctx, err)
+	switch {
+	case err == nil:
+		k.supply, k.heardAt = supply, now
+	case now.Sub(k.heardAt) >= k.cfg.SupplyExpiry:
+		k.supply = nil
+	}
+	if k.current == nil {
+		return
+	}
+	if models, changed := merge(k.stored, k.supply, k.current.Models); changed {
+		k.publish(models)
+	}
+}
+
+// logSilence says once that the router went away and once that it came back.
+func (k *Keeper) logSilence(ctx context.Context, err error) {
+	switch {
+	case err != nil && !k.silent:
+		k.log.WarnContext(ctx, "the router does not say what is online", "error", err)
+	case err == nil && k.silent:
+		k.log.InfoContext(ctx, "the router says again what is online")
+	}
+	k.silent = err != nil
+}
+
+// publish makes a new snapshot the current one and wakes who waits for it; mu
+// is held.
+func (k *Keeper) publish(models []Model) {
+	next := &Snapshot{Revision: 1, Models: models}
+	if k.current != nil {
+		next.Revision = k.current.Revision + 1
+	}
+	k.current = next
+	close(k.next)
+	k.next = make(chan struct{})
+}

@@ -1,0 +1,295 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/services/catalog/internal/entry"
+	"svc.internal/services/catalog/internal/guarantee"
+)
+
+// outside is a store and a router whose answers a test sets.
+type outside struct {
+	mu       sync.Mutex
+	revision int64
+	ids      []string
+	supply   map[string]guarantee.Supply
+	err      error
+	loads    int
+}
+
+func (o *outside) Load(_ context.Context, known int64) (int64, []entry.Model, bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.loads++
+	if o.err != nil || o.revision == known {
+		return o.revision, nil, false, o.err
+	}
+	models := make([]entry.Model, len(o.ids))
+	for i, id := range o.ids {
+		models[i] = entry.Model{Draft: entry.Draft{ID: id, ContextTokens: 100}}
+	}
+	return o.revision, models, true, nil
+}
+
+func (o *outside) Supply(context.Context) (map[string]guarantee.Supply, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.supply, o.err
+}
+
+func (o *outside) set(change func(*outside)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	change(o)
+}
+
+var pace = Config{SupplyEvery: time.Second, SupplyExpiry: 30 * time.Second, RepairEvery: 30 * time.Second}
+
+// run is a keeper that runs inside a synctest bubble until the test ends.
+func run(t *testing.T, o *outside) *Keeper {
+	t.Helper()
+	k := NewKeeper(pace, o, o, clock.System, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(func() {
+		cancel()
+		<-k.Stopped()
+	})
+	go k.Run(ctx)
+	synctest.Wait()
+	return k
+}
+
+// pass lets time go by in the bubble.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func now(t *testing.T, k *Keeper) *Snapshot {
+	t.Helper()
+	s, _, err := k.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestChangesAreSeenOnAHintAndWithoutOneAtTheRepair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outside{ids: []string{"a"}, revision: 1}
+		k := run(t, o)
+		o.set(func(o *outside) { o.ids, o.revision = []string{"a", "b"}, 2 })
+		k.Hint()
+		synctest.Wait()
+		if n := len(now(t, k).Models); n != 2 {
+			t.Fatalf("%d models after the hint", n)
+		}
+		o.set(func(o *outside) { o.ids, o.revision = []string{"a"}, 3 })
+		pass(pace.RepairEvery - time.Millisecond)
+		if n := len(now(t, k).Models); n != 2 {
+			t.Fatalf("%d models although nobody looked", n)
+		}
+		pass(time.Millisecond)
+		if n := len(now(t, k).Models); n != 1 {
+			t.Fatalf("%d models after the repair", n)
+		}
+	})
+}
+
+func TestAStoreThatIsAwayIsAskedAgainEachSecondAndMeanwhileServedFromMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outside{ids: []string{"a"}, revision: 1, err: errors.New("away")}
+		k := run(t, o)
+		if _, _, err := k.Current(); !fault.Is(err, fault.ServiceUnavailable) {
+			t.Fatalf("before the first snapshot: %v", err)
+		}
+		o.set(func(o *outside) { o.err = nil })
+		pass(time.Second)
+		first := now(t, k)
+		o.set(func(o *outside) { o.err, o.ids, o.revision = errors.New("away"), []string{"b"}, 2 })
+		k.Hint()
+		pass(10 * time.Second)
+		if now(t, k) != first {
+			t.Error("the snapshot changed while the store was away")
+		}
+		o.set(func(o *outside) { o.err = nil })
+		pass(time.Second)
+		if _, found := now(t, k).Find("b"); !found {
+			t.Error("the store is back and was not read")
+		}
+	})
+}
+
+func TestHintsDoNotQueueUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outside{revision: 1}
+		k := run(t, o)
+		before := o.loads
+		for range 1000 {
+			k.Hint()
+		}
+		synctest.Wait()
+		// One hint may be taken while the rest come; they make one more.
+		if n := o.loads - before; n < 1 || n > 1000/2 {
+			t.Errorf("%d readings for 1000 hints", n)
+		}
+		if n := len(k.hints); n != 0 || cap(k.hints) != 1 {
+			t.Errorf("%d of %d hints wait", n, cap(k.hints))
+		}
+	})
+}
+
+func TestASnapshotIsMadeOnlyWhenSomethingChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outside{ids: []string{"a"}, revision: 1, supply: map[string]guarantee.Supply{"a": {Online: 1}}}
+		k := run(t, o)
+		pass(time.Second)
+		before := now(t, k)
+		o.set(func(o *outside) {
+			o.supply = map[string]guarantee.Supply{"a": {Online: 1}, "not in the catalog": {Online: 5}}
+		})
+		pass(2 * pace.RepairEvery)
+		if after := now(t, k); after != before {
+			t.Errorf("snapshot %d became %d", before.Revision, after.Revision)
+		}
+		o.set(func(o *outside) { o.supply = map[string]guarantee.Supply{"a": {Online: 2}} })
+		pass(pace.SupplyEvery)
+		if after := now(t, k); after.Revision != before.Revision+1 || after.Models[0].Supply.Online != 2 || before.Models[0].Supply.Online != 1 {
+			t.Errorf("after another provider came: %+v, before: %+v", after, before)
+		}
+	})
+}
+
+func TestSupplyIsKeptForItsTimeWhileTheRouterIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outside{ids: []string{"a"}, revision: 1, supply: map[string]guarantee.Supply{"a": {Online: 3}}}
+		k := run(t, o)
+		pass(time.Second)
+		o.set(func(o *outside) { o.err = errors.New("away") })
+		pass(pace.SupplyExpiry - time.Second)
+		if n := now(t, k).Models[0].Supply.Online; n != 3 {
+			t.Fatalf("%d online before the expiry", n)
+		}
+		if age, known := k.SupplyAge(); !known || age != pace.SupplyExpiry-time.Second {
+			t.Errorf("the answer is %v old", age)
+		}
+		pass(2 * time.Second)
+		if s := now(t, k).Models[0].Supply; s.Online != 0 || s.Basis != guarantee.NoOnlineProviders {
+			t.Fatalf("%+v after the expiry", s)
+		}
+	})
+}
+
+func TestASlowWatcherFindsOnlyTheNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outside{ids: []string{"a"}, revision: 1}
+		k := run(t, o)
+		first, replaced, err := k.Current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 100 {
+			o.set(func(o *outside) { o.revision++; o.ids = []string{strconv.Itoa(i)} })
+			if err := k.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-replaced
+		newest, replaced, err := k.Current()
+		if err != nil || newest.Revision != first.Revision+100 || newest.Models[0].ID != "99" {
+			t.Errorf("after 100 changes: %+v, %v", newest, err)
+		}
+		select {
+		case <-replaced:
+			t.Error("another change waits behind the newest")
+		default:
+		}
+	})
+}
+
+func TestManyReadersAtOnceNeverSeeTheCatalogGoBack(t *testing.T) {
+	o := &outside{ids: []string{"a"}, revision: 1}
+	k := NewKeeper(pace, o, o, clock.System, slog.New(slog.DiscardHandler))
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			var seen uint64
+			for range 200 {
+				o.set(func(o *outside) { o.revision++ })
+				if err := k.Refresh(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if s, _, err := k.Current(); err != nil || s.Revision < seen {
+					t.Errorf("revision %d after %d, %v", s.Revision, seen, err)
+				} else {
+					seen = s.Revision
+				}
+			}
+		})
+	}
+	all.Wait()
+	if k.revision != o.revision {
+		t.Errorf("the last reading is of revision %d, the store is at %d", k.revision, o.revision)
+	}
+}
+
+func TestARefreshGivesUpWithItsCaller(t *testing.T) {
+	o := &outside{}
+	k := NewKeeper(pace, o, o, clock.System, slog.New(slog.DiscardHandler))
+	k.loading <- struct{}{} // somebody reads
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := k.Refresh(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("refresh behind a stuck one: %v", err)
+	}
+}
+
+func TestPagesCoverEachItemOnce(t *testing.T) {
+	for total := range 12 {
+		for size := 1; size <= 5; size++ {
+			var got []int
+			for page := 1; page <= 13; page++ {
+				start, end := Window(total, page, size)
+				if start > end || end > total || end-start > size {
+					t.Fatalf("page %d of %d items by %d: %d to %d", page, total, size, start, end)
+				}
+				for i := start; i < end; i++ {
+					got = append(got, i)
+				}
+			}
+			if len(got) != total || !slices.IsSorted(got) {
+				t.Errorf("%d items by %d: %v", total, size, got)
+			}
+		}
+	}
+	if start, end := Window(10, math.MaxInt32, 200); start != 10 || end != 10 {
+		t.Errorf("the last page there can be: %d to %d", start, end)
+	}
+}
+
+func BenchmarkSupplyOfAFullCatalog(b *testing.B) {
+	entries := make([]entry.Model, entry.MaxModels)
+	supply := map[string]guarantee.Supply{}
+	for i := range entries {
+		entries[i].ID = strconv.Itoa(i)
+		supply[entries[i].ID] = guarantee.Supply{Online: 3, Reporting: 3, MinReported: 1, MaxReported: 2, Quantizations: []string{"q8", "fp16"}}
+	}
+	models, _ := merge(entries, supply, nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, changed := merge(entries, supply, models); changed {
+			b.Fatal("nothing had changed")
+		}
+	}
+}

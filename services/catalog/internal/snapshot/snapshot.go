@@ -1,0 +1,69 @@
+// Package snapshot holds the whole catalog in memory, live supply included,
+// and tells its watchers of every change.
+//
+// A Snapshot never changes; a newer one takes its place. A watcher waits for
+// the next and always finds the newest, so that one that is slow skips those
+// between and nothing queues up for it. Entries are read when the store says
+// that they changed, and in any case at each repair; supply is asked for at an
+// even pace. While the router is away its last answer goes on applying, for a
+// bounded time, and then nobody counts as online.
+package snapshot
+
+import (
+	"slices"
+	"strings"
+
+	"svc.internal/services/catalog/internal/entry"
+	"svc.internal/services/catalog/internal/guarantee"
+)
+
+// Model is a catalog entry with what its providers now guarantee.
+type Model struct {
+	entry.Model
+	Supply guarantee.Guarantee
+}
+
+// Snapshot is the catalog at one moment.
+type Snapshot struct {
+	// Revision grows with every snapshot of one process, from 1.
+	Revision uint64
+	// Models are ordered by id, byte by byte.
+	Models []Model
+}
+
+// Find looks a model up by its id.
+func (s *Snapshot) Find(id string) (Model, bool) {
+	i, found := slices.BinarySearchFunc(s.Models, id, func(m Model, id string) int { return strings.Compare(m.ID, id) })
+	if !found {
+		return Model{}, false
+	}
+	return s.Models[i], true
+}
+
+// Page is the part of the models on a page, which counts from 1, and empty
+// beyond the last.
+func (s *Snapshot) Page(page, size int) []Model {
+	start, end := Window(len(s.Models), page, size)
+	return s.Models[start:end]
+}
+
+// Window is the part of total items on a page, which counts from 1.
+func Window(total, page, size int) (start, end int) {
+	start = min((page-1)*size, total)
+	return start, min(start+size, total)
+}
+
+// merge makes the models of a snapshot and tells whether they differ in supply
+// from those of before, which are of the same entries.
+func merge(entries []entry.Model, supply map[string]guarantee.Supply, before []Model) (models []Model, changed bool) {
+	models = make([]Model, len(entries))
+	for i, e := range entries {
+		models[i] = withSupply(e, supply)
+		changed = changed || i >= len(before) || !models[i].Supply.Equal(before[i].Supply)
+	}
+	return models, changed
+}
+
+func withSupply(e entry.Model, supply map[string]guarantee.Supply) Model {
+	return Model{Model: e, Supply: guarantee.Of(supply[e.ID], e.ContextTokens)}
+}

@@ -1,0 +1,116 @@
+// Package store keeps the catalog in PostgreSQL: models, their immutable price
+// versions, and the revision that moves with every change, by whomever it was
+// made. Replicas hear of each other's changes by NOTIFY.
+package store
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/money"
+	"svc.internal/pkg/pg"
+	"svc.internal/services/catalog/internal/entry"
+)
+
+// Schema and Role are the catalog's own in a shared database.
+const (
+	Schema = "catalog"
+	Role   = "svc_catalog"
+)
+
+// CatalogFull refuses a change that would take the catalog over its bounds.
+const CatalogFull fault.Reason = "catalog_full"
+
+//go:embed migrations/*.sql
+var embedded embed.FS
+
+// Migrations are the schema's migrations in order.
+func Migrations() fs.FS {
+	sub, err := fs.Sub(embedded, "migrations")
+	if err != nil {
+		panic(err) // the directory is compiled in
+	}
+	return sub
+}
+
+// Store reads and writes the catalog's tables.
+type Store struct{ pool *pgxpool.Pool }
+
+// New returns a store on a pool opened for Schema and Role.
+func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
+
+const selectRevision = `SELECT revision FROM revision`
+
+const selectModels = `
+SELECT m.model_id, m.slug, m.name, m.category, m.kind, m.tier, m.active, m.context_tokens, m.max_output_tokens,
+       m.capabilities, m.supported_parameters, m.created_at, m.deprecated_at,
+       p.price_version_id, p.input_pico_usd, p.output_pico_usd, p.payout_input_pico_usd, p.payout_output_pico_usd,
+       p.valid_from
+FROM model m JOIN price_version p ON p.model_id = m.model_id AND p.valid_to IS NULL`
+
+// Load reads the whole catalog, ordered by id, as of one moment. When its
+// revision is the known one, no models are read and changed is false.
+func (s *Store) Load(ctx context.Context, known int64) (revision int64, models []entry.Model, changed bool, err error) {
+	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = pg.InTx(ctx, s.pool, opts, func(tx pgx.Tx) error {
+		models, changed = nil, false
+		if err := tx.QueryRow(ctx, selectRevision).Scan(&revision); err != nil {
+			return fmt.Errorf("read the catalog's revision: %w", err)
+		}
+		if revision == known {
+			return nil
+		}
+		changed = true
+		rows, err := tx.Query(ctx, selectModels+` ORDER BY m.model_id`)
+		if err != nil {
+			return fmt.Errorf("read models: %w", err)
+		}
+		if models, err = pgx.CollectRows(rows, scanModel); err != nil {
+			return fmt.Errorf("read models: %w", err)
+		}
+		return nil
+	})
+	return revision, models, changed, passing(err)
+}
+
+func scanModel(row pgx.CollectableRow) (entry.Model, error) {
+	var m entry.Model
+	var version [16]byte
+	var deprecated *time.Time
+	var input, output, payoutInput, payoutOutput int64
+	err := row.Scan(&m.ID, &m.Slug, &m.Name, &m.Category, &m.Kind, &m.Tier, &m.Active, &m.ContextTokens, &m.MaxOutputTokens,
+		&m.Capabilities, &m.Parameters, &m.CreatedAt, &deprecated,
+		&version, &input, &output, &payoutInput, &payoutOutput, &m.Price.ValidFrom)
+	if deprecated != nil {
+		m.DeprecatedAt = *deprecated
+	}
+	m.Price.ID = version
+	m.Price.Rates = money.Rates{Input: money.PicoUSD(input), Output: money.PicoUSD(output),
+		PayoutInput: money.PicoUSD(payoutInput), PayoutOutput: money.PicoUSD(payoutOutput)}
+	return m, err
+}
+
+// passing makes a fault of the errors that pass, and of those that the caller
+// can mend; all others stay what they are.
+func passing(err error) error {
+	var known *fault.Fault
+	switch {
+	case err == nil || errors.As(err, &known):
+		return err
+	case pg.IsUnavailable(err):
+		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "the catalog's database cannot be reached")
+	case pg.IsUnique(err, "model_slug_once"):
+		return fault.Wrap(err, fault.Invalid, fault.InvalidValue, "slug is another model's").On("slug")
+	case pg.IsCheck(err, "revision_models_bound"), pg.IsCheck(err, "revision_text_bound"):
+		return fault.Wrap(err, fault.Exhausted, CatalogFull, "the catalog holds at most %d models and 6 MiB of text", entry.MaxModels)
+	}
+	return err
+}

@@ -1,0 +1,243 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/pkg/pgtest"
+	"svc.internal/services/catalog/internal/entry"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// rig is a store with one model, "old", that had two price versions.
+type rig struct {
+	store *Store
+	app   *pgxpool.Pool
+	owner *pgxpool.Pool
+}
+
+func setup(t *testing.T) *rig {
+	t.Helper()
+	app := pgtest.Pool(t, Schema, Role, Migrations())
+	r := &rig{store: New(app), app: app, owner: pgtest.Owner(t, app)}
+	for i, rates := range []money.Rates{{Input: 10, PayoutInput: 9}, {Input: 20, PayoutInput: 18}} {
+		r.put(t, "old", rates, ids.PriceVersionID{byte(i + 1)})
+	}
+	return r
+}
+
+func (r *rig) put(t *testing.T, id string, rates money.Rates, version ids.PriceVersionID) entry.Model {
+	t.Helper()
+	d, err := entry.Draft{ID: id, ContextTokens: 8192, Capabilities: []string{"chat"}}.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := r.store.Put(t.Context(), id, func(current *entry.Model) entry.Model { return d.Replace(current, rates, noon, version) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestWhatIsPutIsLoaded(t *testing.T) {
+	r := setup(t)
+	d, err := entry.Draft{ID: "a/b", Name: "Ünïcode", Slug: "s", Category: entry.Embedding, Kind: entry.Gateway, Tier: entry.Premium,
+		Active: true, ContextTokens: 512, Parameters: []string{"seed"}}.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rates := money.Rates{Input: money.MaxRate, Output: 3, PayoutInput: 1, PayoutOutput: 3}
+	put, err := r.store.Put(t.Context(), d.ID, func(*entry.Model) entry.Model { return d.Replace(nil, rates, noon, ids.PriceVersionID{9}) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	revision, models, changed, err := r.store.Load(t.Context(), -1)
+	if err != nil || !changed || len(models) != 2 || models[0].ID != "a/b" || models[1].ID != "old" {
+		t.Fatalf("%d models, %v, %v", len(models), changed, err)
+	}
+	got := models[0]
+	if !got.Equal(put.Draft) || got.Price != put.Price || !got.CreatedAt.Equal(put.CreatedAt) || !got.DeprecatedAt.IsZero() {
+		t.Errorf("loaded %+v, put %+v", got, put)
+	}
+	if models[1].Price.Rates.Input != 20 {
+		t.Errorf("the price in force is %v", models[1].Price.Rates.Input)
+	}
+	if again, models, changed, err := r.store.Load(t.Context(), revision); err != nil || changed || models != nil || again != revision {
+		t.Errorf("the same revision again: %v, %v, %v", again, changed, err)
+	}
+}
+
+// TestTheDatabaseRefusesWhatTheCodeWouldNotDo speaks SQL as the application
+// role, as an injected statement would.
+func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
+	r := setup(t)
+	model := func(column, value string) string {
+		values := map[string]string{"model_id": "'new'", "slug": "'new'", "name": "'new'", "category": "'llm'", "kind": "'open'", "tier": "'free'",
+			"context_tokens": "10", "max_output_tokens": "10", "capabilities": "'{}'", "supported_parameters": "'{}'"}
+		values[column] = value
+		return fmt.Sprintf(`WITH m AS (INSERT INTO model (model_id, slug, name, category, kind, tier, active, context_tokens,
+			max_output_tokens, capabilities, supported_parameters, created_at)
+			VALUES (%s, %s, %s, %s, %s, %s, true, %s, %s, %s, %s, now()) RETURNING model_id)
+			INSERT INTO price_version SELECT gen_random_uuid(), model_id, 0, 0, 0, 0, now(), NULL FROM m`,
+			values["model_id"], values["slug"], values["name"], values["category"], values["kind"], values["tier"],
+			values["context_tokens"], values["max_output_tokens"], values["capabilities"], values["supported_parameters"])
+	}
+	price := func(columns string) string {
+		return `UPDATE price_version SET valid_to = valid_from + interval '1 day' WHERE valid_to IS NULL;
+			INSERT INTO price_version SELECT gen_random_uuid(), model_id, ` + columns + `, max(valid_to), NULL FROM price_version GROUP BY model_id`
+	}
+	if err := r.try(t, r.app, model("model_id", "'new'")); err != nil {
+		t.Fatalf("an honest model: %v", err)
+	}
+	if err := r.try(t, r.app, price("2, 2, 1, 2")); err != nil {
+		t.Fatalf("an honest price: %v", err)
+	}
+	for _, statement := range []string{
+		model("model_id", "''"), model("model_id", "'a//b'"), model("model_id", "'a/../b'"), model("model_id", "'a/./b'"),
+		model("model_id", "'a/providers'"), model("model_id", "'a b'"), model("model_id", "E'a\\n'"), model("model_id", "repeat('x', 129)"),
+		model("model_id", "'/a'"), model("model_id", "'old'"), model("slug", "'old'"), model("slug", "'a/b'"), model("slug", "'..'"),
+		model("name", "''"), model("name", "E'a\\nb'"), model("name", "repeat('x', 129)"),
+		model("category", "'image'"), model("kind", "''"), model("tier", "NULL"),
+		model("context_tokens", "0"), model("context_tokens", "100000001"), model("max_output_tokens", "11"), model("max_output_tokens", "0"),
+		model("capabilities", "'{Chat}'"), model("capabilities", "'{NULL}'"), model("capabilities", "NULL"),
+		model("capabilities", "array_fill('x'::text, ARRAY[33])"), model("supported_parameters", "array_fill('x'::text, ARRAY[65])"),
+		price("2, 0, 0, 0"), price("0, 2, 0, 0"), price("2, 2, 3, 2"), price("2, 2, 2, 3"), price("0, 0, 1, 0"),
+		price("-1, 0, -1, 0"), price("1000000000001, 0, 1, 0"), price("NULL, 0, 0, 0"),
+		"INSERT INTO price_version SELECT gen_random_uuid(), model_id, 0, 0, 0, 0, now(), NULL FROM model", // a second current one
+		"UPDATE price_version SET valid_to = valid_from WHERE valid_to IS NULL",
+		"UPDATE price_version SET valid_to = valid_from + interval '1 day' WHERE valid_to IS NULL", // and no successor
+		"UPDATE price_version SET valid_to = NULL", "UPDATE price_version SET input_pico_usd = 30, valid_to = now()",
+		"DELETE FROM price_version", "DELETE FROM model", "TRUNCATE price_version", "TRUNCATE model CASCADE",
+		"UPDATE model SET model_id = 'other'", "UPDATE model SET created_at = now()", "UPDATE model SET deprecated_at = now()",
+		"UPDATE revision SET revision = 0", "DELETE FROM revision", "INSERT INTO revision VALUES (false, 0, 0, 0)",
+		"ALTER TABLE price_version DISABLE TRIGGER ALL",
+	} {
+		if err := r.try(t, r.app, statement); err == nil {
+			t.Errorf("the application role may: %s", statement)
+		}
+	}
+}
+
+func TestEvenTheOwnerCannotChangeAPriceVersion(t *testing.T) {
+	r := setup(t)
+	for _, statement := range []string{
+		"UPDATE price_version SET input_pico_usd = 30, payout_input_pico_usd = 1",
+		"UPDATE price_version SET payout_output_pico_usd = 0, valid_to = now() WHERE valid_to IS NULL",
+		"UPDATE price_version SET valid_from = valid_from - interval '1 day'",
+		"UPDATE price_version SET valid_to = valid_to + interval '1 day' WHERE valid_to IS NOT NULL",
+		"UPDATE price_version SET valid_to = NULL WHERE valid_to IS NOT NULL",
+		"UPDATE price_version SET model_id = 'old', price_version_id = gen_random_uuid()",
+		"DELETE FROM price_version WHERE valid_to IS NOT NULL", "DELETE FROM price_version", "TRUNCATE price_version", "DELETE FROM model",
+		"INSERT INTO price_version SELECT gen_random_uuid(), 'old', 0, 0, 0, 0, '2020-01-01', '2030-01-01'",                     // over the others
+		"INSERT INTO model SELECT 'bare', 'bare', name, category, kind, tier, active, 1, 1, '{}', '{}', now(), NULL FROM model", // without a price
+	} {
+		if err := r.try(t, r.owner, statement); err == nil {
+			t.Errorf("the owner may: %s", statement)
+		}
+	}
+}
+
+// try runs one statement to the end of its transaction and takes it back if it
+// passes all that is looked at before the commit.
+func (r *rig) try(t *testing.T, pool *pgxpool.Pool, statement string) error {
+	t.Helper()
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), statement); err != nil {
+		return err
+	}
+	_, err = tx.Exec(t.Context(), "SET CONSTRAINTS ALL IMMEDIATE")
+	return err
+}
+
+func TestAFullCatalogRefusesOneMore(t *testing.T) {
+	for name, statement := range map[string]string{
+		"models": `INSERT INTO model SELECT 'm' || n, 'm' || n, 'm', 'llm', 'open', 'free', true, 1, 1, '{}', '{}', now(), NULL
+			FROM generate_series(2, 10000) AS n`,
+		"text": `INSERT INTO model SELECT 'm' || n, 'm' || n, 'm', 'llm', 'open', 'free', true, 1, 1, '{}', array_fill(repeat('x', 48), ARRAY[64]), now(), NULL
+			FROM generate_series(1, 1923) AS n`,
+	} {
+		r := setup(t)
+		prices := `INSERT INTO price_version SELECT gen_random_uuid(), model_id, 0, 0, 0, 0, now(), NULL FROM model WHERE model_id <> 'old'`
+		if _, err := r.owner.Exec(t.Context(), "BEGIN; "+statement+"; "+prices+"; COMMIT"); err != nil {
+			t.Fatalf("fill up with %s: %v", name, err)
+		}
+		d, err := entry.Draft{ID: "one/more", Name: strings.Repeat("ü", 128), ContextTokens: 1}.Normalize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 64 {
+			d.Parameters = append(d.Parameters, strings.Repeat("x", 48))
+		}
+		_, err = r.store.Put(t.Context(), d.ID, func(*entry.Model) entry.Model { return d.Replace(nil, money.Rates{}, noon, ids.PriceVersionID{9}) })
+		if f, ok := fault.As(err); !ok || f.Kind != fault.Exhausted || f.Reason != CatalogFull {
+			t.Errorf("a catalog full of %s: %v", name, err)
+		}
+		r.put(t, "old", money.Rates{}, ids.PriceVersionID{8}) // those that stand can still be changed
+	}
+}
+
+func TestListenersHearEveryChangeWhoeverMakesIt(t *testing.T) {
+	r := setup(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	heard := make(chan struct{}, 100)
+	ended := make(chan error, 1)
+	go func() { ended <- r.store.Listen(ctx, func() { heard <- struct{}{} }) }()
+	wait := func(what string) {
+		t.Helper()
+		select {
+		case <-heard:
+		case <-ctx.Done():
+			t.Fatalf("never heard of %s", what)
+		}
+	}
+	wait("the beginning")
+	r.put(t, "new", money.Rates{}, ids.PriceVersionID{7})
+	wait("a model")
+	r.put(t, "new", money.Rates{Input: 2, PayoutInput: 1}, ids.PriceVersionID{6})
+	wait("a price")
+	if _, err := r.owner.Exec(ctx, "UPDATE model SET deprecated_at = now() + interval '30 days'"); err != nil {
+		t.Fatal(err)
+	}
+	wait("a change by hand")
+	r.put(t, "new", money.Rates{Input: 2, PayoutInput: 1}, ids.PriceVersionID{5})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the listener ended with %v", err)
+	}
+	if len(heard) != 0 {
+		t.Errorf("%d changes heard where there were none", len(heard))
+	}
+}
+
+func TestAStoreWithoutItsDatabaseSaysSo(t *testing.T) {
+	r := setup(t)
+	r.app.Close()
+	pool, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if _, _, _, err := New(pool).Load(t.Context(), -1); !fault.Is(err, fault.ServiceUnavailable) {
+		t.Errorf("load: %v", err)
+	}
+	if _, err := New(pool).Put(t.Context(), "m", nil); !fault.Is(err, fault.ServiceUnavailable) {
+		t.Errorf("put: %v", err)
+	}
+}

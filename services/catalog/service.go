@@ -1,0 +1,174 @@
+// Package catalog owns the models on offer: what each is, its immutable price
+// versions, and what the providers now online guarantee for it. It keeps the
+// whole of it in memory and pushes it to the services that serve requests.
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/pg"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+	"svc.internal/services/catalog/internal/entry"
+	"svc.internal/services/catalog/internal/rpc"
+	"svc.internal/services/catalog/internal/snapshot"
+	"svc.internal/services/catalog/internal/store"
+)
+
+// Schema and Role are the service's own in a shared database.
+const (
+	Schema = store.Schema
+	Role   = store.Role
+)
+
+// Config of the service.
+type Config struct {
+	// SupplyEvery is the pause between two questions to the router about what
+	// is online, and so the most often that a change of counts is pushed.
+	SupplyEvery time.Duration
+	// SupplyExpiry is how long the router's last answer applies while it is
+	// away; after that nobody counts as online.
+	SupplyExpiry time.Duration
+	// RepairEvery is how often the store is looked at although no change was
+	// heard of.
+	RepairEvery time.Duration
+	// ListenRetry is the pause before a lost connection to the store's changes
+	// is made again.
+	ListenRetry time.Duration
+}
+
+// DefaultConfig asks the router each second and trusts its answer for as long
+// as the router trusts a presence report.
+func DefaultConfig() Config {
+	return Config{SupplyEvery: time.Second, SupplyExpiry: 30 * time.Second, RepairEvery: 30 * time.Second, ListenRetry: time.Second}
+}
+
+// Deps are the parts the service works with.
+type Deps struct {
+	Log    *slog.Logger
+	Meters metric.MeterProvider
+	Clock  clock.Clock
+	Random io.Reader
+	DB     *pgxpool.Pool
+	Router routerv1.RouterServiceClient
+}
+
+// Service is catalog.
+type Service struct {
+	cfg      Config
+	deps     Deps
+	store    *store.Store
+	keeper   *snapshot.Keeper
+	watchers metric.Int64UpDownCounter
+}
+
+// Migrate brings the schema in the database at url up to date.
+func Migrate(ctx context.Context, url string) error {
+	return pg.Migrate(ctx, url, Schema, Role, store.Migrations())
+}
+
+// New makes the service; Run starts it.
+func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
+	if cfg.SupplyEvery <= 0 || cfg.SupplyExpiry <= 0 || cfg.RepairEvery <= 0 || cfg.ListenRetry <= 0 {
+		return nil, errors.New("catalog: SupplyEvery, SupplyExpiry, RepairEvery and ListenRetry must be positive")
+	}
+	st := store.New(deps.DB)
+	s := &Service{cfg: cfg, deps: deps, store: st}
+	s.keeper = snapshot.NewKeeper(
+		snapshot.Config{SupplyEvery: cfg.SupplyEvery, SupplyExpiry: cfg.SupplyExpiry, RepairEvery: cfg.RepairEvery},
+		st, rpc.RouterSupply{Router: deps.Router}, deps.Clock, deps.Log)
+	if err := s.instruments(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Service) instruments() error {
+	meter := s.deps.Meters.Meter("svc.internal/services/catalog")
+	var err error
+	if s.watchers, err = meter.Int64UpDownCounter("svc.catalog.watchers",
+		metric.WithDescription("Services that are watching the catalog.")); err != nil {
+		return fmt.Errorf("make the watcher counter: %w", err)
+	}
+	if _, err = meter.Int64ObservableGauge("svc.catalog.models",
+		metric.WithDescription("Models in the catalog as it is served."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			if current, _, err := s.keeper.Current(); err == nil {
+				o.Observe(int64(len(current.Models)))
+			}
+			return nil
+		})); err != nil {
+		return fmt.Errorf("make the model gauge: %w", err)
+	}
+	if _, err = meter.Float64ObservableGauge("svc.catalog.supply_age", metric.WithUnit("s"),
+		metric.WithDescription("Time since the router last said what is online."),
+		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
+			if age, known := s.keeper.SupplyAge(); known {
+				o.Observe(age.Seconds())
+			}
+			return nil
+		})); err != nil {
+		return fmt.Errorf("make the supply gauge: %w", err)
+	}
+	return nil
+}
+
+// Register adds the service's gRPC services.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	editor := &entry.Editor{Store: s.store, Clock: s.deps.Clock, Random: s.deps.Random}
+	catalogv1.RegisterCatalogServiceServer(r, rpc.NewCatalog(s.keeper, func(delta int64) {
+		s.watchers.Add(context.Background(), delta)
+	}))
+	catalogv1.RegisterPublicCatalogServiceServer(r, rpc.NewPublic(s.keeper, s.deps.Router))
+	catalogv1.RegisterCatalogAdminServiceServer(r, rpc.NewAdmin(editor, s.keeper, s.deps.Log))
+}
+
+// Run keeps the catalog in memory up to date until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		s.keeper.Run(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		s.listen(ctx)
+		return nil
+	})
+	return group.Wait()
+}
+
+// Ready tells whether there is a catalog to serve. Once there is, it goes on
+// being served from memory, whatever becomes of the store.
+func (s *Service) Ready(context.Context) error {
+	_, _, err := s.keeper.Current()
+	return err
+}
+
+// listen passes the store's changes on, again and again.
+func (s *Service) listen(ctx context.Context) {
+	for {
+		err := s.store.Listen(ctx, s.keeper.Hint)
+		if ctx.Err() != nil {
+			return
+		}
+		s.deps.Log.WarnContext(ctx, "changes of the catalog are not heard; it is looked at from time to time",
+			"error", err, "look_every", s.cfg.RepairEvery)
+		timer := time.NewTimer(s.cfg.ListenRetry)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}

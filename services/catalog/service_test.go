@@ -1,0 +1,455 @@
+package catalog
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric/noop"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/pgtest"
+	"svc.internal/pkg/serve"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+	"svc.internal/services/catalog/internal/store"
+)
+
+const patience = 20 * time.Second
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// router answers with the supply and offerings that a test gives it.
+type router struct {
+	routerv1.UnimplementedRouterServiceServer
+	mu        sync.Mutex
+	supply    []*routerv1.ModelSupply
+	offerings []*routerv1.Offering
+	away      bool
+}
+
+func (r *router) set(change func(*router)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(r)
+}
+
+func (r *router) ListSupply(context.Context, *routerv1.ListSupplyRequest) (*routerv1.ListSupplyResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.away {
+		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")
+	}
+	return &routerv1.ListSupplyResponse{Models: r.supply}, nil
+}
+
+func (r *router) ListOfferings(context.Context, *routerv1.ListOfferingsRequest) (*routerv1.ListOfferingsResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.away {
+		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")
+	}
+	return &routerv1.ListOfferingsResponse{Offerings: r.offerings}, nil
+}
+
+// replica is one running catalog.
+type replica struct {
+	service *Service
+	models  catalogv1.CatalogServiceClient
+	public  catalogv1.PublicCatalogServiceClient
+	admin   catalogv1.CatalogAdminServiceClient
+	stop    func()
+}
+
+type bundle struct {
+	*replica
+	router *router
+	clock  *clock.Manual
+	url    string
+	pool   *pgxpool.Pool
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	b := &bundle{
+		router: &router{}, clock: clock.NewManual(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
+		url: pgtest.Database(t, Schema, Role, store.Migrations()),
+	}
+	b.pool = pgtest.Open(t, b.url, Schema, Role)
+	b.replica = b.start(t)
+	return b
+}
+
+// start runs one more replica on the same database and router.
+func (b *bundle) start(t *testing.T) *replica {
+	t.Helper()
+	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider())
+	if err != nil {
+		t.Fatal(err)
+	}
+	channel := serve.NewInProcess(in)
+	routerv1.RegisterRouterServiceServer(channel, b.router)
+	cfg := DefaultConfig()
+	cfg.SupplyEvery, cfg.ListenRetry = 10*time.Millisecond, 10*time.Millisecond
+	r := &replica{
+		models: catalogv1.NewCatalogServiceClient(channel.Client()),
+		public: catalogv1.NewPublicCatalogServiceClient(channel.Client()),
+		admin:  catalogv1.NewCatalogAdminServiceClient(channel.Client()),
+	}
+	r.service, err = New(t.Context(), cfg, Deps{
+		Log: slog.New(slog.DiscardHandler), Meters: noop.NewMeterProvider(), Clock: b.clock, Random: rand.Reader,
+		DB: pgtest.Open(t, b.url, Schema, Role), Router: routerv1.NewRouterServiceClient(channel.Client()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.service.Register(grpc.ServiceRegistrar(channel))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.service.Run(ctx) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+func wish(id string) *catalogv1.PutModelRequest {
+	return &catalogv1.PutModelRequest{
+		ModelId: id, Name: "A model", InputPrice: "1", OutputPrice: "3", PayoutInputPrice: "0.9", PayoutOutputPrice: "2.7",
+		ContextLength: 8192, MaxOutputTokens: 1024, Capabilities: []string{"stream", "chat"},
+	}
+}
+
+func (r *replica) put(t *testing.T, req *catalogv1.PutModelRequest) *catalogv1.PutModelResponse {
+	t.Helper()
+	resp, err := r.admin.PutModel(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+// watcher follows one WatchModels stream.
+type watcher struct {
+	stream grpc.ServerStreamingClient[catalogv1.WatchModelsResponse]
+	seen   uint64
+}
+
+// watch begins to watch as soon as the catalog can be watched.
+func (r *replica) watch(t *testing.T) *watcher {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for r.service.Ready(ctx) != nil {
+		select {
+		case <-ctx.Done():
+			t.Fatal("the catalog never became ready")
+		case <-ticker.C:
+		}
+	}
+	stream, err := r.models.WatchModels(ctx, &catalogv1.WatchModelsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &watcher{stream: stream}
+}
+
+// until receives snapshots until one has a model as wanted.
+func (w *watcher) until(t *testing.T, id, what string, wanted func(*catalogv1.Model) bool) *catalogv1.Model {
+	t.Helper()
+	for {
+		message, err := w.stream.Recv()
+		if err != nil {
+			t.Fatalf("still not: %s: %v", what, err)
+		}
+		if message.GetRevision() <= w.seen {
+			t.Fatalf("revision %d after %d", message.GetRevision(), w.seen)
+		}
+		w.seen = message.GetRevision()
+		for _, m := range message.GetModels() {
+			if m.GetModelId() == id && wanted(m) {
+				return m
+			}
+		}
+	}
+}
+
+func TestEveryReplicaHearsOfAChangeAtOnce(t *testing.T) {
+	b := setup(t)
+	other := b.start(t)
+	here, there := b.watch(t), other.watch(t)
+	put := b.put(t, wish("test/plain"))
+	for _, w := range []*watcher{here, there} {
+		m := w.until(t, "test/plain", "the model arrives", func(*catalogv1.Model) bool { return true })
+		rates := m.GetPrice().GetRates()
+		if m.GetPrice().GetPriceVersionId() != put.GetPriceVersionId() || rates.GetInputPicoUsdPerToken() != 1_000_000 ||
+			rates.GetPayoutOutputPicoUsdPerToken() != 2_700_000 || m.GetTier() != catalogv1.Tier_TIER_STANDARD || !m.GetActive() ||
+			m.GetSupply().GetGuaranteedContextBasis() != catalogv1.GuaranteeBasis_GUARANTEE_BASIS_NO_ONLINE_PROVIDERS {
+			t.Errorf("a replica says %v", m)
+		}
+	}
+	retired := wish("test/plain")
+	retired.Inactive = true
+	b.put(t, retired)
+	there.until(t, "test/plain", "the model is out of service", func(m *catalogv1.Model) bool { return !m.GetActive() })
+}
+
+func TestSupplyIsPushedWhenItChangesAndForgottenWhenTheRouterStaysAway(t *testing.T) {
+	b := setup(t)
+	b.put(t, wish("test/plain"))
+	w := b.watch(t)
+	b.router.set(func(r *router) {
+		r.supply = []*routerv1.ModelSupply{{ModelId: "test/plain", OnlineProviders: 3, ReportingProviders: 2,
+			MinReportedContextLength: 4096, MaxReportedContextLength: 16384, Quantizations: []string{"q8", "fp16", "q8"}},
+			{ModelId: "unknown/elsewhere", OnlineProviders: 1}}
+	})
+	m := w.until(t, "test/plain", "three providers", func(m *catalogv1.Model) bool { return m.GetSupply().GetOnlineProviders() == 3 })
+	want := &catalogv1.Supply{OnlineProviders: 3, GuaranteedContextLength: 4096, MaxReportedContextLength: 16384,
+		GuaranteedContextBasis: catalogv1.GuaranteeBasis_GUARANTEE_BASIS_PARTIAL, Quantizations: []string{"fp16", "q8"}}
+	if !proto.Equal(m.GetSupply(), want) {
+		t.Errorf("supply %v, want %v", m.GetSupply(), want)
+	}
+	b.router.set(func(r *router) { r.away = true })
+	b.clock.Advance(DefaultConfig().SupplyExpiry)
+	w.until(t, "test/plain", "the old answer is forgotten", func(m *catalogv1.Model) bool { return m.GetSupply().GetOnlineProviders() == 0 })
+	b.router.set(func(r *router) { r.away = false })
+	w.until(t, "test/plain", "the router is back", func(m *catalogv1.Model) bool { return m.GetSupply().GetOnlineProviders() == 3 })
+}
+
+func TestTheSameWishTwiceChangesNothing(t *testing.T) {
+	b := setup(t)
+	first := b.put(t, wish("test/plain"))
+	before := b.count(t, "SELECT revision FROM revision")
+	b.clock.Advance(time.Hour)
+	again := wish("test/plain")
+	again.Capabilities = []string{"chat", "stream", "chat"}
+	second := b.put(t, again)
+	if !proto.Equal(first, second) {
+		t.Errorf("the second answer %v differs from the first %v", second, first)
+	}
+	if after := b.count(t, "SELECT revision FROM revision"); after != before {
+		t.Errorf("the revision moved from %d to %d", before, after)
+	}
+}
+
+func TestAChangeOfPriceIsANewVersionAndKeepsTheOld(t *testing.T) {
+	b := setup(t)
+	first := b.put(t, wish("test/plain"))
+	b.clock.Advance(-time.Hour) // another replica's clock may be behind
+	dearer := wish("test/plain")
+	dearer.InputPrice = "1.000001"
+	second := b.put(t, dearer)
+	if second.GetPriceVersionId() == first.GetPriceVersionId() || second.GetModel().GetInputPriceStr() != "1.000001" {
+		t.Fatalf("after the change: %v", second)
+	}
+	if n := b.count(t, "SELECT count(*) FROM price_version WHERE input_pico_usd = 1000000 AND valid_to IS NOT NULL"); n != 1 {
+		t.Errorf("%d old versions are kept", n)
+	}
+	if n := b.count(t, `SELECT count(*) FROM price_version o JOIN price_version n ON n.valid_from = o.valid_to AND n.valid_to IS NULL`); n != 1 {
+		t.Errorf("the new version does not begin where the old one ends")
+	}
+	renamed := proto.CloneOf(dearer)
+	renamed.Name = "Another name"
+	if third := b.put(t, renamed); third.GetPriceVersionId() != second.GetPriceVersionId() {
+		t.Error("a change of name made a new price version")
+	}
+}
+
+func TestConcurrentWishesLeaveOneCurrentPrice(t *testing.T) {
+	b := setup(t)
+	other := b.start(t)
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			req := wish("test/plain")
+			req.InputPrice = []string{"1", "2", "3", "4"}[i%4]
+			if _, err := []*replica{b.replica, other}[i%2].admin.PutModel(t.Context(), req); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if n := b.count(t, "SELECT count(*) FROM price_version WHERE valid_to IS NULL"); n != 1 {
+		t.Errorf("%d current prices", n)
+	}
+}
+
+func TestAWishThatCannotStandIsRefusedByField(t *testing.T) {
+	b := setup(t)
+	b.put(t, wish("test/first"))
+	for field, spoil := range map[string]func(*catalogv1.PutModelRequest){
+		"model_id":             func(r *catalogv1.PutModelRequest) { r.ModelId = "a/../b" },
+		"slug":                 func(r *catalogv1.PutModelRequest) { r.Slug = "test-first" },
+		"input_price":          func(r *catalogv1.PutModelRequest) { r.InputPrice = "0.0000001" },
+		"output_price":         func(r *catalogv1.PutModelRequest) { r.OutputPrice = "1000001" },
+		"payout_input_price":   func(r *catalogv1.PutModelRequest) { r.PayoutInputPrice = "1.1" },
+		"payout_output_price":  func(r *catalogv1.PutModelRequest) { r.PayoutOutputPrice = "" },
+		"context_length":       func(r *catalogv1.PutModelRequest) { r.ContextLength = 0 },
+		"max_output_tokens":    func(r *catalogv1.PutModelRequest) { r.MaxOutputTokens = 8193 },
+		"tier":                 func(r *catalogv1.PutModelRequest) { r.Tier = "gold" },
+		"supported_parameters": func(r *catalogv1.PutModelRequest) { r.SupportedParameters = []string{"Top P"} },
+	} {
+		req := wish("test/second")
+		spoil(req)
+		_, err := b.admin.PutModel(t.Context(), req)
+		f, ok := fault.As(err)
+		if !ok || f.Kind != fault.Invalid || f.Reason != fault.InvalidValue || f.Param != field {
+			t.Errorf("a bad %s: %v", field, err)
+		}
+	}
+	if n := b.count(t, "SELECT count(*) FROM model"); n != 1 {
+		t.Errorf("%d models are stored, want only the first", n)
+	}
+}
+
+func TestAnybodyCanReadTheCatalogPageByPage(t *testing.T) {
+	b := setup(t)
+	free := wish("c")
+	free.InputPrice, free.OutputPrice, free.PayoutInputPrice, free.PayoutOutputPrice = "", "", "", ""
+	b.put(t, free)
+	b.put(t, wish("a/b"))
+	b.put(t, wish("B"))
+	var got []string
+	for page := int32(1); page <= 3; page++ {
+		resp, err := b.public.ListModels(t.Context(), &catalogv1.ListModelsRequest{Page: page, PageSize: 2})
+		if err != nil || resp.GetCode() != 0 || resp.GetMsg() != "success" || resp.GetData().GetTotal() != 3 || resp.GetData().GetPage() != page {
+			t.Fatalf("page %d: %v, %v", page, resp, err)
+		}
+		for _, m := range resp.GetData().GetList() {
+			got = append(got, m.GetId())
+		}
+	}
+	if len(got) != 3 || got[0] != "B" || got[1] != "a/b" || got[2] != "c" {
+		t.Errorf("the pages hold %v", got)
+	}
+	resp, err := b.public.ListModels(t.Context(), &catalogv1.ListModelsRequest{Page: math.MaxInt32, PageSize: 200})
+	if err != nil || len(resp.GetData().GetList()) != 0 {
+		t.Errorf("a page far beyond the end: %v, %v", resp, err)
+	}
+	for _, bad := range []*catalogv1.ListModelsRequest{{Page: -1}, {PageSize: 201}, {PageSize: -1}} {
+		if _, err := b.public.ListModels(t.Context(), bad); !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+}
+
+func TestProvidersOfAModelCarryItsPriceAndTheirWindow(t *testing.T) {
+	b := setup(t)
+	b.put(t, wish("test/plain"))
+	b.router.set(func(r *router) {
+		r.offerings = []*routerv1.Offering{
+			{ProviderId: "2", ConnectionMode: eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET, ReportedContextLength: math.MaxInt64,
+				Samples: 100, TtftMsP50: 12, TtftMsP95: math.NaN(), SuccessRate: 0},
+			{ProviderId: "1", Samples: 9, TtftMsP50: 12},
+		}
+	})
+	resp, err := b.public.ListModelProviders(t.Context(), &catalogv1.ListModelProvidersRequest{ModelId: "test/plain"})
+	if err != nil || resp.GetData().GetTotal() != 2 {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	want := []*catalogv1.PublicOffering{
+		{ProviderId: "1", InputPrice: 1, OutputPrice: 3, InputPriceStr: "1.00", OutputPriceStr: "3.00",
+			ContextLength: 8192, ContextBasis: "catalog", Online: true},
+		{ProviderId: "2", ConnectionMode: "websocket", InputPrice: 1, OutputPrice: 3, InputPriceStr: "1.00", OutputPriceStr: "3.00",
+			ContextLength: math.MaxInt32, ContextBasis: "reported", TtftMsP50: proto.Float64(12), SuccessRate_24H: proto.Float64(0), Online: true},
+	}
+	for i, o := range resp.GetData().GetList() {
+		if !proto.Equal(o, want[i]) {
+			t.Errorf("offering %v, want %v", o, want[i])
+		}
+	}
+	if _, err := b.public.ListModelProviders(t.Context(), &catalogv1.ListModelProvidersRequest{ModelId: "no/such"}); !fault.Is(err, fault.ModelNotFound) {
+		t.Errorf("an unknown model: %v", err)
+	}
+	b.router.set(func(r *router) { r.away = true })
+	if _, err := b.public.ListModelProviders(t.Context(), &catalogv1.ListModelProvidersRequest{ModelId: "test/plain"}); !fault.Is(err, fault.ServiceUnavailable) {
+		t.Errorf("without a router: %v", err)
+	}
+}
+
+func TestAWatchEndsWithTheServiceAndIsRefusedBeforeIt(t *testing.T) {
+	b := setup(t)
+	w := b.watch(t)
+	b.stop()
+	for {
+		_, err := w.stream.Recv()
+		if err == nil {
+			continue
+		}
+		if !fault.Is(err, fault.ServiceUnavailable) {
+			t.Errorf("the watch ended with %v", err)
+		}
+		break
+	}
+	idle, err := New(t.Context(), DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler), Meters: noop.NewMeterProvider(), Clock: b.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := idle.Ready(t.Context()); !fault.Is(err, fault.ServiceUnavailable) {
+		t.Errorf("ready before it ran: %v", err)
+	}
+}
+
+func TestALostListenerIsReplacedAndMissesNothing(t *testing.T) {
+	b := setup(t)
+	other := b.start(t)
+	w := other.watch(t)
+	owner := pgtest.Owner(t, b.pool)
+	const cut = `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`
+	for n, deadline := 0, time.After(patience); n < 2; {
+		var now int
+		if err := owner.QueryRow(t.Context(), cut).Scan(&now); err != nil {
+			t.Fatal(err)
+		}
+		n += now
+		select {
+		case <-deadline:
+			t.Fatal("nobody listens")
+		default:
+		}
+	}
+	b.put(t, wish("test/plain"))
+	w.until(t, "test/plain", "the other replica hears of it", func(*catalogv1.Model) bool { return true })
+}
+
+func TestAChangeByHandIsPushedToo(t *testing.T) {
+	b := setup(t)
+	b.put(t, wish("test/plain"))
+	w := b.watch(t)
+	if _, err := pgtest.Owner(t, b.pool).Exec(t.Context(), "UPDATE model SET deprecated_at = '2026-12-31'"); err != nil {
+		t.Fatal(err)
+	}
+	m := w.until(t, "test/plain", "it is deprecated", func(m *catalogv1.Model) bool { return m.GetDeprecatedAt() != nil })
+	if got := m.GetDeprecatedAt().AsTime().Format(time.DateOnly); got != "2026-12-31" {
+		t.Errorf("deprecated on %s", got)
+	}
+	b.put(t, wish("test/plain"))
+	resp, err := b.public.ListModels(t.Context(), &catalogv1.ListModelsRequest{})
+	if err != nil || resp.GetData().GetList()[0].GetDeprecatedAt() == nil {
+		t.Errorf("putting the model took the date back: %v, %v", resp, err)
+	}
+}
+
+func (b *bundle) count(t *testing.T, query string) int {
+	t.Helper()
+	var n int
+	if err := b.pool.QueryRow(t.Context(), query).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
