@@ -1,0 +1,225 @@
+package edgegateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+)
+
+const hello = `{"model":"acme/tiny-1b","messages":[{"role":"user","content":"Say hello to the world"}]}`
+
+func wantHeaders(t *testing.T, h http.Header, want map[string]string) {
+	t.Helper()
+	for name, value := range want {
+		if got := h.Get(name); got != value {
+			t.Errorf("%s is %q, want %q", name, got, value)
+		}
+	}
+}
+
+func TestAWholeAnswerCarriesItsAttribution(t *testing.T) {
+	f := start(t)
+	resp := f.post(hello)
+	body := read(t, resp)
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("status %d: %s", resp.StatusCode, body)
+	}
+	wantHeaders(t, resp.Header, map[string]string{
+		"Content-Type":                   "application/json",
+		"X-Svc-Provider-ID":              providerA,
+		"X-Svc-Provider-Name":            "Provider a",
+		"X-Svc-Connection-Mode":          "websocket",
+		"X-Svc-Route-Mode":               "auto",
+		"X-Svc-Requested-Provider":       "",
+		"X-Svc-Fallback-Reason":          "",
+		"X-Svc-Billing-Type":             "payg",
+		"X-Svc-Context-Source":           "reported",
+		"X-Svc-Context-Length":           "4096",
+		"X-Svc-Attempts":                 "1",
+		"X-Svc-Cost-Usd":                 "0.00000315",
+		"X-Ratelimit-Limit-Requests":     "200",
+		"X-Ratelimit-Remaining-Requests": "199",
+		"X-Ratelimit-Reset-Requests":     "30.5s",
+		"X-Request-ID":                   resp.Header.Get("X-Svc-Request-ID"),
+	})
+	if resp.Header.Get("X-Svc-Latency-Ms") == "" || resp.Header.Get("X-Svc-Request-ID") == "" {
+		t.Error("latency or request id is missing")
+	}
+	want := strings.NewReplacer(
+		`{"index":0,`, `{"logprobs":null,"index":0,`,
+		`{"role":"assistant",`, `{"refusal":null,"role":"assistant",`,
+	).Replace(wholeJSON)
+	if body != want {
+		t.Errorf("body is\n%s\nwant\n%s", body, want)
+	}
+	w := f.witness()
+	if w.GetRequestId() != resp.Header.Get("X-Svc-Request-ID") || w.GetOutcome() != billingv1.Outcome_OUTCOME_COMPLETED ||
+		w.GetCommittedAttempt() != 1 || w.GetRelayedTokens() != 3 || w.GetRelayedBytes() != int64(len(body)) ||
+		w.GetHttpStatus() != 200 || w.GetErrorCode() != "" || len(w.GetAttempts()) != 1 || w.GetAttempts()[0].GetResult() != "served" {
+		t.Errorf("the witness says %v", w)
+	}
+}
+
+func TestDispatchSaysAllThatTheHubNeeds(t *testing.T) {
+	f := start(t)
+	body := `{ "model" : "tiny", "n": 2, "max_tokens": 10, "seed": 1e2, "vendor": {"a": [1.0, 2]}, "messages":[{"role":"user","content":"hi"}], "usage": {"include": false} }`
+	read(t, f.post(body))
+	open := <-f.hub.opens
+	want := `{ "model" : "acme/tiny-1b", "n": 2, "max_tokens": 10, "seed": 1e2, "vendor": {"a": [1.0, 2]}, "messages":[{"role":"user","content":"hi"}] }`
+	if string(open.GetBody()) != want {
+		t.Errorf("body is\n%s\nwant\n%s", open.GetBody(), want)
+	}
+	span := string(open.GetBody()[open.GetModelOffset() : open.GetModelOffset()+open.GetModelLength()])
+	if span != `"acme/tiny-1b"` {
+		t.Errorf("the model's span is %q", span)
+	}
+	if open.GetModelId() != modelID || open.GetChoices() != 2 || open.GetMaxOutputTokens() != 10 || open.GetStream() ||
+		open.GetAttempt() != 1 || open.GetProviderId() != providerA || open.GetNodeId() != "node-1" || open.GetEpoch() != 7 ||
+		open.GetPriceVersionId() != "price-1" || open.GetRates().GetOutputPicoUsdPerToken() != 600_000 ||
+		open.GetEstimatedPromptTokens() < 1 || open.GetRoute().GetMode() != eventsv1.RouteMode_ROUTE_MODE_AUTO ||
+		open.GetTotalTimeoutMs() > 600_000 || open.GetTotalTimeoutMs() < 590_000 {
+		t.Errorf("open says %v", open)
+	}
+	admit, sel := <-f.billing.admits, <-f.router.selects
+	if admit.GetMaxCompletionTokens() != 20 || admit.GetPromptTokens() <= open.GetEstimatedPromptTokens() || admit.GetPinned() ||
+		admit.GetKeyId() != "key-1" || admit.GetModelId() != modelID {
+		t.Errorf("admit says %v", admit)
+	}
+	if sel.GetPromptTokens() != open.GetEstimatedPromptTokens() || sel.GetExplicitMaxTokens() != 10 ||
+		sel.GetBodyBytes() != int64(len(want)) || strings.Join(sel.GetRequiredCapabilities(), " ") != "chat" || !sel.GetAllowFallbacks() {
+		t.Errorf("select says %v", sel)
+	}
+}
+
+func TestUsageIsAddedToAWholeAnswerThatHasNone(t *testing.T) {
+	f := start(t)
+	f.hub.set(func(p *played) error {
+		return p.steps(
+			func() error { return p.event(`{"id":"x","choices":[]}`, true, 3) }, p.committed,
+			func() error { return p.finish(9, 3) })
+	})
+	body := read(t, f.post(strings.Replace(hello, "{", `{"usage":{"include":true},`, 1)))
+	var got struct {
+		Usage struct {
+			Prompt     int     `json:"prompt_tokens"`
+			Completion int     `json:"completion_tokens"`
+			Total      int     `json:"total_tokens"`
+			Cost       float64 `json:"cost"`
+		} `json:"usage"`
+	}
+	if err := json.Unmarshal([]byte(body), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Usage.Prompt != 9 || got.Usage.Completion != 3 || got.Usage.Total != 12 || got.Usage.Cost != 0.00000315 {
+		t.Errorf("usage is %+v", got.Usage)
+	}
+}
+
+func TestAStreamIsRelayedEventByEvent(t *testing.T) {
+	f := start(t)
+	f.hub.set(streamAnswer)
+	resp := f.post(strings.Replace(hello, "{", `{"stream":true,`, 1))
+	body := read(t, resp)
+	want := "data: " + roleChunk + "\n\ndata: " + helloChunk + "\n\ndata: " + moreChunk + "\n\ndata: [DONE]\n\n"
+	if body != want {
+		t.Errorf("body is\n%s\nwant\n%s", body, want)
+	}
+	wantHeaders(t, resp.Header, map[string]string{
+		"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache", "X-Accel-Buffering": "no",
+		"X-Svc-Provider-ID": providerA, "X-Svc-Attempts": "1", "X-Svc-Cost-Usd": "", "Content-Encoding": "",
+	})
+	w := f.witness()
+	if w.GetRelayedTokens() != 3 || w.GetRelayedBytes() != int64(len(roleChunk)+len(helloChunk)+len(moreChunk)) || !w.GetStream() {
+		t.Errorf("the witness says %v", w)
+	}
+	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat stream" {
+		t.Errorf("select asks for %v", sel.GetRequiredCapabilities())
+	}
+}
+
+// Hostile test 22: whatever the client says, the engine is asked for usage,
+// and the client sees what it asked for.
+func TestUsageInAStreamIsAskedForAlwaysAndShownOnRequest(t *testing.T) {
+	cases := map[string]struct {
+		member string
+		sent   string
+		shown  bool
+	}{
+		"absent":  {``, `{"stream_options":{"include_usage":true},"stream":true,`, false},
+		"null":    {`"stream_options":null,`, `{"stream_options":{"include_usage":true},"stream":true,`, false},
+		"false":   {`"stream_options":{"include_usage":false,"x":1},`, `{"stream_options":{"include_usage":true,"x":1},"stream":true,`, false},
+		"empty":   {`"stream_options":{},`, `{"stream_options":{"include_usage":true},"stream":true,`, false},
+		"other":   {`"stream_options":{"x":1},`, `{"stream_options":{"include_usage":true,"x":1},"stream":true,`, false},
+		"true":    {`"stream_options":{"include_usage":true},`, `{"stream_options":{"include_usage":true},"stream":true,`, true},
+		"escaped": {`"stream_options":{"include\u005fusage":true},`, `{"stream_options":{"include\u005fusage":true},"stream":true,`, true},
+	}
+	f := start(t)
+	f.hub.set(streamAnswer)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			body := read(t, f.post(strings.Replace(hello, "{", "{"+c.member+`"stream":true,`, 1)))
+			open := <-f.hub.opens
+			if want := strings.Replace(hello, "{", c.sent, 1); string(open.GetBody()) != want {
+				t.Errorf("sent\n%s\nwant\n%s", open.GetBody(), want)
+			}
+			if open.GetIncludeUsage() != c.shown || strings.Contains(body, usageChunk) != c.shown {
+				t.Errorf("asked the hub for usage: %v; got\n%s", open.GetIncludeUsage(), body)
+			}
+		})
+	}
+}
+
+func TestTheCostStandsInTheUsageThatAskedForIt(t *testing.T) {
+	f := start(t)
+	f.hub.set(streamAnswer)
+	body := read(t, f.post(strings.Replace(hello, "{", `{"stream":true,"usage":{"include":true},`, 1)))
+	want := strings.Replace(usageChunk, `"usage":{`, `"usage":{"cost":0.00000315,`, 1)
+	if !strings.HasSuffix(body, "data: "+want+"\n\ndata: [DONE]\n\n") {
+		t.Errorf("the stream ends otherwise:\n%s", body)
+	}
+}
+
+func TestDoneFollowsOnlyOnFinished(t *testing.T) {
+	f := start(t)
+	release := make(chan struct{})
+	f.hub.set(func(p *played) error {
+		return p.steps(
+			func() error { return p.event(helloChunk, true, 1) }, p.committed,
+			func() error { return p.event(moreChunk, false, 2) },
+			func() error { <-release; return p.finish(1, 2) })
+	})
+	resp := f.post(strings.Replace(hello, "{", `{"stream":true,`, 1))
+	want := "data: " + helloChunk + "\n\ndata: " + moreChunk + "\n\n"
+	got := make([]byte, len(want))
+	for n := 0; n < len(got); {
+		m, err := resp.Body.Read(got[n:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += m
+	}
+	if string(got) != want {
+		t.Errorf("got %q", got)
+	}
+	close(release)
+	if rest := read(t, resp); rest != "data: [DONE]\n\n" {
+		t.Errorf("the rest is %q", rest)
+	}
+}
+
+func TestLineEndsWithinAnEventDoNotBreakIt(t *testing.T) {
+	f := start(t)
+	f.hub.set(func(p *played) error {
+		return p.steps(
+			func() error { return p.event("{\r\n\"choices\":\n[]}", true, 1) }, p.committed,
+			func() error { return p.finish(1, 1) })
+	})
+	body := read(t, f.post(strings.Replace(hello, "{", `{"stream":true,`, 1)))
+	if body != "data: {  \"choices\": []}\n\ndata: [DONE]\n\n" {
+		t.Errorf("got %q", body)
+	}
+}

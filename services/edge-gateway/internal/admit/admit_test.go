@@ -1,0 +1,96 @@
+package admit
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/fault"
+
+	"svc.internal/services/edge-gateway/internal/catalog"
+	"svc.internal/services/edge-gateway/internal/openaiapi"
+)
+
+// Whatever is asked for, the bounds are positive, hold the estimate, and cover
+// all choices: nothing wraps.
+func TestBoundsNeverWrapAndAlwaysCover(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	pick := func(values ...int64) int64 { return values[r.IntN(len(values))] }
+	for range 20_000 {
+		req := &openaiapi.Request{
+			PromptTokens: pick(0, 1, 100, 1<<20, 10<<20, 40<<20),
+			MaxTokens:    pick(0, 1, 500, 1<<20, openaiapi.MaxTokens),
+			Choices:      pick(1, 2, openaiapi.MaxChoices),
+			Messages:     pick(1, openaiapi.MaxMessages),
+		}
+		m := &catalog.Model{ContextLength: pick(0, 1, 512, 1<<20, 1<<31-1), MaxOutputTokens: pick(1, 512, 1<<31-1)}
+		b, err := BoundsOf(req, m)
+		if req.MaxTokens > m.MaxOutputTokens {
+			if !fault.Is(err, fault.InvalidValue) {
+				t.Fatalf("%+v on %+v: %v", req, m, err)
+			}
+			continue
+		}
+		if err != nil || b.MaxOutputTokens < 1 || b.MaxOutputTokens > m.MaxOutputTokens ||
+			b.HoldPromptTokens <= req.PromptTokens || b.HoldCompletionTokens != b.MaxOutputTokens*req.Choices ||
+			req.MaxTokens > 0 && b.MaxOutputTokens > req.MaxTokens {
+			t.Fatalf("%+v on %+v: %+v, %v", req, m, b, err)
+		}
+	}
+}
+
+func TestTheHoldHasItsMargin(t *testing.T) {
+	b, err := BoundsOf(&openaiapi.Request{PromptTokens: 101, Choices: 1, Messages: 3}, &catalog.Model{ContextLength: 500, MaxOutputTokens: 1000})
+	if err != nil || b.HoldPromptTokens != 117+16+24 || b.MaxOutputTokens != 399 {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+func TestTheEarlierErrorIsTold(t *testing.T) {
+	ranked := []error{
+		fault.New(fault.Exhausted, fault.RequestTooLarge, ""),
+		fault.New(fault.Unauthenticated, fault.KeyRevoked, ""),
+		fault.New(fault.Invalid, fault.InvalidProvider, ""),
+		fault.New(fault.NotFound, fault.ModelNotFound, ""),
+		fault.New(fault.Denied, fault.ModelNotAllowed, ""),
+		fault.New(fault.Precondition, fault.InsufficientCredits, ""),
+		fault.New(fault.Exhausted, fault.RateLimitExceeded, ""),
+		fault.New(fault.Unavailable, fault.NoProviderOnline, ""),
+	}
+	for i, a := range ranked {
+		for j, b := range ranked {
+			if got := first(a, b); !errors.Is(got, ranked[min(i, j)]) {
+				t.Errorf("of %v and %v: %v", a, b, got)
+			}
+		}
+		if first(a, nil) == nil || first(nil, a) == nil {
+			t.Error("an error was lost")
+		}
+	}
+	if first(nil, nil) != nil {
+		t.Error("an error was made up")
+	}
+}
+
+func FuzzParsePin(f *testing.F) {
+	f.Add("01890000-0000-7000-8000-00000000000a", "true")
+	f.Add("01890000-0000-7000-8000-00000000000A ", "FALSE")
+	f.Add("", "")
+	f.Add("x\r\ny", "yes")
+	f.Fuzz(func(t *testing.T, provider, allow string) {
+		pin, err := ParsePin(http.Header{ProviderHeader: {provider}, FallbacksHeader: {allow}})
+		if err != nil {
+			refused, ok := fault.As(err)
+			if !ok || refused.Kind != fault.Invalid || len(provider) > 8 && strings.Contains(refused.Message, provider) {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		if len(pin.ProviderID) != 36 || strings.ToLower(pin.ProviderID) != pin.ProviderID ||
+			pin.AllowFallbacks != strings.EqualFold(strings.TrimSpace(allow), "true") {
+			t.Errorf("%q %q: %+v", provider, allow, pin)
+		}
+	})
+}

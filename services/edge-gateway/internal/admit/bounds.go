@@ -1,0 +1,50 @@
+package admit
+
+import (
+	"svc.internal/pkg/fault"
+
+	"svc.internal/services/edge-gateway/internal/catalog"
+	"svc.internal/services/edge-gateway/internal/openaiapi"
+)
+
+// The margin of the hold over the estimate: chat templates add tokens to each
+// message, and an estimate errs.
+const (
+	holdPercent    = 115
+	holdPerRequest = 16
+	holdPerMessage = 8
+)
+
+// Bounds are the most that a request can use, in tokens.
+type Bounds struct {
+	// MaxOutputTokens bounds one choice; it is never 0.
+	MaxOutputTokens int64
+	// HoldPromptTokens is the estimate with its margin.
+	HoldPromptTokens int64
+	// HoldCompletionTokens bounds all choices together.
+	HoldCompletionTokens int64
+}
+
+// BoundsOf computes the bounds of a request on a model. It fails when the
+// client asks for a longer answer than the model gives.
+func BoundsOf(req *openaiapi.Request, m *catalog.Model) (Bounds, error) {
+	if req.MaxTokens > m.MaxOutputTokens {
+		return Bounds{}, fault.New(fault.Invalid, fault.InvalidValue,
+			"%s is %d; this model answers with at most %d tokens", req.MaxTokensParam, req.MaxTokens, m.MaxOutputTokens).
+			On(req.MaxTokensParam)
+	}
+	out := m.MaxOutputTokens
+	if req.MaxTokens > 0 {
+		out = req.MaxTokens
+	}
+	// What remains of the window bounds the answer; whether the prompt fits at
+	// all is the router's to say, who knows the windows online.
+	out = max(1, min(out, m.ContextLength-req.PromptTokens))
+	// All factors are bounded by the parser (a body of 10 MiB, 16 choices, a
+	// window within int32), so nothing here can wrap.
+	return Bounds{
+		MaxOutputTokens:      out,
+		HoldPromptTokens:     (req.PromptTokens*holdPercent+99)/100 + holdPerRequest + holdPerMessage*req.Messages,
+		HoldCompletionTokens: out * req.Choices,
+	}, nil
+}

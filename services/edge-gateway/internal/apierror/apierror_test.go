@@ -1,0 +1,144 @@
+package apierror
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/openai"
+)
+
+// decided is the table of the public API, written down a second time.
+var decided = map[int][]fault.Reason{
+	400: {"invalid_request", "invalid_value", "duplicate_field", "missing_required_parameter", "context_length_exceeded", "invalid_provider", "unsupported_endpoint_for_model"},
+	401: {"missing_api_key", "invalid_api_key", "key_revoked", "key_expired", "wrong_key_type"},
+	402: {"insufficient_credits", "plan_allowance_exceeded"},
+	403: {"model_not_allowed", "account_frozen"},
+	404: {"unknown_route", "model_not_found", "request_not_found", "account_not_found", "key_not_found", "provider_not_found"},
+	405: {"method_not_allowed"},
+	409: {"payout_pending", "payout_too_frequent", "refund_blocked", "transition_not_allowed"},
+	413: {"request_too_large"},
+	415: {"unsupported_encoding"},
+	422: {"below_minimum", "idempotency_key_reused", "too_many_keys"},
+	429: {"rate_limit_exceeded", "concurrency_limit_exceeded"},
+	499: {"client_closed"},
+	500: {"internal_error"},
+	502: {"requested_provider_failed", "upstream_error"},
+	503: {"no_provider_online", "requested_provider_unavailable", "providers_busy", "admission_unavailable", "service_unavailable"},
+	504: {"timeout"},
+}
+
+var types = map[int]string{
+	401: openai.TypeAuthentication, 402: openai.TypeInsufficientQuota, 403: openai.TypePermission, 404: openai.TypeNotFound,
+	429: openai.TypeRateLimit, 500: openai.TypeServer, 502: openai.TypeServer, 503: openai.TypeServer, 504: openai.TypeServer,
+}
+
+func TestEveryReasonHasItsRow(t *testing.T) {
+	left := len(Table)
+	for status, reasons := range decided {
+		for _, reason := range reasons {
+			left--
+			want := types[status]
+			if want == "" {
+				want = openai.TypeInvalidRequest
+			}
+			row, ok := Table[reason]
+			if !ok || row.Status != status || row.Type != want {
+				t.Errorf("%s: %+v, want %d %s", reason, row, status, want)
+			}
+			// SDKs retry these on their own; all else is final by its status,
+			// and says so.
+			retried := status == 429 || status >= 500
+			pinned := reason == "requested_provider_failed" || reason == "requested_provider_unavailable"
+			if row.Final != (!retried || pinned) {
+				t.Errorf("%s: final is %v", reason, row.Final)
+			}
+		}
+	}
+	if left != 0 {
+		t.Errorf("%d rows are in one table only", left)
+	}
+	for reason, want := range map[fault.Reason]time.Duration{
+		"no_provider_online": 30 * time.Second, "providers_busy": 2 * time.Second, "rate_limit_exceeded": time.Second,
+	} {
+		if got := Table[reason].RetryAfter; got != want {
+			t.Errorf("%s: retry after %v", reason, got)
+		}
+	}
+}
+
+func TestEveryKindHasAnAnswer(t *testing.T) {
+	want := map[fault.Kind]int{
+		fault.Internal: 500, fault.Invalid: 400, fault.Unauthenticated: 401, fault.Denied: 403, fault.NotFound: 404,
+		fault.Precondition: 422, fault.Exhausted: 429, fault.Unavailable: 503, fault.Timeout: 504, fault.Canceled: 499,
+	}
+	for _, kind := range fault.Kinds() {
+		a := Of(fmt.Errorf("call a peer: %w", fault.New(kind, "newer_reason", "words")))
+		if a.Status != want[kind] || a.Type == "" || a.Code == "" {
+			t.Errorf("kind %d: %+v", kind, a)
+		}
+	}
+	// Reasons within the fleet are nobody else's business.
+	for _, reason := range []fault.Reason{fault.SessionGone, fault.HubDraining, fault.JournalFull, fault.ProviderBusy} {
+		if a := Of(fault.New(fault.Unavailable, reason, "hub-7")); a.Status != 503 || a.Code != "service_unavailable" {
+			t.Errorf("%s: %+v", reason, a)
+		}
+	}
+}
+
+func TestOurOwnFaultsHaveAConstantText(t *testing.T) {
+	for _, err := range []error{
+		errors.New("pq: password is hunter2"),
+		fault.Wrap(errors.New("hunter2"), fault.Internal, "anything", "hunter2"),
+	} {
+		a := Of(err)
+		if a.Status != 500 || a.Code != "internal_error" || strings.Contains(a.Message, "hunter2") || !a.Internal {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
+func TestAnAnswerSaysWhenToRetry(t *testing.T) {
+	cases := []struct {
+		err    error
+		header map[string]string
+	}{
+		{fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(1001 * time.Millisecond), map[string]string{"Retry-After": "2", "Retry-After-Ms": "1001", "X-Should-Retry": ""}},
+		{fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(-time.Second), map[string]string{"Retry-After": "1"}},
+		{fault.New(fault.Precondition, fault.InsufficientCredits, "x"), map[string]string{"Retry-After": "", "X-Should-Retry": "false"}},
+		{fault.New(fault.Unauthenticated, MissingAPIKey, "x"), map[string]string{"Www-Authenticate": "Bearer"}},
+	}
+	for _, c := range cases {
+		w := httptest.NewRecorder()
+		if err := Of(c.err).Write(w, "r1"); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range c.header {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%v: %s is %q, want %q", c.err, name, got, want)
+			}
+		}
+		if !strings.HasSuffix(w.Body.String(), `"request_id":"r1"}`) {
+			t.Errorf("body %s", w.Body)
+		}
+	}
+}
+
+func TestRefusalsKeepTheirStatusWithinReason(t *testing.T) {
+	for status, want := range map[int]int{
+		400: 400, 404: 404, 413: 413, 422: 422, 451: 451, 409: 400, 401: 502, 402: 502, 403: 502, 407: 502, 200: 502, 500: 502, 0: 502,
+	} {
+		a := Of(NewRefusal(status, openai.Error{Message: "no"}))
+		if a.Status != want || a.Final != (want != http.StatusBadGateway) || a.Message == "" || a.Type == "" {
+			t.Errorf("%d: %+v", status, a)
+		}
+	}
+	if text := NewRefusal(400, openai.Error{Message: "prompt"}).Error(); strings.Contains(text, "prompt") {
+		t.Errorf("the log would hold %q", text)
+	}
+}

@@ -1,0 +1,119 @@
+package apierror
+
+import (
+	"net/http"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/openai"
+)
+
+// Reasons of the public table that the gateway itself gives.
+const (
+	UnsupportedEncoding         fault.Reason = "unsupported_encoding"
+	UnknownRoute                fault.Reason = "unknown_route"
+	MethodNotAllowed            fault.Reason = "method_not_allowed"
+	UnsupportedEndpointForModel fault.Reason = "unsupported_endpoint_for_model"
+	MissingAPIKey               fault.Reason = "missing_api_key"
+	WrongKeyType                fault.Reason = "wrong_key_type"
+	RequestedProviderFailed     fault.Reason = "requested_provider_failed"
+	UpstreamError               fault.Reason = "upstream_error"
+)
+
+// Reasons of the public table whose services are part of the contract.
+const (
+	duplicateField        fault.Reason = "duplicate_field"
+	missingRequired       fault.Reason = "missing_required_parameter"
+	planAllowanceExceeded fault.Reason = "plan_allowance_exceeded"
+	payoutPending         fault.Reason = "payout_pending"
+	payoutTooFrequent     fault.Reason = "payout_too_frequent"
+	refundBlocked         fault.Reason = "refund_blocked"
+	belowMinimum          fault.Reason = "below_minimum"
+)
+
+// StatusClientClosed is logged, and sent to nobody, when the client has left.
+const StatusClientClosed = 499
+
+// Row is how one reason is answered.
+type Row struct {
+	Status int
+	Type   string
+	// Final tells that the same request can never succeed.
+	Final bool
+	// RetryAfter is what is said when the fault itself does not.
+	RetryAfter time.Duration
+}
+
+// Table has the row of each public reason.
+var Table = map[fault.Reason]Row{
+	fault.InvalidRequest:        {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
+	fault.InvalidValue:          {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
+	duplicateField:              {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
+	missingRequired:             {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
+	fault.ContextLengthExceeded: {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
+	fault.InvalidProvider:       {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
+	UnsupportedEndpointForModel: {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
+	UnsupportedEncoding:         {http.StatusUnsupportedMediaType, openai.TypeInvalidRequest, true, 0},
+	fault.RequestTooLarge:       {http.StatusRequestEntityTooLarge, openai.TypeInvalidRequest, true, 0},
+
+	MissingAPIKey:       {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
+	WrongKeyType:        {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
+	fault.InvalidAPIKey: {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
+	fault.KeyRevoked:    {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
+	fault.KeyExpired:    {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
+
+	fault.InsufficientCredits: {http.StatusPaymentRequired, openai.TypeInsufficientQuota, true, 0},
+	planAllowanceExceeded:     {http.StatusPaymentRequired, openai.TypeInsufficientQuota, true, 0},
+	fault.ModelNotAllowed:     {http.StatusForbidden, openai.TypePermission, true, 0},
+	fault.AccountFrozen:       {http.StatusForbidden, openai.TypePermission, true, 0},
+
+	UnknownRoute:           {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.ModelNotFound:    {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.RequestNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.AccountNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.KeyNotFound:      {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.ProviderNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	MethodNotAllowed:       {http.StatusMethodNotAllowed, openai.TypeInvalidRequest, true, 0},
+
+	fault.RateLimitExceeded:        {http.StatusTooManyRequests, openai.TypeRateLimit, false, time.Second},
+	fault.ConcurrencyLimitExceeded: {http.StatusTooManyRequests, openai.TypeRateLimit, false, time.Second},
+
+	fault.NoProviderOnline:             {http.StatusServiceUnavailable, openai.TypeServer, false, 30 * time.Second},
+	fault.ProvidersBusy:                {http.StatusServiceUnavailable, openai.TypeServer, false, 2 * time.Second},
+	fault.RequestedProviderUnavailable: {http.StatusServiceUnavailable, openai.TypeServer, true, 0},
+	RequestedProviderFailed:            {http.StatusBadGateway, openai.TypeServer, true, 0},
+	UpstreamError:                      {http.StatusBadGateway, openai.TypeServer, false, 0},
+	fault.AdmissionUnavailable:         {http.StatusServiceUnavailable, openai.TypeServer, false, time.Second},
+	fault.ServiceUnavailable:           {http.StatusServiceUnavailable, openai.TypeServer, false, time.Second},
+	fault.DeadlineExceeded:             {http.StatusGatewayTimeout, openai.TypeServer, false, 0},
+	fault.ClientClosed:                 {StatusClientClosed, openai.TypeInvalidRequest, true, 0},
+	fault.InternalError:                {http.StatusInternalServerError, openai.TypeServer, false, 0},
+
+	// Only routes under /api/v1 give these; 409 is never an answer of /v1.
+	payoutPending:              {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
+	payoutTooFrequent:          {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
+	refundBlocked:              {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
+	fault.TransitionNotAllowed: {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
+	belowMinimum:               {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
+	fault.IdempotencyKeyReused: {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
+	fault.TooManyKeys:          {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
+}
+
+// reasonOfKind names the public reason that stands for the reasons which are
+// the fleet's own business (a draining hub, a full journal).
+var reasonOfKind = map[fault.Kind]fault.Reason{
+	fault.Unavailable: fault.ServiceUnavailable,
+	fault.Timeout:     fault.DeadlineExceeded,
+	fault.Canceled:    fault.ClientClosed,
+}
+
+// kindRows answers reasons that the table does not list, which a newer service
+// may send: they keep their code.
+var kindRows = map[fault.Kind]Row{
+	fault.Invalid:         {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
+	fault.Unauthenticated: {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
+	fault.Denied:          {http.StatusForbidden, openai.TypePermission, true, 0},
+	fault.NotFound:        {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.Precondition:    {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
+	fault.Exhausted:       {http.StatusTooManyRequests, openai.TypeRateLimit, false, time.Second},
+}

@@ -1,0 +1,175 @@
+// Package auth finds out whose consumer key a request carries.
+//
+// A key's checksum is checked first, so that made-up keys cost nothing; then
+// its SHA-256 is looked up in a bounded cache and, on a miss, at
+// billing-ledger. What is remembered ages out after a minute (a refusal after
+// 5 s) and is dropped at once when billing-ledger says on NATS that the key
+// has changed. Admission checks the key again, so a cache that is behind lets
+// nobody spend.
+package auth
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
+)
+
+// Principal is who a key stands for.
+type Principal struct {
+	KeyID     string
+	AccountID string
+	// allowed is empty when every model is.
+	allowed   []string
+	expiresAt time.Time // zero for never
+}
+
+// MayUse tells whether the key is allowed a model.
+func (p *Principal) MayUse(modelID string) bool {
+	return len(p.allowed) == 0 || slices.Contains(p.allowed, modelID)
+}
+
+// Config bounds what is remembered.
+type Config struct {
+	// Known and Refused are how many keys are remembered.
+	Known, Refused int
+	// KnownFor and RefusedFor are for how long.
+	KnownFor, RefusedFor time.Duration
+	// Timeout bounds one look-up at billing-ledger.
+	Timeout time.Duration
+}
+
+// Authenticator answers for all requests of a gateway.
+type Authenticator struct {
+	keys  billingv1.KeyServiceClient
+	clock clock.Clock
+	cfg   Config
+	cache *cache
+}
+
+// New makes an authenticator with an empty cache.
+func New(keys billingv1.KeyServiceClient, c clock.Clock, cfg Config) *Authenticator {
+	return &Authenticator{keys: keys, clock: c, cfg: cfg, cache: newCache(cfg.Known, cfg.Refused)}
+}
+
+// maxKeyBytes is far above any key; what is longer is not even parsed.
+const maxKeyBytes = 256
+
+// Credential is the key that the headers carry: Authorization: Bearer, else
+// X-Api-Key. Its faults are missing_api_key and invalid_api_key.
+func Credential(h http.Header) (string, error) {
+	if values := h.Values("Authorization"); len(values) > 0 {
+		scheme, key, _ := strings.Cut(strings.TrimSpace(values[0]), " ")
+		if len(values) > 1 || !strings.EqualFold(scheme, "bearer") {
+			return "", invalidKey()
+		}
+		return bounded(strings.TrimSpace(key))
+	}
+	if values := h.Values("X-Api-Key"); len(values) > 0 {
+		if len(values) > 1 {
+			return "", invalidKey()
+		}
+		return bounded(strings.TrimSpace(values[0]))
+	}
+	return bounded("")
+}
+
+func bounded(key string) (string, error) {
+	switch {
+	case key == "":
+		return "", fault.New(fault.Unauthenticated, apierror.MissingAPIKey,
+			"You didn't provide an API key. Send it in the header Authorization: Bearer YOUR_KEY.")
+	case len(key) > maxKeyBytes:
+		return "", invalidKey()
+	}
+	return key, nil
+}
+
+func invalidKey() error {
+	return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "Incorrect API key provided.")
+}
+
+// Authenticate tells whose key the headers carry. Its faults are those of the
+// public table with status 401, or Unavailable.
+func (a *Authenticator) Authenticate(ctx context.Context, h http.Header) (*Principal, error) {
+	key, err := Credential(h)
+	if err != nil {
+		return nil, err
+	}
+	switch kind, ok := apikey.Parse(key); {
+	case !ok:
+		return nil, invalidKey()
+	case kind != apikey.Consumer:
+		return nil, fault.New(fault.Unauthenticated, apierror.WrongKeyType,
+			"This is a provider key; the API needs a consumer key.")
+	}
+	digest := apikey.Sum(key)
+	now := a.clock.Now()
+	if e, found := a.cache.get(digest, now); found {
+		return current(e.who, e.err, now)
+	}
+	who, err := a.lookUp(ctx, digest)
+	return current(who, err, now)
+}
+
+// lookUp asks billing-ledger and remembers the answer, unless a change was
+// announced meanwhile that the answer may have missed.
+func (a *Authenticator) lookUp(ctx context.Context, digest apikey.Digest) (*Principal, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+	defer cancel()
+	generation := a.cache.generation()
+	resp, err := a.keys.AuthenticateKey(ctx, &billingv1.AuthenticateKeyRequest{KeySha256: digest[:]})
+	if err != nil {
+		if f, ok := fault.As(err); ok && f.Kind == fault.Unauthenticated {
+			err = publicText(f)
+			a.cache.putRefused(digest, err, a.clock.Now().Add(a.cfg.RefusedFor), generation)
+		}
+		return nil, apierror.OfPeer(err)
+	}
+	who := &Principal{
+		KeyID: resp.GetKeyId(), AccountID: resp.GetAccountId(), allowed: resp.GetAllowedModelIds(),
+	}
+	if resp.GetExpiresAt() != nil {
+		who.expiresAt = resp.GetExpiresAt().AsTime()
+	}
+	a.cache.putKnown(digest, who, a.clock.Now().Add(a.cfg.KnownFor), generation)
+	return who, nil
+}
+
+// publicText keeps a refusal's reason and gives it this package's words.
+func publicText(f *fault.Fault) error {
+	switch f.Reason {
+	case fault.KeyRevoked:
+		return fault.New(fault.Unauthenticated, f.Reason, "This API key has been revoked.")
+	case fault.KeyExpired:
+		return expired()
+	default:
+		return invalidKey()
+	}
+}
+
+func expired() error {
+	return fault.New(fault.Unauthenticated, fault.KeyExpired, "This API key has expired.")
+}
+
+// current refuses a key whose time is over, however fresh the look-up is.
+func current(who *Principal, err error, now time.Time) (*Principal, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case !who.expiresAt.IsZero() && !now.Before(who.expiresAt):
+		return nil, expired()
+	}
+	return who, nil
+}
+
+// Forget drops what is remembered of a key.
+func (a *Authenticator) Forget(keyID string) { a.cache.forget(keyID) }

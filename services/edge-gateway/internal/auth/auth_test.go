@@ -1,0 +1,258 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/bustest"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+)
+
+// ledger answers look-ups and counts them.
+type ledger struct {
+	billingv1.KeyServiceClient
+	mu     sync.Mutex
+	asked  int
+	answer func(digest []byte) (*billingv1.AuthenticateKeyResponse, error)
+}
+
+func (l *ledger) AuthenticateKey(_ context.Context, req *billingv1.AuthenticateKeyRequest, _ ...grpc.CallOption) (*billingv1.AuthenticateKeyResponse, error) {
+	l.mu.Lock()
+	l.asked++
+	answer := l.answer
+	l.mu.Unlock()
+	return answer(req.GetKeySha256())
+}
+
+type bundle struct {
+	*Authenticator
+	ledger *ledger
+	clock  *clock.Manual
+	key    http.Header
+}
+
+func setup(t *testing.T) bundle {
+	t.Helper()
+	l := &ledger{answer: func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
+		return &billingv1.AuthenticateKeyResponse{KeyId: "k", AccountId: "a", AllowedModelIds: []string{"m"}}, nil
+	}}
+	c := clock.NewManual(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	cfg := Config{Known: 4, Refused: 4, KnownFor: time.Minute, RefusedFor: 5 * time.Second, Timeout: time.Second}
+	return bundle{New(l, c, cfg), l, c, header(t)}
+}
+
+func header(t *testing.T) http.Header {
+	t.Helper()
+	key, err := apikey.Generate(apikey.Consumer, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return http.Header{"Authorization": {"Bearer " + key}}
+}
+
+func (b bundle) want(t *testing.T, asked int, reason fault.Reason) {
+	t.Helper()
+	who, err := b.Authenticate(t.Context(), b.key)
+	if reason == "" && (err != nil || who.KeyID != "k" || who.AccountID != "a" || !who.MayUse("m") || who.MayUse("x")) ||
+		reason != "" && !fault.Is(err, reason) {
+		t.Errorf("got %+v, %v", who, err)
+	}
+	if b.ledger.asked != asked {
+		t.Errorf("billing-ledger was asked %d times, want %d", b.ledger.asked, asked)
+	}
+}
+
+func refusal(reason fault.Reason) func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
+	return func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
+		return nil, fault.New(fault.Unauthenticated, reason, "secret words")
+	}
+}
+
+func TestAKeyIsRememberedForAMinute(t *testing.T) {
+	b := setup(t)
+	b.want(t, 1, "")
+	b.clock.Advance(59 * time.Second)
+	b.want(t, 1, "")
+	b.clock.Advance(time.Second)
+	b.want(t, 2, "")
+}
+
+func TestARefusalIsRememberedForFiveSeconds(t *testing.T) {
+	for _, reason := range []fault.Reason{fault.InvalidAPIKey, fault.KeyRevoked, fault.KeyExpired} {
+		b := setup(t)
+		b.ledger.answer = refusal(reason)
+		b.want(t, 1, reason)
+		b.want(t, 1, reason)
+		b.clock.Advance(5 * time.Second)
+		b.ledger.answer = setup(t).ledger.answer
+		b.want(t, 2, "")
+	}
+}
+
+func TestAnOutageIsNotRemembered(t *testing.T) {
+	b := setup(t)
+	working := b.ledger.answer
+	b.ledger.answer = func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
+		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "down")
+	}
+	b.want(t, 1, fault.ServiceUnavailable)
+	b.ledger.answer = working
+	b.want(t, 2, "")
+}
+
+func TestAKeyExpiresWhileItIsRemembered(t *testing.T) {
+	b := setup(t)
+	end := b.clock.Now().Add(10 * time.Second)
+	b.ledger.answer = func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
+		return &billingv1.AuthenticateKeyResponse{KeyId: "k", AccountId: "a", AllowedModelIds: []string{"m"}, ExpiresAt: timestamppb.New(end)}, nil
+	}
+	b.want(t, 1, "")
+	b.clock.Advance(10 * time.Second)
+	b.want(t, 1, fault.KeyExpired)
+}
+
+func TestAChangeIsHeardOverNATS(t *testing.T) {
+	b := setup(t)
+	conn := bustest.New(t)
+	stop, err := b.Listen(conn, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.want(t, 1, "")
+	b.ledger.answer = refusal(fault.KeyRevoked)
+	before := b.cache.generation()
+	for _, data := range [][]byte{[]byte("\xffnonsense"), changed(t, "another"), changed(t, "k")} {
+		if err := conn.Publish(t.Context(), changesSubject, data, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for b.cache.generation() < before+2 {
+		if err := conn.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.want(t, 2, fault.KeyRevoked)
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func changed(t *testing.T, keyID string) []byte {
+	t.Helper()
+	data, err := proto.Marshal(&eventsv1.KeyChanged{KeyId: keyID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// A look-up that was under way when its key changed may have read the old
+// state, and must not be remembered.
+func TestAnAnswerFromBeforeAChangeIsNotRemembered(t *testing.T) {
+	for name, answer := range map[string]func([]byte) (*billingv1.AuthenticateKeyResponse, error){
+		"known": setup(t).ledger.answer, "refused": refusal(fault.InvalidAPIKey),
+	} {
+		b := setup(t)
+		b.ledger.answer = func(d []byte) (*billingv1.AuthenticateKeyResponse, error) {
+			b.Forget("k")
+			return answer(d)
+		}
+		_, first := b.Authenticate(t.Context(), b.key)
+		_, second := b.Authenticate(t.Context(), b.key)
+		if b.ledger.asked != 2 || (first == nil) != (second == nil) {
+			t.Errorf("%s: asked %d times; %v, %v", name, b.ledger.asked, first, second)
+		}
+	}
+}
+
+func TestTheCacheIsBoundedOnBothSides(t *testing.T) {
+	b := setup(t)
+	n := 0
+	b.ledger.answer = func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
+		n++
+		return &billingv1.AuthenticateKeyResponse{KeyId: strconv.Itoa(n), AccountId: "a"}, nil
+	}
+	all := make([]http.Header, 10)
+	for i := range all {
+		all[i] = header(t)
+		if _, err := b.Authenticate(t.Context(), all[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.ledger.answer = refusal(fault.InvalidAPIKey)
+	for range 10 {
+		if _, err := b.Authenticate(t.Context(), header(t)); err == nil {
+			t.Fatal("no refusal")
+		}
+	}
+	c := b.cache
+	if len(c.known.at) != 4 || len(c.refused.at) != 4 || len(c.byKey) != 4 || c.known.order.Len() != 4 {
+		t.Errorf("%d known, %d refused, %d by key", len(c.known.at), len(c.refused.at), len(c.byKey))
+	}
+	// The last four are still known, whatever was refused since.
+	asked := b.ledger.asked
+	for _, h := range all[6:] {
+		if _, err := b.Authenticate(t.Context(), h); err != nil {
+			t.Error(err)
+		}
+	}
+	if b.ledger.asked != asked {
+		t.Error("refusals pushed out what was known")
+	}
+	for _, e := range c.known.at {
+		b.Forget(e.Value.(*entry).who.KeyID)
+	}
+	if len(c.known.at) != 0 || len(c.byKey) != 0 {
+		t.Errorf("%d known, %d by key after all were forgotten", len(c.known.at), len(c.byKey))
+	}
+}
+
+func TestAKeyThatTurnsBadIsForgottenAsKnown(t *testing.T) {
+	b := setup(t)
+	b.want(t, 1, "")
+	b.clock.Advance(time.Minute)
+	b.ledger.answer = refusal(fault.KeyRevoked)
+	b.want(t, 2, fault.KeyRevoked)
+	if len(b.cache.known.at)+len(b.cache.byKey) != 0 {
+		t.Error("it is still known")
+	}
+}
+
+func FuzzCredential(f *testing.F) {
+	f.Add("Bearer sk-svc-x", "")
+	f.Add("bearer", "k")
+	f.Add("", "  k ")
+	f.Add("Basic x", "k")
+	f.Fuzz(func(t *testing.T, authorization, apiKey string) {
+		h := http.Header{}
+		if authorization != "" {
+			h.Set("Authorization", authorization)
+		}
+		if apiKey != "" {
+			h.Set("X-Api-Key", apiKey)
+		}
+		key, err := Credential(h)
+		var refused *fault.Fault
+		if err == nil && (key == "" || len(key) > maxKeyBytes) || err != nil && !errors.As(err, &refused) {
+			t.Errorf("%q, %v", key, err)
+		}
+		if refused != nil && refused.Kind != fault.Unauthenticated {
+			t.Errorf("kind %v", refused.Kind)
+		}
+	})
+}

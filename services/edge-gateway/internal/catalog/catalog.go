@@ -1,0 +1,151 @@
+// Package catalog holds the models in memory, as the catalog service pushes
+// them: every request finds its model here without a call.
+//
+// A View keeps the last snapshot while the catalog is away, for as long as it
+// takes; prices are not taken from it (admission pins them). Models are found
+// by id or by slug, ids first. The two lists of GET /v1/models are written once
+// a snapshot and not once a request.
+package catalog
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"svc.internal/pkg/fault"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+)
+
+// Bounds of the wait before a lost watch is begun again.
+const (
+	retryFirst = 100 * time.Millisecond
+	retryMost  = 5 * time.Second
+)
+
+// Model is what serving a request needs of a catalog entry.
+type Model struct {
+	ID   string
+	Slug string
+	// Chat tells that the model answers chat completions.
+	Chat bool
+	// ContextLength is the largest window there may be in tokens: the
+	// catalog's, or a larger one that a provider reports.
+	ContextLength int64
+	// MaxOutputTokens bounds one answer.
+	MaxOutputTokens int64
+}
+
+// View is the catalog as last heard of. It is safe for concurrent use.
+type View struct {
+	source catalogv1.CatalogServiceClient
+	log    *slog.Logger
+	now    atomic.Pointer[snapshot]
+}
+
+// snapshot never changes.
+type snapshot struct {
+	byName   map[string]*Model
+	objects  map[string][]byte // id or slug → the model's JSON object
+	callable []byte            // GET /v1/models
+	all      []byte            // GET /v1/models?all=true
+}
+
+// NewView makes a view that is empty until Run hears from source.
+func NewView(source catalogv1.CatalogServiceClient, log *slog.Logger) *View {
+	return &View{source: source, log: log}
+}
+
+// Run keeps the view up to date until ctx ends.
+func (v *View) Run(ctx context.Context) {
+	wait := retryFirst
+	for ctx.Err() == nil {
+		heard, err := v.watch(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		v.log.WarnContext(ctx, "the catalog watch ended and is begun again", "error", err)
+		if heard {
+			wait = retryFirst
+		}
+		timer := time.NewTimer(wait/2 + rand.N(wait/2)) //nolint:gosec // spreads reconnects, guards nothing
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+		wait = min(2*wait, retryMost)
+	}
+}
+
+// watch takes snapshots until the stream ends, and tells whether one came.
+func (v *View) watch(ctx context.Context) (heard bool, err error) {
+	stream, err := v.source.WatchModels(ctx, &catalogv1.WatchModelsRequest{})
+	if err != nil {
+		return false, err
+	}
+	for {
+		message, err := stream.Recv()
+		if err != nil {
+			return heard, err
+		}
+		v.now.Store(newSnapshot(message.GetModels()))
+		heard = true
+	}
+}
+
+// Ready is nil once a snapshot has been seen.
+func (v *View) Ready() error {
+	if v.now.Load() == nil {
+		return unseen()
+	}
+	return nil
+}
+
+func unseen() error {
+	return fault.New(fault.Unavailable, fault.ServiceUnavailable, "the model catalog has not been received yet")
+}
+
+// Find looks a model up by id or slug. It fails with model_not_found, or
+// Unavailable before the first snapshot.
+func (v *View) Find(name string) (*Model, error) {
+	s := v.now.Load()
+	if s == nil {
+		return nil, unseen()
+	}
+	if m, ok := s.byName[name]; ok {
+		return m, nil
+	}
+	return nil, notFound()
+}
+
+// notFound does not repeat the name, which may be anything.
+func notFound() error {
+	return fault.New(fault.NotFound, fault.ModelNotFound, "The model does not exist. GET /v1/models lists those that do.").On("model")
+}
+
+// Object is the JSON of one model, as GET /v1/models/{id} answers it.
+func (v *View) Object(name string) ([]byte, error) {
+	s := v.now.Load()
+	if s == nil {
+		return nil, unseen()
+	}
+	if object, ok := s.objects[name]; ok {
+		return object, nil
+	}
+	return nil, notFound()
+}
+
+// List is the JSON of GET /v1/models: the models that somebody serves now, or
+// all that the catalog offers.
+func (v *View) List(all bool) ([]byte, error) {
+	s := v.now.Load()
+	switch {
+	case s == nil:
+		return nil, unseen()
+	case all:
+		return s.all, nil
+	}
+	return s.callable, nil
+}

@@ -1,0 +1,120 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/fault"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+)
+
+// source plays one script for each watch.
+type source struct {
+	catalogv1.CatalogServiceClient
+	watches chan []*catalogv1.WatchModelsResponse // nil refuses the watch
+}
+
+func (s source) WatchModels(ctx context.Context, _ *catalogv1.WatchModelsRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[catalogv1.WatchModelsResponse], error) {
+	select {
+	case messages := <-s.watches:
+		if messages == nil {
+			return nil, errors.New("refused")
+		}
+		return &watch{left: messages}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+type watch struct {
+	grpc.ServerStreamingClient[catalogv1.WatchModelsResponse]
+	left []*catalogv1.WatchModelsResponse
+}
+
+func (w *watch) Recv() (*catalogv1.WatchModelsResponse, error) {
+	if len(w.left) == 0 {
+		return nil, errors.New("the stream broke")
+	}
+	next := w.left[0]
+	w.left = w.left[1:]
+	return next, nil
+}
+
+func models(ids ...string) *catalogv1.WatchModelsResponse {
+	out := &catalogv1.WatchModelsResponse{}
+	for _, id := range ids {
+		out.Models = append(out.Models, &catalogv1.Model{ModelId: id, Slug: id + "-slug", Active: true})
+	}
+	return out
+}
+
+func TestAViewOutlivesItsSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := source{watches: make(chan []*catalogv1.WatchModelsResponse)}
+		v := NewView(s, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); v.Run(ctx) }()
+		has := func(name string) bool { _, err := v.Find(name); return err == nil }
+
+		if _, err := v.Find("a"); !fault.Is(err, fault.ServiceUnavailable) || v.Ready() == nil {
+			t.Errorf("before the first snapshot: %v", err)
+		}
+		if _, err := v.List(true); !fault.Is(err, fault.ServiceUnavailable) {
+			t.Errorf("before the first snapshot: %v", err)
+		}
+		s.watches <- nil
+		s.watches <- []*catalogv1.WatchModelsResponse{models("a"), models("a", "b")}
+		synctest.Wait()
+		if !has("a") || !has("b-slug") || has("c") || v.Ready() != nil {
+			t.Error("the second snapshot does not stand")
+		}
+		for range 8 {
+			s.watches <- nil
+		}
+		if !has("b") {
+			t.Error("an outage made it forget")
+		}
+		begun := time.Now()
+		s.watches <- []*catalogv1.WatchModelsResponse{models("c")}
+		if waited := time.Since(begun); waited > retryMost {
+			t.Errorf("began again after %v", waited)
+		}
+		synctest.Wait()
+		if has("b") || !has("c") {
+			t.Error("the new snapshot does not stand")
+		}
+		stop()
+		<-done
+	})
+}
+
+func TestAModelsFactsAreReadOnce(t *testing.T) {
+	s := newSnapshot([]*catalogv1.Model{
+		{ModelId: "a", Active: true, Category: catalogv1.Category_CATEGORY_LLM, ContextLength: 100, MaxOutputTokens: 50},
+		{ModelId: "b", Active: true, Category: catalogv1.Category_CATEGORY_MULTIMODAL, ContextLength: 100, Supply: &catalogv1.Supply{MaxReportedContextLength: 200, OnlineProviders: 1}},
+		{ModelId: "e", Active: true, Category: catalogv1.Category_CATEGORY_EMBEDDING, ContextLength: 100},
+		{ModelId: "weird\"\u2028", Slug: "a", Active: true},
+	})
+	if a := s.byName["a"]; a.ID != "a" || !a.Chat || a.ContextLength != 100 || a.MaxOutputTokens != 50 {
+		t.Errorf("a: %+v", a)
+	}
+	if b := s.byName["b"]; !b.Chat || b.ContextLength != 200 || b.MaxOutputTokens != 200 {
+		t.Errorf("b: %+v", b)
+	}
+	if s.byName["e"].Chat {
+		t.Error("an embedding model chats")
+	}
+	for _, raw := range [][]byte{s.all, s.callable, s.objects["weird\"\u2028"]} {
+		if !json.Valid(raw) {
+			t.Errorf("not JSON: %s", raw)
+		}
+	}
+}

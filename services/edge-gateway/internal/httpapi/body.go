@@ -1,0 +1,111 @@
+package httpapi
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/fault"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
+)
+
+const (
+	// firstBuffer is how much is reserved for a body on its word alone.
+	firstBuffer = 64 << 10
+	// keptBuffer is the largest buffer that is used again: a stream that stays
+	// open keeps its body, and must not keep a giant's buffer.
+	keptBuffer = 128 << 10
+)
+
+// buffers are reused between requests; each belongs to one request at a time.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) get() *bytes.Buffer {
+	if buf, ok := b.pool.Get().(*bytes.Buffer); ok {
+		return buf
+	}
+	return new(bytes.Buffer)
+}
+
+func (b *buffers) put(buf *bytes.Buffer) {
+	if buf.Cap() > keptBuffer {
+		return
+	}
+	buf.Reset()
+	b.pool.Put(buf)
+}
+
+func tooLarge(limit int64) error {
+	return fault.New(fault.Invalid, fault.RequestTooLarge, "The body has more than %d bytes.", limit)
+}
+
+// checkDeclared refuses a body that is too large by its own account.
+func (h *Handler) checkDeclared(r *http.Request) error {
+	if r.ContentLength > h.cfg.MaxBody {
+		return tooLarge(h.cfg.MaxBody)
+	}
+	return nil
+}
+
+// overrules gives the error of a request that is refused before its body was
+// read: a body of unknown length is read to the limit, and thrown away, since
+// 413 comes before all else.
+func (h *Handler) overrules(x *exchange, refusal error) error {
+	if x.request.ContentLength >= 0 {
+		return refusal
+	}
+	h.setReadDeadline(x)
+	n, _ := io.Copy(io.Discard, io.LimitReader(x.request.Body, h.cfg.MaxBody+1))
+	if n > h.cfg.MaxBody {
+		return tooLarge(h.cfg.MaxBody)
+	}
+	return refusal
+}
+
+// setReadDeadline bounds the time in which the body must arrive. A connection
+// that knows no deadlines has none.
+func (h *Handler) setReadDeadline(x *exchange) {
+	_ = x.control.SetReadDeadline(time.Now().Add(h.cfg.BodyTimeout))
+}
+
+// checkForm refuses encodings that are not undone here, and forms.
+func checkForm(h http.Header) error {
+	for _, encoding := range h.Values("Content-Encoding") {
+		if encoding = strings.TrimSpace(encoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
+			return fault.New(fault.Invalid, apierror.UnsupportedEncoding, "The body must not be compressed.").On("Content-Encoding")
+		}
+	}
+	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	if strings.EqualFold(strings.TrimSpace(kind), "multipart/form-data") {
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The body must be JSON, not a form.").On("Content-Type")
+	}
+	return nil
+}
+
+// readBody reads the whole body into buf. It is read before anything is sent
+// anywhere, so that no answer can cross it.
+func (h *Handler) readBody(x *exchange, buf *bytes.Buffer) error {
+	h.setReadDeadline(x)
+	if n := x.request.ContentLength; n > 0 {
+		buf.Grow(int(min(n, firstBuffer)) + bytes.MinRead)
+	}
+	_, err := buf.ReadFrom(io.LimitReader(x.request.Body, h.cfg.MaxBody+1))
+	// The connection goes on being watched for a client that leaves.
+	_ = x.control.SetReadDeadline(time.Time{})
+	switch {
+	case int64(buf.Len()) > h.cfg.MaxBody:
+		return tooLarge(h.cfg.MaxBody)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		x.header().Set("Connection", "close")
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The body did not arrive in time.")
+	case err != nil:
+		return fault.Wrap(err, fault.Invalid, fault.InvalidRequest, "The body could not be read.")
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+)
+
+// What browsers may read of our answers, and send when they do not say.
+const (
+	exposedHeaders = "X-Request-Id, X-Svc-Request-Id, X-Svc-Provider-Id, X-Svc-Provider-Name, X-Svc-Connection-Mode, " +
+		"X-Svc-Latency-Ms, X-Svc-Route-Mode, X-Svc-Requested-Provider, X-Svc-Fallback-Reason, X-Svc-Billing-Type, " +
+		"X-Svc-Context-Source, X-Svc-Context-Length, X-Svc-Attempts, X-Svc-Cost-Usd, X-Ratelimit-Limit-Requests, " +
+		"X-Ratelimit-Remaining-Requests, X-Ratelimit-Reset-Requests, Retry-After, Retry-After-Ms, X-Should-Retry"
+	defaultHeaders = "Authorization, Content-Type, X-Api-Key, X-Svc-Provider, X-Svc-Allow-Fallbacks, Idempotency-Key"
+	// maxAskedHeaders bounds what is echoed.
+	maxAskedHeaders = 2048
+)
+
+func isV1(path string) bool { return strings.HasPrefix(path, "/v1/") }
+
+// allowOrigin lets any page read the answer: keys are sent by the page itself
+// and never by the browser on its own, so no origin has more than another.
+func allowOrigin(x *exchange) {
+	if x.request.Header.Get("Origin") == "" {
+		return
+	}
+	x.header().Set("Access-Control-Allow-Origin", "*")
+	x.header().Set("Access-Control-Expose-Headers", exposedHeaders)
+}
+
+// preflight answers without a key, whatever the route.
+func (h *Handler) preflight(x *exchange) error {
+	header := x.header()
+	header.Set("Access-Control-Allow-Origin", "*")
+	header.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+	header.Set("Access-Control-Allow-Headers", askedHeaders(x.request.Header))
+	header.Set("Access-Control-Max-Age", "86400")
+	header.Set("Vary", "Access-Control-Request-Headers")
+	x.answer.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// askedHeaders echoes the headers that the browser asks for, if they are a
+// list of names and nothing else.
+func askedHeaders(h http.Header) string {
+	asked := h.Get("Access-Control-Request-Headers")
+	if asked == "" || len(asked) > maxAskedHeaders {
+		return defaultHeaders
+	}
+	for _, c := range []byte(asked) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == ',', c == ' ':
+		default:
+			return defaultHeaders
+		}
+	}
+	return asked
+}

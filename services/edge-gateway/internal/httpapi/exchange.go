@@ -1,0 +1,180 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/telemetry"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
+)
+
+// exchange is one request and its answer.
+type exchange struct {
+	id      string
+	started time.Time
+	request *http.Request
+	answer  *recorder
+	control *http.ResponseController
+	route   route
+	rest    string // the path's variable part, escaped
+
+	told  error       // the error that was answered, if any
+	facts []slog.Attr // what the log line says besides
+}
+
+func (x *exchange) header() http.Header { return x.answer.Header() }
+
+// setWriteDeadline bounds the time in which the client must read an answer. A
+// connection that knows no deadlines has none.
+func (h *Handler) setWriteDeadline(x *exchange) {
+	_ = x.control.SetWriteDeadline(time.Now().Add(h.cfg.AnswerTimeout))
+}
+
+// json answers 200 with a body that is JSON already.
+func (h *Handler) json(x *exchange, body []byte) error {
+	h.setWriteDeadline(x)
+	header := x.header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	x.answer.WriteHeader(http.StatusOK)
+	_, _ = x.answer.Write(body) // a client that left is nobody's fault
+	return nil
+}
+
+// recorder remembers the status that was sent.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader sends the status.
+func (r *recorder) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends a part of the body.
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController find the connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// ServeHTTP answers one request and writes its log line.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{
+		started: h.Clock.Now(), answer: &recorder{ResponseWriter: w}, control: http.NewResponseController(w),
+	}
+	x.route, x.rest = find(r.URL.EscapedPath())
+	ctx, span := h.Tracer.Start(telemetry.WithTraceparent(r.Context(), r.Header.Get("Traceparent")),
+		r.Method+" "+x.route.pattern, trace.WithSpanKind(trace.SpanKindServer))
+	defer span.End()
+	x.request = r.WithContext(ctx)
+	defer h.end(ctx, x)
+	id, err := ids.NewRequest(x.started, h.Random)
+	if err != nil {
+		h.tell(x, err)
+		return
+	}
+	x.id = id.String()
+	x.header().Set("X-Svc-Request-Id", x.id)
+	x.header().Set("X-Request-Id", x.id)
+	x.header().Set("X-Content-Type-Options", "nosniff")
+	if isV1(r.URL.Path) {
+		allowOrigin(x)
+	}
+	if err := h.dispatch(x); err != nil {
+		h.tell(x, err)
+	}
+}
+
+// tell answers with an error, unless nobody is there to read it or an answer
+// was begun.
+func (h *Handler) tell(x *exchange, err error) {
+	if f, ok := fault.As(err); ok && f.Kind == fault.Canceled && x.request.Context().Err() == nil {
+		// It was a peer that went away, not the client.
+		err = fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "A part of the service does not answer.")
+	}
+	x.told = err
+	a := apierror.Of(err)
+	if x.answer.status != 0 {
+		return
+	}
+	if a.Status == apierror.StatusClientClosed {
+		x.answer.status = a.Status
+		return
+	}
+	h.setWriteDeadline(x)
+	_ = a.Write(x.answer, x.id) // a client that left is nobody's fault
+}
+
+// end catches a panic, measures, and writes the log line.
+func (h *Handler) end(ctx context.Context, x *exchange) {
+	p := recover()
+	if p != nil {
+		begun := x.answer.status != 0
+		h.tell(x, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		if begun {
+			// What was written cannot be taken back; the client must see that
+			// it is cut off.
+			defer panic(http.ErrAbortHandler)
+		}
+	}
+	// The next request on this connection begins without a deadline.
+	defer func() { _ = x.control.SetWriteDeadline(time.Time{}) }()
+	took := h.Clock.Now().Sub(x.started)
+	status := x.answer.status
+	if a := apierror.Of(x.told); x.told != nil && a.Status == apierror.StatusClientClosed {
+		status = a.Status
+	}
+	h.Metrics.request(ctx, x.route.pattern, status, took)
+	h.log(ctx, x, status, took)
+}
+
+func (h *Handler) log(ctx context.Context, x *exchange, status int, took time.Duration) {
+	level := slog.LevelInfo
+	attrs := append([]slog.Attr{
+		slog.String("request_id", x.id),
+		slog.String("method", method(x.request.Method)),
+		slog.String("route", x.route.pattern),
+		slog.Int("status", status),
+		slog.Int64("duration_ms", took.Milliseconds()),
+	}, x.facts...)
+	if x.told != nil {
+		a := apierror.Of(x.told)
+		attrs = append(attrs, slog.String("code", a.KnownCode()))
+		if a.Internal || status >= http.StatusInternalServerError {
+			attrs = append(attrs, slog.Any("error", x.told))
+		}
+		if a.Internal {
+			level = slog.LevelError
+		}
+	}
+	h.Log.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// method keeps what is logged within the methods that exist.
+func method(m string) string {
+	switch m {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
+		return m
+	}
+	return "other"
+}

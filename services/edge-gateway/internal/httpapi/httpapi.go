@@ -1,0 +1,196 @@
+// Package httpapi is the public HTTP surface: it finds the route, does what
+// every request needs (an id, a trace, CORS, one log line, an answer to every
+// error in one form), and puts the parts together that serve a chat
+// completion.
+//
+// Routes are matched by hand and not by http.ServeMux, whose redirects and
+// plain-text errors no SDK understands, and because model ids hold slashes, raw
+// or as %2F. Nothing is answered in HTML.
+//
+// Limits: a body of Config.MaxBody bytes, read within Config.BodyTimeout;
+// headers are the server's to bound.
+package httpapi
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+
+	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/auth"
+	"svc.internal/services/edge-gateway/internal/catalog"
+	"svc.internal/services/edge-gateway/internal/marketapi"
+	"svc.internal/services/edge-gateway/internal/relay"
+	"svc.internal/services/edge-gateway/internal/witness"
+)
+
+// maxModelName bounds the model id of a path.
+const maxModelName = 256
+
+// Config bounds what is read.
+type Config struct {
+	// MaxBody bounds the body of a /v1 request in bytes.
+	MaxBody int64
+	// BodyTimeout is how long a client may take to send it.
+	BodyTimeout time.Duration
+	// AnswerTimeout is how long a client may take to read an answer that is
+	// not a completion.
+	AnswerTimeout time.Duration
+}
+
+// Parts are what the surface is made of.
+type Parts struct {
+	Log      *slog.Logger
+	Tracer   trace.Tracer
+	Clock    clock.Clock
+	Random   io.Reader
+	Metrics  *Metrics
+	Auth     *auth.Authenticator
+	Catalog  *catalog.View
+	Gate     *admit.Gate
+	Engine   *relay.Engine
+	Witness  *witness.Queue
+	Receipts billingv1.ReceiptServiceClient
+	Market   *marketapi.API
+	Ready    func(context.Context) error
+}
+
+// Handler answers all public requests.
+type Handler struct {
+	Parts
+	cfg     Config
+	buffers buffers
+}
+
+// New makes the handler.
+func New(parts Parts, cfg Config) *Handler { return &Handler{Parts: parts, cfg: cfg} }
+
+// route is one kind of request.
+type route struct {
+	// pattern names the route in logs and metrics.
+	pattern string
+	methods []string
+	// serve answers, or returns the error to answer with.
+	serve func(*Handler, *exchange) error
+}
+
+var (
+	get  = []string{http.MethodGet, http.MethodHead}
+	post = []string{http.MethodPost}
+)
+
+// Routes without a variable part.
+var fixed = map[string]route{
+	"/v1/chat/completions": {"/v1/chat/completions", post, (*Handler).chat},
+	"/v1/models":           {"/v1/models", get, (*Handler).listModels},
+	"/v1/responses":        {"/v1/responses", nil, useChat},
+	"/v1/messages":         {"/v1/messages", nil, useChat},
+	"/api/v1/models":       {"/api/v1/models", get, (*Handler).market},
+	"/healthz":             {"/healthz", get, (*Handler).healthz},
+	"/readyz":              {"/readyz", get, (*Handler).readyz},
+}
+
+// Routes with a variable part behind a prefix.
+var prefixed = []struct {
+	prefix string
+	route
+}{
+	{"/v1/models/", route{"/v1/models/{id}", get, (*Handler).getModel}},
+	{"/v1/responses/", route{"/v1/responses", nil, useChat}},
+	{"/v1/messages/", route{"/v1/messages", nil, useChat}},
+	{"/api/v1/models/", route{"/api/v1/models/{id}/providers", get, (*Handler).market}},
+	{"/api/v1/requests/", route{"/api/v1/requests/{id}", get, (*Handler).receipt}},
+	// Methods are checked behind the token, so that nothing is told without.
+	{"/api/v1/admin/", route{"/api/v1/admin", nil, (*Handler).admin}},
+}
+
+var unknown = route{"unknown", nil, func(*Handler, *exchange) error {
+	return fault.New(fault.NotFound, apierror.UnknownRoute, "There is no such route.")
+}}
+
+// find gives the route of an escaped path and the path's variable part, still
+// escaped.
+func find(path string) (route, string) {
+	if r, ok := fixed[path]; ok {
+		return r, ""
+	}
+	for _, p := range prefixed {
+		if rest, ok := strings.CutPrefix(path, p.prefix); ok && rest != "" {
+			return p.route, rest
+		}
+	}
+	return unknown, ""
+}
+
+// dispatch answers one request, or returns the error to answer with.
+func (h *Handler) dispatch(x *exchange) error {
+	if x.request.Method == http.MethodOptions && isV1(x.request.URL.Path) {
+		return h.preflight(x)
+	}
+	if methods := x.route.methods; methods != nil && !slices.Contains(methods, x.request.Method) {
+		x.header().Set("Allow", strings.Join(methods, ", "))
+		return fault.New(fault.Invalid, apierror.MethodNotAllowed, "This route answers %s.", strings.Join(methods, " and "))
+	}
+	return x.route.serve(h, x)
+}
+
+func useChat(*Handler, *exchange) error {
+	return fault.New(fault.NotFound, apierror.UnknownRoute,
+		"This endpoint is not served. Use POST /v1/chat/completions, which every model here answers.")
+}
+
+// market and admin go through calls of bounded time, so one deadline each way
+// suffices for them.
+func (h *Handler) market(x *exchange) error {
+	h.setReadDeadline(x)
+	h.setWriteDeadline(x)
+	return h.Market.Public(x.answer, x.request)
+}
+
+func (h *Handler) admin(x *exchange) error {
+	h.setReadDeadline(x)
+	_ = x.control.SetWriteDeadline(time.Now().Add(h.cfg.BodyTimeout + h.cfg.AnswerTimeout))
+	return h.Market.Admin(x.answer, x.request)
+}
+
+func (h *Handler) healthz(x *exchange) error { return h.json(x, []byte(`{"status":"ok"}`)) }
+
+// readyz says in one text what is missing.
+func (h *Handler) readyz(x *exchange) error {
+	if err := h.Ready(x.request.Context()); err != nil {
+		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "The service is not ready.")
+	}
+	return h.json(x, []byte(`{"status":"ready"}`))
+}
+
+func (h *Handler) listModels(x *exchange) error {
+	body, err := h.Catalog.List(x.request.URL.Query().Get("all") == "true")
+	if err != nil {
+		return err
+	}
+	return h.json(x, body)
+}
+
+func (h *Handler) getModel(x *exchange) error {
+	name, err := url.PathUnescape(x.rest)
+	if err != nil || len(name) > maxModelName {
+		name = "" // no model has it
+	}
+	body, err := h.Catalog.Object(name)
+	if err != nil {
+		return err
+	}
+	return h.json(x, body)
+}

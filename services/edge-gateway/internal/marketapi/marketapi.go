@@ -1,0 +1,173 @@
+// Package marketapi answers the routes under /api/v1 that are described in the
+// services' own .proto files: the public catalog, and the operators' routes
+// under /api/v1/admin.
+//
+// It translates between JSON and gRPC and adds nothing: fields have their
+// proto names, zero values are written, unknown members are refused, and an
+// error has the same body as everywhere else. Operators' routes need the admin
+// token and do not exist when there is none. The token goes no further than
+// this package; of the other headers only Idempotency-Key is handed on.
+package marketapi
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"svc.internal/pkg/config"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/auth"
+)
+
+// maxShown bounds what is repeated of a translation error.
+const maxShown = 256
+
+// Peers answer the routes.
+type Peers struct {
+	PublicCatalog  catalogv1.PublicCatalogServiceClient
+	CatalogAdmin   catalogv1.CatalogAdminServiceClient
+	Accounts       billingv1.AccountAdminServiceClient
+	Providers      hubv1.ProviderAdminServiceClient
+	Reconciliation settlementv1.ReconciliationServiceClient
+}
+
+// Config says who is an operator and how much is read.
+type Config struct {
+	// AdminToken is what operators send as a bearer token; unset takes their
+	// routes away.
+	AdminToken config.Secret
+	// MaxBody bounds a body in bytes.
+	MaxBody int64
+}
+
+// API answers requests. Its errors are the caller's to answer.
+type API struct {
+	mux *runtime.ServeMux
+	cfg Config
+}
+
+// New makes the API.
+func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
+	mux := runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, newMarshaler()),
+		runtime.WithErrorHandler(keepError),
+		runtime.WithRoutingErrorHandler(keepRoutingError),
+		runtime.WithIncomingHeaderMatcher(handedOn),
+		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
+		runtime.WithOutgoingTrailerMatcher(func(string) (string, bool) { return "", false }),
+		runtime.WithDisablePathLengthFallback(),
+	)
+	err := errors.Join(
+		catalogv1.RegisterPublicCatalogServiceHandlerClient(ctx, mux, peers.PublicCatalog),
+		catalogv1.RegisterCatalogAdminServiceHandlerClient(ctx, mux, peers.CatalogAdmin),
+		billingv1.RegisterAccountAdminServiceHandlerClient(ctx, mux, peers.Accounts),
+		hubv1.RegisterProviderAdminServiceHandlerClient(ctx, mux, peers.Providers),
+		settlementv1.RegisterReconciliationServiceHandlerClient(ctx, mux, peers.Reconciliation),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("register the routes under /api/v1: %w", err)
+	}
+	return &API{mux: mux, cfg: cfg}, nil
+}
+
+// Public answers a route that needs no key.
+func (a *API) Public(w http.ResponseWriter, r *http.Request) error { return a.serve(w, r) }
+
+// Admin answers an operator's route.
+func (a *API) Admin(w http.ResponseWriter, r *http.Request) error {
+	if !a.cfg.AdminToken.IsSet() {
+		return fault.New(fault.NotFound, apierror.UnknownRoute, "There is no such route.")
+	}
+	token, err := auth.Credential(http.Header{"Authorization": r.Header["Authorization"]})
+	if err != nil {
+		return err
+	}
+	// Digests have one length, so that the comparison tells nothing of the
+	// token's.
+	given, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(a.cfg.AdminToken.Reveal()))
+	if subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
+		return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "Incorrect admin token provided.")
+	}
+	return a.serve(w, r)
+}
+
+type errorSlot struct{ err error }
+
+type slotKey struct{}
+
+func (a *API) serve(w http.ResponseWriter, r *http.Request) error {
+	body, err := io.ReadAll(io.LimitReader(r.Body, a.cfg.MaxBody+1))
+	if err != nil {
+		return fault.Wrap(err, fault.Invalid, fault.InvalidRequest, "The body could not be read.")
+	}
+	if int64(len(body)) > a.cfg.MaxBody {
+		return fault.New(fault.Invalid, fault.RequestTooLarge, "The body has more than %d bytes.", a.cfg.MaxBody)
+	}
+	slot := &errorSlot{}
+	inner := r.Clone(context.WithValue(r.Context(), slotKey{}, slot))
+	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "Grpc-Timeout"} {
+		inner.Header.Del(name)
+	}
+	inner.Body = io.NopCloser(bytes.NewReader(body))
+	a.mux.ServeHTTP(w, inner)
+	return slot.err
+}
+
+// handedOn names the headers that services may see.
+func handedOn(name string) (string, bool) {
+	if strings.EqualFold(name, "Idempotency-Key") {
+		return "idempotency-key", true
+	}
+	return "", false
+}
+
+// keepError hands the error of a call to serve, whose caller answers it.
+func keepError(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, _ http.ResponseWriter, _ *http.Request, err error) {
+	keep(ctx, translated(err))
+}
+
+func keepRoutingError(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, _ http.ResponseWriter, _ *http.Request, status int) {
+	switch status {
+	case http.StatusMethodNotAllowed:
+		keep(ctx, fault.New(fault.Invalid, apierror.MethodNotAllowed, "This route does not answer that method."))
+	case http.StatusNotFound:
+		keep(ctx, fault.New(fault.NotFound, apierror.UnknownRoute, "There is no such route."))
+	default:
+		keep(ctx, fault.New(fault.Invalid, fault.InvalidRequest, "The path is malformed."))
+	}
+}
+
+func keep(ctx context.Context, err error) {
+	if slot, ok := ctx.Value(slotKey{}).(*errorSlot); ok {
+		slot.err = err
+	}
+}
+
+// translated tells an error of the translation itself, which is the client's
+// fault, from one that a service sent.
+func translated(err error) error {
+	if _, ok := fault.As(err); ok {
+		return apierror.OfPeer(err)
+	}
+	if st, ok := status.FromError(err); ok && st.Code() == codes.InvalidArgument {
+		text := st.Message()
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The request is malformed: %s", text[:min(len(text), maxShown)])
+	}
+	return apierror.OfPeer(fault.FromError(err))
+}

@@ -1,0 +1,155 @@
+package openaiapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/jsonscan"
+)
+
+var seeds = []string{
+	`{"model":"m","messages":[{"role":"user","content":"hi"}]}`,
+	`{"model":"m","stream":true,"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}`,
+	`{"stream_options":{"include_usage":false,"a":[]},"stream":true,"usage":{"include":true},"model":"m","messages":[{"role":"user","content":"hi"}],"provider":{}}`,
+	`{"mod\u0065l":"m","max_tokens":1e2,"n":2.0,"messages":[{"role":"assistant","content":null}]}`,
+	`{"models":[],"model":"m","messages":[{"role":"user","content":"` + "\xff" + `\ud800"}],"Model":"x"}`,
+	`{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f"}}],"stop":["a"],"logit_bias":{"1":1}}`,
+}
+
+// view is what encoding/json makes of a body.
+type view struct {
+	Model     string  `json:"model"`
+	Stream    *bool   `json:"stream"`
+	MaxTokens float64 `json:"max_tokens"`
+	MaxCompl  float64 `json:"max_completion_tokens"`
+	N         float64 `json:"n"`
+	BestOf    float64 `json:"best_of"`
+	Messages  []any   `json:"messages"`
+	Options   *struct {
+		Usage *bool `json:"include_usage"`
+	} `json:"stream_options"`
+}
+
+// FuzzParseAgreesWithEncodingJSON holds the scanner to hostile test 13: what it
+// accepts, a reference parser understands in the same way, before the patch and
+// after it.
+func FuzzParseAgreesWithEncodingJSON(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		r, err := Parse(body)
+		if err != nil {
+			return
+		}
+		var want view
+		if err := json.Unmarshal(body, &want); err != nil {
+			t.Fatalf("accepted what encoding/json refuses: %v", err)
+		}
+		stream := want.Stream != nil && *want.Stream
+		if r.Model != want.Model || r.Stream != stream || float64(r.MaxTokens) != max(want.MaxTokens, want.MaxCompl) ||
+			float64(r.Choices) != max(1, want.N, want.BestOf) || r.Messages != int64(len(want.Messages)) {
+			t.Fatalf("understood %+v, encoding/json %+v", r, want)
+		}
+		patched, span := r.Body(nil, "the/id")
+		if got := string(patched[span.Start:span.End]); got != `"the/id"` && r.Model != "the/id" {
+			t.Fatalf("the model's span is %q", got)
+		}
+		checkPatched(t, body, patched, stream)
+	})
+}
+
+// checkPatched compares all members of a body before and after the patch.
+func checkPatched(t *testing.T, body, patched []byte, stream bool) {
+	var before, after map[string]json.RawMessage
+	if err := json.Unmarshal(body, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(patched, &after); err != nil {
+		t.Fatalf("the patch broke the body: %v\n%s", err, patched)
+	}
+	for name, value := range before {
+		switch name {
+		case "usage", "provider", "models":
+			if _, left := after[name]; left {
+				t.Fatalf("%s was not stripped", name)
+			}
+		case "model":
+		case "stream_options":
+			if !stream && !bytes.Equal(value, after[name]) {
+				t.Fatalf("stream_options changed without a stream")
+			}
+		default:
+			if !bytes.Equal(value, after[name]) {
+				t.Fatalf("%q changed from %s to %s", name, value, after[name])
+			}
+		}
+	}
+	if stream {
+		var options map[string]any
+		if err := json.Unmarshal(after["stream_options"], &options); err != nil || options["include_usage"] != true {
+			t.Fatalf("usage is not asked for: %s", after["stream_options"])
+		}
+	}
+}
+
+// FuzzFoldIsEncodingJSONs compares our folding with the one that engines
+// written in Go use.
+func FuzzFoldIsEncodingJSONs(f *testing.F) {
+	for _, s := range []string{"model", "MODEL", "max_to\u212aens", "\u017ftream", "N", "mod\u00e9l", "", "\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		_, known, exact := match([]byte(name))
+		want, wantExact := false, false
+		for _, field := range fieldNames {
+			want = want || jsonscan.EqualFold([]byte(name), field)
+			wantExact = wantExact || name == field
+		}
+		if known != want || exact != wantExact {
+			t.Errorf("%q: known %v exact %v, want %v %v", name, known, exact, want, wantExact)
+		}
+		if foldsTo([]byte(name), "role") != (name != "role" && strings.EqualFold(name, "role")) {
+			t.Errorf("%q folds otherwise", name)
+		}
+	})
+}
+
+func benchBody(size int) []byte {
+	text := strings.Repeat("The quick brown fox jumps over the lazy dog, 1234 times. ", size/4/57)
+	message := `{"role":"user","content":"` + text + `"}`
+	return []byte(`{"model":"m","stream":true,"temperature":0.7,"messages":[` + strings.Join([]string{message, message, message, message}, ",") + `]}`)
+}
+
+func BenchmarkParseAndPatch(b *testing.B) {
+	for name, size := range map[string]int{"32KB": 32 << 10, "1MB": 1 << 20} {
+		body := benchBody(size)
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			out := make([]byte, 0, len(body)+512)
+			for b.Loop() {
+				r, err := Parse(body)
+				if err != nil {
+					b.Fatal(err)
+				}
+				out, _ = r.Body(out[:0], "the/id")
+			}
+		})
+		b.Run(name+"/encoding-json", func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				var v map[string]any
+				if err := json.Unmarshal(body, &v); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := json.Marshal(v); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

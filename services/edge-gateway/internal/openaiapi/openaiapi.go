@@ -1,0 +1,134 @@
+// Package openaiapi reads the body of a chat completion once, strictly, and
+// patches it without marshalling it again.
+//
+// Parse walks the raw JSON in one pass: it refuses what is not the OpenAI
+// shape, finds the few facts that the gateway decides by (model, stream, the
+// bounds of the answer), estimates the prompt's tokens and notes where bytes
+// have to change. Request.Body then writes what is sent to the provider: every
+// byte as the client sent it, but for the model's name when an alias was used,
+// stream_options.include_usage on streams, and the members that are ours
+// (provider, models, usage).
+//
+// A name that the gateway acts upon may stand once only, and no other name may
+// equal it by case folding: engines written in Go would read that one instead.
+// Names it does not know pass through untouched. A null counts as absent.
+//
+// Limits: MaxMessages, MaxChoices and the other constants below; nesting as
+// jsonscan.DefaultMaxDepth; the length of the body is the caller's to bound.
+// Errors are faults of kind Invalid that name the field and never quote it.
+package openaiapi
+
+import (
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/jsonscan"
+)
+
+// What a request may hold at most.
+const (
+	// MaxMessages bounds messages.
+	MaxMessages = 2048
+	// MaxChoices bounds n and best_of.
+	MaxChoices = 16
+	// MaxTopLogprobs bounds top_logprobs and vLLM's prompt_logprobs.
+	MaxTopLogprobs = 20
+	// MaxTools bounds tools and functions.
+	MaxTools = 256
+	// MaxParts bounds the parts of one message.
+	MaxParts = 1024
+	// MaxStops and MaxStopBytes bound stop.
+	MaxStops     = 4
+	MaxStopBytes = 4096
+	// MaxLogitBias bounds the entries of logit_bias.
+	MaxLogitBias = 1024
+	// MaxNameBytes bounds names and ids, the model's included.
+	MaxNameBytes = 256
+	// MaxImageURLBytes bounds an http or https image address.
+	MaxImageURLBytes = 8 << 10
+	// MaxImageDataBytes bounds an image sent within the body.
+	MaxImageDataBytes = 8 << 20
+	// MaxMembers bounds the members of the top-level object.
+	MaxMembers = 1024
+	// MaxTokens is the largest max_tokens that is read; a model's own bound
+	// is far below.
+	MaxTokens = 1 << 30
+)
+
+// Reasons of the public error table that only this package gives.
+const (
+	DuplicateField           fault.Reason = "duplicate_field"
+	MissingRequiredParameter fault.Reason = "missing_required_parameter"
+)
+
+// Request is a checked chat completion.
+type Request struct {
+	// Model is the name as the client wrote it: an id or an alias.
+	Model string
+	// Stream asks for server-sent events.
+	Stream bool
+	// IncludeUsage is stream_options.include_usage as the client wrote it.
+	IncludeUsage bool
+	// IncludeCost is usage.include: the client wants usage and its cost.
+	IncludeCost bool
+	// MaxTokens is the larger of max_tokens and max_completion_tokens, since
+	// engines differ in which they obey; 0 when neither is there.
+	MaxTokens int64
+	// MaxTokensParam names the member that MaxTokens comes from.
+	MaxTokensParam string
+	// Choices is how many answers the engine makes: the larger of n and
+	// best_of.
+	Choices int64
+	// Messages counts messages.
+	Messages int64
+	// Logprobs tells that token probabilities are asked for.
+	Logprobs bool
+	// PromptTokens estimates the prompt, without any margin.
+	PromptTokens int64
+
+	data  []byte
+	model jsonscan.Span
+	edits []edit
+}
+
+// Parse reads body, which must not change while the request is in use.
+func Parse(body []byte) (*Request, error) {
+	p := parser{
+		data: body,
+		cur:  jsonscan.New(body, jsonscan.Options{}).Cursor(),
+		req:  &Request{data: body, Choices: 1},
+	}
+	if p.cur.Kind() != jsonscan.Object {
+		return nil, p.notAnObject()
+	}
+	p.object()
+	if p.fault != nil {
+		return nil, p.fault
+	}
+	if err := p.cur.End(); err != nil {
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest, "the body is not valid JSON: %v", err)
+	}
+	if err := p.finish(); err != nil {
+		return nil, err
+	}
+	return p.req, nil
+}
+
+func (p *parser) notAnObject() error {
+	if err := jsonscan.New(p.data, jsonscan.Options{}).Valid(); err != nil {
+		return fault.New(fault.Invalid, fault.InvalidRequest, "the body is not valid JSON: %v", err)
+	}
+	return fault.New(fault.Invalid, fault.InvalidRequest, "the body must be a JSON object")
+}
+
+// finish checks what only the whole request can tell.
+func (p *parser) finish() error {
+	for _, required := range []field{fieldModel, fieldMessages} {
+		if !p.present[required] {
+			return fault.New(fault.Invalid, MissingRequiredParameter,
+				"missing required parameter: %s", fieldNames[required]).On(fieldNames[required])
+		}
+	}
+	if p.req.Stream {
+		p.forceUsage()
+	}
+	return nil
+}

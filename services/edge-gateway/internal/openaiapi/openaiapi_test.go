@@ -1,0 +1,289 @@
+package openaiapi
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/fault"
+)
+
+const msgs = `"messages":[{"role":"user","content":"hi"}]`
+
+func with(members string) string { return `{"model":"m",` + msgs + `,` + members + `}` }
+
+func withMessage(message string) string { return `{"model":"m","messages":[` + message + `]}` }
+
+func withPart(part string) string { return withMessage(`{"role":"user","content":[` + part + `]}`) }
+
+func TestRefusalsNameTheFieldAndTheReason(t *testing.T) {
+	cases := []struct {
+		body   string
+		reason fault.Reason
+		param  string
+	}{
+		// Not JSON, or no object.
+		{``, fault.InvalidRequest, ""},
+		{`null`, fault.InvalidRequest, ""},
+		{`[]`, fault.InvalidRequest, ""},
+		{`{`, fault.InvalidRequest, ""},
+		{"\ufeff{}", fault.InvalidRequest, ""},
+		{with(`"x":tru`), fault.InvalidRequest, ""},
+		{with(`"x":1`) + `x`, fault.InvalidRequest, ""},
+		{with(`"x":` + strings.Repeat("[", 100_000)), fault.InvalidRequest, ""},
+		{with(`"x":"` + "\x00" + `"`), fault.InvalidRequest, ""},
+		{with(manyMembers(MaxMembers)), fault.InvalidRequest, ""},
+		{with(`"stream":tru`), fault.InvalidRequest, ""},
+		// Required.
+		{`{}`, MissingRequiredParameter, "model"},
+		{`{"model":"m"}`, MissingRequiredParameter, "messages"},
+		{`{"model":null,` + msgs + `}`, MissingRequiredParameter, "model"},
+		{`{"model":"m","messages":null}`, MissingRequiredParameter, "messages"},
+		{`{"model":"",` + msgs + `}`, fault.InvalidValue, "model"},
+		{`{"model":5,` + msgs + `}`, fault.InvalidValue, "model"},
+		{`{"model":"` + strings.Repeat("x", 257) + `",` + msgs + `}`, fault.InvalidValue, "model"},
+		{`{"model":"m","messages":[]}`, fault.InvalidValue, "messages"},
+		{`{"model":"m","messages":{}}`, fault.InvalidValue, "messages"},
+		{`{"model":"m","messages":[` + strings.Repeat(`{"role":"user","content":"x"},`, MaxMessages) + `{"role":"user","content":"x"}]}`, fault.InvalidValue, "messages"},
+		// Twice, or nearly (hostile test 13).
+		{with(`"model":"x"`), DuplicateField, "model"},
+		{with(`"Model":"x"`), DuplicateField, "model"},
+		{with(`"mod\u0065l":"x"`), DuplicateField, "model"},
+		{with(`"mOdEl":null`), DuplicateField, "model"},
+		{with(`"max_tokens":1,"max_tokens":2`), DuplicateField, "max_tokens"},
+		{with(`"max_tokens":null,"max_tokens":2`), DuplicateField, "max_tokens"},
+		{with(`"max_to` + "\u212a" + `ens":2`), DuplicateField, "max_tokens"},
+		{with(`"\u017ftream":true`), DuplicateField, "stream"},
+		{with(`"N":2`), DuplicateField, "n"},
+		{with(`"stream_options":{"include_usage":false,"include_usage":true}`), DuplicateField, "stream_options.include_usage"},
+		{with(`"stream_options":{"Include_Usage":false}`), DuplicateField, "stream_options.include_usage"},
+		{withMessage(`{"role":"user","content":"a","content":"b"}`), DuplicateField, "messages[0].content"},
+		{withMessage(`{"role":"user","content":"a","Content":"b"}`), DuplicateField, "messages[0].content"},
+		{withMessage(`{"role":"user","role":"tool","content":"a"}`), DuplicateField, "messages[0].role"},
+		{withPart(`{"type":"text","type":"file","text":"a"}`), DuplicateField, "messages[0].content[0].type"},
+		{withPart(`{"type":"text","text":"a","text":"b"}`), DuplicateField, "messages[0].content[0].text"},
+		{with(`"usage":{"include":true,"include":false}`), DuplicateField, "usage.include"},
+		// Messages.
+		{withMessage(`5`), fault.InvalidValue, "messages[0]"},
+		{withMessage(`{}`), MissingRequiredParameter, "messages[0].role"},
+		{withMessage(`{"role":"user","content":"x"},{"role":"wizard","content":"x"}`), fault.InvalidValue, "messages[1].role"},
+		{withMessage(`{"role":null,"content":"x"}`), fault.InvalidValue, "messages[0].role"},
+		{withMessage(`{"role":"user"}`), MissingRequiredParameter, "messages[0].content"},
+		{withMessage(`{"role":"user","content":null}`), MissingRequiredParameter, "messages[0].content"},
+		{withMessage(`{"role":"user","content":5}`), fault.InvalidValue, "messages[0].content"},
+		{withMessage(`{"role":"user","content":[]}`), fault.InvalidValue, "messages[0].content"},
+		{withMessage(`{"role":"tool","content":"x"}`), MissingRequiredParameter, "messages[0].tool_call_id"},
+		{withPart(`"text"`), fault.InvalidValue, "messages[0].content[0]"},
+		{withPart(`{"text":"x"}`), MissingRequiredParameter, "messages[0].content[0].type"},
+		{withPart(`{"type":"video"}`), fault.InvalidValue, "messages[0].content[0].type"},
+		{withPart(`{"type":"text"}`), MissingRequiredParameter, "messages[0].content[0].text"},
+		{withPart(`{"type":"text","text":5}`), fault.InvalidValue, "messages[0].content[0].text"},
+		{withPart(`{"type":"text","image_url":{"url":"https://x"}}`), MissingRequiredParameter, "messages[0].content[0].text"},
+		{withPart(`{"type":"image_url","image_url":{}}`), MissingRequiredParameter, "messages[0].content[0].image_url.url"},
+		{withPart(`{"type":"input_audio","input_audio":{"format":"wav"}}`), MissingRequiredParameter, "messages[0].content[0].input_audio.data"},
+		// Images (hostile test 23).
+		{withPart(image("file:///etc/passwd")), fault.InvalidValue, "messages[0].content[0].image_url.url"},
+		{withPart(image("gopher://x")), fault.InvalidValue, "messages[0].content[0].image_url.url"},
+		{withPart(image("javascript:alert(1)")), fault.InvalidValue, "messages[0].content[0].image_url.url"},
+		{withPart(image("data:text/html,x")), fault.InvalidValue, "messages[0].content[0].image_url.url"},
+		{withPart(image(`f\u0069le:///x`)), fault.InvalidValue, "messages[0].content[0].image_url.url"},
+		{withPart(image("https://x/" + strings.Repeat("x", MaxImageURLBytes))), fault.InvalidValue, "messages[0].content[0].image_url.url"},
+		{withPart(image("data:image/png;base64," + strings.Repeat("A", MaxImageDataBytes))), fault.InvalidValue, "messages[0].content[0].image_url.url"},
+		// Numbers (hostile test 21).
+		{with(`"max_tokens":-1`), fault.InvalidValue, "max_tokens"},
+		{with(`"max_tokens":0`), fault.InvalidValue, "max_tokens"},
+		{with(`"max_tokens":2147483648`), fault.InvalidValue, "max_tokens"},
+		{with(`"max_tokens":9223372036854775808`), fault.InvalidValue, "max_tokens"},
+		{with(`"max_tokens":1e30`), fault.InvalidValue, "max_tokens"},
+		{with(`"max_tokens":1e999999`), fault.InvalidValue, "max_tokens"},
+		{with(`"max_tokens":1.5`), fault.InvalidValue, "max_tokens"},
+		{with(`"max_tokens":"5"`), fault.InvalidValue, "max_tokens"},
+		{with(`"max_completion_tokens":true`), fault.InvalidValue, "max_completion_tokens"},
+		{with(`"n":1000000`), fault.InvalidValue, "n"},
+		{with(`"n":0`), fault.InvalidValue, "n"},
+		{with(`"best_of":1000000`), fault.InvalidValue, "best_of"},
+		{with(`"top_logprobs":1000000`), fault.InvalidValue, "top_logprobs"},
+		{with(`"prompt_logprobs":21`), fault.InvalidValue, "prompt_logprobs"},
+		{with(`"logprobs":5`), fault.InvalidValue, "logprobs"},
+		{with(`"temperature":2.1`), fault.InvalidValue, "temperature"},
+		{with(`"temperature":1e999999`), fault.InvalidValue, "temperature"},
+		{with(`"temperature":"1"`), fault.InvalidValue, "temperature"},
+		{with(`"top_p":-0.1`), fault.InvalidValue, "top_p"},
+		{with(`"presence_penalty":3`), fault.InvalidValue, "presence_penalty"},
+		{with(`"frequency_penalty":-3`), fault.InvalidValue, "frequency_penalty"},
+		{with(`"seed":1.5`), fault.InvalidValue, "seed"},
+		{with(`"seed":9223372036854775808`), fault.InvalidValue, "seed"},
+		// The rest.
+		{with(`"stream":"true"`), fault.InvalidValue, "stream"},
+		{with(`"stream_options":[]`), fault.InvalidValue, "stream_options"},
+		{with(`"stream_options":{"include_usage":1}`), fault.InvalidValue, "stream_options.include_usage"},
+		{with(`"stop":["a","b","c","d","e"]`), fault.InvalidValue, "stop"},
+		{with(`"stop":[5]`), fault.InvalidValue, "stop[0]"},
+		{with(`"stop":{}`), fault.InvalidValue, "stop"},
+		{with(`"logit_bias":{"1":101}`), fault.InvalidValue, "logit_bias"},
+		{with(`"logit_bias":[]`), fault.InvalidValue, "logit_bias"},
+		{with(`"response_format":"json"`), fault.InvalidValue, "response_format"},
+		{with(`"response_format":{}`), MissingRequiredParameter, "response_format.type"},
+		{with(`"response_format":{"type":"xml"}`), fault.InvalidValue, "response_format.type"},
+		{with(`"response_format":{"type":"json_schema"}`), MissingRequiredParameter, "response_format.json_schema"},
+		{with(`"response_format":{"type":"json_schema","json_schema":{"schema":{}}}`), MissingRequiredParameter, "response_format.json_schema.name"},
+		{with(`"response_format":{"type":"json_schema","json_schema":{"name":"x"}}`), MissingRequiredParameter, "response_format.json_schema.schema"},
+		{with(`"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":5}}`), fault.InvalidValue, "response_format.json_schema.schema"},
+		{with(`"tools":{}`), fault.InvalidValue, "tools"},
+		{with(`"tools":[{}]`), MissingRequiredParameter, "tools[0].type"},
+		{with(`"tools":[{"type":"function"}]`), MissingRequiredParameter, "tools[0].function"},
+		{with(`"tools":[{"type":"function","function":{}}]`), MissingRequiredParameter, "tools[0].function.name"},
+		{with(`"tools":[{"type":"function","function":{"name":""}}]`), fault.InvalidValue, "tools[0].function.name"},
+		{with(`"tools":[{"type":"function","function":{"name":"x","parameters":5}}]`), fault.InvalidValue, "tools[0].function.parameters"},
+		{with(`"functions":[{}]`), MissingRequiredParameter, "functions[0].name"},
+		{with(`"tool_choice":5`), fault.InvalidValue, "tool_choice"},
+		{with(`"parallel_tool_calls":1`), fault.InvalidValue, "parallel_tool_calls"},
+		{with(`"user":5`), fault.InvalidValue, "user"},
+		{with(`"metadata":5`), fault.InvalidValue, "metadata"},
+		{with(`"usage":true`), fault.InvalidValue, "usage"},
+		{with(`"usage":{"include":1}`), fault.InvalidValue, "usage.include"},
+		{with(`"provider":{"order":["x"]}`), fault.InvalidValue, "provider"},
+		{with(`"provider":"x"`), fault.InvalidValue, "provider"},
+		{with(`"models":["x"]`), fault.InvalidValue, "models"},
+	}
+	for _, c := range cases {
+		_, err := Parse([]byte(c.body))
+		f, ok := fault.As(err)
+		if !ok || f.Kind != fault.Invalid || f.Reason != c.reason || f.Param != c.param {
+			t.Errorf("%.80s\n  gives %v on %q, want %s on %q", c.body, err, param(f), c.reason, c.param)
+		}
+	}
+}
+
+func param(f *fault.Fault) string {
+	if f == nil {
+		return ""
+	}
+	return f.Param
+}
+
+func image(url string) string { return `{"type":"image_url","image_url":{"url":"` + url + `"}}` }
+
+func manyMembers(n int) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(`"k` + strconv.Itoa(i) + `":1`)
+	}
+	return b.String()
+}
+
+func TestWhatIsFineIsUnderstood(t *testing.T) {
+	body := `{"model":"m\u0065","stream":true,"stream_options":{"include_usage":true},"n":3,"best_of":2,"max_tokens":10,` +
+		`"max_completion_tokens":2e1,"top_logprobs":5,"temperature":0.5,"seed":-5,"stop":["a"],"logit_bias":{"5":-100},"usage":{"include":true},` +
+		`"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{}}},"tools":[{"type":"custom","custom":{}}],"tool_choice":"auto",` +
+		`"messages":[{"role":"developer","content":"a"},{"role":"user","content":[{"text":"b","type":"text"},` + image("HTTPS://x/y") + `,` +
+		image(`data:image\/png;base64,AA`) + `]},{"role":"assistant","content":null,"tool_calls":[]},{"role":"assistant"},` +
+		`{"role":"tool","tool_call_id":"1","content":"x"},{"role":"function","name":"f","content":null}]}`
+	r, err := Parse([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Model != "me" || !r.Stream || !r.IncludeUsage || !r.IncludeCost || r.Choices != 3 || r.MaxTokens != 20 ||
+		r.MaxTokensParam != "max_completion_tokens" || !r.Logprobs || r.Messages != 6 || r.PromptTokens < 2*imageTokens {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestNullCountsAsAbsent(t *testing.T) {
+	for f, name := range fieldNames {
+		if field(f) == fieldModel || field(f) == fieldMessages {
+			continue
+		}
+		r, err := Parse([]byte(with(`"` + name + `":null`)))
+		if err != nil || r.MaxTokens != 0 || r.Choices != 1 || r.Stream {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestBytesThatAreNotUTF8ArePreserved(t *testing.T) {
+	body := `{"model":"m","messages":[{"role":"user","content":"` + "\xff\xfe" + `\ud800"}]}`
+	r, err := Parse([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := r.Body(nil, "m"); string(out) != body {
+		t.Errorf("got %q", out)
+	}
+}
+
+func TestThePatchTouchesOnlyWhatItMust(t *testing.T) {
+	const opts = `"stream_options":{"include_usage":true}`
+	cases := []struct{ in, out string }{
+		{`{"model":"m",` + msgs + `}`, `{"model":"big/model",` + msgs + `}`},
+		{`{"usage":{},"model":"m",` + msgs + `}`, `{"model":"big/model",` + msgs + `}`},
+		{`{ "usage" : {} , "provider":{},"models":[], "model":"m",` + msgs + `}`, `{ "model":"big/model",` + msgs + `}`},
+		{`{"model":"m","usage":{},` + msgs + `}`, `{"model":"big/model",` + msgs + `}`},
+		{`{"model":"m",` + msgs + `, "provider":null , "models":[ ] }`, `{"model":"big/model",` + msgs + ` }`},
+		{`{"usage":{},"model":"m","models":null,` + msgs + `,"provider":{}}`, `{"model":"big/model",` + msgs + `}`},
+		{`{"usage":{},"stream":true,"model":"m",` + msgs + `}`, `{` + opts + `,"stream":true,"model":"big/model",` + msgs + `}`},
+		{`{"stream":true,"stream_options": null ,"model":"m",` + msgs + `}`, `{"stream":true,"stream_options": {"include_usage":true} ,"model":"big/model",` + msgs + `}`},
+		{`{"stream":true,"stream_options":{ "a":1 },"model":"m",` + msgs + `}`, `{"stream":true,"stream_options":{"include_usage":true, "a":1 },"model":"big/model",` + msgs + `}`},
+		{`{"stream":true,"stream_options":{ },"model":"m",` + msgs + `}`, `{"stream":true,"stream_options":{"include_usage":true },"model":"big/model",` + msgs + `}`},
+		{`{"stream":true,"stream_options":{"include_usage": false},"model":"m",` + msgs + `}`, `{"stream":true,"stream_options":{"include_usage": true},"model":"big/model",` + msgs + `}`},
+		{`{"stream":true,"stream_options":{"include_usage":null},"model":"m",` + msgs + `}`, `{"stream":true,` + opts + `,"model":"big/model",` + msgs + `}`},
+		{`{"stream":false,"stream_options":{"include_usage":false},"model":"m",` + msgs + `}`, `{"stream":false,"stream_options":{"include_usage":false},"model":"big/model",` + msgs + `}`},
+		{`{` + msgs + `,"seed":1.0,"x":1e400,"model" : "m" }`, `{` + msgs + `,"seed":1.0,"x":1e400,"model" : "big/model" }`},
+	}
+	for _, c := range cases {
+		r, err := Parse([]byte(c.in))
+		if err != nil {
+			t.Errorf("%s: %v", c.in, err)
+			continue
+		}
+		out, span := r.Body([]byte("before"), "big/model")
+		out = out[len("before"):]
+		if string(out) != c.out {
+			t.Errorf("%s\n  became %s\n  want   %s", c.in, out, c.out)
+		}
+		if got := string(out[span.Start:span.End]); got != `"big/model"` {
+			t.Errorf("%s: the model's span is %q", c.in, got)
+		}
+		// The model's own id stays as it was written, and its span is known.
+		same, span := r.Body(nil, "m")
+		if got := string(same[span.Start:span.End]); got != `"m"` {
+			t.Errorf("%s: the model's span is %q in %s", c.in, got, same)
+		}
+	}
+}
+
+// Hostile test 26: whatever stands in a message or beside it in the prompt
+// counts.
+func TestNothingInThePromptIsFree(t *testing.T) {
+	long := strings.Repeat("word ", 500)
+	base, err := Parse([]byte(with(`"x":1`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{
+		withMessage(`{"role":"user","content":"` + long + `"}`),
+		withMessage(`{"role":"user","content":[{"type":"text","text":"` + long + `"}]}`),
+		withMessage(`{"role":"user","content":[{"type":"text","text":"x","hidden":"` + long + `"}]}`),
+		withMessage(`{"role":"user","content":"x","name":"` + long + `"}`),
+		withMessage(`{"role":"assistant","reasoning_content":"` + long + `"}`),
+		withMessage(`{"role":"assistant","tool_calls":[{"function":{"arguments":"` + long + `"}}]}`),
+		withPart(`{"type":"file","file":{"file_data":"` + strings.Repeat("QUJD", 1000) + `"}}`),
+		withPart(image("https://x")),
+		with(`"tools":[{"type":"function","function":{"name":"f","description":"` + long + `"}}]`),
+		with(`"functions":[{"name":"f","description":"` + long + `"}]`),
+		with(`"documents":[{"text":"` + long + `"}]`),
+		with(`"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"description":"` + long + `"}}}`),
+	} {
+		r, err := Parse([]byte(body))
+		if err != nil {
+			t.Errorf("%.80s: %v", body, err)
+			continue
+		}
+		if r.PromptTokens < base.PromptTokens+400 {
+			t.Errorf("%.80s: only %d tokens", body, r.PromptTokens)
+		}
+	}
+}

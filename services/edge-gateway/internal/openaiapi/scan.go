@@ -1,0 +1,259 @@
+package openaiapi
+
+import (
+	"strconv"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/jsonscan"
+	"svc.internal/pkg/openai"
+)
+
+// parser is one pass over one body. The first fault stops it.
+type parser struct {
+	data    []byte
+	cur     jsonscan.Cursor
+	req     *Request
+	fault   *fault.Fault
+	met     [fieldCount]bool // stood in the body, null included
+	present [fieldCount]bool // had a value
+	path    []segment
+
+	open          int // offset behind the opening brace
+	streamOptions optionsAt
+}
+
+// segment is one step into the document: a member's name, or an index.
+type segment struct {
+	name  string
+	index int
+}
+
+// stopped tells whether to leave all loops.
+func (p *parser) stopped() bool { return p.fault != nil || p.cur.Failed() }
+
+// refuse stops the pass. The format speaks of the value where the path stands.
+func (p *parser) refuse(format string, args ...any) {
+	if p.fault == nil {
+		param := p.param()
+		p.fault = fault.New(fault.Invalid, fault.InvalidValue, "%s "+format, append([]any{param}, args...)...).On(param)
+	}
+}
+
+func (p *parser) missing(name string) {
+	if p.fault == nil {
+		p.push(name)
+		param := p.param()
+		p.fault = fault.New(fault.Invalid, MissingRequiredParameter, "missing required parameter: %s", param).On(param)
+	}
+}
+
+func (p *parser) duplicate(name string) {
+	if p.fault == nil {
+		p.push(name)
+		param := p.param()
+		p.fault = fault.New(fault.Invalid, DuplicateField,
+			"%s is given twice, or under a name that differs only in case", param).On(param)
+	}
+}
+
+func (p *parser) push(name string) { p.path = append(p.path, segment{name: name}) }
+func (p *parser) pushIndex(i int)  { p.path = append(p.path, segment{index: i}) }
+func (p *parser) pop()             { p.path = p.path[:len(p.path)-1] }
+
+// param is the path as OpenAI writes it: messages[3].content[0].type.
+func (p *parser) param() string {
+	var out []byte
+	for _, s := range p.path {
+		if s.name == "" {
+			out = append(out, '[')
+			out = strconv.AppendInt(out, int64(s.index), 10)
+			out = append(out, ']')
+			continue
+		}
+		if len(out) > 0 {
+			out = append(out, '.')
+		}
+		out = append(out, s.name...)
+	}
+	return string(out)
+}
+
+// object walks the top-level members.
+func (p *parser) object() {
+	p.cur.Enter()
+	p.open = p.cur.Pos()
+	strip := stripper{end: p.open, leading: true, dangling: -1}
+	for n := 1; ; n++ {
+		key, ok := p.cur.NextMember()
+		if !ok || p.fault != nil {
+			return
+		}
+		if n > MaxMembers {
+			p.fault = fault.New(fault.Invalid, fault.InvalidRequest, "the body has more than %d members", MaxMembers)
+			return
+		}
+		keyStart := key.Span.Start - 1
+		strip.next(p.req.edits, keyStart)
+		f, known, exact := match(key.Name(p.data))
+		switch {
+		case !known:
+			p.cur.Skip()
+		case !exact || p.met[f]:
+			p.duplicate(fieldNames[f])
+			return
+		default:
+			p.met[f] = true
+			p.member(f)
+		}
+		if p.stopped() {
+			return
+		}
+		if known && f.ours() {
+			p.req.edits = strip.cut(p.req.edits, keyStart, p.cur.Pos())
+		} else {
+			strip.kept(p.cur.Pos())
+		}
+	}
+}
+
+// member reads the value of a known top-level member.
+func (p *parser) member(f field) {
+	kind := p.cur.Kind()
+	if f == fieldStreamOptions {
+		p.streamOptions.null = jsonscan.Span{Start: p.cur.Pos(), End: p.cur.Pos() + len("null")}
+	}
+	if kind == jsonscan.Null {
+		p.cur.Skip()
+		return
+	}
+	p.present[f] = true
+	p.push(fieldNames[f])
+	p.read(f)
+	if !p.stopped() {
+		p.pop()
+	}
+}
+
+// read consumes the value of a known member, which is not null.
+func (p *parser) read(f field) {
+	switch f {
+	case fieldModel:
+		p.model()
+	case fieldMessages:
+		p.messages()
+	case fieldStream:
+		p.req.Stream = p.boolean()
+	case fieldStreamOptions:
+		p.options()
+	case fieldMaxTokens, fieldMaxCompletionTokens:
+		if n := p.integer(1, MaxTokens); n > p.req.MaxTokens {
+			p.req.MaxTokens, p.req.MaxTokensParam = n, fieldNames[f]
+		}
+	case fieldN, fieldBestOf:
+		p.req.Choices = max(p.req.Choices, p.integer(1, MaxChoices))
+	case fieldTemperature:
+		p.number(0, 2)
+	case fieldTopP:
+		p.number(0, 1)
+	case fieldPresencePenalty, fieldFrequencyPenalty:
+		p.number(-2, 2)
+	case fieldLogprobs:
+		p.req.Logprobs = p.boolean() || p.req.Logprobs
+	case fieldTopLogprobs, fieldPromptLogprobs:
+		p.req.Logprobs = p.integer(0, MaxTopLogprobs) > 0 || p.req.Logprobs
+	case fieldStop:
+		p.stop()
+	case fieldSeed:
+		p.integer(-1<<63, 1<<63-1)
+	case fieldLogitBias:
+		p.logitBias()
+	case fieldResponseFormat:
+		p.counted(p.responseFormat)
+	case fieldTools:
+		p.counted(p.tools)
+	case fieldFunctions:
+		p.counted(p.functions)
+	case fieldToolChoice, fieldFunctionCall:
+		p.either(jsonscan.String, jsonscan.Object)
+	case fieldParallelToolCalls, fieldStore:
+		p.boolean()
+	case fieldUser:
+		p.text(MaxNameBytes)
+	case fieldMetadata:
+		p.kind(jsonscan.Object)
+	case fieldDocuments, fieldChatTemplate:
+		p.counted(func() { p.either(jsonscan.String, jsonscan.Array) })
+	case fieldUsage:
+		p.usage()
+	case fieldProvider, fieldModels:
+		p.unavailable(f)
+	default:
+		p.cur.Skip()
+	}
+}
+
+func (p *parser) model() {
+	p.req.model = jsonscan.Span{Start: p.cur.Pos()}
+	p.req.Model = p.text(MaxNameBytes)
+	p.req.model.End = p.cur.Pos()
+	if p.req.Model == "" && !p.stopped() {
+		p.refuse("must not be empty")
+	}
+}
+
+// counted adds the tokens of the whole value that read consumes.
+func (p *parser) counted(read func()) {
+	start := p.cur.Pos()
+	read()
+	if !p.stopped() {
+		p.count(p.data[start:p.cur.Pos()])
+	}
+}
+
+func (p *parser) count(text []byte) { p.req.PromptTokens += int64(openai.EstimateTokens(text)) }
+
+// usage reads our own usage:{"include":true}.
+func (p *parser) usage() {
+	met := false
+	p.members(func(name []byte) {
+		switch {
+		case string(name) != "include":
+			p.cur.Skip()
+		case met:
+			p.duplicate("include")
+		default:
+			met = true
+			p.push("include")
+			p.req.IncludeCost = p.optionalBoolean()
+			p.pop()
+		}
+	})
+}
+
+// unavailable refuses routing preferences that would not be honoured; empty
+// ones say nothing and are stripped.
+func (p *parser) unavailable(f field) {
+	want := jsonscan.Object
+	if f == fieldModels {
+		want = jsonscan.Array
+	}
+	if p.cur.Kind() != want {
+		p.refuse("must be an %v", want)
+		return
+	}
+	span := p.cur.Skip()
+	if p.cur.Failed() {
+		return
+	}
+	inside := jsonscan.New(p.data, jsonscan.Options{}).CursorAt(span)
+	inside.Enter()
+	filled := false
+	if want == jsonscan.Array {
+		filled = inside.NextElement()
+	} else {
+		_, filled = inside.NextMember()
+	}
+	if filled {
+		p.refuse("is not available on this endpoint; pin a provider with the X-Svc-Provider header")
+	}
+}

@@ -1,0 +1,188 @@
+package relay
+
+import (
+	"context"
+	"time"
+
+	"svc.internal/pkg/fault"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+)
+
+// attempt runs the request on one candidate; nil when it has served.
+func (s *session) attempt(ctx context.Context, candidate *routerv1.Candidate) *failure {
+	s.answer = newAnswer(s.call)
+	d, err := s.dispatch(ctx, candidate)
+	if err != nil {
+		if ctx.Err() != nil {
+			return s.cut()
+		}
+		return unreachable(err)
+	}
+	defer d.close()
+	limit := s.firstContentTimeout(s.engine.cfg.Total-s.engine.since(s.call)) + s.engine.cfg.HubGrace
+	guard := time.NewTimer(limit)
+	defer guard.Stop()
+	for {
+		select {
+		case m, ok := <-d.messages:
+			if !ok {
+				return s.lost(ctx, d.err)
+			}
+			if done, f := s.takeAll(candidate, d, m); done || f != nil {
+				return f
+			}
+		case <-guard.C:
+			if s.result.Committed == 0 {
+				return &failure{err: tooLate(), retry: true, result: resultTimeout, reached: true}
+			}
+		case <-s.beats():
+			if s.out.keepAlive() != nil {
+				return s.cut()
+			}
+			s.beat.Reset(s.engine.cfg.KeepAlive)
+		case <-ctx.Done():
+			return s.cut()
+		}
+	}
+}
+
+func (s *session) beats() <-chan time.Time {
+	if s.beat == nil {
+		return nil
+	}
+	return s.beat.C
+}
+
+// takeAll takes a message and all that wait behind it, then writes once.
+func (s *session) takeAll(candidate *routerv1.Candidate, d *dispatch, m *hubv1.DispatchResponse) (done bool, f *failure) {
+	for {
+		if done, f = s.take(candidate, d, m); done || f != nil {
+			break
+		}
+		if s.out.gathered() >= flushBytes {
+			break
+		}
+		ok := false
+		select {
+		case m, ok = <-d.messages:
+		default:
+		}
+		if !ok {
+			break // nothing waits; an end is seen by the caller
+		}
+	}
+	if s.out.gathered() > 0 {
+		if s.out.flush() != nil {
+			return false, s.cut()
+		}
+		s.beat.Reset(s.engine.cfg.KeepAlive)
+	}
+	return done, f
+}
+
+// take handles one message of the hub.
+func (s *session) take(candidate *routerv1.Candidate, d *dispatch, m *hubv1.DispatchResponse) (done bool, f *failure) {
+	switch m := m.GetMessage().(type) {
+	case *hubv1.DispatchResponse_Event:
+		return false, s.event(candidate, d, m.Event)
+	case *hubv1.DispatchResponse_Finished:
+		d.finished = true
+		return s.finish(m.Finished)
+	case *hubv1.DispatchResponse_Failed:
+		d.finished = true
+		f := declined(m.Failed, s.result.Committed != 0)
+		if refusedBy(f) {
+			s.headersOfProvider(candidate)
+		}
+		return false, f
+	}
+	return false, nil // a kind of message that a newer hub may send
+}
+
+// event takes a piece of the answer. The first with content commits.
+func (s *session) event(candidate *routerv1.Candidate, d *dispatch, e *hubv1.DispatchEvent) *failure {
+	if s.result.Committed == 0 {
+		if s.call.Stream && !e.GetFirstContent() {
+			if !s.answer.keep(e.GetJson()) {
+				return &failure{err: upstream(), retry: true, result: resultFailed, reached: true}
+			}
+			return nil
+		}
+		if err := d.commit(); err != nil {
+			return s.uncommitted(d)
+		}
+		s.committed(candidate)
+	}
+	s.result.Tokens = e.GetCompletionTokens()
+	if !s.answer.add(s.out, e.GetJson()) {
+		return &failure{err: upstream(), result: resultFailed, reached: true}
+	}
+	return nil
+}
+
+// uncommitted finds out why a commit could not be sent. The hub cannot have
+// heard it, so another candidate may be tried.
+func (s *session) uncommitted(d *dispatch) *failure {
+	if s.client.Err() != nil {
+		return s.cut()
+	}
+	d.cancel()
+	for range d.messages {
+	}
+	return broken(d.err, false)
+}
+
+// committed notes that this attempt is the one, and tells the client whose.
+func (s *session) committed(candidate *routerv1.Candidate) {
+	s.result.Committed = s.attemptNumber()
+	s.result.Served = candidate
+	s.result.FirstContent = s.engine.since(s.call)
+	s.headersOfProvider(candidate)
+	s.setAttempts()
+	if s.call.Stream {
+		s.setLatency(s.result.FirstContent)
+		s.out.begin()
+	}
+}
+
+// finish ends an answer that was served whole.
+func (s *session) finish(m *hubv1.DispatchFinished) (done bool, f *failure) {
+	if s.result.Committed == 0 {
+		return false, &failure{err: upstream(), retry: true, result: resultFailed, reached: true}
+	}
+	s.result.Usage = m
+	if s.call.Stream {
+		s.answer.end(s.out, s.cost(m))
+		return true, nil
+	}
+	s.setLatency(s.engine.since(s.call))
+	cost := s.cost(m)
+	s.out.header().Set("X-Svc-Cost-Usd", cost)
+	if s.out.whole(s.answer.whole(m, cost)) != nil {
+		return false, s.cut()
+	}
+	return true, nil
+}
+
+// lost is a stream that ended by itself.
+func (s *session) lost(ctx context.Context, err error) *failure {
+	if ctx.Err() != nil {
+		return s.cut()
+	}
+	return broken(err, s.result.Committed != 0)
+}
+
+// cut is an attempt that this side ends: the client cannot be written to, or
+// the time is over.
+func (s *session) cut() *failure {
+	if s.out.failed {
+		return &failure{err: clientGone(), result: resultClientGone, reached: true}
+	}
+	err := s.ended()
+	result := resultTimeout
+	if fault.Is(err, fault.ClientClosed) {
+		result = resultClientGone
+	}
+	return &failure{err: err, result: result, reached: true}
+}

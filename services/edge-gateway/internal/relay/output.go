@@ -1,0 +1,119 @@
+package relay
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"time"
+
+	"svc.internal/pkg/openai"
+)
+
+// output writes to one client, each write under its own deadline.
+type output struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+	buf     []byte
+	begun   bool
+	failed  bool  // a write has failed: the client is gone or too slow
+	relayed int64 // bytes of answers taken for the client
+}
+
+func newOutput(w http.ResponseWriter, timeout time.Duration) *output {
+	return &output{w: w, control: http.NewResponseController(w), timeout: timeout}
+}
+
+func (o *output) header() http.Header { return o.w.Header() }
+
+// begin sends the headers of a stream with the next flush.
+func (o *output) begin() {
+	if o.begun {
+		return
+	}
+	o.begun = true
+	h := o.header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+	o.w.WriteHeader(http.StatusOK)
+}
+
+// gathered is how many bytes wait for the next flush.
+func (o *output) gathered() int { return len(o.buf) }
+
+// event gathers one event. JSON may hold line ends between its tokens only; a
+// space there means the same and keeps the event on one line.
+func (o *output) event(json []byte) {
+	o.relayed += int64(len(json))
+	o.buf = append(o.buf, "data: "...)
+	start := len(o.buf)
+	o.buf = append(o.buf, json...)
+	if line := o.buf[start:]; bytes.ContainsAny(line, "\r\n") {
+		for i, b := range line {
+			if b == '\r' || b == '\n' {
+				line[i] = ' '
+			}
+		}
+	}
+	o.buf = append(o.buf, "\n\n"...)
+}
+
+func (o *output) doneEvent() { o.buf = append(o.buf, "data: [DONE]\n\n"...) }
+
+// errorEvent ends a stream with an error; whether it arrives is not known.
+func (o *output) errorEvent(e openai.Error, requestID string) {
+	o.buf = openai.AppendErrorEvent(o.buf, e, requestID)
+	if !o.failed {
+		_ = o.flush() // the call has failed already, and is reported as that
+	}
+}
+
+func (o *output) keepAlive() error {
+	o.begin()
+	o.buf = append(o.buf, ": keep-alive\n\n"...)
+	return o.flush()
+}
+
+// flush writes what was gathered and sends it off.
+func (o *output) flush() error {
+	err := o.write(o.buf)
+	if err == nil {
+		err = o.control.Flush()
+	}
+	if cap(o.buf) > 2*flushBytes {
+		o.buf = nil
+	}
+	o.buf = o.buf[:0]
+	o.failed = o.failed || err != nil
+	return err
+}
+
+func (o *output) write(p []byte) error {
+	// A connection that knows no deadlines (a test's recorder) has none.
+	_ = o.control.SetWriteDeadline(time.Now().Add(o.timeout))
+	_, err := o.w.Write(p)
+	return err
+}
+
+// whole answers with a body that is not streamed.
+func (o *output) whole(body []byte) error {
+	o.begun = true
+	o.relayed += int64(len(body))
+	h := o.header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	o.w.WriteHeader(http.StatusOK)
+	for len(body) > 0 {
+		n := min(len(body), writeSlice)
+		if err := o.write(body[:n]); err != nil {
+			o.failed = true
+			return err
+		}
+		body = body[n:]
+	}
+	return nil
+}
+
+// done gives what is still to be written one more term.
+func (o *output) done() { _ = o.control.SetWriteDeadline(time.Now().Add(o.timeout)) }

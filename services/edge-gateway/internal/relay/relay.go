@@ -1,0 +1,147 @@
+// Package relay runs an admitted request on its candidates, one after the
+// other, and carries the answer to the client.
+//
+// Until the first content nothing but headers and keep-alive comments is
+// written, so that a failure can move on to the next candidate; with the first
+// content the attempt is committed, which makes it the one that is billed, and
+// no other is tried. The hub decides that an attempt has failed or run out of
+// time; this package only guards against a hub that says nothing.
+//
+// A stream uses two goroutines: one receives from the hub into a queue of
+// queueLength messages, the other (the HTTP handler's) writes and flushes what
+// waits there at once. A reader that is too slow fills the queue, which stalls
+// the hub's stream and in the end the provider's; one write may take
+// Config.WriteTimeout. Before the first content at most maxPending bytes are
+// kept.
+package relay
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"svc.internal/pkg/clock"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+
+	"svc.internal/services/edge-gateway/internal/admit"
+)
+
+const (
+	// queueLength is how many messages of the hub wait for the writer.
+	queueLength = 32
+	// maxPending bounds what is kept of a stream before its first content.
+	maxPending = 64 << 10
+	// flushBytes is how much is gathered before it is written in any case.
+	flushBytes = 64 << 10
+	// writeSlice is how much one write deadline has to suffice for.
+	writeSlice = 256 << 10
+)
+
+// Config has the times of a request.
+type Config struct {
+	// MaxAttempts is how many candidates are tried.
+	MaxAttempts int
+	// FirstContent is how long one attempt of a stream may take to its first
+	// content, FirstContentAll all attempts together.
+	FirstContent, FirstContentAll time.Duration
+	// Total bounds the whole request.
+	Total time.Duration
+	// HubGrace is how much longer than it was allowed a hub may be silent.
+	HubGrace time.Duration
+	// HoldHeaders is how long a stream's headers wait for the first content.
+	HoldHeaders time.Duration
+	// KeepAlive is the time between keep-alive comments.
+	KeepAlive time.Duration
+	// WriteTimeout bounds one write to the client.
+	WriteTimeout time.Duration
+}
+
+// Engine runs requests.
+type Engine struct {
+	hubs  func(dispatchAddress string) (hubv1.DispatchServiceClient, error)
+	clock clock.Clock
+	cfg   Config
+}
+
+// New makes an engine; hubs finds the client of a hub by its address.
+func New(hubs func(string) (hubv1.DispatchServiceClient, error), c clock.Clock, cfg Config) *Engine {
+	return &Engine{hubs: hubs, clock: c, cfg: cfg}
+}
+
+// Call is one admitted request.
+type Call struct {
+	RequestID  string
+	ReceivedAt time.Time
+	Order      admit.Order
+	Grant      admit.Grant
+	// Again finds further candidates; failed names those not to be tried.
+	Again func(ctx context.Context, failed []string) ([]*routerv1.Candidate, error)
+
+	Stream bool
+	// IncludeUsage and IncludeCost are what the client wants to see.
+	IncludeUsage, IncludeCost bool
+	Choices                   int32
+	// Body is what is sent, ModelOffset and ModelLength where in it the
+	// model's name stands.
+	Body                     []byte
+	ModelOffset, ModelLength uint32
+}
+
+// Result is what became of a call.
+type Result struct {
+	// Err is nil when the answer was served to its end.
+	Err error
+	// Begun tells that an answer was begun, so that Err was told within the
+	// stream or to nobody. Otherwise the caller answers with Err.
+	Begun bool
+	// Committed is the number of the attempt whose answer was relayed; 0 for
+	// none.
+	Committed uint32
+	// Served is the candidate of that attempt.
+	Served   *routerv1.Candidate
+	Attempts []*billingv1.AttemptRecord
+	Route    *eventsv1.Route
+	// Tokens and Bytes count what was relayed.
+	Tokens, Bytes int64
+	// Usage is what is billed of a served answer.
+	Usage *hubv1.DispatchFinished
+	// FirstContent is the time from receipt to the first content; 0 when
+	// there was none.
+	FirstContent time.Duration
+}
+
+// Serve runs the call and answers the client, except as Result.Begun tells.
+func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, call *Call) Result {
+	remaining := e.cfg.Total - e.since(call) + e.cfg.HubGrace
+	ctx, cancel := context.WithTimeout(r.Context(), remaining)
+	defer cancel()
+	s := &session{
+		engine:     e,
+		call:       call,
+		client:     r.Context(),
+		candidates: call.Grant.Candidates,
+		fallback:   call.Grant.Fallback,
+		out:        newOutput(w, e.cfg.WriteTimeout),
+	}
+	if call.Stream {
+		s.beat = time.NewTimer(max(0, e.cfg.HoldHeaders-e.since(call)))
+		defer s.beat.Stop()
+	}
+	s.result.Route = RouteOf(call.Order.Pin)
+	s.headersOfCall()
+	err := s.run(ctx)
+	if err != nil {
+		s.tell(err)
+	}
+	s.out.done()
+	s.result.Err = err
+	s.result.Begun = s.out.begun
+	s.result.Bytes = s.out.relayed
+	return s.result
+}
+
+// since is how long the call has been under way.
+func (e *Engine) since(call *Call) time.Duration { return e.clock.Now().Sub(call.ReceivedAt) }

@@ -1,0 +1,193 @@
+package relay
+
+import (
+	"context"
+	"time"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+
+	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/apierror"
+)
+
+// session is one call under way.
+type session struct {
+	engine     *Engine
+	call       *Call
+	client     context.Context // tells a client that left from a time that ran out
+	candidates []*routerv1.Candidate
+	tried      []string
+	failures   []*failure
+	fallback   eventsv1.FallbackReason
+	out        *output
+	beat       *time.Timer // keep-alives of a stream; nil for a whole answer
+	result     Result
+
+	answer answer
+}
+
+// run tries candidates until one has served, or nothing is left to try.
+func (s *session) run(ctx context.Context) error {
+	for {
+		candidate, err := s.next(ctx)
+		if err != nil {
+			return err
+		}
+		started := s.engine.clock.Now()
+		s.route(candidate)
+		failed := s.attempt(ctx, candidate)
+		s.record(candidate, failed, s.engine.clock.Now().Sub(started))
+		switch {
+		case failed == nil:
+			return nil
+		case !failed.retry:
+			return failed.err
+		}
+		s.failures = append(s.failures, failed)
+		s.tried = append(s.tried, candidate.GetProviderId())
+	}
+}
+
+// next is the candidate to try now. Its error is the outcome of the call.
+func (s *session) next(ctx context.Context) (*routerv1.Candidate, error) {
+	if ctx.Err() != nil {
+		return nil, s.ended()
+	}
+	attempts := len(s.failures)
+	if attempts == s.engine.cfg.MaxAttempts || attempts > 0 && s.firstContentLeft() <= 0 {
+		return nil, s.exhausted()
+	}
+	if len(s.candidates) == 0 {
+		if s.bound() {
+			return nil, s.exhausted()
+		}
+		more, err := s.call.Again(ctx, s.tried)
+		if ctx.Err() != nil {
+			return nil, s.ended()
+		}
+		if err != nil || len(more) == 0 {
+			return nil, s.exhausted() // what failed before says more than this
+		}
+		s.candidates = more
+	}
+	candidate := s.candidates[0]
+	s.candidates = s.candidates[1:]
+	return candidate, nil
+}
+
+// bound tells that only the pinned provider may serve.
+func (s *session) bound() bool {
+	pin := s.call.Order.Pin
+	return pin.ProviderID != "" && !pin.AllowFallbacks
+}
+
+func (s *session) firstContentLeft() time.Duration {
+	return s.engine.cfg.FirstContentAll - s.engine.since(s.call)
+}
+
+// route notes how the request comes to this candidate.
+func (s *session) route(candidate *routerv1.Candidate) {
+	route := RouteOf(s.call.Order.Pin)
+	if pin := route.GetRequestedProviderId(); pin != "" && candidate.GetProviderId() != pin {
+		route.FallbackReason = s.fallbackReason()
+	}
+	s.result.Route = route
+}
+
+// RouteOf is the route of a request that has met no provider yet.
+func RouteOf(pin admit.Pin) *eventsv1.Route {
+	if pin.ProviderID == "" {
+		return &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_AUTO}
+	}
+	return &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_EXPLICIT, RequestedProviderId: pin.ProviderID}
+}
+
+// fallbackReason is why the pinned provider does not serve: the router said
+// so, or it was tried.
+func (s *session) fallbackReason() eventsv1.FallbackReason {
+	switch {
+	case s.fallback != eventsv1.FallbackReason_FALLBACK_REASON_UNSPECIFIED:
+		return s.fallback
+	case len(s.failures) > 0 && s.failures[0].reached:
+		return eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED
+	}
+	return eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE
+}
+
+func (s *session) record(candidate *routerv1.Candidate, f *failure, took time.Duration) {
+	record := &billingv1.AttemptRecord{
+		Attempt:      s.attemptNumber(),
+		ProviderId:   candidate.GetProviderId(),
+		ProviderName: candidate.GetProviderName(),
+		Result:       resultServed,
+		LatencyMs:    took.Milliseconds(),
+	}
+	if f != nil {
+		record.Result, record.EngineStatus = f.result, f.engineStatus
+	}
+	s.result.Attempts = append(s.result.Attempts, record)
+}
+
+// attemptNumber is the number of the attempt under way, from 1.
+func (s *session) attemptNumber() uint32 { return uint32(len(s.failures)) + 1 }
+
+// open is the message that begins an attempt on a candidate.
+func (s *session) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
+	c := s.call
+	total := max(s.engine.cfg.Total-s.engine.since(c), time.Millisecond)
+	return &hubv1.DispatchOpen{
+		RequestId:             c.RequestID,
+		Attempt:               s.attemptNumber(),
+		ProviderId:            candidate.GetProviderId(),
+		NodeId:                candidate.GetNodeId(),
+		Epoch:                 candidate.GetEpoch(),
+		ModelId:               c.Order.ModelID,
+		Stream:                c.Stream,
+		Body:                  c.Body,
+		ModelOffset:           c.ModelOffset,
+		ModelLength:           c.ModelLength,
+		IncludeUsage:          c.IncludeUsage || c.IncludeCost || !c.Stream,
+		EstimatedPromptTokens: c.Order.PromptTokens,
+		MaxOutputTokens:       c.Order.Bounds.MaxOutputTokens,
+		Choices:               c.Choices,
+		PriceVersionId:        c.Grant.Terms.GetPriceVersionId(),
+		Rates:                 c.Grant.Terms.GetRates(),
+		Route:                 s.result.Route,
+		FirstContentTimeoutMs: s.firstContentTimeout(total).Milliseconds(),
+		TotalTimeoutMs:        total.Milliseconds(),
+	}
+}
+
+// firstContentTimeout is how long this attempt may take to its first content.
+// An engine shows nothing of a whole answer before its end, so that one has
+// the whole time.
+func (s *session) firstContentTimeout(total time.Duration) time.Duration {
+	if !s.call.Stream {
+		return total
+	}
+	return max(min(s.engine.cfg.FirstContent, s.firstContentLeft(), total), time.Millisecond)
+}
+
+// ended says why the context is over: the client left, or the time did.
+func (s *session) ended() error {
+	if s.client.Err() != nil {
+		return clientGone()
+	}
+	return tooLate()
+}
+
+func clientGone() error {
+	return fault.New(fault.Canceled, fault.ClientClosed, "The client closed the request.")
+}
+
+func tooLate() error {
+	return fault.New(fault.Timeout, fault.DeadlineExceeded, "The request took too long.")
+}
+
+func upstream() error {
+	return fault.New(fault.Unavailable, apierror.UpstreamError, "The provider failed while serving the request.")
+}

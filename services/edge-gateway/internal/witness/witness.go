@@ -1,0 +1,153 @@
+// Package witness carries the gateway's own account of each admitted request
+// to billing-ledger, off the request's path.
+//
+// Accounts wait in a queue of bounded length; what comes when it is full is
+// dropped and counted, for no charge rests on it: a hold that nobody concludes
+// expires. Batches of at most BatchSize are sent again with growing waits
+// until billing-ledger has taken them.
+package witness
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+// Config bounds the queue.
+type Config struct {
+	// Queue is how many accounts may wait.
+	Queue int
+	// BatchSize is how many go in one call, at most 200.
+	BatchSize int
+	// Linger is how long the first of a batch waits for others.
+	Linger time.Duration
+	// CallTimeout bounds one call.
+	CallTimeout time.Duration
+	// RetryFirst and RetryMost bound the wait before a batch is sent again.
+	RetryFirst, RetryMost time.Duration
+	// Drain is how long Run goes on sending after its context has ended.
+	Drain time.Duration
+}
+
+// Queue is where accounts wait. It is safe for concurrent use.
+type Queue struct {
+	admission billingv1.AdmissionServiceClient
+	log       *slog.Logger
+	cfg       Config
+	waiting   chan *billingv1.Witness
+	dropped   metric.Int64Counter
+}
+
+// NewQueue makes an empty queue; dropped counts what did not fit.
+func NewQueue(admission billingv1.AdmissionServiceClient, log *slog.Logger, dropped metric.Int64Counter, cfg Config) *Queue {
+	return &Queue{
+		admission: admission, log: log, cfg: cfg, dropped: dropped,
+		waiting: make(chan *billingv1.Witness, cfg.Queue),
+	}
+}
+
+// Add takes an account, or drops it when the queue is full; it never blocks.
+func (q *Queue) Add(w *billingv1.Witness) {
+	select {
+	case q.waiting <- w:
+	default:
+		q.dropped.Add(context.Background(), 1)
+	}
+}
+
+// Run sends batches until ctx ends, then what still waits, within the time to
+// drain.
+func (q *Queue) Run(ctx context.Context) {
+	// What was taken from the queue is sent even as ctx ends.
+	live, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	unlink := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(q.cfg.Drain, stop)
+		context.AfterFunc(live, func() { timer.Stop() })
+	})
+	defer unlink()
+	for {
+		batch := q.collect(ctx)
+		if len(batch) == 0 {
+			return
+		}
+		if !q.deliver(live, batch) {
+			q.log.WarnContext(ctx, "accounts of requests were not delivered before the stop", "lost", len(batch)+len(q.waiting))
+			return
+		}
+	}
+}
+
+// collect waits for the next batch. It is empty when ctx has ended and nothing
+// waits.
+func (q *Queue) collect(ctx context.Context) []*billingv1.Witness {
+	var batch []*billingv1.Witness
+	select {
+	case w := <-q.waiting:
+		batch = append(batch, w)
+	case <-ctx.Done():
+		return q.fill(nil)
+	}
+	timer := time.NewTimer(q.cfg.Linger)
+	defer timer.Stop()
+	for len(batch) < q.cfg.BatchSize {
+		select {
+		case w := <-q.waiting:
+			batch = append(batch, w)
+		case <-timer.C:
+			return batch
+		case <-ctx.Done():
+			return q.fill(batch)
+		}
+	}
+	return batch
+}
+
+// fill takes what waits now.
+func (q *Queue) fill(batch []*billingv1.Witness) []*billingv1.Witness {
+	for len(batch) < q.cfg.BatchSize {
+		select {
+		case w := <-q.waiting:
+			batch = append(batch, w)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// deliver sends a batch until it is taken; false when ctx ended first. A batch
+// that billing-ledger calls malformed is given up: sending it again changes
+// nothing, and the holds expire.
+func (q *Queue) deliver(ctx context.Context, batch []*billingv1.Witness) bool {
+	for wait := q.cfg.RetryFirst; ; wait = min(2*wait, q.cfg.RetryMost) {
+		err := q.conclude(ctx, batch)
+		if err == nil {
+			return true
+		}
+		if f, ok := fault.As(err); ok && f.Kind == fault.Invalid {
+			q.log.ErrorContext(ctx, "billing-ledger refuses accounts of requests", "error", err, "lost", len(batch))
+			return true
+		}
+		q.log.WarnContext(ctx, "accounts of requests are sent again later", "error", err, "wait", wait)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		}
+	}
+}
+
+func (q *Queue) conclude(ctx context.Context, batch []*billingv1.Witness) error {
+	ctx, cancel := context.WithTimeout(ctx, q.cfg.CallTimeout)
+	defer cancel()
+	_, err := q.admission.Conclude(ctx, &billingv1.ConcludeRequest{Witnesses: batch})
+	return err
+}

@@ -1,0 +1,177 @@
+package witness
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+// ledger takes witnesses, or fails as told.
+type ledger struct {
+	billingv1.AdmissionServiceClient
+	mu      sync.Mutex
+	errs    []error // one for each call to come; then none
+	batches [][]string
+	calls   int
+}
+
+func (l *ledger) Conclude(_ context.Context, req *billingv1.ConcludeRequest, _ ...grpc.CallOption) (*billingv1.ConcludeResponse, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls++
+	if len(l.errs) > 0 {
+		err := l.errs[0]
+		l.errs = l.errs[1:]
+		return nil, err
+	}
+	var ids []string
+	for _, w := range req.GetWitnesses() {
+		ids = append(ids, w.GetRequestId())
+	}
+	l.batches = append(l.batches, ids)
+	return &billingv1.ConcludeResponse{}, nil
+}
+
+func setup(t *testing.T, l *ledger) (*Queue, *sdkmetric.ManualReader) {
+	t.Helper()
+	reader := sdkmetric.NewManualReader()
+	dropped, err := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("t").Int64Counter("dropped")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewQueue(l, slog.New(slog.DiscardHandler), dropped, Config{
+		Queue: 500, BatchSize: 200, Linger: 25 * time.Millisecond, CallTimeout: time.Second,
+		RetryFirst: 100 * time.Millisecond, RetryMost: 5 * time.Second, Drain: 10 * time.Second,
+	}), reader
+}
+
+func add(q *Queue, n int) {
+	for i := range n {
+		q.Add(&billingv1.Witness{RequestId: strconv.Itoa(i)})
+	}
+}
+
+func run(q *Queue) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		q.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+func (l *ledger) delivered() (n int) {
+	for _, b := range l.batches {
+		n += len(b)
+	}
+	return n
+}
+
+func TestAccountsGoInBatchesOfBoundedSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{}
+		q, _ := setup(t, l)
+		add(q, 450)
+		stop := run(q)
+		time.Sleep(time.Second) //nolint:forbidigo // the bubble's time
+		stop()
+		if len(l.batches) != 3 || len(l.batches[0]) != 200 || len(l.batches[2]) != 50 || l.batches[2][49] != "449" {
+			t.Errorf("%d batches", len(l.batches))
+		}
+	})
+}
+
+func TestWhatDoesNotFitIsDroppedAndCounted(t *testing.T) {
+	q, reader := setup(t, &ledger{})
+	add(q, 507)
+	var data metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &data); err != nil {
+		t.Fatal(err)
+	}
+	sum := data.ScopeMetrics[0].Metrics[0].Data.(metricdata.Sum[int64])
+	if sum.DataPoints[0].Value != 7 || len(q.waiting) != 500 {
+		t.Errorf("%d dropped, %d waiting", sum.DataPoints[0].Value, len(q.waiting))
+	}
+}
+
+func TestABatchIsSentUntilItIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{}
+		for range 10 {
+			l.errs = append(l.errs, fault.New(fault.Unavailable, fault.ServiceUnavailable, "down"))
+		}
+		l.errs = append(l.errs, errors.New("boom"))
+		q, _ := setup(t, l)
+		stop := run(q)
+		add(q, 3)
+		begun := time.Now()
+		time.Sleep(time.Minute) //nolint:forbidigo // the bubble's time
+		stop()
+		// 0.1 + 0.2 + … + 3.2 + 5 × 5: the waits grow and are bounded.
+		if l.calls != 12 || l.delivered() != 3 {
+			t.Errorf("%d calls in %v, %d delivered", l.calls, time.Since(begun), l.delivered())
+		}
+	})
+}
+
+func TestAMalformedBatchIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{errs: []error{fault.New(fault.Invalid, fault.InvalidValue, "no")}}
+		q, _ := setup(t, l)
+		stop := run(q)
+		add(q, 1)
+		time.Sleep(time.Second) //nolint:forbidigo // the bubble's time
+		add(q, 2)
+		time.Sleep(time.Second) //nolint:forbidigo // the bubble's time
+		stop()
+		if l.calls != 2 || l.delivered() != 2 {
+			t.Errorf("%d calls, %d delivered", l.calls, l.delivered())
+		}
+	})
+}
+
+func TestAStopDeliversWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{errs: []error{errors.New("boom"), errors.New("boom")}}
+		q, _ := setup(t, l)
+		add(q, 500)
+		stop := run(q)
+		stop()
+		if l.delivered() != 500 {
+			t.Errorf("%d delivered", l.delivered())
+		}
+	})
+}
+
+func TestAStopDoesNotWaitForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{}
+		for range 1000 {
+			l.errs = append(l.errs, errors.New("boom"))
+		}
+		q, _ := setup(t, l)
+		add(q, 1)
+		stop := run(q)
+		begun := time.Now()
+		stop()
+		if took := time.Since(begun); took != 10*time.Second {
+			t.Errorf("stopped after %v", took)
+		}
+	})
+}

@@ -1,0 +1,147 @@
+package edgegateway
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/metadata"
+
+	"svc.internal/pkg/config"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+)
+
+func TestModelsAreListedWhenSomebodyServesThem(t *testing.T) {
+	f := newFleet(t)
+	f.catalog.models = append(f.catalog.models,
+		&catalogv1.Model{ModelId: "idle", Slug: modelID, Active: true, Category: catalogv1.Category_CATEGORY_LLM, ContextLength: 512},
+		&catalogv1.Model{ModelId: "retired", Slug: "old", Supply: &catalogv1.Supply{OnlineProviders: 1}})
+	f.loops()
+	f.listen()
+	const tiny = `{"id":"acme/tiny-1b","object":"model","created":0,"owned_by":"acme","context_length":8192}`
+	const idle = `{"id":"idle","object":"model","created":0,"owned_by":"svc","context_length":512}`
+	if body := read(t, f.do(http.MethodGet, "/v1/models", "")); body != `{"object":"list","data":[`+tiny+`]}` {
+		t.Errorf("callable: %s", body)
+	}
+	if body := read(t, f.do(http.MethodGet, "/v1/models?all=true", "")); body != `{"object":"list","data":[`+tiny+`,`+idle+`]}` {
+		t.Errorf("all: %s", body)
+	}
+	// An id is stronger than another model's slug, and what is retired has none.
+	if body := read(t, f.do(http.MethodGet, "/v1/models/"+modelID, "")); body != tiny {
+		t.Errorf("one: %s", body)
+	}
+	wantError(t, f.do(http.MethodGet, "/v1/models/old", ""), 404, "model_not_found")
+}
+
+func TestThePublicCatalogWritesZerosAndNulls(t *testing.T) {
+	f := start(t)
+	body := read(t, f.do(http.MethodGet, "/api/v1/models?page=3", ""))
+	for _, want := range []string{
+		`{"code":0,"msg":"success","data":{"list":[{"id":"acme/tiny-1b",`, `"input_price":0.15,"output_price":0,`, `"guaranteed_context_length":null`,
+		`"max_reported_context_length":null`, `"capabilities":[]`, `"created_at":null`, `"active":false`, `"page":3`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is not in %s", want, body)
+		}
+	}
+	for _, path := range []string{"/api/v1/models/acme/tiny-1b/providers", "/api/v1/models/acme%2Ftiny-1b/providers?page=1"} {
+		resp := f.do(http.MethodGet, path, "")
+		if body := read(t, resp); resp.StatusCode != 200 || !strings.Contains(body, `"list":[]`) {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		}
+	}
+	wantError(t, f.do(http.MethodGet, "/api/v1/models?page=x", ""), 400, "invalid_request")
+}
+
+func TestOperatorsNeedTheToken(t *testing.T) {
+	f := start(t)
+	paths := []string{"/api/v1/admin/accounts/a1/credit", "/api/v1/admin/none", "/api/v1/admin/providers"}
+	for _, path := range paths {
+		wantError(t, f.do(http.MethodPost, path, "{}"), 401, "missing_api_key")
+		wantError(t, f.do(http.MethodPost, path, "{}", "Authorization", "Bearer "+f.key), 401, "invalid_api_key")
+		wantError(t, f.do(http.MethodPost, path, "{}", "Authorization", "Bearer "), 401, "missing_api_key")
+		wantError(t, f.do(http.MethodPost, path, "{}", "X-Api-Key", adminToken), 401, "missing_api_key")
+	}
+	bare := start(t, func(c *Config) { c.AdminToken = config.Secret{} })
+	for _, path := range paths {
+		wantError(t, bare.do(http.MethodPost, path, "{}", "Authorization", "Bearer "), 404, "unknown_route")
+	}
+}
+
+func TestOperatorsReachTheServices(t *testing.T) {
+	f := start(t, func(c *Config) { c.MaxAdminBodyBytes = 1 << 10 })
+	admin := []string{"Authorization", "Bearer " + adminToken, "Idempotency-Key", "grant-1", "Grpc-Timeout", "1n", "X-Other", "x"}
+	const path = "/api/v1/admin/accounts/a1/credit"
+	resp := f.do(http.MethodPost, path, `{"amount_usd":"5.00"}`, admin...)
+	if body := read(t, resp); resp.StatusCode != 200 || !strings.HasPrefix(body, `{"entry_id":"e1","account":{"account_id":"a1","name":"","limits":null,"balance_usd":0,`) {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	md, _ := metadata.FromIncomingContext(f.market.last())
+	if got := md.Get("idempotency-key"); len(got) != 1 || got[0] != "grant-1" {
+		t.Errorf("the key came as %v", got)
+	}
+	for name, values := range md {
+		if strings.Contains(strings.Join(values, " "), adminToken) || strings.Contains(name, "other") {
+			t.Errorf("%s was handed on", name)
+		}
+	}
+	wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"reused"}`, admin...), 422, "idempotency_key_reused")
+	wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"1","amount":1}`, admin...), 400, "invalid_request")
+	wantError(t, f.do(http.MethodPost, path, `{"amount_usd":`, admin...), 400, "invalid_request")
+	wantError(t, f.do(http.MethodPost, path, `{"memo":"`+strings.Repeat("x", 1<<10)+`"}`, admin...), 413, "request_too_large")
+	wantError(t, f.do(http.MethodGet, path, "", admin...), 405, "method_not_allowed")
+	wantError(t, f.do(http.MethodGet, "/api/v1/admin/none", "", admin...), 404, "unknown_route")
+	e := wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"boom"}`, admin...), 500, "internal_error")
+	if strings.Contains(e.Error.Message, "pq") {
+		t.Errorf("driver text: %s", e.Error.Message)
+	}
+	for _, id := range []string{"acme/tiny-1b", "acme%2Ftiny-1b", "llama3:8b"} {
+		resp := f.do(http.MethodPut, "/api/v1/admin/models/"+id, `{"name":"x"}`, admin...)
+		want := strings.ReplaceAll(id, "%2F", "/")
+		if body := read(t, resp); resp.StatusCode != 200 || !strings.Contains(body, `{"model":{"id":"`+want+`"`) {
+			t.Errorf("%s: %d %s", id, resp.StatusCode, body)
+		}
+	}
+}
+
+func TestReceiptsAreTheAccountsOwn(t *testing.T) {
+	f := start(t)
+	auth := []string{"Authorization", "Bearer " + f.key}
+	resp := f.do(http.MethodGet, "/api/v1/requests/01890000-0000-7000-8000-00000000000a", "", auth...)
+	if body := read(t, resp); resp.StatusCode != 200 ||
+		!strings.HasPrefix(body, `{"request_id":"01890000-0000-7000-8000-00000000000a","model":"","status":"settled",`) ||
+		!strings.Contains(body, `"attempts":[],"admitted_at":null`) {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	for _, id := range []string{"01890000-0000-7000-8000-00000000000b", "x", "'%20OR%201=1", "a/b"} {
+		wantError(t, f.do(http.MethodGet, "/api/v1/requests/"+id, "", auth...), 404, "request_not_found")
+	}
+}
+
+func TestBrowsersMayCall(t *testing.T) {
+	f := start(t)
+	resp := f.do(http.MethodOptions, "/v1/chat/completions", "", "Origin", "https://app.example", "Access-Control-Request-Method", "POST",
+		"Access-Control-Request-Headers", "authorization, x-stainless-lang, x-svc-provider")
+	if resp.StatusCode != http.StatusNoContent {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	wantHeaders(t, resp.Header, map[string]string{
+		"Access-Control-Allow-Origin": "*", "Access-Control-Max-Age": "86400", "Access-Control-Allow-Credentials": "",
+		"Access-Control-Allow-Headers": "authorization, x-stainless-lang, x-svc-provider",
+	})
+	resp = f.do(http.MethodOptions, "/v1/chat/completions", "", "Origin", "x", "Access-Control-Request-Headers", "a;b")
+	if got := resp.Header.Get("Access-Control-Allow-Headers"); strings.Contains(got, ";") || !strings.Contains(got, "Authorization") {
+		t.Errorf("odd names were echoed: %s", got)
+	}
+	resp = f.do(http.MethodPost, "/v1/chat/completions", hello, "Origin", "https://app.example")
+	wantError(t, resp, 401, "missing_api_key")
+	wantHeaders(t, resp.Header, map[string]string{"Access-Control-Allow-Origin": "*"})
+	for _, name := range []string{"X-Svc-Provider-Id", "X-Request-Id", "Retry-After", "X-Ratelimit-Remaining-Requests"} {
+		if !strings.Contains(resp.Header.Get("Access-Control-Expose-Headers"), name) {
+			t.Errorf("%s is not exposed", name)
+		}
+	}
+	if resp := f.do(http.MethodGet, "/api/v1/models", "", "Origin", "x"); resp.Header.Get("Access-Control-Allow-Origin") != "" {
+		t.Error("/api/v1 is open to every page")
+	}
+}

@@ -1,0 +1,320 @@
+package edgegateway
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+)
+
+const helloStream = `{"stream":true,"model":"acme/tiny-1b","messages":[{"role":"user","content":"Say hello to the world"}]}`
+
+type errorBody struct {
+	Error struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    *string `json:"code"`
+	} `json:"error"`
+	RequestID string `json:"request_id"`
+}
+
+func TestAFailureBeforeContentMovesOn(t *testing.T) {
+	failures := map[string]func(*played) error{
+		"failed":       failing(upstreamFailed()),
+		"timeout":      failing(&hubv1.DispatchFailed{Retryable: true, Code: "timeout"}),
+		"busy":         failing(&hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", Busy: true}),
+		"session gone": refusing(fault.New(fault.Unavailable, fault.SessionGone, "gone")),
+		"no slot":      refusing(fault.New(fault.Unavailable, fault.ProviderBusy, "busy")),
+		"draining":     refusing(fault.New(fault.Unavailable, fault.HubDraining, "draining")),
+		"hub broke":    refusing(errors.New("boom")),
+		"no outcome":   refusing(nil),
+		"empty finish": func(p *played) error { return p.finish(0, 0) },
+		"cut early": func(p *played) error {
+			return errors.Join(p.event(roleChunk, false, 0), errors.New("boom"))
+		},
+	}
+	f := start(t)
+	for name, failure := range failures {
+		if name == "cut early" {
+			continue // a whole answer is committed by its first event
+		}
+		t.Run("whole/"+name, func(t *testing.T) {
+			f.hub.byAttempt(failure, wholeAnswer)
+			resp := f.post(hello)
+			if body := read(t, resp); resp.StatusCode != 200 || resp.Header.Get("X-Svc-Attempts") != "2" ||
+				resp.Header.Get("X-Svc-Provider-ID") != providerB {
+				t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
+			}
+			w := f.witness()
+			if w.GetCommittedAttempt() != 2 || len(w.GetAttempts()) != 2 || w.GetAttempts()[0].GetResult() == "served" ||
+				w.GetAttempts()[1].GetProviderId() != providerB {
+				t.Errorf("the witness says %v", w)
+			}
+		})
+	}
+	for name, failure := range failures {
+		t.Run("stream/"+name, func(t *testing.T) {
+			f.hub.byAttempt(failure, streamAnswer)
+			resp := f.post(helloStream)
+			if body := read(t, resp); resp.Header.Get("X-Svc-Attempts") != "2" || strings.Count(body, roleChunk) != 1 ||
+				!strings.HasSuffix(body, "[DONE]\n\n") {
+				t.Errorf("%v %s", resp.Header, body)
+			}
+			if w := f.witness(); w.GetCommittedAttempt() != 2 {
+				t.Errorf("the witness says %v", w)
+			}
+		})
+	}
+}
+
+func TestNothingIsTriedAgainAfterContent(t *testing.T) {
+	f := start(t)
+	endings := map[string]func(*played) error{
+		"failed":  func(p *played) error { return p.fail(&hubv1.DispatchFailed{Code: "upstream_error"}) },
+		"claimed": func(p *played) error { return p.fail(upstreamFailed()) }, // retryable is a lie by then
+		"broke":   func(*played) error { return errors.New("boom") },
+		"silent":  func(*played) error { return nil },
+	}
+	for name, ending := range endings {
+		t.Run(name, func(t *testing.T) {
+			f.hub.set(func(p *played) error {
+				return p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed, func() error { return ending(p) })
+			})
+			body := read(t, f.post(helloStream))
+			first, rest, _ := strings.Cut(body, "\n\n")
+			if first != "data: "+helloChunk || !strings.HasPrefix(rest, `data: {"error":{"message":`) ||
+				strings.Contains(body, "[DONE]") || !strings.Contains(rest, `"code":"upstream_error"`) || !strings.Contains(rest, `"request_id":"`) {
+				t.Errorf("got\n%s", body)
+			}
+			w := f.witness()
+			if w.GetCommittedAttempt() != 1 || len(w.GetAttempts()) != 1 || w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED ||
+				w.GetErrorCode() != "upstream_error" || w.GetHttpStatus() != 200 {
+				t.Errorf("the witness says %v", w)
+			}
+		})
+	}
+}
+
+// A whole answer that fails after its commit is an error with a status, since
+// nothing was written.
+func TestAWholeAnswerNeverBeginsBeforeItIsComplete(t *testing.T) {
+	f := start(t)
+	f.hub.set(func(p *played) error {
+		return p.steps(func() error { return p.event(wholeJSON, true, 3) }, p.committed,
+			func() error { return p.fail(&hubv1.DispatchFailed{Code: "upstream_error"}) })
+	})
+	resp := f.post(hello)
+	wantError(t, resp, http.StatusBadGateway, "upstream_error")
+	if w := f.witness(); w.GetCommittedAttempt() != 1 || w.GetHttpStatus() != http.StatusBadGateway {
+		t.Errorf("the witness says %v", w)
+	}
+}
+
+func TestWhenAllAttemptsFailTheLastWordFitsThem(t *testing.T) {
+	failed, timeout := failing(upstreamFailed()), failing(&hubv1.DispatchFailed{Retryable: true, Code: "timeout"})
+	busy := refusing(fault.New(fault.Unavailable, fault.ProviderBusy, "busy"))
+	cases := map[string]struct {
+		scripts []func(*played) error
+		status  int
+		code    string
+	}{
+		"failed":           {[]func(*played) error{failed, failed, failed}, 502, "upstream_error"},
+		"timeouts":         {[]func(*played) error{timeout, timeout, timeout}, 504, "timeout"},
+		"busy":             {[]func(*played) error{busy, busy, busy}, 503, "providers_busy"},
+		"timeout and busy": {[]func(*played) error{timeout, busy, busy}, 502, "upstream_error"},
+	}
+	f := start(t)
+	f.router.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		return candidates(providerA, providerB, providerC), nil
+	})
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			f.hub.byAttempt(c.scripts...)
+			resp := f.post(hello)
+			e := wantError(t, resp, c.status, c.code)
+			if c.code == "upstream_error" && !strings.Contains(e.Error.Message, "3") {
+				t.Errorf("the message does not count: %s", e.Error.Message)
+			}
+			if resp.Header.Get("X-Svc-Attempts") != "3" {
+				t.Errorf("attempts: %s", resp.Header.Get("X-Svc-Attempts"))
+			}
+			if w := f.witness(); w.GetCommittedAttempt() != 0 || len(w.GetAttempts()) != 3 {
+				t.Errorf("the witness says %v", w)
+			}
+		})
+	}
+}
+
+func TestTheRouterIsAskedAgainForOthers(t *testing.T) {
+	f := start(t)
+	f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		if len(req.GetExcludeProviderIds()) == 1 && req.GetExcludeProviderIds()[0] == providerA {
+			return candidates(providerC), nil
+		}
+		return candidates(providerA), nil
+	})
+	f.hub.byAttempt(failing(upstreamFailed()), wholeAnswer)
+	if resp := f.post(hello); resp.Header.Get("X-Svc-Provider-ID") != providerC {
+		t.Errorf("served by %v", resp.Header)
+	}
+	// When it knows no others, what failed is told.
+	f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		if len(req.GetExcludeProviderIds()) > 0 {
+			return nil, fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody")
+		}
+		return candidates(providerA), nil
+	})
+	f.hub.set(failing(upstreamFailed()))
+	wantError(t, f.post(hello), http.StatusBadGateway, "upstream_error")
+}
+
+func TestAnEngineRefusalIsFinalAndInItsOwnWords(t *testing.T) {
+	f := start(t)
+	f.hub.set(failing(&hubv1.DispatchFailed{
+		Code: "engine_refused", EngineStatus: 422, Message: "tools are not supported", EngineType: "BadRequest", EngineParam: "tools", EngineCode: "x",
+	}))
+	resp := f.post(hello)
+	e := wantError(t, resp, 422, "x")
+	if e.Error.Message != "tools are not supported" || e.Error.Type != "BadRequest" || e.Error.Param == nil || *e.Error.Param != "tools" {
+		t.Errorf("got %+v", e)
+	}
+	wantHeaders(t, resp.Header, map[string]string{"X-Should-Retry": "false", "X-Svc-Provider-ID": providerA, "X-Svc-Attempts": "1"})
+	w := f.witness()
+	if w.GetOutcome() != billingv1.Outcome_OUTCOME_REFUSED || w.GetCommittedAttempt() != 0 || w.GetAttempts()[0].GetResult() != "refused" ||
+		w.GetErrorCode() != "engine_refused" {
+		t.Errorf("the witness says %v", w)
+	}
+	for engine, want := range map[int32]int{409: 400, 401: 502, 403: 502, 402: 502, 400: 400, 413: 413} {
+		f.hub.set(failing(&hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: engine, Message: "no"}))
+		if resp := f.post(hello); resp.StatusCode != want {
+			t.Errorf("engine status %d became %d", engine, resp.StatusCode)
+		}
+	}
+}
+
+func TestPinsAreHonouredOrExplained(t *testing.T) {
+	failed := failing(upstreamFailed())
+	gone := refusing(fault.New(fault.Unavailable, fault.SessionGone, "gone"))
+	fallback := func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		resp := candidates(providerB)
+		resp.FallbackReason = eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE
+		return resp, nil
+	}
+	pinned := func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		return candidates(providerA, providerB), nil
+	}
+	alone := func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) { return candidates(providerA), nil }
+	cases := map[string]struct {
+		allow   string
+		answer  func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error)
+		scripts []func(*played) error
+		status  int
+		code    string
+		served  string
+		reason  string
+	}{
+		"served":                     {"", pinned, []func(*played) error{wholeAnswer}, 200, "", providerA, ""},
+		"served without fallbacks":   {"FALSE", alone, []func(*played) error{wholeAnswer}, 200, "", providerA, ""},
+		"unavailable":                {"true", fallback, []func(*played) error{wholeAnswer}, 200, "", providerB, "requested_provider_unavailable"},
+		"failed":                     {"True", pinned, []func(*played) error{failed, wholeAnswer}, 200, "", providerB, "requested_provider_failed"},
+		"gone at dispatch":           {"", pinned, []func(*played) error{gone, wholeAnswer}, 200, "", providerB, "requested_provider_unavailable"},
+		"failed, no fallbacks":       {"false", alone, []func(*played) error{failed}, 502, "requested_provider_failed", "", ""},
+		"gone, no fallbacks":         {"false", alone, []func(*played) error{gone}, 503, "requested_provider_unavailable", "", ""},
+		"fallback's fallback failed": {"", pinned, []func(*played) error{failed, failed, wholeAnswer}, 502, "upstream_error", "", ""},
+	}
+	f := start(t)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+				if len(req.GetExcludeProviderIds()) > 0 {
+					if !req.GetAllowFallbacks() {
+						t.Error("a pin without fallbacks asked for others")
+					}
+					return nil, fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody")
+				}
+				if req.GetPinnedProviderId() != providerA || req.GetAllowFallbacks() == strings.EqualFold(c.allow, "false") {
+					t.Errorf("select says %v", req)
+				}
+				return c.answer(req)
+			})
+			f.hub.byAttempt(c.scripts...)
+			headers := []string{"X-Svc-Provider", strings.ToUpper(providerA)}
+			if c.allow != "" {
+				headers = append(headers, "X-Svc-Allow-Fallbacks", c.allow)
+			}
+			resp := f.post(hello, headers...)
+			if c.code != "" {
+				wantError(t, resp, c.status, c.code)
+				if final := resp.Header.Get("X-Should-Retry") == "false"; final != (c.allow == "false") {
+					t.Errorf("X-Should-Retry is %q", resp.Header.Get("X-Should-Retry"))
+				}
+			}
+			wantHeaders(t, resp.Header, map[string]string{
+				"X-Svc-Route-Mode": "explicit", "X-Svc-Requested-Provider": providerA,
+				"X-Svc-Provider-ID": c.served, "X-Svc-Fallback-Reason": c.reason,
+			})
+			w := f.witness()
+			if w.GetRoute().GetMode() != eventsv1.RouteMode_ROUTE_MODE_EXPLICIT || w.GetRoute().GetRequestedProviderId() != providerA {
+				t.Errorf("the witness says %v", w.GetRoute())
+			}
+			for {
+				select {
+				case a := <-f.billing.admits:
+					if !a.GetPinned() {
+						t.Error("admitted as if it were not pinned")
+					}
+					continue
+				default:
+				}
+				break
+			}
+		})
+	}
+}
+
+// The hub must know of the fallback when it meters, not only the client.
+func TestTheRouteOfAFallbackIsDispatched(t *testing.T) {
+	f := start(t)
+	f.hub.byAttempt(failing(upstreamFailed()), wholeAnswer)
+	read(t, f.post(hello, "X-Svc-Provider", providerA))
+	first, second := <-f.hub.opens, <-f.hub.opens
+	if first.GetRoute().GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_UNSPECIFIED ||
+		second.GetRoute().GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED ||
+		second.GetAttempt() != 2 {
+		t.Errorf("dispatched as %v and %v", first.GetRoute(), second.GetRoute())
+	}
+}
+
+func TestAClientThatHangsUpEndsTheDispatch(t *testing.T) {
+	for _, kind := range []string{"before content", "after content", "whole"} {
+		t.Run(kind, func(t *testing.T) {
+			f := start(t)
+			f.hub.set(func(p *played) error {
+				if kind == "after content" {
+					if err := p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed); err != nil {
+						return err
+					}
+				}
+				return untilCanceled(p)
+			})
+			leave := f.postAndLeave(kind != "whole", kind == "after content")
+			<-f.hub.opens
+			leave()
+			if err := <-f.hub.ended; err == nil {
+				t.Error("the dispatch went on")
+			}
+			w := f.witness()
+			if w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetHttpStatus() != 499 || w.GetErrorCode() != "client_closed" ||
+				(w.GetCommittedAttempt() == 1) != (kind == "after content") || w.GetAttempts()[0].GetResult() != "client_gone" {
+				t.Errorf("the witness says %v", w)
+			}
+		})
+	}
+}

@@ -1,0 +1,144 @@
+package edgegateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"svc.internal/pkg/fault"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+)
+
+func (f *fleet) sdk(options ...option.RequestOption) openai.Client {
+	return openai.NewClient(append([]option.RequestOption{
+		option.WithBaseURL(f.base + "/v1/"), option.WithAPIKey(f.key), option.WithHTTPClient(f.client), option.WithMaxRetries(0),
+	}, options...)...)
+}
+
+func params() openai.ChatCompletionNewParams {
+	return openai.ChatCompletionNewParams{
+		Model:    modelID,
+		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Say hello to the world")},
+	}
+}
+
+func TestTheOfficialSDKReadsAWholeAnswer(t *testing.T) {
+	f := start(t)
+	client := f.sdk()
+	got, err := client.Chat.Completions.New(t.Context(), params())
+	if err != nil {
+		t.Fatal(err)
+	}
+	choice := got.Choices[0]
+	if choice.Message.Content != "Hello" || choice.FinishReason != "stop" || got.Usage.TotalTokens != 12 ||
+		!choice.Message.JSON.Refusal.Valid() && choice.Message.JSON.Refusal.Raw() != "null" || choice.JSON.Logprobs.Raw() != "null" {
+		t.Errorf("got %s", got.RawJSON())
+	}
+}
+
+func TestTheOfficialSDKReadsAStream(t *testing.T) {
+	f := start(t)
+	f.hub.set(streamAnswer)
+	client, p := f.sdk(), params()
+	p.StreamOptions.IncludeUsage = openai.Bool(true)
+	stream := client.Chat.Completions.NewStreaming(t.Context(), p)
+	acc := openai.ChatCompletionAccumulator{}
+	for stream.Next() {
+		if !acc.AddChunk(stream.Current()) {
+			t.Fatal("a chunk does not fit those before it")
+		}
+	}
+	if stream.Err() != nil || acc.Choices[0].Message.Content != "Hello" || acc.Usage.TotalTokens != 12 {
+		t.Errorf("err %v, got %s", stream.Err(), acc.RawJSON())
+	}
+}
+
+func TestTheOfficialSDKSeesAnErrorWithinAStream(t *testing.T) {
+	f := start(t)
+	f.hub.set(func(p *played) error {
+		return p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed,
+			func() error { return p.fail(&hubv1.DispatchFailed{Code: "timeout"}) })
+	})
+	client := f.sdk()
+	stream := client.Chat.Completions.NewStreaming(t.Context(), params())
+	n := 0
+	for stream.Next() {
+		n++
+	}
+	if n != 1 || stream.Err() == nil || !strings.Contains(stream.Err().Error(), "timeout") {
+		t.Errorf("%d chunks, then %v", n, stream.Err())
+	}
+}
+
+func TestTheOfficialSDKTypesOurErrors(t *testing.T) {
+	f := start(t)
+	f.billing.refuse(fault.New(fault.Precondition, fault.InsufficientCredits, "short"))
+	client := f.sdk(option.WithMaxRetries(2))
+	_, err := client.Chat.Completions.New(t.Context(), params())
+	var api *openai.Error
+	if !errors.As(err, &api) || api.StatusCode != 402 || api.Code != "insufficient_credits" || api.Type != "insufficient_quota" {
+		t.Errorf("got %v", err)
+	}
+	if n := len(f.billing.admits); n != 1 {
+		t.Errorf("the SDK tried %d times", n)
+	}
+}
+
+func TestTheOfficialSDKRetriesWhatPasses(t *testing.T) {
+	f := start(t)
+	f.billing.refuse(fault.New(fault.Exhausted, fault.RateLimitExceeded, "slow").After(time.Millisecond))
+	client := f.sdk(option.WithMaxRetries(1))
+	if _, err := client.Chat.Completions.New(t.Context(), params()); err == nil {
+		t.Error("no error")
+	}
+	if n := len(f.billing.admits); n != 2 {
+		t.Errorf("the SDK tried %d times", n)
+	}
+}
+
+func TestTheOfficialSDKFindsModels(t *testing.T) {
+	f := start(t)
+	client := f.sdk()
+	page, err := client.Models.List(t.Context())
+	if err != nil || len(page.Data) != 1 || page.Data[0].ID != modelID || page.Data[0].OwnedBy != "acme" {
+		t.Errorf("%v, %+v", err, page)
+	}
+	m, err := client.Models.Get(t.Context(), modelID)
+	if err != nil || m.ID != modelID {
+		t.Errorf("%v, %+v", err, m)
+	}
+	for _, path := range []string{"/v1/models/acme/tiny-1b", "/v1/models/acme%2Ftiny-1b", "/v1/models/tiny"} {
+		resp := f.do(http.MethodGet, path, "")
+		if body := read(t, resp); resp.StatusCode != 200 || !strings.Contains(body, `"id":"acme/tiny-1b"`) {
+			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		}
+	}
+}
+
+func TestTheOfficialSDKCanLeave(t *testing.T) {
+	f := start(t)
+	f.hub.set(func(p *played) error {
+		if err := p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed); err != nil {
+			return err
+		}
+		return untilCanceled(p)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	client := f.sdk()
+	stream := client.Chat.Completions.NewStreaming(ctx, params())
+	stream.Next()
+	cancel()
+	if err := <-f.hub.ended; err == nil {
+		t.Error("the dispatch went on")
+	}
+	if err := stream.Close(); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,146 @@
+// Package edgegateway is the public face of the service: the OpenAI-compatible
+// API under /v1, the catalog and receipts under /api/v1, and the operators'
+// routes under /api/v1/admin.
+//
+// It owns no data. What it needs to answer is pushed to it (models) or
+// remembered for a minute (keys); money is held by billing-ledger, providers
+// are chosen by the router, and answers come from provider-hub. Everything it
+// keeps is bounded: see Config.
+package edgegateway
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
+
+	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/auth"
+	"svc.internal/services/edge-gateway/internal/catalog"
+	"svc.internal/services/edge-gateway/internal/httpapi"
+	"svc.internal/services/edge-gateway/internal/marketapi"
+	"svc.internal/services/edge-gateway/internal/relay"
+	"svc.internal/services/edge-gateway/internal/witness"
+)
+
+// Deps are what the gateway works with. All are needed.
+type Deps struct {
+	Log    *slog.Logger
+	Meters metric.MeterProvider
+	Traces trace.TracerProvider
+	Clock  clock.Clock
+	// Random makes request ids; it is safe for concurrent use.
+	Random io.Reader
+	// Bus brings the news of changed keys.
+	Bus *bus.Conn
+
+	Keys      billingv1.KeyServiceClient
+	Admission billingv1.AdmissionServiceClient
+	Receipts  billingv1.ReceiptServiceClient
+	Router    routerv1.RouterServiceClient
+	Catalog   catalogv1.CatalogServiceClient
+	// Hubs finds the client of the hub at a dispatch address; it neither
+	// blocks nor dials anew for each call.
+	Hubs func(dispatchAddress string) (hubv1.DispatchServiceClient, error)
+
+	PublicCatalog  catalogv1.PublicCatalogServiceClient
+	CatalogAdmin   catalogv1.CatalogAdminServiceClient
+	Accounts       billingv1.AccountAdminServiceClient
+	ProviderAdmin  hubv1.ProviderAdminServiceClient
+	Reconciliation settlementv1.ReconciliationServiceClient
+}
+
+// Service is one gateway.
+type Service struct {
+	deps    Deps
+	auth    *auth.Authenticator
+	models  *catalog.View
+	witness *witness.Queue
+	handler http.Handler
+}
+
+// New makes a gateway that answers once Run has been started.
+func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("configure the gateway: %w", err)
+	}
+	metrics, err := httpapi.NewMetrics(deps.Meters)
+	if err != nil {
+		return nil, err
+	}
+	market, err := marketapi.New(ctx, marketapi.Peers{
+		PublicCatalog:  deps.PublicCatalog,
+		CatalogAdmin:   deps.CatalogAdmin,
+		Accounts:       deps.Accounts,
+		Providers:      deps.ProviderAdmin,
+		Reconciliation: deps.Reconciliation,
+	}, marketapi.Config{AdminToken: cfg.AdminToken, MaxBody: cfg.MaxAdminBodyBytes})
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{
+		deps:    deps,
+		auth:    auth.New(deps.Keys, deps.Clock, cfg.auth()),
+		models:  catalog.NewView(deps.Catalog, deps.Log),
+		witness: witness.NewQueue(deps.Admission, deps.Log, metrics.WitnessesDropped, cfg.witness()),
+	}
+	s.handler = httpapi.New(httpapi.Parts{
+		Log:      deps.Log,
+		Tracer:   deps.Traces.Tracer("svc.internal/services/edge-gateway"),
+		Clock:    deps.Clock,
+		Random:   deps.Random,
+		Metrics:  metrics,
+		Auth:     s.auth,
+		Catalog:  s.models,
+		Gate:     admit.NewGate(deps.Admission, deps.Router, cfg.admit()),
+		Engine:   relay.New(deps.Hubs, deps.Clock, cfg.relay()),
+		Witness:  s.witness,
+		Receipts: deps.Receipts,
+		Market:   market,
+		Ready:    s.Ready,
+	}, cfg.http())
+	return s, nil
+}
+
+// Handler answers all public requests. Its server must bound headers and must
+// not bound the time of a whole request; serve.HTTP does so.
+func (s *Service) Handler() http.Handler { return s.handler }
+
+// Register adds nothing: the gateway calls others and is called over HTTP. It
+// stands here so that every service is put together alike.
+func (s *Service) Register(grpc.ServiceRegistrar) {}
+
+// Run keeps models and keys up to date and reports what was relayed, until ctx
+// ends; then it reports what is left, for at most Config.WitnessDrain. Its
+// caller stops the HTTP server first.
+func (s *Service) Run(ctx context.Context) error {
+	stop, err := s.auth.Listen(s.deps.Bus, s.deps.Log)
+	if err != nil {
+		return err
+	}
+	var loops sync.WaitGroup
+	loops.Go(func() { s.models.Run(ctx) })
+	loops.Go(func() { s.witness.Run(ctx) })
+	loops.Wait()
+	if err := stop(); err != nil && s.deps.Bus.Connected() {
+		return err
+	}
+	return nil
+}
+
+// Ready is nil once the models are known.
+func (s *Service) Ready(context.Context) error { return s.models.Ready() }

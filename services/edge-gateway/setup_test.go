@@ -1,0 +1,422 @@
+package edgegateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/bustest"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/config"
+	"svc.internal/pkg/serve"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	moneyv1 "svc.internal/proto/svc/money/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
+)
+
+const (
+	adminToken = "an-operators-token"
+	modelID    = "acme/tiny-1b"
+	modelSlug  = "tiny"
+	providerA  = "01890000-0000-7000-8000-00000000000a"
+	providerB  = "01890000-0000-7000-8000-00000000000b"
+	providerC  = "01890000-0000-7000-8000-00000000000c"
+)
+
+// fleet is a gateway among peers that do as a test says.
+type fleet struct {
+	t       testing.TB
+	cfg     Config
+	key     string
+	log     *logBuffer
+	svc     *Service
+	base    string
+	client  *http.Client
+	keys    *keys
+	billing *billing
+	router  *router
+	catalog *catalogPeer
+	hub     *hub
+	market  *market
+}
+
+// logBuffer is a log that a test reads while the gateway writes it.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// newFleet makes the peers and the gateway in one process, without running or
+// serving it.
+func newFleet(t testing.TB, change ...func(*Config)) *fleet {
+	t.Helper()
+	return connectFleet(t, inProcess, change...)
+}
+
+// connector registers the peers and gives the way to them.
+type connector func(t testing.TB, in serve.Interceptors, register func(grpc.ServiceRegistrar)) grpc.ClientConnInterface
+
+func inProcess(_ testing.TB, in serve.Interceptors, register func(grpc.ServiceRegistrar)) grpc.ClientConnInterface {
+	local := serve.NewInProcess(in)
+	register(local)
+	return local.Client()
+}
+
+func overSockets(t testing.TB, in serve.Interceptors, register func(grpc.ServiceRegistrar)) grpc.ClientConnInterface {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- serve.GRPC(ctx, lis, in, register) }()
+	conn, err := serve.Dial(lis.Addr().String(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return conn
+}
+
+func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fleet {
+	t.Helper()
+	key, err := apikey.Generate(apikey.Consumer, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{
+		t: t, cfg: DefaultConfig(), key: key, log: &logBuffer{},
+		keys:    &keys{digest: apikey.Sum(key)},
+		billing: &billing{witnesses: make(chan *billingv1.Witness, 100), admits: make(chan *billingv1.AdmitRequest, 100)},
+		router:  &router{selects: make(chan *routerv1.SelectRequest, 100)},
+		catalog: &catalogPeer{models: []*catalogv1.Model{testModel()}},
+		hub:     &hub{opens: make(chan *hubv1.DispatchOpen, 100), ended: make(chan error, 100)},
+		market:  &market{},
+	}
+	f.hub.script = wholeAnswer
+	f.cfg.AdminToken = config.NewSecret(adminToken)
+	for _, c := range change {
+		c(&f.cfg)
+	}
+	log := slog.New(slog.NewTextHandler(f.log, nil))
+	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), metricnoop.MeterProvider{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := connect(t, in, func(r grpc.ServiceRegistrar) {
+		billingv1.RegisterKeyServiceServer(r, f.keys)
+		billingv1.RegisterAdmissionServiceServer(r, f.billing)
+		billingv1.RegisterReceiptServiceServer(r, receipts{})
+		billingv1.RegisterAccountAdminServiceServer(r, f.market)
+		routerv1.RegisterRouterServiceServer(r, f.router)
+		catalogv1.RegisterCatalogServiceServer(r, f.catalog)
+		catalogv1.RegisterPublicCatalogServiceServer(r, publicCatalog{})
+		catalogv1.RegisterCatalogAdminServiceServer(r, catalogAdmin{})
+		hubv1.RegisterDispatchServiceServer(r, f.hub)
+		hubv1.RegisterProviderAdminServiceServer(r, hubv1.UnimplementedProviderAdminServiceServer{})
+		settlementv1.RegisterReconciliationServiceServer(r, settlementv1.UnimplementedReconciliationServiceServer{})
+	})
+	f.svc, err = New(t.Context(), f.cfg, Deps{
+		Log: log, Meters: metricnoop.MeterProvider{}, Traces: tracenoop.NewTracerProvider(),
+		Clock: clock.System, Random: rand.Reader,
+		Keys:      billingv1.NewKeyServiceClient(conn),
+		Admission: billingv1.NewAdmissionServiceClient(conn),
+		Receipts:  billingv1.NewReceiptServiceClient(conn),
+		Router:    routerv1.NewRouterServiceClient(conn),
+		Catalog:   catalogv1.NewCatalogServiceClient(conn),
+		Hubs: func(address string) (hubv1.DispatchServiceClient, error) {
+			switch address {
+			case "inprocess":
+				return hubv1.NewDispatchServiceClient(conn), nil
+			case "panic":
+				panic("a programming error")
+			}
+			return nil, errors.New("no such hub")
+		},
+		PublicCatalog:  catalogv1.NewPublicCatalogServiceClient(conn),
+		CatalogAdmin:   catalogv1.NewCatalogAdminServiceClient(conn),
+		Accounts:       billingv1.NewAccountAdminServiceClient(conn),
+		ProviderAdmin:  hubv1.NewProviderAdminServiceClient(conn),
+		Reconciliation: settlementv1.NewReconciliationServiceClient(conn),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// loops runs what Run does but for the NATS subscription, which cannot live in
+// a synctest bubble.
+func (f *fleet) loops() {
+	ctx, stop := context.WithCancel(f.t.Context())
+	var loops sync.WaitGroup
+	loops.Go(func() { f.svc.models.Run(ctx) })
+	loops.Go(func() { f.svc.witness.Run(ctx) })
+	f.t.Cleanup(func() {
+		stop()
+		loops.Wait()
+	})
+	f.catalog.awaitSnapshot(f)
+}
+
+// start runs a gateway on a socket, its peers in the same process.
+func start(t testing.TB, change ...func(*Config)) *fleet {
+	t.Helper()
+	return newFleet(t, change...).start()
+}
+
+func (f *fleet) start() *fleet {
+	t := f.t
+	t.Helper()
+	f.svc.deps.Bus = bustest.New(t)
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f.svc.Run(ctx) }()
+	server := httptest.NewServer(f.svc.Handler())
+	f.base, f.client = server.URL, server.Client()
+	t.Cleanup(func() {
+		server.Close()
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	f.catalog.awaitSnapshot(f)
+	return f
+}
+
+func testModel() *catalogv1.Model {
+	return &catalogv1.Model{
+		ModelId: modelID, Slug: modelSlug, Name: "Tiny", Category: catalogv1.Category_CATEGORY_LLM, Active: true,
+		ContextLength: 8192, MaxOutputTokens: 1024, Supply: &catalogv1.Supply{OnlineProviders: 2},
+	}
+}
+
+func testRates() *moneyv1.Rates {
+	return &moneyv1.Rates{
+		InputPicoUsdPerToken: 150_000, OutputPicoUsdPerToken: 600_000,
+		PayoutInputPicoUsdPerToken: 135_000, PayoutOutputPicoUsdPerToken: 540_000,
+	}
+}
+
+// keys knows one key.
+type keys struct {
+	billingv1.UnimplementedKeyServiceServer
+	mu      sync.Mutex
+	digest  apikey.Digest
+	err     error
+	allowed []string
+	asked   int
+}
+
+func (k *keys) set(err error, allowed ...string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.err, k.allowed = err, allowed
+}
+
+func (k *keys) AuthenticateKey(_ context.Context, req *billingv1.AuthenticateKeyRequest) (*billingv1.AuthenticateKeyResponse, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.asked++
+	if k.err != nil {
+		return nil, k.err
+	}
+	if !bytes.Equal(req.GetKeySha256(), k.digest[:]) {
+		return nil, unknownKey()
+	}
+	return &billingv1.AuthenticateKeyResponse{KeyId: "key-1", AccountId: "account-1", AllowedModelIds: k.allowed}, nil
+}
+
+// billing admits everything unless told otherwise, and collects witnesses.
+type billing struct {
+	billingv1.UnimplementedAdmissionServiceServer
+	admits    chan *billingv1.AdmitRequest
+	witnesses chan *billingv1.Witness
+	mu        sync.Mutex
+	err       error
+}
+
+func (b *billing) refuse(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err = err
+}
+
+func (b *billing) Admit(_ context.Context, req *billingv1.AdmitRequest) (*billingv1.AdmitResponse, error) {
+	b.admits <- req
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		return nil, b.err
+	}
+	return &billingv1.AdmitResponse{
+		AccountId: "account-1", BillingType: billingv1.BillingType_BILLING_TYPE_PAYG, PriceVersionId: "price-1",
+		Rates: testRates(), Requests: &billingv1.RateLimit{Limit: 200, Remaining: 199, ResetMs: 30_500},
+	}, nil
+}
+
+func (b *billing) Conclude(_ context.Context, req *billingv1.ConcludeRequest) (*billingv1.ConcludeResponse, error) {
+	for _, w := range req.GetWitnesses() {
+		b.witnesses <- w
+	}
+	return &billingv1.ConcludeResponse{}, nil
+}
+
+type receipts struct {
+	billingv1.UnimplementedReceiptServiceServer
+}
+
+func (receipts) GetReceipt(_ context.Context, req *billingv1.GetReceiptRequest) (*billingv1.GetReceiptResponse, error) {
+	if req.GetAccountId() != "account-1" || !strings.HasSuffix(req.GetRequestId(), "a") {
+		return nil, noReceipt()
+	}
+	return &billingv1.GetReceiptResponse{Receipt: &billingv1.Receipt{RequestId: req.GetRequestId(), Status: "settled"}}, nil
+}
+
+// router offers A then B unless told otherwise.
+type router struct {
+	routerv1.UnimplementedRouterServiceServer
+	selects chan *routerv1.SelectRequest
+	mu      sync.Mutex
+	answer  func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error)
+}
+
+func (r *router) set(answer func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = answer
+}
+
+func (r *router) refuse(err error) {
+	r.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) { return nil, err })
+}
+
+func (r *router) Select(_ context.Context, req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+	r.selects <- req
+	r.mu.Lock()
+	answer := r.answer
+	r.mu.Unlock()
+	if answer != nil {
+		return answer(req)
+	}
+	return candidates(providerA, providerB), nil
+}
+
+func candidates(providers ...string) *routerv1.SelectResponse {
+	resp := &routerv1.SelectResponse{}
+	for _, p := range providers {
+		resp.Candidates = append(resp.Candidates, &routerv1.Candidate{
+			ProviderId: p, ProviderName: "Provider " + p[len(p)-1:], NodeId: "node-1", Epoch: 7, HubId: "hub-1",
+			DispatchAddress: "inprocess", ConnectionMode: eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
+			ContextLength: 4096, ContextSource: routerv1.ContextSource_CONTEXT_SOURCE_REPORTED,
+		})
+	}
+	return resp
+}
+
+// catalogPeer sends one snapshot.
+type catalogPeer struct {
+	catalogv1.UnimplementedCatalogServiceServer
+	models []*catalogv1.Model
+}
+
+func (c *catalogPeer) WatchModels(_ *catalogv1.WatchModelsRequest, stream catalogv1.CatalogService_WatchModelsServer) error {
+	if err := stream.Send(&catalogv1.WatchModelsResponse{Revision: 1, Models: c.models}); err != nil {
+		return err
+	}
+	<-stream.Context().Done()
+	return nil
+}
+
+func (c *catalogPeer) awaitSnapshot(f *fleet) {
+	for f.svc.Ready(context.Background()) != nil {
+		select {
+		case <-f.t.Context().Done():
+			return
+		default:
+			yield()
+		}
+	}
+}
+
+// post sends a body to the chat endpoint with the key.
+func (f *fleet) post(body string, headers ...string) *http.Response {
+	f.t.Helper()
+	return f.do(http.MethodPost, "/v1/chat/completions", body, append([]string{"Authorization", "Bearer " + f.key}, headers...)...)
+}
+
+func (f *fleet) do(method, path, body string, headers ...string) *http.Response {
+	f.t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(f.t.Context(), method, f.base+path, reader)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+func read(t testing.TB, resp *http.Response) string {
+	t.Helper()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("read the answer: %v", err)
+	}
+	return string(body)
+}
+
+// listen serves a gateway whose loops run already.
+func (f *fleet) listen() {
+	server := httptest.NewServer(f.svc.Handler())
+	f.base, f.client = server.URL, server.Client()
+	f.t.Cleanup(server.Close)
+}

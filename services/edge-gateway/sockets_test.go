@@ -1,0 +1,63 @@
+package edgegateway
+
+import (
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+// TestTheFleetMayBeApart repeats over real gRPC what depends on how a stream
+// ends and how faults travel.
+func TestTheFleetMayBeApart(t *testing.T) {
+	f := connectFleet(t, overSockets).start()
+	t.Run("client gone", func(t *testing.T) {
+		f.hub.set(func(p *played) error {
+			if err := p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed); err != nil {
+				return err
+			}
+			return untilCanceled(p)
+		})
+		leave := f.postAndLeave(true, true)
+		<-f.hub.opens
+		leave()
+		if err := <-f.hub.ended; err == nil {
+			t.Error("the dispatch went on")
+		}
+		if w := f.witness(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetCommittedAttempt() != 1 {
+			t.Errorf("the witness says %v", w)
+		}
+	})
+	t.Run("whole", func(t *testing.T) {
+		f.hub.set(wholeAnswer)
+		resp := f.post(hello)
+		if body := read(t, resp); resp.StatusCode != 200 || !strings.Contains(body, `"content":"Hello"`) {
+			t.Errorf("%d %s", resp.StatusCode, body)
+		}
+		f.witness()
+	})
+	t.Run("stream", func(t *testing.T) {
+		f.hub.set(streamAnswer)
+		body := read(t, f.post(helloStream))
+		want := "data: " + roleChunk + "\n\ndata: " + helloChunk + "\n\ndata: " + moreChunk + "\n\ndata: [DONE]\n\n"
+		if body != want {
+			t.Errorf("got %s", body)
+		}
+		f.witness()
+	})
+	t.Run("refused dispatch", func(t *testing.T) {
+		f.hub.byAttempt(refusing(fault.New(fault.Unavailable, fault.ProviderBusy, "busy")), wholeAnswer)
+		if resp := f.post(hello); resp.StatusCode != 200 || resp.Header.Get("X-Svc-Provider-ID") != providerB {
+			t.Errorf("%d %v", resp.StatusCode, resp.Header)
+		}
+		if w := f.witness(); w.GetAttempts()[0].GetResult() != "busy" {
+			t.Errorf("the witness says %v", w)
+		}
+	})
+	t.Run("refused admission", func(t *testing.T) {
+		f.billing.refuse(fault.New(fault.Precondition, fault.InsufficientCredits, "short"))
+		wantError(t, f.post(hello), 402, "insufficient_credits")
+		f.billing.refuse(nil)
+	})
+}

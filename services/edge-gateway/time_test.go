@@ -1,0 +1,243 @@
+package edgegateway
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"svc.internal/pkg/serve"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+)
+
+// pipes is a listener without sockets, for tests in a bubble of time.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	close(p.closed)
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+func (p *pipes) dial() net.Conn {
+	client, server := net.Pipe()
+	p.conns <- server
+	return client
+}
+
+// inBubble serves a gateway over pipes, with the production server.
+func inBubble(t *testing.T, test func(f *fleet, dial func() net.Conn)) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		f.loops()
+		lis := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- serve.HTTP(ctx, lis, f.svc.Handler(), serve.HTTPConfig{Log: slog.New(slog.DiscardHandler), DrainTimeout: time.Second})
+		}()
+		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return lis.dial(), nil }}
+		f.base, f.client = "http://gateway", &http.Client{Transport: transport}
+		test(f, lis.dial)
+		transport.CloseIdleConnections()
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestASlowStreamIsKeptAlive(t *testing.T) {
+	inBubble(t, func(f *fleet, _ func() net.Conn) {
+		f.hub.set(func(p *played) error {
+			time.Sleep(15 * time.Second) //nolint:forbidigo // the bubble's time
+			return p.steps(
+				func() error { return p.event(helloChunk, true, 1) }, p.committed,
+				func() error { time.Sleep(25 * time.Second); return nil }, //nolint:forbidigo // the bubble's time
+				func() error { return p.finish(1, 1) })
+		})
+		begun := time.Now()
+		resp := f.post(helloStream)
+		if waited := time.Since(begun); waited != 10*time.Second {
+			f.t.Errorf("headers came after %v", waited)
+		}
+		wantHeaders(f.t.(*testing.T), resp.Header, map[string]string{
+			"X-Svc-Provider-ID": "", "X-Svc-Attempts": "", "X-Svc-Route-Mode": "auto", "Content-Type": "text/event-stream; charset=utf-8",
+		})
+		if resp.Header.Get("X-Svc-Request-ID") == "" {
+			f.t.Error("the request id is missing")
+		}
+		const beat = ": keep-alive\n\n"
+		want := beat + "data: " + helloChunk + "\n\n" + beat + beat + "data: [DONE]\n\n"
+		if body := read(f.t, resp); body != want {
+			f.t.Errorf("got %q", body)
+		}
+	})
+}
+
+// Failover goes on behind the keep-alives, and what fails then is an event.
+func TestALateFailureIsAnErrorEvent(t *testing.T) {
+	inBubble(t, func(f *fleet, _ func() net.Conn) {
+		f.hub.set(func(p *played) error {
+			time.Sleep(12 * time.Second) //nolint:forbidigo // the bubble's time
+			return p.fail(upstreamFailed())
+		})
+		f.router.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+			return candidates(providerA, providerB, providerC), nil
+		})
+		body := read(f.t, f.post(helloStream))
+		if n := strings.Count(body, ": keep-alive\n\n"); n != 3 || !strings.Contains(body, `data: {"error":{"message":"All 3 attempts`) ||
+			strings.Contains(body, "[DONE]") {
+			f.t.Errorf("%d keep-alives: %q", n, body)
+		}
+		if w := f.witness(); w.GetCommittedAttempt() != 0 || len(w.GetAttempts()) != 3 {
+			f.t.Errorf("the witness says %v", w)
+		}
+	})
+}
+
+// 20 s an attempt, 60 s over all: the third attempt may take what is left.
+func TestAttemptsShareTheTimeToFirstContent(t *testing.T) {
+	inBubble(t, func(f *fleet, _ func() net.Conn) {
+		f.router.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+			return candidates(providerA, providerB, providerC), nil
+		})
+		f.hub.set(func(p *played) error {
+			time.Sleep(time.Duration(p.open.GetFirstContentTimeoutMs()) * time.Millisecond) //nolint:forbidigo // the bubble's time
+			return p.fail(&hubv1.DispatchFailed{Retryable: true, Code: "timeout"})
+		})
+		body := read(f.t, f.post(helloStream))
+		if !strings.Contains(body, `"code":"timeout"`) {
+			f.t.Errorf("got %q", body)
+		}
+		for _, want := range []int64{20_000, 20_000, 20_000} {
+			if got := (<-f.hub.opens).GetFirstContentTimeoutMs(); got != want {
+				f.t.Errorf("an attempt has %d ms", got)
+			}
+		}
+		if w := f.witness(); w.GetOutcome() != billingv1.Outcome_OUTCOME_TIMEOUT || w.GetTotalMs() != 60_000 {
+			f.t.Errorf("the witness says %v", w)
+		}
+	})
+}
+
+// A hub decides about time, but one that says nothing at all is given up, and
+// that attempt can never be billed.
+func TestASilentHubIsGivenUp(t *testing.T) {
+	inBubble(t, func(f *fleet, _ func() net.Conn) {
+		f.hub.byAttempt(untilCanceled, streamAnswer)
+		begun := time.Now()
+		body := read(f.t, f.post(helloStream))
+		if took := time.Since(begun); took != 30*time.Second || !strings.HasSuffix(body, "[DONE]\n\n") {
+			f.t.Errorf("after %v: %q", took, body)
+		}
+		if err := <-f.hub.ended; err == nil {
+			f.t.Error("the silent dispatch goes on")
+		}
+	})
+}
+
+func TestAWholeAnswerMayTakeTheWholeTime(t *testing.T) {
+	inBubble(t, func(f *fleet, _ func() net.Conn) {
+		f.hub.set(func(p *played) error {
+			time.Sleep(5 * time.Minute) //nolint:forbidigo // the bubble's time
+			return wholeAnswer(p)
+		})
+		resp := f.post(hello)
+		if body := read(f.t, resp); resp.StatusCode != 200 || resp.Header.Get("X-Svc-Latency-Ms") != "300000" {
+			f.t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
+		}
+		f.hub.set(untilCanceled)
+		resp = f.post(hello)
+		wantError(f.t.(*testing.T), resp, 504, "timeout")
+	})
+}
+
+// Hostile test 20, the reader: a client that does not read is cut off, and the
+// provider stops working for it.
+func TestAReaderThatStopsIsCutOff(t *testing.T) {
+	inBubble(t, func(f *fleet, dial func() net.Conn) {
+		f.hub.set(func(p *played) error {
+			if err := p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed); err != nil {
+				return err
+			}
+			for {
+				if err := p.event(moreChunk, false, 2); err != nil {
+					return err
+				}
+			}
+		})
+		conn := dial()
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+f.key+
+			"\r\nContent-Length: "+itoa(len(helloStream))+"\r\n\r\n"+helloStream); err != nil {
+			f.t.Fatal(err)
+		}
+		line, err := bufio.NewReaderSize(conn, 16).ReadString('\n')
+		if err != nil || !strings.Contains(line, "200") {
+			f.t.Fatalf("%v %q", err, line)
+		}
+		begun := time.Now()
+		if err, took := <-f.hub.ended, time.Since(begun); err == nil || took > 31*time.Second {
+			f.t.Errorf("ended with %v after %v", err, took)
+		}
+		if w := f.witness(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetHttpStatus() != 499 {
+			f.t.Errorf("the witness says %v", w)
+		}
+	})
+}
+
+// Hostile test 20, the writer: a body that trickles in is not waited for.
+func TestABodyThatDoesNotArriveIsRefused(t *testing.T) {
+	inBubble(t, func(f *fleet, dial func() net.Conn) {
+		conn := dial()
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+f.key+
+			"\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
+			f.t.Fatal(err)
+		}
+		begun := time.Now()
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if took := time.Since(begun); took != time.Minute || resp.StatusCode != 400 || !resp.Close {
+			f.t.Errorf("after %v: %d", took, resp.StatusCode)
+		}
+	})
+}
+
+// A connection is used again after a stream's write deadlines.
+func TestAConnectionOutlivesItsDeadlines(t *testing.T) {
+	inBubble(t, func(f *fleet, _ func() net.Conn) {
+		f.hub.set(streamAnswer)
+		read(f.t, f.post(helloStream))
+		time.Sleep(100 * time.Second) //nolint:forbidigo // the bubble's time
+		f.hub.set(wholeAnswer)
+		if resp := f.post(hello); resp.StatusCode != 200 {
+			f.t.Errorf("status %d", resp.StatusCode)
+		}
+	})
+}
