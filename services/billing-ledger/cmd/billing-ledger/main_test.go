@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/pgtest"
+	billingledger "svc.internal/services/billing-ledger"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+func TestExitCodeTellsSoundFromDriftFromUnknown(t *testing.T) {
+	url := pgtest.URL(t)
+	try := func(url string, args ...string) (int, string, string) {
+		var out, errs bytes.Buffer
+		code := run(t.Context(), args, url, &out, &errs)
+		return code, out.String(), errs.String()
+	}
+	if code, _, errs := try(url, "verify"); code != exitUnknown || errs == "" {
+		t.Errorf("without a schema: exit %d, %q", code, errs)
+	}
+	if err := billingledger.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := try(url, "verify"); code != exitSound || !strings.HasSuffix(out, "drift: 0\n") {
+		t.Errorf("sound: exit %d, %q %q", code, out, errs)
+	}
+
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	for _, sql := range []string{
+		`INSERT INTO billing.account (id, name) VALUES ('018f0000-0000-7000-8000-000000000001', 'x')`,
+		`INSERT INTO billing.wallet (account_id, posted) VALUES ('018f0000-0000-7000-8000-000000000001', 5)`,
+	} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, out, _ := try(url, "verify"); code != exitDrift || !strings.Contains(out, "DRIFT wallet.posted") || !strings.Contains(out, "drift: 1") {
+		t.Errorf("drift: exit %d, %q", code, out)
+	}
+	code, out, _ := try(url, "verify", "--json")
+	var report struct{ Drift int64 }
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitDrift || report.Drift != 1 {
+		t.Errorf("drift as JSON: exit %d, %v, %q", code, err, out)
+	}
+
+	for _, args := range [][]string{{}, {"audit"}, {"verify", "now"}, {"verify", "--xml"}} {
+		if code, _, errs := try(url, args...); code != exitUnknown || !strings.Contains(errs, "usage") {
+			t.Errorf("%v: exit %d, %q", args, code, errs)
+		}
+	}
+	if code, _, errs := try("", "verify"); code != exitUnknown || !strings.Contains(errs, "DATABASE_URL") {
+		t.Errorf("without a URL: exit %d, %q", code, errs)
+	}
+}

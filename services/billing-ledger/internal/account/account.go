@@ -1,0 +1,153 @@
+// Package account has what operators do to consumer accounts: opening them,
+// giving them credit, and setting their limits.
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/label"
+	"svc.internal/services/billing-ledger/internal/ledger"
+	"svc.internal/services/billing-ledger/internal/limit"
+)
+
+// Bounds of what an operator may ask for; lengths are in characters.
+const (
+	MaxName           = 64
+	MaxMemo           = 200
+	MaxIdempotencyKey = 255
+	MaxGrant          = 1_000_000 * money.USD
+)
+
+// Account is a consumer account with its balance.
+type Account struct {
+	ID     ids.AccountID
+	Name   string
+	Limits limit.Limits
+	// Balance is what the account has, Held how much of it open holds have set
+	// aside.
+	Balance   money.NanoUSD
+	Held      money.NanoUSD
+	CreatedAt time.Time
+}
+
+// ErrReused is what a store returns for an idempotency key that stands for
+// something else, ErrNotFound for an account that does not exist, ErrCeiling
+// for a balance that would grow beyond what the ledger counts.
+var (
+	ErrReused   = errors.New("the idempotency key stands for something else")
+	ErrNotFound = errors.New("no such account")
+	ErrCeiling  = errors.New("the balance would exceed its bound")
+)
+
+// Store keeps accounts.
+type Store interface {
+	// CreateAccount opens an account. With a key that was used for the same
+	// name it returns the first account.
+	CreateAccount(ctx context.Context, id ids.AccountID, name, idempotencyKey string) (Account, error)
+	Account(ctx context.Context, id ids.AccountID) (Account, error)
+	// Grant posts an entry that credits the account, and moves its wallet in
+	// the same transaction. With a business id that was posted for the same
+	// account and amount it returns the first entry's id.
+	Grant(ctx context.Context, entry ledger.Entry, id ids.AccountID, amount money.NanoUSD) (ids.EntryID, Account, error)
+	SetLimits(ctx context.Context, id ids.AccountID, limits limit.Limits) (Account, error)
+}
+
+// Accounts answers operators.
+type Accounts struct {
+	Store  Store
+	Clock  clock.Clock
+	Random io.Reader
+}
+
+// Create opens an account without credit. idempotencyKey may be empty.
+func (a *Accounts) Create(ctx context.Context, name, idempotencyKey string) (Account, error) {
+	if !label.Valid(name, 1, MaxName) {
+		return Account{}, invalid("name", "must have 1 to %d printable characters", MaxName)
+	}
+	if !label.Valid(idempotencyKey, 0, MaxIdempotencyKey) {
+		return Account{}, invalid("idempotency_key", "must have at most %d printable characters", MaxIdempotencyKey)
+	}
+	id, err := ids.NewAccount(a.Clock.Now(), a.Random)
+	if err != nil {
+		return Account{}, fmt.Errorf("make an account id: %w", err)
+	}
+	created, err := a.Store.CreateAccount(ctx, id, name, idempotencyKey)
+	if err != nil {
+		return Account{}, explain(err, "create account")
+	}
+	return created, nil
+}
+
+// Get reads an account.
+func (a *Accounts) Get(ctx context.Context, id ids.AccountID) (Account, error) {
+	found, err := a.Store.Account(ctx, id)
+	if err != nil {
+		return Account{}, explain(err, "read account")
+	}
+	return found, nil
+}
+
+// Grant gives credit at the platform's expense. idempotencyKey is required: a
+// repeat returns the first entry.
+func (a *Accounts) Grant(ctx context.Context, id ids.AccountID, amount money.NanoUSD, idempotencyKey, memo string) (ids.EntryID, Account, error) {
+	switch {
+	case amount <= 0 || amount > MaxGrant:
+		return ids.EntryID{}, Account{}, invalid("amount_usd", "must be above 0 and at most %s", MaxGrant)
+	case !label.Valid(idempotencyKey, 1, MaxIdempotencyKey):
+		return ids.EntryID{}, Account{}, invalid("idempotency_key", "must have 1 to %d printable characters", MaxIdempotencyKey)
+	case !label.Valid(memo, 0, MaxMemo):
+		return ids.EntryID{}, Account{}, invalid("memo", "must have at most %d printable characters", MaxMemo)
+	}
+	entryID, err := ids.NewEntry(a.Clock.Now(), a.Random)
+	if err != nil {
+		return ids.EntryID{}, Account{}, fmt.Errorf("make an entry id: %w", err)
+	}
+	entry := ledger.Grant(entryID, id, amount, idempotencyKey, memo)
+	posted, credited, err := a.Store.Grant(ctx, entry, id, amount)
+	if err != nil {
+		return ids.EntryID{}, Account{}, explain(err, "grant credit")
+	}
+	return posted, credited, nil
+}
+
+// SetLimits replaces an account's limits.
+func (a *Accounts) SetLimits(ctx context.Context, id ids.AccountID, limits limit.Limits) (Account, error) {
+	if err := limits.Validate(); err != nil {
+		return Account{}, err
+	}
+	changed, err := a.Store.SetLimits(ctx, id, limits)
+	if err != nil {
+		return Account{}, explain(err, "set limits")
+	}
+	return changed, nil
+}
+
+// NotFound is the answer for an account that does not exist.
+func NotFound() error {
+	return fault.New(fault.NotFound, fault.AccountNotFound, "there is no such account").On("account_id")
+}
+
+func explain(err error, attempted string) error {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return NotFound()
+	case errors.Is(err, ErrReused):
+		return fault.New(fault.Precondition, fault.IdempotencyKeyReused, "the idempotency key was used for something else").On("idempotency_key")
+	case errors.Is(err, ErrCeiling):
+		return invalid("amount_usd", "would raise the balance above its bound")
+	default:
+		return fmt.Errorf("%s: %w", attempted, err)
+	}
+}
+
+func invalid(field, format string, args ...any) error {
+	return fault.New(fault.Invalid, fault.InvalidValue, field+" "+format, args...).On(field)
+}

@@ -1,0 +1,113 @@
+// Package events is billing-ledger's side of what travels between services
+// without an answer: usage that comes in from the hubs, word of what is settled
+// that goes back, changed keys that the gateways hear of, and the catalog.
+package events
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/pkg/money/moneypb"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// decodeUsage reads a usage event. The reject, when there is one, says as much
+// of the event as could be read.
+func decodeUsage(payload []byte) (usage.Delivery, *usage.Reject) {
+	m := &eventsv1.UsageEvent{}
+	if err := proto.Unmarshal(payload, m); err != nil {
+		return usage.Delivery{}, &usage.Reject{Reason: usage.Undecodable, Detail: "not a usage event", Payload: payload}
+	}
+	e, err := usageFromProto(m)
+	if err == nil {
+		err = e.Validate()
+	}
+	if err == nil {
+		return usage.Delivery{Event: e, Payload: payload}, nil
+	}
+	reject := &usage.Reject{Reason: usage.Invalid, Request: e.Request, Detail: clip(err.Error()), Payload: payload}
+	if usage.ValidHub(e.Hub) {
+		reject.Hub = e.Hub
+	}
+	return usage.Delivery{}, reject
+}
+
+func clip(s string) string { return s[:min(len(s), usage.MaxDetail)] }
+
+func usageFromProto(m *eventsv1.UsageEvent) (usage.Event, error) {
+	e := usage.Event{
+		Attempt: int32(min(m.GetAttempt(), 1<<30)), Hub: m.GetHubId(), Epoch: m.GetEpoch(), Model: m.GetModelId(),
+		Rates:    moneypb.ToRates(m.GetRates()),
+		Ending:   endings[m.GetEnding()],
+		Billable: money.Tokens{Prompt: m.GetBillablePromptTokens(), Completion: m.GetBillableCompletionTokens()},
+
+		ClaimState:          claimStates[m.GetClaimState()],
+		Claimed:             money.Tokens{Prompt: m.GetClaimedPromptTokens(), Completion: m.GetClaimedCompletionTokens()},
+		RecountedCompletion: m.GetRecountedCompletionTokens(),
+		DeliveredBytes:      m.GetDeliveredBytes(), EstimatedPrompt: m.GetEstimatedPromptTokens(),
+		RouteMode:         routeModes[m.GetRoute().GetMode()],
+		RequestedProvider: m.GetRoute().GetRequestedProviderId(),
+		FallbackReason:    fallbacks[m.GetRoute().GetFallbackReason()],
+		DispatchedAt:      instant(m.GetDispatchedAt()), EndedAt: instant(m.GetEndedAt()),
+		FirstContentMS: m.GetFirstContentMs(),
+	}
+	var err error
+	if e.Request, err = ids.ParseRequest(m.GetRequestId()); err != nil {
+		return e, fmt.Errorf("request id: %w", err)
+	}
+	if e.Provider, err = ids.ParseProvider(m.GetProviderId()); err != nil {
+		return e, fmt.Errorf("provider id: %w", err)
+	}
+	if e.Price, err = ids.ParsePriceVersion(m.GetPriceVersionId()); err != nil {
+		return e, fmt.Errorf("price version id: %w", err)
+	}
+	return e, nil
+}
+
+// instant is to the microsecond, which is what the database keeps, and zero for
+// what it cannot.
+func instant(ts *timestamppb.Timestamp) time.Time {
+	if ts == nil || ts.CheckValid() != nil {
+		return time.Time{}
+	}
+	return ts.AsTime().Truncate(time.Microsecond)
+}
+
+// Names under which what the events enumerate is stored. What is not here is
+// the empty name, which Validate refuses where one is needed.
+var (
+	endings = map[eventsv1.Ending]string{
+		eventsv1.Ending_ENDING_COMPLETED:     "completed",
+		eventsv1.Ending_ENDING_CLIENT_GONE:   "client_gone",
+		eventsv1.Ending_ENDING_PROVIDER_LOST: "provider_lost",
+		eventsv1.Ending_ENDING_TRUNCATED:     "truncated",
+		eventsv1.Ending_ENDING_ENGINE_ERROR:  "engine_error",
+		eventsv1.Ending_ENDING_WALL_LIMIT:    "wall_limit",
+		eventsv1.Ending_ENDING_PLATFORM_LOST: "platform_lost",
+	}
+	claimStates = map[eventsv1.ClaimState]string{
+		eventsv1.ClaimState_CLAIM_STATE_ABSENT: "absent",
+		eventsv1.ClaimState_CLAIM_STATE_VALID:  "valid",
+		eventsv1.ClaimState_CLAIM_STATE_ABSURD: "absurd",
+	}
+	routeModes = map[eventsv1.RouteMode]string{
+		eventsv1.RouteMode_ROUTE_MODE_AUTO:     "auto",
+		eventsv1.RouteMode_ROUTE_MODE_EXPLICIT: "explicit",
+	}
+	fallbacks = map[eventsv1.FallbackReason]string{
+		eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE: "requested_provider_unavailable",
+		eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED:      "requested_provider_failed",
+	}
+)
+
+// RouteMode is the stored name of how a request was routed.
+func RouteMode(m eventsv1.RouteMode) string { return routeModes[m] }
+
+// FallbackReason is the stored name of why a pin was not followed.
+func FallbackReason(r eventsv1.FallbackReason) string { return fallbacks[r] }

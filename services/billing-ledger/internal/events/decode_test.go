@@ -1,0 +1,120 @@
+package events
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	moneyv1 "svc.internal/proto/svc/money/v1"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+func validEvent() *eventsv1.UsageEvent {
+	return &eventsv1.UsageEvent{
+		RequestId: "018f0000-0000-7000-8000-000000000001", Attempt: 1, HubId: "hub-1",
+		ProviderId: "018f0000-0000-7000-8000-000000000002", ModelId: "acme/large",
+		PriceVersionId: "018f0000-0000-7000-8000-000000000003",
+		Rates:          &moneyv1.Rates{OutputPicoUsdPerToken: 2, PayoutOutputPicoUsdPerToken: 1},
+		Ending:         eventsv1.Ending_ENDING_COMPLETED, ClaimState: eventsv1.ClaimState_CLAIM_STATE_VALID,
+		BillableCompletionTokens: 5, EndedAt: timestamppb.New(time.Unix(1, 1999)),
+	}
+}
+
+func encode(t testing.TB, m *eventsv1.UsageEvent) []byte {
+	t.Helper()
+	data, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestEachFaultOfAnEventIsItsReject(t *testing.T) {
+	if _, reject := decodeUsage(encode(t, validEvent())); reject != nil {
+		t.Fatalf("a valid event is rejected: %+v", reject)
+	}
+	for name, spoil := range map[string]func(*eventsv1.UsageEvent){
+		"request id":    func(m *eventsv1.UsageEvent) { m.RequestId = "x" },
+		"provider id":   func(m *eventsv1.UsageEvent) { m.ProviderId = "" },
+		"price version": func(m *eventsv1.UsageEvent) { m.PriceVersionId = "" },
+		"hub":           func(m *eventsv1.UsageEvent) { m.HubId = "hub.*" },
+		"attempt":       func(m *eventsv1.UsageEvent) { m.Attempt = 0 },
+		"ending":        func(m *eventsv1.UsageEvent) { m.Ending = 99 },
+		"claim state":   func(m *eventsv1.UsageEvent) { m.ClaimState = eventsv1.ClaimState_CLAIM_STATE_UNSPECIFIED },
+		"prompt":        func(m *eventsv1.UsageEvent) { m.BillablePromptTokens = -1 },
+		"completion":    func(m *eventsv1.UsageEvent) { m.BillableCompletionTokens = -1 },
+		"payout":        func(m *eventsv1.UsageEvent) { m.Rates.PayoutOutputPicoUsdPerToken = 3 },
+		"model":         func(m *eventsv1.UsageEvent) { m.ModelId = "" },
+	} {
+		m := validEvent()
+		spoil(m)
+		_, reject := decodeUsage(encode(t, m))
+		if reject == nil || reject.Reason != usage.Invalid || reject.Detail == "" {
+			t.Errorf("%s: %+v", name, reject)
+		}
+		if name == "hub" && reject.Hub != "" {
+			t.Error("a malformed hub id would become a subject")
+		}
+	}
+}
+
+func TestEveryNameOfTheContractIsStored(t *testing.T) {
+	for number, name := range eventsv1.Ending_name {
+		if stored := endings[eventsv1.Ending(number)]; (stored == "") != (number == 0) {
+			t.Errorf("%s is stored as %q", name, stored)
+		}
+	}
+	for number, name := range eventsv1.ClaimState_name {
+		if stored := claimStates[eventsv1.ClaimState(number)]; (stored == "") != (number == 0) {
+			t.Errorf("%s is stored as %q", name, stored)
+		}
+	}
+	for number, name := range eventsv1.RouteMode_name {
+		if stored := RouteMode(eventsv1.RouteMode(number)); (stored == "") != (number == 0) {
+			t.Errorf("%s is stored as %q", name, stored)
+		}
+	}
+	for number, name := range eventsv1.FallbackReason_name {
+		if stored := FallbackReason(eventsv1.FallbackReason(number)); (stored == "") != (number == 0) {
+			t.Errorf("%s is stored as %q", name, stored)
+		}
+	}
+}
+
+func TestPauseGrowsWithinItsBounds(t *testing.T) {
+	for failures := 1; failures < 100; failures++ {
+		if d := pause(failures); d < watchPauseMin/2 || d > watchPauseMax {
+			t.Errorf("pause %v after %d failures", d, failures)
+		}
+	}
+}
+
+// FuzzDecodeUsage wants of any payload either an event that is valid and has
+// one hash, or a reject that the quarantine can take.
+func FuzzDecodeUsage(f *testing.F) {
+	f.Add(encode(f, validEvent()))
+	f.Add([]byte{})
+	f.Add([]byte("\xff\xff\xff"))
+	f.Add(encode(f, &eventsv1.UsageEvent{Attempt: 1 << 31, EndedAt: &timestamppb.Timestamp{Seconds: 1 << 62}}))
+	reasons := []usage.Result{usage.Undecodable, usage.Invalid}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		d, reject := decodeUsage(payload)
+		if reject != nil {
+			if !slices.Contains(reasons, reject.Reason) || len(reject.Detail) > usage.MaxDetail || reject.Hub != "" && !usage.ValidHub(reject.Hub) {
+				t.Fatalf("reject %+v", reject)
+			}
+			return
+		}
+		if err := d.Event.Validate(); err != nil {
+			t.Fatalf("accepted an invalid event: %v", err)
+		}
+		again, reject := decodeUsage(payload)
+		if reject != nil || again.Event.Hash() != d.Event.Hash() {
+			t.Fatal("the same payload has two hashes")
+		}
+	})
+}

@@ -1,0 +1,30 @@
+package events
+
+import (
+	"context"
+	"log/slog"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/ids"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+)
+
+// Keys tells the gateways of changed keys.
+type Keys struct {
+	Bus *bus.Conn
+	Log *slog.Logger
+}
+
+// Changed announces that a key is not what it was. Gateways that miss it find
+// out when what they remember is too old, and admission refuses the key anyway.
+func (k Keys) Changed(ctx context.Context, id ids.KeyID) {
+	data, err := proto.Marshal(&eventsv1.KeyChanged{KeyId: id.String()})
+	if err == nil {
+		err = k.Bus.Publish(ctx, bus.SubjectKeyChanged, data, nil)
+	}
+	if err != nil {
+		k.Log.WarnContext(ctx, "gateways could not be told of a changed key", "key_id", id.String(), "error", err)
+	}
+}

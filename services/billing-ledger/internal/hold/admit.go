@@ -1,0 +1,119 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/price"
+)
+
+// MaxTokens bounds each token count of an order: far above any window, and far
+// below where a sum could wrap.
+const MaxTokens = 1 << 40
+
+// concurrencyRetry is what a caller with too many requests open is told to
+// wait: nobody knows when one of them ends.
+const concurrencyRetry = time.Second
+
+// Admitter answers orders.
+type Admitter struct {
+	prices *price.Book
+	batch  *batcher
+}
+
+// NewAdmitter makes an admitter that prices orders from the book. Until Run it
+// answers admission_unavailable.
+func NewAdmitter(cfg Config, prices *price.Book, store Decider, observe func(Outcome, int)) *Admitter {
+	return &Admitter{prices: prices, batch: newBatcher(cfg, store, observe)}
+}
+
+// Run commits batches until ctx ends; then it ends the batch under way and
+// refuses who still waits.
+func (a *Admitter) Run(ctx context.Context) { a.batch.run(ctx) }
+
+// Waiting is how many orders wait for a batch.
+func (a *Admitter) Waiting() int { return len(a.batch.queue) }
+
+// Running tells whether orders are taken.
+func (a *Admitter) Running() bool { return a.batch.isOpen() }
+
+// Admit decides one order. When ctx ends while its batch is under way the hold
+// may exist all the same; then it is released by the gateway's witness or
+// expires.
+func (a *Admitter) Admit(ctx context.Context, o Order) (Admission, error) {
+	c, err := a.claim(o)
+	if err != nil {
+		return Admission{}, err
+	}
+	v, err := a.batch.decide(ctx, c)
+	if err != nil {
+		return Admission{}, err
+	}
+	if err := v.fault(); err != nil {
+		return Admission{}, err
+	}
+	return v.Admission, nil
+}
+
+// claim pins the price in force. A pinned request is pay-as-you-go even when
+// the model costs nothing.
+func (a *Admitter) claim(o Order) (Claim, error) {
+	if o.PromptTokens < 0 || o.PromptTokens > MaxTokens || o.MaxCompletionTokens < 0 || o.MaxCompletionTokens > MaxTokens {
+		return Claim{}, fault.New(fault.Invalid, fault.InvalidValue, "token counts must be between 0 and %d", int64(MaxTokens)).On("prompt_tokens")
+	}
+	m, err := a.prices.Find(o.Model)
+	if err != nil {
+		return Claim{}, err
+	}
+	c := Claim{Order: o, Class: m.Class, ZeroPriced: m.Rates.Free(), Billing: PayAsYouGo, Price: m.Version, Rates: m.Rates}
+	if m.Rates.Free() && !o.Pinned {
+		c.Billing = Free
+	}
+	c.Amount, err = m.Rates.Charge(money.Tokens{Prompt: o.PromptTokens, Completion: o.MaxCompletionTokens})
+	if errors.Is(err, money.ErrOverflow) {
+		// Nobody has that much, so the answer is the same.
+		return Claim{}, creditShort()
+	}
+	if err != nil {
+		return Claim{}, fmt.Errorf("price the hold: %w", err)
+	}
+	return c, nil
+}
+
+func creditShort() error {
+	return fault.New(fault.Precondition, fault.InsufficientCredits, "the account's credit does not cover the most that this request can cost")
+}
+
+// fault is the error that a refusal is answered with, nil for an admission.
+func (v Verdict) fault() error {
+	switch v.Outcome {
+	case Admitted, Repeated:
+		return nil
+	case InvalidKey:
+		return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "the API key is not valid")
+	case KeyRevoked:
+		return fault.New(fault.Unauthenticated, fault.KeyRevoked, "the API key has been revoked")
+	case KeyExpired:
+		return fault.New(fault.Unauthenticated, fault.KeyExpired, "the API key has expired")
+	case ModelNotAllowed:
+		return fault.New(fault.Denied, fault.ModelNotAllowed, "the API key may not use this model").On("model")
+	case AccountFrozen:
+		return fault.New(fault.Denied, fault.AccountFrozen, "the account is frozen")
+	case RateLimited:
+		r := v.Admission.Rate
+		return fault.New(fault.Exhausted, fault.RateLimitExceeded, "the limit of %d requests a minute has been reached", r.Limit).
+			After(max(r.Reset, time.Millisecond)).
+			With("limit", fmt.Sprint(r.Limit)).With("reset_ms", fmt.Sprint(r.Reset.Milliseconds()))
+	case TooManyOpen:
+		return fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded, "too many requests of this key are under way").After(concurrencyRetry)
+	case CreditShort:
+		return creditShort()
+	case Reused:
+		return fault.New(fault.Precondition, fault.IdempotencyKeyReused, "the request id was used for another request").On("request_id")
+	}
+	return fmt.Errorf("store decided %q, which means nothing", v.Outcome)
+}

@@ -1,0 +1,179 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/fault"
+)
+
+// Config of the group commit.
+type Config struct {
+	// Batch bounds the claims of one transaction, Queue those that wait.
+	Batch, Queue int
+	// Writers is how many transactions may be under way at once.
+	Writers int
+	// Timeout bounds one transaction.
+	Timeout time.Duration
+}
+
+// Decider decides claims in one transaction, one verdict for each, in order.
+// All of them fail together when it returns an error.
+type Decider interface {
+	Admit(ctx context.Context, claims []Claim) ([]Verdict, error)
+}
+
+// batcher is the group commit: a bounded queue and the writers that empty it.
+type batcher struct {
+	cfg     Config
+	store   Decider
+	observe func(Outcome, int)
+	queue   chan *ticket
+
+	// mu guards open; it is held for reading while a ticket is queued, so that
+	// none is left behind when run ends.
+	mu   sync.RWMutex
+	open bool
+}
+
+// ticket is one caller waiting. answered has room for the one answer, so that
+// a writer never waits for a caller who left.
+type ticket struct {
+	ctx      context.Context
+	claim    Claim
+	answered chan answer
+}
+
+type answer struct {
+	verdict Verdict
+	err     error
+}
+
+func newBatcher(cfg Config, store Decider, observe func(Outcome, int)) *batcher {
+	return &batcher{cfg: cfg, store: store, observe: observe, queue: make(chan *ticket, cfg.Queue)}
+}
+
+func unavailable(format string, args ...any) *fault.Fault {
+	return fault.New(fault.Unavailable, fault.AdmissionUnavailable, format, args...).After(time.Second)
+}
+
+// decide queues c and waits for its verdict.
+func (b *batcher) decide(ctx context.Context, c Claim) (Verdict, error) {
+	t := &ticket{ctx: ctx, claim: c, answered: make(chan answer, 1)}
+	if err := b.enqueue(t); err != nil {
+		return Verdict{}, err
+	}
+	select {
+	case a := <-t.answered:
+		return a.verdict, a.err
+	case <-ctx.Done():
+		return Verdict{}, fmt.Errorf("wait for admission: %w", context.Cause(ctx))
+	}
+}
+
+func (b *batcher) enqueue(t *ticket) error {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if !b.open {
+		return unavailable("admission is not running")
+	}
+	select {
+	case b.queue <- t:
+		return nil
+	default:
+		return unavailable("too many requests wait for admission")
+	}
+}
+
+func (b *batcher) run(ctx context.Context) {
+	b.setOpen(true)
+	var writers sync.WaitGroup
+	for range b.cfg.Writers {
+		writers.Go(func() { b.write(ctx) })
+	}
+	<-ctx.Done()
+	b.setOpen(false)
+	writers.Wait()
+	for len(b.queue) > 0 {
+		t := <-b.queue
+		t.answered <- answer{err: unavailable("admission is stopping")}
+	}
+}
+
+func (b *batcher) setOpen(open bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open = open
+}
+
+func (b *batcher) isOpen() bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.open
+}
+
+func (b *batcher) write(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case first := <-b.queue:
+			b.commit(ctx, b.collect(first))
+		}
+	}
+}
+
+// collect takes what waits by now. Callers who have left by then are dropped:
+// nothing was held for them.
+func (b *batcher) collect(first *ticket) []*ticket {
+	batch := make([]*ticket, 0, min(b.cfg.Batch, len(b.queue)+1))
+	for t := first; ; {
+		if t.ctx.Err() == nil {
+			batch = append(batch, t)
+		}
+		if len(batch) == b.cfg.Batch {
+			return batch
+		}
+		select {
+		case t = <-b.queue:
+		default:
+			return batch
+		}
+	}
+}
+
+// commit decides a batch under its own deadline: a caller who leaves takes
+// nothing away from the others, and neither does a service that stops.
+func (b *batcher) commit(ctx context.Context, batch []*ticket) {
+	if len(batch) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.cfg.Timeout)
+	defer cancel()
+	claims := make([]Claim, len(batch))
+	for i, t := range batch {
+		claims[i] = t.claim
+	}
+	verdicts, err := b.store.Admit(ctx, claims)
+	if err == nil && len(verdicts) != len(batch) {
+		err = fmt.Errorf("store answered %d of %d claims", len(verdicts), len(batch))
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "the store does not answer in time").After(time.Second)
+	}
+	counts := map[Outcome]int{}
+	for i, t := range batch {
+		if err != nil {
+			t.answered <- answer{err: fmt.Errorf("admit a batch of %d: %w", len(batch), err)}
+			continue
+		}
+		counts[verdicts[i].Outcome]++
+		t.answered <- answer{verdict: verdicts[i]}
+	}
+	for outcome, n := range counts {
+		b.observe(outcome, n)
+	}
+}

@@ -1,0 +1,256 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/price"
+)
+
+// gate is a Decider whose batches wait to be let through.
+type gate struct {
+	mu      sync.Mutex
+	batches []int
+	open    chan error
+}
+
+func (g *gate) Admit(ctx context.Context, claims []Claim) ([]Verdict, error) {
+	g.mu.Lock()
+	g.batches = append(g.batches, len(claims))
+	g.mu.Unlock()
+	select {
+	case err := <-g.open:
+		if err != nil {
+			return nil, err
+		}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	verdicts := make([]Verdict, len(claims))
+	for i := range claims {
+		verdicts[i] = Verdict{Outcome: Admitted, Admission: Admission{Held: claims[i].Amount}}
+	}
+	return verdicts, nil
+}
+
+func testAdmitter(g *gate, batch, queue int) *Admitter {
+	prices := &price.Book{}
+	prices.Replace(map[string]price.Model{
+		"m":    {ID: "m", Class: limit.LLM, Rates: money.Rates{Output: 1000, PayoutOutput: 1000}},
+		"dear": {ID: "dear", Class: limit.LLM, Rates: money.Rates{Output: money.MaxRate, PayoutOutput: 1}},
+		"free": {ID: "free", Class: limit.LLM},
+	})
+	cfg := Config{Batch: batch, Queue: queue, Writers: 1, Timeout: 5 * time.Second}
+	return NewAdmitter(cfg, prices, g, func(Outcome, int) {})
+}
+
+func TestWhatArrivesDuringACommitSharesTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{open: make(chan error)}
+		a := testAdmitter(g, 8, 100)
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { a.Run(ctx) })
+		synctest.Wait()
+		ask := func(n int64) {
+			all.Go(func() {
+				got, err := a.Admit(t.Context(), Order{Model: "m", MaxCompletionTokens: n})
+				if err != nil || got.Held != money.NanoUSD(n) {
+					t.Errorf("request %d is answered %v %v", n, got.Held, err)
+				}
+			})
+		}
+		ask(1)
+		synctest.Wait() // the first batch is under way
+		for n := range int64(20) {
+			ask(n)
+		}
+		synctest.Wait()
+		for range 4 {
+			g.open <- nil
+			synctest.Wait()
+		}
+		if want := []int{1, 8, 8, 4}; len(g.batches) != 4 || g.batches[1] != want[1] || g.batches[3] != want[3] {
+			t.Errorf("batches %v, want %v", g.batches, want)
+		}
+		stop()
+		all.Wait()
+	})
+}
+
+func TestFullQueueIsUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{open: make(chan error)}
+		a := testAdmitter(g, 1, 3)
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { a.Run(ctx) })
+		synctest.Wait()
+		for range 4 { // one in the batch under way, three in the queue
+			all.Go(func() { _, _ = a.Admit(t.Context(), Order{Model: "m"}) })
+			synctest.Wait()
+		}
+		if _, err := a.Admit(t.Context(), Order{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
+			t.Errorf("with a full queue: %v", err)
+		}
+		stop()
+		g.open <- nil
+		all.Wait()
+	})
+}
+
+func TestStoppingEndsTheBatchAndRefusesWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{open: make(chan error)}
+		a := testAdmitter(g, 1, 10)
+		if _, err := a.Admit(t.Context(), Order{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
+			t.Errorf("before Run: %v", err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { a.Run(ctx) })
+		synctest.Wait()
+		all.Go(func() {
+			if _, err := a.Admit(t.Context(), Order{Model: "m"}); err != nil {
+				t.Errorf("the batch under way: %v", err)
+			}
+		})
+		synctest.Wait()
+		all.Go(func() {
+			if _, err := a.Admit(t.Context(), Order{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
+				t.Errorf("who waits: %v", err)
+			}
+		})
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+		g.open <- nil
+		all.Wait()
+		if _, err := a.Admit(t.Context(), Order{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
+			t.Errorf("after Run: %v", err)
+		}
+	})
+}
+
+func TestCallersWhoLeftAreNotAdmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{open: make(chan error)}
+		a := testAdmitter(g, 10, 10)
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { a.Run(ctx) })
+		synctest.Wait()
+		all.Go(func() { _, _ = a.Admit(t.Context(), Order{Model: "m"}) })
+		synctest.Wait()
+		impatient, leave := context.WithCancel(t.Context())
+		all.Go(func() {
+			if _, err := a.Admit(impatient, Order{Model: "m"}); !errors.Is(err, context.Canceled) {
+				t.Errorf("who left: %v", err)
+			}
+		})
+		all.Go(func() { _, _ = a.Admit(t.Context(), Order{Model: "m"}) })
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		g.open <- nil
+		g.open <- nil
+		synctest.Wait()
+		if len(g.batches) != 2 || g.batches[1] != 1 {
+			t.Errorf("batches %v, want 1 and 1", g.batches)
+		}
+		stop()
+		all.Wait()
+	})
+}
+
+func TestAStoreThatHangsIsUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := testAdmitter(&gate{open: make(chan error)}, 10, 10)
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { a.Run(ctx) })
+		synctest.Wait()
+		if _, err := a.Admit(t.Context(), Order{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
+			t.Errorf("after the timeout: %v", err)
+		}
+		stop()
+		all.Wait()
+	})
+}
+
+func TestClaimsNeverWrap(t *testing.T) {
+	a := testAdmitter(nil, 1, 1)
+	for _, tc := range []struct {
+		order Order
+		want  fault.Reason
+	}{
+		{Order{Model: "dear", MaxCompletionTokens: MaxTokens}, fault.InsufficientCredits},
+		{Order{Model: "m", MaxCompletionTokens: MaxTokens + 1}, fault.InvalidValue},
+		{Order{Model: "m", PromptTokens: -1}, fault.InvalidValue},
+		{Order{Model: "none"}, fault.ModelNotFound},
+	} {
+		if _, err := a.claim(tc.order); !fault.Is(err, tc.want) {
+			t.Errorf("%+v: %v, want %s", tc.order, err, tc.want)
+		}
+	}
+}
+
+func TestZeroPricedModelsAreFreeUnlessPinned(t *testing.T) {
+	a := testAdmitter(nil, 1, 1)
+	for pinned, want := range map[bool]BillingType{false: Free, true: PayAsYouGo} {
+		c, err := a.claim(Order{Model: "free", MaxCompletionTokens: MaxTokens, Pinned: pinned})
+		if err != nil || c.Billing != want || c.Amount != 0 || !c.ZeroPriced {
+			t.Errorf("pinned %v: %+v %v", pinned, c, err)
+		}
+	}
+}
+
+func TestEveryRefusalHasItsFault(t *testing.T) {
+	want := map[Outcome]fault.Reason{
+		InvalidKey: fault.InvalidAPIKey, KeyRevoked: fault.KeyRevoked, KeyExpired: fault.KeyExpired,
+		ModelNotAllowed: fault.ModelNotAllowed, AccountFrozen: fault.AccountFrozen, RateLimited: fault.RateLimitExceeded,
+		TooManyOpen: fault.ConcurrencyLimitExceeded, CreditShort: fault.InsufficientCredits, Reused: fault.IdempotencyKeyReused,
+	}
+	for _, o := range Outcomes() {
+		err := Verdict{Outcome: o}.fault()
+		if o == Admitted || o == Repeated {
+			if err != nil {
+				t.Errorf("%s: %v", o, err)
+			}
+			continue
+		}
+		if !fault.Is(err, want[o]) {
+			t.Errorf("%s: %v, want %s", o, err, want[o])
+		}
+		if f, _ := fault.As(err); f.Kind == fault.Exhausted && f.RetryAfter <= 0 {
+			t.Errorf("%s does not say how long to wait", o)
+		}
+	}
+	if err := (Verdict{}).fault(); err == nil {
+		t.Error("an outcome that does not exist admits")
+	}
+}
+
+func TestWitnessesAreCutToSize(t *testing.T) {
+	w := Witness{
+		Request: ids.RequestID{1}, CommittedAttempt: -1, RelayedTokens: -1, HTTPStatus: 1000, TotalMS: -1,
+		ErrorCode: "\x00" + string(make([]byte, 70)) + "é", Attempts: make([]Attempt, 20),
+	}
+	w.Attempts[0].ProviderName = string([]byte{0xff}) + "name"
+	b := w.bounded()
+	if b.CommittedAttempt != 0 || b.RelayedTokens != 0 || b.HTTPStatus != 0 || b.TotalMS != 0 || b.ErrorCode != "é" ||
+		len(b.Attempts) != maxAttempts || b.Attempts[0].ProviderName != "name" {
+		t.Errorf("%+v", b)
+	}
+	if s := cut("aé", 2); s != "a" {
+		t.Errorf("cut in the middle of a character leaves %q", s)
+	}
+}

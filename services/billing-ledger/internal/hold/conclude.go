@@ -1,0 +1,121 @@
+package hold
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+)
+
+// Bounds of what a gateway may tell.
+const (
+	MaxWitnesses = 200
+	maxAttempts  = 16
+	// maxText is in bytes.
+	maxText = 64
+)
+
+// Attempt is one try as the gateway saw it.
+type Attempt struct {
+	Attempt      int32  `json:"attempt"`
+	ProviderID   string `json:"provider_id"`
+	ProviderName string `json:"provider_name"`
+	Result       string `json:"result"`
+	EngineStatus int32  `json:"engine_status"`
+	LatencyMS    int64  `json:"latency_ms"`
+}
+
+// Witness is the gateway's own account of how a request ended.
+type Witness struct {
+	Request ids.RequestID
+	// Outcome is completed, client_gone, failed, timeout or refused.
+	Outcome string
+	// CommittedAttempt is the one whose answer was relayed, 0 when none was.
+	CommittedAttempt  int32
+	RelayedTokens     int64
+	RelayedBytes      int64
+	HTTPStatus        int32
+	ErrorCode         string
+	RouteMode         string
+	RequestedProvider string
+	FallbackReason    string
+	Stream            bool
+	Attempts          []Attempt
+	ReceivedAt        time.Time
+	FirstContentMS    int64
+	TotalMS           int64
+}
+
+// bounded is w within its bounds. A witness is evidence and comes in batches
+// that are sent again until they are accepted, so one that is odd is cut to
+// size instead of holding up the others.
+func (w Witness) bounded() Witness {
+	w.CommittedAttempt = max(w.CommittedAttempt, 0)
+	w.RelayedTokens = max(w.RelayedTokens, 0)
+	w.RelayedBytes = max(w.RelayedBytes, 0)
+	if w.HTTPStatus < 100 || w.HTTPStatus > 599 {
+		w.HTTPStatus = 0
+	}
+	w.FirstContentMS = max(w.FirstContentMS, 0)
+	w.TotalMS = max(w.TotalMS, 0)
+	w.ErrorCode = cut(w.ErrorCode, maxText)
+	w.RequestedProvider = cut(w.RequestedProvider, maxText)
+	w.FallbackReason = cut(w.FallbackReason, maxText)
+	attempts := make([]Attempt, 0, min(len(w.Attempts), maxAttempts))
+	for _, a := range w.Attempts[:min(len(w.Attempts), maxAttempts)] {
+		a.ProviderID = cut(a.ProviderID, maxText)
+		a.ProviderName = cut(a.ProviderName, 4*maxText)
+		a.Result = cut(a.Result, maxText)
+		attempts = append(attempts, a)
+	}
+	w.Attempts = attempts
+	return w
+}
+
+// cut takes at most n bytes of s, whole characters only, without those that
+// PostgreSQL cannot keep.
+func cut(s string, n int) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "")
+	}
+	return s
+}
+
+// Witnesses keeps what gateways tell.
+type Witnesses interface {
+	// Conclude records the witnesses of known requests, the first word of each,
+	// and closes as Released the open holds of those that just now said that
+	// nothing was relayed. It returns how many it released.
+	Conclude(ctx context.Context, all []Witness) (released int, err error)
+}
+
+// Concluder records witnesses.
+type Concluder struct {
+	Store Witnesses
+	// Observe hears how many holds were released.
+	Observe func(int)
+}
+
+// Conclude records at most MaxWitnesses witnesses.
+func (c *Concluder) Conclude(ctx context.Context, all []Witness) error {
+	if len(all) > MaxWitnesses {
+		return fault.New(fault.Invalid, fault.InvalidValue, "at most %d witnesses a call", MaxWitnesses).On("witnesses")
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	bounded := make([]Witness, len(all))
+	for i, w := range all {
+		bounded[i] = w.bounded()
+	}
+	released, err := c.Store.Conclude(ctx, bounded)
+	if err != nil {
+		return fmt.Errorf("record %d witnesses: %w", len(all), err)
+	}
+	c.Observe(released)
+	return nil
+}

@@ -1,0 +1,89 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"svc.internal/pkg/clock"
+)
+
+// pile is how many holds are over.
+type pile struct {
+	mu      sync.Mutex
+	over    int
+	fail    bool
+	looks   int
+	expired int
+}
+
+// put arranges the pile and forgets the looks.
+func (p *pile) put(over int, fail bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over, p.fail, p.looks = over, fail, 0
+}
+
+func (p *pile) seen() (looks, expired int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.looks, p.expired
+}
+
+func (p *pile) ExpireHolds(_ context.Context, limit int) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.looks++
+	if p.fail {
+		p.fail = false
+		return 0, errors.New("down")
+	}
+	n := min(p.over, limit)
+	p.over -= n
+	p.expired += n
+	return n, nil
+}
+
+func TestHoldsExpireOnlyAfterUsageCouldArriveForTheGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hearing atomic.Bool
+		hearing.Store(true)
+		p := &pile{over: 25}
+		e := &Expirer{
+			Every: time.Second, Batch: 10, Grace: time.Minute, Hearing: hearing.Load, Store: p,
+			Clock: clock.System, Log: slog.New(slog.DiscardHandler), Observe: func(int) {},
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { e.Run(ctx) })
+		pass := func(d time.Duration) (looks, expired int) {
+			<-time.After(d)
+			synctest.Wait()
+			return p.seen()
+		}
+		if looks, _ := pass(59500 * time.Millisecond); looks != 0 {
+			t.Errorf("%d looks within the grace after the start", looks)
+		}
+		if looks, expired := pass(time.Second); expired != 25 || looks != 3 {
+			t.Errorf("%d expired in %d batches, want 25 in 3", expired, looks)
+		}
+		hearing.Store(false)
+		p.put(5, false)
+		pass(10 * time.Minute)
+		hearing.Store(true)
+		if looks, _ := pass(58 * time.Second); looks != 0 {
+			t.Errorf("%d looks while usage could not arrive, or within the grace after", looks)
+		}
+		p.put(5, true)
+		if _, expired := pass(3 * time.Second); expired != 30 {
+			t.Errorf("%d expired after a failed look, want 30", expired)
+		}
+		stop()
+		run.Wait()
+	})
+}

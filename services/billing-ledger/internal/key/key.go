@@ -1,0 +1,160 @@
+// Package key issues, recognises and revokes consumer keys. A key's text is
+// shown once, when it is issued; what is kept is its peppered hash.
+package key
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/label"
+)
+
+// Bounds of what an operator may ask for.
+const (
+	maxName        = 64 // characters
+	maxModels      = 100
+	maxModelLength = 255 // bytes
+)
+
+// Key is a consumer key as it is kept.
+type Key struct {
+	ID      ids.KeyID
+	Account ids.AccountID
+	Name    string
+	// Prefix is the part of the text that may be shown.
+	Prefix string
+	Hash   apikey.Hash
+	// Models that it may use; empty allows every one.
+	Models []string
+	// ExpiresAt is zero for a key that does not expire.
+	ExpiresAt time.Time
+	Revoked   bool
+	// Expired is judged by the store's clock, the one that admission obeys.
+	Expired bool
+}
+
+// What a store returns.
+var (
+	ErrNotFound        = errors.New("no such key")
+	ErrAccountNotFound = errors.New("no such account")
+	ErrTooMany         = errors.New("the account has too many keys")
+)
+
+// Store keeps keys.
+type Store interface {
+	// IssueKey keeps a new key unless its account has most active ones.
+	IssueKey(ctx context.Context, k Key, most int) error
+	// RevokeKey ends a key for ever; it says whether it did so now.
+	RevokeKey(ctx context.Context, id ids.KeyID) (now bool, err error)
+	KeyByHash(ctx context.Context, hash apikey.Hash) (Key, error)
+}
+
+// Keys answers operators and gateways.
+type Keys struct {
+	Store  Store
+	Pepper apikey.Pepper
+	Clock  clock.Clock
+	Random io.Reader
+	// Most bounds the active keys of an account.
+	Most int
+	// Announce tells the gateways that a key is not what it was. What it fails
+	// to tell ages out of their memory.
+	Announce func(context.Context, ids.KeyID)
+}
+
+// Order asks for a key.
+type Order struct {
+	Account   ids.AccountID
+	Name      string
+	Models    []string
+	ExpiresAt time.Time
+}
+
+// Issue makes a key and returns its text, which is not kept.
+func (k *Keys) Issue(ctx context.Context, o Order) (Key, string, error) {
+	if err := o.validate(k.Clock.Now()); err != nil {
+		return Key{}, "", err
+	}
+	text, err := apikey.Generate(apikey.Consumer, k.Random)
+	if err != nil {
+		return Key{}, "", fmt.Errorf("make a key: %w", err)
+	}
+	id, err := ids.NewKey(k.Clock.Now(), k.Random)
+	if err != nil {
+		return Key{}, "", fmt.Errorf("make a key id: %w", err)
+	}
+	issued := Key{
+		ID: id, Account: o.Account, Name: o.Name, Prefix: apikey.Shown(text),
+		Hash: k.Pepper.Hash(apikey.Sum(text)), Models: o.Models, ExpiresAt: o.ExpiresAt,
+	}
+	switch err := k.Store.IssueKey(ctx, issued, k.Most); {
+	case errors.Is(err, ErrAccountNotFound):
+		return Key{}, "", fault.New(fault.NotFound, fault.AccountNotFound, "there is no such account").On("account_id")
+	case errors.Is(err, ErrTooMany):
+		return Key{}, "", fault.New(fault.Precondition, fault.TooManyKeys, "the account already has %d keys", k.Most)
+	case err != nil:
+		return Key{}, "", fmt.Errorf("keep the key: %w", err)
+	}
+	return issued, text, nil
+}
+
+func (o Order) validate(now time.Time) error {
+	invalid := func(field, format string, args ...any) error {
+		return fault.New(fault.Invalid, fault.InvalidValue, field+" "+format, args...).On(field)
+	}
+	if !label.Valid(o.Name, 0, maxName) {
+		return invalid("name", "must have at most %d printable characters", maxName)
+	}
+	if len(o.Models) > maxModels {
+		return invalid("allowed_model_ids", "must have at most %d entries", maxModels)
+	}
+	for _, m := range o.Models {
+		if len(m) > maxModelLength || !label.Valid(m, 1, maxModelLength) {
+			return invalid("allowed_model_ids", "must be model ids of 1 to %d bytes", maxModelLength)
+		}
+	}
+	if !o.ExpiresAt.IsZero() && !o.ExpiresAt.After(now) {
+		return invalid("expires_at", "must be in the future")
+	}
+	return nil
+}
+
+// Revoke ends a key for ever. Requests under way finish and are charged. A
+// repeat is announced again, so that it mends an announcement that was lost.
+func (k *Keys) Revoke(ctx context.Context, id ids.KeyID) error {
+	if _, err := k.Store.RevokeKey(ctx, id); errors.Is(err, ErrNotFound) {
+		return NotFound()
+	} else if err != nil {
+		return fmt.Errorf("revoke key: %w", err)
+	}
+	k.Announce(ctx, id)
+	return nil
+}
+
+// NotFound is the answer for a key that does not exist.
+func NotFound() error {
+	return fault.New(fault.NotFound, fault.KeyNotFound, "there is no such key").On("key_id")
+}
+
+// Authenticate finds a key by the digest of its text.
+func (k *Keys) Authenticate(ctx context.Context, digest apikey.Digest) (Key, error) {
+	found, err := k.Store.KeyByHash(ctx, k.Pepper.Hash(digest))
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Key{}, fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "the API key is not valid")
+	case err != nil:
+		return Key{}, fmt.Errorf("look up key: %w", err)
+	case found.Revoked:
+		return Key{}, fault.New(fault.Unauthenticated, fault.KeyRevoked, "the API key has been revoked")
+	case found.Expired:
+		return Key{}, fault.New(fault.Unauthenticated, fault.KeyExpired, "the API key has expired")
+	}
+	return found, nil
+}

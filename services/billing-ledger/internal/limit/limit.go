@@ -1,0 +1,81 @@
+// Package limit has how many requests a key may make: in each fixed minute of
+// the database's clock, by class of model, and at the same time.
+//
+// A request for a zero-priced model counts in its category and in the one
+// window that all zero-priced models of the key share; the stricter decides.
+// Only admitted requests count: one that is refused for whatever reason takes
+// nothing from the minute.
+package limit
+
+import (
+	"time"
+
+	"svc.internal/pkg/fault"
+)
+
+// Unlimited stands for no limit.
+const Unlimited = -1
+
+// Class is a window that requests are counted in. The numbers are kept in the
+// store.
+type Class int16
+
+// The classes.
+const (
+	LLM        Class = 1
+	Multimodal Class = 2
+	Embedding  Class = 3
+	// ZeroPriced is shared by all models that cost nothing.
+	ZeroPriced Class = 4
+)
+
+// Defaults apply where an account has no limits of its own; Unlimited is none.
+type Defaults struct {
+	LLMPerMinute        int32
+	MultimodalPerMinute int32
+	EmbeddingPerMinute  int32
+	ZeroPricedPerMinute int32
+	Concurrent          int32
+}
+
+// PerMinute lists the limits by class, that of LLM first.
+func (d Defaults) PerMinute() []int32 {
+	return []int32{d.LLMPerMinute, d.MultimodalPerMinute, d.EmbeddingPerMinute, d.ZeroPricedPerMinute}
+}
+
+// Valid tells whether each limit is Unlimited or above zero.
+func (d Defaults) Valid() bool {
+	for _, n := range append(d.PerMinute(), d.Concurrent) {
+		if n != Unlimited && n < 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// Limits are an account's own: they apply to each of its keys, 0 takes the
+// default and Unlimited is none.
+type Limits struct {
+	RequestsPerMinute  int32
+	ConcurrentRequests int32
+}
+
+// Validate refuses what means nothing.
+func (l Limits) Validate() error {
+	if l.RequestsPerMinute < Unlimited {
+		return fault.New(fault.Invalid, fault.InvalidValue, "requests_per_minute must be -1 or more").On("requests_per_minute")
+	}
+	if l.ConcurrentRequests < Unlimited {
+		return fault.New(fault.Invalid, fault.InvalidValue, "concurrent_requests must be -1 or more").On("concurrent_requests")
+	}
+	return nil
+}
+
+// Rate is what a caller is told of the window that leaves it the least room.
+type Rate struct {
+	// Limit of requests a minute; 0 when there is none.
+	Limit     int32
+	Remaining int32
+	// Reset is how long until the window begins anew.
+	Reset time.Duration
+}

@@ -1,0 +1,31 @@
+package limit
+
+import (
+	"testing"
+
+	"svc.internal/pkg/fault"
+)
+
+func TestLimitsBelowUnlimitedAreRefused(t *testing.T) {
+	for _, n := range []int32{Unlimited, 0, 1, 1 << 30} {
+		if err := (Limits{n, n}).Validate(); err != nil {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+	for _, l := range []Limits{{RequestsPerMinute: -2}, {ConcurrentRequests: -2}} {
+		if err := l.Validate(); !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("%+v: %v", l, err)
+		}
+	}
+}
+
+func TestDefaultsHaveNoZero(t *testing.T) {
+	whole := Defaults{1, 2, 3, 4, Unlimited}
+	if !whole.Valid() {
+		t.Error("refused")
+	}
+	whole.EmbeddingPerMinute = 0
+	if whole.Valid() {
+		t.Error("a limit of zero is accepted")
+	}
+}

@@ -1,0 +1,47 @@
+// Package price has the prices in force, as an in-memory copy of the catalog
+// that is replaced as a whole. Admission pins the version it finds here; when
+// the catalog is away the last copy goes on serving.
+package price
+
+import (
+	"sync/atomic"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/limit"
+)
+
+// Model is what admission needs to know of a model in service.
+type Model struct {
+	ID      string
+	Class   limit.Class
+	Version ids.PriceVersionID
+	Rates   money.Rates
+}
+
+// Book is the current copy. The zero Book has none yet. It is safe for
+// concurrent use.
+type Book struct {
+	models atomic.Pointer[map[string]Model]
+}
+
+// Replace puts models in force. It keeps the map.
+func (b *Book) Replace(models map[string]Model) { b.models.Store(&models) }
+
+// Loaded tells whether there has been a copy.
+func (b *Book) Loaded() bool { return b.models.Load() != nil }
+
+// Find returns the model in force, admission_unavailable before the first copy,
+// or model_not_found.
+func (b *Book) Find(id string) (Model, error) {
+	models := b.models.Load()
+	if models == nil {
+		return Model{}, fault.New(fault.Unavailable, fault.AdmissionUnavailable, "the catalog has not been read yet")
+	}
+	m, ok := (*models)[id]
+	if !ok {
+		return Model{}, fault.New(fault.NotFound, fault.ModelNotFound, "there is no such model").On("model")
+	}
+	return m, nil
+}

@@ -1,0 +1,83 @@
+// Package receipt tells a consumer what became of one of its requests, joined
+// from the hold, the settled usage and the gateway's witness.
+package receipt
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
+)
+
+// Receipt of one request. Usage is nil until it is settled, Witness until the
+// gateway has reported.
+type Receipt struct {
+	Request    ids.RequestID
+	Model      string
+	State      hold.State
+	Billing    hold.BillingType
+	Price      ids.PriceVersionID
+	Rates      money.Rates
+	Pinned     bool
+	AdmittedAt time.Time
+	Usage      *Usage
+	Witness    *hold.Witness
+}
+
+// Usage is what was settled.
+type Usage struct {
+	Charged             money.NanoUSD
+	Billable            money.Tokens
+	Claimed             money.Tokens
+	RecountedCompletion int64
+	Provider            ids.ProviderID
+	Attempt             int32
+	Ending              string
+	RouteMode           string
+	RequestedProvider   string
+	FallbackReason      string
+	FirstContentMS      int64
+	SettledAt           time.Time
+}
+
+// Store finds the rows of a receipt.
+type Store interface {
+	// Receipt of a request of this account, or nil.
+	Receipt(ctx context.Context, request ids.RequestID, account ids.AccountID) (*Receipt, error)
+}
+
+// Get finds a receipt. A request of another account is not found, like one that
+// never was.
+func Get(ctx context.Context, store Store, request ids.RequestID, account ids.AccountID) (*Receipt, error) {
+	r, err := store.Receipt(ctx, request, account)
+	if err != nil {
+		return nil, fmt.Errorf("read receipt: %w", err)
+	}
+	if r == nil {
+		return nil, NotFound()
+	}
+	return r, nil
+}
+
+// NotFound is the answer for a request that this account does not have.
+func NotFound() error {
+	return fault.New(fault.NotFound, fault.RequestNotFound, "there is no such request")
+}
+
+// ProviderName is what the gateway called the provider of the attempt that
+// served; empty when it has not said.
+func (r *Receipt) ProviderName() string {
+	if r.Usage == nil || r.Witness == nil {
+		return ""
+	}
+	for _, a := range r.Witness.Attempts {
+		if a.Attempt == r.Usage.Attempt {
+			return a.ProviderName
+		}
+	}
+	return ""
+}

@@ -1,0 +1,137 @@
+package rpc
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/billing-ledger/internal/account"
+	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/limit"
+)
+
+// idempotencyHeader is the metadata that the gateway makes of the HTTP header.
+const idempotencyHeader = "idempotency-key"
+
+// Accounts answers operators.
+type Accounts struct {
+	billingv1.UnimplementedAccountAdminServiceServer
+	Accounts *account.Accounts
+	Keys     *key.Keys
+}
+
+// CreateAccount opens an account.
+func (s *Accounts) CreateAccount(ctx context.Context, req *billingv1.CreateAccountRequest) (*billingv1.CreateAccountResponse, error) {
+	a, err := s.Accounts.Create(ctx, req.GetName(), idempotencyKey(ctx, req.GetIdempotencyKey()))
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.CreateAccountResponse{Account: accountToProto(a)}, nil
+}
+
+// GetAccount reads an account. An id that cannot name one is not found either.
+func (s *Accounts) GetAccount(ctx context.Context, req *billingv1.GetAccountRequest) (*billingv1.GetAccountResponse, error) {
+	id, err := ids.ParseAccount(req.GetAccountId())
+	if err != nil {
+		return nil, account.NotFound()
+	}
+	a, err := s.Accounts.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.GetAccountResponse{Account: accountToProto(a)}, nil
+}
+
+// GrantCredit credits an account.
+func (s *Accounts) GrantCredit(ctx context.Context, req *billingv1.GrantCreditRequest) (*billingv1.GrantCreditResponse, error) {
+	id, err := ids.ParseAccount(req.GetAccountId())
+	if err != nil {
+		return nil, account.NotFound()
+	}
+	amount, err := money.ParseUSD(req.GetAmountUsd())
+	if err != nil {
+		return nil, fault.New(fault.Invalid, fault.InvalidValue, "amount_usd must be a decimal with at most nine decimals").On("amount_usd")
+	}
+	entry, a, err := s.Accounts.Grant(ctx, id, amount, idempotencyKey(ctx, req.GetIdempotencyKey()), req.GetMemo())
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.GrantCreditResponse{EntryId: entry.String(), Account: accountToProto(a)}, nil
+}
+
+// SetAccountLimits replaces an account's limits.
+func (s *Accounts) SetAccountLimits(ctx context.Context, req *billingv1.SetAccountLimitsRequest) (*billingv1.SetAccountLimitsResponse, error) {
+	id, err := ids.ParseAccount(req.GetAccountId())
+	if err != nil {
+		return nil, account.NotFound()
+	}
+	a, err := s.Accounts.SetLimits(ctx, id, limit.Limits{
+		RequestsPerMinute:  req.GetLimits().GetRequestsPerMinute(),
+		ConcurrentRequests: req.GetLimits().GetConcurrentRequests(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.SetAccountLimitsResponse{Account: accountToProto(a)}, nil
+}
+
+// IssueKey makes a key and shows it this once.
+func (s *Accounts) IssueKey(ctx context.Context, req *billingv1.IssueKeyRequest) (*billingv1.IssueKeyResponse, error) {
+	id, err := ids.ParseAccount(req.GetAccountId())
+	if err != nil {
+		return nil, account.NotFound()
+	}
+	var expires time.Time
+	if ts := req.GetExpiresAt(); ts != nil {
+		if !ts.IsValid() {
+			return nil, malformed("expires_at")
+		}
+		expires = ts.AsTime()
+	}
+	k, text, err := s.Keys.Issue(ctx, key.Order{Account: id, Name: req.GetName(), Models: req.GetAllowedModelIds(), ExpiresAt: expires})
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.IssueKeyResponse{KeyId: k.ID.String(), ApiKey: text, KeyPrefix: k.Prefix}, nil
+}
+
+// RevokeKey ends a key for ever.
+func (s *Accounts) RevokeKey(ctx context.Context, req *billingv1.RevokeKeyRequest) (*billingv1.RevokeKeyResponse, error) {
+	id, err := ids.ParseKey(req.GetKeyId())
+	if err != nil {
+		return nil, key.NotFound()
+	}
+	if err := s.Keys.Revoke(ctx, id); err != nil {
+		return nil, err
+	}
+	return &billingv1.RevokeKeyResponse{}, nil
+}
+
+// idempotencyKey is that of the message or, without one, of the header.
+func idempotencyKey(ctx context.Context, fromBody string) string {
+	if fromBody != "" {
+		return fromBody
+	}
+	if values := metadata.ValueFromIncomingContext(ctx, idempotencyHeader); len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+func accountToProto(a account.Account) *billingv1.Account {
+	return &billingv1.Account{
+		AccountId: a.ID.String(), Name: a.Name,
+		Limits: &billingv1.Limits{
+			RequestsPerMinute: a.Limits.RequestsPerMinute, ConcurrentRequests: a.Limits.ConcurrentRequests,
+		},
+		BalanceUsd: a.Balance.Float(), BalanceUsdStr: a.Balance.String(),
+		HeldUsd: a.Held.Float(), HeldUsdStr: a.Held.String(),
+		CreatedAt: timestamppb.New(a.CreatedAt),
+	}
+}

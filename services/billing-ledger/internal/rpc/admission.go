@@ -1,0 +1,133 @@
+// Package rpc answers billing-ledger's gRPC services: each handler decodes and
+// checks, asks the domain, and encodes.
+package rpc
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money/moneypb"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/billing-ledger/internal/events"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/limit"
+)
+
+// Admission answers gateways.
+type Admission struct {
+	billingv1.UnimplementedAdmissionServiceServer
+	Admitter  *hold.Admitter
+	Concluder *hold.Concluder
+}
+
+// Admit decides whether a request may run and holds its money.
+func (s *Admission) Admit(ctx context.Context, req *billingv1.AdmitRequest) (*billingv1.AdmitResponse, error) {
+	order, err := orderFromProto(req)
+	if err != nil {
+		return nil, err
+	}
+	a, err := s.Admitter.Admit(ctx, order)
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.AdmitResponse{
+		AccountId:      a.Account.String(),
+		BillingType:    billingTypeToProto(a.Billing),
+		PriceVersionId: a.Price.String(),
+		Rates:          moneypb.FromRates(a.Rates),
+		HeldNanoUsd:    int64(a.Held),
+		Requests:       rateToProto(a.Rate),
+		ExpiresAt:      timestamppb.New(a.ExpiresAt),
+	}, nil
+}
+
+func orderFromProto(req *billingv1.AdmitRequest) (hold.Order, error) {
+	request, err := ids.ParseRequest(req.GetRequestId())
+	if err != nil {
+		return hold.Order{}, malformed("request_id")
+	}
+	key, err := ids.ParseKey(req.GetKeyId())
+	if err != nil {
+		return hold.Order{}, malformed("key_id")
+	}
+	return hold.Order{
+		Request: request, Key: key, Model: req.GetModelId(),
+		PromptTokens: req.GetPromptTokens(), MaxCompletionTokens: req.GetMaxCompletionTokens(), Pinned: req.GetPinned(),
+	}, nil
+}
+
+func malformed(field string) error {
+	return fault.New(fault.Invalid, fault.InvalidValue, "%s is malformed", field).On(field)
+}
+
+func billingTypeToProto(b hold.BillingType) billingv1.BillingType {
+	if b == hold.Free {
+		return billingv1.BillingType_BILLING_TYPE_FREE
+	}
+	return billingv1.BillingType_BILLING_TYPE_PAYG
+}
+
+func rateToProto(r limit.Rate) *billingv1.RateLimit {
+	return &billingv1.RateLimit{Limit: r.Limit, Remaining: r.Remaining, ResetMs: r.Reset.Milliseconds()}
+}
+
+// Conclude records gateways' witnesses.
+func (s *Admission) Conclude(ctx context.Context, req *billingv1.ConcludeRequest) (*billingv1.ConcludeResponse, error) {
+	witnesses := make([]hold.Witness, 0, len(req.GetWitnesses()))
+	for _, m := range req.GetWitnesses() {
+		if w, ok := witnessFromProto(m); ok {
+			witnesses = append(witnesses, w)
+		}
+	}
+	if err := s.Concluder.Conclude(ctx, witnesses); err != nil {
+		return nil, err
+	}
+	return &billingv1.ConcludeResponse{}, nil
+}
+
+// witnessFromProto is false for a request id that cannot name a request: it is
+// as unknown as any other.
+func witnessFromProto(m *billingv1.Witness) (hold.Witness, bool) {
+	request, err := ids.ParseRequest(m.GetRequestId())
+	if err != nil {
+		return hold.Witness{}, false
+	}
+	w := hold.Witness{
+		Request: request, Outcome: outcomeFromProto(m.GetOutcome()), CommittedAttempt: int32(min(m.GetCommittedAttempt(), 1<<30)),
+		RelayedTokens: m.GetRelayedTokens(), RelayedBytes: m.GetRelayedBytes(),
+		HTTPStatus: m.GetHttpStatus(), ErrorCode: m.GetErrorCode(),
+		RouteMode:         events.RouteMode(m.GetRoute().GetMode()),
+		RequestedProvider: m.GetRoute().GetRequestedProviderId(),
+		FallbackReason:    events.FallbackReason(m.GetRoute().GetFallbackReason()),
+		Stream:            m.GetStream(), FirstContentMS: m.GetFirstContentMs(), TotalMS: m.GetTotalMs(),
+	}
+	if m.GetReceivedAt().IsValid() {
+		w.ReceivedAt = m.GetReceivedAt().AsTime()
+	}
+	for _, a := range m.GetAttempts() {
+		w.Attempts = append(w.Attempts, hold.Attempt{
+			Attempt: int32(min(a.GetAttempt(), 1<<30)), ProviderID: a.GetProviderId(), ProviderName: a.GetProviderName(),
+			Result: a.GetResult(), EngineStatus: a.GetEngineStatus(), LatencyMS: a.GetLatencyMs(),
+		})
+	}
+	return w, true
+}
+
+// outcomeFromProto takes what a gateway does not name for a failure.
+func outcomeFromProto(o billingv1.Outcome) string {
+	switch o {
+	case billingv1.Outcome_OUTCOME_COMPLETED:
+		return "completed"
+	case billingv1.Outcome_OUTCOME_CLIENT_GONE:
+		return "client_gone"
+	case billingv1.Outcome_OUTCOME_TIMEOUT:
+		return "timeout"
+	case billingv1.Outcome_OUTCOME_REFUSED:
+		return "refused"
+	case billingv1.Outcome_OUTCOME_FAILED, billingv1.Outcome_OUTCOME_UNSPECIFIED:
+	}
+	return "failed"
+}

@@ -1,0 +1,92 @@
+package rpc
+
+import (
+	"context"
+	"math"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/ids"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/receipt"
+)
+
+// websocket is how every provider of this version is connected.
+const websocket = "websocket"
+
+// Receipts answers consumers by way of the gateway.
+type Receipts struct {
+	billingv1.UnimplementedReceiptServiceServer
+	Store receipt.Store
+}
+
+// GetReceipt reads one request of one account. Malformed ids are as unknown as
+// any other.
+func (s *Receipts) GetReceipt(ctx context.Context, req *billingv1.GetReceiptRequest) (*billingv1.GetReceiptResponse, error) {
+	request, err := ids.ParseRequest(req.GetRequestId())
+	if err != nil {
+		return nil, receipt.NotFound()
+	}
+	account, err := ids.ParseAccount(req.GetAccountId())
+	if err != nil {
+		return nil, receipt.NotFound()
+	}
+	r, err := receipt.Get(ctx, s.Store, request, account)
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.GetReceiptResponse{Receipt: receiptToProto(r)}, nil
+}
+
+func receiptToProto(r *receipt.Receipt) *billingv1.Receipt {
+	m := &billingv1.Receipt{
+		RequestId: r.Request.String(), Model: r.Model, Status: string(r.State), BillingType: string(r.Billing),
+		CostUsdStr: "0.00", PriceVersionId: r.Price.String(),
+		InputPriceStr: r.Rates.Input.String(), OutputPriceStr: r.Rates.Output.String(),
+		RouteMode: "auto", AdmittedAt: timestamppb.New(r.AdmittedAt),
+	}
+	if r.Pinned {
+		m.RouteMode = "explicit"
+	}
+	if r.Witness != nil {
+		addWitness(m, r.Witness)
+	}
+	if r.Usage != nil {
+		addUsage(m, r.Usage)
+		m.ProviderName = r.ProviderName()
+	}
+	return m
+}
+
+func addWitness(m *billingv1.Receipt, w *hold.Witness) {
+	m.HttpStatus, m.ErrorCode, m.Stream = w.HTTPStatus, w.ErrorCode, w.Stream
+	m.FirstContentMs, m.TotalMs = narrow(w.FirstContentMS), narrow(w.TotalMS)
+	m.RequestedProvider, m.FallbackReason = w.RequestedProvider, w.FallbackReason
+	for _, a := range w.Attempts {
+		m.Attempts = append(m.Attempts, &billingv1.ReceiptAttempt{
+			Attempt: a.Attempt, ProviderId: a.ProviderID, ProviderName: a.ProviderName,
+			Result: a.Result, EngineStatus: a.EngineStatus, LatencyMs: narrow(a.LatencyMS),
+		})
+	}
+}
+
+// addUsage comes after addWitness: what is settled has the last word on the
+// route.
+func addUsage(m *billingv1.Receipt, u *receipt.Usage) {
+	m.CostUsd, m.CostUsdStr = u.Charged.Float(), u.Charged.String()
+	m.PromptTokens, m.CompletionTokens = narrow(u.Billable.Prompt), narrow(u.Billable.Completion)
+	m.ClaimedPromptTokens, m.ClaimedCompletionTokens = narrow(u.Claimed.Prompt), narrow(u.Claimed.Completion)
+	m.RecountedCompletionTokens = narrow(u.RecountedCompletion)
+	m.ProviderId, m.ConnectionMode, m.Ending = u.Provider.String(), websocket, u.Ending
+	if u.RouteMode != "" {
+		m.RouteMode, m.RequestedProvider, m.FallbackReason = u.RouteMode, u.RequestedProvider, u.FallbackReason
+	}
+	if m.FirstContentMs == 0 {
+		m.FirstContentMs = narrow(u.FirstContentMS)
+	}
+	m.SettledAt = timestamppb.New(u.SettledAt)
+}
+
+// narrow fits a count into the public API's 32 bits.
+func narrow(n int64) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) }

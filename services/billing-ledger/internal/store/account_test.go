@@ -1,0 +1,202 @@
+package store_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/account"
+	"svc.internal/services/billing-ledger/internal/accrual"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+func TestGrantIsMadeOnceUnderParallelRepeats(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 0)
+	entries := make([]ids.EntryID, 20)
+	var callers sync.WaitGroup
+	for i := range entries {
+		callers.Go(func() {
+			id, a, err := e.accounts.Grant(t.Context(), c.account, 5*money.USD, "order-1", "welcome")
+			if err != nil || a.Balance != 5*money.USD {
+				t.Errorf("balance %s: %v", a.Balance, err)
+			}
+			entries[i] = id
+		})
+	}
+	callers.Wait()
+	for _, id := range entries {
+		if id != entries[0] || id.IsZero() {
+			t.Fatalf("entries %v, want one", entries)
+		}
+	}
+	e.wantWallet(t, c, 5*money.USD, 0)
+	e.sound(t)
+}
+
+func TestGrantKeyStandsForOneAmountAndAccount(t *testing.T) {
+	e := setup(t, unlimited)
+	c, other := e.consumer(t, 0), e.consumer(t, 0)
+	if _, _, err := e.accounts.Grant(t.Context(), c.account, money.USD, "order-1", ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []struct {
+		account ids.AccountID
+		amount  money.NanoUSD
+	}{{c.account, 2 * money.USD}, {other.account, money.USD}} {
+		_, _, err := e.accounts.Grant(t.Context(), again.account, again.amount, "order-1", "")
+		if !fault.Is(err, fault.IdempotencyKeyReused) {
+			t.Errorf("reused for %+v: %v", again, err)
+		}
+	}
+	e.wantWallet(t, other, 0, 0)
+	if _, _, err := e.accounts.Grant(t.Context(), ids.AccountID(request(t)), money.USD, "order-2", ""); !fault.Is(err, fault.AccountNotFound) {
+		t.Errorf("unknown account: %v", err)
+	}
+	e.sound(t)
+}
+
+func TestGrantsAreBounded(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 0)
+	for _, amount := range []money.NanoUSD{0, -1, account.MaxGrant + 1} {
+		if _, _, err := e.accounts.Grant(t.Context(), c.account, amount, "order-1", ""); !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("grant of %s: %v", amount, err)
+		}
+	}
+	e.exec(t, `UPDATE wallet SET posted = 1000000000000000000`)
+	if _, _, err := e.accounts.Grant(t.Context(), c.account, 1, "order-1", ""); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("grant above the ceiling: %v", err)
+	}
+}
+
+func TestCreateAccountIsIdempotentByItsKey(t *testing.T) {
+	e := setup(t, unlimited)
+	first, err := e.accounts.Create(t.Context(), "acme", "signup-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := e.accounts.Create(t.Context(), "acme", "signup-1")
+	if err != nil || again.ID != first.ID {
+		t.Errorf("repeat made %s after %s: %v", again.ID, first.ID, err)
+	}
+	if _, err := e.accounts.Create(t.Context(), "other", "signup-1"); !fault.Is(err, fault.IdempotencyKeyReused) {
+		t.Errorf("the key of another name: %v", err)
+	}
+	for range 2 {
+		if a, err := e.accounts.Create(t.Context(), "acme", ""); err != nil || a.ID == first.ID {
+			t.Errorf("without a key: %v %v", a, err)
+		}
+	}
+	for _, name := range []string{"", "a\nb", "ab\x00", string(make([]rune, 65))} {
+		if _, err := e.accounts.Create(t.Context(), name, ""); !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("name %q: %v", name, err)
+		}
+	}
+}
+
+func TestKeysAreRecognisedUntilTheyEnd(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 0)
+	k, err := e.keys.Authenticate(t.Context(), c.digest)
+	if err != nil || k.ID != c.key || k.Account != c.account {
+		t.Fatalf("authenticated %+v: %v", k, err)
+	}
+	other := c.digest
+	other[0]++
+	if _, err := e.keys.Authenticate(t.Context(), other); !fault.Is(err, fault.InvalidAPIKey) {
+		t.Errorf("unknown key: %v", err)
+	}
+	e.exec(t, `UPDATE consumer_key SET expires_at = now()`)
+	if _, err := e.keys.Authenticate(t.Context(), c.digest); !fault.Is(err, fault.KeyExpired) {
+		t.Errorf("expired key: %v", err)
+	}
+	for range 2 {
+		if err := e.keys.Revoke(t.Context(), c.key); err != nil {
+			t.Errorf("revoke: %v", err)
+		}
+	}
+	if _, err := e.keys.Authenticate(t.Context(), c.digest); !fault.Is(err, fault.KeyRevoked) {
+		t.Errorf("revoked key: %v", err)
+	}
+	if err := e.keys.Revoke(t.Context(), ids.KeyID(request(t))); !fault.Is(err, fault.KeyNotFound) {
+		t.Errorf("revoke of an unknown key: %v", err)
+	}
+}
+
+func TestKeysOfAnAccountAreBoundedUnderParallelCallers(t *testing.T) {
+	e := setup(t, unlimited)
+	e.keys.Most = 5
+	c := e.consumer(t, 0) // its first
+	var callers sync.WaitGroup
+	for range 20 {
+		callers.Go(func() {
+			_, _, err := e.keys.Issue(t.Context(), key.Order{Account: c.account})
+			if err != nil && !fault.Is(err, fault.TooManyKeys) {
+				t.Error(err)
+			}
+		})
+	}
+	callers.Wait()
+	if n := scan[int64](t, e, `SELECT count(*) FROM consumer_key`); n != 5 {
+		t.Errorf("%d keys, want 5", n)
+	}
+	if err := e.keys.Revoke(t.Context(), c.key); err != nil {
+		t.Fatal(err)
+	}
+	e.issue(t, c.account, key.Order{}) // a revoked key leaves its place
+	_, _, err := e.keys.Issue(t.Context(), key.Order{Account: ids.AccountID(request(t))})
+	if !fault.Is(err, fault.AccountNotFound) {
+		t.Errorf("key for an unknown account: %v", err)
+	}
+	_, _, err = e.keys.Issue(t.Context(), key.Order{Account: c.account, ExpiresAt: time.Now().Add(-time.Second)})
+	if !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("key that has expired: %v", err)
+	}
+}
+
+func TestAccrualsAreSummedInPagesWithoutGaps(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 10*money.USD)
+	var last usage.Delivery
+	for day := range 3 {
+		for range 4 {
+			claim := e.claim(t, c, 2)
+			claim.Request = requestAt(t, time.Now().Add(-time.Duration(day)*24*time.Hour))
+			e.admitOne(t, claim, hold.Admitted)
+			d := e.served(t, claim, 2)
+			if last.Event.Attempt > 0 && day == 0 {
+				d.Event.Provider = last.Event.Provider
+			}
+			e.settle(t, usage.Settled, d)
+			last = d
+		}
+	}
+	var all []accrual.Accrual
+	after := accrual.Place{Day: time.Now().UTC().Add(-48 * time.Hour).Truncate(24 * time.Hour)}
+	for {
+		page, err := e.store.Accruals(t.Context(), after, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, page...)
+		if len(page) < 2 {
+			break
+		}
+		after = page[1].Place
+	}
+	var payout money.NanoUSD
+	var requests int64
+	for _, a := range all {
+		payout += a.Payout
+		requests += a.Requests
+	}
+	if len(all) != 9 || requests != 12 || payout != 12*2*cent*7/10 {
+		t.Errorf("%d rows, %d requests, %s, want 9, 12 and 0.168", len(all), requests, payout)
+	}
+}

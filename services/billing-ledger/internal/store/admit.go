@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/pkg/pg"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/limit"
+)
+
+// Admit decides claims by the function admit of the database: one round trip
+// and one transaction, durable when it returns.
+func (s *Store) Admit(ctx context.Context, claims []hold.Claim) ([]hold.Verdict, error) {
+	rows, err := s.pool.Query(ctx, `SELECT o_ord, o_outcome, o_account, o_billing, o_amount, o_price,
+			o_input, o_output, o_payout_input, o_payout_output, o_limit, o_remaining, o_reset_at, o_expires_at, o_now
+		FROM admit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
+		s.admitArgs(claims)...)
+	var verdicts []hold.Verdict
+	if err == nil {
+		verdicts, err = scanVerdicts(rows, len(claims))
+	}
+	if pg.IsUnavailable(err) {
+		return nil, fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "the store cannot be reached").After(time.Second)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decide claims: %w", err)
+	}
+	return verdicts, nil
+}
+
+// admitArgs turns the claims into one array for each parameter of admit.
+func (s *Store) admitArgs(claims []hold.Claim) []any {
+	n := len(claims)
+	var (
+		request, key, price        = make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
+		model, billing             = make([]string, n), make([]string, n)
+		class                      = make([]int16, n)
+		zero, pinned               = make([]bool, n), make([]bool, n)
+		amount, prompt, completion = make([]int64, n), make([]int64, n), make([]int64, n)
+		input, output              = make([]int64, n), make([]int64, n)
+		payoutInput, payoutOutput  = make([]int64, n), make([]int64, n)
+	)
+	for i, c := range claims {
+		request[i], key[i], price[i] = c.Request, c.Key, c.Price
+		model[i], billing[i] = c.Model, string(c.Billing)
+		class[i], zero[i], pinned[i] = int16(c.Class), c.ZeroPriced, c.Pinned
+		amount[i], prompt[i], completion[i] = int64(c.Amount), c.PromptTokens, c.MaxCompletionTokens
+		input[i], output[i] = int64(c.Rates.Input), int64(c.Rates.Output)
+		payoutInput[i], payoutOutput[i] = int64(c.Rates.PayoutInput), int64(c.Rates.PayoutOutput)
+	}
+	return []any{
+		request, key, model, class, zero, billing, amount, prompt, completion, pinned, price,
+		input, output, payoutInput, payoutOutput, s.limits.PerMinute(), s.limits.Concurrent, s.expiry,
+	}
+}
+
+// scanVerdicts puts the rows, which come in the order of their locks, back in
+// the order of the claims.
+func scanVerdicts(rows pgx.Rows, n int) ([]hold.Verdict, error) {
+	defer rows.Close()
+	verdicts := make([]hold.Verdict, n)
+	seen := 0
+	for rows.Next() {
+		ord, v, err := scanVerdict(rows)
+		if err != nil {
+			return nil, fmt.Errorf("scan verdict: %w", err)
+		}
+		verdicts[ord-1] = v
+		seen++
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	if seen != n {
+		return nil, fmt.Errorf("the database answered %d of %d claims", seen, n)
+	}
+	return verdicts, nil
+}
+
+func scanVerdict(rows pgx.Rows) (int32, hold.Verdict, error) {
+	var (
+		ord                      int32
+		outcome, billing         string
+		account                  *[16]byte
+		price                    [16]byte
+		amount                   int64
+		input, output, pin, pout int64
+		limitPerMinute, left     int32
+		resetAt, expiresAt, now  time.Time
+	)
+	err := rows.Scan(&ord, &outcome, &account, &billing, &amount, &price,
+		&input, &output, &pin, &pout, &limitPerMinute, &left, &resetAt, &expiresAt, &now)
+	if err != nil {
+		return 0, hold.Verdict{}, err
+	}
+	v := hold.Verdict{Outcome: hold.Outcome(outcome)}
+	if account == nil {
+		return ord, v, nil
+	}
+	v.Admission = hold.Admission{
+		Account: ids.AccountID(*account), Billing: hold.BillingType(billing), Price: ids.PriceVersionID(price),
+		Rates: rates(input, output, pin, pout), Held: money.NanoUSD(amount), ExpiresAt: expiresAt,
+		Rate: limit.Rate{Limit: limitPerMinute, Remaining: left, Reset: max(resetAt.Sub(now), 0)},
+	}
+	return ord, v, nil
+}
+
+func rates(input, output, payoutInput, payoutOutput int64) money.Rates {
+	return money.Rates{
+		Input: money.PicoUSD(input), Output: money.PicoUSD(output),
+		PayoutInput: money.PicoUSD(payoutInput), PayoutOutput: money.PicoUSD(payoutOutput),
+	}
+}

@@ -1,0 +1,368 @@
+package store_test
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/limit"
+)
+
+func TestAdmitHoldsTheAmountAndPinsThePrice(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, money.USD)
+	claim := e.claim(t, c, 30)
+	a := e.admitOne(t, claim, hold.Admitted)
+	if a.Account != c.account || a.Held != 30*cent || a.Rates != centRates || a.Price != e.price || a.Billing != hold.PayAsYouGo {
+		t.Fatalf("admission %+v", a)
+	}
+	if left := time.Until(a.ExpiresAt); left < expiry-time.Minute || left > expiry+time.Minute {
+		t.Errorf("expires in %v, want about %v", left, expiry)
+	}
+	e.wantWallet(t, c, money.USD, 30*cent)
+	e.sound(t)
+}
+
+func TestAdmitRepeatedReturnsTheFirstAnswerAndHoldsOnce(t *testing.T) {
+	limits := unlimited
+	limits.LLMPerMinute, limits.Concurrent = 5, 5
+	e := setup(t, limits)
+	c := e.consumer(t, money.USD)
+	claim := e.claim(t, c, 30)
+	first := e.admitOne(t, claim, hold.Admitted)
+
+	again := claim
+	again.Rates, again.Amount = money.Rates{Input: 1, PayoutInput: 1}, 1 // the price has changed meanwhile
+	second := e.admitOne(t, again, hold.Repeated)
+	first.Rate.Reset, second.Rate.Reset = 0, 0 // time went by
+	if !first.ExpiresAt.Equal(second.ExpiresAt) {
+		t.Errorf("expiry moved from %v to %v", first.ExpiresAt, second.ExpiresAt)
+	}
+	first.ExpiresAt, second.ExpiresAt = time.Time{}, time.Time{}
+	if first != second {
+		t.Errorf("repeat answers %+v, first %+v", second, first)
+	}
+	e.wantWallet(t, c, money.USD, 30*cent)
+
+	// Twice in one batch is the same.
+	twice := e.claim(t, c, 1)
+	got := e.admit(t, twice, twice)
+	outcomes := []hold.Outcome{got[0].Outcome, got[1].Outcome}
+	slices.Sort(outcomes)
+	if !slices.Equal(outcomes, []hold.Outcome{hold.Admitted, hold.Repeated}) {
+		t.Errorf("the same request twice in a batch is %v", outcomes)
+	}
+	e.wantWallet(t, c, money.USD, 31*cent)
+
+	// Another key or model must not get at it.
+	other := e.consumer(t, money.USD)
+	stolen := claim
+	stolen.Key = other.key
+	e.admitOne(t, stolen, hold.Reused)
+	e.sound(t)
+}
+
+func TestAdmitNeverExceedsTheCreditUnderParallelCallers(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, cent) // $0.01
+	perRequest := cent / 50
+	var admitted atomic.Int64
+	var callers sync.WaitGroup
+	for range 200 {
+		claim := e.claim(t, c, 1)
+		claim.Amount = perRequest
+		callers.Go(func() {
+			if v, err := e.store.Admit(t.Context(), []hold.Claim{claim}); err != nil {
+				t.Error(err)
+			} else if v[0].Outcome == hold.Admitted {
+				admitted.Add(int64(perRequest))
+			}
+		})
+	}
+	callers.Wait()
+	if got := money.NanoUSD(admitted.Load()); got != cent {
+		t.Errorf("admitted %s on %s", got, cent)
+	}
+	e.wantWallet(t, c, cent, cent)
+	e.sound(t)
+}
+
+func TestAdmitFortyAgainstCreditForThreeAdmitsThree(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 3*cent)
+	var admitted atomic.Int64
+	var callers sync.WaitGroup
+	for range 40 {
+		claim := e.claim(t, c, 1)
+		callers.Go(func() {
+			if v, err := e.store.Admit(t.Context(), []hold.Claim{claim}); err != nil {
+				t.Error(err)
+			} else if v[0].Outcome == hold.Admitted {
+				admitted.Add(1)
+			}
+		})
+	}
+	callers.Wait()
+	if admitted.Load() != 3 {
+		t.Errorf("%d admitted, want 3", admitted.Load())
+	}
+	e.wantWallet(t, c, 3*cent, 3*cent)
+	e.sound(t)
+}
+
+func TestAdmitRefusesWithoutAnyEffect(t *testing.T) {
+	limits := unlimited
+	limits.LLMPerMinute = 1
+	e := setup(t, limits)
+	poor := e.consumer(t, 0)
+	rich := e.consumer(t, money.USD)
+	narrow := e.issue(t, rich.account, key.Order{Models: []string{"acme/other"}})
+	revoked := e.issue(t, rich.account, key.Order{})
+	if err := e.keys.Revoke(t.Context(), revoked.key); err != nil {
+		t.Fatal(err)
+	}
+	expired := e.issue(t, rich.account, key.Order{ExpiresAt: time.Now().Add(time.Hour)})
+	e.exec(t, `UPDATE consumer_key SET expires_at = now() WHERE id = $1`, [16]byte(expired.key))
+	frozen := e.consumer(t, money.USD)
+	e.exec(t, `UPDATE account SET state = 'frozen' WHERE id = $1`, [16]byte(frozen.account))
+	nobody := consumer{key: ids.KeyID(request(t))}
+
+	for _, tc := range []struct {
+		who  consumer
+		want hold.Outcome
+	}{
+		{poor, hold.CreditShort}, {narrow, hold.ModelNotAllowed}, {revoked, hold.KeyRevoked},
+		{expired, hold.KeyExpired}, {frozen, hold.AccountFrozen}, {nobody, hold.InvalidKey},
+	} {
+		// Twice, so that a first refusal that counted would show as the second.
+		e.admitOne(t, e.claim(t, tc.who, 1), tc.want)
+		e.admitOne(t, e.claim(t, tc.who, 1), tc.want)
+	}
+	if n := scan[int64](t, e, `SELECT (SELECT count(*) FROM hold) + (SELECT count(*) FROM key_window) + (SELECT sum(n) FROM key_inflight)`); n != 0 {
+		t.Errorf("refusals left %d traces", n)
+	}
+	e.sound(t)
+}
+
+func TestAdmitDecidesEachOfAMixedBatchInItsPlace(t *testing.T) {
+	e := setup(t, unlimited)
+	var claims []hold.Claim
+	var owners []consumer
+	credit := map[consumer]int{}
+	for i := range 90 {
+		c := e.consumer(t, money.NanoUSD(i%3)*cent)
+		credit[c] = i % 3
+		for range 2 {
+			owners = append(owners, c)
+			claims = append(claims, e.claim(t, c, 1))
+		}
+	}
+	for i, v := range e.admit(t, claims...) {
+		if v.Outcome == hold.Admitted {
+			credit[owners[i]]--
+		}
+		if v.Admission.Account != owners[i].account {
+			t.Errorf("claim %d was answered for another account", i)
+		}
+	}
+	for c, left := range credit {
+		if left != 0 {
+			t.Errorf("account %s: %d cents of credit are left", c.account, left)
+		}
+	}
+	e.sound(t)
+}
+
+func TestRateLimitIsExactUnderParallelCallers(t *testing.T) {
+	limits := unlimited
+	limits.LLMPerMinute, limits.EmbeddingPerMinute = 20, 5
+	e := setup(t, limits)
+	e.atMinuteStart(t)
+	c := e.consumer(t, money.USD)
+	var llm, embedding atomic.Int64
+	var callers sync.WaitGroup
+	for i := range 80 {
+		claim, count := e.claim(t, c, 0), &llm
+		if i%2 == 0 {
+			claim.Class, count = limit.Embedding, &embedding
+		}
+		callers.Go(func() {
+			v, err := e.store.Admit(t.Context(), []hold.Claim{claim})
+			switch {
+			case err != nil:
+				t.Error(err)
+			case v[0].Outcome == hold.Admitted:
+				count.Add(1)
+			case v[0].Outcome != hold.RateLimited || v[0].Admission.Rate.Reset <= 0 || v[0].Admission.Rate.Reset > time.Minute:
+				t.Errorf("refused by %+v", v[0])
+			}
+		})
+	}
+	callers.Wait()
+	if llm.Load() != 20 || embedding.Load() != 5 {
+		t.Errorf("admitted %d llm and %d embedding requests, want 20 and 5", llm.Load(), embedding.Load())
+	}
+}
+
+// atMinuteStart skips the last seconds of a minute, so that what a test counts
+// falls into one window.
+func (e *env) atMinuteStart(t *testing.T) {
+	t.Helper()
+	left := scan[float64](t, e, `SELECT 60 - extract(second FROM now())::float8`)
+	if left < 10 {
+		<-time.After(time.Duration(left*float64(time.Second)) + 100*time.Millisecond)
+	}
+}
+
+func TestRateLimitTellsWhatRemainsAndBeginsAnewEachMinute(t *testing.T) {
+	limits := unlimited
+	limits.LLMPerMinute = 2
+	e := setup(t, limits)
+	e.atMinuteStart(t)
+	c := e.consumer(t, money.USD)
+	for _, left := range []int32{1, 0} {
+		if r := e.admitOne(t, e.claim(t, c, 0), hold.Admitted).Rate; r.Limit != 2 || r.Remaining != left {
+			t.Errorf("rate %+v, want limit 2 and remaining %d", r, left)
+		}
+	}
+	e.admitOne(t, e.claim(t, c, 0), hold.RateLimited)
+	e.exec(t, `UPDATE key_window SET minute = minute - interval '1 minute'`)
+	e.admitOne(t, e.claim(t, c, 0), hold.Admitted)
+
+	// A clock that was set back goes on counting in the later window.
+	e.exec(t, `UPDATE key_window SET minute = minute + interval '2 minutes', used = 2`)
+	e.admitOne(t, e.claim(t, c, 0), hold.RateLimited)
+}
+
+func TestZeroPricedModelsShareAWindowAndCountInTheirCategory(t *testing.T) {
+	limits := unlimited
+	limits.LLMPerMinute, limits.ZeroPricedPerMinute = 4, 2
+	e := setup(t, limits)
+	e.atMinuteStart(t)
+	c := e.consumer(t, money.USD)
+	e.admitOne(t, e.free(t, c), hold.Admitted)
+	vision := e.free(t, c)
+	vision.Class = limit.Multimodal
+	e.admitOne(t, vision, hold.Admitted)
+	if r := e.admitOne(t, e.free(t, c), hold.RateLimited).Rate; r.Limit != 2 {
+		t.Errorf("refused by a limit of %d, want 2", r.Limit)
+	}
+	if r := e.admitOne(t, e.claim(t, c, 1), hold.Admitted).Rate; r.Limit != 4 || r.Remaining != 2 {
+		t.Errorf("rate %+v, want 4 and 2: one free request counted in the category", r)
+	}
+}
+
+func TestAccountLimitsReplaceTheDefaults(t *testing.T) {
+	limits := unlimited
+	limits.LLMPerMinute, limits.ZeroPricedPerMinute, limits.Concurrent = 1, 1, 1
+	e := setup(t, limits)
+	e.atMinuteStart(t)
+	c := e.consumer(t, money.USD)
+	set := func(l limit.Limits) {
+		t.Helper()
+		if _, err := e.accounts.SetLimits(t.Context(), c.account, l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(limit.Limits{RequestsPerMinute: 3, ConcurrentRequests: 2})
+	e.admitOne(t, e.claim(t, c, 0), hold.Admitted)
+	e.admitOne(t, e.claim(t, c, 0), hold.Admitted)
+	e.admitOne(t, e.claim(t, c, 0), hold.TooManyOpen)
+	set(limit.Limits{RequestsPerMinute: 3, ConcurrentRequests: limit.Unlimited})
+	e.admitOne(t, e.claim(t, c, 0), hold.Admitted)
+	e.admitOne(t, e.claim(t, c, 0), hold.RateLimited)
+	set(limit.Limits{RequestsPerMinute: limit.Unlimited, ConcurrentRequests: limit.Unlimited})
+	for range 5 {
+		if r := e.admitOne(t, e.free(t, c), hold.Admitted).Rate; r.Limit != 0 {
+			t.Errorf("unlimited says a limit of %d", r.Limit)
+		}
+	}
+	set(limit.Limits{RequestsPerMinute: 0, ConcurrentRequests: limit.Unlimited})
+	e.admitOne(t, e.free(t, c), hold.RateLimited)
+}
+
+func TestConcurrencyIsExactAndFreedByEveryEnd(t *testing.T) {
+	limits := unlimited
+	limits.Concurrent = 8
+	e := setup(t, limits)
+	c := e.consumer(t, money.USD)
+	var mu sync.Mutex
+	var open []hold.Claim
+	var callers sync.WaitGroup
+	for range 100 {
+		claim := e.claim(t, c, 1)
+		callers.Go(func() {
+			v, err := e.store.Admit(t.Context(), []hold.Claim{claim})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if v[0].Outcome == hold.Admitted {
+				mu.Lock()
+				defer mu.Unlock()
+				open = append(open, claim)
+			}
+		})
+	}
+	callers.Wait()
+	if len(open) != 8 {
+		t.Fatalf("%d open at once, want 8", len(open))
+	}
+	e.admitOne(t, e.claim(t, c, 1), hold.TooManyOpen)
+
+	e.settle(t, "settled", e.served(t, open[0], 1))
+	e.admitOne(t, e.claim(t, c, 1), hold.Admitted)
+	e.admitOne(t, e.claim(t, c, 1), hold.TooManyOpen)
+	e.release(t, open[1].Request)
+	e.admitOne(t, e.claim(t, c, 1), hold.Admitted)
+	e.admitOne(t, e.claim(t, c, 1), hold.TooManyOpen)
+	e.overdue(t)
+	if n, err := e.store.ExpireHolds(t.Context(), 100); err != nil || n != 8 {
+		t.Fatalf("expired %d: %v", n, err)
+	}
+	e.admitOne(t, e.claim(t, c, 1), hold.Admitted)
+	e.sound(t)
+}
+
+func TestUnlimitedConcurrencyStaysWithinTheCounter(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, money.USD)
+	e.exec(t, `UPDATE key_inflight SET n = 999999`)
+	e.admitOne(t, e.claim(t, c, 0), hold.Admitted)
+	e.admitOne(t, e.claim(t, c, 0), hold.TooManyOpen)
+}
+
+func TestALostConnectionIsUnavailableAndTheRepeatSucceeds(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, money.USD)
+	lost := 0
+	for range 20 {
+		claim := e.claim(t, c, 1)
+		e.exec(t, `SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+		for {
+			v, err := e.store.Admit(t.Context(), []hold.Claim{claim})
+			if err == nil {
+				if o := v[0].Outcome; o != hold.Admitted && o != hold.Repeated {
+					t.Errorf("outcome %s", o)
+				}
+				break
+			}
+			if lost++; !fault.Is(err, fault.AdmissionUnavailable) || lost > 200 {
+				t.Fatalf("after %d failures: %v", lost, err)
+			}
+		}
+	}
+	if lost == 0 {
+		t.Error("no connection was lost, so nothing was shown")
+	}
+	e.wantWallet(t, c, money.USD, 20*cent)
+	e.sound(t)
+}

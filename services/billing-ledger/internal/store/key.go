@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/key"
+)
+
+// IssueKey keeps a new key and its counter. The lock on the wallet keeps two
+// calls from counting the same number of keys.
+func (s *Store) IssueKey(ctx context.Context, k key.Key, most int) error {
+	return s.inTx(ctx, func(tx pgx.Tx) error {
+		locked, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, [16]byte(k.Account))
+		if err != nil {
+			return fmt.Errorf("lock wallet: %w", err)
+		}
+		if locked.RowsAffected() == 0 {
+			return key.ErrAccountNotFound
+		}
+		var active int
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM consumer_key WHERE account_id = $1 AND state = 'active'`,
+			[16]byte(k.Account)).Scan(&active); err != nil {
+			return fmt.Errorf("count keys: %w", err)
+		}
+		if active >= most {
+			return key.ErrTooMany
+		}
+		return insertKey(ctx, tx, k)
+	})
+}
+
+func insertKey(ctx context.Context, tx pgx.Tx, k key.Key) error {
+	models := k.Models
+	if models == nil {
+		models = []string{}
+	}
+	if _, err := tx.Exec(ctx, `INSERT INTO consumer_key (id, account_id, name, hash, prefix, allowed_models, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+		[16]byte(k.ID), [16]byte(k.Account), k.Name, k.Hash[:], k.Prefix, models, nullTime(k.ExpiresAt)); err != nil {
+		return fmt.Errorf("insert key: %w", err)
+	}
+	if _, err := tx.Exec(ctx, `INSERT INTO key_inflight (key_id) VALUES ($1)`, [16]byte(k.ID)); err != nil {
+		return fmt.Errorf("insert key counter: %w", err)
+	}
+	return nil
+}
+
+// RevokeKey ends a key for ever.
+func (s *Store) RevokeKey(ctx context.Context, id ids.KeyID) (now bool, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `UPDATE consumer_key SET state = 'revoked', revoked_at = now()
+			WHERE id = $1 AND state = 'active'`, [16]byte(id))
+		if err != nil {
+			return fmt.Errorf("update key: %w", err)
+		}
+		if now = tag.RowsAffected() == 1; now {
+			return nil
+		}
+		var known bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM consumer_key WHERE id = $1)`, [16]byte(id)).Scan(&known); err != nil {
+			return fmt.Errorf("look for key: %w", err)
+		}
+		if !known {
+			return key.ErrNotFound
+		}
+		return nil
+	})
+	return now, err
+}
+
+// KeyByHash finds a key; whether it has expired is judged by the database's
+// clock.
+func (s *Store) KeyByHash(ctx context.Context, hash apikey.Hash) (key.Key, error) {
+	var (
+		k           key.Key
+		id, account [16]byte
+		expires     *time.Time
+		expired     *bool
+	)
+	err := s.pool.QueryRow(ctx, `SELECT id, account_id, name, prefix, state = 'revoked', allowed_models, expires_at, expires_at <= now()
+		FROM consumer_key WHERE hash = $1`, hash[:]).
+		Scan(&id, &account, &k.Name, &k.Prefix, &k.Revoked, &k.Models, &expires, &expired)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return key.Key{}, key.ErrNotFound
+	}
+	if err != nil {
+		return key.Key{}, reachable(fmt.Errorf("select key: %w", err))
+	}
+	k.ID, k.Account, k.Hash = id, account, hash
+	if expires != nil {
+		k.ExpiresAt, k.Expired = *expires, *expired
+	}
+	return k, nil
+}
+
+// nullTime is NULL for the zero time.
+func nullTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

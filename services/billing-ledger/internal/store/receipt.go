@@ -1,0 +1,95 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/receipt"
+)
+
+// Receipt joins what is known of a request; see receipt.Store.
+func (s *Store) Receipt(ctx context.Context, request ids.RequestID, account ids.AccountID) (*receipt.Receipt, error) {
+	r, err := s.readHold(ctx, request, account)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, reachable(fmt.Errorf("select hold: %w", err))
+	}
+	if r.Usage, err = s.readUsage(ctx, request); err != nil {
+		return nil, reachable(fmt.Errorf("select usage: %w", err))
+	}
+	if r.Witness, err = s.readWitness(ctx, request); err != nil {
+		return nil, reachable(fmt.Errorf("select witness: %w", err))
+	}
+	return r, nil
+}
+
+func (s *Store) readHold(ctx context.Context, request ids.RequestID, account ids.AccountID) (*receipt.Receipt, error) {
+	r := &receipt.Receipt{Request: request}
+	var price [16]byte
+	var state, billing string
+	err := s.pool.QueryRow(ctx, `SELECT model_id, state, billing_type, price_version_id, pinned, admitted_at,
+			input_rate, output_rate, payout_input_rate, payout_output_rate
+		FROM hold WHERE request_id = $1 AND account_id = $2`, [16]byte(request), [16]byte(account)).
+		Scan(&r.Model, &state, &billing, &price, &r.Pinned, &r.AdmittedAt,
+			&r.Rates.Input, &r.Rates.Output, &r.Rates.PayoutInput, &r.Rates.PayoutOutput)
+	if err != nil {
+		return nil, err
+	}
+	r.Price, r.State, r.Billing = price, hold.State(state), hold.BillingType(billing)
+	return r, nil
+}
+
+func (s *Store) readUsage(ctx context.Context, request ids.RequestID) (*receipt.Usage, error) {
+	u := &receipt.Usage{}
+	var provider [16]byte
+	var charged int64
+	err := s.pool.QueryRow(ctx, `SELECT charged, prompt_tokens, completion_tokens, claimed_prompt, claimed_completion,
+			recounted_completion, provider_id, attempt, ending, route_mode, requested_provider, fallback_reason,
+			first_content_ms, settled_at
+		FROM usage_settlement WHERE day = $1 AND request_id = $2`, request.Day(), [16]byte(request)).
+		Scan(&charged, &u.Billable.Prompt, &u.Billable.Completion, &u.Claimed.Prompt, &u.Claimed.Completion,
+			&u.RecountedCompletion, &provider, &u.Attempt, &u.Ending, &u.RouteMode, &u.RequestedProvider, &u.FallbackReason,
+			&u.FirstContentMS, &u.SettledAt)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	u.Provider, u.Charged = provider, money.NanoUSD(charged)
+	return u, nil
+}
+
+func (s *Store) readWitness(ctx context.Context, request ids.RequestID) (*hold.Witness, error) {
+	w := &hold.Witness{Request: request}
+	var attempts []byte
+	var received *time.Time
+	err := s.pool.QueryRow(ctx, `SELECT outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
+			route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms
+		FROM witness WHERE request_id = $1`, [16]byte(request)).
+		Scan(&w.Outcome, &w.CommittedAttempt, &w.RelayedTokens, &w.RelayedBytes, &w.HTTPStatus, &w.ErrorCode,
+			&w.RouteMode, &w.RequestedProvider, &w.FallbackReason, &w.Stream, &attempts, &received, &w.FirstContentMS, &w.TotalMS)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if received != nil {
+		w.ReceivedAt = *received
+	}
+	if err := json.Unmarshal(attempts, &w.Attempts); err != nil {
+		return nil, fmt.Errorf("decode attempts: %w", err)
+	}
+	return w, nil
+}

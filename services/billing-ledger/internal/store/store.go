@@ -1,0 +1,128 @@
+// Package store keeps billing-ledger's tables in PostgreSQL, as the application
+// role, which may add to the ledger and never change it.
+//
+// Locks are taken in one order, so that no two transactions wait for each
+// other: holds by request id, then wallets by account id. The lock on a wallet
+// also guards the counters of that account's keys. Nothing here uses the
+// process's clock: what is a minute, and when a hold is over, is the database's
+// to say.
+package store
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/pkg/pg"
+	"svc.internal/services/billing-ledger/internal/ledger"
+	"svc.internal/services/billing-ledger/internal/limit"
+)
+
+// Schema and Role are billing-ledger's own in a shared database.
+const (
+	Schema = "billing"
+	Role   = "svc_billing"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrations are the schema's migrations in order.
+func Migrations() fs.FS { return migrations }
+
+// Store reads and writes billing-ledger's tables.
+type Store struct {
+	pool   *pgxpool.Pool
+	limits limit.Defaults
+	expiry time.Duration
+}
+
+// New returns a store on a pool opened for Schema and Role. Holds expire after
+// expiry, and limits apply to accounts without their own.
+func New(pool *pgxpool.Pool, limits limit.Defaults, expiry time.Duration) *Store {
+	return &Store{pool: pool, limits: limits, expiry: expiry}
+}
+
+// Ping tells whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.pool.Ping(ctx); err != nil {
+		return fmt.Errorf("reach the database: %w", err)
+	}
+	return nil
+}
+
+// EnsurePartitions makes the partitions of settled usage for the days around
+// today and returns how many it made.
+func (s *Store) EnsurePartitions(ctx context.Context, back, ahead int) (int, error) {
+	var made int
+	if err := s.pool.QueryRow(ctx, `SELECT ensure_usage_partitions($1, $2)`, back, ahead).Scan(&made); err != nil {
+		return 0, fmt.Errorf("make partitions: %w", err)
+	}
+	return made, nil
+}
+
+// inTx runs fn in a transaction and gives a database that cannot be reached the
+// form in which callers know it.
+func (s *Store) inTx(ctx context.Context, fn func(pgx.Tx) error) error {
+	return reachable(pg.InTx(ctx, s.pool, pgx.TxOptions{}, fn))
+}
+
+func reachable(err error) error {
+	if pg.IsUnavailable(err) {
+		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "the store cannot be reached").After(time.Second)
+	}
+	return err
+}
+
+// refused tells whether the database would refuse the same rows again: they
+// break a constraint or do not fit a type.
+func refused(err error) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && (strings.HasPrefix(pe.Code, "22") || strings.HasPrefix(pe.Code, "23"))
+}
+
+// sendAll runs the statements of a batch in one round trip and returns the
+// first error.
+func sendAll(ctx context.Context, tx pgx.Tx, batch *pgx.Batch) error {
+	if batch.Len() == 0 {
+		return nil
+	}
+	return tx.SendBatch(ctx, batch).Close()
+}
+
+func nano(amount int64) money.NanoUSD { return money.NanoUSD(amount) }
+
+// raw is the ids in the form that arrays of uuid are made of.
+func raw[K any](list []ids.Of[K]) [][16]byte {
+	out := make([][16]byte, len(list))
+	for i, id := range list {
+		out[i] = id
+	}
+	return out
+}
+
+// insertEntry posts a balanced entry.
+func insertEntry(batch *pgx.Batch, e ledger.Entry) {
+	batch.Queue(`INSERT INTO entry (id, kind, business_id, memo) VALUES ($1, $2, $3, $4)`,
+		[16]byte(e.ID), string(e.Kind), e.BusinessID, e.Memo)
+	for i, p := range e.Postings {
+		var owner *[16]byte
+		if p.Account.Owner != [16]byte{} {
+			owner = &p.Account.Owner
+		}
+		batch.Queue(`INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, amount)
+			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			[16]byte(e.ID), i+1, string(e.Kind), string(p.Account.Kind), owner != nil, owner, int64(p.Amount))
+	}
+}

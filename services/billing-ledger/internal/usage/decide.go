@@ -1,0 +1,199 @@
+package usage
+
+import (
+	"crypto/sha256"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
+)
+
+// Source says what a settled request was paid from.
+type Source string
+
+// The sources.
+const (
+	// PayAsYouGo is charged to the consumer's credit.
+	PayAsYouGo Source = "payg"
+	// Free costs nothing and pays nothing.
+	Free Source = "free"
+	// Orphan work came after its hold was gone: the platform pays.
+	Orphan Source = "orphan"
+)
+
+// Result is what became of one event.
+type Result string
+
+// The results: settled now, settled before, or the reason of a quarantine.
+const (
+	Settled        Result = "settled"
+	Orphaned       Result = "orphaned"
+	Duplicate      Result = "duplicate"
+	Undecodable    Result = "undecodable"
+	Invalid        Result = "invalid"
+	UnknownRequest Result = "unknown_request"
+	Altered        Result = "altered"
+	PriceMismatch  Result = "price_mismatch"
+	AboveHold      Result = "above_hold"
+	Refused        Result = "refused"
+)
+
+// Results lists them all, for metrics and tests.
+func Results() []Result {
+	return []Result{
+		Settled, Orphaned, Duplicate, Undecodable, Invalid, UnknownRequest,
+		Altered, PriceMismatch, AboveHold, Refused,
+	}
+}
+
+// Quarantined tells whether the event is kept for a person instead of settled.
+func (r Result) Quarantined() bool {
+	switch r {
+	case Settled, Orphaned, Duplicate:
+		return false
+	case Undecodable, Invalid, UnknownRequest, Altered, PriceMismatch, AboveHold, Refused:
+	}
+	return true
+}
+
+// Hold is what the store shows of a hold under lock.
+type Hold struct {
+	Account       ids.AccountID
+	Key           ids.KeyID
+	Model         string
+	Billing       hold.BillingType
+	Amount        money.NanoUSD
+	MaxCompletion int64
+	Price         ids.PriceVersionID
+	Rates         money.Rates
+	State         hold.State
+}
+
+// Wallet is what an account has, and how much of it open holds have set aside.
+type Wallet struct{ Posted, Held money.NanoUSD }
+
+// Book is the rows that a batch of events is decided on. All of them are locked
+// but the settled ones, which never change.
+type Book struct {
+	Holds   map[ids.RequestID]Hold
+	Wallets map[ids.AccountID]Wallet
+	// Settled holds the hashes of the events that were settled before.
+	Settled map[ids.RequestID][sha256.Size]byte
+}
+
+// Line is one settled request.
+type Line struct {
+	Event Event
+	// Hash identifies what the event says.
+	Hash      [sha256.Size]byte
+	Account   ids.AccountID
+	Key       ids.KeyID
+	Source    Source
+	ListPrice money.NanoUSD
+	Payout    money.NanoUSD
+	Charged   money.NanoUSD
+	Shortfall money.NanoUSD
+}
+
+// Change is what a batch does to one wallet: Charged leaves posted, Released
+// leaves held.
+type Change struct{ Charged, Released money.NanoUSD }
+
+// Effects is what a batch of events does. Results has one entry for each event,
+// in order.
+type Effects struct {
+	Results []Result
+	Lines   []Line
+	// Closed are the holds that are settled now.
+	Closed []ids.RequestID
+	// Wallets has the accounts that are touched, Ended how many holds of a key
+	// are no longer open.
+	Wallets map[ids.AccountID]Change
+	Ended   map[ids.KeyID]int
+}
+
+// Decide settles events one after the other, each on what those before it left.
+// It changes the maps of the book.
+func Decide(b Book, events []Event) Effects {
+	fx := Effects{
+		Results: make([]Result, len(events)),
+		Wallets: map[ids.AccountID]Change{},
+		Ended:   map[ids.KeyID]int{},
+	}
+	for i, e := range events {
+		fx.Results[i] = fx.decide(b, e)
+	}
+	return fx
+}
+
+func (fx *Effects) decide(b Book, e Event) Result {
+	sum := e.Hash()
+	if first, ok := b.Settled[e.Request]; ok {
+		if first != sum {
+			return Altered
+		}
+		return Duplicate
+	}
+	h, ok := b.Holds[e.Request]
+	if !ok {
+		return UnknownRequest
+	}
+	if h.State == hold.Settled {
+		// Its line is in a partition that was taken away; what it said can no
+		// longer be compared, and there must be no second effect.
+		return Duplicate
+	}
+	line, result := price(h, e)
+	if result != Settled {
+		return result
+	}
+	line.Hash = sum
+	b.Settled[e.Request] = sum
+	if h.State != hold.Open {
+		line.Source = Orphan
+		fx.Lines = append(fx.Lines, line)
+		return Orphaned
+	}
+	fx.settle(b, h, line)
+	return Settled
+}
+
+// price checks the event against what was pinned and works its amounts out.
+func price(h Hold, e Event) (Line, Result) {
+	switch {
+	case e.Price != h.Price || e.Rates != h.Rates || e.Model != h.Model:
+		return Line{}, PriceMismatch
+	case e.Billable.Completion > h.MaxCompletion:
+		return Line{}, AboveHold
+	}
+	list, err := h.Rates.Charge(e.Billable)
+	if err != nil {
+		return Line{}, AboveHold
+	}
+	payout, err := h.Rates.Payout(e.Billable)
+	if err != nil {
+		return Line{}, AboveHold
+	}
+	return Line{Event: e, Account: h.Account, Key: h.Key, ListPrice: list, Payout: payout}, Settled
+}
+
+// settle charges an open hold: the list price, but never more than the hold and
+// what the consumer still has beside it. The platform bears the rest.
+func (fx *Effects) settle(b Book, h Hold, line Line) {
+	w := b.Wallets[h.Account]
+	line.Source = PayAsYouGo
+	if h.Billing == hold.Free {
+		line.Source = Free
+	}
+	line.Charged = min(line.ListPrice, h.Amount+(w.Posted-w.Held))
+	line.Shortfall = line.ListPrice - line.Charged
+	fx.Lines = append(fx.Lines, line)
+	fx.Closed = append(fx.Closed, line.Event.Request)
+	fx.Ended[h.Key]++
+
+	change := fx.Wallets[h.Account]
+	change.Charged += line.Charged
+	change.Released += h.Amount
+	fx.Wallets[h.Account] = change
+	b.Wallets[h.Account] = Wallet{Posted: w.Posted - line.Charged, Held: w.Held - h.Amount}
+}

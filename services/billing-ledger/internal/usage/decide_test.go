@@ -1,0 +1,147 @@
+package usage
+
+import (
+	"crypto/sha256"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
+)
+
+var (
+	testRequest = ids.RequestID{1}
+	testAccount = ids.AccountID{2}
+	testKey     = ids.KeyID{3}
+)
+
+func book(h Hold, w Wallet) Book {
+	return Book{
+		Holds: map[ids.RequestID]Hold{testRequest: h}, Wallets: map[ids.AccountID]Wallet{h.Account: w},
+		Settled: map[ids.RequestID][sha256.Size]byte{},
+	}
+}
+
+func randomRates(r *rand.Rand) money.Rates {
+	rates := money.Rates{Input: money.PicoUSD(r.Int64N(1 << 20)), Output: money.PicoUSD(r.Int64N(1 << 20))}
+	rates.PayoutInput = money.PicoUSD(r.Int64N(int64(rates.Input) + 1))
+	rates.PayoutOutput = money.PicoUSD(r.Int64N(int64(rates.Output) + 1))
+	return rates
+}
+
+// TestSettledMoneyAddsUp walks random holds, wallets and usage.
+func TestSettledMoneyAddsUp(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	for range 20_000 {
+		rates := randomRates(r)
+		bound := money.Tokens{Prompt: r.Int64N(1 << 12), Completion: r.Int64N(1 << 12)}
+		amount, err := rates.Charge(bound)
+		if err != nil {
+			t.Fatal(err)
+		}
+		others := money.NanoUSD(r.Int64N(1 << 30))
+		w := Wallet{Held: amount + others, Posted: amount + others + money.NanoUSD(r.Int64N(1<<22))}
+		h := Hold{
+			Account: testAccount, Key: testKey, Model: "m", Billing: hold.PayAsYouGo, Amount: amount,
+			MaxCompletion: bound.Completion, Rates: rates, State: hold.Open,
+		}
+		e := Event{Request: testRequest, Model: "m", Rates: rates,
+			Billable: money.Tokens{Prompt: r.Int64N(1 << 13), Completion: r.Int64N(bound.Completion + 1)}}
+		fx := Decide(book(h, w), []Event{e, e})
+		if fx.Results[0] != Settled || fx.Results[1] != Duplicate || len(fx.Lines) != 1 {
+			t.Fatalf("seed %d: results %v", seed, fx.Results)
+		}
+		l, change := fx.Lines[0], fx.Wallets[testAccount]
+		posted, held := w.Posted-change.Charged, w.Held-change.Released
+		switch {
+		case l.Payout < 0 || l.Payout > l.ListPrice:
+			t.Fatalf("seed %d: payout %d of list price %d", seed, l.Payout, l.ListPrice)
+		case l.Charged < 0 || l.Shortfall < 0 || l.Charged+l.Shortfall != l.ListPrice:
+			t.Fatalf("seed %d: charged %d and short %d of %d", seed, l.Charged, l.Shortfall, l.ListPrice)
+		case posted < held || held != others:
+			t.Fatalf("seed %d: wallet left with %d posted and %d held for other holds of %d", seed, posted, held, others)
+		case l.Shortfall > 0 && posted != held:
+			t.Fatalf("seed %d: short %d with %d still available", seed, l.Shortfall, posted-held)
+		}
+	}
+}
+
+func TestEachContradictionHasItsResult(t *testing.T) {
+	base := Hold{Account: testAccount, Key: testKey, Model: "m", Billing: hold.PayAsYouGo, Amount: 50, MaxCompletion: 10,
+		Rates: money.Rates{Output: 5000, PayoutOutput: 4000}, State: hold.Open}
+	for name, tc := range map[string]struct {
+		hold  func(*Hold)
+		event func(*Event)
+		want  Result
+	}{
+		"as admitted":        {want: Settled},
+		"other price":        {event: func(e *Event) { e.Price = ids.PriceVersionID{9} }, want: PriceMismatch},
+		"other rates":        {event: func(e *Event) { e.Rates.Output++ }, want: PriceMismatch},
+		"other model":        {event: func(e *Event) { e.Model = "x" }, want: PriceMismatch},
+		"too much answer":    {event: func(e *Event) { e.Billable.Completion = 11 }, want: AboveHold},
+		"price overflows":    {event: func(e *Event) { e.Billable.Prompt = math.MaxInt64 }, hold: func(h *Hold) { h.Rates.Input = money.MaxRate; h.Rates.PayoutInput = 1 }, want: PriceMismatch},
+		"unknown":            {event: func(e *Event) { e.Request = ids.RequestID{9} }, want: UnknownRequest},
+		"released":           {hold: func(h *Hold) { h.State = hold.Released }, want: Orphaned},
+		"expired":            {hold: func(h *Hold) { h.State = hold.Expired }, want: Orphaned},
+		"line was taken out": {hold: func(h *Hold) { h.State = hold.Settled }, want: Duplicate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := base
+			e := Event{Request: testRequest, Model: "m", Rates: h.Rates, Billable: money.Tokens{Completion: 10}}
+			if tc.hold != nil {
+				tc.hold(&h)
+			}
+			if tc.event != nil {
+				tc.event(&e)
+			}
+			fx := Decide(book(h, Wallet{Posted: 50, Held: 50}), []Event{e})
+			if fx.Results[0] != tc.want {
+				t.Fatalf("result %s, want %s", fx.Results[0], tc.want)
+			}
+			if moved := len(fx.Wallets) + len(fx.Closed) + len(fx.Ended); (moved > 0) != (tc.want == Settled) {
+				t.Errorf("result %s moves %+v", tc.want, fx)
+			}
+			if lines := len(fx.Lines); (lines > 0) != (tc.want == Settled || tc.want == Orphaned) {
+				t.Errorf("result %s has %d lines", tc.want, lines)
+			}
+		})
+	}
+}
+
+func TestOverflowOfABillIsQuarantined(t *testing.T) {
+	rates := money.Rates{Input: money.MaxRate, PayoutInput: 1}
+	h := Hold{Account: testAccount, Model: "m", Rates: rates, State: hold.Open, Billing: hold.PayAsYouGo}
+	e := Event{Request: testRequest, Model: "m", Rates: rates, Billable: money.Tokens{Prompt: math.MaxInt64}}
+	if fx := Decide(book(h, Wallet{}), []Event{e}); fx.Results[0] != AboveHold || len(fx.Lines) != 0 {
+		t.Errorf("result %v", fx.Results)
+	}
+}
+
+func TestHashTellsEveryFieldApart(t *testing.T) {
+	base := Event{Request: testRequest, Attempt: 1, Hub: "a", Model: "bc", Ending: "completed"}
+	seen := map[[sha256.Size]byte]string{base.Hash(): "base"}
+	for name, change := range map[string]func(*Event){
+		"request": func(e *Event) { e.Request[15]++ }, "attempt": func(e *Event) { e.Attempt++ },
+		"text moved": func(e *Event) { e.Hub, e.Model = "ab", "c" }, "provider": func(e *Event) { e.Provider[0]++ },
+		"epoch": func(e *Event) { e.Epoch++ }, "price": func(e *Event) { e.Price[0]++ }, "rates": func(e *Event) { e.Rates.Input++ },
+		"payout rates": func(e *Event) { e.Rates.PayoutInput++ }, "prompt": func(e *Event) { e.Billable.Prompt++ },
+		"completion": func(e *Event) { e.Billable.Completion++ }, "claimed": func(e *Event) { e.Claimed.Completion++ },
+		"recounted": func(e *Event) { e.RecountedCompletion++ }, "bytes": func(e *Event) { e.DeliveredBytes++ },
+		"estimate": func(e *Event) { e.EstimatedPrompt++ }, "ending": func(e *Event) { e.Ending = "truncated" },
+		"claim state": func(e *Event) { e.ClaimState = "valid" }, "route": func(e *Event) { e.RouteMode = "auto" },
+		"requested": func(e *Event) { e.RequestedProvider = "p" }, "fallback": func(e *Event) { e.FallbackReason = "f" },
+		"first content": func(e *Event) { e.FirstContentMS++ },
+		"dispatched":    func(e *Event) { e.DispatchedAt = e.DispatchedAt.AddDate(2000, 0, 0) },
+		"ended":         func(e *Event) { e.EndedAt = e.EndedAt.AddDate(2000, 0, 0) },
+	} {
+		e := base
+		change(&e)
+		if same, ok := seen[e.Hash()]; ok {
+			t.Errorf("%s has the hash of %s", name, same)
+		}
+		seen[e.Hash()] = name
+	}
+}

@@ -1,0 +1,131 @@
+// Package usage settles served requests: what the consumer is charged, what the
+// provider earns, and who bears a difference.
+//
+// Settling is idempotent by the request id. The rules are pure (Decide); the
+// store shows them the rows they need under lock and applies what they answer
+// in one transaction, and CHECKs in the database assert the same sums.
+//
+// An event that contradicts what was pinned at admission moves no money: it is
+// kept in quarantine for a person to look at.
+package usage
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"regexp"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+)
+
+// maxText bounds model ids and provider names in an event, in bytes.
+const maxText = 255
+
+// Event says that a request was served and what of it is billable.
+type Event struct {
+	Request  ids.RequestID
+	Attempt  int32
+	Hub      string
+	Provider ids.ProviderID
+	Epoch    int64
+	Model    string
+	Price    ids.PriceVersionID
+	Rates    money.Rates
+	// Ending is the stored name of how the answer ended.
+	Ending   string
+	Billable money.Tokens
+	// ClaimState is the stored name of what the engine's claim was worth; an
+	// absurd one may hold any number.
+	ClaimState          string
+	Claimed             money.Tokens
+	RecountedCompletion int64
+	DeliveredBytes      int64
+	EstimatedPrompt     int64
+	RouteMode           string
+	RequestedProvider   string
+	FallbackReason      string
+	DispatchedAt        time.Time
+	EndedAt             time.Time
+	FirstContentMS      int64
+}
+
+// hubPattern keeps a hub's id fit to be part of a subject.
+var hubPattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
+// ValidHub tells whether id can name a hub.
+func ValidHub(id string) bool { return hubPattern.MatchString(id) }
+
+// Validate refuses what no hub would say.
+func (e Event) Validate() error {
+	switch {
+	case e.Request.IsZero() || e.Provider.IsZero() || e.Price.IsZero():
+		return errors.New("an id is missing")
+	case !ValidHub(e.Hub):
+		return errors.New("the hub id is malformed")
+	case e.Attempt < 1:
+		return errors.New("the attempt is below 1")
+	case e.Model == "" || len(e.Model) > maxText || len(e.RequestedProvider) > maxText:
+		return errors.New("a text is missing or too long")
+	case e.Ending == "" || e.ClaimState == "":
+		return errors.New("the ending or the claim state is missing")
+	case e.Billable.Prompt < 0 || e.Billable.Completion < 0:
+		return errors.New("a billable count is negative")
+	}
+	if err := e.Rates.Validate(); err != nil {
+		return fmt.Errorf("rates: %w", err)
+	}
+	return nil
+}
+
+// Hash identifies what the event says, whatever its encoding: a hub that was
+// upgraded between two publications must not look like one that changed its
+// story.
+func (e Event) Hash() [sha256.Size]byte {
+	d := digest{sha256.New()}
+	d.bytes(e.Request[:])
+	d.bytes(e.Provider[:])
+	d.bytes(e.Price[:])
+	for _, n := range []int64{
+		int64(e.Attempt), e.Epoch,
+		int64(e.Rates.Input), int64(e.Rates.Output), int64(e.Rates.PayoutInput), int64(e.Rates.PayoutOutput),
+		e.Billable.Prompt, e.Billable.Completion, e.Claimed.Prompt, e.Claimed.Completion,
+		e.RecountedCompletion, e.DeliveredBytes, e.EstimatedPrompt, e.FirstContentMS,
+		unixNano(e.DispatchedAt), unixNano(e.EndedAt),
+	} {
+		d.number(n)
+	}
+	for _, s := range []string{
+		e.Hub, e.Model, e.Ending, e.ClaimState, e.RouteMode, e.RequestedProvider, e.FallbackReason,
+	} {
+		d.bytes([]byte(s))
+	}
+	var out [sha256.Size]byte
+	d.hash.Sum(out[:0])
+	return out
+}
+
+// digest writes each part with its length, so that no two lists of parts are
+// the same bytes.
+type digest struct{ hash hash.Hash }
+
+func (d digest) number(n int64) {
+	var buf [8]byte
+	binary.BigEndian.PutUint64(buf[:], uint64(n))
+	d.hash.Write(buf[:])
+}
+
+func (d digest) bytes(b []byte) {
+	d.number(int64(len(b)))
+	d.hash.Write(b)
+}
+
+func unixNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}

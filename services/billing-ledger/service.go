@@ -1,0 +1,209 @@
+// Package billingledger owns consumer accounts, their keys and their money.
+//
+// It admits requests by holding the most that they can cost, settles them once
+// from the usage that the hubs publish, and keeps a double-entry ledger that
+// anybody can recompute (Verify). All amounts are integers in nano-USD.
+package billingledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/pg"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	"svc.internal/services/billing-ledger/internal/account"
+	"svc.internal/services/billing-ledger/internal/audit"
+	"svc.internal/services/billing-ledger/internal/events"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/price"
+	"svc.internal/services/billing-ledger/internal/rpc"
+	"svc.internal/services/billing-ledger/internal/store"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// Schema and Role are the service's own in a shared database.
+const (
+	Schema = store.Schema
+	Role   = store.Role
+)
+
+// partitionBack is for how many days back partitions are made as well, so that
+// the first start does not send late usage to the default partition.
+const partitionBack = 7
+
+// Deps are the parts the service works with. DB is a pool opened for Schema and
+// Role.
+type Deps struct {
+	Log     *slog.Logger
+	Meters  metric.MeterProvider
+	Clock   clock.Clock
+	Random  io.Reader
+	Bus     *bus.Conn
+	DB      *pgxpool.Pool
+	Catalog catalogv1.CatalogServiceClient
+}
+
+// Service is billing-ledger.
+type Service struct {
+	cfg      Config
+	deps     Deps
+	store    *store.Store
+	prices   *price.Book
+	admitter *hold.Admitter
+	expirer  *hold.Expirer
+	catalog  *events.Catalog
+	consumer *events.Consumer
+	metrics  *metrics
+
+	concluder *hold.Concluder
+	keys      *key.Keys
+	accounts  *account.Accounts
+}
+
+// Migrate brings the schema in the database at url up to date.
+func Migrate(ctx context.Context, url string) error {
+	return pg.Migrate(ctx, url, Schema, Role, store.Migrations())
+}
+
+// Report is what Verify found; its Drift is 0 for a sound ledger.
+type Report = audit.Report
+
+// Verify recomputes every invariant of the ledger in db, which is opened for
+// Schema and Role with a statement timeout that fits the size of the ledger.
+func Verify(ctx context.Context, db *pgxpool.Pool) (Report, error) {
+	return audit.Run(ctx, store.New(db, limit.Defaults{}, 0))
+}
+
+// New makes the service; Run starts it.
+func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(deps.Meters.Meter("svc.internal/services/billing-ledger"))
+	if err != nil {
+		return nil, fmt.Errorf("make the instruments: %w", err)
+	}
+	st := store.New(deps.DB, cfg.limits(), cfg.HoldExpiry)
+	prices := &price.Book{}
+	s := &Service{
+		cfg: cfg, deps: deps, store: st, prices: prices, metrics: m,
+		admitter: hold.NewAdmitter(hold.Config{
+			Batch: cfg.AdmitBatch, Queue: cfg.AdmitQueue, Writers: cfg.AdmitWriters, Timeout: cfg.AdmitTimeout,
+		}, prices, st, m.admitted),
+		expirer: &hold.Expirer{
+			Every: cfg.ExpireEvery, Batch: cfg.ExpireBatch, Grace: cfg.ExpireGrace, Hearing: deps.Bus.Connected,
+			Store: st, Clock: deps.Clock, Log: deps.Log,
+			Observe: func(n int) { m.expired.Add(context.Background(), int64(n)) },
+		},
+		catalog: &events.Catalog{Client: deps.Catalog, Book: prices, Log: deps.Log},
+		consumer: &events.Consumer{
+			Bus: deps.Bus, Settler: &usage.Settler{Store: st}, Log: deps.Log, Batch: cfg.SettleBatch, Observe: m.settled,
+		},
+		concluder: &hold.Concluder{
+			Store:   st,
+			Observe: func(n int) { m.released.Add(context.Background(), int64(n)) },
+		},
+		keys: &key.Keys{
+			Store: st, Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Most: cfg.MaxKeys,
+			Announce: events.Keys{Bus: deps.Bus, Log: deps.Log}.Changed,
+		},
+		accounts: &account.Accounts{Store: st, Clock: deps.Clock, Random: deps.Random},
+	}
+	return s, nil
+}
+
+// Register adds the service's gRPC services.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	billingv1.RegisterKeyServiceServer(r, &rpc.Keys{Keys: s.keys})
+	billingv1.RegisterAdmissionServiceServer(r, &rpc.Admission{Admitter: s.admitter, Concluder: s.concluder})
+	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store})
+	billingv1.RegisterAccountAdminServiceServer(r, &rpc.Accounts{Accounts: s.accounts, Keys: s.keys})
+	billingv1.RegisterAccrualServiceServer(r, &rpc.Accruals{Store: s.store})
+}
+
+// Run admits, settles, expires and keeps prices and partitions up to date until
+// ctx ends; then it ends what is under way.
+func (s *Service) Run(ctx context.Context) error {
+	watch, err := s.watchQueue()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = watch.Unregister() }() // it fails only for a meter that is gone
+	s.makePartitions(ctx)
+
+	group, ctx := errgroup.WithContext(ctx)
+	for _, loop := range []func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run, s.keepPartitions} {
+		group.Go(func() error {
+			loop(ctx)
+			return nil
+		})
+	}
+	group.Go(func() error { return s.consumer.Run(ctx) })
+	return group.Wait()
+}
+
+func (s *Service) watchQueue() (metric.Registration, error) {
+	watch, err := s.deps.Meters.Meter("svc.internal/services/billing-ledger").RegisterCallback(
+		func(_ context.Context, o metric.Observer) error {
+			o.ObserveInt64(s.metrics.waiting, int64(s.admitter.Waiting()))
+			return nil
+		}, s.metrics.waiting)
+	if err != nil {
+		return nil, fmt.Errorf("watch the admission queue: %w", err)
+	}
+	return watch, nil
+}
+
+func (s *Service) keepPartitions(ctx context.Context) {
+	ticker := time.NewTicker(s.cfg.PartitionEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.makePartitions(ctx)
+		}
+	}
+}
+
+// makePartitions failing stops nothing: the default partition takes what has no
+// other.
+func (s *Service) makePartitions(ctx context.Context) {
+	made, err := s.store.EnsurePartitions(ctx, partitionBack, s.cfg.PartitionDays)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		s.deps.Log.ErrorContext(ctx, "partitions of settled usage could not be made", "error", err)
+	case made > 0:
+		s.deps.Log.InfoContext(ctx, "partitions of settled usage made", "count", made)
+	}
+}
+
+// Ready tells whether requests can be admitted and settled.
+func (s *Service) Ready(ctx context.Context) error {
+	if !s.prices.Loaded() {
+		return errors.New("billing-ledger: the catalog has not been read yet")
+	}
+	if !s.admitter.Running() {
+		return errors.New("billing-ledger: admission is not running")
+	}
+	if !s.deps.Bus.Connected() {
+		return errors.New("billing-ledger: no connection to NATS")
+	}
+	return s.store.Ping(ctx)
+}

@@ -1,0 +1,328 @@
+package billingledger_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	billingledger "svc.internal/services/billing-ledger"
+)
+
+func TestARequestIsAdmittedSettledAndReceipted(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "1")
+	notices := f.notices(t)
+	req := order(t, c)
+	a := f.admit(t, req)
+	if a.GetAccountId() != c.account || a.GetHeldNanoUsd() != 2_000_000 || a.GetBillingType() != billingv1.BillingType_BILLING_TYPE_PAYG ||
+		!proto.Equal(a.GetRates(), rates) || a.GetPriceVersionId() != price || a.GetRequests().GetLimit() != 200 || a.GetRequests().GetRemaining() != 199 {
+		t.Fatalf("admitted as %v", a)
+	}
+	if got := f.balance(t, c); got != "1.00 held 0.002" {
+		t.Errorf("balance %s", got)
+	}
+	f.publish(t, served(req.GetRequestId()))
+	if got := wait(t, notices); got != req.GetRequestId() {
+		t.Errorf("told of %s", got)
+	}
+	if got := f.balance(t, c); got != "0.9986 held 0.00" {
+		t.Errorf("balance %s", got)
+	}
+	if _, err := f.admission.Conclude(t.Context(), &billingv1.ConcludeRequest{Witnesses: []*billingv1.Witness{{
+		RequestId: req.GetRequestId(), Outcome: billingv1.Outcome_OUTCOME_COMPLETED, CommittedAttempt: 2, HttpStatus: 200, Stream: true,
+		Attempts: []*billingv1.AttemptRecord{
+			{Attempt: 1, ProviderId: "p1", ProviderName: "first", Result: "busy"}, {Attempt: 2, ProviderId: provider, ProviderName: "second", Result: "served"},
+		}, ReceivedAt: timestamppb.Now(), FirstContentMs: 130, TotalMs: 900,
+	}, {RequestId: "not an id"}}}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(), AccountId: c.account})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := got.GetReceipt()
+	r.AdmittedAt, r.SettledAt = nil, nil
+	want := &billingv1.Receipt{
+		RequestId: req.GetRequestId(), Model: "acme/large", Status: "settled", BillingType: "payg", CostUsd: 0.0014, CostUsdStr: "0.0014",
+		PromptTokens: 800, CompletionTokens: 300, ClaimedPromptTokens: 800, ClaimedCompletionTokens: 300, RecountedCompletionTokens: 290,
+		PriceVersionId: price, InputPriceStr: "1.00", OutputPriceStr: "2.00", ProviderId: provider, ProviderName: "second",
+		ConnectionMode: "websocket", RouteMode: "auto", Ending: "completed", HttpStatus: 200, Stream: true,
+		Attempts: []*billingv1.ReceiptAttempt{
+			{Attempt: 1, ProviderId: "p1", ProviderName: "first", Result: "busy"}, {Attempt: 2, ProviderId: provider, ProviderName: "second", Result: "served"},
+		}, FirstContentMs: 130, TotalMs: 900,
+	}
+	if !proto.Equal(r, want) {
+		t.Errorf("receipt\n%v\nwant\n%v", r, want)
+	}
+	accruals, err := f.accruals.ListAccruals(t.Context(), &billingv1.ListAccrualsRequest{FirstDay: time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)})
+	if err != nil || len(accruals.GetAccruals()) != 1 || accruals.GetAccruals()[0].GetPayoutNanoUsd() != 980_000 || accruals.GetAccruals()[0].GetProviderId() != provider {
+		t.Errorf("accruals %v %v", accruals, err)
+	}
+	f.sound(t)
+}
+
+func TestReceiptsOfOthersAreNotFound(t *testing.T) {
+	f := start(t)
+	c, other := f.consumer(t, "1"), f.consumer(t, "1")
+	req := order(t, c)
+	f.admit(t, req)
+	for _, q := range []*billingv1.GetReceiptRequest{
+		{RequestId: req.GetRequestId(), AccountId: other.account}, {RequestId: newRequest(t), AccountId: c.account},
+		{RequestId: "x", AccountId: c.account}, {RequestId: req.GetRequestId()},
+	} {
+		if _, err := f.receipts.GetReceipt(t.Context(), q); !fault.Is(err, fault.RequestNotFound) {
+			t.Errorf("%v: %v", q, err)
+		}
+	}
+	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(), AccountId: c.account})
+	if err != nil || got.GetReceipt().GetStatus() != "open" || got.GetReceipt().GetCostUsdStr() != "0.00" {
+		t.Errorf("own receipt %v: %v", got, err)
+	}
+}
+
+func TestRedeliveredAndPoisonEventsAreToldAndKeptOnce(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "1")
+	notices := f.notices(t)
+	req := order(t, c)
+	f.admit(t, req)
+	event := served(req.GetRequestId())
+	for range 10 {
+		f.publish(t, event)
+	}
+	altered := proto.CloneOf(event)
+	altered.BillableCompletionTokens = 1
+	f.publish(t, altered)
+	f.publishRaw(t, []byte("\xff\xff\xff"))
+	invalid := served(newRequest(t))
+	invalid.BillablePromptTokens = -1
+	f.publish(t, invalid)
+	unknown := served(newRequest(t))
+	f.publish(t, unknown)
+
+	told := map[string]int{}
+	for range 13 {
+		told[wait(t, notices)]++
+	}
+	if told[req.GetRequestId()] != 11 || told[invalid.GetRequestId()] != 1 || told[unknown.GetRequestId()] != 1 {
+		t.Errorf("told of %v", told)
+	}
+	if got := f.balance(t, c); got != "0.9986 held 0.00" {
+		t.Errorf("balance %s", got)
+	}
+	rows, err := f.db.Query(t.Context(), `SELECT reason FROM quarantine ORDER BY reason`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var reasons []string
+	for rows.Next() {
+		var reason string
+		if err := rows.Scan(&reason); err != nil {
+			t.Fatal(err)
+		}
+		reasons = append(reasons, reason)
+	}
+	if len(reasons) != 4 || reasons[0] != "altered" || reasons[1] != "invalid" || reasons[2] != "undecodable" || reasons[3] != "unknown_request" {
+		t.Errorf("in quarantine: %v", reasons)
+	}
+	f.sound(t)
+}
+
+func TestUsagePublishedBeforeTheServiceRunsIsSettled(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "1")
+	req := order(t, c)
+	f.admit(t, req)
+	f.stop()
+	f.publish(t, served(req.GetRequestId()))
+	notices := f.notices(t)
+	f.run(t)
+	wait(t, notices)
+	if got := f.balance(t, c); got != "0.9986 held 0.00" {
+		t.Errorf("balance %s", got)
+	}
+}
+
+func TestHoldsThatNobodyClosesExpire(t *testing.T) {
+	f := start(t, func(cfg *billingledger.Config) { cfg.HoldExpiry = time.Second })
+	c := f.consumer(t, "1")
+	req := order(t, c)
+	f.admit(t, req)
+	until(t, func() bool { return f.balance(t, c) == "1.00 held 0.00" })
+	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(), AccountId: c.account})
+	if err != nil || got.GetReceipt().GetStatus() != "expired" {
+		t.Errorf("receipt %v: %v", got, err)
+	}
+	f.sound(t)
+}
+
+func TestBeforeTheCatalogIsReadAdmissionIsUnavailable(t *testing.T) {
+	f := assemble(t)
+	c := f.consumer(t, "1")
+	if _, err := f.admission.Admit(t.Context(), order(t, c)); !fault.Is(err, fault.AdmissionUnavailable) {
+		t.Errorf("before Run: %v", err)
+	}
+	if err := f.service.Ready(t.Context()); err == nil {
+		t.Error("ready before Run")
+	}
+	f.run(t)
+	if _, err := f.admission.Admit(t.Context(), order(t, c)); !fault.Is(err, fault.AdmissionUnavailable) {
+		t.Errorf("before the catalog: %v", err)
+	}
+	f.catalog.snapshots <- models()
+	until(t, func() bool { return f.service.Ready(t.Context()) == nil })
+	f.admit(t, order(t, c))
+	f.stop()
+	if _, err := f.admission.Admit(t.Context(), order(t, c)); !fault.Is(err, fault.AdmissionUnavailable) {
+		t.Errorf("after Run: %v", err)
+	}
+}
+
+func TestModelsAreAdmittedAsTheCatalogHasThem(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "")
+	for model, want := range map[string]fault.Reason{
+		"acme/none": fault.ModelNotFound, "acme/retired": fault.ModelNotFound, "acme/broken": fault.ModelNotFound,
+		"acme/large": fault.InsufficientCredits,
+	} {
+		req := order(t, c)
+		req.ModelId = model
+		if _, err := f.admission.Admit(t.Context(), req); !fault.Is(err, want) {
+			t.Errorf("%s: %v, want %s", model, err, want)
+		}
+	}
+	req := order(t, c)
+	req.ModelId = "acme/free"
+	if a := f.admit(t, req); a.GetBillingType() != billingv1.BillingType_BILLING_TYPE_FREE || a.GetHeldNanoUsd() != 0 || a.GetRequests().GetLimit() != 10 {
+		t.Errorf("free model admitted as %v", a)
+	}
+
+	// A price that changes after admission reaches the next request only.
+	rich := f.consumer(t, "1")
+	before := order(t, rich)
+	f.admit(t, before)
+	dearer := models()[:1]
+	dearer[0].Price = &catalogv1.PriceVersion{PriceVersionId: freePrice, Rates: proto.CloneOf(rates)}
+	dearer[0].Price.Rates.InputPicoUsdPerToken *= 2
+	f.catalog.snapshots <- dearer
+	until(t, func() bool { return f.admit(t, order(t, rich)).GetPriceVersionId() == freePrice })
+	if again := f.admit(t, before); again.GetPriceVersionId() != price || again.GetHeldNanoUsd() != 2_000_000 {
+		t.Errorf("the first request is now %v", again)
+	}
+	notices := f.notices(t)
+	f.publish(t, served(before.GetRequestId()))
+	wait(t, notices)
+	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: before.GetRequestId(), AccountId: rich.account})
+	if err != nil || got.GetReceipt().GetCostUsdStr() != "0.0014" {
+		t.Errorf("receipt %v: %v", got, err)
+	}
+}
+
+func TestTheLastPricesApplyWhileTheCatalogIsAway(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "1")
+	f.catalog.end <- fault.New(fault.Unavailable, fault.ServiceUnavailable, "gone")
+	f.admit(t, order(t, c))
+	f.catalog.snapshots <- models()[1:] // heard by the next stream
+	until(t, func() bool {
+		_, err := f.admission.Admit(t.Context(), order(t, c))
+		return fault.Is(err, fault.ModelNotFound)
+	})
+}
+
+func TestRevokedKeysAreAnnouncedAndRefused(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "1")
+	changed := make(chan string, 1)
+	sub, err := f.bus.Subscribe(bus.SubjectKeyChanged, "", func(_ context.Context, m bus.Message) {
+		k := &eventsv1.KeyChanged{}
+		if err := proto.Unmarshal(m.Data, k); err != nil {
+			t.Error(err)
+		}
+		changed <- k.GetKeyId()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Stop() }()
+	sum := sha256.Sum256([]byte(c.text))
+	k, err := f.keys.AuthenticateKey(t.Context(), &billingv1.AuthenticateKeyRequest{KeySha256: sum[:]})
+	if err != nil || k.GetKeyId() != c.key || k.GetAccountId() != c.account || k.GetExpiresAt() != nil {
+		t.Fatalf("authenticated as %v: %v", k, err)
+	}
+	if _, err := f.keys.AuthenticateKey(t.Context(), &billingv1.AuthenticateKeyRequest{KeySha256: sum[1:]}); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("short digest: %v", err)
+	}
+	if _, err := f.accounts.RevokeKey(t.Context(), &billingv1.RevokeKeyRequest{KeyId: c.key}); err != nil {
+		t.Fatal(err)
+	}
+	if got := wait(t, changed); got != c.key {
+		t.Errorf("announced %s", got)
+	}
+	if _, err := f.keys.AuthenticateKey(t.Context(), &billingv1.AuthenticateKeyRequest{KeySha256: sum[:]}); !fault.Is(err, fault.KeyRevoked) {
+		t.Errorf("revoked: %v", err)
+	}
+	if _, err := f.admission.Admit(t.Context(), order(t, c)); !fault.Is(err, fault.KeyRevoked) {
+		t.Errorf("admitted with a revoked key: %v", err)
+	}
+}
+
+func TestGrantTakesItsKeyFromBodyOrHeader(t *testing.T) {
+	f := assemble(t)
+	c := f.consumer(t, "")
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", rand.Text())
+	var entry string
+	for range 2 {
+		g, err := f.accounts.GrantCredit(ctx, &billingv1.GrantCreditRequest{AccountId: c.account, AmountUsd: "2.5"})
+		if err != nil || g.GetAccount().GetBalanceUsdStr() != "2.50" || entry != "" && g.GetEntryId() != entry {
+			t.Errorf("granted %v: %v", g, err)
+		}
+		entry = g.GetEntryId()
+	}
+	for _, req := range []*billingv1.GrantCreditRequest{
+		{AccountId: c.account, AmountUsd: "2.5"}, {AccountId: c.account, AmountUsd: "1e3", IdempotencyKey: "a"},
+		{AccountId: c.account, AmountUsd: "-1", IdempotencyKey: "a"}, {AccountId: c.account, AmountUsd: "1000000.000000001", IdempotencyKey: "a"},
+	} {
+		if _, err := f.accounts.GrantCredit(t.Context(), req); !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("%v: %v", req, err)
+		}
+	}
+}
+
+func TestLimitsAreSetAndShown(t *testing.T) {
+	f := assemble(t)
+	c := f.consumer(t, "")
+	set := func(l *billingv1.Limits) (*billingv1.SetAccountLimitsResponse, error) {
+		return f.accounts.SetAccountLimits(t.Context(), &billingv1.SetAccountLimitsRequest{AccountId: c.account, Limits: l})
+	}
+	want := &billingv1.Limits{RequestsPerMinute: 7, ConcurrentRequests: -1}
+	if got, err := set(want); err != nil || !proto.Equal(got.GetAccount().GetLimits(), want) {
+		t.Errorf("set %v: %v", got, err)
+	}
+	if _, err := set(&billingv1.Limits{RequestsPerMinute: -2}); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("-2: %v", err)
+	}
+	if _, err := f.accounts.SetAccountLimits(t.Context(), &billingv1.SetAccountLimitsRequest{AccountId: newRequest(t)}); !fault.Is(err, fault.AccountNotFound) {
+		t.Errorf("unknown account: %v", err)
+	}
+}
+
+func TestConfigNamesEveryFault(t *testing.T) {
+	_, err := billingledger.New(t.Context(), billingledger.Config{}, billingledger.Deps{})
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok || len(joined.Unwrap()) != 8 {
+		t.Errorf("faults of an empty configuration: %v", err)
+	}
+}

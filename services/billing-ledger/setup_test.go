@@ -1,0 +1,314 @@
+package billingledger_test
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric/noop"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bustest"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/pgtest"
+	"svc.internal/pkg/serve"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	moneyv1 "svc.internal/proto/svc/money/v1"
+	billingledger "svc.internal/services/billing-ledger"
+	"svc.internal/services/billing-ledger/internal/store"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// patience bounds every wait for something that must happen.
+const patience = 20 * time.Second
+
+// catalog is a catalog service that sends what it is given.
+type catalog struct {
+	catalogv1.UnimplementedCatalogServiceServer
+	snapshots chan []*catalogv1.Model
+	// end ends the stream under way.
+	end chan error
+}
+
+func (c *catalog) WatchModels(_ *catalogv1.WatchModelsRequest, stream grpc.ServerStreamingServer[catalogv1.WatchModelsResponse]) error {
+	for {
+		select {
+		case models := <-c.snapshots:
+			if err := stream.Send(&catalogv1.WatchModelsResponse{Models: models}); err != nil {
+				return err
+			}
+		case err := <-c.end:
+			return err
+		case <-stream.Context().Done():
+			return nil
+		}
+	}
+}
+
+// fleet is the service with its peers, running.
+type fleet struct {
+	url       string
+	db        *pgxpool.Pool
+	bus       *bus.Conn
+	catalog   *catalog
+	service   *billingledger.Service
+	admission billingv1.AdmissionServiceClient
+	keys      billingv1.KeyServiceClient
+	receipts  billingv1.ReceiptServiceClient
+	accounts  billingv1.AccountAdminServiceClient
+	accruals  billingv1.AccrualServiceClient
+	// stop ends Run and waits for it.
+	stop func()
+}
+
+var (
+	price     = "018f0000-0000-7000-8000-000000000001"
+	freePrice = "018f0000-0000-7000-8000-000000000002"
+	rates     = &moneyv1.Rates{
+		InputPicoUsdPerToken: 1_000_000, OutputPicoUsdPerToken: 2_000_000,
+		PayoutInputPicoUsdPerToken: 700_000, PayoutOutputPicoUsdPerToken: 1_400_000,
+	}
+)
+
+func models() []*catalogv1.Model {
+	return []*catalogv1.Model{
+		{ModelId: "acme/large", Category: catalogv1.Category_CATEGORY_LLM, Active: true,
+			Price: &catalogv1.PriceVersion{PriceVersionId: price, Rates: rates}},
+		{ModelId: "acme/free", Category: catalogv1.Category_CATEGORY_LLM, Active: true,
+			Price: &catalogv1.PriceVersion{PriceVersionId: freePrice, Rates: &moneyv1.Rates{}}},
+		{ModelId: "acme/retired", Category: catalogv1.Category_CATEGORY_LLM,
+			Price: &catalogv1.PriceVersion{PriceVersionId: price, Rates: rates}},
+		{ModelId: "acme/broken", Category: catalogv1.Category_CATEGORY_LLM, Active: true,
+			Price: &catalogv1.PriceVersion{PriceVersionId: price, Rates: &moneyv1.Rates{OutputPicoUsdPerToken: 1, PayoutOutputPicoUsdPerToken: 2}}},
+	}
+}
+
+// assemble makes the service with its peers; nothing runs yet.
+func assemble(t *testing.T, change ...func(*billingledger.Config)) *fleet {
+	t.Helper()
+	f := &fleet{
+		url: pgtest.Database(t, store.Schema, store.Role, store.Migrations()), bus: bustest.New(t),
+		catalog: &catalog{snapshots: make(chan []*catalogv1.Model, 10), end: make(chan error)},
+	}
+	f.db = pgtest.Open(t, f.url, store.Schema, store.Role)
+	log := slog.New(slog.DiscardHandler)
+	in, err := serve.NewInterceptors(log, noop.NewMeterProvider())
+	if err != nil {
+		t.Fatal(err)
+	}
+	peers, own := serve.NewInProcess(in), serve.NewInProcess(in)
+	catalogv1.RegisterCatalogServiceServer(peers, f.catalog)
+	cfg := billingledger.DefaultConfig()
+	cfg.Pepper = apikey.Pepper{1, 2, 3}
+	cfg.ExpireEvery, cfg.ExpireGrace = 50*time.Millisecond, 0
+	for _, c := range change {
+		c(&cfg)
+	}
+	f.service, err = billingledger.New(t.Context(), cfg, billingledger.Deps{
+		Log: log, Meters: noop.NewMeterProvider(), Clock: clock.System, Random: rand.Reader,
+		Bus: f.bus, DB: f.db, Catalog: catalogv1.NewCatalogServiceClient(peers.Client()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.service.Register(own)
+	f.admission = billingv1.NewAdmissionServiceClient(own.Client())
+	f.keys = billingv1.NewKeyServiceClient(own.Client())
+	f.receipts = billingv1.NewReceiptServiceClient(own.Client())
+	f.accounts = billingv1.NewAccountAdminServiceClient(own.Client())
+	f.accruals = billingv1.NewAccrualServiceClient(own.Client())
+	return f
+}
+
+// start runs it and returns when it is ready.
+func start(t *testing.T, change ...func(*billingledger.Config)) *fleet {
+	t.Helper()
+	f := assemble(t, change...)
+	f.run(t)
+	f.catalog.snapshots <- models()
+	until(t, func() bool { return f.service.Ready(t.Context()) == nil })
+	return f
+}
+
+func (f *fleet) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- f.service.Run(ctx) }()
+	stopped := false
+	f.stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("Run returned %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("Run does not stop")
+		}
+	}
+	t.Cleanup(f.stop)
+}
+
+// until looks again and again; for states that no signal tells of.
+func until(t *testing.T, reached func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !reached() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatal("waited too long")
+		}
+	}
+}
+
+// consumer is an account with credit and a key.
+type consumer struct{ account, key, text string }
+
+func (f *fleet) consumer(t *testing.T, credit string) consumer {
+	t.Helper()
+	a, err := f.accounts.CreateAccount(t.Context(), &billingv1.CreateAccountRequest{Name: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := a.GetAccount().GetAccountId()
+	if credit != "" {
+		if _, err := f.accounts.GrantCredit(t.Context(), &billingv1.GrantCreditRequest{
+			AccountId: id, AmountUsd: credit, IdempotencyKey: rand.Text(),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k, err := f.accounts.IssueKey(t.Context(), &billingv1.IssueKeyRequest{AccountId: id, Name: "first"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return consumer{id, k.GetKeyId(), k.GetApiKey()}
+}
+
+func (f *fleet) balance(t *testing.T, c consumer) string {
+	t.Helper()
+	a, err := f.accounts.GetAccount(t.Context(), &billingv1.GetAccountRequest{AccountId: c.account})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.GetAccount().GetBalanceUsdStr() + " held " + a.GetAccount().GetHeldUsdStr()
+}
+
+func newRequest(t *testing.T) string {
+	t.Helper()
+	id, err := ids.NewRequest(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id.String()
+}
+
+// order asks for 1,000 prompt and 500 completion tokens: $0.002.
+func order(t *testing.T, c consumer) *billingv1.AdmitRequest {
+	t.Helper()
+	return &billingv1.AdmitRequest{RequestId: newRequest(t), KeyId: c.key, ModelId: "acme/large", PromptTokens: 1000, MaxCompletionTokens: 500}
+}
+
+func (f *fleet) admit(t *testing.T, req *billingv1.AdmitRequest) *billingv1.AdmitResponse {
+	t.Helper()
+	resp, err := f.admission.Admit(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+const provider = "018f0000-0000-7000-8000-0000000000aa"
+
+// served is the usage of 800 prompt and 300 completion tokens: $0.0014.
+func served(request string) *eventsv1.UsageEvent {
+	return &eventsv1.UsageEvent{
+		RequestId: request, Attempt: 2, HubId: "hub-1", ProviderId: provider, Epoch: 3, ModelId: "acme/large",
+		PriceVersionId: price, Rates: rates, Ending: eventsv1.Ending_ENDING_COMPLETED,
+		BillablePromptTokens: 800, BillableCompletionTokens: 300, ClaimState: eventsv1.ClaimState_CLAIM_STATE_VALID,
+		ClaimedPromptTokens: 800, ClaimedCompletionTokens: 300, RecountedCompletionTokens: 290, DeliveredBytes: 1200,
+		EstimatedPromptTokens: 850, Route: &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_AUTO},
+		DispatchedAt: timestamppb.Now(), EndedAt: timestamppb.Now(), FirstContentMs: 120,
+	}
+}
+
+// publish stores an event in the stream under a message id of its own.
+func (f *fleet) publish(t *testing.T, e *eventsv1.UsageEvent) {
+	t.Helper()
+	data, err := proto.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.publishRaw(t, data)
+}
+
+func (f *fleet) publishRaw(t *testing.T, data []byte) {
+	t.Helper()
+	if err := f.bus.EnsureStream(t.Context(), bus.UsageStream); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.bus.PublishStream(t.Context(), bus.SubjectUsage("hub-1"), rand.Text(), data, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// notices collects what the hub is told is settled.
+func (f *fleet) notices(t *testing.T) <-chan string {
+	t.Helper()
+	out := make(chan string, 1000)
+	sub, err := f.bus.Subscribe(bus.SubjectSettled("hub-1"), "", func(_ context.Context, m bus.Message) {
+		n := &eventsv1.SettledNotice{}
+		if err := proto.Unmarshal(m.Data, n); err != nil {
+			t.Error(err)
+		}
+		for _, id := range n.GetRequestIds() {
+			out <- id
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sub.Stop() })
+	return out
+}
+
+func wait[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatal("waited too long")
+		panic("unreachable")
+	}
+}
+
+func (f *fleet) sound(t *testing.T) {
+	t.Helper()
+	report, err := billingledger.Verify(t.Context(), f.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Drift != 0 {
+		t.Errorf("drift: %+v", report.Invariants)
+	}
+}
