@@ -10,10 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/bus"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/telemetry"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 )
 
@@ -207,6 +211,35 @@ func TestARefusalDoesNotWaitForASlowRouter(t *testing.T) {
 	})
 	defer close(release)
 	wantError(t, f.post(hello), 402, "insufficient_credits")
+}
+
+func TestASlotBookedForARefusedRequestIsGivenBack(t *testing.T) {
+	f := start(t)
+	heard := make(chan *eventsv1.Attempt, 1)
+	sub, err := f.svc.deps.Bus.Subscribe(bus.SubjectAttemptsAll, "", func(_ context.Context, m bus.Message) {
+		var batch eventsv1.AttemptBatch
+		if proto.Unmarshal(m.Data, &batch) == nil && len(batch.GetAttempts()) == 1 {
+			heard <- batch.GetAttempts()[0]
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := sub.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	f.billing.refuse(fault.New(fault.Precondition, fault.InsufficientCredits, "short"))
+	wantError(t, f.post(hello), 402, "insufficient_credits")
+	select {
+	case a := <-heard:
+		if a.GetProviderId() != providerA || a.GetAttempt() != 0 || a.GetRequestId() == "" {
+			t.Errorf("given back: %v", a)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("nothing was given back")
+	}
 }
 
 // Hostile test 1: without, with a wrong, a mistyped, an oversized key, on every

@@ -19,11 +19,13 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
@@ -63,6 +65,9 @@ type Deps struct {
 	ProviderAdmin  hubv1.ProviderAdminServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
 }
+
+// attemptsFrom names gateways where hubs name themselves.
+const attemptsFrom = "gateway"
 
 // Service is one gateway.
 type Service struct {
@@ -106,7 +111,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Metrics:  metrics,
 		Auth:     s.auth,
 		Catalog:  s.models,
-		Gate:     admit.NewGate(deps.Admission, deps.Router, cfg.admit()),
+		Gate:     admit.NewGate(deps.Admission, deps.Router, s.giveBack, cfg.admit()),
 		Engine:   relay.New(deps.Hubs, deps.Clock, cfg.relay()),
 		Witness:  s.witness,
 		Receipts: deps.Receipts,
@@ -140,6 +145,18 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// giveBack tells routers of an attempt that never began. It may be lost: a
+// booking ages out by itself.
+func (s *Service) giveBack(ctx context.Context, attempt *eventsv1.Attempt) {
+	data, err := proto.Marshal(&eventsv1.AttemptBatch{Attempts: []*eventsv1.Attempt{attempt}})
+	if err == nil {
+		err = s.deps.Bus.Publish(ctx, bus.SubjectAttempts(attemptsFrom), data, nil)
+	}
+	if err != nil {
+		s.deps.Log.DebugContext(ctx, "a booking could not be given back", "error", err)
+	}
 }
 
 // Ready is nil once the models are known.

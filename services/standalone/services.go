@@ -219,6 +219,9 @@ func (f *fleet) dispatchAddress() string {
 func (f *fleet) newGateway(ctx context.Context) (service, error) {
 	cfg := edgegateway.DefaultConfig()
 	cfg.AdminToken = f.admin
+	if f.cfg.runs(hubName) {
+		cfg.NearHubID = f.cfg.HubID
+	}
 	gateway, err := edgegateway.New(ctx, cfg, edgegateway.Deps{
 		Log: f.log(gatewayName), Meters: f.tel.Meters, Traces: f.tel.Traces, Clock: clock.System, Random: rand.Reader,
 		Bus:            f.infra.bus,

@@ -689,17 +689,19 @@ func (x *SettledNotice) GetRequestIds() []string {
 // Attempt is one try of one request on one provider. Identified by request_id
 // and attempt.
 type Attempt struct {
-	state            protoimpl.MessageState `protogen:"open.v1"`
-	RequestId        string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Attempt          uint32                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	ProviderId       string                 `protobuf:"bytes,3,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	NodeId           string                 `protobuf:"bytes,4,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	Epoch            int64                  `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	ModelId          string                 `protobuf:"bytes,6,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	Outcome          AttemptOutcome         `protobuf:"varint,7,opt,name=outcome,proto3,enum=svc.events.v1.AttemptOutcome" json:"outcome,omitempty"`
-	FirstContentMs   int64                  `protobuf:"varint,8,opt,name=first_content_ms,json=firstContentMs,proto3" json:"first_content_ms,omitempty"`
-	DurationMs       int64                  `protobuf:"varint,9,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	CompletionTokens int64                  `protobuf:"varint,10,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// From 1; 0 is an attempt that a router booked a slot for and that never
+	// began, because the request was refused.
+	Attempt          uint32         `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	ProviderId       string         `protobuf:"bytes,3,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	NodeId           string         `protobuf:"bytes,4,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	Epoch            int64          `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	ModelId          string         `protobuf:"bytes,6,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Outcome          AttemptOutcome `protobuf:"varint,7,opt,name=outcome,proto3,enum=svc.events.v1.AttemptOutcome" json:"outcome,omitempty"`
+	FirstContentMs   int64          `protobuf:"varint,8,opt,name=first_content_ms,json=firstContentMs,proto3" json:"first_content_ms,omitempty"`
+	DurationMs       int64          `protobuf:"varint,9,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
+	CompletionTokens int64          `protobuf:"varint,10,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -805,7 +807,8 @@ func (x *Attempt) GetCompletionTokens() int64 {
 }
 
 // AttemptBatch carries ended attempts to the routers. Subject
-// attempts.v1.<hub_id>, at most once: it feeds health windows, no bill.
+// attempts.v1.<hub_id>, or attempts.v1.gateway for those that never began; at
+// most once: it feeds bookings and health windows, no bill.
 type AttemptBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	HubId         string                 `protobuf:"bytes,1,opt,name=hub_id,json=hubId,proto3" json:"hub_id,omitempty"`

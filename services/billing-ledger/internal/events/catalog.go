@@ -31,16 +31,19 @@ type Catalog struct {
 // Run watches until ctx ends. While the catalog is away, the last prices go on
 // applying.
 func (c *Catalog) Run(ctx context.Context) {
+	// Services start in any order: until the first snapshot, readiness tells
+	// of a catalog that is away.
+	level := slog.LevelDebug
 	for failures := 0; ctx.Err() == nil; {
 		got, err := c.watch(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if failures++; got {
-			failures = 1
+			failures, level = 1, slog.LevelWarn
 		}
 		wait := pause(failures)
-		c.Log.WarnContext(ctx, "catalog cannot be watched", "error", err, "pause", wait)
+		c.Log.Log(ctx, level, "catalog cannot be watched", "error", err, "pause", wait)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:

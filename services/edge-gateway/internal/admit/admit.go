@@ -65,12 +65,15 @@ type Grant struct {
 type Gate struct {
 	admission billingv1.AdmissionServiceClient
 	router    routerv1.RouterServiceClient
+	giveBack  func(context.Context, *eventsv1.Attempt)
 	cfg       Config
 }
 
-// NewGate makes a gate.
-func NewGate(admission billingv1.AdmissionServiceClient, router routerv1.RouterServiceClient, cfg Config) *Gate {
-	return &Gate{admission: admission, router: router, cfg: cfg}
+// NewGate makes a gate. giveBack tells routers of an attempt that they booked
+// a slot for and that never began; it does not wait.
+func NewGate(admission billingv1.AdmissionServiceClient, router routerv1.RouterServiceClient,
+	giveBack func(context.Context, *eventsv1.Attempt), cfg Config) *Gate {
+	return &Gate{admission: admission, router: router, giveBack: giveBack, cfg: cfg}
 }
 
 type selection struct {
@@ -96,6 +99,7 @@ func (g *Gate) Enter(ctx context.Context, o Order) (Grant, error) {
 	s := <-selected
 	grant := Grant{Terms: terms, Held: admitErr == nil || uncertain(admitErr)}
 	if err := first(apierror.OfPeer(admitErr), inOurWords(s.err, o)); err != nil {
+		g.unbook(ctx, o, s.resp)
 		return grant, err
 	}
 	if len(s.resp.GetCandidates()) == 0 {
@@ -103,6 +107,21 @@ func (g *Gate) Enter(ctx context.Context, o Order) (Grant, error) {
 	}
 	grant.Candidates, grant.Fallback = s.resp.GetCandidates(), s.resp.GetFallbackReason()
 	return grant, nil
+}
+
+// unbook gives back the slot that Select booked on its first candidate for an
+// order that was not admitted, so that a flood of refused requests makes no
+// provider look busy.
+func (g *Gate) unbook(ctx context.Context, o Order, resp *routerv1.SelectResponse) {
+	if len(resp.GetCandidates()) == 0 {
+		return
+	}
+	c := resp.GetCandidates()[0]
+	g.giveBack(ctx, &eventsv1.Attempt{
+		RequestId: o.RequestID, ModelId: o.ModelID,
+		ProviderId: c.GetProviderId(), NodeId: c.GetNodeId(), Epoch: c.GetEpoch(),
+		Outcome: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED,
+	})
 }
 
 func (g *Gate) admit(ctx context.Context, o Order) (*billingv1.AdmitResponse, error) {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/bus"
 	"svc.internal/pkg/bustest"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
@@ -137,7 +138,7 @@ func TestAChangeIsHeardOverNATS(t *testing.T) {
 	b.ledger.answer = refusal(fault.KeyRevoked)
 	before := b.cache.generation()
 	for _, data := range [][]byte{[]byte("\xffnonsense"), changed(t, "another"), changed(t, "k")} {
-		if err := conn.Publish(t.Context(), changesSubject, data, nil); err != nil {
+		if err := conn.Publish(t.Context(), bus.SubjectKeyChanged, data, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

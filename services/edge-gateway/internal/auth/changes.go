@@ -11,13 +11,10 @@ import (
 	eventsv1 "svc.internal/proto/svc/events/v1"
 )
 
-// changesSubject is where billing-ledger tells of changed keys.
-const changesSubject = "keys.v1.changed"
-
 // Listen forgets keys as they change, until stop is called. A message that is
 // missed costs nothing but the time that the cache remembers.
 func (a *Authenticator) Listen(b *bus.Conn, log *slog.Logger) (stop func() error, err error) {
-	sub, err := b.Subscribe(changesSubject, "", func(ctx context.Context, m bus.Message) {
+	sub, err := b.Subscribe(bus.SubjectKeyChanged, "", func(ctx context.Context, m bus.Message) {
 		var changed eventsv1.KeyChanged
 		if err := proto.Unmarshal(m.Data, &changed); err != nil {
 			log.WarnContext(ctx, "a message about a changed key is malformed", "error", err)

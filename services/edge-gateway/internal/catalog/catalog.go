@@ -65,7 +65,12 @@ func (v *View) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		v.log.WarnContext(ctx, "the catalog watch ended and is begun again", "error", err)
+		level := slog.LevelWarn
+		if v.now.Load() == nil {
+			// Services start in any order; readiness tells of this.
+			level = slog.LevelDebug
+		}
+		v.log.Log(ctx, level, "the catalog watch ended and is begun again", "error", err)
 		if heard {
 			wait = retryFirst
 		}

@@ -120,7 +120,7 @@ func attemptFromProto(m *eventsv1.Attempt) (pick.Attempt, bool) {
 		Request: m.GetRequestId(), Provider: provider.String(), Node: m.GetNodeId(), Epoch: m.GetEpoch(),
 		Model: m.GetModelId(), Outcome: outcomeFromProto(m.GetOutcome()),
 		FirstContent: millis(m.GetFirstContentMs()), Duration: millis(m.GetDurationMs()),
-		CompletionTokens: m.GetCompletionTokens(),
+		CompletionTokens: m.GetCompletionTokens(), NeverBegan: m.GetAttempt() == 0,
 	}, true
 }
 

@@ -25,12 +25,15 @@ const leastTokens = 8
 
 // Attempt is one try that has ended.
 type Attempt struct {
-	Request          string
-	Provider         string
-	Node             string
-	Epoch            int64
-	Model            string
-	Outcome          Outcome
+	Request  string
+	Provider string
+	Node     string
+	Epoch    int64
+	Model    string
+	Outcome  Outcome
+	// NeverBegan is an attempt that a slot was booked for and that was not
+	// made: nothing is learnt from it.
+	NeverBegan       bool
 	FirstContent     time.Duration
 	Duration         time.Duration
 	CompletionTokens int64
@@ -42,7 +45,11 @@ type Attempt struct {
 func (p *Picker) Ended(a Attempt) {
 	now := p.deps.Clock.Now()
 	if seat := p.deps.View.Find(a.Provider, a.Node, a.Epoch, a.Model); seat != nil {
-		seat.Slots.End(a.Request, now.Add(-a.Duration))
+		if a.NeverBegan {
+			seat.Slots.Cancel(a.Request)
+		} else {
+			seat.Slots.End(a.Request, now.Add(-a.Duration))
+		}
 		if a.Outcome == TurnedAway {
 			seat.Slots.Busy(now)
 		}

@@ -164,3 +164,18 @@ func TestWaitersShareSlotsOneByOne(t *testing.T) {
 		}
 	})
 }
+
+func TestASlotThatWasBookedAndNotUsedIsFreeAtOnce(t *testing.T) {
+	b, refused := oneSlot(t)
+	seat := b.view.Find(id(1), "n", 1, "m")
+	if seat == nil {
+		t.Fatal("no seat")
+	}
+	b.Ended(Attempt{Request: refused.ID, Provider: id(1), Node: "n", Epoch: 1, Model: "m", NeverBegan: true})
+	if !seat.Slots.Book("next", b.clock.Now()) {
+		t.Error("the slot is still taken")
+	}
+	if rec := b.known.Get(standing.Pair{Provider: id(1), Model: "m"}); rec != nil && rec.Window.Figures(b.clock.Now()).Samples != 0 {
+		t.Error("an attempt that never began was learnt from")
+	}
+}
