@@ -95,7 +95,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		Bell:      s.bell, Rejects: s.rejects,
 	})
 	s.listener = events.NewListener(deps.Bus, s.view, picker, deps.Clock, deps.Log)
-	s.server = rpc.NewRouter(picker, s.view, s.known, deps.Clock)
+	s.server = rpc.NewRouter(picker, s.view, s.known, deps.Clock, s.settled.Load)
 	if err := s.measure(deps.Meters.Meter("svc.internal/services/router")); err != nil {
 		return nil, err
 	}

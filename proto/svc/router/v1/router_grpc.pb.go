@@ -45,7 +45,8 @@ type RouterServiceClient interface {
 	//	INVALID_ARGUMENT invalid_provider: the pinned id never existed;
 	//	RESOURCE_EXHAUSTED request_too_large: nobody online takes a body this large.
 	Select(ctx context.Context, in *SelectRequest, opts ...grpc.CallOption) (*SelectResponse, error)
-	// ListSupply sums up, per model, what is online. Read only.
+	// ListSupply sums up, per model, what is online. Read only. Fails with
+	// UNAVAILABLE (service_unavailable) while the view is first being built.
 	ListSupply(ctx context.Context, in *ListSupplyRequest, opts ...grpc.CallOption) (*ListSupplyResponse, error)
 	// ListOfferings names the providers of one model. Read only; at most 1,000.
 	ListOfferings(ctx context.Context, in *ListOfferingsRequest, opts ...grpc.CallOption) (*ListOfferingsResponse, error)
@@ -108,7 +109,8 @@ type RouterServiceServer interface {
 	//	INVALID_ARGUMENT invalid_provider: the pinned id never existed;
 	//	RESOURCE_EXHAUSTED request_too_large: nobody online takes a body this large.
 	Select(context.Context, *SelectRequest) (*SelectResponse, error)
-	// ListSupply sums up, per model, what is online. Read only.
+	// ListSupply sums up, per model, what is online. Read only. Fails with
+	// UNAVAILABLE (service_unavailable) while the view is first being built.
 	ListSupply(context.Context, *ListSupplyRequest) (*ListSupplyResponse, error)
 	// ListOfferings names the providers of one model. Read only; at most 1,000.
 	ListOfferings(context.Context, *ListOfferingsRequest) (*ListOfferingsResponse, error)

@@ -30,11 +30,13 @@ type Router struct {
 	view     *presence.View
 	standing *standing.Registry
 	clock    clock.Clock
+	settled  func() bool
 }
 
-// NewRouter makes the server.
-func NewRouter(picker *pick.Picker, view *presence.View, known *standing.Registry, c clock.Clock) *Router {
-	return &Router{picker: picker, view: view, standing: known, clock: c}
+// NewRouter makes the server. settled tells whether the view is worth summing
+// up: one that is being rebuilt would say that nobody is online.
+func NewRouter(picker *pick.Picker, view *presence.View, known *standing.Registry, c clock.Clock, settled func() bool) *Router {
+	return &Router{picker: picker, view: view, standing: known, clock: c, settled: settled}
 }
 
 // Select names the candidates for a request.
@@ -52,6 +54,9 @@ func (r *Router) Select(ctx context.Context, req *routerv1.SelectRequest) (*rout
 
 // ListSupply sums up what is online.
 func (r *Router) ListSupply(context.Context, *routerv1.ListSupplyRequest) (*routerv1.ListSupplyResponse, error) {
+	if !r.settled() {
+		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "the router is still hearing who is online")
+	}
 	resp := &routerv1.ListSupplyResponse{}
 	for _, m := range supply.Models(r.view) {
 		resp.Models = append(resp.Models, &routerv1.ModelSupply{
