@@ -41,6 +41,9 @@ type ConsumerConfig struct {
 	// Batch bounds the messages of one handler call, 1 to MaxBatch; 0 means
 	// MaxBatch.
 	Batch int
+	// Linger is how long a batch that is not full waits for more messages, so
+	// that a steady trickle is not handled one by one; 0 does not wait.
+	Linger time.Duration
 	// RetryMin and RetryMax bound the pause after a failed batch, which
 	// doubles with each failure in a row; 0 means 500 ms and 30 s.
 	RetryMin, RetryMax time.Duration
@@ -202,24 +205,38 @@ func (l *consumeLoop) ensure(ctx context.Context) error {
 // for the batch to fill.)
 func (l *consumeLoop) fetch(ctx context.Context) ([]Msg, error) {
 	msgs, err := l.take(ctx, l.cfg.Batch)
-	if err != nil || len(msgs) > 0 {
+	if err == nil && len(msgs) == 0 {
+		msgs, err = l.first(ctx)
+	}
+	if err != nil || len(msgs) == 0 || len(msgs) >= l.cfg.Batch {
 		return msgs, err
 	}
+	if l.cfg.Linger > 0 {
+		timer := time.NewTimer(l.cfg.Linger)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return msgs, nil
+		}
+	}
+	more, err := l.take(ctx, l.cfg.Batch-len(msgs))
+	return append(msgs, more...), err
+}
+
+// first waits for one message; there may be none.
+func (l *consumeLoop) first(ctx context.Context) ([]Msg, error) {
 	wait, cancel := context.WithTimeout(ctx, pollWait)
 	defer cancel()
 	batch, err := l.consumer.Fetch(1, jetstream.FetchContext(wait), jetstream.FetchHeartbeat(pollHeartbeat))
 	if err != nil {
 		return nil, fmt.Errorf("wait for messages: %w", err)
 	}
-	msgs, err = collect(ctx, batch)
+	msgs, err := collect(ctx, batch)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = nil
 	}
-	if err != nil || len(msgs) == 0 || l.cfg.Batch == 1 {
-		return msgs, err
-	}
-	more, err := l.take(ctx, l.cfg.Batch-1)
-	return append(msgs, more...), err
+	return msgs, err
 }
 
 func (l *consumeLoop) take(ctx context.Context, n int) ([]Msg, error) {

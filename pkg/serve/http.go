@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"time"
 )
 
@@ -56,11 +57,15 @@ func HTTP(ctx context.Context, lis net.Listener, handler http.Handler, cfg HTTPC
 	return nil
 }
 
-// AdminHandler answers /metrics, /healthz (the process lives) and /readyz
-// (every check passes). It belongs on a listener that the public cannot reach.
+// AdminHandler answers /metrics, /healthz (the process lives), /readyz (every
+// check passes) and the profiles under /debug/pprof/. It belongs on a listener
+// that the public cannot reach.
 func AdminHandler(metrics http.Handler, ready func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)

@@ -167,7 +167,7 @@ const (
 	// selectGrace suffices for a refusal from the router's memory.
 	selectGrace = 250 * time.Millisecond
 	// witnessLinger makes one transaction out of what a busy gateway reports.
-	witnessLinger     = 25 * time.Millisecond
+	witnessLinger     = 50 * time.Millisecond
 	witnessRetryFirst = 100 * time.Millisecond
 	witnessRetryMost  = 5 * time.Second
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -15,6 +16,10 @@ import (
 
 // durable is the place that all replicas share in the stream.
 const durable = "billing"
+
+// linger lets a trickle of usage become batches: one transaction settles them
+// together, and a receipt is that much later.
+const linger = 50 * time.Millisecond
 
 // Consumer settles what the hubs publish.
 type Consumer struct {
@@ -29,7 +34,7 @@ type Consumer struct {
 
 // Run settles until ctx ends. A batch that fails comes again after a pause.
 func (c *Consumer) Run(ctx context.Context) error {
-	return c.Bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: durable, Batch: c.Batch}, c.handle)
+	return c.Bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: durable, Batch: c.Batch, Linger: linger}, c.handle)
 }
 
 // handle settles a batch, and then tells the hubs of every event of theirs that

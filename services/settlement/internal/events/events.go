@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -20,6 +21,9 @@ import (
 
 // durable is settlement's place in the stream, shared by its replicas.
 const durable = "settlement"
+
+// linger lets a trickle of usage become batches; nobody waits for a line.
+const linger = 100 * time.Millisecond
 
 // Ledger takes lines and what could not become one.
 type Ledger interface {
@@ -40,7 +44,7 @@ func NewConsumer(conn *bus.Conn, ledger Ledger, log *slog.Logger) *Consumer {
 
 // Run consumes until ctx ends and then finishes the batch under way.
 func (c *Consumer) Run(ctx context.Context) error {
-	if err := c.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: durable}, c.handle); err != nil {
+	if err := c.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: durable, Linger: linger}, c.handle); err != nil {
 		return fmt.Errorf("consume usage: %w", err)
 	}
 	return nil

@@ -1,0 +1,183 @@
+package fakeagent
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"google.golang.org/protobuf/proto"
+
+	agentv2 "svc.internal/proto/svc/agent/v2"
+)
+
+// hub is the other end, driven by hand.
+type hub struct {
+	t   *testing.T
+	url string
+	ws  chan *websocket.Conn
+}
+
+func newHub(t *testing.T) *hub {
+	t.Helper()
+	h := &hub{t: t, ws: make(chan *websocket.Conn, 1)}
+	up := websocket.Upgrader{Subprotocols: []string{Subprotocol}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := up.Upgrade(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		h.ws <- ws
+	}))
+	t.Cleanup(server.Close)
+	h.url = "ws" + strings.TrimPrefix(server.URL, "http")
+	return h
+}
+
+func send(t *testing.T, ws *websocket.Conn, f *agentv2.Frame) {
+	t.Helper()
+	b, err := proto.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ws.WriteMessage(websocket.BinaryMessage, b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func receive(t *testing.T, ws *websocket.Conn) *agentv2.Frame {
+	t.Helper()
+	if err := ws.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	_, b, err := ws.ReadMessage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &agentv2.Frame{}
+	if err := proto.Unmarshal(b, f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// registered is an agent with its socket's other end.
+func registered(t *testing.T, opts Options) (*Agent, *websocket.Conn) {
+	t.Helper()
+	h := newHub(t)
+	dialled := make(chan *Agent, 1)
+	go func() {
+		a, err := Dial(t.Context(), h.url, opts)
+		if err != nil {
+			t.Error(err)
+		}
+		dialled <- a
+	}()
+	ws := <-h.ws
+	if f := receive(t, ws); f.GetSeq() != 1 || f.GetRegister().GetNodeId() != "fake-node-1" || f.GetRegister().GetToken() != opts.Key {
+		t.Errorf("register %v", f)
+	}
+	send(t, ws, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{Epoch: 7}}})
+	a := <-dialled
+	if a == nil {
+		t.FailNow()
+	}
+	t.Cleanup(func() { a.Close(); ws.NetConn().Close() })
+	return a, ws
+}
+
+func open(t *testing.T, ws *websocket.Conn, stream uint32, body string) {
+	t.Helper()
+	send(t, ws, &agentv2.Frame{Stream: stream, Seq: 1, Body: &agentv2.Frame_Open{Open: &agentv2.Open{Stream: true}}})
+	send(t, ws, &agentv2.Frame{Stream: stream, Seq: 2, Body: &agentv2.Frame_Data{Data: &agentv2.Data{Data: []byte(body), Fin: true}}})
+}
+
+func TestAnswerIsNumberedAndEnds(t *testing.T) {
+	a, ws := registered(t, Options{Key: "k", Handler: Answer("a", "b")})
+	if a.Epoch() != 7 {
+		t.Errorf("epoch %d", a.Epoch())
+	}
+	open(t, ws, 1, "body")
+	var text strings.Builder
+	for seq := uint32(0); ; {
+		f := receive(t, ws)
+		if f.GetStream() == 0 {
+			continue // credit for the body
+		}
+		if seq++; f.GetSeq() != seq {
+			t.Fatalf("frame %d where %d was due", f.GetSeq(), seq)
+		}
+		text.Write(f.GetData().GetData())
+		if end := f.GetEnd(); end != nil {
+			if end.GetEngineStatus() != 200 || !end.GetComplete() {
+				t.Errorf("end %v", end)
+			}
+			break
+		}
+	}
+	if s := text.String(); !strings.Contains(s, `"content":"a"`) || !strings.HasSuffix(s, "data: [DONE]\n\n") {
+		t.Errorf("answer %s", s)
+	}
+	if err := a.Fault(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDataWaitsForCreditAndEndsWithACancel(t *testing.T) {
+	a, ws := registered(t, Options{})
+	open(t, ws, 1, "body")
+	r := <-a.Requests()
+	if string(r.Body) != "body" || r.Stream() != 1 {
+		t.Errorf("request %d with %q", r.Stream(), r.Body)
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- r.Data(make([]byte, streamWindow+1)) }()
+	got := 0
+	for got < streamWindow {
+		got += len(receive(t, ws).GetData().GetData())
+	}
+	send(t, ws, &agentv2.Frame{Stream: 1, Seq: 3, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: 1}}})
+	if err := <-failed; err != nil {
+		t.Errorf("with one byte of credit: %v", err)
+	}
+	go func() { failed <- r.Data([]byte("x")) }()
+	send(t, ws, &agentv2.Frame{Stream: 1, Seq: 4, Body: &agentv2.Frame_Cancel{Cancel: &agentv2.Cancel{}}})
+	if err := <-failed; err == nil {
+		t.Error("data went out without credit")
+	}
+}
+
+func TestHubThatMiscountsIsBlamed(t *testing.T) {
+	a, ws := registered(t, Options{})
+	send(t, ws, &agentv2.Frame{Seq: 9, Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}})
+	<-a.Drained()
+	if a.Fault() == nil {
+		t.Error("a gap went unnoticed")
+	}
+}
+
+func TestRefusalIsToldFromALostConnection(t *testing.T) {
+	h := newHub(t)
+	failed := make(chan error, 1)
+	dial := func() {
+		_, err := Dial(t.Context(), h.url, Options{})
+		failed <- err
+	}
+	go dial()
+	ws := <-h.ws
+	send(t, ws, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Error{Error: &agentv2.Error{Code: "suspended"}}})
+	ws.NetConn().Close()
+	var refused *Refused
+	if err := <-failed; !errors.As(err, &refused) || refused.Frame.GetCode() != "suspended" {
+		t.Errorf("refused: %v", err)
+	}
+	go dial()
+	(<-h.ws).NetConn().Close()
+	if err := <-failed; !errors.Is(err, ErrClosed) {
+		t.Errorf("lost: %v", err)
+	}
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"text/tabwriter"
+
+	"svc.internal/pkg/config"
+	provideragent "svc.internal/services/provider-agent"
+)
+
+// errUnfit means that check has printed what is wrong.
+var errUnfit = errors.New("a model is not served")
+
+func check(ctx context.Context, args, environ []string, out, diagnostics io.Writer) error {
+	cfg, err := config.Load[environment](environ)
+	if err != nil {
+		return err
+	}
+	flags := flag.NewFlagSet("svc-agent check", flag.ContinueOnError)
+	flags.SetOutput(diagnostics)
+	flags.StringVar(&cfg.Models, "models", cfg.Models, "`file` that lists the models (SVC_MODELS)")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	models, err := provideragent.LoadModels(cfg.Models)
+	if err != nil {
+		return err
+	}
+	findings, err := provideragent.Check(ctx, models, provideragent.Deps{})
+	if err != nil {
+		return err
+	}
+	return writeTable(out, findings)
+}
+
+// writeTable writes the findings.
+func writeTable(out io.Writer, findings []provideragent.Finding) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "MODEL\tENGINE\tLOCAL MODEL\tCONTEXT\tCAPACITY\tSTATE")
+	unfit := false
+	for _, f := range findings {
+		window, state := "unknown", "ok"
+		if f.ContextLength > 0 {
+			window = strconv.FormatInt(f.ContextLength, 10)
+		}
+		if f.Fault != "" {
+			unfit, state = true, f.Fault
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", f.Model.ModelID, f.Model.EngineURL, f.Model.LocalModel, window, f.Model.Capacity, state)
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("print the table: %w", err)
+	}
+	if unfit {
+		return errUnfit
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+
+	"svc.internal/pkg/config"
+	"svc.internal/pkg/telemetry"
+	provideragent "svc.internal/services/provider-agent"
+)
+
+// environment is what the agent reads from its environment; flags win.
+type environment struct {
+	WSURL     string        `env:"SVC_WS_URL"`
+	Key       config.Secret `env:"SVC_PROVIDER_KEY"`
+	Models    string        `env:"SVC_MODELS" envDefault:"models.json"`
+	StateDir  string        `env:"SVC_STATE_DIR"`
+	NodeName  string        `env:"SVC_NODE_NAME"`
+	Region    string        `env:"SVC_REGION"`
+	LogLevel  string        `env:"SVC_LOG_LEVEL" envDefault:"info"`
+	LogFormat string        `env:"SVC_LOG_FORMAT" envDefault:"text"`
+}
+
+func run(ctx context.Context, args, environ []string, diagnostics io.Writer) error {
+	cfg, err := options(args, environ, diagnostics)
+	if err != nil {
+		return err
+	}
+	log, err := telemetry.NewLog(telemetry.Config{LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat}, diagnostics)
+	if err != nil {
+		return err
+	}
+	models, err := provideragent.LoadModels(cfg.Models)
+	if err != nil {
+		return err
+	}
+	agentConfig := provideragent.DefaultConfig()
+	agentConfig.WSURL, agentConfig.Key, agentConfig.StateDir = cfg.WSURL, cfg.Key, cfg.StateDir
+	agentConfig.NodeName, agentConfig.Region = cfg.NodeName, cfg.Region
+	agentConfig.Models, agentConfig.Version = models, version()
+	agent, err := provideragent.New(agentConfig, provideragent.Deps{Log: log})
+	if err != nil {
+		return err
+	}
+	log.Info("agent starts", "version", version(), "node_id", agent.NodeID(), "hub", cfg.WSURL, "models", len(models))
+	err = agent.Run(ctx)
+	log.Info("agent stops")
+	return err
+}
+
+// options reads the flags over the environment.
+func options(args, environ []string, diagnostics io.Writer) (environment, error) {
+	cfg, err := config.Load[environment](environ)
+	if err != nil {
+		return cfg, err
+	}
+	flags := flag.NewFlagSet("svc-agent run", flag.ContinueOnError)
+	flags.SetOutput(diagnostics)
+	flags.StringVar(&cfg.Models, "models", cfg.Models, "`file` that lists the models (SVC_MODELS)")
+	flags.StringVar(&cfg.WSURL, "ws", cfg.WSURL, "`URL` of the hub, ws:// or wss:// (SVC_WS_URL)")
+	flags.StringVar(&cfg.StateDir, "state", cfg.StateDir, "`folder` that keeps this machine's node id (SVC_STATE_DIR; default: svc-agent in the user's configuration)")
+	flags.StringVar(&cfg.NodeName, "name", cfg.NodeName, "this machine's `name`, as you want to see it (SVC_NODE_NAME; default: the host's name)")
+	flags.StringVar(&cfg.Region, "region", cfg.Region, "where this machine is (SVC_REGION)")
+	keyFile := flags.String("key-file", "", "`file` that holds the provider key (instead of SVC_PROVIDER_KEY)")
+	if err := flags.Parse(args); err != nil {
+		return cfg, err
+	}
+	if flags.NArg() > 0 {
+		return cfg, fmt.Errorf("%q is not a flag", flags.Arg(0))
+	}
+	if *keyFile != "" {
+		if err := cfg.Key.UnmarshalText([]byte("file:" + *keyFile)); err != nil {
+			return cfg, err
+		}
+	}
+	return fillFromHost(cfg)
+}
+
+// fillFromHost takes what was not given from the machine.
+func fillFromHost(cfg environment) (environment, error) {
+	if cfg.StateDir == "" {
+		home, err := os.UserConfigDir()
+		if err != nil {
+			return cfg, errors.Join(errors.New("give -state: this user has no folder for configuration"), err)
+		}
+		cfg.StateDir = filepath.Join(home, "svc-agent")
+	}
+	if cfg.NodeName == "" {
+		if name, err := os.Hostname(); err == nil {
+			cfg.NodeName = name[:min(len(name), 64)]
+		}
+	}
+	return cfg, nil
+}
+
+// version is what the build says of itself, at most 32 characters.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "dev"
+	}
+	text := info.Main.Version
+	if text == "" || text == "(devel)" {
+		text = "dev"
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && s.Value != "" {
+				text = "dev-" + s.Value[:min(len(s.Value), 12)]
+			}
+		}
+	}
+	return text[:min(len(text), 32)]
+}

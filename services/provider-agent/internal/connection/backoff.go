@@ -1,0 +1,95 @@
+package connection
+
+import (
+	"encoding/binary"
+	"io"
+	"time"
+)
+
+const (
+	backoffFirst = 250 * time.Millisecond
+	backoffMost  = 30 * time.Second
+	// stable is how long a session must have lived for the next failure to
+	// count as the first.
+	stable = time.Minute
+	// refusedWait is the least before a key that was refused is tried again,
+	// and supersededWait before a node that was replaced comes back at first.
+	refusedWait    = time.Minute
+	supersededWait = time.Minute
+	supersededMost = 16 * time.Minute
+	// toldMost bounds what a hub may ask an agent to wait.
+	toldMost = 10 * time.Minute
+)
+
+// ending says why a session is over.
+type ending struct {
+	// code is the hub's or our Error code, empty when the connection was lost,
+	// could not be made, or was closed on purpose.
+	code string
+	text string
+	// ours is true when it is the agent that complains.
+	ours bool
+	// after is what the hub asks to wait; 0 leaves it to the agent.
+	after time.Duration
+	// lived is how long the session was registered.
+	lived time.Duration
+}
+
+// reason is for the log.
+func (e ending) reason() string {
+	switch {
+	case e.code == "":
+		return e.text
+	case e.text == "":
+		return e.code
+	default:
+		return e.code + ": " + e.text
+	}
+}
+
+func protocolError(text string) *ending {
+	return &ending{code: codeProtocolError, text: text, ours: true}
+}
+
+func windowExceeded(text string) *ending {
+	return &ending{code: codeWindowExceeded, text: text, ours: true}
+}
+
+// backoff decides how long to wait after a session. It is for one goroutine.
+type backoff struct {
+	random     io.Reader
+	failures   int
+	superseded int
+}
+
+// after returns the wait.
+func (b *backoff) after(e ending) time.Duration {
+	if e.lived >= stable {
+		b.failures = 0
+	}
+	told := min(e.after, toldMost)
+	switch e.code {
+	case codeInvalidKey, codeKeyRevoked, codeSuspended:
+		return max(told, refusedWait) + b.jitter(refusedWait/4)
+	case codeSuperseded:
+		wait := min(supersededWait<<min(b.superseded, 10), supersededMost)
+		b.superseded++
+		return max(told, wait) + b.jitter(wait/4)
+	}
+	if told > 0 {
+		return told
+	}
+	ceiling := min(backoffFirst<<min(b.failures, 10), backoffMost)
+	b.failures++
+	return b.jitter(ceiling)
+}
+
+// jitter is a random time from 0 up to most. Without randomness it is most.
+func (b *backoff) jitter(most time.Duration) time.Duration {
+	var raw [8]byte
+	if _, err := io.ReadFull(b.random, raw[:]); err != nil {
+		return most
+	}
+	fraction := float64(binary.LittleEndian.Uint64(raw[:])>>11) / (1 << 53)
+	return time.Duration(fraction * float64(most))
+}

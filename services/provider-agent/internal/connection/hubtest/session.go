@@ -1,0 +1,311 @@
+package hubtest
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"google.golang.org/protobuf/proto"
+
+	agentv2 "svc.internal/proto/svc/agent/v2"
+)
+
+// Session is one agent's connection.
+type Session struct {
+	// Register is what the agent said first.
+	Register *agentv2.Register
+
+	t       testing.TB
+	ws      *websocket.Conn
+	control chan *agentv2.Frame
+	closed  chan struct{}
+
+	sending sync.Mutex
+	seqOut  uint32
+	last    uint32
+
+	mu      sync.Mutex
+	seqIn   uint32
+	streams map[uint32]*Stream
+	held    bool // credit is granted by the test
+	credit  int64
+	send    int64 // what may be sent to the agent
+	pings   int
+	pongs   int
+	more    chan struct{} // closed and replaced when credit to send grows
+}
+
+func newSession(t testing.TB, ws *websocket.Conn) *Session {
+	return &Session{
+		t: t, ws: ws, control: make(chan *agentv2.Frame, backlog), closed: make(chan struct{}),
+		streams: map[uint32]*Stream{}, credit: connWindow, send: connWindow, more: make(chan struct{}),
+	}
+}
+
+// read takes frames until the socket ends.
+func (s *Session) read() {
+	defer close(s.closed)
+	defer func() { _ = s.ws.Close() }()
+	s.ws.SetReadLimit(64 << 10)
+	answer := s.ws.PingHandler()
+	s.ws.SetPingHandler(func(data string) error {
+		s.mu.Lock()
+		s.pings++
+		s.mu.Unlock()
+		return answer(data)
+	})
+	s.ws.SetPongHandler(func(string) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.pongs++
+		return nil
+	})
+	for {
+		kind, msg, err := s.ws.ReadMessage()
+		if err != nil {
+			return
+		}
+		frame := &agentv2.Frame{}
+		if err := proto.Unmarshal(msg, frame); err != nil || kind != websocket.BinaryMessage {
+			s.t.Errorf("the agent sent what is not a Frame: %v", err)
+			return
+		}
+		s.take(frame)
+	}
+}
+
+// take checks a frame and files it.
+func (s *Session) take(f *agentv2.Frame) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f.GetStream() == 0 {
+		if s.seqIn++; f.GetSeq() != s.seqIn {
+			s.t.Errorf("frame %d of stream 0 has number %d", s.seqIn, f.GetSeq())
+		}
+		if w := f.GetWindow(); w != nil {
+			s.send += int64(w.GetBytes())
+			s.wakeSenders()
+			return
+		}
+		s.control <- f
+		return
+	}
+	st := s.streams[f.GetStream()]
+	if st == nil {
+		s.t.Errorf("a frame on stream %d, which was not opened", f.GetStream())
+		return
+	}
+	if st.seqIn++; f.GetSeq() != st.seqIn {
+		s.t.Errorf("frame %d of stream %d has number %d", st.seqIn, f.GetStream(), f.GetSeq())
+	}
+	if st.ended {
+		s.t.Errorf("a frame on stream %d after its END", f.GetStream())
+	}
+	st.ended = f.GetEnd() != nil
+	if w := f.GetWindow(); w != nil {
+		st.send += int64(w.GetBytes())
+		s.wakeSenders()
+		return
+	}
+	if f.GetData() != nil {
+		s.account(st, len(f.GetData().GetData()))
+	}
+	st.frames <- f
+}
+
+// account checks credit. Needs the mutex.
+func (s *Session) account(st *Stream, n int) {
+	st.credit -= int64(n)
+	s.credit -= int64(n)
+	st.received += n
+	if n == 0 || n > maxData || st.credit < 0 || s.credit < 0 {
+		s.t.Errorf("DATA of %d bytes leaves credit of %d on stream %d and %d in all", n, st.credit, st.id, s.credit)
+	}
+}
+
+// grantUnlessHeld gives credit back for what a test has taken.
+func (s *Session) grantUnlessHeld(st *Stream, n int) {
+	s.mu.Lock()
+	held, ended := s.held, st.ended
+	s.mu.Unlock()
+	if held || n == 0 {
+		return
+	}
+	s.Grant(nil, n)
+	if !ended {
+		s.Grant(st, n)
+	}
+}
+
+// HoldCredit leaves granting credit to the test.
+func (s *Session) HoldCredit() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = true
+}
+
+// Grant gives the agent credit on a stream, or on the connection when st is nil.
+func (s *Session) Grant(st *Stream, n int) {
+	s.mu.Lock()
+	id := uint32(0)
+	if st != nil {
+		id = st.id
+		st.credit += int64(n)
+	} else {
+		s.credit += int64(n)
+	}
+	s.mu.Unlock()
+	s.Send(&agentv2.Frame{Stream: id, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: uint32(n)}}})
+}
+
+// wakeSenders needs the mutex.
+func (s *Session) wakeSenders() {
+	close(s.more)
+	s.more = make(chan struct{})
+}
+
+// Pings is how often the agent has pinged.
+func (s *Session) Pings() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pings
+}
+
+// Pongs is how often the agent has answered Ping.
+func (s *Session) Pongs() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pongs
+}
+
+// Foresee takes frames of a stream that is opened by SendAsIs.
+func (s *Session) Foresee(id uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id != 0 && s.streams[id] == nil {
+		s.streams[id] = &Stream{s: s, id: id, frames: make(chan *agentv2.Frame, 16), credit: streamWindow, send: streamWindow}
+	}
+}
+
+// Ack accepts the registration, with heartbeats each 10 s.
+func (s *Session) Ack() {
+	s.Send(&agentv2.Frame{Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{
+		ProviderId: "0190", ProviderName: "tester", Epoch: 1, Status: "active", HeartbeatIntervalMs: 10_000,
+	}}})
+}
+
+// Send numbers a frame and sends it. That the agent has left is not an error
+// here: tests see it elsewhere.
+func (s *Session) Send(f *agentv2.Frame) {
+	s.t.Helper()
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	if f.GetStream() == 0 {
+		s.seqOut++
+		f.Seq = s.seqOut
+	} else {
+		s.mu.Lock()
+		if st := s.streams[f.GetStream()]; st != nil {
+			st.seqOut++
+			f.Seq = st.seqOut
+		}
+		s.mu.Unlock()
+	}
+	s.write(websocket.BinaryMessage, mustMarshal(s.t, f))
+}
+
+// SendAsIs sends a frame with the number it has.
+func (s *Session) SendAsIs(f *agentv2.Frame) {
+	s.t.Helper()
+	s.SendRaw(websocket.BinaryMessage, mustMarshal(s.t, f))
+}
+
+// SendRaw sends any message.
+func (s *Session) SendRaw(kind int, msg []byte) {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	s.write(kind, msg)
+}
+
+func (s *Session) write(kind int, msg []byte) {
+	_ = s.ws.SetWriteDeadline(time.Now().Add(patience))
+	_ = s.ws.WriteMessage(kind, msg)
+}
+
+// Ping sends a ping.
+func (s *Session) Ping() {
+	_ = s.ws.WriteControl(websocket.PingMessage, []byte("are you there"), time.Now().Add(patience))
+}
+
+func mustMarshal(t testing.TB, f *agentv2.Frame) []byte {
+	t.Helper()
+	msg, err := proto.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return msg
+}
+
+// Control waits for the next frame of stream 0 but WINDOW.
+func (s *Session) Control() *agentv2.Frame {
+	s.t.Helper()
+	return s.next(s.control)
+}
+
+// ControlOf waits for the next frame of stream 0 that is wanted, past others.
+func (s *Session) ControlOf(want func(*agentv2.Frame) bool) *agentv2.Frame {
+	s.t.Helper()
+	for {
+		if f := s.Control(); want(f) {
+			return f
+		}
+	}
+}
+
+// next waits for a frame; frames that came before the end come first.
+func (s *Session) next(from chan *agentv2.Frame) *agentv2.Frame {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	select {
+	case f := <-from:
+		return f
+	default:
+	}
+	select {
+	case f := <-from:
+		return f
+	case <-s.closed:
+		select {
+		case f := <-from:
+			return f
+		default:
+			s.t.Fatal("the connection ended where a frame was awaited")
+		}
+	case <-ctx.Done():
+		s.t.Fatal("no frame has come")
+	}
+	return nil
+}
+
+// WaitClosed waits for the agent to close the connection.
+func (s *Session) WaitClosed() {
+	s.t.Helper()
+	select {
+	case <-s.closed:
+	case <-time.After(patience):
+		s.t.Fatal("the connection is still open")
+	}
+}
+
+// Kill ends the connection without a word, as a crash does.
+func (s *Session) Kill() { _ = s.ws.NetConn().Close() }
+
+// Refuse sends Error on the connection.
+func (s *Session) Refuse(code string, after time.Duration) {
+	s.Send(&agentv2.Frame{Body: &agentv2.Frame_Error{Error: &agentv2.Error{
+		Code: code, Message: "scripted", ReconnectAfterMs: after.Milliseconds(),
+	}}})
+}

@@ -1,0 +1,362 @@
+package connection
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	agentv2 "svc.internal/proto/svc/agent/v2"
+	"svc.internal/services/provider-agent/internal/connection/hubtest"
+)
+
+func TestRegisterTellsWhoAndWhatIsOffered(t *testing.T) {
+	b := setup(t, echo, options{})
+	got := b.hub.Accept().Register
+	if got.GetToken() != testKey || got.GetNodeId() != "node-under-test" || got.GetNodeName() != "rig" || got.GetRegion() != "here" ||
+		got.GetAgentVersion() != "1" || got.GetMaxRequestBytes() != 10<<20 || strings.Join(got.GetCapabilities(), " ") != "chat stream cancel logprobs" {
+		t.Errorf("REGISTER is %v", got)
+	}
+	if m := got.GetModels(); len(m) != 1 || m[0].GetModelId() != "m" || m[0].GetContextLength() != 4096 || m[0].GetCapacity() != 4 ||
+		m[0].GetQuantization() != "fp8" || !m[0].GetHealthy() {
+		t.Errorf("models are %v", m)
+	}
+}
+
+func TestAnswerArrivesAsTheEngineWroteIt(t *testing.T) {
+	var want []byte
+	for i := range 3 << 20 {
+		want = append(want, byte(i*i>>7))
+	}
+	b := setup(t, func(_ context.Context, _ Request, w io.Writer) Answer {
+		// Pieces of all sizes, below and above a frame and the buffer.
+		for rest, n := want, 1; len(rest) > 0; n = n*3%99_991 + 1 {
+			k := min(n, len(rest))
+			if _, err := w.Write(rest[:k]); err != nil {
+				return Answer{Status: 200, Err: err}
+			}
+			rest = rest[k:]
+		}
+		return Answer{Status: 200}
+	}, options{})
+	got, end := b.hub.AcceptLive().Open("m", body(1)).Answer()
+	if !bytes.Equal(got, want) {
+		t.Errorf("%d bytes arrived of %d, or not the same", len(got), len(want))
+	}
+	if end.GetEngineStatus() != 200 || !end.GetComplete() || end.GetBusy() || end.GetError() != "" {
+		t.Errorf("END is %v", end)
+	}
+}
+
+func TestBodyLargerThanTheWindowArrivesWhole(t *testing.T) {
+	b := setup(t, echo, options{cfg: func(c *Config) { c.MaxBufferedBytes = 10 << 20 }})
+	s := b.hub.AcceptLive()
+	for range 3 { // 27 MiB in all: the connection's credit comes back too
+		want := body(9 << 20)
+		if got, end := s.Open("m", want).Answer(); string(got) != want || !end.GetComplete() {
+			t.Fatalf("%d bytes arrived of %d: %v", len(got), len(want), end)
+		}
+	}
+}
+
+func TestRequestKeepsWhatTheHubSaid(t *testing.T) {
+	seen := make(chan Request, 1)
+	b := setup(t, func(ctx context.Context, r Request, _ io.Writer) Answer {
+		seen <- r
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Minute {
+			t.Errorf("the deadline is %v", deadline)
+		}
+		return Answer{Status: 200}
+	}, options{})
+	text := []byte(`{"model":"m","stream":true}`)
+	open := hubtest.OpenOf("m", text)
+	open.Traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	st := b.hub.AcceptLive().OpenOnly(open)
+	st.SendBody(text)
+	r := <-seen
+	if r.ID != open.GetRequestId() || r.ModelID != "m" || !r.Stream || string(r.Body) != string(text) || r.Traceparent != open.GetTraceparent() ||
+		string(r.Body[r.ModelOffset:r.ModelOffset+r.ModelLength]) != `"m"` {
+		t.Errorf("the request is %+v", r)
+	}
+}
+
+func TestSlowHubHoldsNoMoreThanItsWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 1 << 20
+		written := 0
+		b := setup(t, func(_ context.Context, _ Request, w io.Writer) Answer {
+			for range size / 1024 {
+				if _, err := w.Write(make([]byte, 1024)); err != nil {
+					return Answer{Err: err}
+				}
+				written += 1024
+			}
+			return Answer{Status: 200}
+		}, options{piped: true})
+		s := b.hub.AcceptLive()
+		s.HoldCredit()
+		st := s.Open("m", body(1))
+		synctest.Wait()
+		for granted := streamWindow; ; granted += 100_000 {
+			if got := st.Received(); got != min(granted, size) {
+				t.Fatalf("%d bytes are in flight with credit for %d", got, granted)
+			}
+			if most := min(granted+outBuffer, size); written > most {
+				t.Fatalf("the engine was read to %d, want no more than %d", written, most)
+			}
+			if granted >= size {
+				break
+			}
+			s.Grant(st, 100_000)
+			synctest.Wait()
+		}
+		if _, end := st.Answer(); !end.GetComplete() {
+			t.Errorf("END is %v", end)
+		}
+	})
+}
+
+func TestStalledRequestDoesNotStallAnother(t *testing.T) {
+	b := setup(t, func(_ context.Context, r Request, w io.Writer) Answer {
+		_, err := w.Write(make([]byte, len(r.Body)))
+		return Answer{Status: 200, Err: err}
+	}, options{})
+	s := b.hub.AcceptLive()
+	stalled := s.Open("m", body(1<<20)) // nobody takes its answer
+	for range 20 {
+		want := body(100_000)
+		if got, end := s.Open("m", want).Answer(); len(got) != len(want) || !end.GetComplete() {
+			t.Fatalf("%d bytes of %d: %v", len(got), len(want), end)
+		}
+	}
+	if stalled.Ended() {
+		t.Error("the stalled request has ended: the test shows nothing")
+	}
+	if got, end := stalled.Answer(); len(got) < 1<<20 || !end.GetComplete() {
+		t.Errorf("the stalled request got %d bytes: %v", len(got), end)
+	}
+}
+
+func TestConnectionCreditBoundsAllRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(_ context.Context, r Request, w io.Writer) Answer {
+			if r.Stream {
+				return Answer{Status: 204} // no data, only END
+			}
+			_, err := w.Write(make([]byte, streamWindow))
+			return Answer{Status: 200, Err: err}
+		}, options{piped: true, offers: []Offer{{ModelID: "m", Capacity: 64, Healthy: true}}})
+		s := b.hub.AcceptLive()
+		s.HoldCredit()
+		var all []*hubtest.Stream
+		for range 40 {
+			all = append(all, s.Open("m", body(1)))
+		}
+		sum := func() (n int) {
+			synctest.Wait()
+			for _, st := range all {
+				n += st.Received()
+			}
+			return n
+		}
+		if got := sum(); got != connWindow {
+			t.Fatalf("%d bytes are in flight, want the window of %d", got, connWindow)
+		}
+		if _, end := s.Open("m", `{"model":"m","stream":true}`).Answer(); end.GetEngineStatus() != 204 {
+			t.Errorf("an answer without data waited for credit: %v", end)
+		}
+		s.Grant(nil, 1<<20)
+		if got := sum(); got != connWindow+1<<20 {
+			t.Errorf("%d bytes are in flight after a grant", got)
+		}
+		s.Grant(nil, 100) // less than a frame
+		if got := sum(); got != connWindow+1<<20+100 {
+			t.Errorf("%d bytes are in flight after a grant of 100", got)
+		}
+		s.Grant(nil, connWindow)
+		for _, st := range all {
+			if _, end := st.Answer(); !end.GetComplete() {
+				t.Fatalf("END is %v", end)
+			}
+		}
+	})
+}
+
+func TestCancelStopsTheEngineAndEndFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		started, stopped := make(chan struct{}), make(chan struct{})
+		b := setup(t, func(ctx context.Context, _ Request, w io.Writer) Answer {
+			defer close(stopped)
+			close(started)
+			for {
+				if _, err := w.Write(make([]byte, 1000)); err != nil {
+					return Answer{Status: 200, Err: err}
+				}
+			}
+		}, options{piped: true})
+		s := b.hub.AcceptLive()
+		s.HoldCredit()
+		st := s.Open("m", body(1))
+		<-started
+		synctest.Wait() // the window is used up, the buffer full
+		began := time.Now()
+		st.Cancel()
+		<-stopped
+		body, end := st.Answer()
+		if end.GetComplete() || end.GetError() != errCancelled.Error() || end.GetBusy() {
+			t.Errorf("END is %v", end)
+		}
+		if len(body) > streamWindow {
+			t.Errorf("%d bytes arrived", len(body))
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("END took %v", took)
+		}
+		if n := b.link.slots.active(); n != 0 {
+			t.Errorf("%d slots are still taken", n)
+		}
+	})
+}
+
+func TestCancelBeforeTheBodyIsWhole(t *testing.T) {
+	b := setup(t, echo, options{})
+	s := b.hub.AcceptLive()
+	st := s.OpenOnly(hubtest.OpenOf("m", []byte(body(1000))))
+	st.Cancel()
+	if _, end := st.Answer(); end.GetComplete() || end.GetError() != errCancelled.Error() {
+		t.Errorf("END is %v", end)
+	}
+	// What crosses END has no effect, and its credit comes back.
+	st.SendBody([]byte(body(1000)))
+	st.Cancel()
+	if got, end := s.Open("m", body(5)).Answer(); string(got) != body(5) || !end.GetComplete() {
+		t.Errorf("the next request got %q, %v", got, end)
+	}
+}
+
+func TestBodyThatNeverComesFreesItsSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, echo, options{piped: true})
+		open := hubtest.OpenOf("m", []byte(body(1000)))
+		open.TimeoutMs = 5000
+		st := b.hub.AcceptLive().OpenOnly(open)
+		if _, end := st.Answer(); end.GetError() != errBodyLate.Error() {
+			t.Errorf("END is %v", end)
+		}
+		if n := b.link.slots.active(); n != 0 {
+			t.Errorf("%d slots are still taken", n)
+		}
+	})
+}
+
+func TestRequestEndsWithItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(ctx context.Context, _ Request, _ io.Writer) Answer {
+			<-ctx.Done()
+			return Answer{Err: ctx.Err()}
+		}, options{piped: true})
+		text := []byte(body(1))
+		open := hubtest.OpenOf("m", text)
+		open.TimeoutMs = 7000
+		began := time.Now()
+		st := b.hub.AcceptLive().OpenOnly(open)
+		st.SendBody(text)
+		if _, end := st.Answer(); end.GetComplete() || end.GetError() != errTimeout.Error() {
+			t.Errorf("END is %v", end)
+		}
+		if took := time.Since(began); took != 7*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestFullModelIsBusyAtOnce(t *testing.T) {
+	release := make(chan struct{})
+	b := setup(t, func(ctx context.Context, r Request, w io.Writer) Answer {
+		if r.Stream {
+			<-release
+		}
+		return Answer{Status: 200}
+	}, options{offers: []Offer{{ModelID: "m", Capacity: 2}, {ModelID: "other", Capacity: 1}}})
+	s := b.hub.AcceptLive()
+	first, second := s.Open("m", `{"model":"m","stream":true}`), s.Open("m", `{"model":"m","stream":true}`)
+	if _, end := s.Open("m", body(1)).Answer(); !end.GetBusy() || end.GetComplete() || end.GetEngineStatus() != 0 {
+		t.Errorf("END of the third is %v", end)
+	}
+	if _, end := s.Open("other", `{"model":"other"}`).Answer(); end.GetBusy() || !end.GetComplete() {
+		t.Errorf("the other model's END is %v", end)
+	}
+	close(release)
+	first.Answer()
+	second.Answer()
+	if _, end := s.Open("m", body(1)).Answer(); end.GetBusy() || !end.GetComplete() {
+		t.Errorf("END after the slots are free is %v", end)
+	}
+}
+
+func TestRequestsThatCannotBeTakenAreAnswered(t *testing.T) {
+	b := setup(t, echo, options{cfg: func(c *Config) { c.MaxRequestBytes, c.MaxBufferedBytes = 5000, 6000 }})
+	s := b.hub.AcceptLive()
+	text := []byte(body(1))
+	for name, change := range map[string]func(*agentv2.Open){
+		"a model that is not offered": func(o *agentv2.Open) { o.ModelId = "unknown" },
+		"a body above the bound":      func(o *agentv2.Open) { o.BodyLength = 5001 },
+		"a body of 4 GiB":             func(o *agentv2.Open) { o.BodyLength = 1<<32 - 1 },
+		"a model outside the body":    func(o *agentv2.Open) { o.ModelOffset = uint32(len(text)) },
+		"a model whose place wraps":   func(o *agentv2.Open) { o.ModelOffset = 1<<32 - 1 },
+		"a model of no length":        func(o *agentv2.Open) { o.ModelLength = 0 },
+		"a body that has nothing":     func(o *agentv2.Open) { o.BodyLength = 0 },
+		"a model of more than it all": func(o *agentv2.Open) { o.ModelLength = 1<<32 - 1 },
+	} {
+		open := hubtest.OpenOf("m", text)
+		change(open)
+		st := s.OpenOnly(open)
+		st.SendBody(text)
+		if _, end := st.Answer(); end.GetBusy() || end.GetComplete() || end.GetError() == "" {
+			t.Errorf("%s: END is %v", name, end)
+		}
+	}
+	held := s.OpenOnly(hubtest.OpenOf("m", []byte(body(4000))))
+	if _, end := s.Open("m", body(3000)).Answer(); !end.GetBusy() {
+		t.Errorf("beyond the memory for bodies: END is %v", end)
+	}
+	held.Cancel()
+	held.Answer()
+	if _, end := s.Open("m", body(3000)).Answer(); !end.GetComplete() {
+		t.Errorf("after memory is free: END is %v", end)
+	}
+}
+
+func TestOpenRequestsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(_ context.Context, _ Request, w io.Writer) Answer {
+			_, err := w.Write(make([]byte, streamWindow+1)) // one byte never leaves
+			return Answer{Status: 200, Err: err}
+		}, options{piped: true})
+		s := b.hub.AcceptLive()
+		s.HoldCredit()
+		s.Grant(nil, 64<<20)
+		for i := range 4 + spareStreams {
+			if st := s.Open("m", body(1)); func() bool { synctest.Wait(); return st.Ended() }() {
+				t.Fatalf("request %d was refused", i)
+			}
+		}
+		if _, end := s.Open("m", body(1)).Answer(); !end.GetBusy() {
+			t.Errorf("END of one more is %v", end)
+		}
+	})
+}
+
+func TestErrorsAreCutAndClean(t *testing.T) {
+	b := setup(t, func(context.Context, Request, io.Writer) Answer {
+		return Answer{Status: 502, Err: errors.New("bad\x00\n" + strings.Repeat("é", 2000))}
+	}, options{})
+	_, end := b.hub.AcceptLive().Open("m", body(1)).Answer()
+	if len(end.GetError()) > maxError || !strings.HasPrefix(end.GetError(), "badéé") || end.GetEngineStatus() != 502 {
+		t.Errorf("END is %v", end)
+	}
+}

@@ -1,0 +1,246 @@
+package connection
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	agentv2 "svc.internal/proto/svc/agent/v2"
+)
+
+// phase is where a session stands.
+type phase uint8
+
+const (
+	phaseRegistering phase = iota // REGISTER is sent or about to be
+	phaseLive                     // acknowledged
+	phaseOver                     // frames have no effect any more
+)
+
+// session is one connection. It is safe for concurrent use.
+type session struct {
+	cfg   Config
+	log   *slog.Logger
+	serve Serve
+	slots *slots
+
+	ctx   context.Context // parent of all requests; ends with the session
+	stop  context.CancelFunc
+	work  sync.WaitGroup
+	wake  chan struct{} // tells the writer that there is something to do
+	acked chan struct{} // closed by REGISTER_ACK
+	over  chan struct{} // closed by shut
+
+	mu            sync.Mutex
+	phase         phase
+	ack           *agentv2.RegisterAck
+	end           *ending
+	seqIn, seqOut uint32 // of stream 0
+	last          uint32 // the last stream number seen
+	streams       map[uint32]*stream
+	recv          int64 // what the hub may still send
+	owed          int64 // received and not yet granted again
+	credit        int64 // what may still be sent
+	control       []*agentv2.Frame
+	ring          []*stream // streams that have something to send
+	pong          []byte    // answer to the last ping
+	pongDue       bool
+	pingDue       bool
+	draining      bool // no new streams; the session ends when there are none
+	drainAfter    time.Duration
+}
+
+func newSession(cfg Config, log *slog.Logger, serve Serve, slots *slots) *session {
+	ctx, stop := context.WithCancel(context.Background())
+	return &session{
+		cfg: cfg, log: log, serve: serve, slots: slots, ctx: ctx, stop: stop,
+		wake: make(chan struct{}, 1), acked: make(chan struct{}), over: make(chan struct{}),
+		streams: map[uint32]*stream{}, recv: connWindow, credit: connWindow,
+	}
+}
+
+// register queues the first frame.
+func (s *session) register(offers []Offer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.push(&agentv2.Frame{Body: &agentv2.Frame_Register{Register: &agentv2.Register{
+		Token: s.cfg.Key.Reveal(), NodeId: s.cfg.NodeID, NodeName: s.cfg.NodeName, AgentVersion: s.cfg.Version,
+		Models: wireOffers(offers), Capabilities: []string{"chat", "stream", "cancel", "logprobs"},
+		MaxRequestBytes: s.cfg.MaxRequestBytes, Region: s.cfg.Region,
+	}}})
+}
+
+// heartbeat queues one, if the session is registered.
+func (s *session) heartbeat(offers []Offer, active int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase != phaseLive {
+		return
+	}
+	s.push(&agentv2.Frame{Body: &agentv2.Frame_Heartbeat{Heartbeat: &agentv2.Heartbeat{
+		Models: wireOffers(offers), ActiveRequests: int32(active),
+	}}})
+}
+
+func wireOffers(offers []Offer) []*agentv2.ModelOffer {
+	list := make([]*agentv2.ModelOffer, 0, len(offers))
+	for _, o := range offers {
+		list = append(list, &agentv2.ModelOffer{
+			ModelId: o.ModelID, ContextLength: o.ContextLength, Quantization: o.Quantization,
+			Capacity: int32(o.Capacity), Healthy: o.Healthy,
+		})
+	}
+	return list
+}
+
+// ping asks the writer for one.
+func (s *session) ping() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pingDue = true
+	s.signal()
+}
+
+// onPing keeps the answer for the writer; of several that wait only the last is
+// answered, as the WebSocket standard allows.
+func (s *session) onPing(payload string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pong, s.pongDue = append(s.pong[:0], payload...), true
+	s.signal()
+}
+
+// drain says that no new requests are taken; the session ends with the last
+// one that is open. One that is not registered ends at once.
+func (s *session) drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase == phaseLive {
+		s.push(&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}})
+	}
+	s.draining = true
+	s.endIfDrained()
+}
+
+// endIfDrained needs the mutex.
+func (s *session) endIfDrained() {
+	if s.draining && len(s.streams) == 0 {
+		s.shut(&ending{text: "drained", after: s.drainAfter})
+	}
+}
+
+// shut ends the session: its requests stop, frames that still arrive have no
+// effect, and the writer closes the socket. Only the first call counts. Needs
+// the mutex.
+func (s *session) shut(why *ending) {
+	if s.phase == phaseOver {
+		return
+	}
+	s.phase = phaseOver
+	s.end = why
+	s.stop()
+	for _, st := range s.streams {
+		st.drop(errLost)
+		if !st.started {
+			s.free(st)
+		}
+	}
+	close(s.over)
+	s.signal()
+}
+
+// fail is shut for those who do not hold the mutex.
+func (s *session) fail(why *ending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shut(why)
+}
+
+// start has a request answered whose body is whole. Needs the mutex.
+func (s *session) start(st *stream) {
+	st.started = true
+	request := st.request
+	st.request.Body = nil
+	s.work.Go(func() {
+		answer := s.serve(st.ctx, request, st)
+		s.finish(st, answer)
+	})
+}
+
+// finish ends a request that was answered, or failed to be.
+func (s *session) finish(st *stream, answer Answer) {
+	late := context.Cause(st.ctx)
+	st.stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := answer.Err
+	switch {
+	case st.dropped != nil:
+		err = st.dropped
+	case err != nil && late != nil:
+		err = late
+	}
+	end := &agentv2.End{EngineStatus: int32(answer.Status), Complete: err == nil}
+	if err != nil {
+		end.Error = cut(clean(err.Error()), maxError)
+	}
+	// The slot is free before the hub hears of the end, or its next request
+	// would find none.
+	s.free(st)
+	s.endStream(st, end)
+}
+
+// free gives a request's slot and memory back, once. Needs the mutex.
+func (s *session) free(st *stream) {
+	if !st.released {
+		st.released = true
+		s.slots.release(st.request.ModelID, st.reserve)
+	}
+}
+
+// endStream lets END follow what waits to be sent. Needs the mutex.
+func (s *session) endStream(st *stream, end *agentv2.End) {
+	if st.end == nil {
+		st.end = end
+	}
+	s.schedule(st)
+}
+
+// sweep ends the requests whose time is over and whose body never came.
+func (s *session) sweep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.streams {
+		if !st.started && st.end == nil && st.ctx.Err() != nil {
+			s.giveUp(st, errBodyLate)
+		}
+	}
+}
+
+// giveUp ends a request that was never started. Needs the mutex.
+func (s *session) giveUp(st *stream, why error) {
+	st.request.Body = nil
+	st.drop(why)
+	s.free(st)
+	s.endStream(st, &agentv2.End{Error: why.Error()})
+}
+
+// signal wakes the writer.
+func (s *session) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// cut shortens a text to bytes of whole UTF-8.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && text[most]&0xC0 == 0x80 {
+		most--
+	}
+	return text[:most]
+}

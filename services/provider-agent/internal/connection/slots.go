@@ -1,0 +1,68 @@
+package connection
+
+import "sync"
+
+// slots counts the requests under way on each model, over all sessions: work of
+// a session that was lost may still be ending when the next one begins. It is
+// safe for concurrent use.
+type slots struct {
+	mu    sync.Mutex
+	free  map[string]int
+	taken int
+	sum   int
+	bytes int64 // that may still be buffered
+}
+
+// refusal is why a request is not taken.
+type refusal uint8
+
+const (
+	granted refusal = iota
+	notOffered
+	noSlot
+	noMemory
+)
+
+func newSlots(offers []Offer, bytes int64) *slots {
+	s := &slots{free: make(map[string]int, len(offers)), bytes: bytes}
+	for _, o := range offers {
+		s.free[o.ModelID] = o.Capacity
+		s.sum += o.Capacity
+	}
+	return s
+}
+
+// take reserves a slot and memory for a body.
+func (s *slots) take(model string, bytes int64) refusal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	free, offered := s.free[model]
+	switch {
+	case !offered:
+		return notOffered
+	case free <= 0:
+		return noSlot
+	case s.bytes < bytes:
+		return noMemory
+	}
+	s.free[model]--
+	s.taken++
+	s.bytes -= bytes
+	return granted
+}
+
+// release gives both back.
+func (s *slots) release(model string, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free[model]++
+	s.taken--
+	s.bytes += bytes
+}
+
+// active is how many requests are under way.
+func (s *slots) active() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken
+}

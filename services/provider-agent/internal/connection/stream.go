@@ -1,0 +1,103 @@
+package connection
+
+import (
+	"context"
+
+	agentv2 "svc.internal/proto/svc/agent/v2"
+)
+
+// stream is one request on a session. All but the immutable part is guarded by
+// the session's mutex.
+type stream struct {
+	session *session
+	id      uint32
+	ctx     context.Context // ends with the request's time, CANCEL or the session
+	stop    context.CancelFunc
+	reserve int64         // bytes of the body's reservation
+	room    chan struct{} // signalled when the writer has made room
+
+	request       Request // Body grows until it is whole
+	bodyLength    int
+	started       bool  // the body is whole and a goroutine answers
+	released      bool  // slot and memory were given back
+	dropped       error // why what is written is thrown away; nil while it is not
+	seqIn, seqOut uint32
+	recv          int64 // what the hub may still send
+	owed          int64 // received and not yet granted again
+	credit        int64 // what may still be sent
+	out           []byte
+	sent          int  // bytes of out that are gone
+	queued        bool // it stands in the ring of the writer
+	end           *agentv2.End
+}
+
+// Write queues a piece of the engine's answer. It blocks while the buffer is
+// full.
+func (st *stream) Write(p []byte) (written int, err error) {
+	for {
+		n, err := st.accept(p[written:])
+		written += n
+		if err != nil || written == len(p) {
+			return written, err
+		}
+		select {
+		case <-st.room:
+		case <-st.ctx.Done():
+			return written, context.Cause(st.ctx)
+		}
+	}
+}
+
+// accept takes as much as there is room for.
+func (st *stream) accept(p []byte) (int, error) {
+	s := st.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st.dropped != nil {
+		return 0, st.dropped
+	}
+	n := min(len(p), outBuffer-st.pending())
+	if st.sent > 0 && len(st.out)+n > cap(st.out) {
+		st.out = st.out[:copy(st.out, st.out[st.sent:])]
+		st.sent = 0
+	}
+	st.out = append(st.out, p[:n]...)
+	s.schedule(st)
+	return n, nil
+}
+
+// pending is how many bytes wait. Needs the mutex.
+func (st *stream) pending() int { return len(st.out) - st.sent }
+
+// take removes n bytes from the buffer; they are valid until the mutex is
+// given up. Needs the mutex.
+func (st *stream) take(n int) []byte {
+	piece := st.out[st.sent : st.sent+n]
+	st.sent += n
+	if st.sent == len(st.out) {
+		st.out, st.sent = st.out[:0], 0
+	}
+	select {
+	case st.room <- struct{}{}:
+	default:
+	}
+	return piece
+}
+
+// drop throws away what waits and all that follows, and stops the engine.
+// Needs the mutex.
+func (st *stream) drop(why error) {
+	if st.dropped == nil {
+		st.dropped = why
+	}
+	st.out, st.sent = nil, 0
+	st.stop()
+}
+
+// due tells whether the writer can do something for the stream. Needs the mutex.
+func (st *stream) due() bool {
+	if st.pending() > 0 {
+		return st.credit > 0
+	}
+	return st.end != nil
+}

@@ -1,0 +1,284 @@
+// Package engine speaks to the inference engines on the owner's machine: it
+// forwards requests to {engine_url}/chat/completions and watches whether the
+// engines are well.
+//
+// A request's body goes out as it came, but for the model's JSON string, which
+// is replaced by the local name at the place the hub named. The answer's bytes
+// are handed on as they arrive, whatever they are. Nothing of either is kept
+// or logged. Redirects are not followed, and no proxy of the environment is
+// used: an engine is where its owner says it is.
+//
+// Limits: an answer that is not streamed is 16 MiB at most, a streamed one
+// 256 MiB; how long one may take is the caller's context.
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/config"
+	"svc.internal/pkg/jsonscan"
+)
+
+const (
+	maxWhole  = 16 << 20
+	maxStream = 256 << 20
+
+	// readWhole and readStream are how much is read at once, in bytes. Pieces
+	// of streams are small, and every stream holds its buffer while it waits.
+	readWhole  = 16 << 10
+	readStream = 4 << 10
+
+	// idleTimeout is less than the 5 s after which uvicorn, under most
+	// engines, closes an idle connection: the side that sends next should be
+	// the one that closes.
+	idleTimeout = 4 * time.Second
+	dialTimeout = 5 * time.Second
+)
+
+// Target is one model and the engine that serves it.
+type Target struct {
+	ModelID    string
+	URL        string // the engine's root, without a slash at its end
+	LocalModel string
+	APIKey     config.Secret
+	// ContextLength in tokens, 0 when the owner does not say.
+	ContextLength int64
+	Capacity      int
+}
+
+// Config bounds probing. The zero value of a field stands for its default.
+type Config struct {
+	// ProbeInterval is the pause between probes of an engine that is well, 10 s,
+	// and RetryInterval of one that is not, 2 s.
+	ProbeInterval time.Duration
+	RetryInterval time.Duration
+	// ProbeTimeout bounds one probe: 5 s.
+	ProbeTimeout time.Duration
+	// Client is used instead of one made for the targets; its redirects are
+	// not followed either.
+	Client *http.Client
+}
+
+// Pool forwards to the engines of one agent. It is safe for concurrent use.
+type Pool struct {
+	cfg       Config
+	log       *slog.Logger
+	client    *http.Client
+	targets   map[string]Target
+	endpoints []*endpoint
+	changed   chan struct{}
+
+	mu     sync.Mutex
+	states map[string]*State
+	order  []string
+}
+
+// New makes a pool. Model ids must be unique.
+func New(cfg Config, targets []Target, log *slog.Logger) *Pool {
+	fill(&cfg.ProbeInterval, 10*time.Second)
+	fill(&cfg.RetryInterval, 2*time.Second)
+	fill(&cfg.ProbeTimeout, 5*time.Second)
+	p := &Pool{
+		cfg: cfg, log: log, client: newClient(cfg.Client, targets),
+		targets: map[string]Target{}, changed: make(chan struct{}, 1), states: map[string]*State{},
+	}
+	byURL := map[[2]string]*endpoint{}
+	for _, t := range targets {
+		p.targets[t.ModelID] = t
+		p.order = append(p.order, t.ModelID)
+		p.states[t.ModelID] = &State{ModelID: t.ModelID, ContextLength: t.ContextLength, Reason: "not asked yet"}
+		key := [2]string{t.URL, t.APIKey.Reveal()}
+		if byURL[key] == nil {
+			byURL[key] = &endpoint{url: t.URL, key: t.APIKey, kick: make(chan struct{}, 1)}
+			p.endpoints = append(p.endpoints, byURL[key])
+		}
+		byURL[key].targets = append(byURL[key].targets, t)
+	}
+	return p
+}
+
+func fill(field *time.Duration, value time.Duration) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// newClient makes a client that keeps as many connections to an engine as it
+// has slots.
+func newClient(given *http.Client, targets []Target) *http.Client {
+	client := &http.Client{}
+	if given != nil {
+		*client = *given
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if client.Transport == nil {
+		slots, most := map[string]int{}, 0
+		for _, t := range targets {
+			if u, err := url.Parse(t.URL); err == nil {
+				slots[u.Host] += t.Capacity
+				most = max(most, slots[u.Host])
+			}
+		}
+		client.Transport = &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
+			MaxIdleConnsPerHost: most,
+			IdleConnTimeout:     idleTimeout,
+			TLSHandshakeTimeout: dialTimeout,
+			DisableCompression:  true,
+		}
+	}
+	return client
+}
+
+// Request is what the hub wants answered.
+type Request struct {
+	ModelID string
+	Stream  bool
+	Body    []byte
+	// ModelOffset and ModelLength say where in Body the model's JSON string
+	// stands, quotes included.
+	ModelOffset, ModelLength int
+	Traceparent              string
+}
+
+// Answer says how an engine's answer ended.
+type Answer struct {
+	// Status is the HTTP status, 0 when the engine did not answer.
+	Status int
+	// Err is nil when the answer ended by itself.
+	Err error
+}
+
+var (
+	errModelSpan = errors.New("the body has no model at the place named")
+	errTooLarge  = errors.New("the engine's answer is too large")
+	errNoModel   = errors.New("the model is not served here")
+)
+
+// Forward asks the engine and writes its answer to w as it arrives. It returns
+// once the answer has ended, ctx has, or w fails.
+func (p *Pool) Forward(ctx context.Context, r Request, w io.Writer) Answer {
+	target, ok := p.targets[r.ModelID]
+	if !ok {
+		return Answer{Err: errNoModel}
+	}
+	req, err := newRequest(ctx, target, r)
+	if err != nil {
+		return Answer{Err: err}
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		if ctx.Err() == nil {
+			p.kick(target)
+		}
+		return Answer{Err: fmt.Errorf("the engine does not answer: %w", cause(err))}
+	}
+	defer resp.Body.Close()
+	if err := relay(w, resp.Body, r.Stream && resp.StatusCode == http.StatusOK); err != nil {
+		return Answer{Status: resp.StatusCode, Err: cause(err)}
+	}
+	return Answer{Status: resp.StatusCode}
+}
+
+// newRequest puts the local model's name into the body without copying it.
+func newRequest(ctx context.Context, target Target, r Request) (*http.Request, error) {
+	end := r.ModelOffset + r.ModelLength
+	if r.ModelOffset < 0 || r.ModelLength < 2 || end > len(r.Body) || r.Body[r.ModelOffset] != '"' || r.Body[end-1] != '"' {
+		return nil, errModelSpan
+	}
+	local := jsonscan.AppendString(nil, target.LocalModel)
+	body := func() (io.ReadCloser, error) {
+		return io.NopCloser(io.MultiReader(
+			bytes.NewReader(r.Body[:r.ModelOffset]), bytes.NewReader(local), bytes.NewReader(r.Body[end:]))), nil
+	}
+	first, err := body()
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.URL+"/chat/completions", first)
+	if err != nil {
+		return nil, fmt.Errorf("make the engine's request: %w", err)
+	}
+	req.GetBody = body
+	req.ContentLength = int64(len(r.Body) - r.ModelLength + len(local))
+	req.Header.Set("Content-Type", "application/json")
+	// An empty list is not sent. It lets the transport try again when a kept
+	// connection turns out to be closed: nothing was answered, so nothing is
+	// done twice that anybody sees.
+	req.Header["Idempotency-Key"] = []string{}
+	if validTraceparent(r.Traceparent) {
+		req.Header.Set("Traceparent", r.Traceparent)
+	}
+	authorize(req, target.APIKey)
+	return req, nil
+}
+
+func authorize(req *http.Request, key config.Secret) {
+	req.Header.Set("User-Agent", "svc-agent")
+	if key.IsSet() {
+		req.Header.Set("Authorization", "Bearer "+key.Reveal())
+	}
+}
+
+// validTraceparent lets only W3C trace contexts of version 00 through.
+func validTraceparent(text string) bool {
+	if len(text) != 55 || text[:3] != "00-" {
+		return false
+	}
+	for i := range len(text) {
+		switch c := text[i]; {
+		case i == 2 || i == 35 || i == 52:
+			if c != '-' {
+				return false
+			}
+		case ('0' > c || c > '9') && ('a' > c || c > 'f'):
+			return false
+		}
+	}
+	return true
+}
+
+// relay copies what arrives when it arrives.
+func relay(w io.Writer, body io.Reader, stream bool) error {
+	limit, size := maxWhole, readWhole
+	if stream {
+		limit, size = maxStream, readStream
+	}
+	buf := make([]byte, size)
+	for total := 0; ; {
+		n, err := body.Read(buf)
+		if total += n; total > limit {
+			return errTooLarge
+		}
+		if n > 0 {
+			if _, werr := w.Write(buf[:n]); werr != nil {
+				return werr
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("the engine's answer was cut off: %w", err)
+		}
+	}
+}
+
+// cause drops the URL from an error of net/http.
+func cause(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}

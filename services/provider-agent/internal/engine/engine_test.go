@@ -1,0 +1,282 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/config"
+	"svc.internal/pkg/fakeengine"
+)
+
+// pool serves model "m" as local model "local" by the engine at url.
+func pool(url string, change func(*Target)) *Pool {
+	target := Target{ModelID: "m", URL: url, LocalModel: "local", Capacity: 4}
+	if change != nil {
+		change(&target)
+	}
+	return New(Config{}, []Target{target}, slog.New(slog.DiscardHandler))
+}
+
+// asking is a request whose model stands at its place.
+func asking(body string) Request {
+	at := strings.Index(body, `"catalog/m"`)
+	return Request{ModelID: "m", Body: []byte(body), ModelOffset: at, ModelLength: len(`"catalog/m"`), Stream: strings.Contains(body, `"stream":true`)}
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestOnlyTheModelIsReplaced(t *testing.T) {
+	for name, body := range map[string]string{
+		"first":  `{"model":"catalog/m","messages":[]}`,
+		"last":   "{ \"messages\" : [],\t\"x\":1e400,  \"model\" : \"catalog/m\"\n}",
+		"in two": `{"messages":[{"content":"\"model\":\"catalog/m\" é 😀"}],"model":"catalog/m","n":1.0}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine := fakeengine.New(t)
+			engine.Script("local", fakeengine.Behaviour{})
+			r := asking(body)
+			r.ModelOffset = strings.LastIndex(body, `"catalog/m"`)
+			if a := pool(engine.URL+"/v1", nil).Forward(within(t), r, io.Discard); a.Err != nil || a.Status != 200 {
+				t.Fatalf("the answer is %+v", a)
+			}
+			want := body[:r.ModelOffset] + `"local"` + body[r.ModelOffset+r.ModelLength:]
+			seen := engine.Requests()[0]
+			if string(seen.Body) != want || seen.Path != "/v1/chat/completions" {
+				t.Errorf("the engine got\n%s\nat %s, want\n%s", seen.Body, seen.Path, want)
+			}
+		})
+	}
+}
+
+func TestLocalNamesAreQuoted(t *testing.T) {
+	engine := fakeengine.New(t)
+	const local = `a"b\c/ü:latest`
+	engine.Script(local, fakeengine.Behaviour{})
+	p := pool(engine.URL+"/v1", func(t *Target) { t.LocalModel = local })
+	if a := p.Forward(within(t), asking(`{"model":"catalog/m"}`), io.Discard); a.Status != 200 {
+		t.Errorf("the answer is %+v", a)
+	}
+}
+
+func TestAnswersAreHandedOnAsTheyAre(t *testing.T) {
+	for name, c := range map[string]struct {
+		behaviour fakeengine.Behaviour
+		stream    bool
+		status    int
+	}{
+		"whole":            {fakeengine.Behaviour{}, false, 200},
+		"stream":           {fakeengine.Behaviour{Tokens: fakeengine.Words(300)}, true, 200},
+		"not even JSON":    {fakeengine.Behaviour{Raw: "\x00\xff\r\n\n" + strings.Repeat("z", 100_000), ContentType: "image/png"}, false, 200},
+		"refused":          {fakeengine.Behaviour{Status: 400, Body: `{"error":{"message":"too long"}}`}, true, 400},
+		"busy":             {fakeengine.Behaviour{Status: 429}, false, 429},
+		"broken":           {fakeengine.Behaviour{Status: 500, Body: "Internal Server Error"}, false, 500},
+		"error mid-stream": {fakeengine.Behaviour{End: fakeengine.EndError, EndAfter: 2}, true, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine := fakeengine.New(t)
+			engine.Script("local", c.behaviour)
+			body := fmt.Sprintf(`{"model":"catalog/m","stream":%v}`, c.stream)
+			direct, err := http.Post(engine.URL+"/v1/chat/completions", "application/json", strings.NewReader(strings.Replace(body, "catalog/m", "local", 1)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := io.ReadAll(direct.Body)
+			if err != nil || direct.Body.Close() != nil {
+				t.Fatal(err)
+			}
+			var got bytes.Buffer
+			a := pool(engine.URL+"/v1", nil).Forward(within(t), asking(body), &got)
+			if a.Status != c.status || a.Err != nil {
+				t.Errorf("the answer is %+v", a)
+			}
+			if !bytes.Equal(got.Bytes(), want) {
+				t.Errorf("got\n%.300q\nwant\n%.300q", got.Bytes(), want)
+			}
+		})
+	}
+}
+
+// pieces signals every write.
+type pieces chan string
+
+func (p pieces) Write(b []byte) (int, error) {
+	p <- string(b)
+	return len(b), nil
+}
+
+func TestPiecesGoOutWhenTheyArrive(t *testing.T) {
+	engine := fakeengine.New(t)
+	next := make(chan struct{})
+	engine.Script("local", fakeengine.Behaviour{Tokens: []string{"one", "two"}, BeforeToken: next})
+	out := make(pieces, 100)
+	go pool(engine.URL+"/v1", nil).Forward(within(t), asking(`{"model":"catalog/m","stream":true}`), out)
+	for _, token := range []string{"one", "two"} {
+		next <- struct{}{}
+		for piece := ""; !strings.Contains(piece, token); { // the engine holds the next token back
+			select {
+			case piece = <-out:
+			case <-within(t).Done():
+				t.Fatalf("%q did not arrive", token)
+			}
+		}
+	}
+}
+
+func TestGivingUpReachesTheEngine(t *testing.T) {
+	for _, name := range []string{"hang-first", "hang", "endless"} {
+		t.Run(name, func(t *testing.T) {
+			engine := fakeengine.New(t)
+			ctx, cancel := context.WithCancel(within(t))
+			p := pool(engine.URL+"/v1", func(t *Target) { t.LocalModel = name })
+			done := make(chan Answer, 1)
+			go func() { done <- p.Forward(ctx, asking(`{"model":"catalog/m","stream":true}`), io.Discard) }()
+			if err := engine.WaitRequests(within(t), 1); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			cancel()
+			if _, err := engine.WaitCancelled(within(t)); err != nil {
+				t.Fatalf("the engine heard nothing: %v", err)
+			}
+			if a := <-done; a.Err == nil {
+				t.Errorf("the answer is %+v", a)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// failing writers take nothing.
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("nobody wants it") }
+
+func TestWriterThatFailsStopsTheEngine(t *testing.T) {
+	engine := fakeengine.New(t)
+	p := pool(engine.URL+"/v1", func(t *Target) { t.LocalModel = "endless" })
+	if a := p.Forward(within(t), asking(`{"model":"catalog/m","stream":true}`), failing{}); a.Err == nil || a.Status != 200 {
+		t.Errorf("the answer is %+v", a)
+	}
+	if _, err := engine.WaitCancelled(within(t)); err != nil {
+		t.Errorf("the engine heard nothing: %v", err)
+	}
+}
+
+func TestEngineThatDiesIsNotComplete(t *testing.T) {
+	engine := fakeengine.New(t)
+	for _, stream := range []string{"true", "false"} {
+		p := pool(engine.URL+"/v1", func(t *Target) { t.LocalModel = "reset" })
+		var got bytes.Buffer
+		a := p.Forward(within(t), asking(`{"model":"catalog/m","stream":`+stream+`}`), &got)
+		if a.Status != 200 || a.Err == nil || got.Len() == 0 {
+			t.Errorf("stream %s: the answer is %+v with %d bytes", stream, a, got.Len())
+		}
+	}
+}
+
+func TestEngineThatIsNotThereHasNoStatus(t *testing.T) {
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	a := pool(closed.URL+"/secret/v1", nil).Forward(within(t), asking(`{"model":"catalog/m"}`), io.Discard)
+	if a.Status != 0 || a.Err == nil || strings.Contains(a.Err.Error(), "secret") {
+		t.Errorf("the answer is %+v", a)
+	}
+	if a := pool(closed.URL, nil).Forward(within(t), Request{ModelID: "other"}, io.Discard); !errors.Is(a.Err, errNoModel) {
+		t.Errorf("another model: %+v", a)
+	}
+}
+
+func TestModelPlaceIsChecked(t *testing.T) {
+	engine := fakeengine.New(t)
+	p := pool(engine.URL+"/v1", nil)
+	for _, place := range [][2]int{{-1, 5}, {0, 3}, {9, 4}, {9, 1}, {9, 100}, {1 << 40, 2}} {
+		r := Request{ModelID: "m", Body: []byte(`{"model":"catalog/m"}`), ModelOffset: place[0], ModelLength: place[1]}
+		if a := p.Forward(within(t), r, io.Discard); !errors.Is(a.Err, errModelSpan) {
+			t.Errorf("%v: the answer is %+v", place, a)
+		}
+	}
+	if n := len(engine.Requests()); n != 0 {
+		t.Errorf("the engine was asked %d times", n)
+	}
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	engine := fakeengine.New(t)
+	engine.Script("local", fakeengine.Behaviour{Raw: strings.Repeat("x", maxWhole+1), ContentType: "application/json"})
+	var got bytes.Buffer
+	if a := pool(engine.URL+"/v1", nil).Forward(within(t), asking(`{"model":"catalog/m"}`), &got); !errors.Is(a.Err, errTooLarge) || got.Len() > maxWhole {
+		t.Errorf("the answer is %+v with %d bytes", a, got.Len())
+	}
+	engine.Script("local", fakeengine.Behaviour{Raw: strings.Repeat("x", maxWhole), ContentType: "application/json"})
+	got.Reset()
+	if a := pool(engine.URL+"/v1", nil).Forward(within(t), asking(`{"model":"catalog/m"}`), &got); a.Err != nil || got.Len() != maxWhole {
+		t.Errorf("the largest answer is %+v with %d bytes", a, got.Len())
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	elsewhere := fakeengine.New(t)
+	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(server.Close)
+	for _, p := range []*Pool{
+		pool(server.URL, nil),
+		New(Config{Client: &http.Client{}}, []Target{{ModelID: "m", URL: server.URL, LocalModel: "local"}}, slog.New(slog.DiscardHandler)),
+	} {
+		if a := p.Forward(within(t), asking(`{"model":"catalog/m"}`), io.Discard); a.Status != http.StatusTemporaryRedirect {
+			t.Errorf("the answer is %+v", a)
+		}
+	}
+	if n := len(elsewhere.Requests()); n != 0 {
+		t.Errorf("the other place was asked %d times", n)
+	}
+}
+
+func TestHeadersOfARequest(t *testing.T) {
+	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for name, c := range map[string]struct {
+		traceparent, key      string
+		wantTrace, wantBearer string
+	}{
+		"nothing":           {},
+		"both":              {good, "sk-engine", good, "Bearer sk-engine"},
+		"split header":      {traceparent: good[:53] + "\r\n"},
+		"too long":          {traceparent: good + "0"},
+		"not hexadecimal":   {traceparent: strings.ToUpper(good)},
+		"a dash in an id":   {traceparent: good[:10] + "-" + good[11:]},
+		"dashes not at all": {traceparent: strings.ReplaceAll(good, "-", "0")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine := fakeengine.New(t)
+			engine.Script("local", fakeengine.Behaviour{})
+			p := pool(engine.URL+"/v1", func(t *Target) { t.APIKey = config.NewSecret(c.key) })
+			r := asking(`{"model":"catalog/m"}`)
+			r.Traceparent = c.traceparent
+			if a := p.Forward(within(t), r, io.Discard); a.Status != 200 {
+				t.Fatalf("the answer is %+v", a)
+			}
+			h := engine.Requests()[0].Header
+			if h.Get("Traceparent") != c.wantTrace || h.Get("Authorization") != c.wantBearer || h.Get("Content-Type") != "application/json" {
+				t.Errorf("the headers are %v", h)
+			}
+			if h.Get("Idempotency-Key") != "" || h.Get("Accept-Encoding") != "" {
+				t.Errorf("the headers hold what nobody asked for: %v", h)
+			}
+		})
+	}
+}

@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/config"
+)
+
+const (
+	// failuresAllowed is how many probes in a row may fail before a model that
+	// was well counts as unhealthy.
+	failuresAllowed = 3
+	maxList         = 4 << 20 // bytes of a model list
+)
+
+// State is how a model is.
+type State struct {
+	ModelID string
+	Healthy bool
+	// ContextLength in tokens: the owner's word, else the engine's, else 0.
+	ContextLength int64
+	// Reason says why it is not healthy.
+	Reason string
+
+	failures int
+}
+
+// endpoint is one engine, asked with one key.
+type endpoint struct {
+	url     string
+	key     config.Secret
+	targets []Target
+	kick    chan struct{}
+}
+
+// States are the models in the order of New.
+func (p *Pool) States() []State {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	states := make([]State, 0, len(p.order))
+	for _, id := range p.order {
+		states = append(states, *p.states[id])
+	}
+	return states
+}
+
+// Changed is signalled when States has changed.
+func (p *Pool) Changed() <-chan struct{} { return p.changed }
+
+// Probe asks every engine once and returns when all have answered.
+func (p *Pool) Probe(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, e := range p.endpoints {
+		all.Go(func() { p.probe(ctx, e) })
+	}
+	all.Wait()
+}
+
+// Watch probes the engines until ctx ends.
+func (p *Pool) Watch(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, e := range p.endpoints {
+		all.Go(func() { p.watch(ctx, e) })
+	}
+	all.Wait()
+}
+
+func (p *Pool) watch(ctx context.Context, e *endpoint) {
+	for {
+		pause := time.NewTimer(p.pause(e))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		case <-e.kick:
+			pause.Stop()
+		}
+		p.probe(ctx, e)
+	}
+}
+
+// pause is shorter while something is wrong, so that an engine that was started
+// after the agent, or again, is offered soon.
+func (p *Pool) pause(e *endpoint) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range e.targets {
+		if s := p.states[t.ModelID]; !s.Healthy || s.failures > 0 {
+			return p.cfg.RetryInterval
+		}
+	}
+	return p.cfg.ProbeInterval
+}
+
+// kick has an engine probed at once that did not answer a request, unless it is
+// known to be down.
+func (p *Pool) kick(t Target) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.states[t.ModelID]; !s.Healthy || s.failures > 0 {
+		return
+	}
+	for _, e := range p.endpoints {
+		if e.url == t.URL && e.key == t.APIKey {
+			select {
+			case e.kick <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+func (p *Pool) probe(ctx context.Context, e *endpoint) {
+	probing, cancel := context.WithTimeout(ctx, p.cfg.ProbeTimeout)
+	defer cancel()
+	list, err := listModels(probing, p.client, e.url, e.key)
+	if ctx.Err() != nil {
+		return
+	}
+	changed := false
+	for _, t := range e.targets {
+		listed, fault := list.find(t.LocalModel), err
+		if fault == nil && !list.empty() && listed == nil {
+			fault = fmt.Errorf("the engine does not list %q", t.LocalModel)
+		}
+		changed = p.note(t, listed, fault) || changed
+	}
+	if changed {
+		select {
+		case p.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// note books a probe's result and tells whether the offer has changed by it.
+func (p *Pool) note(t Target, listed *listedModel, fault error) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.states[t.ModelID]
+	before := *s
+	if fault != nil {
+		s.failures++
+		s.Reason = fault.Error()
+		if s.failures >= failuresAllowed {
+			s.Healthy = false
+		}
+	} else {
+		s.failures, s.Healthy, s.Reason = 0, true, ""
+		if t.ContextLength == 0 && listed != nil && listed.MaxModelLen > 0 {
+			s.ContextLength = listed.MaxModelLen
+		}
+	}
+	switch {
+	case s.Healthy && !before.Healthy:
+		p.log.Info("engine serves the model", "model", t.ModelID, "engine", t.URL)
+	case !s.Healthy && (before.Healthy || before.failures == 0):
+		p.log.Warn("engine does not serve the model; it is not offered", "model", t.ModelID, "engine", t.URL, "reason", s.Reason)
+	}
+	return s.Healthy != before.Healthy || s.ContextLength != before.ContextLength
+}
+
+// modelList is what an engine says it serves; nil when it says nothing.
+type modelList struct {
+	Data []listedModel `json:"data"`
+}
+
+type listedModel struct {
+	ID string `json:"id"`
+	// MaxModelLen is vLLM's and SGLang's word for the context, in tokens.
+	MaxModelLen int64 `json:"max_model_len"`
+}
+
+func (l *modelList) empty() bool { return l == nil || len(l.Data) == 0 }
+
+// find looks a name up as Ollama would, which serves x:latest as x.
+func (l *modelList) find(name string) *listedModel {
+	if l == nil {
+		return nil
+	}
+	for i := range l.Data {
+		if id := l.Data[i].ID; id == name || strings.TrimSuffix(id, ":latest") == name {
+			return &l.Data[i]
+		}
+	}
+	return nil
+}
+
+// listModels asks an engine for its models. The list is nil without an error
+// for an engine that has no such list: it answers, and that has to do.
+func listModels(ctx context.Context, client *http.Client, root string, key config.Secret) (*modelList, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, root+"/models", nil)
+	if err != nil {
+		return nil, fmt.Errorf("make the probe: %w", err)
+	}
+	authorize(req, key)
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("the engine does not answer: %w", cause(err))
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxList+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the engine's model list was cut off: %w", cause(err))
+	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
+		return nil, fmt.Errorf("the engine answers %d: api_key_file is missing or wrong", resp.StatusCode)
+	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusMethodNotAllowed, resp.StatusCode == http.StatusNotImplemented:
+		return nil, nil
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("the engine answers %d to /models", resp.StatusCode)
+	case len(body) > maxList:
+		return nil, errors.New("the engine's model list is too large")
+	}
+	list := &modelList{}
+	if err := json.Unmarshal(body, list); err != nil {
+		return nil, errors.New("the engine's model list is not of OpenAI's form")
+	}
+	return list, nil
+}

@@ -1,0 +1,201 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"svc.internal/pkg/config"
+)
+
+// lists is an engine that has only a model list, changed by the test.
+type lists struct {
+	mu     sync.Mutex
+	status int
+	body   string
+	asked  int
+	key    string
+}
+
+func (l *lists) set(status int, body string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.status, l.body = status, body
+}
+
+func (l *lists) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asked
+}
+
+func (l *lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked++
+	l.key = r.Header.Get("Authorization")
+	if r.URL.Path != "/v1/models" || r.Method != http.MethodGet {
+		l.status = http.StatusTeapot
+	}
+	w.WriteHeader(l.status)
+	fmt.Fprint(w, l.body)
+}
+
+// inMemory answers requests without a network, so that a bubble's time runs.
+type inMemory struct{ http.Handler }
+
+func (m inMemory) RoundTrip(r *http.Request) (*http.Response, error) {
+	recorder := httptest.NewRecorder()
+	m.ServeHTTP(recorder, r)
+	return recorder.Result(), nil
+}
+
+const listed = `{"data":[{"id":"local","max_model_len":32768},{"id":"big:latest"}]}`
+
+func watched(engine http.Handler, log *bytes.Buffer, targets ...Target) *Pool {
+	for i := range targets {
+		targets[i].URL = "http://engine.invalid/v1"
+	}
+	return New(Config{Client: &http.Client{Transport: inMemory{engine}}}, targets, slog.New(slog.NewTextHandler(log, nil)))
+}
+
+func TestModelsAreHealthyWhenTheirEngineListsThem(t *testing.T) {
+	for name, c := range map[string]struct {
+		status  int
+		body    string
+		local   string
+		healthy bool
+		context int64
+	}{
+		"listed":           {200, listed, "local", true, 32768},
+		"Ollama's default": {200, listed, "big", true, 0},
+		"not listed":       {200, listed, "other", false, 0},
+		"lists nothing":    {200, `{"data":[]}`, "local", true, 0},
+		"has no list":      {404, "not found", "local", true, 0},
+		"key refused":      {401, listed, "local", false, 0},
+		"still loading":    {503, "loading", "local", false, 0},
+		"not JSON":         {200, "<html>", "local", false, 0},
+		"too large":        {200, strings.Repeat(" ", maxList) + listed, "local", false, 0},
+		"context made up":  {200, `{"data":[{"id":"local","max_model_len":-1}]}`, "local", true, 0},
+		"redirects":        {302, "", "local", false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine := &lists{status: c.status, body: c.body}
+			p := watched(engine, &bytes.Buffer{}, Target{ModelID: "m", LocalModel: c.local})
+			p.Probe(t.Context())
+			got := p.States()[0]
+			if got.Healthy != c.healthy || got.ContextLength != c.context || (got.Reason == "") != c.healthy {
+				t.Errorf("the state is %+v", got)
+			}
+		})
+	}
+}
+
+func TestOwnersContextWins(t *testing.T) {
+	engine := &lists{status: 200, body: listed}
+	p := watched(engine, &bytes.Buffer{}, Target{ModelID: "m", LocalModel: "local", ContextLength: 8192, APIKey: config.NewSecret("k")})
+	p.Probe(t.Context())
+	if got := p.States()[0].ContextLength; got != 8192 {
+		t.Errorf("the context is %d", got)
+	}
+	if engine.key != "Bearer k" {
+		t.Errorf("the engine was asked with %q", engine.key)
+	}
+}
+
+func TestThirdFailureMakesAModelUnhealthyAndOneAnswerHealsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, log := &lists{status: 200, body: listed}, &bytes.Buffer{}
+		p := watched(engine, log, Target{ModelID: "a", LocalModel: "local"}, Target{ModelID: "b", LocalModel: "big"})
+		p.Probe(t.Context())
+		<-p.Changed()
+		ctx, cancel := context.WithCancel(t.Context())
+		var watch sync.WaitGroup
+		watch.Go(func() { p.Watch(ctx) })
+		synctest.Wait()
+		began := time.Now()
+		engine.set(500, "")
+		<-p.Changed()
+		// The first failure comes with the interval, the others sooner.
+		if took := time.Since(began); took != 10*time.Second+2*2*time.Second || engine.count() != 4 {
+			t.Errorf("unhealthy after %v and %d probes", took, engine.count())
+		}
+		for _, s := range p.States() {
+			if s.Healthy || !strings.Contains(s.Reason, "500") {
+				t.Errorf("the state is %+v", s)
+			}
+		}
+		began = time.Now()
+		engine.set(200, listed)
+		<-p.Changed()
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("healthy again after %v", took)
+		}
+		before := engine.count()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if n := engine.count() - before; n != 6 {
+			t.Errorf("a healthy engine was probed %d times in a minute", n)
+		}
+		if n := strings.Count(log.String(), "level=WARN"); n != 2 {
+			t.Errorf("two models failed once, the log says it %d times:\n%s", n, log)
+		}
+		cancel()
+		watch.Wait()
+	})
+}
+
+func TestEngineThatDoesNotAnswerARequestIsProbedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		up := &lists{status: 200, body: listed}
+		down := &switched{up: up}
+		p := New(Config{Client: &http.Client{Transport: down}}, []Target{{ModelID: "m", URL: "http://engine.invalid/v1", LocalModel: "local"}}, slog.New(slog.DiscardHandler))
+		p.Probe(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
+		var watch sync.WaitGroup
+		watch.Go(func() { p.Watch(ctx) })
+		synctest.Wait()
+		began := time.Now()
+		down.turnOff()
+		<-p.Changed() // from the first probe
+		for range 3 {
+			p.Forward(ctx, asking(`{"model":"catalog/m"}`), &bytes.Buffer{})
+		}
+		<-p.Changed()
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("unhealthy after %v", took)
+		}
+		cancel()
+		watch.Wait()
+	})
+}
+
+// switched is an engine that can be turned off.
+type switched struct {
+	up  http.Handler
+	mu  sync.Mutex
+	off bool
+}
+
+func (s *switched) turnOff() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.off = true
+}
+
+func (s *switched) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.off {
+		return nil, fmt.Errorf("connection refused")
+	}
+	return inMemory{s.up}.RoundTrip(r)
+}

@@ -1,0 +1,222 @@
+package offer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"svc.internal/pkg/jsonscan"
+)
+
+// maxFile bounds models.json, in bytes.
+const maxFile = 1 << 20
+
+// maxFaults bounds how many faults of a file are told.
+const maxFaults = 50
+
+// Load reads models.json. A relative api_key_file is taken from the file's own
+// folder.
+func Load(path string) ([]Model, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the models: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the models: %w", err)
+	}
+	models, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s:\n%w", path, err)
+	}
+	for i := range models {
+		if key := models[i].APIKeyFile; key != "" && !filepath.IsAbs(key) {
+			models[i].APIKeyFile = filepath.Join(filepath.Dir(path), key)
+		}
+	}
+	return models, nil
+}
+
+// Parse reads the text of models.json.
+func Parse(text []byte) ([]Model, error) {
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("the file is larger than %d bytes", maxFile)
+	}
+	p := parser{text: text, doc: jsonscan.New(text, jsonscan.Options{MaxDepth: 8, RefuseInvalidUTF8: true})}
+	if err := p.doc.Valid(); err != nil {
+		var at *jsonscan.Error
+		if errors.As(err, &at) {
+			p.fault(at.Offset, "%s", at.Reason)
+		} else {
+			p.faults = append(p.faults, err)
+		}
+		return nil, errors.Join(p.faults...)
+	}
+	models := p.file()
+	if len(p.faults) > 0 {
+		return nil, errors.Join(p.faults...)
+	}
+	return models, nil
+}
+
+// parser walks a document that is known to be valid JSON.
+type parser struct {
+	text   []byte
+	doc    jsonscan.Doc
+	faults []error
+}
+
+// fault notes what is wrong at a byte offset.
+func (p *parser) fault(offset int, format string, args ...any) {
+	if len(p.faults) >= maxFaults {
+		return
+	}
+	before := p.text[:min(offset, len(p.text))]
+	line := bytes.Count(before, []byte("\n")) + 1
+	column := len(before) - bytes.LastIndexByte(before, '\n')
+	p.faults = append(p.faults, fmt.Errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...)))
+}
+
+func (p *parser) file() []Model {
+	cursor := p.doc.Cursor()
+	if kind := cursor.Kind(); kind != jsonscan.Object {
+		p.fault(0, "the file must hold an object with the key models")
+		return nil
+	}
+	var models []Model
+	found := false
+	for key, value := range p.members(cursor.Skip(), "") {
+		if key != "models" {
+			p.fault(value.Value.Start, "unknown key %q; only models is known", key)
+			continue
+		}
+		found = true
+		if value.Kind != jsonscan.Array {
+			p.fault(value.Value.Start, "models must be a list")
+			continue
+		}
+		models = p.list(value.Value)
+	}
+	if !found {
+		p.fault(0, "the key models is missing")
+	}
+	return models
+}
+
+func (p *parser) list(span jsonscan.Span) []Model {
+	var models []Model
+	seen := map[string]bool{}
+	n := 0
+	for element, err := range p.doc.Array(span) {
+		where := fmt.Sprintf("models[%d]", n)
+		if err != nil {
+			p.fault(span.Start, "%s: %v", where, err)
+			break
+		}
+		if n++; n > MaxModels {
+			continue
+		}
+		if element.Kind != jsonscan.Object {
+			p.fault(element.Value.Start, "%s must be an object", where)
+			continue
+		}
+		m := p.model(element.Value, where)
+		if seen[m.ModelID] {
+			p.fault(element.Value.Start, "%s.model_id: %v", where, errTwice)
+		}
+		seen[m.ModelID] = m.ModelID != ""
+		models = append(models, m)
+	}
+	if err := checkCount(n); err != nil {
+		p.fault(span.Start, "%v", err)
+	}
+	return models
+}
+
+// fields are the keys of an entry and where their values go.
+func fields(m *Model) map[string]func(raw []byte) error {
+	text := func(to *string) func([]byte) error {
+		return func(raw []byte) (err error) {
+			if len(raw) == 0 || raw[0] != '"' {
+				return errors.New("must be a string")
+			}
+			*to, err = jsonscan.DecodeString(raw)
+			return err
+		}
+	}
+	return map[string]func([]byte) error{
+		"model_id": text(&m.ModelID), "engine_url": text(&m.EngineURL), "local_model": text(&m.LocalModel),
+		"quantization": text(&m.Quantization), "api_key_file": text(&m.APIKeyFile),
+		"context_length": func(raw []byte) (err error) {
+			m.ContextLength, err = integer(raw, maxContext)
+			return err
+		},
+		"capacity": func(raw []byte) error {
+			n, err := integer(raw, MaxCapacity)
+			m.Capacity = int(n)
+			return err
+		},
+	}
+}
+
+func integer(raw []byte, most int64) (int64, error) {
+	n, err := jsonscan.Int(raw)
+	if err != nil {
+		return 0, errors.New("must be a whole number")
+	}
+	return n, checkRange(n, 0, most)
+}
+
+func (p *parser) model(span jsonscan.Span, where string) Model {
+	var m Model
+	known := fields(&m)
+	at := map[string]int{}
+	for key, value := range p.members(span, where+".") {
+		set, ok := known[key]
+		if !ok {
+			p.fault(value.Value.Start, "%s: unknown key %q", where, key)
+			continue
+		}
+		at[key] = value.Value.Start
+		if err := set(value.Value.Of(p.text)); err != nil {
+			p.fault(value.Value.Start, "%s.%s: %v", where, key, err)
+			at[key] = -1
+		}
+	}
+	for _, f := range m.faults() {
+		offset, there := at[f.key]
+		switch {
+		case !there:
+			p.fault(span.Start, "%s.%s: %v", where, f.key, f.err)
+		case offset >= 0: // else it was told already
+			p.fault(offset, "%s.%s: %v", where, f.key, f.err)
+		}
+	}
+	return m.WithDefaults()
+}
+
+// members gives the members of an object by decoded key, each key once.
+func (p *parser) members(span jsonscan.Span, where string) func(yield func(string, jsonscan.Member) bool) {
+	return func(yield func(string, jsonscan.Member) bool) {
+		seen := map[string]bool{}
+		for member, err := range p.doc.Object(span) {
+			if err != nil {
+				p.fault(span.Start, "%s%v", where, err)
+				return
+			}
+			key := string(member.Key.Name(p.text))
+			if seen[key] {
+				p.fault(member.Value.Start, "%s%q is given twice", where, key)
+				continue
+			}
+			seen[key] = true
+			if !yield(key, member) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,167 @@
+// Package offer says what a machine serves: models.json, read strictly, and
+// the bounds of each entry.
+//
+// The file holds {"models": [{"model_id": …, "engine_url": …}]}. Parse refuses
+// unknown and repeated keys, tells every fault of the file at once, and names
+// each by line and column. A fault never quotes a value, because a key file's
+// content pasted into the wrong place should not end up in a log.
+//
+// Limits: 1 MiB of text, MaxModels models.
+package offer
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of what one agent offers.
+const (
+	MaxModels       = 256
+	MaxCapacity     = 65_536
+	DefaultCapacity = 10
+
+	maxModelID      = 200
+	maxLocalModel   = 256
+	maxQuantization = 32
+	maxContext      = 1 << 31
+	maxURL          = 2048
+)
+
+// Model is one model of the marketplace and the engine that serves it here.
+type Model struct {
+	// ModelID is the model's name in the marketplace.
+	ModelID string
+	// EngineURL is the root of an OpenAI-compatible API, such as
+	// http://127.0.0.1:8000/v1.
+	EngineURL string
+	// LocalModel is the model's name on the engine; empty means ModelID.
+	LocalModel string
+	// ContextLength in tokens; 0 takes what the engine reports, if anything.
+	ContextLength int64
+	// Quantization such as fp8 or q4_k_m, as it is shown to consumers.
+	Quantization string
+	// Capacity is how many requests are taken at once; 0 means
+	// DefaultCapacity.
+	Capacity int
+	// APIKeyFile holds the engine's own key, if it wants one.
+	APIKeyFile string
+}
+
+// WithDefaults fills what may be left out.
+func (m Model) WithDefaults() Model {
+	if m.LocalModel == "" {
+		m.LocalModel = m.ModelID
+	}
+	if m.Capacity == 0 {
+		m.Capacity = DefaultCapacity
+	}
+	m.EngineURL = strings.TrimRight(m.EngineURL, "/")
+	return m
+}
+
+// Validate checks models that did not come from Parse. It returns every fault.
+func Validate(models []Model) error {
+	var faults []error
+	if err := checkCount(len(models)); err != nil {
+		faults = append(faults, err)
+	}
+	seen := map[string]bool{}
+	for i, m := range models {
+		for _, f := range m.faults() {
+			faults = append(faults, fmt.Errorf("models[%d].%s: %w", i, f.key, f.err))
+		}
+		if seen[m.ModelID] {
+			faults = append(faults, fmt.Errorf("models[%d].model_id: %w", i, errTwice))
+		}
+		seen[m.ModelID] = true
+	}
+	return errors.Join(faults...)
+}
+
+var errTwice = errors.New("an earlier entry has the same model_id")
+
+func checkCount(n int) error {
+	if n == 0 || n > MaxModels {
+		return fmt.Errorf("models: 1 to %d are needed, there are %d", MaxModels, n)
+	}
+	return nil
+}
+
+// keyFault is what is wrong with one key of an entry.
+type keyFault struct {
+	key string
+	err error
+}
+
+// faults checks each value by itself.
+func (m Model) faults() []keyFault {
+	var all []keyFault
+	check := func(key string, err error) {
+		if err != nil {
+			all = append(all, keyFault{key, err})
+		}
+	}
+	check("model_id", checkModelID(m.ModelID))
+	check("engine_url", checkEngineURL(m.EngineURL))
+	check("local_model", checkText(m.LocalModel, maxLocalModel))
+	check("quantization", checkText(m.Quantization, maxQuantization))
+	check("context_length", checkRange(m.ContextLength, 0, maxContext))
+	check("capacity", checkRange(int64(m.Capacity), 0, MaxCapacity))
+	return all
+}
+
+func checkModelID(id string) error {
+	if id == "" || len(id) > maxModelID {
+		return fmt.Errorf("needs 1 to %d characters", maxModelID)
+	}
+	for i := range len(id) {
+		c := id[i]
+		if alphanumeric := '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'; !alphanumeric && strings.IndexByte("._:/@+-", c) < 0 {
+			return errors.New("may hold letters, digits and . _ : / @ + - only")
+		}
+	}
+	return nil
+}
+
+func checkEngineURL(text string) error {
+	if text == "" || len(text) > maxURL {
+		return errors.New("must be the engine's root, such as http://127.0.0.1:8000/v1")
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return errors.New("is not a URL")
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return errors.New("must begin with http:// or https:// and a host")
+	case u.User != nil:
+		return errors.New("must not hold a password; use api_key_file")
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("must not hold a query or a fragment")
+	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions"):
+		return errors.New("must be the root above /chat/completions")
+	}
+	return nil
+}
+
+func checkText(text string, most int) error {
+	if utf8.RuneCountInString(text) > most {
+		return fmt.Errorf("may hold %d characters at most", most)
+	}
+	for _, r := range text {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return errors.New("may hold printable characters only")
+		}
+	}
+	return nil
+}
+
+func checkRange(n, low, high int64) error {
+	if n < low || n > high {
+		return fmt.Errorf("must be %d to %d", low, high)
+	}
+	return nil
+}
