@@ -136,11 +136,15 @@ func (f *Fault) After(d time.Duration) *Fault {
 
 // With adds a figure to Meta.
 func (f *Fault) With(name, value string) *Fault {
+	f.note(name, value)
+	return f
+}
+
+func (f *Fault) note(name, value string) {
 	if f.Meta == nil {
 		f.Meta = map[string]string{}
 	}
 	f.Meta[name] = value
-	return f
 }
 
 // Error is the reason, the message and, for the log, the cause.

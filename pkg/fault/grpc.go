@@ -110,7 +110,7 @@ func fromInfo(st *status.Status, info *errdetails.ErrorInfo) *Fault {
 				f.RetryAfter = time.Duration(ms) * time.Millisecond
 			}
 		default:
-			f.With(name, value)
+			f.note(name, value)
 		}
 	}
 	return f

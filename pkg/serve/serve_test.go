@@ -119,7 +119,9 @@ func channels(t *testing.T, server *checker) map[string]grpc.ClientConnInterface
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		conn.Close()
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)

@@ -158,9 +158,8 @@ func TestAHangUpReachesTheEngineAndIsChargedAsDelivered(t *testing.T) {
 	hangUp()
 	waitCtx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	engine.WaitCancelled(waitCtx)
-	if waitCtx.Err() != nil {
-		t.Fatal("the engine never heard of the hang-up")
+	if _, err := engine.WaitCancelled(waitCtx); err != nil {
+		t.Fatalf("the engine never heard of the hang-up: %v", err)
 	}
 	receipt := m.receipt(t, key, resp.Header.Get("X-Svc-Request-ID"))
 	if receipt["ending"] != "client_gone" || receipt["status"] != "settled" {

@@ -24,7 +24,7 @@ const ollamaURL = "http://127.0.0.1:11434/v1"
 // queue by itself.
 const (
 	builtinCapacity = 256
-	engineCapacity  = 4096
+	engineCapacity  = 1024
 )
 
 // Engine is what answers the demo's requests.

@@ -74,13 +74,11 @@ func (d *Dir) Pepper() (apikey.Pepper, error) {
 
 // ParsePepper reads a pepper from 64 hexadecimal digits.
 func ParsePepper(text string) (apikey.Pepper, error) {
-	var pepper apikey.Pepper
-	if raw, err := hex.DecodeString(text); err != nil || len(raw) != len(pepper) {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != len(apikey.Pepper{}) {
 		return apikey.Pepper{}, errors.New("a pepper is 64 hexadecimal digits")
-	} else {
-		copy(pepper[:], raw)
 	}
-	return pepper, nil
+	return apikey.Pepper(raw), nil
 }
 
 // AdminToken is what operators show on admin calls, made at first use.

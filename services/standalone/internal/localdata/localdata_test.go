@@ -16,6 +16,18 @@ func open(t *testing.T, path string) *Dir {
 	return d
 }
 
+// openFor opens a directory until the test ends.
+func openFor(t *testing.T, path string) *Dir {
+	t.Helper()
+	d := open(t, path)
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
 func TestOneProcessHasADirectoryAtATime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
 	first := open(t, path)
@@ -44,8 +56,7 @@ func TestSecretsAreMadeOnceAndClosedToOthers(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d = open(t, path)
-	defer d.Close()
+	d = openFor(t, path)
 	if again, err := d.AdminToken(); err != nil || again != token {
 		t.Errorf("the token changed, %v", err)
 	}
@@ -59,8 +70,7 @@ func TestSecretsAreMadeOnceAndClosedToOthers(t *testing.T) {
 }
 
 func TestAWriteLeavesNothingBehind(t *testing.T) {
-	d := open(t, t.TempDir())
-	defer d.Close()
+	d := openFor(t, t.TempDir())
 	for _, text := range []string{"one", "two"} {
 		if err := d.Write([]byte(text), "demo.env"); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,105 @@
+package demo
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestTheBuiltinCatalogIsSound(t *testing.T) {
+	c, err := Builtin()
+	if err != nil || len(c.Models) != 2 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	for _, m := range c.Models {
+		if m.local() != "tinylm-1" {
+			t.Errorf("%s asks the engine for %q", m.ID, m.local())
+		}
+	}
+}
+
+func TestACatalogFileIsReadStrictly(t *testing.T) {
+	for name, text := range map[string]string{
+		"unknown key": "models:\n  - id: a\n    prize: 1\n",
+		"no model":    "models: []\n",
+		"empty":       "",
+		"no id":       "models:\n  - name: x\n",
+		"not YAML":    "models: [",
+		"too many":    "models:\n" + strings.Repeat("  - id: a\n", maxModels+1),
+	} {
+		if c, err := ParseCatalog([]byte(text)); err == nil {
+			t.Errorf("%s: accepted as %d models", name, len(c.Models))
+		}
+	}
+	c, err := ParseCatalog([]byte("models:\n  - &a {id: a, input_price: \"1.5\"}\n  - {<<: *a, id: b}\n"))
+	if err != nil || c.Models[1].InputPrice != "1.5" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func FuzzParseCatalog(f *testing.F) {
+	f.Add(builtin)
+	f.Add([]byte("models:\n  - id: [a]\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if c, err := ParseCatalog(text); err == nil && (len(c.Models) == 0 || c.Models[0].ID == "") {
+			t.Errorf("%q was accepted as %+v", text, c)
+		}
+	})
+}
+
+func TestAnEnginesModelsBecomeCatalogEntries(t *testing.T) {
+	c := FromEngine([]string{"qwen2.5:0.5b", "a b/ü"})
+	if c.Models[0].ID != "demo/qwen2.5:0.5b" || c.Models[0].LocalModel != "qwen2.5:0.5b" {
+		t.Errorf("%+v", c.Models[0])
+	}
+	for _, r := range c.Models[1].ID {
+		if r > 'z' || r == ' ' {
+			t.Errorf("id %q", c.Models[1].ID)
+		}
+	}
+	if n := len(FromEngine(make([]string, 100)).Models); n != 20 {
+		t.Errorf("%d models of an engine with 100", n)
+	}
+}
+
+func TestOnlyWhatTheEngineServesIsOffered(t *testing.T) {
+	catalog := Catalog{Models: []Model{{ID: "a", LocalModel: "x"}, {ID: "y"}, {ID: "z"}}}
+	offers := Offers(catalog, Engine{Models: []string{"x", "y"}})
+	if len(offers) != 2 || offers["a"].LocalModel != "x" || offers["y"].LocalModel != "y" {
+		t.Errorf("%+v", offers)
+	}
+}
+
+func TestTheEngineThatIsNamedIsTaken(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/models" {
+			http.NotFound(w, r)
+			return
+		}
+		if _, err := w.Write([]byte(`{"object":"list","data":[{"id":"m"}]}`)); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	log := slog.New(slog.DiscardHandler)
+	engine, err := ChooseEngine(t.Context(), server.URL+"/v1/", log)
+	if err != nil || engine.URL != server.URL+"/v1" || engine.Models[0] != "m" || engine.Builtin {
+		t.Errorf("%+v, %v", engine, err)
+	}
+	for _, url := range []string{server.URL, "http://127.0.0.1:1/v1", "::"} {
+		if _, err := ChooseEngine(t.Context(), url, log); err == nil || !strings.Contains(err.Error(), "ENGINE_URL") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+func TestTheEnvironmentIsOneThatShellsRead(t *testing.T) {
+	text := string(Environment{BaseURL: "http://127.0.0.1:8080", DatabaseURL: "postgres://u:p@h/d?a=b&c='d'"}.File())
+	for _, want := range []string{"SVC_BASE_URL=http://127.0.0.1:8080\n", `SVC_DATABASE_URL='postgres://u:p@h/d?a=b&c='\''d'\'''` + "\n", "SVC_API_KEY=\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
