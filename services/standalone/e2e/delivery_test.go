@@ -1,12 +1,14 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"svc.internal/pkg/fakeagent"
 	"svc.internal/pkg/fakeengine"
 )
 
@@ -142,15 +144,7 @@ func TestAHangUpReachesTheEngineAndIsChargedAsDelivered(t *testing.T) {
 	m.join(t, "patient", engine, "test/endless")
 	account, key := m.consumer(t, "1")
 	ctx, hangUp := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.base()+"/v1/chat/completions", strings.NewReader(chat("test/endless", `,"stream":true`)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+key)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := m.open(ctx, t, key, chat("test/endless", `,"stream":true`))
 	defer resp.Body.Close()
 	if _, err := io.ReadFull(resp.Body, make([]byte, 16)); err != nil {
 		t.Fatal(err)
@@ -169,4 +163,48 @@ func TestAHangUpReachesTheEngineAndIsChargedAsDelivered(t *testing.T) {
 		t.Errorf("%v tokens are charged for three words", n)
 	}
 	m.until(t, "nothing is held", func() bool { _, held := m.balance(t, account); return held == "0.00" })
+}
+
+func TestAProviderThatDiesInAStreamIsPaidForWhatItDelivered(t *testing.T) {
+	m := start(t, "SVC_DEMO_AGENT=off")
+	m.putModel(t, "test/dies")
+	id := at(m.admin(t, http.MethodPost, "/api/v1/admin/providers", `{"name":"mortal"}`), "provider", "provider_id").(string)
+	m.admin(t, http.MethodPost, "/api/v1/admin/providers/"+id+"/status", `{"status":"PROVIDER_STATUS_ACTIVE"}`)
+	providerKey := m.admin(t, http.MethodPost, "/api/v1/admin/providers/"+id+"/keys", `{"name":"k"}`)["api_key"].(string)
+	agent, err := fakeagent.Dial(t.Context(), m.env["SVC_WS_URL"]+"/ws", fakeagent.Options{Key: providerKey, Models: []string{"test/dies"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	m.until(t, "the provider is offered", func() bool { return m.offers(t, "test/dies", id) })
+	m.until(t, "the model is callable", func() bool {
+		_, _, body := m.call(t, http.MethodGet, "/v1/models", "", "")
+		return strings.Contains(string(body), "test/dies")
+	})
+	_, key := m.consumer(t, "1")
+	go func() {
+		request := <-agent.Requests()
+		for _, word := range []string{"one", " two", " three"} {
+			if err := request.Text(word); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	resp := m.open(t.Context(), t, key, chat("test/dies", `,"stream":true`))
+	defer resp.Body.Close()
+	var text strings.Builder
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		text.WriteString(lines.Text() + "\n")
+		if strings.Contains(lines.Text(), "three") {
+			agent.Kill()
+		}
+	}
+	if !strings.Contains(text.String(), `data: {"error":{`) || strings.Contains(text.String(), "[DONE]") {
+		t.Errorf("the client was told: %s", text.String())
+	}
+	receipt := m.receipt(t, key, resp.Header.Get("X-Svc-Request-ID"))
+	// Three words at 3,000 nano-USD each, and nothing for the prompt.
+	if receipt["ending"] != "provider_lost" || receipt["prompt_tokens"] != 0.0 || receipt["cost_usd_str"] != "0.000009" {
+		t.Errorf("receipt %v", receipt)
+	}
 }

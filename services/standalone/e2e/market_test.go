@@ -168,6 +168,21 @@ func (m *market) call(t *testing.T, method, path, key, body string, headers ...s
 	return resp.StatusCode, resp.Header, answer
 }
 
+// open begins a chat completion, for tests that read or leave it themselves.
+func (m *market) open(ctx context.Context, t *testing.T, key, body string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.base()+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
 // admin makes an operator's call and decodes what it answers.
 func (m *market) admin(t *testing.T, method, path, body string) map[string]any {
 	t.Helper()

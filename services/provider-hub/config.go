@@ -1,0 +1,120 @@
+package providerhub
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/serve"
+	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+// Config says which hub this is and how much it takes. DefaultConfig has the
+// defaults; a duration or number that is zero stands for its default too.
+type Config struct {
+	// HubID names the hub to routers and in subjects: 1 to 32 of [a-z0-9-].
+	// It must stay with the journal.
+	HubID string
+	// DispatchAddress is where gateways reach this hub.
+	DispatchAddress string
+	// JournalDir is the folder of the journal, used by this hub alone.
+	JournalDir string
+	// JournalMaxBytes is the journal's quota, 8 GiB; requests are taken up to
+	// 80 % of it. JournalSegmentBytes is the size of a file in it, 64 MiB.
+	JournalMaxBytes     int64
+	JournalSegmentBytes int64
+	// Pepper hides provider keys in the database.
+	Pepper apikey.Pepper
+
+	// MaxSockets bounds the sockets of agents, 10,000; SessionsPerProvider
+	// those of one provider, 64.
+	MaxSockets          int
+	SessionsPerProvider int
+	// HandshakesPerSecond is how fast new sockets are let in, 200.
+	HandshakesPerSecond float64
+	// RegisterTimeout is how long a socket may stay unregistered, 10 s.
+	RegisterTimeout time.Duration
+	// HeartbeatInterval is what agents are told, 10 s; a session without one
+	// for SessionTimeout, 30 s, ends.
+	HeartbeatInterval time.Duration
+	SessionTimeout    time.Duration
+	// PingInterval and PongTimeout find dead peers: 15 s and 5 s.
+	PingInterval time.Duration
+	PongTimeout  time.Duration
+	// CancelGrace is how long a cancelled request keeps its slot when the
+	// agent does not end it, 10 s.
+	CancelGrace time.Duration
+	// CommitWait is how long an answer waits for the gateway's commit, 5 s.
+	CommitWait time.Duration
+	// ContentTimeout is how long a stream may pause once it has begun, 120 s.
+	ContentTimeout time.Duration
+	// DrainTimeout is how long streams may go on once Run's context has
+	// ended, 120 s.
+	DrainTimeout time.Duration
+}
+
+// DefaultConfig has every default; HubID, DispatchAddress, JournalDir and
+// Pepper have none.
+func DefaultConfig() Config {
+	return Config{
+		JournalMaxBytes: 8 << 30, JournalSegmentBytes: 64 << 20,
+		MaxSockets: 10_000, SessionsPerProvider: 64, HandshakesPerSecond: 200,
+		RegisterTimeout: 10 * time.Second, HeartbeatInterval: 10 * time.Second, SessionTimeout: 30 * time.Second,
+		PingInterval: 15 * time.Second, PongTimeout: 5 * time.Second, CancelGrace: 10 * time.Second,
+		CommitWait: 5 * time.Second, ContentTimeout: 120 * time.Second, DrainTimeout: 120 * time.Second,
+	}
+}
+
+var hubIDPattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
+// Validate returns every fault of the configuration.
+func (c Config) Validate() error {
+	var faults []error
+	if !hubIDPattern.MatchString(c.HubID) {
+		faults = append(faults, errors.New("hub id must be 1 to 32 of a-z, 0-9 and hyphen"))
+	}
+	if c.DispatchAddress == "" {
+		faults = append(faults, errors.New("dispatch address is missing"))
+	}
+	if c.JournalDir == "" {
+		faults = append(faults, errors.New("journal folder is missing"))
+	}
+	if c.Pepper == (apikey.Pepper{}) {
+		faults = append(faults, errors.New("pepper is missing"))
+	}
+	for name, d := range map[string]time.Duration{
+		"register timeout": c.RegisterTimeout, "heartbeat interval": c.HeartbeatInterval, "session timeout": c.SessionTimeout,
+		"ping interval": c.PingInterval, "pong timeout": c.PongTimeout, "cancel grace": c.CancelGrace,
+		"commit wait": c.CommitWait, "content timeout": c.ContentTimeout, "drain timeout": c.DrainTimeout,
+	} {
+		if d < 0 {
+			faults = append(faults, fmt.Errorf("%s is negative", name))
+		}
+	}
+	if c.MaxSockets < 0 || c.SessionsPerProvider < 0 || c.HandshakesPerSecond < 0 || c.JournalMaxBytes < 0 || c.JournalSegmentBytes < 0 {
+		faults = append(faults, errors.New("a limit is negative"))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("provider-hub config: %w", err)
+	}
+	return nil
+}
+
+func (c Config) sessions() session.Config {
+	return session.Config{
+		RegisterTimeout: c.RegisterTimeout, HeartbeatInterval: c.HeartbeatInterval, SessionTimeout: c.SessionTimeout,
+		PingInterval: c.PingInterval, PongTimeout: c.PongTimeout, CancelGrace: c.CancelGrace,
+		MaxSockets: c.MaxSockets, HandshakeRate: c.HandshakesPerSecond,
+	}
+}
+
+// maxAnswer bounds an answer that is not streamed: it travels to the gateway in
+// one message, beside a little of our own.
+const maxAnswer = min(16<<20, serve.MaxMessageBytes-64<<10)
+
+func (c Config) attempts() dispatch.Config {
+	return dispatch.Config{CommitWait: c.CommitWait, ContentTimeout: c.ContentTimeout, MaxAnswer: maxAnswer}
+}

@@ -1,0 +1,27 @@
+package providerhub_test
+
+import (
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/apikey"
+	providerhub "svc.internal/services/provider-hub"
+)
+
+func TestConfigReportsEveryFaultAtOnce(t *testing.T) {
+	bad := providerhub.Config{HubID: "Hub_1", PingInterval: -1, MaxSockets: -1}
+	err := bad.Validate()
+	if err == nil {
+		t.Fatal("a broken configuration is accepted")
+	}
+	for _, part := range []string{"hub id", "dispatch address", "journal folder", "pepper", "ping interval", "limit"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("no word of the %s in %q", part, err)
+		}
+	}
+	good := providerhub.DefaultConfig()
+	good.HubID, good.DispatchAddress, good.JournalDir, good.Pepper = "hub-1", "inprocess", "/tmp/x", apikey.Pepper{1}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,418 @@
+package providerhub_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fakeagent"
+	agentv2 "svc.internal/proto/svc/agent/v2"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+)
+
+// twoWords begins a stream and sends content of two words, eleven bytes.
+func twoWords(t *testing.T, r *fakeagent.Request) {
+	t.Helper()
+	must(t, r.Role())
+	must(t, r.Text("Hello world"))
+}
+
+// TestEveryEndingAfterContent is the table of stream endings, seen from
+// outside: what is billed, what the gateway hears, and in which order.
+func TestEveryEndingAfterContent(t *testing.T) {
+	type want struct {
+		ending    eventsv1.Ending
+		prompt    bool // charged
+		code      string
+		claim     eventsv1.ClaimState
+		cancelled bool // the agent is told to stop
+	}
+	absent, valid := eventsv1.ClaimState_CLAIM_STATE_ABSENT, eventsv1.ClaimState_CLAIM_STATE_VALID
+	for name, c := range map[string]struct {
+		change func(*hubv1.DispatchOpen)
+		then   func(*testing.T, *fakeagent.Agent, *fakeagent.Request)
+		want   want
+	}{
+		"normal, usage missing": {
+			then: func(t *testing.T, _ *fakeagent.Agent, r *fakeagent.Request) {
+				must(t, r.Finish("stop"))
+				must(t, r.Done())
+				must(t, r.End(200, true))
+			},
+			want: want{eventsv1.Ending_ENDING_COMPLETED, true, "", absent, false},
+		},
+		"normal without [DONE], by the end mark": {
+			then: func(t *testing.T, _ *fakeagent.Agent, r *fakeagent.Request) {
+				must(t, r.Finish("stop"))
+				must(t, r.End(200, true))
+			},
+			want: want{eventsv1.Ending_ENDING_COMPLETED, true, "", absent, false},
+		},
+		"normal, the agent never sends END": {
+			then: func(t *testing.T, _ *fakeagent.Agent, r *fakeagent.Request) {
+				must(t, r.Finish("stop"))
+				must(t, r.Done())
+			},
+			want: want{eventsv1.Ending_ENDING_COMPLETED, true, "", absent, false},
+		},
+		"truncated: no finish_reason": {
+			then: func(t *testing.T, _ *fakeagent.Agent, r *fakeagent.Request) {
+				must(t, r.Usage(10, 2))
+				must(t, r.Done())
+				must(t, r.End(200, true))
+			},
+			want: want{eventsv1.Ending_ENDING_TRUNCATED, false, "upstream_error", valid, false},
+		},
+		"truncated: no end mark": {
+			then: func(t *testing.T, _ *fakeagent.Agent, r *fakeagent.Request) {
+				must(t, r.Finish("stop"))
+				must(t, r.End(200, false))
+			},
+			want: want{eventsv1.Ending_ENDING_TRUNCATED, false, "upstream_error", absent, false},
+		},
+		"error object inside the stream": {
+			then: func(t *testing.T, _ *fakeagent.Agent, r *fakeagent.Request) {
+				must(t, r.Event(`{"error":{"message":"out of memory","code":500}}`))
+			},
+			want: want{eventsv1.Ending_ENDING_ENGINE_ERROR, false, "upstream_error", absent, true},
+		},
+		"garbage inside the stream": {
+			then: func(t *testing.T, _ *fakeagent.Agent, r *fakeagent.Request) { must(t, r.Event(`{"choices":[`)) },
+			want: want{eventsv1.Ending_ENDING_ENGINE_ERROR, false, "upstream_error", absent, true},
+		},
+		"a member twice inside the stream": {
+			then: func(t *testing.T, _ *fakeagent.Agent, r *fakeagent.Request) {
+				must(t, r.Event(`{"choices":[{"delta":{"content":"a","content":"b"}}]}`))
+			},
+			want: want{eventsv1.Ending_ENDING_ENGINE_ERROR, false, "upstream_error", absent, true},
+		},
+		"provider lost mid-stream": {
+			then: func(_ *testing.T, a *fakeagent.Agent, _ *fakeagent.Request) { a.Kill() },
+			want: want{eventsv1.Ending_ENDING_PROVIDER_LOST, false, "upstream_error", absent, true},
+		},
+		"the agent resets the stream": {
+			then: func(t *testing.T, a *fakeagent.Agent, r *fakeagent.Request) {
+				must(t, a.Send(&agentv2.Frame{Stream: r.Stream(), Body: &agentv2.Frame_Error{Error: &agentv2.Error{Code: "x"}}}))
+			},
+			want: want{eventsv1.Ending_ENDING_PROVIDER_LOST, false, "upstream_error", absent, false},
+		},
+		"wall limit": {
+			change: func(o *hubv1.DispatchOpen) { o.TotalTimeoutMs = 300 },
+			then: func(t *testing.T, _ *fakeagent.Agent, r *fakeagent.Request) {
+				wait(t, "the cancel", r.Cancelled())
+				must(t, r.Usage(11, 1)) // less than was delivered: believed
+				must(t, r.End(200, false))
+			},
+			want: want{eventsv1.Ending_ENDING_WALL_LIMIT, true, "timeout", valid, true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := setup(t)
+			usage := w.listen()
+			m := w.active()
+			a := w.dial(m, fakeagent.Options{})
+			open := order(m, a, true)
+			if c.change != nil {
+				c.change(open)
+			}
+			call := w.call(open)
+			r := <-a.Requests()
+			twoWords(t, r)
+			call.content()
+			c.then(t, a, r)
+			end := call.rest()
+			e := usage.next(1)
+			if c.want.code == "" && end.failed != nil || c.want.code != "" && (end.failed.GetCode() != c.want.code || end.failed.GetRetryable()) {
+				t.Errorf("finished %v, failed %v, want %q", end.finished, end.failed, c.want.code)
+			}
+			if e.GetEnding() != c.want.ending || e.GetClaimState() != c.want.claim || (e.GetBillablePromptTokens() > 0) != c.want.prompt {
+				t.Errorf("usage %v", e)
+			}
+			if e.GetDeliveredBytes() != 11 || e.GetBillableCompletionTokens() > e.GetRecountedCompletionTokens() || e.GetBillableCompletionTokens() == 0 {
+				t.Errorf("billed %d of %d tokens in %d bytes", e.GetBillableCompletionTokens(), e.GetRecountedCompletionTokens(), e.GetDeliveredBytes())
+			}
+			if c.want.cancelled {
+				wait(t, "the cancel", r.Cancelled())
+			}
+		})
+	}
+}
+
+func TestClientGoneIsCancelledDrainedAndBilledByWhatWasDelivered(t *testing.T) {
+	for name, c := range map[string]struct {
+		drain      func(*testing.T, *fakeagent.Request)
+		prompt     int64
+		completion int64 // 0: the recount
+	}{
+		"usage comes while draining":     {func(t *testing.T, r *fakeagent.Request) { must(t, r.Usage(11, 1)); must(t, r.End(200, false)) }, 11, 1},
+		"a claim above what was relayed": {func(t *testing.T, r *fakeagent.Request) { must(t, r.Usage(11, 90)); must(t, r.End(200, false)) }, 12, 0},
+		"the agent ignores the cancel": {func(t *testing.T, r *fakeagent.Request) {
+			for range 20 {
+				must(t, r.Text(" more that nobody reads"))
+			}
+		}, 12, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := setup(t)
+			usage := w.listen()
+			m := w.active()
+			a := w.dial(m, fakeagent.Options{})
+			call := w.call(order(m, a, true))
+			r := <-a.Requests()
+			twoWords(t, r)
+			call.content()
+			must(t, r.Text("!"))
+			call.event() // behind it the commit has surely been read
+			call.cancel()
+			wait(t, "the cancel", r.Cancelled())
+			c.drain(t, r)
+			e := usage.next(1)
+			completion := c.completion
+			if completion == 0 {
+				completion = e.GetRecountedCompletionTokens()
+			}
+			if e.GetEnding() != eventsv1.Ending_ENDING_CLIENT_GONE || e.GetBillablePromptTokens() != c.prompt ||
+				e.GetBillableCompletionTokens() != completion || e.GetDeliveredBytes() != 12 {
+				t.Errorf("usage %v", e)
+			}
+		})
+	}
+}
+
+// TestHangUpInGoodOrderNeverOvertakesTheCommit closes the caller's side right
+// behind the commit, many times: every one is billed, none is lost.
+func TestHangUpInGoodOrderNeverOvertakesTheCommit(t *testing.T) {
+	w := setup(t)
+	usage := w.listen()
+	m := w.active()
+	a := w.dial(m, fakeagent.Options{Capacity: 64, Handler: func(r *fakeagent.Request) {
+		if r.Text("Hello world") == nil {
+			<-r.Cancelled()
+		}
+		_ = r.End(0, false)
+	}})
+	const calls = 50
+	for range calls {
+		call := w.call(order(m, a, true))
+		call.content()
+		must(t, call.stream.CloseSend())
+		if end := call.rest(); end.finished != nil || end.failed != nil {
+			t.Errorf("a caller who hung up heard %v %v", end.finished, end.failed)
+		}
+	}
+	if e := usage.next(calls); e.GetEnding() != eventsv1.Ending_ENDING_CLIENT_GONE || e.GetDeliveredBytes() != 11 {
+		t.Errorf("usage %v", e)
+	}
+}
+
+// TestBeforeContentEveryFailureButARefusalIsRetryable is the other half of the
+// table: nothing is billed, and the next provider may be tried.
+func TestBeforeContentEveryFailureButARefusalIsRetryable(t *testing.T) {
+	w := setup(t)
+	usage := w.listen()
+	m := w.active()
+	a := w.dial(m, fakeagent.Options{})
+	status := func(code int32, body string) func(*testing.T, *fakeagent.Request) {
+		return func(t *testing.T, r *fakeagent.Request) { must(t, r.Fail(code, body)) }
+	}
+	refusal := `{"error":{"message":"too many images","type":"invalid_request_error","param":"messages","code":"too_many"}}`
+	for name, c := range map[string]struct {
+		whole  bool
+		change func(*hubv1.DispatchOpen)
+		do     func(*testing.T, *fakeagent.Request)
+		want   *hubv1.DispatchFailed
+	}{
+		"400":                   {do: status(400, refusal), want: &hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: 400, Message: "too many images", EngineType: "invalid_request_error", EngineParam: "messages", EngineCode: "too_many"}},
+		"400 whole":             {whole: true, do: status(400, refusal), want: &hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: 400, Message: "too many images", EngineType: "invalid_request_error", EngineParam: "messages", EngineCode: "too_many"}},
+		"422 as plain text":     {do: status(422, "no"), want: &hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: 422, Message: "no"}},
+		"404":                   {do: status(404, `{"error":"model not found"}`), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 404, Message: "model not found"}},
+		"401 of the engine":     {do: status(401, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 401}},
+		"408":                   {do: status(408, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 408}},
+		"429":                   {do: status(429, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 429, Busy: true}},
+		"500":                   {do: status(500, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 500}},
+		"engine not reached":    {do: status(0, ""), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error"}},
+		"busy":                  {do: func(t *testing.T, r *fakeagent.Request) { must(t, r.Busy()) }, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", Busy: true, Message: "the provider has no free slot"}},
+		"error in a 200 stream": {do: func(t *testing.T, r *fakeagent.Request) { must(t, r.Event(`{"error":{"message":"m","code":503}}`)) }, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 503, Message: "m"}},
+		"refusal in a 200 stream": {do: func(t *testing.T, r *fakeagent.Request) {
+			must(t, r.Event(`{"error":{"message":"m","type":"BadRequestError"}}`))
+		}, want: &hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: 400, Message: "m", EngineType: "BadRequestError"}},
+		"plain error body, 200": {do: status(200, `{"error":"overloaded"}`), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 500, Message: "overloaded"}},
+		"error in a whole 200":  {whole: true, do: status(200, `{"error":{"message":"m"}}`), want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 500, Message: "m"}},
+		"empty stream":          {do: func(t *testing.T, r *fakeagent.Request) { must(t, r.Role()); must(t, r.Done()) }, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 200, Message: "the engine's answer is empty"}},
+		"cut before content":    {do: func(t *testing.T, r *fakeagent.Request) { must(t, r.Role()); must(t, r.End(200, false)) }, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 200, Message: "the engine's answer was cut off: "}},
+		"cut whole": {whole: true, do: func(t *testing.T, r *fakeagent.Request) {
+			must(t, r.Data([]byte(`{"id":`)))
+			must(t, r.End(200, false))
+		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 200, Message: "the engine's answer was cut off: "}},
+		"first content too late": {change: func(o *hubv1.DispatchOpen) { o.FirstContentTimeoutMs = 50 }, do: func(t *testing.T, r *fakeagent.Request) {
+			wait(t, "the cancel", r.Cancelled())
+			must(t, r.End(0, false))
+		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "timeout", Message: "no content in time"}},
+		"whole answer too late": {whole: true, change: func(o *hubv1.DispatchOpen) { o.TotalTimeoutMs = 50; o.FirstContentTimeoutMs = 10 }, do: func(t *testing.T, r *fakeagent.Request) {
+			wait(t, "the cancel", r.Cancelled())
+			must(t, r.End(0, false))
+		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "timeout"}},
+		"events without content for ever": {do: func(t *testing.T, r *fakeagent.Request) {
+			for r.Role() == nil {
+				select {
+				case <-r.Cancelled():
+					return
+				default:
+				}
+			}
+		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", Message: "the engine sends events without content"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			open := order(m, a, !c.whole)
+			if c.change != nil {
+				c.change(open)
+			}
+			call := w.call(open)
+			go c.do(t, <-a.Requests())
+			r := call.rest()
+			if len(r.events) != 0 || r.failed == nil || r.failed.GetRetryable() != c.want.GetRetryable() || r.failed.GetCode() != c.want.GetCode() ||
+				r.failed.GetEngineStatus() != c.want.GetEngineStatus() || r.failed.GetBusy() != c.want.GetBusy() ||
+				r.failed.GetEngineType() != c.want.GetEngineType() || r.failed.GetEngineCode() != c.want.GetEngineCode() ||
+				c.want.GetMessage() != "" && r.failed.GetMessage() != c.want.GetMessage() {
+				t.Errorf("%d events, finished %v\n got %v\nwant %v", len(r.events), r.finished, r.failed, c.want)
+			}
+		})
+	}
+	call := w.call(order(m, a, true))
+	go fakeagent.Answer("x")(<-a.Requests())
+	call.rest()
+	if usage.next(1); usage.count() != 1 {
+		t.Errorf("%d usage events for one served request", usage.count())
+	}
+}
+
+func TestProviderLostBeforeContentIsRetryable(t *testing.T) {
+	w := setup(t)
+	m := w.active()
+	a := w.dial(m, fakeagent.Options{})
+	call := w.call(order(m, a, true))
+	r := <-a.Requests()
+	must(t, r.Role())
+	a.Kill()
+	if end := call.rest(); !end.failed.GetRetryable() || len(end.events) != 0 {
+		t.Errorf("failed %v after %d events", end.failed, len(end.events))
+	}
+}
+
+func TestAnswerWithNothingToSayIsServed(t *testing.T) {
+	w := setup(t)
+	usage := w.listen()
+	m := w.active()
+	a := w.dial(m, fakeagent.Options{Handler: fakeagent.Answer()})
+	r := w.call(order(m, a, true)).rest()
+	if r.finished == nil || len(r.events) != 2 || !r.events[1].GetFirstContent() {
+		t.Fatalf("events %q, failed %v", r.texts(), r.failed)
+	}
+	if e := usage.next(1); e.GetBillablePromptTokens() != 10 || e.GetBillableCompletionTokens() != 0 {
+		t.Errorf("usage %v", e)
+	}
+}
+
+// TestHostile34 sends every kind of broken usage: the hub's count stands in.
+func TestHostile34_BrokenUsageIsCountedByTheHub(t *testing.T) {
+	w := setup(t)
+	usage := w.listen()
+	m := w.active()
+	a := w.dial(m, fakeagent.Options{})
+	for i, broken := range []string{
+		`{"prompt_tokens":-1,"completion_tokens":2,"total_tokens":1}`,
+		`{"prompt_tokens":10,"completion_tokens":-2,"total_tokens":8}`,
+		`{"prompt_tokens":10,"completion_tokens":2.5,"total_tokens":12.5}`,
+		`{"prompt_tokens":"10","completion_tokens":"2","total_tokens":"12"}`,
+		`{"prompt_tokens":10,"completion_tokens":18446744073709551616,"total_tokens":1}`,
+		`{"prompt_tokens":10,"completion_tokens":1000000,"total_tokens":1000010}`,
+		`{"prompt_tokens":10,"completion_tokens":2,"completion_tokens":3,"total_tokens":12}`,
+		`"NaN"`, `[]`,
+	} {
+		call := w.call(order(m, a, true))
+		r := <-a.Requests()
+		twoWords(t, r)
+		must(t, r.Finish("stop"))
+		must(t, r.Event(`{"choices":[],"usage":`+broken+`}`))
+		must(t, r.Done())
+		must(t, r.End(200, true))
+		if end := call.rest(); end.finished == nil {
+			t.Fatalf("%s: %v", broken, end.failed)
+		}
+		e := usage.next(i + 1)
+		if e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD || e.GetBillablePromptTokens() != 12 ||
+			e.GetBillableCompletionTokens() != e.GetRecountedCompletionTokens() || e.GetBillableCompletionTokens() == 0 {
+			t.Errorf("%s: usage %v", broken, e)
+		}
+	}
+	// Two final usages that differ are worth no more.
+	call := w.call(order(m, a, true))
+	r := <-a.Requests()
+	twoWords(t, r)
+	must(t, r.Finish("stop"))
+	must(t, r.Usage(10, 2))
+	must(t, r.Usage(10, 3))
+	must(t, r.Done())
+	must(t, r.End(200, true))
+	call.rest()
+	if e := usage.next(10); e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD {
+		t.Errorf("usage %v", e)
+	}
+}
+
+func TestHostile37_StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
+	t.Run("content for ever: the wall", func(t *testing.T) {
+		w := setup(t)
+		usage := w.listen()
+		m := w.active()
+		a := w.dial(m, fakeagent.Options{})
+		open := order(m, a, true)
+		open.TotalTimeoutMs = 200
+		open.MaxOutputTokens = 5
+		call := w.call(open)
+		r := <-a.Requests()
+		go func() {
+			for r.Text("on and on ") == nil {
+				select {
+				case <-r.Cancelled():
+					_ = r.End(0, false)
+					return
+				default:
+				}
+			}
+		}()
+		if end := call.rest(); end.failed.GetCode() != "timeout" || end.failed.GetRetryable() {
+			t.Errorf("finished %v, failed %v", end.finished, end.failed)
+		}
+		if e := usage.next(1); e.GetEnding() != eventsv1.Ending_ENDING_WALL_LIMIT || e.GetBillableCompletionTokens() != 5 {
+			t.Errorf("usage %v", e)
+		}
+	})
+	t.Run("empty deltas for ever after content", func(t *testing.T) {
+		w := setup(t, func(c *hubConfig) { c.ContentTimeout = time.Second })
+		usage := w.listen()
+		m := w.active()
+		a := w.dial(m, fakeagent.Options{})
+		call := w.call(order(m, a, true))
+		r := <-a.Requests()
+		twoWords(t, r)
+		call.content()
+		go func() {
+			for r.Role() == nil {
+				select {
+				case <-r.Cancelled():
+					return
+				case <-time.After(100 * time.Millisecond):
+				}
+			}
+		}()
+		end := call.rest()
+		if end.failed.GetRetryable() || !strings.Contains(end.failed.GetMessage(), "stopped") {
+			t.Errorf("failed %v", end.failed)
+		}
+		if e := usage.next(1); e.GetEnding() != eventsv1.Ending_ENDING_PROVIDER_LOST || e.GetDeliveredBytes() != 11 {
+			t.Errorf("usage %v", e)
+		}
+	})
+}

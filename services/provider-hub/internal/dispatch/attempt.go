@@ -1,0 +1,382 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"svc.internal/pkg/openai"
+	"svc.internal/services/provider-hub/internal/meter"
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+// How often progress is witnessed.
+const (
+	progressTokens = 256
+	progressEvery  = 2 * time.Second
+)
+
+// verdict is how an attempt ended.
+type verdict struct {
+	ending  meter.Ending // what it is billed as, if content was relayed
+	outcome Outcome
+	// failure is what the caller hears; nil when the answer was served.
+	failure *Failure
+	// silent tells that nobody listens any more.
+	silent bool
+	// drain tells that the agent still works and may report its usage.
+	drain bool
+}
+
+// attempt is one order under way. It belongs to its caller's goroutine.
+type attempt struct {
+	desk   *Desk
+	order  *Order
+	caller Caller
+	stream *session.Stream
+	answer *answer
+
+	started      time.Time
+	firstContent time.Duration
+	lastData     time.Time
+	lastContent  time.Time
+
+	commits   <-chan struct{} // nil once committed
+	committed bool
+	// relayed is what the caller was given.
+	relayedTokens, relayedBytes int64
+
+	progressTokens int64
+	progressAt     time.Time
+}
+
+func newAttempt(d *Desk, o *Order, caller Caller, stream *session.Stream, at time.Time) *attempt {
+	return &attempt{
+		desk: d, order: o, caller: caller, stream: stream, answer: newAnswer(o),
+		started: at, lastData: at, commits: caller.Committed(), progressAt: at,
+	}
+}
+
+// run waits for whatever comes first until the attempt has ended.
+func (a *attempt) run(ctx context.Context) error {
+	total := time.NewTimer(a.order.Total)
+	defer total.Stop()
+	stall := time.NewTimer(a.desk.cfg.StallProbe)
+	defer stall.Stop()
+	first := time.NewTimer(a.firstWait())
+	defer first.Stop()
+	for {
+		var v *verdict
+		select {
+		case <-ctx.Done():
+			v = clientGone()
+		case <-a.caller.Gone():
+			v = clientGone()
+		case <-a.commits:
+			if err := a.commit(); err != nil {
+				return a.unwitnessed(err)
+			}
+		case <-a.stream.Ready():
+			v = a.take()
+		case <-first.C:
+			v = a.noContentYet()
+		case <-total.C:
+			v = a.outOfTime()
+		case <-stall.C:
+			v = a.stalled(stall)
+		case <-a.desk.abort:
+			v = a.platformLost()
+		}
+		if v != nil {
+			return a.conclude(ctx, v)
+		}
+	}
+}
+
+// firstWait is for streams only: a whole answer shows nothing before its end.
+func (a *attempt) firstWait() time.Duration {
+	if a.order.Stream {
+		return min(a.order.FirstContent, a.order.Total)
+	}
+	return a.order.Total
+}
+
+func clientGone() *verdict {
+	return &verdict{ending: meter.ClientGone, outcome: Cancelled, silent: true, drain: true}
+}
+
+func (a *attempt) noContentYet() *verdict {
+	if a.answer.begun {
+		return nil
+	}
+	return a.fails(Failure{Code: CodeTimeout, Message: "no content in time"}, 0)
+}
+
+func (a *attempt) outOfTime() *verdict {
+	v := a.fails(Failure{Code: CodeTimeout, Message: "the answer took too long"}, meter.WallLimit)
+	v.drain = a.answer.begun
+	if a.answer.begun {
+		v.outcome = Served // it was serving all the time
+	}
+	return v
+}
+
+func (a *attempt) platformLost() *verdict {
+	v := a.fails(Failure{Code: CodeUpstream, Message: "the hub shuts down"}, meter.PlatformLost)
+	v.outcome = Cancelled
+	return v
+}
+
+// fails is a verdict against the provider. Before content it is retryable.
+func (a *attempt) fails(f Failure, ending meter.Ending) *verdict {
+	f.Retryable = !a.answer.begun
+	return &verdict{ending: ending, outcome: Failed, failure: &f}
+}
+
+// stalled pings an agent that is silent, and gives a stream up whose content
+// stopped coming.
+func (a *attempt) stalled(timer *time.Timer) *verdict {
+	now := a.desk.clock.Now()
+	if a.answer.begun && now.Sub(a.lastContent) >= a.desk.cfg.ContentTimeout {
+		return a.fails(Failure{Code: CodeTimeout, Message: "the answer stopped"}, meter.ProviderLost)
+	}
+	probe := a.desk.cfg.StallProbe
+	idle := now.Sub(a.lastData)
+	if idle >= probe {
+		a.stream.Probe()
+		idle = 0
+	}
+	timer.Reset(probe - max(idle, 0))
+	return nil
+}
+
+func (a *attempt) commit() error {
+	a.commits, a.committed = nil, true
+	return a.desk.witness.Committed(a.order)
+}
+
+// take relays what has arrived.
+func (a *attempt) take() *verdict {
+	piece, end, lost := a.stream.Take()
+	if len(piece) > 0 {
+		a.lastData = a.desk.clock.Now()
+	}
+	v := a.read(piece)
+	a.stream.Release(len(piece), a.answer.keep(piece))
+	switch {
+	case v != nil:
+		return v
+	case end != nil:
+		return a.ended(end)
+	case lost != nil:
+		return a.fails(Failure{Code: CodeUpstream, Message: lost.Error()}, meter.ProviderLost)
+	default:
+		return nil
+	}
+}
+
+// read takes one piece of the answer.
+func (a *attempt) read(piece []byte) *verdict {
+	if !a.order.Stream {
+		if !a.answer.gather(piece, a.desk.cfg.MaxAnswer) {
+			return a.fails(Failure{Code: CodeUpstream, Message: "the answer is too large"}, 0)
+		}
+		return nil
+	}
+	a.answer.feed(piece)
+	for {
+		event, ok := a.answer.sse.Next()
+		if !ok {
+			break
+		}
+		if v := a.event(event); v != nil {
+			return v
+		}
+	}
+	if err := a.answer.sse.Err(); err != nil {
+		return a.broken(err)
+	}
+	return nil
+}
+
+func (a *attempt) broken(err error) *verdict {
+	return a.fails(Failure{Code: CodeUpstream, Message: "the engine's answer cannot be read: " + err.Error()}, meter.EngineError)
+}
+
+// event takes one event of a stream.
+func (a *attempt) event(event openai.Event) *verdict {
+	if event.Done {
+		a.answer.done = true
+		return a.streamEnd()
+	}
+	if string(event.Name) == "error" {
+		return a.engineError(event.Data)
+	}
+	chunk, err := a.answer.tally.Scan(event.Data)
+	switch {
+	case err != nil:
+		return a.broken(err)
+	case chunk.Error.Found():
+		return a.engineError(event.Data)
+	case chunk.UsageOnly() && !a.order.IncludeUsage:
+		return nil
+	}
+	out := a.answer.rewritten(event.Data, &chunk)
+	if chunk.HasContent {
+		a.lastContent = a.lastData
+	}
+	if !a.answer.begun && !chunk.HasContent {
+		if !a.answer.hold(out) {
+			return a.fails(Failure{Code: CodeUpstream, Message: "the engine sends events without content"}, 0)
+		}
+		return nil
+	}
+	return a.relay(out)
+}
+
+// relay sends an event, behind those that waited for content.
+func (a *attempt) relay(out []byte) *verdict {
+	first := !a.answer.begun
+	if first {
+		a.begin()
+		for _, held := range a.answer.unhold() {
+			if err := a.caller.Event(held, false, 0); err != nil {
+				return clientGone()
+			}
+		}
+	}
+	tally := &a.answer.tally
+	if err := a.caller.Event(out, first, int64(tally.Tokens)); err != nil {
+		return clientGone()
+	}
+	a.relayedTokens, a.relayedBytes = int64(tally.Tokens), tally.ContentBytes
+	if err := a.progress(); err != nil {
+		return a.journalLost(err)
+	}
+	return nil
+}
+
+func (a *attempt) begin() {
+	now := a.desk.clock.Now()
+	a.answer.begun = true
+	a.firstContent = now.Sub(a.started)
+	a.lastContent = now
+}
+
+// progress witnesses how much was relayed, now and then.
+func (a *attempt) progress() error {
+	if !a.committed {
+		select {
+		case <-a.commits:
+			return a.commit()
+		default:
+			return nil
+		}
+	}
+	if a.relayedTokens-a.progressTokens < progressTokens && a.lastData.Sub(a.progressAt) < progressEvery {
+		return nil
+	}
+	a.progressTokens, a.progressAt = a.relayedTokens, a.lastData
+	return a.desk.witness.Progress(a.order, a.billableTokens(), a.relayedBytes)
+}
+
+// billableTokens is what a crash now would be billed by.
+func (a *attempt) billableTokens() int64 {
+	return meter.Charge(a.served(meter.PlatformLost, meter.Claim{State: meter.Absent})).Completion
+}
+
+// ended judges the agent's END, behind everything it sent.
+func (a *attempt) ended(end *session.End) *verdict {
+	if end.Busy {
+		v := a.fails(Failure{Code: CodeUpstream, Message: "the provider has no free slot", Busy: true}, meter.Truncated)
+		v.outcome = Busy
+		return v
+	}
+	if bad := end.Status < 200 || end.Status > 299; bad && !a.answer.begun {
+		return a.engineStatus(end)
+	}
+	if !a.order.Stream {
+		return a.wholeEnd(end)
+	}
+	if event, ok := a.answer.sse.End(); ok && end.Complete {
+		if v := a.event(event); v != nil {
+			return v
+		}
+	}
+	if !end.Complete {
+		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: "the engine's answer was cut off: " + end.Error}, meter.Truncated)
+	}
+	return a.streamEnd()
+}
+
+// streamEnd judges a stream that has come to its end mark.
+func (a *attempt) streamEnd() *verdict {
+	if a.answer.tally.Chunks == 0 {
+		if chunk, err := openai.ScanChunk(a.answer.raw); err == nil && chunk.Error.Found() {
+			return a.engineError(a.answer.raw) // a plain error body under a status of success
+		}
+	}
+	if a.answer.tally.FinishCount == 0 {
+		message := "the engine's answer is empty"
+		if a.answer.begun {
+			message = "the engine's answer ended without a finish_reason"
+		}
+		return a.fails(Failure{Code: CodeUpstream, EngineStatus: 200, Message: message}, meter.Truncated)
+	}
+	if !a.answer.begun {
+		// A model may well have nothing to say; its finish_reason is what the
+		// caller waits for then.
+		if v := a.relayHeld(); v != nil {
+			return v
+		}
+	}
+	return &verdict{ending: meter.Completed, outcome: Served}
+}
+
+// relayHeld sends an answer that has no content at all.
+func (a *attempt) relayHeld() *verdict {
+	held := a.answer.unhold()
+	a.begin()
+	for i, event := range held {
+		if err := a.caller.Event(event, i == len(held)-1, 0); err != nil {
+			return clientGone()
+		}
+	}
+	return nil
+}
+
+// wholeEnd judges and sends an answer that was not streamed.
+func (a *attempt) wholeEnd(end *session.End) *verdict {
+	body := a.answer.whole
+	if !end.Complete {
+		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: "the engine's answer was cut off: " + end.Error}, 0)
+	}
+	chunk, err := openai.ScanCompletion(body)
+	switch {
+	case err != nil:
+		return a.broken(err)
+	case chunk.Error.Found():
+		return a.engineError(body)
+	case chunk.FinishCount == 0:
+		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: "the engine's answer is empty or has no finish_reason"}, 0)
+	}
+	a.begin()
+	a.answer.tally.Usage = chunk.Usage
+	a.relayedTokens, a.relayedBytes = int64(chunk.Tokens), chunk.ContentBytes
+	if err := a.caller.Event(a.answer.rewritten(body, &chunk), true, a.relayedTokens); err != nil {
+		return clientGone()
+	}
+	return &verdict{ending: meter.Completed, outcome: Served}
+}
+
+// unwitnessed ends an attempt that the journal cannot keep.
+func (a *attempt) unwitnessed(err error) error {
+	a.stream.Close(true)
+	return fmt.Errorf("witness attempt %d of %s: %w", a.order.Attempt, a.order.Request, err)
+}
+
+// journalLost ends a stream whose progress cannot be witnessed.
+func (a *attempt) journalLost(err error) *verdict {
+	a.desk.log.Error("an attempt cannot be witnessed", "request_id", a.order.Request.String(), "error", err)
+	return a.platformLost()
+}

@@ -1,0 +1,181 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"svc.internal/pkg/openai"
+	"svc.internal/services/provider-hub/internal/meter"
+)
+
+// conclude brings an attempt to its end: the agent is told, the usage is
+// witnessed or voided, and the caller hears the rest.
+func (a *attempt) conclude(ctx context.Context, v *verdict) error {
+	defer a.tell(v)
+	if a.answer.begun && !v.silent {
+		if err := a.awaitCommit(ctx); err != nil {
+			return a.unwitnessed(err)
+		}
+		v.silent = ctx.Err() != nil
+	}
+	if !a.committed {
+		// The commit may stand at the door of a caller who hung up.
+		select {
+		case <-a.commits:
+			if err := a.commit(); err != nil {
+				return a.unwitnessed(err)
+			}
+		default:
+		}
+	}
+	if !a.answer.begun || !a.committed {
+		return a.void(ctx, v)
+	}
+	if v.drain {
+		a.drain()
+	}
+	a.stream.Close(a.unfinished())
+	usage := a.usage(v.ending)
+	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.desk.cfg.FinalTimeout)
+	defer cancel()
+	if err := a.desk.witness.Final(final, usage); err != nil {
+		return a.unwitnessed(err)
+	}
+	switch {
+	case v.silent:
+		return nil
+	case v.failure != nil:
+		return said(ctx, a.caller.Failed(*v.failure))
+	default:
+		return said(ctx, a.caller.Finished(usage.Bill.Prompt, usage.Bill.Completion))
+	}
+}
+
+// said is the outcome of a last word. That it finds nobody is no error: the
+// caller hung up at the very end, and nothing is owed to it.
+func said(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("tell the caller how the attempt ended: %w", err)
+}
+
+// unfinished tells whether the agent may still be at work.
+func (a *attempt) unfinished() bool { return !a.answer.done }
+
+// void ends an attempt with nothing to bill.
+func (a *attempt) void(ctx context.Context, v *verdict) error {
+	a.stream.Close(a.unfinished())
+	if err := a.desk.witness.Void(a.order); err != nil {
+		return a.unwitnessed(err)
+	}
+	switch {
+	case v.silent:
+		return nil
+	case v.failure != nil:
+		return said(ctx, a.caller.Failed(*v.failure))
+	default:
+		return said(ctx, a.caller.Failed(Failure{Code: CodeTimeout, Message: "the answer was not committed to"}))
+	}
+}
+
+// awaitCommit waits for the caller to commit, a while.
+func (a *attempt) awaitCommit(ctx context.Context) error {
+	if a.committed {
+		return nil
+	}
+	timer := time.NewTimer(a.desk.cfg.CommitWait)
+	defer timer.Stop()
+	select {
+	case <-a.commits:
+		return a.commit()
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-a.caller.Gone():
+	}
+	return nil
+}
+
+// drain asks the agent to stop and listens for the usage it may report.
+// Nothing of it is relayed, so the count of what was delivered stands.
+func (a *attempt) drain() {
+	a.stream.Cancel()
+	timer := time.NewTimer(a.desk.cfg.UsageDrain)
+	defer timer.Stop()
+	for {
+		piece, end, lost := a.stream.Take()
+		a.overhear(piece)
+		a.stream.Release(len(piece), a.answer.keep(piece))
+		if end != nil || lost != nil || a.answer.done {
+			return
+		}
+		select {
+		case <-a.stream.Ready():
+		case <-timer.C:
+			return
+		case <-a.desk.abort:
+			return
+		}
+	}
+}
+
+// overhear reads on for the usage alone.
+func (a *attempt) overhear(piece []byte) {
+	if !a.order.Stream || len(piece) == 0 {
+		return
+	}
+	a.answer.feed(piece)
+	for {
+		event, ok := a.answer.sse.Next()
+		if !ok {
+			return
+		}
+		if event.Done {
+			a.answer.done = true
+			return
+		}
+		if _, err := a.answer.tally.Scan(event.Data); err != nil {
+			a.answer.tally = openai.Tally{Usage: openai.Usage{State: openai.UsageAbsurd}}
+			a.answer.done = true
+			return
+		}
+	}
+}
+
+// usage meters the attempt.
+func (a *attempt) usage(ending meter.Ending) *Usage {
+	served := a.served(ending, a.claim())
+	return &Usage{
+		Order: a.order, Served: served, Bill: meter.Charge(served),
+		FirstContent: a.firstContent, Dispatched: a.started, Ended: a.desk.clock.Now(),
+	}
+}
+
+func (a *attempt) served(ending meter.Ending, claim meter.Claim) meter.Served {
+	o := a.order
+	return meter.Served{
+		Ending: ending, EstimatedPrompt: o.EstimatedPrompt, MaxOutput: o.MaxOutput, Choices: o.Choices,
+		Recount: a.relayedTokens, DeliveredBytes: a.relayedBytes, Claim: claim,
+	}
+}
+
+// claim is the engine's own usage report.
+func (a *attempt) claim() meter.Claim {
+	u := a.answer.tally.Usage
+	switch u.State {
+	case openai.UsageValid:
+		return meter.Claim{State: meter.Valid, Prompt: u.PromptTokens, Completion: u.CompletionTokens}
+	case openai.UsageAbsurd:
+		return meter.Claim{State: meter.Absurd}
+	case openai.UsageAbsent:
+	}
+	return meter.Claim{State: meter.Absent}
+}
+
+// tell reports the attempt to the routers.
+func (a *attempt) tell(v *verdict) {
+	r := reportOf(a.order, v.outcome)
+	r.FirstContent, r.Duration, r.Tokens = a.firstContent, a.desk.clock.Now().Sub(a.started), a.relayedTokens
+	a.desk.report(r)
+}

@@ -1,0 +1,234 @@
+// Package dispatch serves one attempt of one request: it puts the request on a
+// provider's session, relays the answer piece by piece, decides how the attempt
+// ended, and has it witnessed before anyone is told that it is finished.
+//
+// An answer is never marshalled again. Each event of a stream is scanned once,
+// the model's name is restored and usage is cut out where it was not asked for.
+// Nothing goes out before the first content, so that an attempt that fails
+// before can be made again elsewhere; what came before it waits, at most 64 KiB.
+// A whole answer is gathered, at most Config.MaxAnswer.
+//
+// Order of things at the end: the caller commits; the usage is metered and on
+// disk; only then the caller hears Finished. An attempt that the caller did not
+// commit to leaves nothing to bill.
+//
+// An attempt runs in its caller's goroutine and starts none. A caller that does
+// not take its events stalls this stream alone: its credit runs out, and the
+// agent stops sending it.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+// Config bounds attempts in time. Zero values stand for the defaults.
+type Config struct {
+	// CommitWait is how long the end of an answer waits for the caller's
+	// commit: 5 s.
+	CommitWait time.Duration
+	// UsageDrain is how long an agent that was cancelled may still report its
+	// usage: 2 s.
+	UsageDrain time.Duration
+	// StallProbe is how long a request goes without data before the agent is
+	// pinged: 2 s.
+	StallProbe time.Duration
+	// ContentTimeout is how long a stream may go on without content once it
+	// had some, before its provider counts as lost: 120 s.
+	ContentTimeout time.Duration
+	// MaxAnswer bounds an answer that is not streamed, in bytes: 16 MiB.
+	MaxAnswer int
+	// FinalTimeout bounds the wait for the disk: 10 s.
+	FinalTimeout time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	for field, value := range map[*time.Duration]time.Duration{
+		&c.CommitWait: 5 * time.Second, &c.UsageDrain: 2 * time.Second, &c.StallProbe: 2 * time.Second,
+		&c.ContentTimeout: 120 * time.Second, &c.FinalTimeout: 10 * time.Second,
+	} {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	if c.MaxAnswer == 0 {
+		c.MaxAnswer = 16 << 20
+	}
+	return c
+}
+
+// Caller is the gateway's end of an attempt.
+type Caller interface {
+	// Event sends one piece of the answer. The bytes are the desk's again when
+	// it returns.
+	Event(json []byte, firstContent bool, tokens int64) error
+	// Finished says that the answer was served and its usage is on disk.
+	Finished(promptTokens, completionTokens int64) error
+	// Failed says that the attempt failed.
+	Failed(f Failure) error
+	// Committed is closed once the caller relays the answer.
+	Committed() <-chan struct{}
+	// Gone is closed when the caller hangs up in good order, behind all that
+	// it said before: unlike the end of the context, it never overtakes a
+	// commit.
+	Gone() <-chan struct{}
+}
+
+// Witness keeps what is needed to bill an attempt whatever happens to this
+// process. Dispatched fails with a fault when no new work is taken.
+type Witness interface {
+	Dispatched(o *Order, at time.Time) error
+	Committed(o *Order) error
+	Progress(o *Order, tokens, bytes int64) error
+	// Final returns once the usage is on disk.
+	Final(ctx context.Context, u *Usage) error
+	// Void says that nothing is billable.
+	Void(o *Order) error
+}
+
+// Sessions finds the session that an order names.
+type Sessions interface {
+	Find(provider ids.ProviderID, node string, epoch int64) (*session.Session, bool)
+}
+
+// Desk serves attempts. It is safe for concurrent use.
+type Desk struct {
+	cfg      Config
+	sessions Sessions
+	witness  Witness
+	report   func(Report)
+	clock    clock.Clock
+	log      *slog.Logger
+
+	mu       sync.Mutex
+	open     bool
+	attempts sync.WaitGroup
+	abort    chan struct{} // closed when attempts must end at once
+	aborted  bool
+}
+
+// NewDesk returns a desk that takes no orders until Open. report is told of
+// every attempt, begun or refused, and must not block.
+func NewDesk(cfg Config, sessions Sessions, witness Witness, report func(Report), c clock.Clock, log *slog.Logger) *Desk {
+	return &Desk{
+		cfg: cfg.withDefaults(), sessions: sessions, witness: witness, report: report, clock: c, log: log,
+		abort: make(chan struct{}),
+	}
+}
+
+// Open begins to take orders.
+func (d *Desk) Open() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open = true
+}
+
+// Taking tells whether orders are taken.
+func (d *Desk) Taking() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.open
+}
+
+// Drain takes no further orders and returns when those under way have ended or
+// ctx has.
+func (d *Desk) Drain(ctx context.Context) error {
+	d.mu.Lock()
+	d.open = false
+	d.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		d.attempts.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Abort ends the attempts under way: what was delivered is billed, as after a
+// crash. Drain tells when they are through.
+func (d *Desk) Abort() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.aborted {
+		d.aborted = true
+		close(d.abort)
+	}
+}
+
+func (d *Desk) enter() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open {
+		d.attempts.Add(1)
+	}
+	return d.open
+}
+
+// Serve runs an attempt to its end. An error means that nothing was said to
+// the caller: session_gone, provider_busy, hub_draining, journal_full or
+// invalid_request; or that the end could not be witnessed or told.
+func (d *Desk) Serve(ctx context.Context, o *Order, caller Caller) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if !d.enter() {
+		d.refused(o)
+		return fault.New(fault.Unavailable, fault.HubDraining, "this hub takes no new requests")
+	}
+	defer d.attempts.Done()
+	at := d.clock.Now()
+	stream, err := d.begin(o, at)
+	if err != nil {
+		d.refused(o)
+		return err
+	}
+	return newAttempt(d, o, caller, stream, at).run(ctx)
+}
+
+// refused reports an attempt that never began: routers give back the slot that
+// they had booked for it.
+func (d *Desk) refused(o *Order) { d.report(reportOf(o, Cancelled)) }
+
+// begin witnesses an order and puts it on its session.
+func (d *Desk) begin(o *Order, at time.Time) (*session.Stream, error) {
+	s, ok := d.sessions.Find(o.Provider, o.Node, o.Epoch)
+	if !ok {
+		return nil, gone()
+	}
+	if err := d.witness.Dispatched(o, at); err != nil {
+		return nil, err
+	}
+	stream, err := s.Open(session.Request{
+		RequestID: o.Request.String(), Attempt: o.Attempt, Model: o.Model, Stream: o.Stream,
+		Body: o.Body, ModelOffset: o.ModelOffset, ModelLength: o.ModelLength,
+		Traceparent: o.Traceparent, Timeout: o.Total,
+	})
+	if err != nil {
+		return nil, errors.Join(refusedOpen(err), d.witness.Void(o))
+	}
+	return stream, nil
+}
+
+func gone() error {
+	return fault.New(fault.Unavailable, fault.SessionGone, "this hub does not hold that session")
+}
+
+func refusedOpen(err error) error {
+	if errors.Is(err, session.ErrBusy) {
+		return fault.New(fault.Unavailable, fault.ProviderBusy, "the provider has no free slot")
+	}
+	return gone()
+}

@@ -1,0 +1,189 @@
+package dispatch
+
+import (
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/provider-hub/internal/meter"
+)
+
+// Bounds of an order.
+const (
+	// MaxAttempt is the highest number of an attempt.
+	MaxAttempt = 16
+	maxBody    = 10 << 20
+	maxChoices = 128
+	maxTimeout = time.Hour
+	maxIDText  = 256
+
+	defaultFirstContent = 20 * time.Second
+	defaultTotal        = 600 * time.Second
+)
+
+// RouteMode says whether the consumer pinned a provider.
+type RouteMode int32
+
+// FallbackReason says why a pinned request went elsewhere.
+type FallbackReason int32
+
+// Route is how the request came to this provider. It is only passed on; the
+// numbers are those of the events' contract.
+type Route struct {
+	Mode              RouteMode
+	RequestedProvider string
+	Fallback          FallbackReason
+}
+
+// Order is one attempt to serve one request.
+type Order struct {
+	Request  ids.RequestID
+	Attempt  uint32
+	Provider ids.ProviderID
+	Node     string
+	Epoch    int64
+	// Model is the catalog's name, which answers are restored to.
+	Model  string
+	Stream bool
+	Body   []byte
+	// ModelOffset and ModelLength say where in Body the model's JSON string
+	// stands, quotes included.
+	ModelOffset, ModelLength uint32
+	// IncludeUsage tells that the consumer asked for usage in the stream.
+	IncludeUsage bool
+	// EstimatedPrompt and MaxOutput are tokens, MaxOutput those of a choice.
+	EstimatedPrompt int64
+	MaxOutput       int64
+	Choices         int64
+	PriceVersion    string
+	Rates           money.Rates
+	Route           Route
+	// FirstContent bounds the wait for the first content of a stream, Total
+	// the whole answer.
+	FirstContent, Total time.Duration
+	Traceparent         string
+}
+
+// Check refuses an order that no caller in its senses sends, with
+// invalid_request, and fills the timeouts that are not set.
+func (o *Order) Check() error {
+	refuse := func(what string) error {
+		return fault.New(fault.Invalid, fault.InvalidRequest, "%s", what).On(what)
+	}
+	switch {
+	case o.Attempt < 1 || o.Attempt > MaxAttempt:
+		return refuse("attempt")
+	case o.Node == "" || len(o.Node) > maxIDText:
+		return refuse("node_id")
+	case o.Model == "" || len(o.Model) > maxIDText:
+		return refuse("model_id")
+	case len(o.PriceVersion) > maxIDText || len(o.Route.RequestedProvider) > maxIDText:
+		return refuse("price_version_id")
+	case len(o.Body) == 0 || len(o.Body) > maxBody:
+		return refuse("body")
+	case uint64(o.ModelOffset)+uint64(o.ModelLength) > uint64(len(o.Body)):
+		return refuse("model_offset")
+	case o.EstimatedPrompt < 0:
+		return refuse("estimated_prompt_tokens")
+	case o.MaxOutput <= 0:
+		return refuse("max_output_tokens")
+	case o.Choices < 1 || o.Choices > maxChoices:
+		return refuse("choices")
+	case o.FirstContent < 0 || o.Total < 0 || o.Total > maxTimeout:
+		return refuse("total_timeout_ms")
+	}
+	if o.FirstContent == 0 {
+		o.FirstContent = defaultFirstContent
+	}
+	if o.Total == 0 {
+		o.Total = defaultTotal
+	}
+	return nil
+}
+
+// Usage is what a committed attempt comes to.
+type Usage struct {
+	Order  *Order
+	Served meter.Served
+	Bill   meter.Bill
+	// FirstContent is how long the consumer waited for it.
+	FirstContent      time.Duration
+	Dispatched, Ended time.Time
+}
+
+// Outcome is what an attempt says about its provider's health.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Served Outcome = iota + 1
+	Failed
+	Refused
+	Cancelled
+	Busy
+)
+
+// Outcomes returns every outcome.
+func Outcomes() []Outcome { return []Outcome{Served, Failed, Refused, Cancelled, Busy} }
+
+// String names the outcome for metrics.
+func (o Outcome) String() string {
+	switch o {
+	case Served:
+		return "served"
+	case Failed:
+		return "failed"
+	case Refused:
+		return "refused"
+	case Cancelled:
+		return "cancelled"
+	case Busy:
+		return "busy"
+	default:
+		return "unknown"
+	}
+}
+
+// Report is an attempt that has ended, for the routers.
+type Report struct {
+	Request      ids.RequestID
+	Attempt      uint32
+	Provider     ids.ProviderID
+	Node         string
+	Epoch        int64
+	Model        string
+	Outcome      Outcome
+	FirstContent time.Duration
+	Duration     time.Duration
+	Tokens       int64
+}
+
+// reportOf reports an order, without what only an attempt that began can know.
+func reportOf(o *Order, outcome Outcome) Report {
+	return Report{
+		Request: o.Request, Attempt: o.Attempt, Provider: o.Provider, Node: o.Node, Epoch: o.Epoch, Model: o.Model,
+		Outcome: outcome,
+	}
+}
+
+// Failure is what the caller hears of an attempt that failed.
+type Failure struct {
+	// Retryable tells that nothing was relayed and that the fault is this
+	// provider's.
+	Retryable bool
+	Code      string
+	// EngineStatus is the engine's HTTP status, 0 when it never answered.
+	EngineStatus int
+	Message      string
+	Busy         bool
+	// What the engine itself said of a refusal.
+	EngineType, EngineParam, EngineCode string
+}
+
+// The codes of failures.
+const (
+	CodeUpstream = "upstream_error"
+	CodeTimeout  = "timeout"
+	CodeRefused  = "engine_refused"
+)

@@ -1,0 +1,67 @@
+package dispatch
+
+import (
+	"testing"
+
+	"svc.internal/pkg/openai"
+)
+
+// TestEveryStatusHasOneToBlame walks all statuses of errors: the lists below
+// are the whole table, and what they do not name is 5xx or refuses the content.
+func TestEveryStatusHasOneToBlame(t *testing.T) {
+	provider := map[int]bool{401: true, 402: true, 403: true, 404: true, 405: true, 407: true, 408: true}
+	for status := range 600 {
+		want := providersFault
+		switch {
+		case status == 429:
+			want = engineBusy
+		case status >= 400 && status <= 499 && !provider[status]:
+			want = consumersFault
+		}
+		if got := blameFor(status); got != want {
+			t.Errorf("status %d: %d, want %d", status, got, want)
+		}
+	}
+}
+
+func TestErrorObjectsWithoutAStatusAreTheProviders(t *testing.T) {
+	for _, c := range []struct {
+		body string
+		want int
+	}{
+		{`{"error":{"message":"m","code":400}}`, 400},
+		{`{"error":{"message":"m","code":"429"}}`, 429},
+		{`{"error":{"message":"m","type":"invalid_request_error"}}`, 400},
+		{`{"object":"error","message":"m","type":"BadRequestError","code":400}`, 400},
+		{`{"error":{"message":"m","code":200}}`, 500},
+		{`{"error":{"message":"m","code":"context_length_exceeded"}}`, 500},
+		{`{"error":"text"}`, 500},
+	} {
+		if got := statusOf(openai.ParseError([]byte(c.body))); got != c.want {
+			t.Errorf("%s: %d, want %d", c.body, got, c.want)
+		}
+	}
+}
+
+func TestWhatIsHeldBackIsBounded(t *testing.T) {
+	n := newAnswer(&Order{Model: "m", Stream: true})
+	events := 0
+	for n.hold(make([]byte, 1000)) {
+		events++
+	}
+	if events != maxHeld/1000 {
+		t.Errorf("%d events of 1,000 bytes are held back", events)
+	}
+	if got := n.unhold(); len(got) != events || len(got[events-1]) != 1000 || len(n.unhold()) != 0 {
+		t.Errorf("%d came back", len(got))
+	}
+	if !n.gather(make([]byte, 10), 10) || n.gather([]byte{1}, 10) {
+		t.Error("a whole answer is not held to its limit")
+	}
+	for range 100 {
+		n.feed(make([]byte, 1000))
+	}
+	if len(n.raw) != maxRaw {
+		t.Errorf("%d bytes of what may be an error are kept", len(n.raw))
+	}
+}

@@ -1,0 +1,266 @@
+// Package events carries what happens on a hub to the rest of the fleet over
+// NATS: usage, ended attempts and presence; and takes back what billing has
+// settled.
+//
+// Only usage must arrive. Its truth is the journal: a usage event is published
+// after its FINAL is on disk, and again, ever more rarely, until billing says
+// that it is settled. Attempts and presence may be lost.
+//
+// Bounds: 4,096 usage events and 4,096 attempts wait to be published; usage
+// that finds no room is left to the next sweep, attempts are dropped and
+// counted. A sweep begins with what is 30 s old, a usage event is repeated at
+// most every 30 s and at least every 10 minutes, in batches of 256. A batch of
+// attempts is at most 256 or 50 ms old, a part of a presence report at most 500
+// sessions or about 512 KiB.
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/journal"
+	"svc.internal/services/provider-hub/internal/meter"
+)
+
+const (
+	usageQueue = 4096
+	usageBatch = 256
+	// publishTime bounds a batch, flushTime all of them when the hub stops.
+	publishTime = 10 * time.Second
+	flushTime   = 5 * time.Second
+
+	resettleAfter = 30 * time.Second
+	resettleMost  = 10 * time.Minute
+	sweepEvery    = 5 * time.Second
+)
+
+// publication is how often a usage event was published again.
+type publication struct {
+	times int
+	next  time.Time
+}
+
+// waiting is a usage event on its way to its first publication.
+type waiting struct {
+	id          string
+	at          time.Time // when it was final; zero when it is published again
+	payload     []byte
+	traceparent string
+}
+
+// Usage witnesses attempts in the journal and sees their usage settled. It
+// implements dispatch.Witness.
+type Usage struct {
+	hubID string
+	bus   *bus.Conn
+	clock clock.Clock
+	log   *slog.Logger
+	// Lag hears how old usage is when it was published for the first time.
+	lag func(time.Duration)
+
+	journal atomic.Pointer[journal.Journal]
+	opened  time.Time // what is older is of an earlier process
+	queue   chan waiting
+	ensured bool // the stream was ensured; for the publishing loop only
+
+	mu      sync.Mutex
+	pending map[journal.Key]*publication
+}
+
+// NewUsage returns a witness without a journal. lag may be nil.
+func NewUsage(hubID string, conn *bus.Conn, c clock.Clock, log *slog.Logger, lag func(time.Duration)) *Usage {
+	if lag == nil {
+		lag = func(time.Duration) {}
+	}
+	return &Usage{
+		hubID: hubID, bus: conn, clock: c, log: log, lag: lag,
+		queue: make(chan waiting, usageQueue), pending: map[journal.Key]*publication{},
+	}
+}
+
+// Open opens the journal and brings what an earlier process left behind to its
+// end: an attempt that was committed and has no usage is billed by what it had
+// relayed, one that was not committed is void.
+func (u *Usage) Open(cfg journal.Config) error {
+	u.opened = u.clock.Now()
+	j, recovered, err := journal.Open(cfg)
+	if err != nil {
+		return err
+	}
+	u.journal.Store(j)
+	if recovered.DamageTotal > 0 {
+		u.log.Error("the journal is damaged", "ranges", recovered.DamageTotal)
+	}
+	if recovered.Unsettled > 0 || recovered.Unfinished > 0 {
+		u.log.Info("the journal holds work of an earlier process", "unsettled", recovered.Unsettled, "unfinished", recovered.Unfinished)
+	}
+	for f, err := range recovered.Finals() {
+		if err != nil {
+			u.log.Error("usage in the journal cannot be read", "attempt", f.Key.String(), "error", err)
+			continue
+		}
+		u.pending[f.Key] = &publication{}
+	}
+	for unfinished, err := range recovered.Dispatches() {
+		if err := u.finish(j, unfinished, err); err != nil {
+			return errors.Join(fmt.Errorf("recover attempt %v: %w", unfinished.Key, err), j.Close())
+		}
+	}
+	return nil
+}
+
+// finish ends an attempt of an earlier process.
+func (u *Usage) finish(j *journal.Journal, a journal.Unfinished, unreadable error) error {
+	if unreadable != nil {
+		u.log.Error("an attempt in the journal cannot be read and is not billed", "attempt", a.Key.String(), "error", unreadable)
+		return j.Void(a.Key)
+	}
+	if !a.Committed {
+		return j.Void(a.Key)
+	}
+	e := &eventsv1.UsageEvent{}
+	if err := proto.Unmarshal(a.Payload, e); err != nil {
+		u.log.Error("an attempt in the journal cannot be decoded and is not billed", "attempt", a.Key.String(), "error", err)
+		return j.Void(a.Key)
+	}
+	tokens := int64(a.Progress.Tokens)
+	served := meter.Served{
+		// What was noted as progress was held against the limits then.
+		Ending: meter.PlatformLost, MaxOutput: tokens, Choices: 1, Recount: tokens,
+		DeliveredBytes: int64(a.Progress.Bytes), EstimatedPrompt: e.GetEstimatedPromptTokens(),
+		Claim: meter.Claim{State: meter.Absent},
+	}
+	fill(e, served, meter.Charge(served))
+	e.EndedAt = e.GetDispatchedAt()
+	payload, err := encode(e)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	return u.keep(ctx, j, a.Key, e.GetRequestId(), payload, "")
+}
+
+// Journal is the open journal, or nil.
+func (u *Usage) Journal() *journal.Journal { return u.journal.Load() }
+
+// Ready says why no new attempts can be witnessed.
+func (u *Usage) Ready() error {
+	j := u.journal.Load()
+	if j == nil {
+		return errors.New("the journal is not open yet")
+	}
+	if err := j.Err(); err != nil {
+		return fmt.Errorf("the journal has failed: %w", err)
+	}
+	return nil
+}
+
+// Close closes the journal.
+func (u *Usage) Close() error {
+	j := u.journal.Load()
+	if j == nil {
+		return nil
+	}
+	return j.Close()
+}
+
+func keyOf(o *dispatch.Order) journal.Key {
+	return journal.Key{Request: o.Request, Attempt: o.Attempt}
+}
+
+// Dispatched implements dispatch.Witness.
+func (u *Usage) Dispatched(o *dispatch.Order, at time.Time) error {
+	payload, err := encode(dispatched(u.hubID, o, at))
+	if err != nil {
+		return err
+	}
+	err = u.journal.Load().Dispatch(keyOf(o), payload)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, journal.ErrFull), errors.Is(err, journal.ErrBusy):
+		return fault.Wrap(err, fault.Unavailable, fault.JournalFull, "this hub has too much that is not settled")
+	case errors.Is(err, journal.ErrDuplicate):
+		return fault.New(fault.Invalid, fault.InvalidRequest, "this attempt was dispatched before").On("attempt")
+	default:
+		return fault.Wrap(err, fault.Unavailable, fault.HubDraining, "this hub cannot keep a journal")
+	}
+}
+
+// Committed implements dispatch.Witness.
+func (u *Usage) Committed(o *dispatch.Order) error { return u.journal.Load().Commit(keyOf(o)) }
+
+// Progress implements dispatch.Witness.
+func (u *Usage) Progress(o *dispatch.Order, tokens, bytes int64) error {
+	return u.journal.Load().Progress(keyOf(o), journal.Progress{Tokens: uint64(tokens), Bytes: uint64(bytes)})
+}
+
+// Void implements dispatch.Witness.
+func (u *Usage) Void(o *dispatch.Order) error { return u.journal.Load().Void(keyOf(o)) }
+
+// Final implements dispatch.Witness.
+func (u *Usage) Final(ctx context.Context, usage *dispatch.Usage) error {
+	payload, err := final(u.hubID, usage)
+	if err != nil {
+		return err
+	}
+	o := usage.Order
+	return u.keep(ctx, u.journal.Load(), keyOf(o), o.Request.String(), payload, o.Traceparent)
+}
+
+// keep puts usage on disk and in the queue. Usage that finds no room there is
+// published by the sweep.
+func (u *Usage) keep(ctx context.Context, j *journal.Journal, key journal.Key, id string, payload []byte, traceparent string) error {
+	if err := j.Final(ctx, key, payload); err != nil {
+		return err
+	}
+	u.mu.Lock()
+	u.pending[key] = &publication{}
+	u.mu.Unlock()
+	select {
+	case u.queue <- waiting{id: id, at: u.clock.Now(), payload: payload, traceparent: traceparent}:
+	default:
+	}
+	return nil
+}
+
+// Settled notes what billing has settled. Requests that are not known are
+// passed over.
+func (u *Usage) Settled(requests []ids.RequestID) error {
+	var keys []journal.Key
+	u.mu.Lock()
+	for _, id := range requests {
+		// Billing does not say which attempt it was, and needs not: at most
+		// one was committed.
+		for attempt := uint32(1); attempt <= dispatch.MaxAttempt; attempt++ {
+			key := journal.Key{Request: id, Attempt: attempt}
+			if _, ok := u.pending[key]; ok {
+				keys = append(keys, key)
+				delete(u.pending, key)
+			}
+		}
+	}
+	u.mu.Unlock()
+	return u.journal.Load().Settled(keys...)
+}
+
+// Unsettled is how much usage waits to be settled.
+func (u *Usage) Unsettled() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.pending)
+}

@@ -1,0 +1,324 @@
+package events
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bustest"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/journal"
+	"svc.internal/services/provider-hub/internal/journal/simdisk"
+	"svc.internal/services/provider-hub/internal/meter"
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+type fixture struct {
+	usage *Usage
+	clock *clock.Manual
+	bus   *bus.Conn
+	got   chan bus.Msg
+}
+
+func setup(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{clock: clock.NewManual(time.UnixMilli(1_790_000_000_000)), bus: bustest.New(t), got: make(chan bus.Msg, 1024)}
+	f.usage = NewUsage("hub-a", f.bus, f.clock, slog.New(slog.DiscardHandler), nil)
+	if err := f.usage.Open(journal.Config{Dir: t.TempDir(), Clock: f.clock}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.usage.Close() })
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := f.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
+			for _, m := range list {
+				f.got <- m
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return f
+}
+
+// serve witnesses an attempt from beginning to end.
+func (f *fixture) serve(t *testing.T) *dispatch.Order {
+	t.Helper()
+	id, err := ids.NewRequest(f.clock.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &dispatch.Order{Request: id, Attempt: 2, Provider: ids.ProviderID{1}, Model: "m",
+		Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+	served := meter.Served{Ending: meter.Completed, Recount: 3, MaxOutput: 9, DeliveredBytes: 9, Claim: meter.Claim{State: meter.Absent}}
+	for _, err := range []error{
+		f.usage.Dispatched(o, f.clock.Now()), f.usage.Committed(o),
+		f.usage.Final(t.Context(), &dispatch.Usage{Order: o, Served: served, Bill: meter.Charge(served)}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return o
+}
+
+func (f *fixture) next(t *testing.T) bus.Msg {
+	t.Helper()
+	select {
+	case m := <-f.got:
+		return m
+	case <-time.After(10 * time.Second):
+		t.Fatal("no usage came")
+		return bus.Msg{}
+	}
+}
+
+func TestUnsettledUsageIsPublishedAgainEverMoreRarely(t *testing.T) {
+	f := setup(t)
+	o := f.serve(t)
+	f.usage.publish(t.Context(), f.usage.batch(<-f.usage.queue))
+	first := f.next(t)
+	if first.ID != o.Request.String() || !strings.Contains(first.Header.Get("traceparent"), "0af7651916cd43dd8448eb211c80319c") {
+		t.Errorf("first publication %q, trace %q", first.ID, first.Header.Get("traceparent"))
+	}
+	published := func(after time.Duration) bool {
+		f.clock.Advance(after)
+		now := f.clock.Now()
+		due := false
+		u := f.usage
+		u.mu.Lock()
+		p := u.pending[keyOf(o)]
+		due = p != nil && !now.Before(p.next) && now.Add(-resettleAfter).After(time.UnixMilli(1_790_000_000_000))
+		u.mu.Unlock()
+		u.sweep(t.Context(), now.Add(-resettleAfter))
+		return due
+	}
+	if published(29 * time.Second) {
+		t.Error("published again before 30 s")
+	}
+	if !published(2 * time.Second) {
+		t.Error("not published again after 30 s")
+	}
+	if again := f.next(t); !strings.HasPrefix(again.ID, o.Request.String()+"/") || string(again.Data) != string(first.Data) {
+		t.Errorf("second publication %q", again.ID)
+	}
+	if published(29 * time.Second) {
+		t.Error("published a third time within 30 s")
+	}
+	if !published(2*time.Second) || published(59*time.Second) || !published(2*time.Second) {
+		t.Error("the pause does not double")
+	}
+	for range 10 {
+		if !published(time.Hour) {
+			t.Error("not published again after an hour")
+		}
+	}
+	if published(9*time.Minute) || !published(2*time.Minute) {
+		t.Error("the pause does not end at 10 minutes")
+	}
+	if err := f.usage.Settled([]ids.RequestID{o.Request, {1}}); err != nil {
+		t.Fatal(err)
+	}
+	if published(2*time.Hour) || f.usage.Unsettled() != 0 || f.usage.Journal().Usage().Unsettled != 0 {
+		t.Error("settled usage is not forgotten")
+	}
+}
+
+func TestUsageOutlivesAServerThatLostItsStore(t *testing.T) {
+	server := bustest.NewServer(t)
+	conn := bustest.Connect(t, server)
+	c := clock.NewManual(time.UnixMilli(1_790_000_000_000))
+	f := &fixture{clock: c, bus: conn, usage: NewUsage("hub-a", conn, c, slog.New(slog.DiscardHandler), nil)}
+	if err := f.usage.Open(journal.Config{Dir: t.TempDir(), Clock: c}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.usage.Close() })
+	o := f.serve(t)
+	f.usage.publish(t.Context(), f.usage.batch(<-f.usage.queue))
+	cfg := server.Config()
+	server.Stop()
+	cfg.StoreDir = t.TempDir() // wiped
+	again, err := bus.StartServer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	other := bustest.Connect(t, again)
+	got := make(chan string, 16)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := other.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
+			for _, m := range list {
+				got <- m.ID
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	}()
+	defer func() { cancel(); <-done }()
+	deadline := time.After(20 * time.Second)
+	retry := time.NewTicker(100 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		select {
+		case id := <-got:
+			if !strings.HasPrefix(id, o.Request.String()) {
+				t.Errorf("got %q", id)
+			}
+			return
+		case <-retry.C:
+			c.Advance(time.Hour)
+			f.usage.sweep(t.Context(), c.Now())
+		case <-deadline:
+			t.Fatal("usage was lost with the store")
+		}
+	}
+}
+
+func TestDiskThatFailsStopsNewWorkAndReadiness(t *testing.T) {
+	var broken atomic.Bool
+	disk := simdisk.New()
+	disk.Hook = func(op simdisk.Op, _ string) error {
+		if op == simdisk.OpSync && broken.Load() {
+			return errors.New("the disk is gone")
+		}
+		return nil
+	}
+	c := clock.NewManual(time.UnixMilli(1_790_000_000_000))
+	f := &fixture{clock: c, usage: NewUsage("hub-a", nil, c, slog.New(slog.DiscardHandler), nil)}
+	if err := f.usage.Ready(); err == nil {
+		t.Error("ready without a journal")
+	}
+	if err := f.usage.Open(journal.Config{Disk: disk, Clock: c}); err != nil {
+		t.Fatal(err)
+	}
+	f.serve(t)
+	if err := f.usage.Ready(); err != nil {
+		t.Error(err)
+	}
+	broken.Store(true)
+	o := &dispatch.Order{Request: ids.RequestID{7}, Attempt: 1}
+	if err := f.usage.Dispatched(o, c.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.usage.Final(t.Context(), &dispatch.Usage{Order: o}); err == nil {
+		t.Error("a FINAL that is not on disk is acknowledged")
+	}
+	<-f.usage.Journal().Failed()
+	o.Attempt = 2
+	if err := f.usage.Dispatched(o, c.Now()); !fault.Is(err, fault.HubDraining) {
+		t.Errorf("dispatch on a failed disk: %v", err)
+	}
+	if err := f.usage.Ready(); err == nil {
+		t.Error("ready on a failed disk")
+	}
+}
+
+func TestBrokenNoticesHaveNoEffect(t *testing.T) {
+	f := setup(t)
+	f.serve(t)
+	broken, err := proto.Marshal(&eventsv1.SettledNotice{RequestIds: []string{"x"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, data := range [][]byte{broken, {0xff}} {
+		if err := f.usage.onSettled(data); err == nil {
+			t.Errorf("notice %x is accepted", data)
+		}
+	}
+	if f.usage.Unsettled() != 1 {
+		t.Error("usage was settled by a broken notice")
+	}
+}
+
+func TestUsageBeyondTheQueueIsLeftToTheSweep(t *testing.T) {
+	f := setup(t)
+	for range usageQueue {
+		f.usage.queue <- waiting{}
+	}
+	f.serve(t) // must not block
+	if f.usage.Unsettled() != 1 || len(f.usage.queue) != usageQueue {
+		t.Errorf("%d unsettled, %d wait", f.usage.Unsettled(), len(f.usage.queue))
+	}
+}
+
+func TestAttemptsBeyondTheQueueAreDroppedAndCounted(t *testing.T) {
+	a := NewAttempts("hub-a", nil, slog.New(slog.DiscardHandler))
+	for range attemptQueue + 7 {
+		a.Add(dispatch.Report{})
+	}
+	if a.Dropped() != 7 || len(a.queue) != attemptQueue {
+		t.Errorf("%d dropped, %d wait", a.Dropped(), len(a.queue))
+	}
+}
+
+func TestPresenceIsSplitByNumberAndBySize(t *testing.T) {
+	p := NewPresence("hub-a", "addr", 1, nil, nil, slog.New(slog.DiscardHandler))
+	small := make([]session.View, 1001)
+	if parts := p.parts(small); len(parts) != 3 || len(parts[0]) != 500 || len(parts[2]) != 1 {
+		t.Errorf("%d parts of small sessions", len(parts))
+	}
+	large := make([]session.View, 100)
+	for i := range large {
+		for range 256 {
+			large[i].Offers = append(large[i].Offers, session.Offer{Model: strings.Repeat("m", 200), Quantization: strings.Repeat("q", 32)})
+		}
+	}
+	total := 0
+	for _, part := range p.parts(large) {
+		total += len(part)
+		if size := proto.Size(&eventsv1.Presence{Sessions: part}); size > 700<<10 {
+			t.Errorf("a part of %d bytes", size)
+		}
+	}
+	if total != 100 {
+		t.Errorf("%d sessions in all parts", total)
+	}
+	if parts := p.parts(nil); len(parts) != 0 {
+		t.Errorf("%d parts of nothing", len(parts))
+	}
+}
+
+func TestEveryEndingOutcomeAndClaimHasItsNumber(t *testing.T) {
+	seen := map[int32]bool{}
+	for _, e := range meter.Endings() {
+		n := int32(endingOf(e))
+		if n == 0 || seen[n] {
+			t.Errorf("%v is %d", e, n)
+		}
+		seen[n] = true
+	}
+	outcomes := map[int32]bool{}
+	for _, o := range dispatch.Outcomes() {
+		n := int32(outcomeOf(o))
+		if n == 0 || outcomes[n] {
+			t.Errorf("%v is %d", o, n)
+		}
+		outcomes[n] = true
+	}
+	for c := meter.Absent; c <= meter.Absurd; c++ {
+		if claimOf(c) == 0 {
+			t.Errorf("claim %d has no number", c)
+		}
+	}
+}

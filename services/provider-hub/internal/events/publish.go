@@ -1,0 +1,175 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/telemetry"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/provider-hub/internal/journal"
+)
+
+// Listen takes notice of what is settled until ctx ends.
+func (u *Usage) Listen(ctx context.Context) error {
+	sub, err := u.bus.Subscribe(bus.SubjectSettled(u.hubID), "", func(_ context.Context, m bus.Message) {
+		if err := u.onSettled(m.Data); err != nil {
+			u.log.Error("a notice of settlement has no effect", "error", err)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return sub.Stop()
+}
+
+func (u *Usage) onSettled(data []byte) error {
+	notice := &eventsv1.SettledNotice{}
+	if err := proto.Unmarshal(data, notice); err != nil {
+		return fmt.Errorf("decode notice: %w", err)
+	}
+	requests := make([]ids.RequestID, 0, len(notice.GetRequestIds()))
+	for _, text := range notice.GetRequestIds() {
+		id, err := ids.ParseRequest(text)
+		if err != nil {
+			return fmt.Errorf("read a request's id: %w", err)
+		}
+		requests = append(requests, id)
+	}
+	return u.Settled(requests)
+}
+
+// Publish publishes usage as it comes, and again what stays unsettled, until
+// ctx ends; then it sees off what waits, for a short time.
+func (u *Usage) Publish(ctx context.Context) error {
+	// What an earlier process left behind was perhaps never published.
+	u.sweep(ctx, u.opened)
+	sweep := time.NewTimer(sweepEvery)
+	defer sweep.Stop()
+	for {
+		select {
+		case first := <-u.queue:
+			u.publish(ctx, u.batch(first))
+		case <-sweep.C:
+			began := u.clock.Now()
+			u.sweep(ctx, began.Add(-resettleAfter))
+			// A sweep reads all that is unsettled from disk: the longer it
+			// takes, the rarer it is.
+			sweep.Reset(max(sweepEvery, 10*u.clock.Now().Sub(began)))
+		case <-ctx.Done():
+			u.flush(ctx)
+			return nil
+		}
+	}
+}
+
+// batch takes what waits beside first.
+func (u *Usage) batch(first waiting) []waiting {
+	batch := []waiting{first}
+	for len(batch) < usageBatch {
+		select {
+		case next := <-u.queue:
+			batch = append(batch, next)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// flush publishes the queue after ctx has ended.
+func (u *Usage) flush(ctx context.Context) {
+	began := u.clock.Now()
+	for u.clock.Now().Sub(began) < flushTime {
+		select {
+		case first := <-u.queue:
+			u.publish(ctx, u.batch(first))
+		default:
+			return
+		}
+	}
+}
+
+// publish sends a batch and waits for the server's word on each. What fails
+// stays unsettled and comes again with a sweep.
+func (u *Usage) publish(ctx context.Context, batch []waiting) {
+	// A batch that was begun is seen through even while the hub stops.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTime)
+	defer cancel()
+	if !u.ensured {
+		if err := u.bus.EnsureStream(ctx, bus.UsageStream); err != nil {
+			u.log.Warn("usage cannot be published now", "error", err)
+			return
+		}
+		u.ensured = true
+	}
+	futures := make([]*bus.Future, 0, len(batch))
+	for _, w := range batch {
+		future, err := u.bus.PublishStreamAsync(telemetry.WithTraceparent(ctx, w.traceparent), bus.SubjectUsage(u.hubID), w.id, w.payload, nil)
+		if err != nil {
+			u.log.Warn("usage was not published", "error", err)
+			break
+		}
+		futures = append(futures, future)
+	}
+	now := u.clock.Now()
+	for i, future := range futures {
+		if _, err := future.Wait(ctx); err != nil {
+			u.ensured = false // the store may have been wiped
+			u.log.Warn("usage was not published", "request", batch[i].id, "error", err)
+			return
+		}
+		if !batch[i].at.IsZero() {
+			u.lag(now.Sub(batch[i].at))
+		}
+	}
+}
+
+// sweep publishes again what was final before a time and is not settled yet.
+func (u *Usage) sweep(ctx context.Context, before time.Time) {
+	now := u.clock.Now()
+	var batch []waiting
+	for f, err := range u.journal.Load().Unsettled(before) {
+		if err != nil {
+			u.log.Error("unsettled usage cannot be read", "attempt", f.Key.String(), "error", err)
+			continue
+		}
+		if !u.due(f.Key, now) {
+			continue
+		}
+		// Another id than before: within the server's window the same one
+		// would be swallowed, whatever became of the first.
+		id := ids.RequestID(f.Key.Request).String() + "/" + strconv.FormatInt(now.UnixMilli(), 10)
+		batch = append(batch, waiting{id: id, payload: f.Payload})
+		if len(batch) == usageBatch {
+			u.publish(ctx, batch)
+			batch = batch[:0]
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+	if len(batch) > 0 {
+		u.publish(ctx, batch)
+	}
+}
+
+// due tells whether an attempt's usage is to be published again, and notes that
+// it is.
+func (u *Usage) due(key journal.Key, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	p := u.pending[key]
+	if p == nil || now.Before(p.next) {
+		return false // settled meanwhile, or not its turn
+	}
+	p.next = now.Add(min(resettleAfter<<min(p.times, 10), resettleMost))
+	p.times++
+	return true
+}

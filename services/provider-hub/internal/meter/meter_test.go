@@ -1,0 +1,136 @@
+package meter
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// served is an answer of 40 recounted tokens in 160 bytes, of at most 100.
+func served(e Ending, c Claim) Served {
+	return Served{Ending: e, EstimatedPrompt: 20, MaxOutput: 100, Choices: 1, Recount: 40, DeliveredBytes: 160, Claim: c}
+}
+
+func valid(prompt, completion int64) Claim {
+	return Claim{State: Valid, Prompt: prompt, Completion: completion}
+}
+
+// TestEveryLineOfTheTableOfStreamEndings has one case for each published line
+// that reaches the meter; the lines that charge nothing never get here.
+func TestEveryLineOfTheTableOfStreamEndings(t *testing.T) {
+	none, broken := Claim{State: Absent}, Claim{State: Absurd, Prompt: 7, Completion: 7}
+	for name, c := range map[string]struct {
+		in   Served
+		want Bill
+	}{
+		"normal, usage present and plausible":         {served(Completed, valid(18, 44)), Bill{18, 44, Valid}},
+		"normal, usage missing":                       {served(Completed, none), Bill{20, 40, Absent}},
+		"usage absurd as written":                     {served(Completed, broken), Bill{20, 40, Absurd}},
+		"usage absurd: negative completion":           {served(Completed, valid(18, -1)), Bill{20, 40, Absurd}},
+		"usage absurd: negative prompt":               {served(Completed, valid(-18, 44)), Bill{20, 40, Absurd}},
+		"usage absurd: above max_tokens":              {served(Completed, valid(18, 101)), Bill{20, 40, Absurd}},
+		"usage absurd: a million for ten delivered":   {served(Completed, valid(18, 1_000_000)), Bill{20, 40, Absurd}},
+		"usage absurd: prompt beyond the slack":       {served(Completed, valid(533, 44)), Bill{20, 40, Absurd}},
+		"prompt at the slack is believed":             {served(Completed, valid(532, 44)), Bill{532, 44, Valid}},
+		"explicit zero usage with text delivered":     {served(Completed, valid(0, 0)), Bill{20, 40, Valid}},
+		"zero completion with text delivered":         {served(Completed, valid(18, 0)), Bill{20, 40, Valid}},
+		"zero prompt is no prompt":                    {served(Completed, valid(0, 44)), Bill{20, 44, Valid}},
+		"client gone mid-stream":                      {served(ClientGone, none), Bill{20, 40, Absent}},
+		"client gone, drain brought less":             {served(ClientGone, valid(18, 30)), Bill{18, 30, Valid}},
+		"client gone, provider ignores cancel":        {served(ClientGone, valid(18, 90)), Bill{18, 40, Valid}},
+		"client gone, claim absurd":                   {served(ClientGone, broken), Bill{20, 40, Absurd}},
+		"stream exceeds the wall limit":               {served(WallLimit, none), Bill{20, 40, Absent}},
+		"wall limit with a claim":                     {served(WallLimit, valid(18, 39)), Bill{18, 39, Valid}},
+		"provider lost mid-stream":                    {served(ProviderLost, none), Bill{0, 40, Absent}},
+		"truncated":                                   {served(Truncated, valid(18, 44)), Bill{0, 40, Valid}},
+		"error object inside the stream":              {served(EngineError, valid(18, 44)), Bill{0, 40, Valid}},
+		"platform crash mid-stream":                   {served(PlatformLost, none), Bill{0, 40, Absent}},
+		"an ending nobody knows costs nothing":        {served(0, valid(18, 44)), Bill{0, 0, Valid}},
+		"recount above max_tokens is clamped":         {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 10, Choices: 1, Recount: 40, DeliveredBytes: 160, Claim: none}, Bill{20, 10, Absent}},
+		"two choices may be twice as long":            {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 30, Choices: 2, Recount: 40, DeliveredBytes: 160, Claim: valid(18, 60)}, Bill{18, 60, Valid}},
+		"more tokens than bytes and specials":         {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 1000, Choices: 1, Recount: 3, DeliveredBytes: 10, Claim: valid(18, 43)}, Bill{20, 3, Absurd}},
+		"as many tokens as bytes and specials":        {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 1000, Choices: 1, Recount: 3, DeliveredBytes: 10, Claim: valid(18, 42)}, Bill{18, 42, Valid}},
+		"no choices counts as one":                    {Served{Ending: Completed, MaxOutput: 100, Recount: 3, DeliveredBytes: 10, Claim: none}, Bill{0, 3, Absent}},
+		"a huge allowance saturates instead of wraps": {Served{Ending: Completed, MaxOutput: math.MaxInt64, Choices: 16, Recount: 3, DeliveredBytes: math.MaxInt64, EstimatedPrompt: math.MaxInt64, Claim: none}, Bill{math.MaxInt64, 3, Absent}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Charge(c.in); got != c.want {
+				t.Errorf("Charge(%+v) = %+v, want %+v", c.in, got, c.want)
+			}
+		})
+	}
+}
+
+func TestEveryEndingHasANameAndARow(t *testing.T) {
+	for _, e := range Endings() {
+		if e.String() == "unknown" {
+			t.Errorf("ending %d has no name", e)
+		}
+		if Charge(served(e, Claim{State: Absent})).Completion == 0 {
+			t.Errorf("%v charges nothing for what was delivered", e)
+		}
+	}
+}
+
+// extreme is a number that is often at an edge.
+func extreme(r *rand.Rand) int64 {
+	edges := []int64{math.MinInt64, -1, 0, 1, 31, 32, 33, 512, 513, math.MaxInt64 - 1, math.MaxInt64}
+	switch r.IntN(3) {
+	case 0:
+		return edges[r.IntN(len(edges))]
+	case 1:
+		return r.Int64N(2000)
+	default:
+		return int64(r.Uint64())
+	}
+}
+
+func arbitrary(r *rand.Rand) Served {
+	return Served{
+		Ending: Ending(r.IntN(int(endings) + 1)), EstimatedPrompt: extreme(r), MaxOutput: extreme(r), Choices: extreme(r),
+		Recount: extreme(r), DeliveredBytes: extreme(r),
+		Claim: Claim{State: ClaimState(r.IntN(4)), Prompt: extreme(r), Completion: extreme(r)},
+	}
+}
+
+func TestChargeIsNeverNegativeNorAboveTheBounds(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200_000 {
+		s := arbitrary(r)
+		bill := Charge(s)
+		if bill.Prompt < 0 || bill.Completion < 0 || bill.Completion > s.ceiling() {
+			t.Fatalf("Charge(%+v) = %+v, ceiling %d", s, bill, s.ceiling())
+		}
+		estimate := max(s.EstimatedPrompt, 0)
+		if bill.Prompt > max(mulSaturating(estimate, 4), addSaturating(estimate, 512)) {
+			t.Fatalf("Charge(%+v) = %+v: prompt beyond its bound", s, bill)
+		}
+	}
+}
+
+func TestOnlyACompletedAnswerCostsMoreThanWasDelivered(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 200_000 {
+		s := arbitrary(r)
+		if s.Ending == Completed {
+			continue
+		}
+		if bill := Charge(s); bill.Completion > max(s.Recount, 0) {
+			t.Fatalf("Charge(%+v) = %+v", s, bill)
+		}
+	}
+}
+
+func TestDeliveringMoreNeverCostsLess(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 200_000 {
+		s := arbitrary(r)
+		s.Claim.State = Absent
+		more := s
+		more.Recount = addSaturating(max(s.Recount, 0), r.Int64N(100))
+		more.DeliveredBytes = addSaturating(max(s.DeliveredBytes, 0), r.Int64N(400))
+		if a, b := Charge(s), Charge(more); b.Completion < a.Completion || b.Prompt != a.Prompt {
+			t.Fatalf("%+v costs %+v, but %+v costs %+v", s, a, more, b)
+		}
+	}
+}

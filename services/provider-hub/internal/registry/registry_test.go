@@ -1,0 +1,176 @@
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fakeagent"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/pgtest"
+	"svc.internal/services/provider-hub/internal/provider"
+	"svc.internal/services/provider-hub/internal/session"
+	"svc.internal/services/provider-hub/internal/store"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// hold delays the joining of a session until it is told, so that epochs drawn
+// in one order join in the other.
+type hold struct {
+	*Registry
+	admitted chan int64
+	join     chan struct{}
+}
+
+func (h *hold) Admit(ctx context.Context, key string) (session.Grant, error) {
+	g, err := h.Registry.Admit(ctx, key)
+	h.admitted <- g.Epoch
+	<-h.join
+	return g, err
+}
+
+type fixture struct {
+	registry *Registry
+	accounts *provider.Directory
+	url      string
+	account  provider.Account
+	key      string
+}
+
+func setup(t *testing.T, perProvider int, wrap func(*Registry) session.Registrar) *fixture {
+	t.Helper()
+	accounts := provider.NewDirectory(store.New(pgtest.Pool(t, store.Schema, store.Role, store.Migrations)),
+		apikey.Pepper{1}, clock.System, rand.Reader)
+	f := &fixture{accounts: accounts, registry: New(accounts, perProvider)}
+	server := session.NewServer(session.Config{RefuseHold: 50 * time.Millisecond}, wrap(f.registry), clock.System,
+		slog.New(slog.DiscardHandler), &session.Counts{})
+	server.Accept()
+	web := httptest.NewServer(server)
+	t.Cleanup(func() {
+		if err := server.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		web.Close()
+	})
+	f.url = "ws" + strings.TrimPrefix(web.URL, "http") + "/ws"
+	var err error
+	if f.account, err = accounts.Create(t.Context(), "Farm", "", ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, f.key, err = accounts.IssueKey(t.Context(), f.account.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func plain(r *Registry) session.Registrar { return r }
+
+func (f *fixture) dial(t *testing.T, node string) (*fakeagent.Agent, error) {
+	t.Helper()
+	a, err := fakeagent.Dial(t.Context(), f.url, fakeagent.Options{Key: f.key, NodeID: node, Models: []string{"m"}})
+	if err == nil {
+		t.Cleanup(a.Close)
+	}
+	return a, err
+}
+
+func TestSessionsOfOneProviderAreBounded(t *testing.T) {
+	f := setup(t, 2, plain)
+	for i := range 2 {
+		if _, err := f.dial(t, fmt.Sprintf("node-000%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var refused *fakeagent.Refused
+	if _, err := f.dial(t, "node-0009"); !errors.As(err, &refused) || refused.Frame.GetCode() != session.CodeTooManySessions {
+		t.Errorf("a third: %v", err)
+	}
+	if _, err := f.dial(t, "node-0001"); err != nil {
+		t.Errorf("a newer one of a node that is there: %v", err)
+	}
+	if n := f.registry.Len(); n != 2 {
+		t.Errorf("%d sessions", n)
+	}
+}
+
+func TestEpochThatWasDrawnEarlierLosesEvenIfItJoinsLater(t *testing.T) {
+	h := &hold{admitted: make(chan int64), join: make(chan struct{})}
+	f := setup(t, 0, func(r *Registry) session.Registrar { h.Registry = r; return h })
+	results := make(chan error, 1)
+	go func() {
+		_, err := f.dial(t, "node-0001")
+		results <- err
+	}()
+	earlier := <-h.admitted
+	// Meanwhile another connection of the node draws an epoch and joins.
+	f2 := make(chan error, 1)
+	go func() {
+		_, err := f.dial(t, "node-0001")
+		f2 <- err
+	}()
+	later := <-h.admitted
+	if later <= earlier {
+		t.Fatalf("epoch %d after %d", later, earlier)
+	}
+	// Either may be let go first; the one with the later epoch must stay.
+	h.join <- struct{}{}
+	h.join <- struct{}{}
+	err1, err2 := <-results, <-f2
+	if err2 != nil {
+		t.Errorf("the later epoch: %v", err2)
+	}
+	var refused *fakeagent.Refused
+	if err1 != nil && (!errors.As(err1, &refused) || refused.Frame.GetCode() != session.CodeSuperseded) {
+		t.Errorf("the earlier epoch: %v", err1)
+	}
+	if _, ok := f.registry.Find(f.account.ID, "node-0001", later); !ok {
+		t.Error("the later epoch does not stand")
+	}
+	if _, ok := f.registry.Find(f.account.ID, "node-0001", earlier); ok {
+		t.Error("the earlier epoch stands")
+	}
+}
+
+func TestChangesAreToldOnceAndEndsAreNotForgotten(t *testing.T) {
+	f := setup(t, 0, plain)
+	a, err := f.dial(t, "node-0001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := waitFor(t, f.registry, func(live []session.View, _ []int64) bool { return len(live) == 1 })
+	if live[0].Active || live[0].Epoch != a.Epoch() || live[0].Offers[0].Model != "m" {
+		t.Errorf("view %+v", live[0])
+	}
+	if again, ended, full := f.registry.Changes(); len(again)+len(ended) != 0 || full {
+		t.Errorf("told again: %v %v %v", again, ended, full)
+	}
+	f.registry.StatusChanged(f.account.ID, provider.Active)
+	waitFor(t, f.registry, func(live []session.View, _ []int64) bool { return len(live) == 1 && live[0].Active })
+	f.registry.StatusChanged(ids.ProviderID{9}, provider.Suspended) // somebody else
+	a.Kill()
+	waitFor(t, f.registry, func(_ []session.View, ended []int64) bool { return len(ended) == 1 && ended[0] == a.Epoch() })
+}
+
+func waitFor(t *testing.T, r *Registry, ok func([]session.View, []int64) bool) []session.View {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		select {
+		case <-r.Changed():
+			if live, ended, _ := r.Changes(); ok(live, ended) {
+				return live
+			}
+		case <-deadline:
+			t.Fatal("the change was not told")
+		}
+	}
+}

@@ -1,0 +1,146 @@
+// Package rpc answers the gRPC services of provider-hub: it checks the shape of
+// what comes in, hands it to the domain, and writes down what comes back.
+package rpc
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money/moneypb"
+	"svc.internal/pkg/telemetry"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	"svc.internal/services/provider-hub/internal/dispatch"
+)
+
+// Dispatch answers hub.v1.DispatchService.
+type Dispatch struct {
+	hubv1.UnimplementedDispatchServiceServer
+	desk *dispatch.Desk
+}
+
+// NewDispatch serves attempts at desk.
+func NewDispatch(desk *dispatch.Desk) *Dispatch { return &Dispatch{desk: desk} }
+
+type dispatchStream = grpc.BidiStreamingServer[hubv1.DispatchRequest, hubv1.DispatchResponse]
+
+// Dispatch sends one request to one provider and relays its answer.
+func (d *Dispatch) Dispatch(stream dispatchStream) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	order, err := orderFromProto(first.GetOpen())
+	if err != nil {
+		return err
+	}
+	order.Traceparent = telemetry.Traceparent(stream.Context())
+	c := newCall(stream)
+	go c.listen() // ends with the call, at the latest when this handler returns
+	return d.desk.Serve(stream.Context(), order, c)
+}
+
+// call is the caller's end of a dispatch. It implements dispatch.Caller. Its
+// messages are made once: what Send was given is copied or encoded before it
+// returns.
+type call struct {
+	stream    dispatchStream
+	committed chan struct{}
+	gone      chan struct{}
+	event     hubv1.DispatchEvent
+	message   hubv1.DispatchResponse
+}
+
+func newCall(stream dispatchStream) *call {
+	c := &call{stream: stream, committed: make(chan struct{}), gone: make(chan struct{})}
+	c.message.Message = &hubv1.DispatchResponse_Event{Event: &c.event}
+	return c
+}
+
+// listen waits for the commit and for the caller to close its side, which is
+// how it hangs up in good order. Everything else that a caller may send has no
+// meaning.
+func (c *call) listen() {
+	committed := false
+	for {
+		m, err := c.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			close(c.gone)
+		}
+		if err != nil {
+			return
+		}
+		if m.GetCommit() != nil && !committed {
+			committed = true
+			close(c.committed)
+		}
+	}
+}
+
+// Gone implements dispatch.Caller.
+func (c *call) Gone() <-chan struct{} { return c.gone }
+
+// Committed implements dispatch.Caller.
+func (c *call) Committed() <-chan struct{} { return c.committed }
+
+// Event implements dispatch.Caller.
+func (c *call) Event(json []byte, firstContent bool, tokens int64) error {
+	c.event.Json, c.event.FirstContent, c.event.CompletionTokens = json, firstContent, tokens
+	return c.stream.Send(&c.message)
+}
+
+// Finished implements dispatch.Caller.
+func (c *call) Finished(prompt, completion int64) error {
+	return c.stream.Send(&hubv1.DispatchResponse{Message: &hubv1.DispatchResponse_Finished{
+		Finished: &hubv1.DispatchFinished{BillablePromptTokens: prompt, BillableCompletionTokens: completion},
+	}})
+}
+
+// Failed implements dispatch.Caller.
+func (c *call) Failed(f dispatch.Failure) error {
+	return c.stream.Send(&hubv1.DispatchResponse{Message: &hubv1.DispatchResponse_Failed{
+		Failed: &hubv1.DispatchFailed{
+			Retryable: f.Retryable, Code: f.Code, EngineStatus: int32(f.EngineStatus), Message: f.Message,
+			Busy: f.Busy, EngineType: f.EngineType, EngineParam: f.EngineParam, EngineCode: f.EngineCode,
+		},
+	}})
+}
+
+func orderFromProto(m *hubv1.DispatchOpen) (*dispatch.Order, error) {
+	if m == nil {
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest, "the first message must be open")
+	}
+	request, err := ids.ParseRequest(m.GetRequestId())
+	if err != nil {
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest, "request_id").On("request_id")
+	}
+	providerID, err := ids.ParseProvider(m.GetProviderId())
+	if err != nil {
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest, "provider_id").On("provider_id")
+	}
+	return &dispatch.Order{
+		Request: request, Attempt: m.GetAttempt(), Provider: providerID, Node: m.GetNodeId(), Epoch: m.GetEpoch(),
+		Model: m.GetModelId(), Stream: m.GetStream(), Body: m.GetBody(),
+		ModelOffset: m.GetModelOffset(), ModelLength: m.GetModelLength(), IncludeUsage: m.GetIncludeUsage(),
+		EstimatedPrompt: m.GetEstimatedPromptTokens(), MaxOutput: m.GetMaxOutputTokens(), Choices: int64(m.GetChoices()),
+		PriceVersion: m.GetPriceVersionId(), Rates: moneypb.ToRates(m.GetRates()),
+		Route: dispatch.Route{
+			Mode:              dispatch.RouteMode(m.GetRoute().GetMode()),
+			RequestedProvider: m.GetRoute().GetRequestedProviderId(),
+			Fallback:          dispatch.FallbackReason(m.GetRoute().GetFallbackReason()),
+		},
+		FirstContent: milliseconds(m.GetFirstContentTimeoutMs()),
+		Total:        milliseconds(m.GetTotalTimeoutMs()),
+	}, nil
+}
+
+// milliseconds saturates instead of wrapping round; the domain refuses both
+// ends.
+func milliseconds(ms int64) time.Duration {
+	const most = int64(1 << 40)
+	return time.Duration(max(-1, min(ms, most))) * time.Millisecond
+}

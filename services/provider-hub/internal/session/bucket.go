@@ -1,0 +1,47 @@
+package session
+
+import "time"
+
+// bucket is a token bucket. It is not safe for concurrent use.
+type bucket struct {
+	rate   float64 // tokens a second
+	burst  float64
+	tokens float64
+	at     time.Time
+}
+
+func newBucket(rate float64, burst int, now time.Time) bucket {
+	return bucket{rate: rate, burst: float64(burst), tokens: float64(burst), at: now}
+}
+
+// take spends a token if there is one. A clock that goes back refills nothing.
+func (b *bucket) take(now time.Time) bool {
+	b.refill(now)
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+// reserve spends a token that may still have to come and says how long that
+// takes. When it would take longer than most, nothing is spent.
+func (b *bucket) reserve(now time.Time, most time.Duration) (time.Duration, bool) {
+	b.refill(now)
+	wait := time.Duration(0)
+	if b.tokens < 1 {
+		wait = time.Duration((1 - b.tokens) / b.rate * float64(time.Second))
+	}
+	if wait > most {
+		return 0, false
+	}
+	b.tokens--
+	return wait, true
+}
+
+func (b *bucket) refill(now time.Time) {
+	if passed := now.Sub(b.at); passed > 0 {
+		b.tokens = min(b.burst, b.tokens+passed.Seconds()*b.rate)
+	}
+	b.at = now
+}

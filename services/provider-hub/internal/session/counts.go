@@ -1,0 +1,17 @@
+package session
+
+import "sync/atomic"
+
+// Counts are the figures of all sessions of a hub, for its metrics.
+type Counts struct {
+	// Sockets are open now, registered or not; Slots are taken now.
+	Sockets, Slots atomic.Int64
+	// FramesIn and FramesOut count frames, BytesIn the bytes of DATA.
+	FramesIn, FramesOut, BytesIn atomic.Int64
+}
+
+func (c *Counts) slots(n int64) { c.Slots.Add(n) }
+
+func (c *Counts) received(n int64) { c.BytesIn.Add(n) }
+
+func (c *Counts) sent(frames int64) { c.FramesOut.Add(frames) }

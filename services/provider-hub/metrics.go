@@ -1,0 +1,98 @@
+package providerhub
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+// metrics are the figures of a hub. Attribute sets are made once; none names a
+// request, a provider or a model.
+type metrics struct {
+	attempts   metric.Int64Counter
+	publishLag metric.Float64Histogram
+	outcomes   map[dispatch.Outcome]metric.MeasurementOption
+}
+
+const meterName = "svc.internal/services/provider-hub"
+
+func newMetrics(meters metric.MeterProvider) (*metrics, error) {
+	meter := meters.Meter(meterName)
+	m := &metrics{outcomes: map[dispatch.Outcome]metric.MeasurementOption{}}
+	for _, o := range dispatch.Outcomes() {
+		m.outcomes[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", o.String())))
+	}
+	var err error
+	if m.attempts, err = meter.Int64Counter("svc.provider_hub.attempts",
+		metric.WithDescription("Ended attempts by outcome.")); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	if m.publishLag, err = meter.Float64Histogram("svc.provider_hub.publish.lag", metric.WithUnit("s"),
+		metric.WithDescription("From usage being on disk to its first publication."),
+		metric.WithExplicitBucketBoundaries(.001, .005, .01, .05, .1, .5, 1, 5, 30)); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	return m, nil
+}
+
+func (m *metrics) attempt(o dispatch.Outcome) {
+	if set := m.outcomes[o]; set != nil {
+		m.attempts.Add(context.Background(), 1, set)
+	}
+}
+
+func (m *metrics) lag(d time.Duration) { m.publishLag.Record(context.Background(), d.Seconds()) }
+
+// observe registers what is read when somebody asks.
+func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *session.Counts) error {
+	meter := meters.Meter(meterName)
+	type reading struct {
+		name, description string
+		read              func() int64
+	}
+	for _, r := range []reading{
+		{"sockets", "Open sockets of agents.", counts.Sockets.Load},
+		{"sessions", "Registered sessions.", func() int64 { return int64(s.registry.Len()) }},
+		{"slots", "Requests under way.", counts.Slots.Load},
+		{"unsettled", "Usage that billing has not settled.", func() int64 { return int64(s.usage.Unsettled()) }},
+		{"journal.bytes", "Size of the journal.", s.journalBytes},
+	} {
+		if _, err := meter.Int64ObservableGauge("svc.provider_hub."+r.name,
+			metric.WithDescription(r.description), observed(r.read)); err != nil {
+			return fmt.Errorf("make metric %s: %w", r.name, err)
+		}
+	}
+	for _, r := range []reading{
+		{"frames.received", "Frames from agents.", counts.FramesIn.Load},
+		{"frames.sent", "Frames to agents.", counts.FramesOut.Load},
+		{"data.received", "Bytes of answers from agents.", counts.BytesIn.Load},
+		{"attempts.dropped", "Reports of attempts that found no room.", s.attempts.Dropped},
+	} {
+		if _, err := meter.Int64ObservableCounter("svc.provider_hub."+r.name,
+			metric.WithDescription(r.description), observed(r.read)); err != nil {
+			return fmt.Errorf("make metric %s: %w", r.name, err)
+		}
+	}
+	return nil
+}
+
+func observed(read func() int64) metric.Int64ObservableOption {
+	return metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+		o.Observe(read())
+		return nil
+	})
+}
+
+func (s *Service) journalBytes() int64 {
+	j := s.usage.Journal()
+	if j == nil {
+		return 0
+	}
+	return j.Usage().Bytes
+}

@@ -1,0 +1,218 @@
+// Package providerhub is the service that holds the connections of providers:
+// their accounts and keys, the WebSocket sessions of their agents, the dispatch
+// of one request to one session, and the journal of what was served.
+//
+// New only assembles; Run opens the journal, brings to an end what an earlier
+// process left behind, and takes sockets and requests until its context ends.
+// Then it drains: agents and routers are told, streams may end within
+// Config.DrainTimeout, usage is published, and the journal is closed last.
+package providerhub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/pg"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/events"
+	"svc.internal/services/provider-hub/internal/journal"
+	"svc.internal/services/provider-hub/internal/provider"
+	"svc.internal/services/provider-hub/internal/registry"
+	"svc.internal/services/provider-hub/internal/rpc"
+	"svc.internal/services/provider-hub/internal/session"
+	"svc.internal/services/provider-hub/internal/store"
+)
+
+// Schema and Role are where the tables live and who uses them.
+const (
+	Schema = store.Schema
+	Role   = store.Role
+)
+
+// Migrate brings the schema at url, reached as its owner, to what this version
+// needs.
+func Migrate(ctx context.Context, url string) error {
+	return pg.Migrate(ctx, url, Schema, Role, store.Migrations)
+}
+
+// Deps are what the service works with. All are required.
+type Deps struct {
+	Log    *slog.Logger
+	Meters metric.MeterProvider
+	Clock  clock.Clock
+	Random io.Reader
+	Bus    *bus.Conn
+	// DB runs as Role in Schema.
+	DB *pgxpool.Pool
+}
+
+// Service is a hub. Its RPCs and its handler may be called at any time; before
+// Run has begun and once it drains they answer that nothing is taken.
+type Service struct {
+	cfg  Config
+	deps Deps
+
+	accounts *provider.Directory
+	registry *registry.Registry
+	sockets  *session.Server
+	desk     *dispatch.Desk
+	usage    *events.Usage
+	attempts *events.Attempts
+	presence *events.Presence
+	metrics  *metrics
+}
+
+// New assembles a hub. It starts nothing and reaches nobody.
+func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.DrainTimeout == 0 {
+		cfg.DrainTimeout = DefaultConfig().DrainTimeout
+	}
+	s := &Service{cfg: cfg, deps: deps}
+	s.accounts = provider.NewDirectory(store.New(deps.DB), cfg.Pepper, deps.Clock, deps.Random)
+	s.registry = registry.New(s.accounts, cfg.SessionsPerProvider)
+	counts := &session.Counts{}
+	s.sockets = session.NewServer(cfg.sessions(), s.registry, deps.Clock, deps.Log, counts)
+	m, err := newMetrics(deps.Meters)
+	if err != nil {
+		return nil, err
+	}
+	s.metrics = m
+	s.usage = events.NewUsage(cfg.HubID, deps.Bus, deps.Clock, deps.Log, m.lag)
+	s.attempts = events.NewAttempts(cfg.HubID, deps.Bus, deps.Log)
+	s.presence = events.NewPresence(cfg.HubID, cfg.DispatchAddress, deps.Clock.Now().UnixMilli(), deps.Bus, s.registry, deps.Log)
+	s.desk = dispatch.NewDesk(cfg.attempts(), s.registry, s.usage, s.ended, deps.Clock, deps.Log)
+	if err := m.observe(deps.Meters, s, counts); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ended hears of every attempt.
+func (s *Service) ended(r dispatch.Report) {
+	s.metrics.attempt(r.Outcome)
+	s.attempts.Add(r)
+}
+
+// Register adds the gRPC services.
+func (s *Service) Register(r grpc.ServiceRegistrar) {
+	hubv1.RegisterDispatchServiceServer(r, rpc.NewDispatch(s.desk))
+	hubv1.RegisterProviderDirectoryServiceServer(r, rpc.NewDirectory(s.accounts))
+	hubv1.RegisterProviderAdminServiceServer(r, rpc.NewAdmin(s.accounts, s.registry))
+}
+
+// Handler is the WebSocket endpoint of agents, at /, /ws and any prefix + /ws.
+func (s *Service) Handler() http.Handler { return s.sockets }
+
+// Ready says what is missing for the hub to serve. A database that is away is
+// no reason: live sessions go on without it, and every hub would leave at once.
+func (s *Service) Ready(context.Context) error {
+	if err := s.usage.Ready(); err != nil {
+		return err
+	}
+	if !s.desk.Taking() {
+		return errors.New("the hub takes no new requests")
+	}
+	if u := s.usage.Journal().Usage(); u.Fraction() >= journalHigh {
+		return fmt.Errorf("the journal is at %.0f %% of its quota", 100*u.Fraction())
+	}
+	return nil
+}
+
+// journalHigh is the part of the quota at which the journal takes no dispatch.
+const journalHigh = 0.8
+
+// Run serves until ctx ends, drains, and returns nil. A failed journal ends it
+// with an error: what it says next could not be kept.
+func (s *Service) Run(ctx context.Context) error {
+	err := s.usage.Open(journal.Config{
+		Dir: s.cfg.JournalDir, Clock: s.deps.Clock, MaxBytes: s.cfg.JournalMaxBytes, SegmentBytes: s.cfg.JournalSegmentBytes,
+	})
+	if err != nil {
+		return err
+	}
+	// The loops outlive ctx: they are needed while the hub drains.
+	loops, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopLoops()
+	group, loops := errgroup.WithContext(loops)
+	group.Go(func() error { return s.usage.Listen(loops) })
+	group.Go(func() error { return s.usage.Publish(loops) })
+	group.Go(func() error { return s.attempts.Run(loops) })
+	group.Go(func() error { return s.presence.Run(loops) })
+	group.Go(func() error { return s.recheck(loops) })
+	s.desk.Open()
+	s.sockets.Accept()
+	var cause error
+	select {
+	case <-ctx.Done():
+	case <-loops.Done():
+	case <-s.usage.Journal().Failed():
+		cause = fmt.Errorf("the journal has failed: %w", s.usage.Journal().Err())
+	}
+	s.drain(ctx)
+	stopLoops()
+	return errors.Join(cause, group.Wait(), s.usage.Close())
+}
+
+// drain lets streams end, and ends what does not.
+func (s *Service) drain(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	s.presence.Drain()
+	s.sockets.Drain()
+	patience, cancel := context.WithTimeout(ctx, s.cfg.DrainTimeout)
+	defer cancel()
+	if err := s.desk.Drain(patience); err != nil {
+		s.desk.Abort()
+		last, cancel := context.WithTimeout(ctx, abortTimeout)
+		defer cancel()
+		if err := s.desk.Drain(last); err != nil {
+			s.deps.Log.Warn("requests are cut off", "error", err)
+		}
+	}
+	closing, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+	if err := s.sockets.Close(closing); err != nil {
+		s.deps.Log.Warn("sockets are cut off", "error", err)
+	}
+}
+
+const (
+	// abortTimeout is how long attempts that must end may take to be
+	// witnessed.
+	abortTimeout = 15 * time.Second
+	// closeTimeout is how long agents may take to read why they are closed.
+	closeTimeout = 3 * time.Second
+	// recheckEvery is how soon a hub notices what an operator told another.
+	recheckEvery = 5 * time.Second
+)
+
+// recheck looks after keys and statuses until ctx ends.
+func (s *Service) recheck(ctx context.Context) error {
+	every := time.NewTicker(recheckEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+			if err := s.registry.Recheck(ctx); err != nil && ctx.Err() == nil {
+				s.deps.Log.Warn("sessions were not checked again", "error", err)
+			}
+		}
+	}
+}
