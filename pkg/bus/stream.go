@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -54,13 +55,26 @@ func (s StreamConfig) native() jetstream.StreamConfig {
 func (c *Conn) EnsureStream(ctx context.Context, cfg StreamConfig) error {
 	ctx, cancel := withDefaultTimeout(ctx, requestTimeout)
 	defer cancel()
-	if _, err := c.js.CreateOrUpdateStream(ctx, cfg.native()); err != nil {
-		return fmt.Errorf("ensure stream %s: %w", cfg.Name, err)
+	want := cfg.native()
+	// A stream that is as it should be is left alone: every replica of every
+	// service comes by here, and an update makes the server reorganise.
+	standing, err := c.js.Stream(ctx, cfg.Name)
+	if err != nil || !same(standing.CachedInfo().Config, want) {
+		if _, err := c.js.CreateOrUpdateStream(ctx, want); err != nil {
+			return fmt.Errorf("ensure stream %s: %w", cfg.Name, err)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.streams[cfg.Name] = cfg
 	return nil
+}
+
+// same compares what native sets; servers fill in the rest.
+func same(a, b jetstream.StreamConfig) bool {
+	return slices.Equal(a.Subjects, b.Subjects) && a.MaxAge == b.MaxAge && a.MaxBytes == b.MaxBytes &&
+		a.Replicas == b.Replicas && a.Storage == b.Storage && a.Retention == b.Retention &&
+		a.Discard == b.Discard && a.Duplicates == b.Duplicates
 }
 
 // restoreStreams ensures again what this connection has ensured before.

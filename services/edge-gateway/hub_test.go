@@ -3,7 +3,6 @@ package edgegateway
 import (
 	"context"
 	"errors"
-	"io"
 	"runtime"
 	"strconv"
 	"sync"
@@ -27,7 +26,7 @@ func noReceipt() error {
 type hub struct {
 	hubv1.UnimplementedDispatchServiceServer
 	opens chan *hubv1.DispatchOpen
-	ended chan error // what the context of each dispatch said when it ended
+	ended chan error // of each dispatch, how the gateway gave it up; nil if it did not
 
 	mu     sync.Mutex
 	script func(*played) error
@@ -54,12 +53,20 @@ func (h *hub) Dispatch(stream hubv1.DispatchService_DispatchServer) error {
 	h.mu.Unlock()
 	h.opens <- message.GetOpen()
 	err = script(&played{stream: stream, open: message.GetOpen()})
+	gone := stream.Context().Err()
+	if errors.Is(err, errHungUp) {
+		gone = err
+	}
 	select {
-	case h.ended <- stream.Context().Err():
+	case h.ended <- gone:
 	default: // nobody looks at so many
 	}
 	return err
 }
+
+// errHungUp is a gateway that closed its side, as one does when its client has
+// left.
+var errHungUp = errors.New("the gateway hung up")
 
 // played is one dispatch as the hub sees it.
 type played struct {
@@ -157,12 +164,19 @@ func refusing(err error) func(*played) error { return func(*played) error { retu
 func untilCanceled(p *played) error {
 	for {
 		if _, err := p.stream.Recv(); err != nil {
-			if errors.Is(err, io.EOF) {
-				<-p.stream.Context().Done()
-			}
-			return nil
+			return errHungUp
 		}
 	}
+}
+
+// hungUp is closed once the gateway goes away. Nothing else may receive then.
+func (p *played) hungUp() <-chan struct{} {
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_ = untilCanceled(p)
+	}()
+	return gone
 }
 
 // market answers the operators' routes on accounts.

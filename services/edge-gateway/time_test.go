@@ -182,7 +182,12 @@ func TestAReaderThatStopsIsCutOff(t *testing.T) {
 			if err := p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed); err != nil {
 				return err
 			}
-			for {
+			for gone := p.hungUp(); ; {
+				select {
+				case <-gone:
+					return errHungUp
+				default:
+				}
 				if err := p.event(moreChunk, false, 2); err != nil {
 					return err
 				}

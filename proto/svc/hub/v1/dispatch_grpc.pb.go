@@ -36,7 +36,8 @@ type DispatchServiceClient interface {
 	// The caller sends Open first, and Commit once it relays the first content:
 	// an attempt is billable only when it was committed, and a caller commits to
 	// at most one attempt of a request. Ending the call before that leaves
-	// nothing to bill; ending it after that is a consumer who hung up. The hub
+	// nothing to bill. A caller whose consumer hung up after that closes its
+	// side, and the hub ends the stream; cancelling instead may overtake Commit. The hub
 	// alone decides that an attempt has failed or run out of time, so that it
 	// never both fails and serves: after an Event with first_content set no
 	// retryable Failed follows.
@@ -87,7 +88,8 @@ type DispatchServiceServer interface {
 	// The caller sends Open first, and Commit once it relays the first content:
 	// an attempt is billable only when it was committed, and a caller commits to
 	// at most one attempt of a request. Ending the call before that leaves
-	// nothing to bill; ending it after that is a consumer who hung up. The hub
+	// nothing to bill. A caller whose consumer hung up after that closes its
+	// side, and the hub ends the stream; cancelling instead may overtake Commit. The hub
 	// alone decides that an attempt has failed or run out of time, so that it
 	// never both fails and serves: after an Event with first_content set no
 	// retryable Failed follows.

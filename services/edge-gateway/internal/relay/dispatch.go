@@ -10,16 +10,22 @@ import (
 	routerv1 "svc.internal/proto/svc/router/v1"
 )
 
-// endWait is how long a hub may take to end a stream whose outcome it told.
-const endWait = time.Second
+const (
+	// endWait is how long a hub may take to end a stream whose outcome it told.
+	endWait = time.Second
+	// hangUpWait is how long it may take to end one that was committed to and
+	// is given up: it waits up to 2 s itself for the engine's usage.
+	hangUpWait = 3 * time.Second
+)
 
 // dispatch is one attempt's stream to a hub.
 type dispatch struct {
-	stream   hubv1.DispatchService_DispatchClient
-	cancel   context.CancelFunc
-	messages chan *hubv1.DispatchResponse // closed when the stream has ended
-	err      error                        // why; to be read after that
-	finished bool                         // the hub has told the outcome
+	stream    hubv1.DispatchService_DispatchClient
+	cancel    context.CancelFunc
+	messages  chan *hubv1.DispatchResponse // closed when the stream has ended
+	err       error                        // why; to be read after that
+	finished  bool                         // the hub has told the outcome
+	committed bool                         // the hub was told that this attempt is the one
 }
 
 // errNoOutcome is a stream that ended properly and told nothing.
@@ -31,7 +37,10 @@ func (s *session) dispatch(ctx context.Context, candidate *routerv1.Candidate) (
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	// A client that leaves must not cut the stream: a commit that was just
+	// sent would be thrown away with it, and the hub would not know that the
+	// attempt is to be charged. close ends the stream in good order.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stream, err := hub.Dispatch(ctx)
 	if err != nil {
 		cancel()
@@ -70,19 +79,26 @@ func (d *dispatch) receive(ctx context.Context) {
 
 // commit tells the hub that this attempt is the one.
 func (d *dispatch) commit() error {
+	d.committed = true
 	return d.stream.Send(&hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Commit{Commit: &hubv1.DispatchCommit{}}})
 }
 
-// close ends the stream, at once unless the hub is about to end it anyway, and
-// waits for the receiving goroutine.
+// close ends the stream and waits for the receiving goroutine. A hub that has
+// heard a commit is given time to end the stream itself, after it has read all
+// that was sent to it; any other attempt is cut off at once.
 func (d *dispatch) close() {
-	if d.finished {
-		timer := time.AfterFunc(endWait, d.cancel)
-		defer timer.Stop()
-	} else {
-		d.cancel()
+	defer d.cancel()
+	wait := time.Duration(0)
+	switch {
+	case d.finished:
+		wait = endWait
+	case d.committed:
+		wait = hangUpWait
+		// An error means that the stream has ended already.
+		_ = d.stream.CloseSend()
 	}
+	timer := time.AfterFunc(wait, d.cancel)
+	defer timer.Stop()
 	for range d.messages {
 	}
-	d.cancel()
 }
