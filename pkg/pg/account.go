@@ -71,6 +71,16 @@ func (a account) give(path string, mode fs.FileMode) error {
 	return nil
 }
 
+// CheckReach returns an error when the user that a Cluster would run as, which
+// is not us if we are root, cannot get to the existing folder dir.
+func CheckReach(dir string) error {
+	a, err := serverAccount()
+	if err != nil {
+		return err
+	}
+	return a.checkReach(dir)
+}
+
 // checkReach makes sure that the account can walk down to dir; otherwise
 // initdb fails with a bare "Permission denied" on a folder it does not name.
 func (a account) checkReach(dir string) error {

@@ -2,10 +2,15 @@ package standalone
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -59,16 +64,38 @@ func (i *infra) startPostgres(ctx context.Context, cfg Config, dir *localdata.Di
 		done("the one in DATABASE_URL")
 		return nil
 	}
-	cluster, err := pg.StartCluster(ctx, pg.ClusterConfig{
-		Dir: dir.Path("postgres"), Durable: true, Log: log, Progress: con.Note,
-	})
+	home, err := clusterHome(dir)
+	if err != nil {
+		return fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	cluster, err := pg.StartCluster(ctx, pg.ClusterConfig{Dir: home, Durable: true, Log: log, Progress: con.Note})
 	if err != nil {
 		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
 	i.databaseURL = cluster.URL()
 	i.onClose(cluster.Stop)
-	done("a private one in " + dir.Path("postgres"))
+	done("a private one in " + home)
 	return nil
+}
+
+// clusterHome is where the private PostgreSQL lives: in the data directory, or,
+// where root's PostgreSQL, which runs as another user, cannot get there (a home
+// of mode 0700), in a folder below /var/lib that belongs to this data
+// directory, with a link in its stead.
+func clusterHome(dir *localdata.Dir) (string, error) {
+	inside := dir.Path("postgres")
+	if err := pg.CheckReach(dir.Path()); err == nil {
+		return inside, nil
+	}
+	sum := sha256.Sum256([]byte(dir.Path()))
+	outside := filepath.Join("/var/lib/svc-marketplace", hex.EncodeToString(sum[:6]))
+	if err := os.MkdirAll(outside, 0o755); err != nil { //nolint:gosec // what is inside is closed to others
+		return "", fmt.Errorf("make a folder that PostgreSQL can reach: %w", err)
+	}
+	if err := os.Symlink(outside, inside); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("link to PostgreSQL's folder: %w", err)
+	}
+	return outside, nil
 }
 
 func (i *infra) startBus(ctx context.Context, cfg Config, dir *localdata.Dir, log *slog.Logger, con *console.Console) error {
