@@ -54,7 +54,10 @@ func Run(ctx context.Context, parts ...Part) error {
 	select {
 	case <-ctx.Done():
 	case r := <-ended:
-		cause = fmt.Errorf("%s ended: %w", r.part.Name, errors.Join(r.err, errEarly))
+		if r.err == nil {
+			r.err = errEarly
+		}
+		cause = fmt.Errorf("%s: %w", r.part.Name, r.err)
 		r.err = nil
 	}
 	errs := []error{cause}
@@ -64,7 +67,7 @@ func Run(ctx context.Context, parts ...Part) error {
 	return errors.Join(errs...)
 }
 
-var errEarly = errors.New("nobody had asked it to")
+var errEarly = errors.New("ended by itself")
 
 func (r *running) stop() error {
 	limit := r.part.StopTimeout

@@ -279,6 +279,21 @@ func TestRevokedKeysAreAnnouncedAndRefused(t *testing.T) {
 	}
 }
 
+func TestAnExpiryThatWouldReadAsNoneIsRefused(t *testing.T) {
+	f := start(t)
+	account, err := f.accounts.CreateAccount(t.Context(), &billingv1.CreateAccountRequest{Name: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, expires := range []time.Time{{}, time.Unix(0, 0)} {
+		_, err := f.accounts.IssueKey(t.Context(), &billingv1.IssueKeyRequest{
+			AccountId: account.GetAccount().GetAccountId(), Name: "k", ExpiresAt: timestamppb.New(expires)})
+		if got, ok := fault.As(err); !ok || got.Param != "expires_at" {
+			t.Errorf("a key that expires at %v: %v", expires, err)
+		}
+	}
+}
+
 func TestGrantTakesItsKeyFromBodyOrHeader(t *testing.T) {
 	f := assemble(t)
 	c := f.consumer(t, "")

@@ -300,7 +300,7 @@ func TestProviderLostBeforeContentIsRetryable(t *testing.T) {
 	}
 }
 
-func TestAnswerWithNothingToSayIsServed(t *testing.T) {
+func TestAnswerWithNothingToSayIsServedAndCostsNothing(t *testing.T) {
 	w := setup(t)
 	usage := w.listen()
 	m := w.active()
@@ -309,7 +309,7 @@ func TestAnswerWithNothingToSayIsServed(t *testing.T) {
 	if r.finished == nil || len(r.events) != 2 || !r.events[1].GetFirstContent() {
 		t.Fatalf("events %q, failed %v", r.texts(), r.failed)
 	}
-	if e := usage.next(1); e.GetBillablePromptTokens() != 10 || e.GetBillableCompletionTokens() != 0 {
+	if e := usage.next(1); e.GetBillablePromptTokens() != 0 || e.GetBillableCompletionTokens() != 0 {
 		t.Errorf("usage %v", e)
 	}
 }
@@ -328,7 +328,7 @@ func TestHostile34_BrokenUsageIsCountedByTheHub(t *testing.T) {
 		`{"prompt_tokens":10,"completion_tokens":18446744073709551616,"total_tokens":1}`,
 		`{"prompt_tokens":10,"completion_tokens":1000000,"total_tokens":1000010}`,
 		`{"prompt_tokens":10,"completion_tokens":2,"completion_tokens":3,"total_tokens":12}`,
-		`"NaN"`, `[]`,
+		`"NaN"`, `[]`, `NaN`, `{"prompt_tokens":NaN}`,
 	} {
 		call := w.call(order(m, a, true))
 		r := <-a.Requests()
@@ -356,7 +356,7 @@ func TestHostile34_BrokenUsageIsCountedByTheHub(t *testing.T) {
 	must(t, r.Done())
 	must(t, r.End(200, true))
 	call.rest()
-	if e := usage.next(10); e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD {
+	if e := usage.next(12); e.GetClaimState() != eventsv1.ClaimState_CLAIM_STATE_ABSURD {
 		t.Errorf("usage %v", e)
 	}
 }

@@ -25,9 +25,12 @@ import (
 // infra is what the services stand on. Close ends it in reverse order.
 type infra struct {
 	databaseURL string
-	natsURL     string
-	bus         *bus.Conn
-	closers     []func() error
+	// databaseEnded is closed when a private PostgreSQL has ended; nil when
+	// the database is somebody else's.
+	databaseEnded <-chan struct{}
+	natsURL       string
+	bus           *bus.Conn
+	closers       []func() error
 }
 
 func (i *infra) onClose(f func() error) { i.closers = append(i.closers, f) }
@@ -73,6 +76,7 @@ func (i *infra) startPostgres(ctx context.Context, cfg Config, dir *localdata.Di
 		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
 	i.databaseURL = cluster.URL()
+	i.databaseEnded = cluster.Done()
 	i.onClose(cluster.Stop)
 	done("a private one in " + home)
 	return nil

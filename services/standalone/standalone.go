@@ -122,6 +122,17 @@ func (p *process) parts() []serve.Part {
 	parts := []serve.Part{{Name: "metrics", StopTimeout: 5 * time.Second, Run: func(ctx context.Context) error {
 		return serve.HTTP(ctx, p.lis.metrics, serve.AdminHandler(p.tel.Handler(), p.ready), serve.HTTPConfig{Log: p.tel.Log, DrainTimeout: time.Second})
 	}}}
+	if ended := p.fleet.infra.databaseEnded; ended != nil {
+		// Nothing is right without it, and only a new start mends it.
+		parts = append(parts, serve.Part{Name: "PostgreSQL", Run: func(ctx context.Context) error {
+			select {
+			case <-ended:
+				return errors.New("the private server ended; its log is in its folder")
+			case <-ctx.Done():
+				return nil
+			}
+		}})
+	}
 	for _, s := range p.fleet.services {
 		parts = append(parts, serve.Part{Name: s.name, Run: s.Run})
 	}

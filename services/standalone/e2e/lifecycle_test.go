@@ -1,13 +1,19 @@
 package e2e
 
 import (
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+
+	"svc.internal/pkg/config"
+	"svc.internal/services/standalone"
 )
 
 func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
@@ -42,6 +48,45 @@ func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	again.balanced(t)
+}
+
+func TestTheProcessEndsWithItsPrivateDatabase(t *testing.T) {
+	dir := t.TempDir()
+	t.Cleanup(func() {
+		if target, err := os.Readlink(filepath.Join(dir, "postgres")); err == nil {
+			if err := os.RemoveAll(target); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	cfg, err := config.Load[standalone.Config]([]string{"SVC_HTTP_ADDR=127.0.0.1:0", "SVC_WS_ADDR=127.0.0.1:0", "SVC_DATA_DIR=" + dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cfg.Select(""); err != nil {
+		t.Fatal(err)
+	}
+	out := &watched{ready: make(chan struct{})}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- standalone.Run(t.Context(), cfg, standalone.Streams{Out: out, Log: io.Discard})
+	}()
+	<-out.ready
+	pidFile, err := os.ReadFile(filepath.Join(dir, "postgres", "data", "postmaster.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(pidFile), "\n")
+	pid, err := strconv.Atoi(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "PostgreSQL") {
+		t.Errorf("it ended with %v", err)
+	}
 }
 
 func TestTwoInstancesLiveSideBySide(t *testing.T) {

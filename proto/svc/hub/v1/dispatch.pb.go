@@ -129,6 +129,9 @@ type DispatchOpen struct {
 	IncludeUsage bool `protobuf:"varint,11,opt,name=include_usage,json=includeUsage,proto3" json:"include_usage,omitempty"`
 	// What metering needs.
 	EstimatedPromptTokens int64 `protobuf:"varint,12,opt,name=estimated_prompt_tokens,json=estimatedPromptTokens,proto3" json:"estimated_prompt_tokens,omitempty"`
+	// What the consumer's hold covers of the prompt; more is never billed, so
+	// that a claim cannot outgrow the money that was held for it.
+	HeldPromptTokens int64 `protobuf:"varint,20,opt,name=held_prompt_tokens,json=heldPromptTokens,proto3" json:"held_prompt_tokens,omitempty"`
 	// The largest answer per choice in tokens, always set.
 	MaxOutputTokens int64      `protobuf:"varint,13,opt,name=max_output_tokens,json=maxOutputTokens,proto3" json:"max_output_tokens,omitempty"`
 	Choices         int32      `protobuf:"varint,14,opt,name=choices,proto3" json:"choices,omitempty"`
@@ -252,6 +255,13 @@ func (x *DispatchOpen) GetIncludeUsage() bool {
 func (x *DispatchOpen) GetEstimatedPromptTokens() int64 {
 	if x != nil {
 		return x.EstimatedPromptTokens
+	}
+	return 0
+}
+
+func (x *DispatchOpen) GetHeldPromptTokens() int64 {
+	if x != nil {
+		return x.HeldPromptTokens
 	}
 	return 0
 }
@@ -677,7 +687,7 @@ const file_svc_hub_v1_dispatch_proto_rawDesc = "" +
 	"\x0fDispatchRequest\x12.\n" +
 	"\x04open\x18\x01 \x01(\v2\x18.svc.hub.v1.DispatchOpenH\x00R\x04open\x124\n" +
 	"\x06commit\x18\x02 \x01(\v2\x1a.svc.hub.v1.DispatchCommitH\x00R\x06commitB\t\n" +
-	"\amessage\"\xab\x05\n" +
+	"\amessage\"\xd9\x05\n" +
 	"\fDispatchOpen\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
@@ -693,7 +703,8 @@ const file_svc_hub_v1_dispatch_proto_rawDesc = "" +
 	"\fmodel_length\x18\n" +
 	" \x01(\rR\vmodelLength\x12#\n" +
 	"\rinclude_usage\x18\v \x01(\bR\fincludeUsage\x126\n" +
-	"\x17estimated_prompt_tokens\x18\f \x01(\x03R\x15estimatedPromptTokens\x12*\n" +
+	"\x17estimated_prompt_tokens\x18\f \x01(\x03R\x15estimatedPromptTokens\x12,\n" +
+	"\x12held_prompt_tokens\x18\x14 \x01(\x03R\x10heldPromptTokens\x12*\n" +
 	"\x11max_output_tokens\x18\r \x01(\x03R\x0fmaxOutputTokens\x12\x18\n" +
 	"\achoices\x18\x0e \x01(\x05R\achoices\x12(\n" +
 	"\x10price_version_id\x18\x0f \x01(\tR\x0epriceVersionId\x12)\n" +

@@ -89,10 +89,10 @@ func (s *Accounts) IssueKey(ctx context.Context, req *billingv1.IssueKeyRequest)
 	}
 	var expires time.Time
 	if ts := req.GetExpiresAt(); ts != nil {
-		if !ts.IsValid() {
+		// The zero time would read as no expiry at all.
+		if expires = ts.AsTime(); !ts.IsValid() || expires.IsZero() {
 			return nil, malformed("expires_at")
 		}
-		expires = ts.AsTime()
 	}
 	k, text, err := s.Keys.Issue(ctx, key.Order{Account: id, Name: req.GetName(), Models: req.GetAllowedModelIds(), ExpiresAt: expires})
 	if err != nil {

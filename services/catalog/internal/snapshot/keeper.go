@@ -205,6 +205,9 @@ func (k *Keeper) resupply(ctx context.Context) {
 // logSilence says once that the router went away and once that it came back.
 func (k *Keeper) logSilence(ctx context.Context, err error) {
 	switch {
+	case err != nil && k.heardAt.IsZero():
+		// Services start in any order: nothing is missed yet.
+		return
 	case err != nil && !k.silent:
 		k.log.WarnContext(ctx, "the router does not say what is online", "error", err)
 	case err == nil && k.silent:

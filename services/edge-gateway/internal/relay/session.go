@@ -152,6 +152,7 @@ func (s *session) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
 		ModelLength:           c.ModelLength,
 		IncludeUsage:          c.IncludeUsage || c.IncludeCost || !c.Stream,
 		EstimatedPromptTokens: c.Order.PromptTokens,
+		HeldPromptTokens:      c.Order.Bounds.HoldPromptTokens,
 		MaxOutputTokens:       c.Order.Bounds.MaxOutputTokens,
 		Choices:               c.Choices,
 		PriceVersionId:        c.Grant.Terms.GetPriceVersionId(),

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"svc.internal/pkg/openai"
@@ -214,6 +215,11 @@ func (a *attempt) event(event openai.Event) *verdict {
 	}
 	chunk, err := a.answer.tally.Scan(event.Data)
 	switch {
+	case err != nil && a.allFinished():
+		// Every choice has ended: only usage can still come, and this one
+		// is not worth reading.
+		a.answer.tally.Usage = openai.Usage{State: openai.UsageAbsurd}
+		return nil
 	case err != nil:
 		return a.broken(err)
 	case chunk.Error.Found():
@@ -232,6 +238,11 @@ func (a *attempt) event(event openai.Event) *verdict {
 		return nil
 	}
 	return a.relay(out)
+}
+
+// allFinished tells whether every choice has its finish_reason.
+func (a *attempt) allFinished() bool {
+	return bits.OnesCount64(a.answer.tally.Finished) >= int(min(a.order.Choices, 64))
 }
 
 // relay sends an event, behind those that waited for content.

@@ -155,7 +155,7 @@ func (a *attempt) usage(ending meter.Ending) *Usage {
 func (a *attempt) served(ending meter.Ending, claim meter.Claim) meter.Served {
 	o := a.order
 	return meter.Served{
-		Ending: ending, EstimatedPrompt: o.EstimatedPrompt, MaxOutput: o.MaxOutput, Choices: o.Choices,
+		Ending: ending, EstimatedPrompt: o.EstimatedPrompt, HeldPrompt: o.HeldPrompt, MaxOutput: o.MaxOutput, Choices: o.Choices,
 		Recount: a.relayedTokens, DeliveredBytes: a.relayedBytes, Claim: claim,
 	}
 }

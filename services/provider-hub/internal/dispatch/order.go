@@ -52,8 +52,10 @@ type Order struct {
 	ModelOffset, ModelLength uint32
 	// IncludeUsage tells that the consumer asked for usage in the stream.
 	IncludeUsage bool
-	// EstimatedPrompt and MaxOutput are tokens, MaxOutput those of a choice.
+	// EstimatedPrompt, HeldPrompt (what the hold covers) and MaxOutput are
+	// tokens, MaxOutput those of a choice.
 	EstimatedPrompt int64
+	HeldPrompt      int64
 	MaxOutput       int64
 	Choices         int64
 	PriceVersion    string
@@ -84,7 +86,7 @@ func (o *Order) Check() error {
 		return refuse("body")
 	case uint64(o.ModelOffset)+uint64(o.ModelLength) > uint64(len(o.Body)):
 		return refuse("model_offset")
-	case o.EstimatedPrompt < 0:
+	case o.EstimatedPrompt < 0 || o.HeldPrompt < 0:
 		return refuse("estimated_prompt_tokens")
 	case o.MaxOutput <= 0:
 		return refuse("max_output_tokens")

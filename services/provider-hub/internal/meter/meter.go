@@ -97,8 +97,10 @@ const (
 // Served is what is known of an attempt at its end.
 type Served struct {
 	Ending Ending
-	// EstimatedPrompt is the gateway's estimate.
+	// EstimatedPrompt is the gateway's estimate, HeldPrompt what the
+	// consumer's hold covers; 0 is not known.
 	EstimatedPrompt int64
+	HeldPrompt      int64
 	// MaxOutput is the largest answer of one choice, Choices how many there
 	// are (less than one counts as one).
 	MaxOutput int64
@@ -123,8 +125,13 @@ type Bill struct {
 //	ending                                            prompt             completion
 //	Completed, claim valid                            claim              claim
 //	Completed, claim absent, absurd or an empty zero  estimate           recount
+//	Completed, nothing delivered                      0                  0
 //	ClientGone, WallLimit                             claim or estimate  the smaller of recount and valid claim
 //	ProviderLost, Truncated, EngineError, PlatformLost  0                recount
+//
+// No prompt is billed beyond what is held for it: a provider who overstates
+// prompts would otherwise be paid with money that nobody has put up. An answer
+// without a byte is worth nothing, or answering nothing would be a trade.
 //
 // Every completion is held below choices × max output and below the delivered
 // bytes and a slack of 32 for each choice.
@@ -134,6 +141,10 @@ func Charge(s Served) Bill {
 	bill := Bill{Claim: state, Completion: clamp(s.Recount, ceiling)}
 	switch s.Ending {
 	case Completed:
+		if s.DeliveredBytes <= 0 {
+			bill.Completion = 0
+			return bill
+		}
 		bill.Prompt = clamp(s.EstimatedPrompt, math.MaxInt64)
 		if s.trusted(state) {
 			bill.Prompt = s.prompt()
@@ -187,6 +198,9 @@ func (s Served) trusted(state ClaimState) bool {
 func (s Served) prompt() int64 {
 	if s.Claim.Prompt == 0 {
 		return max(s.EstimatedPrompt, 0)
+	}
+	if s.HeldPrompt > 0 {
+		return min(s.Claim.Prompt, s.HeldPrompt)
 	}
 	return s.Claim.Prompt
 }

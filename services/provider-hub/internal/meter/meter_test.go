@@ -50,6 +50,9 @@ func TestEveryLineOfTheTableOfStreamEndings(t *testing.T) {
 		"two choices may be twice as long":            {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 30, Choices: 2, Recount: 40, DeliveredBytes: 160, Claim: valid(18, 60)}, Bill{18, 60, Valid}},
 		"more tokens than bytes and specials":         {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 1000, Choices: 1, Recount: 3, DeliveredBytes: 10, Claim: valid(18, 43)}, Bill{20, 3, Absurd}},
 		"as many tokens as bytes and specials":        {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 1000, Choices: 1, Recount: 3, DeliveredBytes: 10, Claim: valid(18, 42)}, Bill{18, 42, Valid}},
+		"prompt beyond what is held for it":           {Served{Ending: Completed, EstimatedPrompt: 20, HeldPrompt: 47, MaxOutput: 100, Choices: 1, Recount: 40, DeliveredBytes: 160, Claim: valid(500, 44)}, Bill{47, 44, Valid}},
+		"prompt within what is held for it":           {Served{Ending: ClientGone, EstimatedPrompt: 20, HeldPrompt: 47, MaxOutput: 100, Choices: 1, Recount: 40, DeliveredBytes: 160, Claim: valid(30, 44)}, Bill{30, 40, Valid}},
+		"nothing delivered, tokens claimed":           {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 100, Choices: 1, Claim: valid(10, 5)}, Bill{0, 0, Valid}},
 		"no choices counts as one":                    {Served{Ending: Completed, MaxOutput: 100, Recount: 3, DeliveredBytes: 10, Claim: none}, Bill{0, 3, Absent}},
 		"a huge allowance saturates instead of wraps": {Served{Ending: Completed, MaxOutput: math.MaxInt64, Choices: 16, Recount: 3, DeliveredBytes: math.MaxInt64, EstimatedPrompt: math.MaxInt64, Claim: none}, Bill{math.MaxInt64, 3, Absent}},
 	} {
@@ -87,7 +90,7 @@ func extreme(r *rand.Rand) int64 {
 
 func arbitrary(r *rand.Rand) Served {
 	return Served{
-		Ending: Ending(r.IntN(int(endings) + 1)), EstimatedPrompt: extreme(r), MaxOutput: extreme(r), Choices: extreme(r),
+		Ending: Ending(r.IntN(int(endings) + 1)), EstimatedPrompt: extreme(r), HeldPrompt: extreme(r), MaxOutput: extreme(r), Choices: extreme(r),
 		Recount: extreme(r), DeliveredBytes: extreme(r),
 		Claim: Claim{State: ClaimState(r.IntN(4)), Prompt: extreme(r), Completion: extreme(r)},
 	}
@@ -104,6 +107,9 @@ func TestChargeIsNeverNegativeNorAboveTheBounds(t *testing.T) {
 		estimate := max(s.EstimatedPrompt, 0)
 		if bill.Prompt > max(mulSaturating(estimate, 4), addSaturating(estimate, 512)) {
 			t.Fatalf("Charge(%+v) = %+v: prompt beyond its bound", s, bill)
+		}
+		if s.HeldPrompt > 0 && bill.Prompt > max(s.HeldPrompt, estimate) {
+			t.Fatalf("Charge(%+v) = %+v: prompt beyond what is held", s, bill)
 		}
 	}
 }
@@ -129,7 +135,7 @@ func TestDeliveringMoreNeverCostsLess(t *testing.T) {
 		more := s
 		more.Recount = addSaturating(max(s.Recount, 0), r.Int64N(100))
 		more.DeliveredBytes = addSaturating(max(s.DeliveredBytes, 0), r.Int64N(400))
-		if a, b := Charge(s), Charge(more); b.Completion < a.Completion || b.Prompt != a.Prompt {
+		if a, b := Charge(s), Charge(more); b.Completion < a.Completion || b.Prompt < a.Prompt {
 			t.Fatalf("%+v costs %+v, but %+v costs %+v", s, a, more, b)
 		}
 	}

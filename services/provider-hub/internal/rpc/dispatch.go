@@ -126,7 +126,7 @@ func orderFromProto(m *hubv1.DispatchOpen) (*dispatch.Order, error) {
 		Request: request, Attempt: m.GetAttempt(), Provider: providerID, Node: m.GetNodeId(), Epoch: m.GetEpoch(),
 		Model: m.GetModelId(), Stream: m.GetStream(), Body: m.GetBody(),
 		ModelOffset: m.GetModelOffset(), ModelLength: m.GetModelLength(), IncludeUsage: m.GetIncludeUsage(),
-		EstimatedPrompt: m.GetEstimatedPromptTokens(), MaxOutput: m.GetMaxOutputTokens(), Choices: int64(m.GetChoices()),
+		EstimatedPrompt: m.GetEstimatedPromptTokens(), HeldPrompt: m.GetHeldPromptTokens(), MaxOutput: m.GetMaxOutputTokens(), Choices: int64(m.GetChoices()),
 		PriceVersion: m.GetPriceVersionId(), Rates: moneypb.ToRates(m.GetRates()),
 		Route: dispatch.Route{
 			Mode:              dispatch.RouteMode(m.GetRoute().GetMode()),
