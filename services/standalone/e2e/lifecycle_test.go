@@ -16,9 +16,11 @@ import (
 	"svc.internal/services/standalone"
 )
 
-func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
-	// As root, PostgreSQL runs as a user who cannot enter here, and the
-	// database goes elsewhere; see that it is found again and cleaned up.
+// ownDatabase is a data directory for a private PostgreSQL. As root, that runs
+// as a user who cannot enter there, and the database goes elsewhere: it is
+// removed with the test.
+func ownDatabase(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	t.Cleanup(func() {
 		if target, err := os.Readlink(filepath.Join(dir, "postgres")); err == nil {
@@ -27,6 +29,11 @@ func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
 			}
 		}
 	})
+	return dir
+}
+
+func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
+	dir := ownDatabase(t)
 	m := startIn(t, dir) // on a PostgreSQL of its own
 	status, header, body := m.call(t, http.MethodPost, "/v1/chat/completions", m.key(), chat(m.env["SVC_MODEL"], `,"max_tokens":8`))
 	if status != http.StatusOK {
@@ -51,14 +58,7 @@ func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
 }
 
 func TestTheProcessEndsWithItsPrivateDatabase(t *testing.T) {
-	dir := t.TempDir()
-	t.Cleanup(func() {
-		if target, err := os.Readlink(filepath.Join(dir, "postgres")); err == nil {
-			if err := os.RemoveAll(target); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	dir := ownDatabase(t)
 	cfg, err := config.Load[standalone.Config]([]string{"SVC_HTTP_ADDR=127.0.0.1:0", "SVC_WS_ADDR=127.0.0.1:0", "SVC_DATA_DIR=" + dir})
 	if err != nil {
 		t.Fatal(err)
