@@ -2,6 +2,7 @@ package edgegateway
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -180,6 +181,65 @@ func TestTheCostStandsInTheUsageThatAskedForIt(t *testing.T) {
 	want := strings.Replace(usageChunk, `"usage":{`, `"usage":{"cost":0.00000315,`, 1)
 	if !strings.HasSuffix(body, "data: "+want+"\n\ndata: [DONE]\n\n") {
 		t.Errorf("the stream ends otherwise:\n%s", body)
+	}
+}
+
+// What is billed is what the client sees, whatever the engine counts.
+func TestTheClientSeesWhatIsBilled(t *testing.T) {
+	const billed = `"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}`
+	f := start(t)
+	finish := func(p *played) func() error { return func() error { return p.finish(9, 3) } }
+	for _, usage := range []string{`{"prompt_tokens":9,"completion_tokens":99999,"total_tokens":100008,"prompt_tokens_details":{}}`,
+		`{"prompt_tokens":-1,"completion_tokens":3,"total_tokens":2}`, `{"prompt_tokens":"9"}`, `"many"`,
+		`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`} {
+		said := `"usage":` + usage
+		f.hub.set(func(p *played) error {
+			return p.steps(func() error { return p.event(`{"choices":[],`+said+`}`, true, 3) }, p.committed, finish(p))
+		})
+		if body := read(t, f.post(hello)); body != `{"choices":[],`+billed+`}` {
+			t.Errorf("whole, %s: %s", usage, body)
+		}
+		withContent := strings.Replace(moreChunk, `{`, `{`+said+`,`, 1)
+		alone := strings.Replace(usageChunk, billed, said, 1)
+		for name, c := range map[string]struct{ events, want []string }{
+			"alone":            {[]string{moreChunk, alone}, []string{moreChunk, usageChunk}},
+			"twice":            {[]string{alone, moreChunk, alone}, []string{moreChunk, usageChunk}},
+			"too early":        {[]string{alone, moreChunk}, []string{moreChunk, usageChunk}},
+			"with the content": {[]string{withContent}, []string{strings.Replace(moreChunk, `{`, `{`+billed+`,`, 1)}},
+			"never":            {[]string{moreChunk}, []string{moreChunk, usageChunk}},
+			"null":             {[]string{strings.Replace(moreChunk, `{`, `{"usage":null,`, 1)}, []string{strings.Replace(moreChunk, `{`, `{"usage":null,`, 1), usageChunk}},
+		} {
+			f.hub.set(func(p *played) error {
+				err := p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed)
+				for _, event := range c.events {
+					err = errors.Join(err, p.event(event, false, 3))
+				}
+				return errors.Join(err, finish(p)())
+			})
+			body := read(t, f.post(strings.Replace(hello, "{", `{"stream":true,"stream_options":{"include_usage":true},`, 1)))
+			want := "data: " + strings.Join(append([]string{helloChunk}, c.want...), "\n\ndata: ") + "\n\ndata: [DONE]\n\n"
+			if strings.ReplaceAll(body, usageMade, usageChunk) != want {
+				t.Errorf("%s, %s:\n%s\nwant\n%s", name, usage, body, want)
+			}
+		}
+	}
+}
+
+// usageMade is usageChunk as the gateway makes it.
+const usageMade = `{"id":"x","created":1,"model":"acme/tiny-1b","object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
+
+func TestContentThatWaitsForItsUsageIsNotLostWithTheProvider(t *testing.T) {
+	f := start(t)
+	last := strings.Replace(moreChunk, `{`, `{"usage":{},`, 1)
+	f.hub.set(func(p *played) error {
+		return p.steps(
+			func() error { return p.event(helloChunk, true, 1) }, p.committed,
+			func() error { return p.event(last, false, 2) },
+			func() error { return p.fail(upstreamFailed()) })
+	})
+	body := read(t, f.post(strings.Replace(hello, "{", `{"stream":true,"stream_options":{"include_usage":true},`, 1)))
+	if !strings.HasPrefix(body, "data: "+helloChunk+"\n\ndata: "+last+"\n\n") || !strings.Contains(body, `data: {"error":`) {
+		t.Errorf("got %s", body)
 	}
 }
 

@@ -396,9 +396,14 @@ func TestPinHeadersAreCheckedAndNeverReflected(t *testing.T) {
 		if e := wantError(t, resp, 400, "invalid_provider"); strings.Contains(e.Error.Message, pin) && pin != "x" {
 			t.Errorf("the pin is repeated: %s", e.Error.Message)
 		}
-		wantHeaders(t, resp.Header, map[string]string{"X-Svc-Requested-Provider": ""})
+		wantHeaders(t, resp.Header, map[string]string{"X-Svc-Requested-Provider": "", "X-Svc-Route-Mode": "explicit"})
 	}
 	wantError(t, f.post(hello, "X-Svc-Provider", providerA, "X-Svc-Provider", providerB), 400, "invalid_provider")
+	f.router.refuse(fault.New(fault.Invalid, fault.InvalidProvider, "no").On("X-Svc-Provider"))
+	if e := wantError(t, f.post(hello, "X-Svc-Provider", providerA), 400, "invalid_provider"); e.Error.Param == nil || *e.Error.Param != "X-Svc-Provider" {
+		t.Errorf("the param of an unknown provider is %v", e.Error.Param)
+	}
+	f.router.set(nil)
 	for _, allow := range []string{"yes", "", "0", "truefalse"} {
 		wantError(t, f.post(hello, "X-Svc-Allow-Fallbacks", allow), 400, "invalid_value")
 	}

@@ -104,6 +104,56 @@ func TestOperatorsReachTheServices(t *testing.T) {
 	}
 }
 
+func TestHeadIsAnsweredAsGet(t *testing.T) {
+	f := start(t)
+	for _, path := range []string{"/api/v1/models", "/api/v1/models/acme/tiny-1b/providers"} {
+		resp := f.do(http.MethodHead, path, "")
+		if body := read(t, resp); resp.StatusCode != 200 || body != "" || resp.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %d %v %q", path, resp.StatusCode, resp.Header, body)
+		}
+	}
+}
+
+func TestAWrongMethodIsToldTheRightOnes(t *testing.T) {
+	f := start(t)
+	admin := []string{"Authorization", "Bearer " + adminToken}
+	for path, allowed := range map[string]string{
+		"/api/v1/admin/accounts/a1/credit": "POST", "/api/v1/admin/models/acme/tiny-1b": "PUT", "/api/v1/admin/providers": "GET, HEAD, POST",
+	} {
+		resp := f.do(http.MethodDelete, path, "", admin...)
+		wantError(t, resp, 405, "method_not_allowed")
+		if got := resp.Header.Get("Allow"); got != allowed {
+			t.Errorf("%s allows %s", path, got)
+		}
+	}
+}
+
+// What a body holds besides its one message must not be passed over in silence.
+func TestAnOperatorsBodyIsOnePlainMessage(t *testing.T) {
+	f := start(t)
+	const path = "/api/v1/admin/accounts/a1/credit"
+	admin := []string{"Authorization", "Bearer " + adminToken}
+	for _, more := range []string{` {"x":1}`, ` 1`, `,`, `}`, ` null`} {
+		wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"5.00","idempotency_key":"k"}`+more, admin...), 400, "invalid_request")
+	}
+	wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"5.00"}`, append(admin, "Content-Encoding", "gzip")...), 415, "unsupported_encoding")
+	for _, name := range []string{"idempotency_key", "idempotencyKey", `idempotency\u005fkey`} {
+		e := wantError(t, f.do(http.MethodPost, path, `{"amount_usd":"5.00","`+name+`":"k"}`, append(admin, "Idempotency-Key", "other")...), 400, "invalid_value")
+		if e.Error.Param == nil || *e.Error.Param != "idempotency_key" {
+			t.Errorf("the param is %v", e.Error.Param)
+		}
+	}
+	if f.market.last() != nil {
+		t.Error("a refused body booked credit")
+	}
+	for _, body := range []string{` {"amount_usd":"5.00","idempotency_key":"k"}` + "\r\n", `{"amount_usd":"5.00","idempotency_key":""}`, ``} {
+		resp := f.do(http.MethodPost, path, body, append(admin, "Idempotency-Key", "k", "Content-Encoding", "identity")...)
+		if resp.StatusCode != 200 {
+			t.Errorf("%q: %d %s", body, resp.StatusCode, read(t, resp))
+		}
+	}
+}
+
 func TestReceiptsAreTheAccountsOwn(t *testing.T) {
 	f := start(t)
 	auth := []string{"Authorization", "Bearer " + f.key}

@@ -117,6 +117,27 @@ func TestAWholeAnswerNeverBeginsBeforeItIsComplete(t *testing.T) {
 	}
 }
 
+func TestOneAttemptIsSpokenOfInTheSingular(t *testing.T) {
+	f := start(t)
+	for code, want := range map[string]string{
+		"upstream_error": "The only attempt failed upstream.", "timeout": "No provider answered in time, after 1 attempt.",
+	} {
+		asked := false
+		f.router.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+			if asked {
+				return nil, fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody else")
+			}
+			asked = true
+			return candidates(providerA), nil
+		})
+		f.hub.set(failing(&hubv1.DispatchFailed{Retryable: true, Code: code}))
+		resp := f.post(hello)
+		if e := wantError(t, resp, resp.StatusCode, code); e.Error.Message != want {
+			t.Errorf("the message is %q", e.Error.Message)
+		}
+	}
+}
+
 func TestWhenAllAttemptsFailTheLastWordFitsThem(t *testing.T) {
 	failed, timeout := failing(upstreamFailed()), failing(&hubv1.DispatchFailed{Retryable: true, Code: "timeout"})
 	busy := refusing(fault.New(fault.Unavailable, fault.ProviderBusy, "busy"))

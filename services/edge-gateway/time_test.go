@@ -3,10 +3,12 @@ package edgegateway
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -230,6 +232,95 @@ func TestABodyThatDoesNotArriveIsRefused(t *testing.T) {
 		defer resp.Body.Close()
 		if took := time.Since(begun); took != time.Minute || resp.StatusCode != 400 || !resp.Close {
 			f.t.Errorf("after %v: %d", took, resp.StatusCode)
+		}
+	})
+}
+
+// Hostile test 20: whatever the answer, a body that never comes holds no
+// connection.
+func TestABodyThatNeverComesHoldsNoConnection(t *testing.T) {
+	const chat = "/v1/chat/completions"
+	cases := map[string]struct {
+		line    string
+		headers string
+		status  int
+		after   time.Duration
+	}{
+		"unknown route":  {"POST /v1/none", "Content-Length: 1000", 404, 0},
+		"wrong method":   {"PUT " + chat, "Content-Length: 1000", 405, 0},
+		"no key":         {"POST " + chat, "Content-Length: 1000", 401, 0},
+		"encoded":        {"POST " + chat, "Content-Length: 1000\r\nContent-Encoding: gzip\r\nAuthorization: Bearer KEY", 415, 0},
+		"bad pin":        {"POST " + chat, "Content-Length: 1000\r\nX-Svc-Provider: x\r\nAuthorization: Bearer KEY", 400, 0},
+		"too large":      {"POST " + chat, "Content-Length: 99999999\r\nAuthorization: Bearer KEY", 413, 0},
+		"health":         {"GET /healthz", "Content-Length: 1000", 200, 0},
+		"models":         {"GET /v1/models", "Content-Length: 1000", 200, 0},
+		"preflight":      {"OPTIONS " + chat, "Content-Length: 1000", 204, 0},
+		"no admin token": {"POST /api/v1/admin/providers", "Content-Length: 1000", 401, 0},
+		"chunks, no key": {"POST " + chat, "Transfer-Encoding: chunked", 401, time.Minute},
+		"slow body":      {"POST " + chat, "Content-Length: 1000\r\nAuthorization: Bearer KEY", 400, time.Minute},
+		"slow chunks":    {"POST " + chat, "Transfer-Encoding: chunked\r\nAuthorization: Bearer KEY", 400, time.Minute},
+		"slow catalog":   {"GET /api/v1/models", "Content-Length: 1000", 400, time.Minute},
+		"slow operator":  {"POST /api/v1/admin/providers", "Content-Length: 1000\r\nAuthorization: Bearer " + adminToken, 400, time.Minute},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(f *fleet, dial func() net.Conn) {
+				conn := dial()
+				defer conn.Close()
+				begun := time.Now()
+				if _, err := io.WriteString(conn, c.line+" HTTP/1.1\r\nHost: x\r\n"+strings.ReplaceAll(c.headers, "KEY", f.key)+"\r\n\r\n"); err != nil {
+					f.t.Fatal(err)
+				}
+				// No test may wait for what never comes.
+				if err := conn.SetReadDeadline(begun.Add(time.Hour)); err != nil {
+					f.t.Fatal(err)
+				}
+				buffered := bufio.NewReader(conn)
+				resp, err := http.ReadResponse(buffered, nil)
+				if err != nil {
+					f.t.Fatal(err)
+				}
+				defer resp.Body.Close()
+				if took := time.Since(begun); took != c.after || resp.StatusCode != c.status || !resp.Close {
+					f.t.Errorf("%d after %v, closes: %v", resp.StatusCode, took, resp.Close)
+				}
+				read(f.t, resp)
+				if _, err := buffered.ReadByte(); !errors.Is(err, io.EOF) {
+					f.t.Errorf("the connection ended with %v", err)
+				}
+				if took := time.Since(begun); took > time.Minute+time.Second {
+					f.t.Errorf("the connection was held for %v", took)
+				}
+			})
+		})
+	}
+}
+
+// The time for a body is over once it was read, however long the answer takes.
+func TestAReadBodyHasNoDeadline(t *testing.T) {
+	inBubble(t, func(f *fleet, dial func() net.Conn) {
+		f.hub.set(func(p *played) error {
+			if err := p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed); err != nil {
+				return err
+			}
+			time.Sleep(5 * time.Minute) //nolint:forbidigo // the bubble's time
+			return p.finish(1, 1)
+		})
+		for _, framing := range []string{"Content-Length: " + itoa(len(helloStream)) + "\r\n\r\n" + helloStream,
+			"Transfer-Encoding: chunked\r\n\r\n" + strconv.FormatInt(int64(len(helloStream)), 16) + "\r\n" + helloStream + "\r\n0\r\n\r\n"} {
+			conn := dial()
+			defer conn.Close()
+			if _, err := io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+f.key+"\r\n"+framing); err != nil {
+				f.t.Fatal(err)
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if body := read(f.t, resp); !strings.HasSuffix(body, "data: [DONE]\n\n") || resp.Close {
+				f.t.Errorf("the stream ends otherwise: %q", body)
+			}
 		}
 	})
 }

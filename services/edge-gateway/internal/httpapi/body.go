@@ -60,7 +60,6 @@ func (h *Handler) overrules(x *exchange, refusal error) error {
 	if x.request.ContentLength >= 0 {
 		return refusal
 	}
-	h.setReadDeadline(x)
 	n, _ := io.Copy(io.Discard, io.LimitReader(x.request.Body, h.cfg.MaxBody+1))
 	if n > h.cfg.MaxBody {
 		return tooLarge(h.cfg.MaxBody)
@@ -68,10 +67,33 @@ func (h *Handler) overrules(x *exchange, refusal error) error {
 	return refusal
 }
 
-// setReadDeadline bounds the time in which the body must arrive. A connection
-// that knows no deadlines has none.
-func (h *Handler) setReadDeadline(x *exchange) {
+// expectBody bounds the time in which the body must arrive, whether or not
+// anybody reads it: net/http itself reads what a handler left. A connection that
+// knows no deadlines has none.
+func (h *Handler) expectBody(x *exchange) {
 	_ = x.control.SetReadDeadline(time.Now().Add(h.cfg.BodyTimeout))
+	x.answer.unread = true
+	x.request.Body = &arrival{ReadCloser: x.request.Body, whole: func() {
+		x.answer.unread = false
+		// The connection goes on being watched for a client that leaves, and a
+		// deadline must not pass for one.
+		_ = x.control.SetReadDeadline(time.Time{})
+	}}
+}
+
+// arrival is a body that tells when it was read to its end.
+type arrival struct {
+	io.ReadCloser
+	whole func()
+}
+
+// Read reads a part of the body.
+func (a *arrival) Read(p []byte) (int, error) {
+	n, err := a.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		a.whole()
+	}
+	return n, err
 }
 
 // checkForm refuses encodings that are not undone here, and forms.
@@ -91,18 +113,14 @@ func checkForm(h http.Header) error {
 // readBody reads the whole body into buf. It is read before anything is sent
 // anywhere, so that no answer can cross it.
 func (h *Handler) readBody(x *exchange, buf *bytes.Buffer) error {
-	h.setReadDeadline(x)
 	if n := x.request.ContentLength; n > 0 {
 		buf.Grow(int(min(n, firstBuffer)) + bytes.MinRead)
 	}
 	_, err := buf.ReadFrom(io.LimitReader(x.request.Body, h.cfg.MaxBody+1))
-	// The connection goes on being watched for a client that leaves.
-	_ = x.control.SetReadDeadline(time.Time{})
 	switch {
 	case int64(buf.Len()) > h.cfg.MaxBody:
 		return tooLarge(h.cfg.MaxBody)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		x.header().Set("Connection", "close")
 		return fault.New(fault.Invalid, fault.InvalidRequest, "The body did not arrive in time.")
 	case err != nil:
 		return fault.Wrap(err, fault.Invalid, fault.InvalidRequest, "The body could not be read.")

@@ -38,6 +38,9 @@ func (h *Handler) chat(x *exchange) error {
 	}
 	pin, err := admit.ParsePin(x.request.Header)
 	if err != nil {
+		if len(x.request.Header.Values(admit.ProviderHeader)) > 0 {
+			x.header().Set("X-Svc-Route-Mode", "explicit")
+		}
 		return h.overrules(x, err)
 	}
 	setRoute(x.header(), pin)

@@ -55,21 +55,30 @@ func (h *Handler) json(x *exchange, body []byte) error {
 type recorder struct {
 	http.ResponseWriter
 	status int
+	unread bool // the request's body has not been read to its end
+}
+
+// begin notes the status. A connection with a body still to come is not used
+// again, so that net/http does not wait for the body before it answers.
+func (r *recorder) begin(status int) {
+	if r.status != 0 {
+		return
+	}
+	r.status = status
+	if r.unread {
+		r.Header().Set("Connection", "close")
+	}
 }
 
 // WriteHeader sends the status.
 func (r *recorder) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
-	}
+	r.begin(status)
 	r.ResponseWriter.WriteHeader(status)
 }
 
 // Write sends a part of the body.
 func (r *recorder) Write(p []byte) (int, error) {
-	if r.status == 0 {
-		r.status = http.StatusOK
-	}
+	r.begin(http.StatusOK)
 	return r.ResponseWriter.Write(p)
 }
 
@@ -86,6 +95,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Method+" "+x.route.pattern, trace.WithSpanKind(trace.SpanKindServer))
 	defer span.End()
 	x.request = r.WithContext(ctx)
+	if r.ContentLength != 0 {
+		h.expectBody(x)
+	}
 	defer h.end(ctx, x)
 	id, err := ids.NewRequest(x.started, h.Random)
 	if err != nil {

@@ -151,18 +151,22 @@ func useChat(*Handler, *exchange) error {
 		"This endpoint is not served. Use POST /v1/chat/completions, which every model here answers.")
 }
 
-// market and admin go through calls of bounded time, so one deadline each way
+// market and admin go through calls of bounded time, so one write deadline
 // suffices for them.
 func (h *Handler) market(x *exchange) error {
-	h.setReadDeadline(x)
 	h.setWriteDeadline(x)
-	return h.Market.Public(x.answer, x.request)
+	return h.Market.Serve(x.answer, x.request)
 }
 
 func (h *Handler) admin(x *exchange) error {
-	h.setReadDeadline(x)
+	if err := h.Market.Authorize(x.request.Header); err != nil {
+		return err
+	}
+	if err := checkForm(x.request.Header); err != nil {
+		return err
+	}
 	_ = x.control.SetWriteDeadline(time.Now().Add(h.cfg.BodyTimeout + h.cfg.AnswerTimeout))
-	return h.Market.Admin(x.answer, x.request)
+	return h.Market.Serve(x.answer, x.request)
 }
 
 func (h *Handler) healthz(x *exchange) error { return h.json(x, []byte(`{"status":"ok"}`)) }

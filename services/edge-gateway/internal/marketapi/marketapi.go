@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -26,6 +27,7 @@ import (
 
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/jsonscan"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
@@ -72,6 +74,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithOutgoingTrailerMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithDisablePathLengthFallback(),
+		runtime.WithMiddlewares(probed),
 	)
 	err := errors.Join(
 		catalogv1.RegisterPublicCatalogServiceHandlerClient(ctx, mux, peers.PublicCatalog),
@@ -86,15 +89,12 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 	return &API{mux: mux, cfg: cfg}, nil
 }
 
-// Public answers a route that needs no key.
-func (a *API) Public(w http.ResponseWriter, r *http.Request) error { return a.serve(w, r) }
-
-// Admin answers an operator's route.
-func (a *API) Admin(w http.ResponseWriter, r *http.Request) error {
+// Authorize admits operators to their routes.
+func (a *API) Authorize(h http.Header) error {
 	if !a.cfg.AdminToken.IsSet() {
 		return fault.New(fault.NotFound, apierror.UnknownRoute, "There is no such route.")
 	}
-	token, err := auth.Credential(http.Header{"Authorization": r.Header["Authorization"]})
+	token, err := auth.Credential(http.Header{"Authorization": h["Authorization"]})
 	if err != nil {
 		return err
 	}
@@ -104,14 +104,15 @@ func (a *API) Admin(w http.ResponseWriter, r *http.Request) error {
 	if subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
 		return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "Incorrect admin token provided.")
 	}
-	return a.serve(w, r)
+	return nil
 }
 
 type errorSlot struct{ err error }
 
 type slotKey struct{}
 
-func (a *API) serve(w http.ResponseWriter, r *http.Request) error {
+// Serve answers a route. HEAD is answered as GET: net/http leaves the body out.
+func (a *API) Serve(w http.ResponseWriter, r *http.Request) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, a.cfg.MaxBody+1))
 	if err != nil {
 		return fault.Wrap(err, fault.Invalid, fault.InvalidRequest, "The body could not be read.")
@@ -119,14 +120,86 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) error {
 	if int64(len(body)) > a.cfg.MaxBody {
 		return fault.New(fault.Invalid, fault.RequestTooLarge, "The body has more than %d bytes.", a.cfg.MaxBody)
 	}
+	if err := oneKey(r.Header, body); err != nil {
+		return err
+	}
 	slot := &errorSlot{}
 	inner := r.Clone(context.WithValue(r.Context(), slotKey{}, slot))
 	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "Grpc-Timeout"} {
 		inner.Header.Del(name)
 	}
 	inner.Body = io.NopCloser(bytes.NewReader(body))
+	if inner.Method == http.MethodHead {
+		inner.Method = http.MethodGet
+	}
 	a.mux.ServeHTTP(w, inner)
+	if fault.Is(slot.err, apierror.MethodNotAllowed) {
+		w.Header().Set("Allow", a.allowed(inner))
+	}
 	return slot.err
+}
+
+// allowed lists the methods that the path of a request answers.
+func (a *API) allowed(r *http.Request) string {
+	var methods []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		found := false
+		probe := r.Clone(context.WithValue(r.Context(), probeKey{}, &found))
+		probe.Method = method
+		a.mux.ServeHTTP(nowhere{}, probe)
+		if !found {
+			continue
+		}
+		methods = append(methods, method)
+		if method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+	}
+	return strings.Join(methods, ", ")
+}
+
+type probeKey struct{}
+
+// probed stops a request that only asks whether its route exists.
+func probed(next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		if found, ok := r.Context().Value(probeKey{}).(*bool); ok {
+			*found = true
+			return
+		}
+		next(w, r, params)
+	}
+}
+
+// nowhere is where the answer to a probe goes.
+type nowhere struct{}
+
+func (nowhere) Header() http.Header         { return http.Header{} }
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (nowhere) WriteHeader(int)             {}
+
+// oneKey refuses a request whose header and body name different idempotency
+// keys. A body that cannot be read so far is the decoder's to refuse.
+func oneKey(h http.Header, body []byte) error {
+	sent := h.Values("Idempotency-Key")
+	if len(sent) == 0 {
+		return nil
+	}
+	for member, err := range jsonscan.New(body, jsonscan.Options{}).Members() {
+		if err != nil {
+			return nil
+		}
+		name := string(member.Key.Name(body))
+		if name != "idempotency_key" && name != "idempotencyKey" {
+			continue
+		}
+		key, err := jsonscan.DecodeString(member.Value.Of(body))
+		if err == nil && key != "" && slices.ContainsFunc(sent, func(s string) bool { return s != key }) {
+			return fault.New(fault.Invalid, fault.InvalidValue,
+				"idempotency_key must be the same in the body and in the header").On("idempotency_key")
+		}
+	}
+	return nil
 }
 
 // handedOn names the headers that services may see.

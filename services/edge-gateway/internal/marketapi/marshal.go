@@ -1,6 +1,10 @@
 package marketapi
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -9,6 +13,8 @@ import (
 
 	"svc.internal/services/edge-gateway/internal/publicjson"
 )
+
+var errNotOneValue = errors.New("the body is not one JSON value")
 
 // marshaler reads with protojson, strictly, and writes with publicjson.
 type marshaler struct{ runtime.JSONPb }
@@ -23,6 +29,23 @@ func (m *marshaler) Marshal(v any) ([]byte, error) {
 		return publicjson.Append(nil, message), nil
 	}
 	return m.JSONPb.Marshal(v)
+}
+
+// NewDecoder reads one message, which is all that the body may hold.
+func (m *marshaler) NewDecoder(r io.Reader) runtime.Decoder {
+	return runtime.DecoderFunc(func(v any) error {
+		body, err := io.ReadAll(r)
+		if err != nil {
+			return fmt.Errorf("read the body: %w", err)
+		}
+		if len(bytes.TrimSpace(body)) == 0 {
+			return io.EOF // which says that there is no message
+		}
+		if !json.Valid(body) {
+			return errNotOneValue
+		}
+		return m.Unmarshal(body, v)
+	})
 }
 
 // NewEncoder writes messages one after the other.

@@ -153,7 +153,7 @@ func (s *session) finish(m *hubv1.DispatchFinished) (done bool, f *failure) {
 	}
 	s.result.Usage = m
 	if s.call.Stream {
-		s.answer.end(s.out, s.cost(m))
+		s.answer.end(s.out, m, s.cost(m))
 		return true, nil
 	}
 	s.setLatency(s.engine.since(s.call))

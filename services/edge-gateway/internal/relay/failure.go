@@ -2,6 +2,7 @@ package relay
 
 import (
 	"net/http"
+	"strconv"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/openai"
@@ -119,9 +120,19 @@ func (s *session) exhausted() error {
 	case reached == 0:
 		return fault.New(fault.Unavailable, fault.ProvidersBusy, "All providers of this model are busy.")
 	case timeouts == attempts || s.call.Stream && s.firstContentLeft() <= 0:
-		return fault.New(fault.Timeout, fault.DeadlineExceeded, "No provider answered in time, after %d attempts.", attempts)
+		return fault.New(fault.Timeout, fault.DeadlineExceeded, "No provider answered in time, after %s.", counted(attempts))
+	}
+	if attempts == 1 {
+		return fault.New(fault.Unavailable, apierror.UpstreamError, "The only attempt failed upstream.")
 	}
 	return fault.New(fault.Unavailable, apierror.UpstreamError, "All %d attempts failed upstream.", attempts)
+}
+
+func counted(attempts int) string {
+	if attempts == 1 {
+		return "1 attempt"
+	}
+	return strconv.Itoa(attempts) + " attempts"
 }
 
 // tell gives the client an error within a stream that has begun; an answer
@@ -132,6 +143,7 @@ func (s *session) tell(err error) {
 	if !s.out.begun || a.Status == apierror.StatusClientClosed || !s.call.Stream {
 		return
 	}
+	s.answer.release(s.out)
 	s.out.errorEvent(a.Error, s.call.RequestID)
 }
 

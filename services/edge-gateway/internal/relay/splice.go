@@ -2,10 +2,8 @@ package relay
 
 import (
 	"slices"
-	"strconv"
 
 	"svc.internal/pkg/jsonscan"
-	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
 // insertion is text that goes in at an offset, in place of so many bytes.
@@ -15,33 +13,33 @@ type insertion struct {
 	text string
 }
 
-// usageOf is what a whole answer says of its usage.
-type usageOf struct {
-	finished *hubv1.DispatchFinished
-	cost     string // empty to leave it out
-}
-
 // strict gives a whole answer the members that strict clients require and
 // engines often leave out, as nulls: choices[].logprobs, and content and
-// refusal of the message. An answer without usage gets what is billed. Every
-// other byte stays. An answer that cannot be scanned is left as it is.
+// refusal of the message. Its usage is what is billed. Every other byte stays.
+// An answer that cannot be scanned is left as it is.
 func strict(body []byte, usage usageOf) []byte {
 	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
+	return f.run(usage)
+}
+
+// filler is one pass over an answer, or over one event of it.
+type filler struct {
+	data      []byte
+	cur       jsonscan.Cursor
+	out       []insertion
+	usageOnly bool // leave the choices alone
+}
+
+// run makes the pass.
+func (f *filler) run(usage usageOf) []byte {
 	if f.cur.Kind() != jsonscan.Object {
-		return body
+		return f.data
 	}
 	f.top(usage)
 	if f.cur.End() != nil {
-		return body
+		return f.data
 	}
-	return splice(body, f.out)
-}
-
-// filler is one pass over a whole answer.
-type filler struct {
-	data []byte
-	cur  jsonscan.Cursor
-	out  []insertion
+	return splice(f.data, f.out)
 }
 
 // object walks the object that begins here. Then it inserts, at its start, a
@@ -84,24 +82,17 @@ func (f *filler) top(usage usageOf) {
 	slot := len(f.out)
 	f.object(nil, func(name string) {
 		members++
-		kind := f.cur.Kind()
 		switch {
-		case name == "choices" && kind == jsonscan.Array:
+		case name == "choices" && f.cur.Kind() == jsonscan.Array && !f.usageOnly:
 			f.choices()
-		case name == "usage" && kind == jsonscan.Object:
-			found = true
-			f.usage(usage.cost)
 		case name == "usage":
 			found = true
-			span := f.cur.Skip()
-			if kind == jsonscan.Null && usage.finished != nil {
-				f.out = append(f.out, insertion{at: span.Start, drop: span.Len(), text: usage.object()})
-			}
+			f.usage(usage)
 		default:
 			f.cur.Skip()
 		}
 	})
-	if !found && usage.finished != nil {
+	if !found {
 		f.add(slot, `"usage":`+usage.object(), &members)
 	}
 }
@@ -122,24 +113,21 @@ func (f *filler) choices() {
 	}
 }
 
-func (f *filler) usage(cost string) {
+// usage leaves a usage that agrees with what is billed, its details with it, and
+// puts the billed one in place of any other.
+func (f *filler) usage(usage usageOf) {
+	ahead := f.cur
+	kind, span := f.cur.Kind(), f.cur.Skip()
+	if kind != jsonscan.Object || !usage.agrees(f.data, span) {
+		f.out = append(f.out, insertion{at: span.Start, drop: span.Len(), text: usage.object()})
+		return
+	}
+	f.cur = ahead
 	members, slot := 0, len(f.out)
 	f.object(nil, func(string) { members++; f.cur.Skip() })
-	if cost != "" {
-		f.add(slot, `"cost":`+cost, &members)
+	if usage.cost != "" {
+		f.add(slot, `"cost":`+usage.cost, &members)
 	}
-}
-
-// object is the usage as what is billed.
-func (u usageOf) object() string {
-	prompt, completion := u.finished.GetBillablePromptTokens(), u.finished.GetBillableCompletionTokens()
-	text := `{"prompt_tokens":` + strconv.FormatInt(prompt, 10) +
-		`,"completion_tokens":` + strconv.FormatInt(completion, 10) +
-		`,"total_tokens":` + strconv.FormatInt(prompt+completion, 10)
-	if u.cost != "" {
-		text += `,"cost":` + u.cost
-	}
-	return text + "}"
 }
 
 func splice(body []byte, in []insertion) []byte {
@@ -158,21 +146,4 @@ func splice(body []byte, in []insertion) []byte {
 		at = i.at + i.drop
 	}
 	return append(out, body[at:]...)
-}
-
-func isObject(json []byte, span jsonscan.Span) bool { return span.Found() && json[span.Start] == '{' }
-
-// addCost appends the event with the cost put into its usage.
-func addCost(dst, json []byte, usage jsonscan.Span, cost string) []byte {
-	if !isObject(json, usage) {
-		return append(dst, json...)
-	}
-	at := usage.Start + 1
-	dst = append(append(append(dst, json[:at]...), `"cost":`...), cost...)
-	inside := jsonscan.New(json, jsonscan.Options{}).CursorAt(usage)
-	inside.Enter()
-	if _, more := inside.NextMember(); more {
-		dst = append(dst, ',')
-	}
-	return append(dst, json[at:]...)
 }

@@ -4,19 +4,15 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
-
-	"svc.internal/pkg/openai"
-	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
 func TestStrictAnswersHaveTheirNulls(t *testing.T) {
-	usage := usageOf{finished: &hubv1.DispatchFinished{BillablePromptTokens: 2, BillableCompletionTokens: 3}}
-	const u = `"usage":{"prompt_tokens":2}`
+	usage := usageOf{prompt: 2, completion: 3}
+	const u = `"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}`
 	cases := []struct{ in, out string }{
 		{`{` + u + `}`, `{` + u + `}`},
 		{`{}`, `{"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}}`},
 		{`{"id":"x","usage": null }`, `{"id":"x","usage": {"prompt_tokens":2,"completion_tokens":3,"total_tokens":5} }`},
-		{`{"usage":5}`, `{"usage":5}`},
 		{`{` + u + `,"choices":[]}`, `{` + u + `,"choices":[]}`},
 		{`{` + u + `,"choices":[{},5]}`, `{` + u + `,"choices":[{"logprobs":null},5]}`},
 		{`{` + u + `,"choices":[{"message":{}}]}`, `{` + u + `,"choices":[{"logprobs":null,"message":{"refusal":null,"content":null}}]}`},
@@ -32,13 +28,10 @@ func TestStrictAnswersHaveTheirNulls(t *testing.T) {
 			t.Errorf("%s\n  became %s\n  want   %s", c.in, got, c.out)
 		}
 	}
-	if got := string(strict([]byte(`{"usage":{}}`), usageOf{cost: "0.01"})); got != `{"usage":{"cost":0.01}}` {
-		t.Errorf("got %s", got)
-	}
 }
 
 // FuzzStrictKeepsWhatIsThere: an answer stays JSON, and loses and changes
-// nothing.
+// nothing but its usage.
 func FuzzStrictKeepsWhatIsThere(f *testing.F) {
 	for _, s := range []string{
 		`{"choices":[{"message":{"role":"assistant"}}]}`, `{"usage":{"a":1},"choices":[{"logprobs":1}]}`, `{"usage":null}`, `{"choices":{}}`,
@@ -46,7 +39,7 @@ func FuzzStrictKeepsWhatIsThere(f *testing.F) {
 		f.Add([]byte(s), true)
 	}
 	f.Fuzz(func(t *testing.T, body []byte, withCost bool) {
-		usage := usageOf{finished: &hubv1.DispatchFinished{}}
+		usage := usageOf{prompt: 2, completion: 3}
 		if withCost {
 			usage.cost = "0.000001"
 		}
@@ -61,6 +54,7 @@ func FuzzStrictKeepsWhatIsThere(f *testing.F) {
 		if before == nil || hasTwice(body) {
 			return
 		}
+		delete(before, "usage")
 		if !within(before, after) {
 			t.Fatalf("%s lost something: %s", body, out)
 		}
@@ -136,20 +130,55 @@ func within(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-func TestTheCostGoesIntoUsageThatIsAnObject(t *testing.T) {
+// What the engine says of its usage reaches the client only if it is billed.
+func TestTheUsageShownIsTheUsageBilled(t *testing.T) {
+	const right, shown = `"prompt_tokens":2,"completion_tokens":3,"total_tokens":5`, `{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}`
+	usage := usageOf{prompt: 2, completion: 3}
 	for in, want := range map[string]string{
-		`{"usage":{"a":1}}`: `{"usage":{"cost":0.5,"a":1}}`,
-		`{"usage":{ }}`:     `{"usage":{"cost":0.5 }}`,
-		`{"usage":null}`:    `{"usage":null}`,
-		`{"usage":5}`:       `{"usage":5}`,
-		`{}`:                `{}`,
+		`{` + right + `,"prompt_tokens_details":{"cached_tokens":1}}`:                                                `{` + right + `,"prompt_tokens_details":{"cached_tokens":1}}`,
+		`{"total_tokens": 5, "prompt_tokens" :2,"completion_tokens":3}`:                                              `{"total_tokens": 5, "prompt_tokens" :2,"completion_tokens":3}`,
+		`{"prompt_tokens":2,"completion_tokens":900,"total_tokens":902,"prompt_tokens_details":{"cached_tokens":1}}`: shown,
+		`{"prompt_tokens":-2,"completion_tokens":3,"total_tokens":1}`:                                                shown,
+		`{"prompt_tokens":"2","completion_tokens":"3","total_tokens":"5"}`:                                           shown,
+		`{"prompt_tokens":2.0,"completion_tokens":3,"total_tokens":5}`:                                               shown,
+		`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`:                                                 shown,
+		`{"prompt_tokens":2,"completion_tokens":3,"total_tokens":1e300}`:                                             shown,
+		`{` + right + `,"prompt_tokens":7}`:                                                                          shown,
+		`{"prompt_tokens":7,` + right + `}`:                                                                          shown,
+		`{` + right + `,"Prompt_Tokens":7}`:                                                                          shown,
+		`{"prompt_tokens":2,"completion_tokens":3}`:                                                                  shown,
+		`{}`: shown, `null`: shown, `5`: shown, `"many"`: shown, `[2,3]`: shown,
 	} {
-		chunk, err := openai.ScanChunk([]byte(in))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := string(addCost(nil, []byte(in), chunk.UsageSpan, "0.5")); got != want {
+		got := string(strict([]byte(`{"a":1,"usage":`+in+`,"b":2}`), usage))
+		if got != `{"a":1,"usage":`+want+`,"b":2}` {
 			t.Errorf("%s became %s", in, got)
+		}
+		if event := string(billed([]byte(`{"a":1,"usage":`+in+`,"b":2}`), usage)); event != got {
+			t.Errorf("the event with %s became %s", in, event)
+		}
+	}
+	if got := string(billed([]byte(`{"usage":{"x":1},"choices":[{}],"usage":{`+right+`}}`), usage)); got != `{"usage":`+shown+`,"choices":[{}],"usage":`+shown+`}` {
+		t.Errorf("of two: %s", got)
+	}
+	usage.cost = "0.5"
+	if got := string(billed([]byte(`{"usage":{`+right+`}}`), usage)); got != `{"usage":{"cost":0.5,`+right+`}}` {
+		t.Errorf("with the cost: %s", got)
+	}
+	if got := string(billed([]byte(`{"usage":7}`), usage)); got != `{"usage":{`+right+`,"cost":0.5}}` {
+		t.Errorf("replaced with the cost: %s", got)
+	}
+}
+
+func TestAUsageEventNamesItselfAsItsStreamDoes(t *testing.T) {
+	usage := usageOf{prompt: 2, completion: 3}
+	const tail = `"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}}`
+	for in, want := range map[string]string{
+		`{"id":"a\"b","choices":[{"delta":{}}],"object":"o","created":17,"model":"m","x":1}`: `{"id":"a\"b","created":17,"model":"m","object":"o",` + tail,
+		`{"choices":[]}`: `{"object":"chat.completion.chunk",` + tail,
+		``:               `{"object":"chat.completion.chunk",` + tail,
+	} {
+		if got := string(usageEvent([]byte(in), usage)); got != want {
+			t.Errorf("like %s: %s", in, got)
 		}
 	}
 }

@@ -9,13 +9,16 @@ import (
 	"svc.internal/pkg/ids"
 )
 
+// providerHeader is where clients name the provider that they want.
+const providerHeader = "X-Svc-Provider"
+
 // pinned honours a pin where it can. A pin overrides health and score: a
 // degraded provider is available, one behind an open breaker is not. A pinned
 // provider that is merely busy is waited for without fallbacks and passed over
 // at once with them, because somebody else can answer sooner.
 func (p *Picker) pinned(ctx context.Context, req *Request) (Choice, error) {
 	if _, err := ids.ParseProvider(req.Pin); err != nil {
-		return Choice{}, fault.New(fault.Invalid, fault.InvalidProvider, "the provider's id is malformed")
+		return Choice{}, fault.New(fault.Invalid, fault.InvalidProvider, "the provider's id is malformed").On(providerHeader)
 	}
 	if slices.Contains(req.Exclude, req.Pin) {
 		return p.fallBack(ctx, req, PinFailed)
@@ -98,7 +101,7 @@ func (p *Picker) mustExist(ctx context.Context, provider string) error {
 	}
 	exists, err := p.deps.Directory.Exists(ctx, provider)
 	if err == nil && !exists {
-		return fault.New(fault.Invalid, fault.InvalidProvider, "there is no such provider")
+		return fault.New(fault.Invalid, fault.InvalidProvider, "there is no such provider").On(providerHeader)
 	}
 	return nil
 }

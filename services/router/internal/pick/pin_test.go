@@ -66,6 +66,9 @@ func TestAPinThatNeverExistedIsRefused(t *testing.T) {
 		for _, fallbacks := range []bool{true, false} {
 			_, err := b.Select(t.Context(), b.request(pinned(pin, fallbacks)))
 			wantReason(t, err, fault.InvalidProvider)
+			if f, ok := fault.As(err); !ok || f.Param != "X-Svc-Provider" {
+				t.Errorf("%v speaks of %q", err, f.Param)
+			}
 		}
 	}
 	_, err := b.Select(t.Context(), b.request(pinned(id(9), true), func(r *Request) { r.Model = "nobody has it" }))

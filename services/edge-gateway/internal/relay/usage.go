@@ -1,0 +1,85 @@
+package relay
+
+import (
+	"strconv"
+
+	"svc.internal/pkg/jsonscan"
+)
+
+// usageOf is what an answer says of its usage: what is billed.
+type usageOf struct {
+	prompt, completion int64
+	cost               string // empty to leave it out
+}
+
+// object is the usage as a JSON object.
+func (u usageOf) object() string {
+	text := `{"prompt_tokens":` + strconv.FormatInt(u.prompt, 10) +
+		`,"completion_tokens":` + strconv.FormatInt(u.completion, 10) +
+		`,"total_tokens":` + strconv.FormatInt(u.prompt+u.completion, 10)
+	if u.cost != "" {
+		text += `,"cost":` + u.cost
+	}
+	return text + "}"
+}
+
+// agrees tells whether an engine's usage says the same, with every count, so
+// that no reader of it can take it for anything else.
+func (u usageOf) agrees(json []byte, usage jsonscan.Span) bool {
+	counts := []struct {
+		name string
+		want int64
+	}{{"prompt_tokens", u.prompt}, {"completion_tokens", u.completion}, {"total_tokens", u.prompt + u.completion}}
+	met := 0
+	for member, err := range jsonscan.New(json, jsonscan.Options{}).Object(usage) {
+		if err != nil {
+			return false
+		}
+		name := member.Key.Name(json)
+		for i, count := range counts {
+			if !jsonscan.EqualFold(name, count.name) {
+				continue
+			}
+			if n, err := jsonscan.Int(member.Value.Of(json)); err != nil || n != count.want {
+				return false
+			}
+			if string(name) == count.name {
+				met |= 1 << i
+			}
+		}
+	}
+	return met == 1<<len(counts)-1
+}
+
+// hasValue tells whether there is a usage other than null.
+func hasValue(json []byte, usage jsonscan.Span) bool {
+	return usage.Found() && json[usage.Start] != 'n'
+}
+
+// billed gives an event the usage that is billed.
+func billed(event []byte, usage usageOf) []byte {
+	f := filler{data: event, cur: jsonscan.New(event, jsonscan.Options{}).Cursor(), usageOnly: true}
+	return f.run(usage)
+}
+
+// usageEvent is the event that ends a stream whose engine told no usage. It
+// names itself as the stream's other events do.
+func usageEvent(like []byte, usage usageOf) []byte {
+	event := []byte(`{`)
+	object := []byte(`"chat.completion.chunk"`)
+	for member, err := range jsonscan.New(like, jsonscan.Options{}).Members() {
+		if err != nil {
+			break
+		}
+		value := member.Value.Of(like)
+		switch name := string(member.Key.Name(like)); name {
+		case "object":
+			object = value
+		case "id", "created", "model":
+			event = append(event, `"`+name+`":`...)
+			event = append(append(event, value...), ',')
+		}
+	}
+	event = append(append(event, `"object":`...), object...)
+	return append(event, `,"choices":[],"usage":`+usage.object()+`}`...)
+}
