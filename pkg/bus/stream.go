@@ -17,8 +17,10 @@ const (
 )
 
 // StreamConfig describes a stream. What is not here is the same for all: kept
-// in files, by limits (acknowledged messages stay until they are too old), new
-// messages refused when full, message ids remembered for two minutes.
+// in files, by limits (acknowledged messages stay until they are too old), the
+// oldest dropped when full, message ids remembered for two minutes. Refusing
+// the newest instead would let acknowledged messages stop all new ones; what a
+// consumer misses when the oldest go, its producer sends again.
 type StreamConfig struct {
 	Name     string
 	Subjects []string
@@ -44,7 +46,7 @@ func (s StreamConfig) native() jetstream.StreamConfig {
 		Name: s.Name, Subjects: s.Subjects,
 		MaxAge: s.MaxAge, MaxBytes: s.MaxBytes, Replicas: s.Replicas,
 		Storage: jetstream.FileStorage, Retention: jetstream.LimitsPolicy,
-		Discard: jetstream.DiscardNew, Duplicates: min(duplicateWindow, s.MaxAge),
+		Discard: jetstream.DiscardOld, Duplicates: min(duplicateWindow, s.MaxAge),
 	}
 }
 

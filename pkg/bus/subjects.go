@@ -3,9 +3,10 @@ package bus
 import "time"
 
 // UsageStream keeps what hubs say was served: published by provider-hub,
-// consumed by billing-ledger and settlement. Seven days are what a consumer
-// may be away for; what it misses beyond that the hubs publish again, as they
-// keep everything until billing-ledger has settled it.
+// consumed by billing-ledger and settlement. It holds seven days of usage or
+// 2 GiB, about four million requests, whichever is less. What billing-ledger
+// misses beyond that the hubs publish again, as they keep everything until it
+// is settled; what settlement alone misses shows in its reconciliation.
 var UsageStream = StreamConfig{
 	Name:     "USAGE",
 	Subjects: []string{"usage.v1.>"},

@@ -164,7 +164,7 @@ func TestClientGoneIsCancelledDrainedAndBilledByWhatWasDelivered(t *testing.T) {
 			call.content()
 			must(t, r.Text("!"))
 			call.event() // behind it the commit has surely been read
-			call.cancel()
+			must(t, call.stream.CloseSend())
 			wait(t, "the cancel", r.Cancelled())
 			c.drain(t, r)
 			e := usage.next(1)
@@ -177,6 +177,29 @@ func TestClientGoneIsCancelledDrainedAndBilledByWhatWasDelivered(t *testing.T) {
 				t.Errorf("usage %v", e)
 			}
 		})
+	}
+}
+
+// A gateway that breaks off is no consumer who hung up: what it relayed is
+// paid, the prompt is not.
+func TestAGatewayThatBreaksOffCostsTheConsumerNoPrompt(t *testing.T) {
+	w := setup(t)
+	usage := w.listen()
+	m := w.active()
+	a := w.dial(m, fakeagent.Options{})
+	call := w.call(order(m, a, true))
+	r := <-a.Requests()
+	twoWords(t, r)
+	call.content()
+	must(t, r.Text("!"))
+	call.event() // behind it the commit has surely been read
+	call.cancel()
+	wait(t, "the cancel", r.Cancelled())
+	must(t, r.End(0, false))
+	e := usage.next(1)
+	if e.GetEnding() != eventsv1.Ending_ENDING_PLATFORM_LOST || e.GetBillablePromptTokens() != 0 ||
+		e.GetBillableCompletionTokens() != e.GetRecountedCompletionTokens() || e.GetBillableCompletionTokens() == 0 {
+		t.Errorf("usage %v", e)
 	}
 }
 

@@ -133,13 +133,15 @@ func (p *process) parts() []serve.Part {
 			}
 		}})
 	}
-	for _, s := range p.fleet.services {
-		parts = append(parts, serve.Part{Name: s.name, Run: s.Run})
-	}
 	if p.lis.grpc != nil {
 		parts = append(parts, serve.Part{Name: "gRPC", Run: func(ctx context.Context) error {
 			return serve.GRPC(ctx, p.lis.grpc, p.fleet.in, func(r grpc.ServiceRegistrar) { p.fleet.register(r) })
 		}})
+	}
+	for _, s := range p.fleet.services {
+		// A hub lets streams end for up to two minutes; peers must be able
+		// to reach it meanwhile, which is why gRPC stops after it.
+		parts = append(parts, serve.Part{Name: s.name, StopTimeout: 150 * time.Second, Run: s.Run})
 	}
 	if p.lis.ws != nil {
 		parts = append(parts, serve.Part{Name: "provider sockets", Run: func(ctx context.Context) error {

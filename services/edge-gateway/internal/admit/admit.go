@@ -169,10 +169,8 @@ func uncertain(err error) bool {
 		return true
 	}
 	switch f.Kind {
-	case fault.Internal, fault.Timeout, fault.Canceled:
-		return true
-	case fault.Unavailable:
-		return f.Reason != fault.AdmissionUnavailable
+	case fault.Internal, fault.Timeout, fault.Canceled, fault.Unavailable:
+		return true // concluding a request that has no hold changes nothing
 	default:
 		return false
 	}

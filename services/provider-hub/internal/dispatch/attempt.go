@@ -70,9 +70,9 @@ func (a *attempt) run(ctx context.Context) error {
 		var v *verdict
 		select {
 		case <-ctx.Done():
-			v = clientGone()
+			v = a.left()
 		case <-a.caller.Gone():
-			v = clientGone()
+			v = a.left()
 		case <-a.commits:
 			if err := a.commit(); err != nil {
 				return a.unwitnessed(err)
@@ -102,8 +102,17 @@ func (a *attempt) firstWait() time.Duration {
 	return a.order.Total
 }
 
-func clientGone() *verdict {
-	return &verdict{ending: meter.ClientGone, outcome: Cancelled, silent: true, drain: true}
+// left is a caller that is there no more. One that closed its side had a
+// consumer who hung up; one that broke off is a gateway that died or was cut
+// off, for which no consumer pays a prompt.
+func (a *attempt) left() *verdict {
+	v := &verdict{ending: meter.PlatformLost, outcome: Cancelled, silent: true, drain: true}
+	select {
+	case <-a.caller.Gone():
+		v.ending = meter.ClientGone
+	default:
+	}
+	return v
 }
 
 func (a *attempt) noContentYet() *verdict {
@@ -252,13 +261,13 @@ func (a *attempt) relay(out []byte) *verdict {
 		a.begin()
 		for _, held := range a.answer.unhold() {
 			if err := a.caller.Event(held, false, 0); err != nil {
-				return clientGone()
+				return a.left()
 			}
 		}
 	}
 	tally := &a.answer.tally
 	if err := a.caller.Event(out, first, int64(tally.Tokens)); err != nil {
-		return clientGone()
+		return a.left()
 	}
 	a.relayedTokens, a.relayedBytes = int64(tally.Tokens), tally.ContentBytes
 	if err := a.progress(); err != nil {
@@ -350,7 +359,7 @@ func (a *attempt) relayHeld() *verdict {
 	a.begin()
 	for i, event := range held {
 		if err := a.caller.Event(event, i == len(held)-1, 0); err != nil {
-			return clientGone()
+			return a.left()
 		}
 	}
 	return nil
@@ -375,7 +384,7 @@ func (a *attempt) wholeEnd(end *session.End) *verdict {
 	a.answer.tally.Usage = chunk.Usage
 	a.relayedTokens, a.relayedBytes = int64(chunk.Tokens), chunk.ContentBytes
 	if err := a.caller.Event(a.answer.rewritten(body, &chunk), true, a.relayedTokens); err != nil {
-		return clientGone()
+		return a.left()
 	}
 	return &verdict{ending: meter.Completed, outcome: Served}
 }

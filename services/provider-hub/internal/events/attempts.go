@@ -50,17 +50,20 @@ func (a *Attempts) Run(ctx context.Context) error {
 		case r := <-a.queue:
 			a.publish(ctx, a.gather(ctx, r))
 		case <-ctx.Done():
-			select {
-			case r := <-a.queue:
-				a.publish(context.WithoutCancel(ctx), a.gather(ctx, r))
-			default:
+			rest := context.WithoutCancel(ctx)
+			for {
+				select {
+				case r := <-a.queue:
+					a.publish(rest, a.gather(rest, r))
+				default:
+					return nil
+				}
 			}
-			return nil
 		}
 	}
 }
 
-// gather waits a moment for company, unless ctx has ended.
+// gather waits a moment for company.
 func (a *Attempts) gather(ctx context.Context, first dispatch.Report) []*eventsv1.Attempt {
 	batch := []*eventsv1.Attempt{attemptOf(first)}
 	timer := time.NewTimer(attemptDelay)

@@ -55,6 +55,7 @@ type publication struct {
 
 // waiting is a usage event on its way to its first publication.
 type waiting struct {
+	key         journal.Key // set when it is published again
 	id          string
 	at          time.Time // when it was final; zero when it is published again
 	payload     []byte
@@ -225,12 +226,19 @@ func (u *Usage) Final(ctx context.Context, usage *dispatch.Usage) error {
 // keep puts usage on disk and in the queue. Usage that finds no room there is
 // published by the sweep.
 func (u *Usage) keep(ctx context.Context, j *journal.Journal, key journal.Key, id string, payload []byte, traceparent string) error {
-	if err := j.Final(ctx, key, payload); err != nil {
-		return err
-	}
 	u.mu.Lock()
 	u.pending[key] = &publication{}
 	u.mu.Unlock()
+	if err := j.Final(ctx, key, payload); err != nil {
+		// A record that ctx was too short for is on its way to the disk all
+		// the same, and the sweep will find it there.
+		if ctx.Err() == nil {
+			u.mu.Lock()
+			delete(u.pending, key)
+			u.mu.Unlock()
+		}
+		return err
+	}
 	select {
 	case u.queue <- waiting{id: id, at: u.clock.Now(), payload: payload, traceparent: traceparent}:
 	default:

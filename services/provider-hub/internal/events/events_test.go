@@ -322,3 +322,46 @@ func TestEveryEndingOutcomeAndClaimHasItsNumber(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatNATSDidNotTakeIsDueAtOnce(t *testing.T) {
+	f := setup(t)
+	o := f.serve(t)
+	away, err := bus.Connect(t.Context(), bus.Config{URL: bustest.NewServer(t).URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	away.Close()
+	near := f.usage.bus
+	f.usage.bus = away
+	for range 5 {
+		f.clock.Advance(resettleAfter)
+		if f.usage.sweep(t.Context(), f.clock.Now()) {
+			t.Fatal("a sweep into nowhere says that all was taken")
+		}
+	}
+	f.usage.bus = near
+	if !f.usage.sweep(t.Context(), f.clock.Now()) {
+		t.Fatal("NATS is back and did not take it")
+	}
+	if m := f.next(t); !strings.HasPrefix(m.ID, o.Request.String()+"/") {
+		t.Errorf("published %q", m.ID)
+	}
+}
+
+func TestUsageWhoseWitnessWasSlowIsPublishedAllTheSame(t *testing.T) {
+	f := setup(t)
+	o := f.serve(t)
+	key := keyOf(o)
+	key.Attempt = 3
+	impatient, cancel := context.WithCancel(t.Context())
+	if err := f.usage.Journal().Dispatch(key, []byte{}); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := f.usage.keep(impatient, f.usage.Journal(), key, o.Request.String(), []byte{}, ""); err == nil {
+		t.Skip("the disk was quicker than the caller")
+	}
+	if f.usage.Unsettled() != 2 {
+		t.Errorf("%d are unsettled, want the slow one too", f.usage.Unsettled())
+	}
+}

@@ -58,10 +58,13 @@ func (u *Usage) Publish(ctx context.Context) error {
 			u.publish(ctx, u.batch(first))
 		case <-sweep.C:
 			began := u.clock.Now()
-			u.sweep(ctx, began.Add(-resettleAfter))
-			// A sweep reads all that is unsettled from disk: the longer it
-			// takes, the rarer it is.
-			sweep.Reset(max(sweepEvery, 10*u.clock.Now().Sub(began)))
+			wait := sweepEvery
+			if u.sweep(ctx, began.Add(-resettleAfter)) {
+				// A sweep reads all that is unsettled from disk: the longer
+				// it takes, the rarer it is.
+				wait = max(sweepEvery, 10*u.clock.Now().Sub(began))
+			}
+			sweep.Reset(wait)
 		case <-ctx.Done():
 			u.flush(ctx)
 			return nil
@@ -96,16 +99,16 @@ func (u *Usage) flush(ctx context.Context) {
 	}
 }
 
-// publish sends a batch and waits for the server's word on each. What fails
-// stays unsettled and comes again with a sweep.
-func (u *Usage) publish(ctx context.Context, batch []waiting) {
+// publish sends a batch, waits for the server's word on each, and tells whether
+// all were taken. What fails stays unsettled and comes again with a sweep.
+func (u *Usage) publish(ctx context.Context, batch []waiting) bool {
 	// A batch that was begun is seen through even while the hub stops.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTime)
 	defer cancel()
 	if !u.ensured {
 		if err := u.bus.EnsureStream(ctx, bus.UsageStream); err != nil {
 			u.log.Warn("usage cannot be published now", "error", err)
-			return
+			return false
 		}
 		u.ensured = true
 	}
@@ -123,16 +126,20 @@ func (u *Usage) publish(ctx context.Context, batch []waiting) {
 		if _, err := future.Wait(ctx); err != nil {
 			u.ensured = false // the store may have been wiped
 			u.log.Warn("usage was not published", "request", batch[i].id, "error", err)
-			return
+			return false
 		}
 		if !batch[i].at.IsZero() {
 			u.lag(now.Sub(batch[i].at))
 		}
 	}
+	return len(futures) == len(batch)
 }
 
-// sweep publishes again what was final before a time and is not settled yet.
-func (u *Usage) sweep(ctx context.Context, before time.Time) {
+// sweep publishes again what was final before a time and is not settled yet. It
+// gives up at the first batch that is not taken, and returns false: while NATS
+// is away nothing is counted as published, so that all of it comes as soon as
+// NATS is back.
+func (u *Usage) sweep(ctx context.Context, before time.Time) bool {
 	now := u.clock.Now()
 	var batch []waiting
 	for f, err := range u.journal.Load().Unsettled(before) {
@@ -146,30 +153,41 @@ func (u *Usage) sweep(ctx context.Context, before time.Time) {
 		// Another id than before: within the server's window the same one
 		// would be swallowed, whatever became of the first.
 		id := ids.RequestID(f.Key.Request).String() + "/" + strconv.FormatInt(now.UnixMilli(), 10)
-		batch = append(batch, waiting{id: id, payload: f.Payload})
+		batch = append(batch, waiting{key: f.Key, id: id, payload: f.Payload})
 		if len(batch) == usageBatch {
-			u.publish(ctx, batch)
+			if !u.again(ctx, batch, now) {
+				return false
+			}
 			batch = batch[:0]
 		}
 		if ctx.Err() != nil {
-			return
+			return false
 		}
 	}
-	if len(batch) > 0 {
-		u.publish(ctx, batch)
-	}
+	return len(batch) == 0 || u.again(ctx, batch, now)
 }
 
-// due tells whether an attempt's usage is to be published again, and notes that
-// it is.
+// again publishes a batch of a sweep and notes, if it was taken, when its usage
+// is next due.
+func (u *Usage) again(ctx context.Context, batch []waiting, now time.Time) bool {
+	if !u.publish(ctx, batch) {
+		return false
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, w := range batch {
+		if p := u.pending[w.key]; p != nil {
+			p.next = now.Add(min(resettleAfter<<min(p.times, 10), resettleMost))
+			p.times++
+		}
+	}
+	return true
+}
+
+// due tells whether an attempt's usage is to be published again.
 func (u *Usage) due(key journal.Key, now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	p := u.pending[key]
-	if p == nil || now.Before(p.next) {
-		return false // settled meanwhile, or not its turn
-	}
-	p.next = now.Add(min(resettleAfter<<min(p.times, 10), resettleMost))
-	p.times++
-	return true
+	return p != nil && !now.Before(p.next) // nil is settled meanwhile
 }

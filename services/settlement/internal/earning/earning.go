@@ -10,6 +10,8 @@ package earning
 import (
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"time"
 
 	"svc.internal/pkg/ids"
@@ -32,7 +34,7 @@ type Line struct {
 func (l Line) Day() time.Time { return l.RequestID.Day() }
 
 // ErrIncomplete is returned for usage that names no request, provider, model
-// or attempt.
+// or attempt, or one that the store cannot hold.
 var ErrIncomplete = errors.New("usage is incomplete")
 
 // NewLine makes the line of usage under the pinned rates. It fails on what can
@@ -40,7 +42,7 @@ var ErrIncomplete = errors.New("usage is incomplete")
 // invariants, and amounts out of range.
 func NewLine(usage Line, rates money.Rates) (Line, error) {
 	if usage.RequestID.IsZero() || usage.ProviderID.IsZero() || usage.PriceVersionID.IsZero() ||
-		usage.ModelID == "" || usage.Attempt == 0 {
+		usage.ModelID == "" || strings.ContainsRune(usage.ModelID, 0) || usage.Attempt == 0 || usage.Attempt > math.MaxInt32 {
 		return Line{}, ErrIncomplete
 	}
 	if err := rates.Validate(); err != nil {

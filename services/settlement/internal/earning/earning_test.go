@@ -52,6 +52,8 @@ func TestUsageThatCannotBecomeALineIsRefused(t *testing.T) {
 		"no provider":      func(l *Line, _ *money.Rates) { l.ProviderID = ids.ProviderID{} },
 		"no price version": func(l *Line, _ *money.Rates) { l.PriceVersionID = ids.PriceVersionID{} },
 		"no model":         func(l *Line, _ *money.Rates) { l.ModelID = "" },
+		"endless attempt":  func(l *Line, _ *money.Rates) { l.Attempt = math.MaxUint32 },
+		"NUL in the model": func(l *Line, _ *money.Rates) { l.ModelID = "a\x00" },
 		"no attempt":       func(l *Line, _ *money.Rates) { l.Attempt = 0 },
 		"negative tokens":  func(l *Line, _ *money.Rates) { l.Tokens.Prompt = -1 },
 		"payout > price":   func(_ *Line, r *money.Rates) { r.PayoutInput = 2 },

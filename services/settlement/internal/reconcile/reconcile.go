@@ -3,7 +3,9 @@
 //
 // Both sides hear the same usage events at their own pace, so a difference is
 // at first only usage under way. It is drift when it stays: Watch counts a
-// difference as standing once it has been seen unchanged twice in a row.
+// difference as standing once one side of it has not moved from one comparison to
+// the next: a side that hears of usage moves, and one that hears of none while
+// the other is ahead has lost something or stands still.
 package reconcile
 
 import (
@@ -79,12 +81,12 @@ type Watch struct {
 }
 
 // Standing takes the next report and returns those of its differences that
-// the report before had too, unchanged.
+// the report before had too, with a side that has not moved since.
 func (w *Watch) Standing(report Report) []Difference {
 	seen := make(map[Slot]Difference, len(report.Differences))
 	var standing []Difference
 	for _, d := range report.Differences {
-		if w.last[d.Slot] == d {
+		if last, seen := w.last[d.Slot]; seen && (last.Lines == d.Lines || last.Accruals == d.Accruals) {
 			standing = append(standing, d)
 		}
 		seen[d.Slot] = d

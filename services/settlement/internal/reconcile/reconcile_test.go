@@ -54,6 +54,9 @@ func TestOnlyADifferenceThatStaysIsStanding(t *testing.T) {
 	if got := watch.Standing(moving(Sum{20, 2}, Sum{10, 1})); len(got) != 1 {
 		t.Errorf("a difference that stayed is not standing: %+v", got)
 	}
+	if got := watch.Standing(moving(Sum{20, 2}, Sum{15, 2})); len(got) != 1 {
+		t.Errorf("lines that stand still behind moving accruals are not standing: %+v", got)
+	}
 	if got := watch.Standing(moving(Sum{20, 2}, Sum{20, 2})); len(got) != 0 {
 		t.Errorf("equal sides have standing differences: %+v", got)
 	}

@@ -34,6 +34,9 @@ DECLARE
     v_held      bigint;
     v_taken     bigint;
     v_state     text;
+    v_key_state text;
+    v_key_expires timestamptz;
+    v_key_models  text[];
     v_override  integer;
     v_cap       integer;
     v_open      integer;
@@ -61,7 +64,7 @@ BEGIN
     END LOOP;
 
     FOR k IN
-        SELECT ck.id, ck.account_id, ck.state, ck.expires_at, ck.allowed_models,
+        SELECT ck.id, ck.account_id,
                array_agg(u.ord::integer ORDER BY u.request_id) AS ords
         FROM unnest(p_request, p_key) WITH ORDINALITY AS u (request_id, key_id, ord)
         JOIN consumer_key ck ON ck.id = u.key_id
@@ -71,9 +74,11 @@ BEGIN
         -- The lock comes first and alone: what is read after it is current.
         SELECT wallet.posted, wallet.held INTO STRICT v_posted, v_held
             FROM wallet WHERE wallet.account_id = k.account_id FOR UPDATE;
-        SELECT a.state, coalesce(l.requests_per_minute, 0), coalesce(nullif(l.concurrent_requests, 0), p_concurrent), f.n
-            INTO STRICT v_state, v_override, v_cap, v_open
+        SELECT a.state, coalesce(l.requests_per_minute, 0), coalesce(nullif(l.concurrent_requests, 0), p_concurrent), f.n,
+               ck.state, ck.expires_at, ck.allowed_models
+            INTO STRICT v_state, v_override, v_cap, v_open, v_key_state, v_key_expires, v_key_models
             FROM account a
+            JOIN consumer_key ck ON ck.id = k.id
             JOIN key_inflight f ON f.key_id = k.id
             LEFT JOIN account_limits l ON l.account_id = a.id
             WHERE a.id = k.account_id;
@@ -140,9 +145,9 @@ BEGIN
             END IF;
 
             o_outcome := CASE
-                WHEN k.state = 'revoked' THEN 'key_revoked'
-                WHEN k.expires_at <= v_now THEN 'key_expired'
-                WHEN cardinality(k.allowed_models) > 0 AND p_model[i] <> ALL (k.allowed_models) THEN 'model_not_allowed'
+                WHEN v_key_state = 'revoked' THEN 'key_revoked'
+                WHEN v_key_expires <= v_now THEN 'key_expired'
+                WHEN cardinality(v_key_models) > 0 AND p_model[i] <> ALL (v_key_models) THEN 'model_not_allowed'
                 WHEN v_state = 'frozen' THEN 'account_frozen'
                 WHEN v_room <= 0 THEN 'rate_limited'
                 WHEN v_open + v_admitted >= v_cap THEN 'too_many_open'
