@@ -62,6 +62,9 @@ type Msg struct {
 	Deliveries uint64
 	// Published is when the server stored the message.
 	Published time.Time
+	// Pending is how many more waited for the consumer when this one was
+	// handed out.
+	Pending uint64
 
 	native     jetstream.Msg
 	terminated *atomic.Bool
@@ -276,7 +279,7 @@ func received(native jetstream.Msg) (Msg, error) {
 	h := Header(native.Headers())
 	return Msg{
 		Subject: native.Subject(), Header: h, Data: native.Data(), ID: h.Get(jetstream.MsgIDHeader),
-		Sequence: meta.Sequence.Stream, Deliveries: meta.NumDelivered, Published: meta.Timestamp,
+		Sequence: meta.Sequence.Stream, Deliveries: meta.NumDelivered, Published: meta.Timestamp, Pending: meta.NumPending,
 		native: native, terminated: new(atomic.Bool),
 	}, nil
 }

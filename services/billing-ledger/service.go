@@ -99,20 +99,22 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	st := store.New(deps.DB, cfg.limits(), cfg.HoldExpiry)
 	prices := &price.Book{}
+	consumer := &events.Consumer{
+		Bus: deps.Bus, Settler: &usage.Settler{Store: st}, Log: deps.Log, Batch: cfg.SettleBatch, Observe: m.settled,
+	}
 	s := &Service{
 		cfg: cfg, deps: deps, store: st, prices: prices, metrics: m,
 		admitter: hold.NewAdmitter(hold.Config{
 			Batch: cfg.AdmitBatch, Queue: cfg.AdmitQueue, Writers: cfg.AdmitWriters, Timeout: cfg.AdmitTimeout,
 		}, prices, st, m.admitted),
 		expirer: &hold.Expirer{
-			Every: cfg.ExpireEvery, Batch: cfg.ExpireBatch, Grace: cfg.ExpireGrace, Hearing: deps.Bus.Connected,
-			Store: st, Clock: deps.Clock, Log: deps.Log,
+			Every: cfg.ExpireEvery, Batch: cfg.ExpireBatch, Grace: cfg.ExpireGrace,
+			Hearing: func() bool { return deps.Bus.Connected() && !consumer.Behind() },
+			Store:   st, Clock: deps.Clock, Log: deps.Log,
 			Observe: func(n int) { m.expired.Add(context.Background(), int64(n)) },
 		},
-		catalog: &events.Catalog{Client: deps.Catalog, Book: prices, Log: deps.Log},
-		consumer: &events.Consumer{
-			Bus: deps.Bus, Settler: &usage.Settler{Store: st}, Log: deps.Log, Batch: cfg.SettleBatch, Observe: m.settled,
-		},
+		catalog:  &events.Catalog{Client: deps.Catalog, Book: prices, Log: deps.Log},
+		consumer: consumer,
 		concluder: &hold.Concluder{
 			Store:   st,
 			Observe: func(n int) { m.released.Add(context.Background(), int64(n)) },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -30,11 +31,26 @@ type Consumer struct {
 	Batch int
 	// Observe hears what became of each event.
 	Observe func(usage.Result)
+
+	behind atomic.Bool
 }
 
 // Run settles until ctx ends. A batch that fails comes again after a pause.
 func (c *Consumer) Run(ctx context.Context) error {
-	return c.Bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: durable, Batch: c.Batch, Linger: linger}, c.handle)
+	cfg := bus.ConsumerConfig{Stream: bus.UsageStream, Durable: durable, Batch: c.Batch, Linger: linger}
+	return c.Bus.Consume(ctx, cfg, func(ctx context.Context, msgs []bus.Msg) error {
+		err := c.handle(ctx, msgs)
+		c.note(msgs, err)
+		return err
+	})
+}
+
+// Behind tells whether usage waits that has not been looked at: what is not
+// settled yet may be in there.
+func (c *Consumer) Behind() bool { return c.behind.Load() }
+
+func (c *Consumer) note(msgs []bus.Msg, err error) {
+	c.behind.Store(err != nil || msgs[len(msgs)-1].Pending > bus.MaxBatch)
 }
 
 // handle settles a batch, and then tells the hubs of every event of theirs that
