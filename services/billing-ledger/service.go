@@ -76,7 +76,7 @@ type Service struct {
 
 // Migrate brings the schema in the database at url up to date.
 func Migrate(ctx context.Context, url string) error {
-	return pg.Migrate(ctx, url, Schema, Role, store.Migrations())
+	return pg.Migrate(ctx, url, Schema, Role, store.Migrations)
 }
 
 // Report is what Verify found; its Drift is 0 for a sound ledger.

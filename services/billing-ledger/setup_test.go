@@ -98,7 +98,7 @@ func models() []*catalogv1.Model {
 func assemble(t *testing.T, change ...func(*billingledger.Config)) *fleet {
 	t.Helper()
 	f := &fleet{
-		url: pgtest.Database(t, store.Schema, store.Role, store.Migrations()), bus: bustest.New(t),
+		url: pgtest.Database(t, store.Schema, store.Role, store.Migrations), bus: bustest.New(t),
 		catalog: &catalog{snapshots: make(chan []*catalogv1.Model, 10), end: make(chan error)},
 	}
 	f.db = pgtest.Open(t, f.url, store.Schema, store.Role)

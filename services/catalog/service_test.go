@@ -82,7 +82,7 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{
 		router: &router{}, clock: clock.NewManual(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
-		url: pgtest.Database(t, Schema, Role, store.Migrations()),
+		url: pgtest.Database(t, Schema, Role, store.Migrations),
 	}
 	b.pool = pgtest.Open(t, b.url, Schema, Role)
 	b.replica = b.start(t)

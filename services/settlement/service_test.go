@@ -58,7 +58,7 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{
 		ledger: &ledger{}, bus: bustest.New(t), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
-		pool: pgtest.Pool(t, Schema, Role, store.Migrations()),
+		pool: pgtest.Pool(t, Schema, Role, store.Migrations),
 	}
 	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider())
 	if err != nil {

@@ -118,7 +118,6 @@ type process struct {
 // so that the listeners close first and requests under way still find all they
 // need.
 func (p *process) parts() []serve.Part {
-	httpConfig := serve.HTTPConfig{Log: p.tel.Log}
 	parts := []serve.Part{{Name: "metrics", StopTimeout: 5 * time.Second, Run: func(ctx context.Context) error {
 		return serve.HTTP(ctx, p.lis.metrics, serve.AdminHandler(p.tel.Handler(), p.ready), serve.HTTPConfig{Log: p.tel.Log, DrainTimeout: time.Second})
 	}}}
@@ -151,7 +150,7 @@ func (p *process) parts() []serve.Part {
 	parts = append(parts, serve.Part{Name: "demo", Run: p.runDemo})
 	if p.lis.http != nil {
 		parts = append(parts, serve.Part{Name: "public API", Run: func(ctx context.Context) error {
-			return serve.HTTP(ctx, p.lis.http, p.fleet.httpHandler, httpConfig)
+			return serve.HTTP(ctx, p.lis.http, p.fleet.httpHandler, serve.HTTPConfig{Log: p.tel.Log})
 		}})
 	}
 	return parts

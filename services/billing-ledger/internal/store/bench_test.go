@@ -43,7 +43,7 @@ func durable(b *testing.B) (e *env, flush string) {
 		}
 	})
 	url := cluster.URL()
-	if err := pg.Migrate(b.Context(), url, store.Schema, store.Role, store.Migrations()); err != nil {
+	if err := pg.Migrate(b.Context(), url, store.Schema, store.Role, store.Migrations); err != nil {
 		b.Fatal(err)
 	}
 	pool := pgtest.Open(b, url, store.Schema, store.Role)

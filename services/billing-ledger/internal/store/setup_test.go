@@ -48,7 +48,7 @@ type env struct {
 
 func setup(t testing.TB, limits limit.Defaults) *env {
 	t.Helper()
-	pool := pgtest.Pool(t, store.Schema, store.Role, store.Migrations())
+	pool := pgtest.Pool(t, store.Schema, store.Role, store.Migrations)
 	return on(t, pool, pgtest.Owner(t, pool), limits)
 }
 

@@ -13,7 +13,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -35,11 +34,10 @@ const (
 	Role   = "svc_billing"
 )
 
+// Migrations make the schema.
+//
 //go:embed migrations/*.sql
-var migrations embed.FS
-
-// Migrations are the schema's migrations in order.
-func Migrations() fs.FS { return migrations }
+var Migrations embed.FS
 
 // Store reads and writes billing-ledger's tables.
 type Store struct {

@@ -8,7 +8,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,17 +28,10 @@ const (
 // CatalogFull refuses a change that would take the catalog over its bounds.
 const CatalogFull fault.Reason = "catalog_full"
 
+// Migrations make the schema.
+//
 //go:embed migrations/*.sql
-var embedded embed.FS
-
-// Migrations are the schema's migrations in order.
-func Migrations() fs.FS {
-	sub, err := fs.Sub(embedded, "migrations")
-	if err != nil {
-		panic(err) // the directory is compiled in
-	}
-	return sub
-}
+var Migrations embed.FS
 
 // Store reads and writes the catalog's tables.
 type Store struct{ pool *pgxpool.Pool }

@@ -30,7 +30,7 @@ type rig struct {
 
 func setup(t *testing.T) *rig {
 	t.Helper()
-	app := pgtest.Pool(t, Schema, Role, Migrations())
+	app := pgtest.Pool(t, Schema, Role, Migrations)
 	r := &rig{store: New(app), app: app, owner: pgtest.Owner(t, app)}
 	for i, rates := range []money.Rates{{Input: 10, PayoutInput: 9}, {Input: 20, PayoutInput: 18}} {
 		r.put(t, "old", rates, ids.PriceVersionID{byte(i + 1)})

@@ -6,7 +6,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,17 +26,10 @@ const (
 // maxPayloadBytes bounds what is kept of a rejected event.
 const maxPayloadBytes = 64 << 10
 
+// Migrations make the schema.
+//
 //go:embed migrations/*.sql
-var embedded embed.FS
-
-// Migrations are the schema's migrations in order.
-func Migrations() fs.FS {
-	sub, err := fs.Sub(embedded, "migrations")
-	if err != nil {
-		panic(err) // the directory is compiled in
-	}
-	return sub
-}
+var Migrations embed.FS
 
 // Store reads and writes settlement's tables.
 type Store struct{ pool *pgxpool.Pool }
