@@ -11,10 +11,16 @@ package apikey
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"svc.internal/pkg/config"
 )
 
 // Prefix says whose key it is.
@@ -42,6 +48,24 @@ type Hash [sha256.Size]byte
 
 // Pepper is the server's secret of 32 bytes. It prints as nothing.
 type Pepper [pepperLength]byte
+
+// UnmarshalText reads a pepper from 64 hexadecimal digits, or from the file
+// that "file:" names.
+func (p *Pepper) UnmarshalText(text []byte) error {
+	var secret config.Secret
+	if err := secret.UnmarshalText(text); err != nil {
+		return err
+	}
+	raw, err := hex.DecodeString(secret.Reveal())
+	if err != nil || len(raw) != pepperLength {
+		return errors.New("a pepper is 64 hexadecimal digits") // never its text
+	}
+	*p = Pepper(raw)
+	return nil
+}
+
+// UnmarshalYAML is UnmarshalText for a configuration file.
+func (p *Pepper) UnmarshalYAML(node *yaml.Node) error { return config.Text(node, p) }
 
 // String hides the pepper.
 func (Pepper) String() string { return "[redacted]" }

@@ -3,6 +3,8 @@ package apikey
 import (
 	"crypto/rand"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -75,4 +77,24 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q parsed as %q", s, p)
 		}
 	})
+}
+
+func TestAPepperIsReadFromHexadecimalOrAFileAndNeverShown(t *testing.T) {
+	text := strings.Repeat("a1", 32)
+	path := filepath.Join(t.TempDir(), "pepper")
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, given := range []string{text, "file:" + path} {
+		var p Pepper
+		if err := p.UnmarshalText([]byte(given)); err != nil || p[0] != 0xa1 || p[31] != 0xa1 {
+			t.Errorf("%v", err)
+		}
+	}
+	for _, given := range []string{"", text[2:], text + "00", strings.Repeat("zz", 32), "file:" + path + "x"} {
+		var p Pepper
+		if err := p.UnmarshalText([]byte(given)); err == nil || strings.Contains(err.Error(), "zzzz") {
+			t.Errorf("%.10s: %v", given, err)
+		}
+	}
 }

@@ -1,20 +1,29 @@
-// Package config reads a program's configuration from the environment into a
-// struct: one field a variable, with its default, strictly, and with every
-// fault reported at once.
+// Package config fills a program's configuration from a strict YAML file and
+// from the environment, and reports every fault at once.
 //
-// Fields carry `env:"SVC_HTTP_ADDR" envDefault:"127.0.0.1:8080"`; a struct
-// with a Validate method is checked after it is read.
+// A configuration is a struct that holds its defaults. Its fields carry
+// `yaml:"http_addr" env:"SVC_HTTP_ADDR"`; the environment wins over the file.
+// (A default in an env tag would win too: it is for structs without a file.)
+// A key that the struct does not have is refused, and so is a duration without
+// a unit. A struct with a Validate method is checked last.
 package config
 
 import (
+	"bytes"
+	"encoding"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
 
 	"github.com/caarlos0/env/v11"
+	"go.yaml.in/yaml/v3"
 )
+
+// maxFile bounds a configuration file, in bytes.
+const maxFile = 1 << 20
 
 // Validator is a configuration that can check itself. All its faults are
 // joined with errors.Join.
@@ -25,24 +34,80 @@ type Validator interface {
 // Load reads T from the variables in environ, which has the form of
 // os.Environ. It returns every fault found, not only the first.
 func Load[T any](environ []string) (T, error) {
-	cfg, err := env.ParseAsWithOptions[T](env.Options{Environment: env.ToMap(environ)})
+	var cfg T
+	err := Read(&cfg, "", environ)
+	return cfg, err
+}
+
+// Read fills cfg, which holds the defaults: from the file at path, unless that
+// is empty, and then from environ, which has the form of os.Environ. It
+// returns every fault found, not only the first.
+func Read[T any](cfg *T, path string, environ []string) error {
+	faults := fromFile(cfg, path)
+	faults = append(faults, fromEnvironment(cfg, environ)...)
+	if v, ok := any(cfg).(Validator); ok {
+		faults = append(faults, v.Validate())
+	}
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	return nil
+}
+
+func fromFile(cfg any, path string) []error {
+	if path == "" {
+		return nil
+	}
+	file, err := os.Open(path)
 	if err != nil {
-		var all env.AggregateError
-		if errors.As(err, &all) {
-			err = errors.Join(all.Errors...)
-		}
-		return cfg, fmt.Errorf("configuration: %w", err)
+		return []error{fmt.Errorf("open the file: %w", err)}
 	}
-	if v, ok := any(&cfg).(Validator); ok {
-		if err := v.Validate(); err != nil {
-			return cfg, fmt.Errorf("configuration: %w", err)
-		}
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	err = errors.Join(err, file.Close())
+	if err != nil {
+		return []error{fmt.Errorf("read the file: %w", err)}
 	}
-	return cfg, nil
+	if len(text) > maxFile {
+		return []error{fmt.Errorf("%s is longer than %d bytes", path, maxFile)}
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	err = decoder.Decode(cfg)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	var typed *yaml.TypeError
+	if errors.As(err, &typed) {
+		faults := make([]error, len(typed.Errors))
+		for i, text := range typed.Errors {
+			faults[i] = fmt.Errorf("%s: %s", path, text)
+		}
+		return faults
+	}
+	if err != nil {
+		return []error{fmt.Errorf("%s: %w", path, err)}
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return []error{fmt.Errorf("%s holds more than one document", path)}
+	}
+	return nil
+}
+
+func fromEnvironment(cfg any, environ []string) []error {
+	err := env.ParseWithOptions(cfg, env.Options{Environment: env.ToMap(environ)})
+	var all env.AggregateError
+	if errors.As(err, &all) {
+		return all.Errors
+	}
+	if err != nil {
+		return []error{err}
+	}
+	return nil
 }
 
 // Secret is a value that is never printed or logged. It is read from its
-// variable, or, when that begins with "file:", from the file named there.
+// variable or key, or, when that begins with "file:", from the file named
+// there.
 type Secret struct{ value string }
 
 // NewSecret wraps a value.
@@ -61,6 +126,24 @@ func (s *Secret) UnmarshalText(text []byte) error {
 	}
 	s.value = strings.TrimSpace(string(content))
 	return nil
+}
+
+// UnmarshalYAML is UnmarshalText for a file.
+func (s *Secret) UnmarshalYAML(node *yaml.Node) error { return Text(node, s) }
+
+// Text reads a YAML value that has a text form. Its fault is reported with the
+// others of the file, where that of a plain encoding.TextUnmarshaler would be
+// the only one.
+func Text(node *yaml.Node, into encoding.TextUnmarshaler) error {
+	fault := "is not a text"
+	if node.Kind == yaml.ScalarNode {
+		err := into.UnmarshalText([]byte(node.Value))
+		if err == nil {
+			return nil
+		}
+		fault = err.Error()
+	}
+	return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: %s", node.Line, fault)}}
 }
 
 // Reveal is the value itself.
