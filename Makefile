@@ -7,10 +7,11 @@ SHELL := /bin/bash
 BIN := $(CURDIR)/.bin
 MODULES := proto pkg $(sort $(patsubst %/go.mod,%,$(wildcard services/*/go.mod)))
 # Modules that nothing else builds on; they stay out of the workspace.
-APART := deploy/bench deploy/check deploy/dev/postgres
+APART := deploy/bench deploy/check deploy/dev/postgres deploy/engine
 
 GOLANGCI_VERSION := v2.15.0
 BUF_VERSION := 1.72.0
+OLLAMA_VERSION := v0.17.4
 
 export GOFLAGS ?= -buildvcs=false
 
@@ -25,14 +26,46 @@ run: postgres ## Start the whole marketplace on this machine, with a demo
 	@go build -o $(BIN)/standalone ./services/standalone/cmd/standalone
 	@. deploy/dev/postgres.env.sh && exec $(BIN)/standalone
 
+.PHONY: up
+up: postgres programs ## Start the marketplace as a fleet of processes, in the background
+	@. deploy/dev/postgres.env.sh && exec $(BIN)/fleet/fleet up
+
+.PHONY: down
+down: ## Stop the fleet, in order
+	@[ ! -x $(BIN)/fleet/fleet ] || exec $(BIN)/fleet/fleet down
+
+.PHONY: status
+status: ## Show the fleet's processes
+	@[ -x $(BIN)/fleet/fleet ] && exec $(BIN)/fleet/fleet status || echo "  There is no fleet: make up starts one."
+
+.PHONY: programs
+programs: # Builds what a fleet consists of
+	@echo "  Building (the first time takes a few minutes) ..."
+	@mkdir -p $(BIN)/fleet
+	@go build -o $(BIN)/fleet/ ./services/*/cmd/... github.com/nats-io/nats-server/v2
+
+.PHONY: certs
+certs: ## Make development certificates for every service in .run/certs
+	@go run ./services/standalone/cmd/devcerts -dir .run/certs
+
 .PHONY: test
-test: postgres ## Run all tests
-	@. deploy/dev/postgres.env.sh && go test -timeout 15m work
+test: postgres ## Run all tests but the long ones
+	@. deploy/dev/postgres.env.sh && go test -short -timeout 15m work
 	@for m in $(APART); do (cd $$m && GOWORK=off go test ./...); done
 
+.PHONY: e2e
+e2e: postgres ## Run the long tests: the fleet killed, restarted and under load
+	@. deploy/dev/postgres.env.sh && go test -timeout 40m -count=1 ./services/standalone/e2e/...
+
+.PHONY: engine
+engine: postgres ## Build Ollama and run the tests on it (minutes of building, once)
+	@deploy/engine/build.sh
+	@. deploy/dev/postgres.env.sh && OLLAMA_BIN=$${OLLAMA_BIN:-$(BIN)/ollama-$(OLLAMA_VERSION)} \
+	  go test -tags engine -timeout 15m -count=1 ./services/standalone/e2e/engine/...
+
 .PHONY: race
-race: postgres ## Run all tests with the race detector (needs a C compiler)
-	@. deploy/dev/postgres.env.sh && go test -race -timeout 20m work
+race: postgres ## Run all tests but the long ones with the race detector (needs a C compiler)
+	@. deploy/dev/postgres.env.sh && go test -race -short -timeout 20m work
 
 .PHONY: bench
 bench: postgres ## Measure the product beside a bare proxy and nginx (if present)
@@ -41,7 +74,7 @@ bench: postgres ## Measure the product beside a bare proxy and nginx (if present
 .PHONY: build
 build: ## Build every program into .bin
 	@mkdir -p $(BIN)
-	@go build -o $(BIN)/ ./services/standalone/cmd/... ./services/provider-agent/cmd/... ./services/billing-ledger/cmd/...
+	@go build -o $(BIN)/ ./services/*/cmd/...
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_VERSION) $(BIN)/buf ## Run the linters

@@ -1,81 +1,274 @@
 #!/usr/bin/env bash
-# Runs the product beside a bare Go proxy, the floor of its own shape and, when
-# it is installed, nginx; all in front of one mock engine on loopback, and
-# prints ratios. BENCH_ONLY and BENCH_ROUNDS narrow it: BENCH_ONLY='chat-*'.
+# Measures the product, in one process and as a fleet of many, beside nginx (if
+# it is installed), a bare Go proxy and the floor of its own shape, all in front
+# of one mock engine on loopback, and holds the figures against the gates. What
+# is measured and how to read it: deploy/bench/README.md.
+#
+# --json prints one JSON object to standard output, and all else to standard
+# error. The environment narrows or widens it:
+#   BENCH_ROUNDS=3      rounds of each load; medians are taken over them
+#   BENCH_QUICK=1       a third of the time for each load: a smoke test, no figures
+#   BENCH_ALL=1         2,000 streams, too
+#   BENCH_ONLY=LIST     these loads alone: chat-16,live20-*
+#   BENCH_TARGETS=LIST  these targets alone: nginx,standalone
+#   BENCH_PROFILE=1     CPU profiles of the product under chat-16
+#   BENCH_README=0|1    whether the table in README.md is renewed; by default
+#                       it is unless one of the above makes figures partial
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
 run=$root/.run/bench
 bin=$root/.bin/bench
-mkdir -p "$run" "$bin"
-ulimit -n 20000 2>/dev/null || true
+results=$run/results.jsonl
+exec 3>&1
+json=
+if [ "${1:-}" = --json ]; then
+  json=-json
+  exec 1>&2
+elif [ $# -gt 0 ]; then
+  echo "usage: $0 [--json]" >&2
+  exit 2
+fi
+quick=${BENCH_QUICK:-}
+[ "$quick" != 0 ] || quick=
+rounds=${BENCH_ROUNDS:-$([ -n "$quick" ] && echo 1 || echo 3)}
+ulimit -n 20000 2>/dev/null || echo "  (at most $(ulimit -n) files: many streams will fail)"
 
-echo "  Building ..."
-(cd deploy/bench && GOWORK=off go build -o "$bin/" ./cmd/...)
-go build -o "$bin/" ./services/standalone/cmd/standalone ./services/provider-agent/cmd/svc-agent
+begun=$SECONDS
+at=$SECONDS
+step() { at=$SECONDS; echo "  $* ..."; }
+took() { echo "    $((SECONDS - at)) s"; }
 
+# Processes end in the opposite order of their start, each by its number.
 pids=()
+end() {
+  kill "$1" 2>/dev/null || true
+  wait "$1" 2>/dev/null || true
+}
 stop() {
   trap - EXIT
-  for ((i = ${#pids[@]} - 1; i >= 0; i--)); do kill "${pids[i]}" 2>/dev/null || true; wait "${pids[i]}" 2>/dev/null || true; done
+  local i
+  for ((i = ${#pids[@]} - 1; i >= 0; i--)); do end "${pids[i]}"; done
 }
 trap stop EXIT
 trap 'exit 130' INT TERM
 start() {
   local name=$1
   shift
-  "$@" >"$run/$name.log" 2>&1 &
+  "$@" >>"$run/$name.log" 2>&1 3>&- &
   pids+=($!)
 }
+# end_last ends what was started last.
+end_last() {
+  local last=$((${#pids[@]} - 1))
+  end "${pids[last]}"
+  unset 'pids[last]'
+}
+in_use() { (exec 4<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 answers() {
   for _ in $(seq 300); do
-    if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then return 0; fi
+    if in_use "$1"; then return 0; fi
     sleep 0.1
   done
   echo "nothing answers on port $1; see $run" >&2
   exit 1
 }
+# wanted says whether a target is among those asked for.
+wanted() { [[ -z ${BENCH_TARGETS:-} || ,$BENCH_TARGETS, == *,$1,* ]]; }
+# with_env becomes a program that has the variables of a file; what it is
+# called in must be a process of its own.
+with_env() {
+  set -a
+  . "$1"
+  set +a
+  shift
+  exec "$@"
+}
+probe() { "$bin/probe" "$@" -out "$results"; }
+# empty removes a product's data, its database included, which may live
+# elsewhere behind a link.
+empty() {
+  if [ -L "$1/postgres" ]; then rm -rf -- "$(readlink "$1/postgres")"; fi
+  rm -rf -- "$1"
+}
 
-start engine "$bin/mockengine" -models mock-t16,mock-t128-c1,mock-t256-f0-d20-c1,mock-t100-f0-d100-c1
-start goproxy "$bin/goproxy"
-start wsmono "$bin/wsfloor" -role mono -listen 127.0.0.1:9108 -ws-listen 127.0.0.1:9113
-answers 9113
-start wsagent "$bin/wsfloor" -role agent -ws ws://127.0.0.1:9113/ws
-reference=goproxy
-targets='{"name": "direct", "base": "http://127.0.0.1:9100/v1"}'
-if command -v nginx >/dev/null; then
-  start nginx nginx -p "$run" -c "$root/deploy/bench/conf/nginx.conf" -e stderr
-  reference=nginx
-  targets+=', {"name": "nginx", "base": "http://127.0.0.1:9101/v1", "key": "sk-bench"}'
+umask 077
+mkdir -p "$run" "$bin"
+chmod 711 "$root/.run" "$run" # PostgreSQL may run as another user
+rm -f "$results" "$run"/*.log "$run"/target-*.json
+for port in 9100 9101 9102 9108 9109 9110 9111 9112 9113 9180 9181 9182; do
+  if in_use "$port"; then
+    echo "port $port is in use: another benchmark, or what it left behind" >&2
+    exit 1
+  fi
+done
+
+step "Building"
+(cd deploy/bench && GOWORK=off go build -o "$bin/" ./cmd/...)
+go build -o "$bin/" ./services/standalone/cmd/standalone ./services/provider-agent/cmd/svc-agent
+if wanted fleet; then
+  programs=(./services/standalone/cmd/fleet ./services/standalone/cmd/tinylm github.com/nats-io/nats-server/v2)
+  for service in catalog billing-ledger settlement router provider-hub edge-gateway; do
+    programs+=("./services/$service/cmd/$service")
+  done
+  go build -o "$bin/" "${programs[@]}"
 fi
-targets+=', {"name": "goproxy", "base": "http://127.0.0.1:9102/v1", "key": "sk-bench"}'
-targets+=', {"name": "wsmono", "base": "http://127.0.0.1:9108/v1", "key": "sk-bench"}'
+probe machine
+took
 
-# The provider's agent is a process of its own: it is no cost of the product.
-rm -f "$run/data/demo.env"
-SVC_HTTP_ADDR=127.0.0.1:9180 SVC_WS_ADDR=127.0.0.1:9181 SVC_DATA_DIR="$run/data" SVC_DEMO_AGENT=off \
-  SVC_CATALOG=deploy/bench/conf/catalog.yaml SVC_LOG_LEVEL=error start product "$bin/standalone"
-answers 9181
-for _ in $(seq 300); do
-  [ -s "$run/data/demo.env" ] && break
-  sleep 0.1
-done
-set -a
-. "$run/data/demo.env"
-set +a
-start agent "$bin/svc-agent" run --models deploy/bench/conf/models.json --state "$run/agent"
-targets+=", {\"name\": \"product\", \"base\": \"$SVC_BASE_URL/v1\", \"key\": \"$SVC_API_KEY\", \"ports\": [9180]}"
+if [ -z "${BENCH_ONLY:-}" ]; then
+  step "The ledger and the usage journal alone, about $([ -n "$quick" ] && echo 20 || echo 60) s"
+  benchmark() { # module, package, pattern, time
+    (cd "$1" && go test -timeout 5m -run '^$' -bench "$3" -benchtime "$4" "$2")
+  }
+  benchmark services/billing-ledger ./internal/store 'Admissions/./accounts/callers=64' "$([ -n "$quick" ] && echo 2000x || echo 20000x)" | probe gobench -target ledger
+  benchmark services/billing-ledger ./internal/store 'Settles/./accounts=32' "$([ -n "$quick" ] && echo 2000x || echo 20000x)" | probe gobench -target ledger
+  benchmark services/provider-hub ./internal/journal 'Final/writers=512' "$([ -n "$quick" ] && echo 0.3s || echo 2s)" | probe gobench -target hub
+  took
+fi
 
-sed -e "s#\"reference\": \"nginx\"#\"reference\": \"$reference\"#" \
-  -e "s#\"rounds\": 3#\"rounds\": ${BENCH_ROUNDS:-3}#" \
-  -e '/^  {"name": .*"base"/d' \
-  -e "s#^ \"targets\": \\[#&$(printf '%s' "$targets" | sed 's/[&#\\]/\\&/g')#" \
-  deploy/bench/conf/compare.example.json >"$run/compare.json"
-chmod 600 "$run/compare.json"
+step "Starting the engine and what stands beside the product"
+models=mock-t16,mock-t128-c1,mock-t32-f0-d20-c1,mock-t256-f0-d20-c1,mock-t100-f0-d100-c1
+start engine "$bin/mockengine" -models "$models"
+targets=direct
+reference=goproxy
+answers 9100
+if wanted nginx && command -v nginx >/dev/null; then
+  start nginx nginx -p "$run" -c "$root/deploy/bench/conf/nginx.conf" -e stderr
+  answers 9101
+  targets+=,nginx
+  reference=nginx
+fi
+start goproxy "$bin/goproxy"
+answers 9102
+targets+=,goproxy
+if wanted wsmono; then
+  start wsmono "$bin/wsfloor" -role mono -listen 127.0.0.1:9108 -ws-listen 127.0.0.1:9113
+  answers 9113
+  start wsmono-agent "$bin/wsfloor" -role agent -ws ws://127.0.0.1:9113/ws
+  targets+=,wsmono
+fi
+if wanted wssplit; then
+  start wssplit-hub "$bin/wsfloor" -role hub -ws-listen 127.0.0.1:9110 -grpc-listen 127.0.0.1:9111
+  start wssplit-side "$bin/wsfloor" -role side -grpc-listen 127.0.0.1:9112
+  answers 9110
+  answers 9112
+  start wssplit-agent "$bin/wsfloor" -role agent -ws ws://127.0.0.1:9110/ws
+  start wssplit-edge "$bin/wsfloor" -role edge -listen 127.0.0.1:9109
+  answers 9109
+  targets+=,wssplit
+fi
+took
 
-for _ in $(seq 100); do
-  grep -q '"mock-t16"' <(exec 3<>/dev/tcp/127.0.0.1/9180; printf 'GET /v1/models HTTP/1.0\r\nHost: x\r\n\r\n' >&3; cat <&3) && break
-  sleep 0.2
-done
-only=${BENCH_ONLY:-chat-1,chat-16,body32k-16,relay-64,live20-64,live20-512}
-"$bin/compare" -config "$run/compare.json" -only "$only" -out "$run/results.jsonl"
+added=()
+# wait_file FILE SECONDS
+wait_file() {
+  for _ in $(seq $(($2 * 20))); do
+    [ -s "$1" ] && return
+    kill -0 "${pids[-1]}" 2>/dev/null || break
+    sleep 0.05
+  done
+  echo "$1 did not come; see $run" >&2
+  exit 1
+}
+# agent NAME NUMBER ENV-FILE [WS-URL]: a provider, which is no cost of the
+# product.
+agent() {
+  start "$1-agent-$2" with_env "$3" env ${4:+SVC_WS_URL="$4"} "$bin/svc-agent" run --models deploy/bench/conf/models.json --state "$run/$1-agent-$2"
+}
+# target NAME PID ENV-FILE PPROF-URLS makes it known to compare.
+target() {
+  (with_env "$3" bash -c 'printf "{\"name\":\"%s\",\"base\":\"%s/v1\",\"key\":\"%s\",\"pids\":[%s],\"except\":[\"svc-agent\",\"tinylm\"],\"pprof\":%s}\n" "$0" "$SVC_BASE_URL" "$SVC_API_KEY" "$1" "$2"' "$1" "$2" "$4") >"$run/target-$1.json"
+  added+=(-add "$run/target-$1.json")
+  targets+=,$1
+}
+base_url() { (with_env "$1" bash -c 'echo "$SVC_BASE_URL"'); }
+seed() { (with_env "$1" "$bin/probe" seed -url "$(base_url "$1")" -models deploy/bench/conf/models.json); }
+wait_models() {
+  probe ready -url "$(base_url "$1")/v1/models" -has '"mock-t256-f0-d20-c1"' -timeout 30s
+}
+
+standalone() { # measure
+  local started
+  started=$(date +%s%N)
+  SVC_HTTP_ADDR=127.0.0.1:9180 SVC_WS_ADDR=127.0.0.1:9181 SVC_METRICS_ADDR=127.0.0.1:9182 SVC_DATA_DIR="$run/standalone" \
+    SVC_DEMO_AGENT=off SVC_LOG_LEVEL=error start standalone "$bin/standalone"
+  probe ready -name "$1" -target standalone -since "$started" -url http://127.0.0.1:9182/readyz -url http://127.0.0.1:9180/v1/models
+  wait_file "$run/standalone/demo.env" 30
+}
+if wanted standalone; then
+  step "Starting the product in one process, on an empty directory"
+  empty "$run/standalone"
+  standalone ready_cold_ms
+  if [ -z "${BENCH_ONLY:-}" ]; then
+    # In a process that ends afterwards: what it has taken would hide what
+    # streams take later.
+    step "Idle provider sockets, about $([ -n "$quick" ] && echo 9 || echo 17) s"
+    (with_env "$run/standalone/demo.env" "$bin/idle" -pid "${pids[-1]}" -each "$([ -n "$quick" ] && echo 20 || echo 60)" -out "$results")
+    took
+  fi
+  step "Starting it again"
+  end_last
+  standalone ready_warm_ms
+  target standalone "${pids[-1]}" "$run/standalone/demo.env" '["http://127.0.0.1:9182"]'
+  seed "$run/standalone/demo.env"
+  # The hub gives one connection 1,024 requests of a model at once.
+  for n in 1 ${BENCH_ALL:+2}; do agent standalone "$n" "$run/standalone/demo.env"; done
+  wait_models "$run/standalone/demo.env"
+  took
+fi
+
+# of NAME FILE: a setting in a process's configuration.
+of() { sed -n "s/^ *$1: *\"\{0,1\}\([^\"]*\)\"\{0,1\}\$/\1/p" "$2" | head -n 1; }
+fleet() { # measure
+  local started urls=() file
+  rm -rf "$run/fleet/config" "$run/fleet/fleet.env"
+  started=$(date +%s%N)
+  ENGINE_URL=http://127.0.0.1:9100/v1 SVC_LOG_LEVEL=error start fleet "$bin/fleet" run -dir "$run/fleet" -bin "$bin" -free-ports
+  # The files with the addresses are written before the services start; that
+  # of the last one is written last.
+  wait_file "$run/fleet/config/edge-gateway-2.yaml" 60
+  for file in "$run"/fleet/config/*.yaml; do urls+=(-url "http://$(of admin_addr "$file")/readyz"); done
+  probe ready -name "$1" -target fleet -since "$started" "${urls[@]}" -url "http://$(of http_addr "$run/fleet/config/edge-gateway-1.yaml")/v1/models"
+  wait_file "$run/fleet/fleet.env" 60
+}
+if wanted fleet; then
+  step "Starting the product as a fleet, on an empty directory"
+  empty "$run/fleet"
+  fleet ready_cold_ms
+  step "Starting it again"
+  end_last
+  fleet ready_warm_ms
+  profiles=
+  for service in edge-gateway-1 billing-ledger-1 router-1 provider-hub-1 provider-hub-2; do
+    profiles+=",\"http://$(of admin_addr "$run/fleet/config/$service.yaml")\""
+  done
+  target fleet "${pids[-1]}" "$run/fleet/fleet.env" "[${profiles#,}]"
+  seed "$run/fleet/fleet.env"
+  for n in 1 2; do agent fleet "$n" "$run/fleet/fleet.env" "ws://$(of ws_addr "$run/fleet/config/provider-hub-$n.yaml")"; done
+  wait_models "$run/fleet/fleet.env"
+  took
+fi
+
+loads=(-config deploy/bench/conf/compare.json "${added[@]}" -targets "$targets" -out "$results" -sync-dir "$run" -rounds "$rounds")
+[ -z "$quick" ] || loads+=(-shorten 0.34)
+[ -z "${BENCH_PROFILE:-}" ] || loads+=(-profiles "$run/profiles")
+if [ -n "${BENCH_ONLY:-}" ]; then
+  loads+=(-only "$BENCH_ONLY")
+elif [ -n "${BENCH_ALL:-}" ]; then
+  loads+=(-only 'chat-1,chat-16,streams-mem,body32k-16,first-64,live20-*')
+fi
+step "Loads on $targets, $rounds round(s), about $("$bin/compare" "${loads[@]}" -estimate)"
+"$bin/compare" "${loads[@]}" >"$run/tables.md"
+took
+echo "  All tables are in $run/tables.md, raw results in $results"
+
+document=
+case ${BENCH_README:-} in
+1) document=README.md ;;
+0) ;;
+*) [ -n "$quick${BENCH_ONLY:-}${BENCH_TARGETS:-}" ] || document=README.md ;;
+esac
+"$bin/report" -in "$results" -reference "$reference" ${document:+-document "$document"} $json >&3
+[ -z "$document" ] || echo "  The table in $document is renewed."
+echo "  All of it took $((SECONDS - begun)) s."

@@ -49,6 +49,9 @@ type Hash [sha256.Size]byte
 // Pepper is the server's secret of 32 bytes. It prints as nothing.
 type Pepper [pepperLength]byte
 
+// IsZero tells whether there is no pepper.
+func (p Pepper) IsZero() bool { return p == Pepper{} }
+
 // UnmarshalText reads a pepper from 64 hexadecimal digits, or from the file
 // that "file:" names.
 func (p *Pepper) UnmarshalText(text []byte) error {
@@ -66,6 +69,14 @@ func (p *Pepper) UnmarshalText(text []byte) error {
 
 // UnmarshalYAML is UnmarshalText for a configuration file.
 func (p *Pepper) UnmarshalYAML(node *yaml.Node) error { return config.Text(node, p) }
+
+// MarshalText hides the pepper; where there is none it says so.
+func (p Pepper) MarshalText() ([]byte, error) {
+	if p.IsZero() {
+		return nil, nil
+	}
+	return []byte("[redacted]"), nil
+}
 
 // String hides the pepper.
 func (Pepper) String() string { return "[redacted]" }

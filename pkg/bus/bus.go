@@ -26,6 +26,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/trace"
 )
 
 const (
@@ -55,6 +56,9 @@ type Config struct {
 	// InProcess, when set, connects without a socket to a server in this
 	// process. Such a connection does not survive that server's Stop.
 	InProcess *Server
+	// Traces records what is published into streams and consumed from them,
+	// within traces that are recorded; nil records nothing.
+	Traces trace.TracerProvider
 }
 
 // Conn is a connection that repairs itself until it is closed. It is safe for
@@ -63,6 +67,7 @@ type Conn struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	log    *slog.Logger
+	tracer trace.Tracer
 	closed chan struct{} // closed when nc is closed for good
 	async  chan struct{} // one token per unacknowledged asynchronous message
 	waits  sync.WaitGroup
@@ -79,6 +84,7 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	}
 	c := &Conn{
 		log:     cfg.Log,
+		tracer:  tracerOf(cfg.Traces),
 		closed:  make(chan struct{}),
 		async:   make(chan struct{}, maxAsync),
 		streams: map[string]StreamConfig{},

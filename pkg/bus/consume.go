@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/trace"
 )
 
 const (
@@ -68,6 +69,7 @@ type Msg struct {
 
 	native     jetstream.Msg
 	terminated *atomic.Bool
+	span       trace.Span // nil when the message's trace is not recorded
 }
 
 // Term takes a poison message out of the consumer for good: it is not delivered
@@ -88,7 +90,8 @@ func (m Msg) Term(reason string) error {
 // returns an error, all (but those terminated) are delivered again after a
 // pause, without limit to the number of times. A message whose acknowledgement
 // is lost comes again after 30 s, so handlers must be idempotent. Messages that
-// come again are out of order. The handler's context carries no cancellation
+// come again are out of order. A message of a recorded trace is a span below its
+// publication, for as long as the handler has its batch (see Msg.Span). The handler's context carries no cancellation
 // from ctx; it ends after 25 s.
 //
 // Lost connections, restarted servers and wiped stores are waited out, and
@@ -289,8 +292,12 @@ func received(native jetstream.Msg) (Msg, error) {
 func (l *consumeLoop) handle(ctx context.Context, msgs []Msg) error {
 	hctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handlerTimeout)
 	defer cancel()
+	for i := range msgs {
+		msgs[i].span = l.processing(&msgs[i])
+	}
 	err := l.handler(hctx, msgs)
 	for _, m := range msgs {
+		endSpan(m.span, err)
 		switch {
 		case m.terminated.Load():
 		case err == nil:

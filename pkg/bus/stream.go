@@ -101,6 +101,8 @@ func (c *Conn) restoreStreams(ctx context.Context) error {
 // stored: success for transport, no proof of effect. Success does not mean that
 // the message is on disk (see the package comment).
 func (c *Conn) PublishStream(ctx context.Context, subject, msgID string, data []byte, header Header) (duplicate bool, err error) {
+	ctx, span := c.publishing(ctx, subject, msgID)
+	defer func() { endSpan(span, err) }()
 	ack, err := c.publishOnce(ctx, subject, msgID, data, header)
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
 		// No stream listens: a store was wiped, or nobody ensured it yet.
@@ -151,15 +153,18 @@ func (c *Conn) PublishStreamAsync(ctx context.Context, subject, msgID string, da
 	case <-ctx.Done():
 		return nil, fmt.Errorf("publish on %s: %w", subject, ctx.Err())
 	}
+	ctx, span := c.publishing(ctx, subject, msgID)
 	ack, err := c.js.PublishMsgAsync(outgoing(ctx, subject, data, header), jetstream.WithMsgID(msgID))
 	if err != nil {
 		<-c.async
+		endSpan(span, err)
 		return nil, fmt.Errorf("publish on %s: %w", subject, err)
 	}
 	f := &Future{done: make(chan struct{})}
 	c.waits.Go(func() {
 		defer func() { <-c.async }()
 		defer close(f.done)
+		defer func() { endSpan(span, f.err) }()
 		select {
 		case got := <-ack.Ok():
 			f.duplicate = got.Duplicate

@@ -39,13 +39,13 @@ func Load[T any](environ []string) (T, error) {
 	return cfg, err
 }
 
-// Read fills cfg, which holds the defaults: from the file at path, unless that
+// Read fills cfg, a pointer to a struct that holds the defaults: from the file at path, unless that
 // is empty, and then from environ, which has the form of os.Environ. It
 // returns every fault found, not only the first.
-func Read[T any](cfg *T, path string, environ []string) error {
+func Read(cfg any, path string, environ []string) error {
 	faults := fromFile(cfg, path)
 	faults = append(faults, fromEnvironment(cfg, environ)...)
-	if v, ok := any(cfg).(Validator); ok {
+	if v, ok := cfg.(Validator); ok {
 		faults = append(faults, v.Validate())
 	}
 	if err := errors.Join(faults...); err != nil {
@@ -161,5 +161,10 @@ func (Secret) GoString() string { return "[redacted]" }
 // LogValue hides the value.
 func (Secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
 
-// MarshalText hides the value.
-func (Secret) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
+// MarshalText hides the value; where there is none it says so.
+func (s Secret) MarshalText() ([]byte, error) {
+	if !s.IsSet() {
+		return nil, nil
+	}
+	return []byte("[redacted]"), nil
+}

@@ -87,6 +87,7 @@ const (
 	IdempotencyKeyReused         Reason = "idempotency_key_reused"
 	TooManyKeys                  Reason = "too_many_keys"
 	ServiceUnavailable           Reason = "service_unavailable"
+	CallerNotAllowed             Reason = "caller_not_allowed"
 	DeadlineExceeded             Reason = "timeout"
 	ClientClosed                 Reason = "client_closed"
 	InternalError                Reason = "internal_error"

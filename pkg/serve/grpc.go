@@ -7,35 +7,67 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"svc.internal/pkg/fault"
 )
 
 // MaxMessageBytes bounds a gRPC message: a request body of 10 MiB and room for
 // what travels with it.
 const MaxMessageBytes = 12 << 20
 
-// keepAlive is shared by both ends, so that neither takes the other's pings
-// for abuse.
-const keepAlive = 20 * time.Second
+const (
+	// keepAlive is shared by both ends, so that neither takes the other's
+	// pings for abuse.
+	keepAlive = 20 * time.Second
+	// maxAge makes clients look for new replicas now and then; what runs may
+	// end within ageGrace, which is longer than the longest request.
+	maxAge   = 30 * time.Minute
+	ageGrace = 15 * time.Minute
+	// grpcDrain is how long calls may go on once a server stops.
+	grpcDrain = 20 * time.Second
+	// maxStreams bounds the calls of one connection.
+	maxStreams = 10_000
+)
+
+// GRPCConfig says who may call a server.
+type GRPCConfig struct {
+	Interceptors Interceptors
+	// Credentials prove the server and its callers; nil means in the clear,
+	// for loopback only, and then Callers is not looked at.
+	Credentials *Credentials
+	Callers     Callers
+}
 
 // GRPC serves what register registers on lis until ctx ends; then it lets
 // calls end for at most 20 s.
-func GRPC(ctx context.Context, lis net.Listener, in Interceptors, register func(grpc.ServiceRegistrar)) error {
-	srv := grpc.NewServer(
+func GRPC(ctx context.Context, lis net.Listener, cfg GRPCConfig, register func(grpc.ServiceRegistrar)) error {
+	unary := []grpc.UnaryServerInterceptor{holdRetriesUnary, cfg.Interceptors.UnaryServer}
+	stream := []grpc.StreamServerInterceptor{cfg.Interceptors.StreamServer}
+	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(MaxMessageBytes),
 		grpc.MaxSendMsgSize(MaxMessageBytes),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: keepAlive, Timeout: keepAlive / 2}),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: keepAlive, Timeout: keepAlive / 2, MaxConnectionAge: maxAge, MaxConnectionAgeGrace: ageGrace,
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepAlive / 2, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(in.UnaryServer),
-		grpc.ChainStreamInterceptor(in.StreamServer),
-	)
+	}
+	if cfg.Credentials != nil {
+		options = append(options, grpc.Creds(cfg.Credentials.server()))
+		unary = append([]grpc.UnaryServerInterceptor{cfg.Callers.unary}, unary...)
+		stream = append([]grpc.StreamServerInterceptor{cfg.Callers.stream}, stream...)
+	}
+	srv := grpc.NewServer(append(options, grpc.ChainUnaryInterceptor(unary...), grpc.ChainStreamInterceptor(stream...))...)
 	register(srv)
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		<-ctx.Done()
-		force := time.AfterFunc(20*time.Second, srv.Stop)
+		force := time.AfterFunc(grpcDrain, srv.Stop)
 		srv.GracefulStop()
 		force.Stop()
 	}()
@@ -47,37 +79,19 @@ func GRPC(ctx context.Context, lis net.Listener, in Interceptors, register func(
 	return nil
 }
 
-// Dial connects to a peer on this machine. The connection is made lazily and
-// mended by itself. Only loopback addresses are accepted, because nothing is
-// encrypted.
-func Dial(address string, in Interceptors) (*grpc.ClientConn, error) {
-	if err := Loopback(address); err != nil {
-		return nil, err
-	}
-	conn, err := grpc.NewClient(address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepAlive, Timeout: keepAlive / 2, PermitWithoutStream: true}),
-		grpc.WithChainUnaryInterceptor(in.UnaryClient),
-		grpc.WithChainStreamInterceptor(in.StreamClient),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("dial %s: %w", address, err)
-	}
-	return conn, nil
-}
+// retryPushback is how a gRPC server tells a client not to try again.
+const retryPushback = "grpc-retry-pushback-ms"
 
-// Loopback returns an error unless address is host:port with a loopback host.
-func Loopback(address string) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("address %q is not host:port", address)
+// holdRetriesUnary keeps clients from asking another replica what this one has
+// answered for all: that nobody is online, say. Only a replica that cannot
+// serve yet, or no longer, is worth going around.
+func holdRetriesUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	resp, err := handler(ctx, req)
+	if status.Code(err) == codes.Unavailable {
+		if f, ok := fault.As(fault.FromError(err)); ok && f.Reason != fault.ServiceUnavailable && f.Reason != fault.AdmissionUnavailable {
+			// It fails only when the answer has been sent, which it has not.
+			_ = grpc.SetTrailer(ctx, metadata.Pairs(retryPushback, "-1"))
+		}
 	}
-	if host == "localhost" {
-		return nil
-	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return fmt.Errorf("address %q is not on loopback, and this connection is not encrypted", address)
-	}
-	return nil
+	return resp, err
 }

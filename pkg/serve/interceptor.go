@@ -10,24 +10,22 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"svc.internal/pkg/fault"
-	"svc.internal/pkg/telemetry"
 )
 
 // DefaultTimeout is the deadline of a unary call that brings none.
 const DefaultTimeout = 10 * time.Second
 
-const traceparentKey = "traceparent"
-
-// Interceptors are what every call passes through on both ends: trace context,
-// deadlines, faults for errors, panics caught, one log line for each fault of
-// our own, and a duration by method and code.
+// Interceptors are what every call passes through on both ends: trace context
+// and request id, deadlines, faults for errors, panics caught, one log line for
+// each fault of our own, a duration by method and code, and a span where the
+// trace is recorded. Calls begin no traces of their own.
 type Interceptors struct {
 	UnaryServer  grpc.UnaryServerInterceptor
 	StreamServer grpc.StreamServerInterceptor
@@ -36,56 +34,43 @@ type Interceptors struct {
 }
 
 // NewInterceptors makes the interceptors of one process.
-func NewInterceptors(log *slog.Logger, meters metric.MeterProvider) (Interceptors, error) {
-	duration, err := meters.Meter("svc.internal/pkg/serve").Float64Histogram("rpc.server.call.duration",
-		metric.WithUnit("s"),
-		metric.WithDescription("Duration of gRPC calls by method and code."),
-		metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60))
+func NewInterceptors(log *slog.Logger, meters metric.MeterProvider, traces trace.TracerProvider) (Interceptors, error) {
+	tracer := traces.Tracer(scope)
+	server, err := newSide(meters, tracer, "server", trace.SpanKindServer)
 	if err != nil {
-		return Interceptors{}, fmt.Errorf("make the call histogram: %w", err)
+		return Interceptors{}, err
 	}
-	o := &observer{log: log, duration: duration}
-	return Interceptors{
-		UnaryServer:  o.unaryServer,
-		StreamServer: o.streamServer,
-		UnaryClient:  unaryClient,
-		StreamClient: streamClient,
-	}, nil
+	client, err := newSide(meters, tracer, "client", trace.SpanKindClient)
+	if err != nil {
+		return Interceptors{}, err
+	}
+	s, c := &serverEnd{side: server, log: log}, &clientEnd{side: client}
+	return Interceptors{UnaryServer: s.unary, StreamServer: s.stream, UnaryClient: c.unary, StreamClient: c.stream}, nil
 }
 
-type observer struct {
-	log      *slog.Logger
-	duration metric.Float64Histogram
-	// sets holds one measurement option for each method and code; both are
-	// bounded by the contracts.
-	sets sync.Map
+type serverEnd struct {
+	side *side
+	log  *slog.Logger
 }
 
-type setKey struct {
-	method string
-	code   string
-}
-
-func (o *observer) unaryServer(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
-	start := time.Now()
-	ctx = withTrace(ctx)
+func (s *serverEnd) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	ctx, call := s.side.begin(received(ctx), info.FullMethod)
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicked(p)
 		}
-		err = o.done(ctx, info.FullMethod, start, err)
+		err = s.done(ctx, &call, err)
 	}()
 	return handler(ctx, req)
 }
 
-func (o *observer) streamServer(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-	start := time.Now()
-	ctx := withTrace(stream.Context())
+func (s *serverEnd) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	ctx, call := s.side.begin(received(stream.Context()), info.FullMethod)
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicked(p)
 		}
-		err = o.done(ctx, info.FullMethod, start, err)
+		err = s.done(ctx, &call, err)
 	}()
 	return handler(srv, &tracedStream{ServerStream: stream, ctx: ctx})
 }
@@ -95,76 +80,93 @@ type tracedStream struct {
 	ctx context.Context
 }
 
-// Context is the stream's context with the caller's trace.
+// Context is the stream's context with the caller's trace and request id.
 func (s *tracedStream) Context() context.Context { return s.ctx }
 
 func panicked(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }
 
-// done measures a call, logs it when the fault is ours, and gives the error
-// the form in which it crosses the wire.
-func (o *observer) done(ctx context.Context, method string, start time.Time, err error) error {
+// done ends a call, logs it when the fault is ours, and gives the error the
+// form in which it crosses the wire.
+func (s *serverEnd) done(ctx context.Context, call *call, err error) error {
 	wire := fault.ToStatus(err)
-	code := status.Code(wire).String()
-	set, ok := o.sets.Load(setKey{method, code})
-	if !ok {
-		set, _ = o.sets.LoadOrStore(setKey{method, code}, metric.WithAttributeSet(attribute.NewSet(
-			attribute.String("rpc.method", method), attribute.String("rpc.response.status_code", code))))
-	}
-	o.duration.Record(ctx, time.Since(start).Seconds(), set.(metric.MeasurementOption))
+	s.side.end(ctx, call, wire, err)
 	if err == nil {
 		return nil
 	}
 	if f, ok := fault.As(err); ok && f.Kind != fault.Internal {
-		o.log.DebugContext(ctx, "call refused", "method", method, "error", err)
-	} else if errors.Is(err, context.Canceled) {
-		o.log.DebugContext(ctx, "call canceled", "method", method)
+		s.log.DebugContext(ctx, "call refused", "method", call.method, "error", err)
+	} else if errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled {
+		s.log.DebugContext(ctx, "call canceled", "method", call.method)
 	} else {
-		o.log.ErrorContext(ctx, "call failed", "method", method, "error", err)
+		s.log.ErrorContext(ctx, "call failed", "method", call.method, "error", err)
 	}
 	return wire
 }
 
-func withTrace(ctx context.Context) context.Context {
-	if values := metadata.ValueFromIncomingContext(ctx, traceparentKey); len(values) > 0 {
-		return telemetry.WithTraceparent(ctx, values[0])
-	}
-	return ctx
-}
+type clientEnd struct{ side *side }
 
-func traced(ctx context.Context) context.Context {
-	if tp := telemetry.Traceparent(ctx); tp != "" {
-		return metadata.AppendToOutgoingContext(ctx, traceparentKey, tp)
-	}
-	return ctx
-}
-
-func unaryClient(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (c *clientEnd) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
 		defer cancel()
 	}
-	return fault.FromError(invoke(traced(ctx), method, req, reply, cc, opts...))
+	ctx, call := c.side.begin(ctx, method)
+	wire := invoke(sent(ctx), method, req, reply, cc, opts...)
+	err := fault.FromError(wire)
+	c.side.end(ctx, &call, wire, err)
+	return err
 }
 
-func streamClient(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	stream, err := open(traced(ctx), desc, cc, method, opts...)
+func (c *clientEnd) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	ctx, call := c.side.begin(ctx, method)
+	stream, err := open(sent(ctx), desc, cc, method, opts...)
 	if err != nil {
-		return nil, fault.FromError(err)
+		restored := fault.FromError(err)
+		c.side.end(ctx, &call, err, restored)
+		return nil, restored
 	}
-	return &faultStream{stream}, nil
+	s := &clientStream{ClientStream: stream, single: !desc.ServerStreams}
+	s.end = func(wire error) {
+		s.once.Do(func() { c.side.end(ctx, &call, wire, fault.FromError(wire)) })
+	}
+	// A caller may turn away from a stream instead of reading it to its end;
+	// then its context ends, as gRPC demands.
+	s.forget = context.AfterFunc(ctx, func() { s.end(statusOf(ctx.Err())) })
+	return s, nil
 }
 
-// faultStream restores faults from what a stream returns; io.EOF stays.
-type faultStream struct{ grpc.ClientStream }
+// clientStream restores faults from what a stream returns (io.EOF stays) and
+// notices its end.
+type clientStream struct {
+	grpc.ClientStream
+	single bool // the server answers once
+	once   sync.Once
+	end    func(wire error)
+	forget func() bool
+}
 
 // RecvMsg receives the next message.
-func (s *faultStream) RecvMsg(m any) error { return streamError(s.ClientStream.RecvMsg(m)) }
+func (s *clientStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	switch {
+	case err == nil && s.single, errors.Is(err, io.EOF):
+		s.ended(nil)
+	case err != nil:
+		s.ended(err)
+		return fault.FromError(err)
+	}
+	return err
+}
+
+func (s *clientStream) ended(wire error) {
+	s.forget()
+	s.end(wire)
+}
 
 // SendMsg sends a message; io.EOF means that RecvMsg has the reason.
-func (s *faultStream) SendMsg(m any) error { return streamError(s.ClientStream.SendMsg(m)) }
-
-func streamError(err error) error {
+func (s *clientStream) SendMsg(m any) error {
+	err := s.ClientStream.SendMsg(m)
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}

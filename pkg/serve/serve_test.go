@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
@@ -99,7 +100,13 @@ func (c *checker) Watch(_ *grpc_health_v1.HealthCheckRequest, stream grpc.Server
 // channels are the two ways in which services are connected.
 func channels(t *testing.T, server *checker) map[string]grpc.ClientConnInterface {
 	t.Helper()
-	in, err := NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider())
+	return channelsWith(t, server, slog.New(slog.DiscardHandler), tracenoop.NewTracerProvider())
+}
+
+// channelsWith are channels whose calls are logged and traced.
+func channelsWith(t *testing.T, server *checker, log *slog.Logger, traces trace.TracerProvider) map[string]grpc.ClientConnInterface {
+	t.Helper()
+	in, err := NewInterceptors(log, noop.NewMeterProvider(), traces)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,9 +119,9 @@ func channels(t *testing.T, server *checker) map[string]grpc.ClientConnInterface
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- GRPC(ctx, lis, in, func(r grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(r, server) })
+		done <- GRPC(ctx, lis, GRPCConfig{Interceptors: in}, func(r grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(r, server) })
 	}()
-	conn, err := Dial(lis.Addr().String(), in)
+	conn, err := Dial(Target{Service: "test", Addresses: []string{lis.Addr().String()}, Exactly: true}, in, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/bus"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/store"
 )
 
 // Unlimited stands for no limit where a limit is expected.
@@ -16,45 +17,53 @@ const Unlimited = limit.Unlimited
 // of an account that has no limits of its own.
 type Config struct {
 	// Pepper hashes consumer keys. Losing it makes every key invalid.
-	Pepper apikey.Pepper
+	Pepper apikey.Pepper `yaml:"pepper" env:"SVC_PEPPER"`
 
 	// Requests per key and minute by the model's category; Unlimited for none.
-	LLMPerMinute        int32
-	MultimodalPerMinute int32
-	EmbeddingPerMinute  int32
+	LLMPerMinute        int32 `yaml:"llm_per_minute" env:"SVC_BILLING_LLM_PER_MINUTE"`
+	MultimodalPerMinute int32 `yaml:"multimodal_per_minute" env:"SVC_BILLING_MULTIMODAL_PER_MINUTE"`
+	EmbeddingPerMinute  int32 `yaml:"embedding_per_minute" env:"SVC_BILLING_EMBEDDING_PER_MINUTE"`
 	// ZeroPricedPerMinute is shared by all models of a key that cost nothing.
-	ZeroPricedPerMinute int32
+	ZeroPricedPerMinute int32 `yaml:"zero_priced_per_minute" env:"SVC_BILLING_ZERO_PRICED_PER_MINUTE"`
 	// ConcurrentPerKey bounds the open holds of a key; Unlimited for none.
-	ConcurrentPerKey int32
+	ConcurrentPerKey int32 `yaml:"concurrent_per_key" env:"SVC_BILLING_CONCURRENT_PER_KEY"`
 	// MaxKeys bounds the active keys of an account.
-	MaxKeys int
+	MaxKeys int `yaml:"max_keys" env:"SVC_BILLING_MAX_KEYS"`
 
-	// HoldExpiry is how long a hold stays open when nobody closes it. It must
-	// be longer than the longest request and the delivery of its usage.
-	HoldExpiry time.Duration
+	// HoldLease is how long a hold stays open when no gateway renews it; they
+	// renew every quarter of it.
+	HoldLease time.Duration `yaml:"hold_lease" env:"SVC_BILLING_HOLD_LEASE"`
+	// OrphanAfter is how long after the last word that something was served a
+	// hold waits for its hub's usage, before the gateway's count settles it.
+	OrphanAfter time.Duration `yaml:"orphan_after" env:"SVC_BILLING_ORPHAN_AFTER"`
+	// HoldMost is the age beyond which no renewal carries a hold. It must be
+	// longer than the longest request that gateways allow.
+	HoldMost time.Duration `yaml:"hold_most" env:"SVC_BILLING_HOLD_MOST"`
 	// ExpireEvery is the pause between two looks for holds that are over, and
 	// ExpireBatch the most holds of one transaction.
-	ExpireEvery time.Duration
-	ExpireBatch int
-	// ExpireGrace is how long usage must have been able to arrive before any
-	// hold expires: after an outage, what was served meanwhile is settled first.
-	ExpireGrace time.Duration
+	ExpireEvery time.Duration `yaml:"expire_every" env:"SVC_BILLING_EXPIRE_EVERY"`
+	ExpireBatch int           `yaml:"expire_batch" env:"SVC_BILLING_EXPIRE_BATCH"`
+	// ExpireGrace is how long usage must have been able to arrive, and the
+	// store must have answered, before any hold expires: after an outage, what
+	// was served meanwhile is settled first, and gateways renew what runs.
+	// Half a lease suffices for the latter.
+	ExpireGrace time.Duration `yaml:"expire_grace" env:"SVC_BILLING_EXPIRE_GRACE"`
 
 	// AdmitBatch bounds the requests of one transaction, AdmitQueue those that
 	// wait; more are refused. AdmitWriters is how many transactions may be
 	// under way, AdmitTimeout the time of each.
-	AdmitBatch   int
-	AdmitQueue   int
-	AdmitWriters int
-	AdmitTimeout time.Duration
+	AdmitBatch   int           `yaml:"admit_batch" env:"SVC_BILLING_ADMIT_BATCH"`
+	AdmitQueue   int           `yaml:"admit_queue" env:"SVC_BILLING_ADMIT_QUEUE"`
+	AdmitWriters int           `yaml:"admit_writers" env:"SVC_BILLING_ADMIT_WRITERS"`
+	AdmitTimeout time.Duration `yaml:"admit_timeout" env:"SVC_BILLING_ADMIT_TIMEOUT"`
 
 	// SettleBatch bounds the usage events of one transaction, at most
 	// bus.MaxBatch.
-	SettleBatch int
+	SettleBatch int `yaml:"settle_batch" env:"SVC_BILLING_SETTLE_BATCH"`
 	// PartitionDays is how many days ahead partitions of settled usage are
 	// made, at most 31; PartitionEvery is how often.
-	PartitionDays  int
-	PartitionEvery time.Duration
+	PartitionDays  int           `yaml:"partition_days" env:"SVC_BILLING_PARTITION_DAYS"`
+	PartitionEvery time.Duration `yaml:"partition_every" env:"SVC_BILLING_PARTITION_EVERY"`
 }
 
 // DefaultConfig has the agreed numbers and a zero pepper.
@@ -62,10 +71,15 @@ func DefaultConfig() Config {
 	return Config{
 		LLMPerMinute: 200, MultimodalPerMinute: 200, EmbeddingPerMinute: 500, ZeroPricedPerMinute: 10,
 		ConcurrentPerKey: 100, MaxKeys: 100,
-		HoldExpiry: 15 * time.Minute, ExpireEvery: 5 * time.Second, ExpireBatch: 500, ExpireGrace: time.Minute,
+		HoldLease: time.Minute, OrphanAfter: 10 * time.Minute, HoldMost: time.Hour,
+		ExpireEvery: 5 * time.Second, ExpireBatch: 500, ExpireGrace: time.Minute,
 		AdmitBatch: 256, AdmitQueue: 4096, AdmitWriters: 1, AdmitTimeout: 5 * time.Second,
 		SettleBatch: bus.MaxBatch, PartitionDays: 7, PartitionEvery: time.Hour,
 	}
+}
+
+func (c Config) terms() store.Terms {
+	return store.Terms{Lease: c.HoldLease, Orphan: c.OrphanAfter, Most: c.HoldMost}
 }
 
 func (c Config) limits() limit.Defaults {
@@ -76,8 +90,8 @@ func (c Config) limits() limit.Defaults {
 	}
 }
 
-// validate names every fault at once.
-func (c Config) validate() error {
+// Validate names every fault at once.
+func (c Config) Validate() error {
 	var faults []error
 	check := func(ok bool, text string) {
 		if !ok {
@@ -86,7 +100,9 @@ func (c Config) validate() error {
 	}
 	check(c.limits().Valid(), "limits must be above zero, or Unlimited")
 	check(c.MaxKeys > 0, "MaxKeys must be above zero")
-	check(c.HoldExpiry >= time.Second, "HoldExpiry must be at least a second")
+	check(c.HoldLease >= time.Second, "HoldLease must be at least a second")
+	check(c.OrphanAfter > 0, "OrphanAfter must be above zero")
+	check(c.HoldMost > 0 && c.HoldMost >= c.HoldLease, "HoldMost must be at least HoldLease")
 	check(c.ExpireEvery > 0 && c.ExpireBatch > 0, "ExpireEvery and ExpireBatch must be above zero")
 	check(c.ExpireGrace >= 0, "ExpireGrace must not be negative")
 	check(c.AdmitBatch > 0 && c.AdmitQueue > 0 && c.AdmitWriters > 0, "AdmitBatch, AdmitQueue and AdmitWriters must be above zero")

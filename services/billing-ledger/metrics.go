@@ -3,6 +3,8 @@ package billingledger
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -17,7 +19,15 @@ type metrics struct {
 	released   metric.Int64Counter
 	expired    metric.Int64Counter
 	usage      metric.Int64Counter
-	waiting    metric.Int64ObservableGauge
+
+	// Gauges, read when somebody asks.
+	waiting      metric.Int64ObservableGauge
+	openHolds    metric.Int64ObservableGauge
+	held         metric.Int64ObservableGauge
+	oldestHold   metric.Float64ObservableGauge
+	reviews      metric.Int64ObservableGauge
+	usageWaiting metric.Int64ObservableGauge
+	usageLag     metric.Float64ObservableGauge
 
 	byOutcome map[hold.Outcome]metric.AddOption
 	byResult  map[usage.Result]metric.AddOption
@@ -31,7 +41,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	for _, r := range usage.Results() {
 		m.byResult[r] = metric.WithAttributeSet(attribute.NewSet(attribute.String("result", string(r))))
 	}
-	var errs [5]error
+	var errs [11]error
 	m.admissions, errs[0] = meter.Int64Counter("svc.billing.admissions",
 		metric.WithDescription("Decided admissions by outcome."))
 	m.released, errs[1] = meter.Int64Counter("svc.billing.holds_released",
@@ -42,6 +52,18 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		metric.WithDescription("Usage events by what became of them."))
 	m.waiting, errs[4] = meter.Int64ObservableGauge("svc.billing.admissions_waiting",
 		metric.WithDescription("Requests that wait for a batch."))
+	m.openHolds, errs[5] = meter.Int64ObservableGauge("svc.billing.holds_open",
+		metric.WithDescription("Open holds, in the database that all replicas share."))
+	m.held, errs[6] = meter.Int64ObservableGauge("svc.billing.held_nano_usd",
+		metric.WithDescription("What open holds set aside, in nano-USD, in the database that all replicas share."))
+	m.oldestHold, errs[7] = meter.Float64ObservableGauge("svc.billing.oldest_hold", metric.WithUnit("s"),
+		metric.WithDescription("Age of the oldest open hold; 0 without one."))
+	m.reviews, errs[8] = meter.Int64ObservableGauge("svc.billing.orphan_reviews",
+		metric.WithDescription("Requests published from the gateway's count that wait to be settled."))
+	m.usageWaiting, errs[9] = meter.Int64ObservableGauge("svc.billing.usage_waiting",
+		metric.WithDescription("Usage events in the stream behind the last batch."))
+	m.usageLag, errs[10] = meter.Float64ObservableGauge("svc.billing.usage_lag", metric.WithUnit("s"),
+		metric.WithDescription("Age of the oldest usage that may not be settled; 0 when none waits."))
 	return m, errors.Join(errs[:]...)
 }
 
@@ -50,3 +72,42 @@ func (m *metrics) admitted(o hold.Outcome, n int) {
 }
 
 func (m *metrics) settled(r usage.Result) { m.usage.Add(context.Background(), 1, m.byResult[r]) }
+
+// figuresTimeout bounds the query behind the gauges. Without an answer they are
+// missing, which says more than a number that is old.
+const figuresTimeout = 2 * time.Second
+
+func (s *Service) watchFigures() (metric.Registration, error) {
+	m := s.metrics
+	watch, err := s.deps.Meters.Meter("svc.internal/services/billing-ledger").RegisterCallback(
+		func(ctx context.Context, o metric.Observer) error {
+			s.observe(ctx, o)
+			return nil
+		}, m.waiting, m.openHolds, m.held, m.oldestHold, m.reviews, m.usageWaiting, m.usageLag)
+	if err != nil {
+		return nil, fmt.Errorf("watch the ledger's figures: %w", err)
+	}
+	return watch, nil
+}
+
+func (s *Service) observe(ctx context.Context, o metric.Observer) {
+	o.ObserveInt64(s.metrics.waiting, int64(s.admitter.Waiting()))
+	waiting, since := s.consumer.Backlog()
+	lag := 0.0
+	if !since.IsZero() {
+		lag = max(0, s.deps.Clock.Now().Sub(since).Seconds())
+	}
+	o.ObserveInt64(s.metrics.usageWaiting, int64(waiting))
+	o.ObserveFloat64(s.metrics.usageLag, lag)
+	ctx, cancel := context.WithTimeout(ctx, figuresTimeout)
+	defer cancel()
+	figures, err := s.store.Figures(ctx)
+	if err != nil {
+		s.deps.Log.DebugContext(ctx, "the ledger's figures cannot be read", "error", err)
+		return
+	}
+	o.ObserveInt64(s.metrics.openHolds, figures.OpenHolds)
+	o.ObserveInt64(s.metrics.held, int64(figures.Held))
+	o.ObserveFloat64(s.metrics.oldestHold, figures.OldestHold.Seconds())
+	o.ObserveInt64(s.metrics.reviews, figures.Reviews)
+}

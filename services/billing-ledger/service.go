@@ -29,6 +29,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/orphan"
 	"svc.internal/services/billing-ledger/internal/price"
 	"svc.internal/services/billing-ledger/internal/rpc"
 	"svc.internal/services/billing-ledger/internal/store"
@@ -69,6 +70,7 @@ type Service struct {
 	consumer *events.Consumer
 	metrics  *metrics
 
+	renewer   *hold.Renewer
 	concluder *hold.Concluder
 	keys      *key.Keys
 	accounts  *account.Accounts
@@ -85,23 +87,24 @@ type Report = audit.Report
 // Verify recomputes every invariant of the ledger in db, which is opened for
 // Schema and Role with a statement timeout that fits the size of the ledger.
 func Verify(ctx context.Context, db *pgxpool.Pool) (Report, error) {
-	return audit.Run(ctx, store.New(db, limit.Defaults{}, 0))
+	return audit.Run(ctx, store.New(db, limit.Defaults{}, store.Terms{}))
 }
 
 // New makes the service; Run starts it.
 func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
-	if err := cfg.validate(); err != nil {
+	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	m, err := newMetrics(deps.Meters.Meter("svc.internal/services/billing-ledger"))
 	if err != nil {
 		return nil, fmt.Errorf("make the instruments: %w", err)
 	}
-	st := store.New(deps.DB, cfg.limits(), cfg.HoldExpiry)
+	st := store.New(deps.DB, cfg.limits(), cfg.terms())
 	prices := &price.Book{}
 	consumer := &events.Consumer{
 		Bus: deps.Bus, Settler: &usage.Settler{Store: st}, Log: deps.Log, Batch: cfg.SettleBatch, Observe: m.settled,
 	}
+	reviewer := &orphan.Reviewer{Store: st, Publish: events.Reviews{Bus: deps.Bus}.Publish, Log: deps.Log}
 	s := &Service{
 		cfg: cfg, deps: deps, store: st, prices: prices, metrics: m,
 		admitter: hold.NewAdmitter(hold.Config{
@@ -110,11 +113,20 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		expirer: &hold.Expirer{
 			Every: cfg.ExpireEvery, Batch: cfg.ExpireBatch, Grace: cfg.ExpireGrace,
 			Hearing: func() bool { return deps.Bus.Connected() && !consumer.Behind() },
-			Store:   st, Clock: deps.Clock, Log: deps.Log,
-			Observe: func(n int) { m.expired.Add(context.Background(), int64(n)) },
+			Clock:   deps.Clock, Log: deps.Log,
+			Steps: []hold.Step{
+				{Name: "expire", Do: func(ctx context.Context, limit int) (int, error) {
+					n, err := st.ExpireHolds(ctx, limit)
+					m.expired.Add(ctx, int64(n))
+					return n, err
+				}},
+				{Name: "review", Do: reviewer.Open},
+				{Name: "publish again", Do: reviewer.Settled},
+			},
 		},
 		catalog:  &events.Catalog{Client: deps.Catalog, Book: prices, Log: deps.Log},
 		consumer: consumer,
+		renewer:  &hold.Renewer{Store: st},
 		concluder: &hold.Concluder{
 			Store:   st,
 			Observe: func(n int) { m.released.Add(context.Background(), int64(n)) },
@@ -131,7 +143,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 // Register adds the service's gRPC services.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterKeyServiceServer(r, &rpc.Keys{Keys: s.keys})
-	billingv1.RegisterAdmissionServiceServer(r, &rpc.Admission{Admitter: s.admitter, Concluder: s.concluder})
+	billingv1.RegisterAdmissionServiceServer(r, &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer, Concluder: s.concluder})
 	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store})
 	billingv1.RegisterAccountAdminServiceServer(r, &rpc.Accounts{Accounts: s.accounts, Keys: s.keys})
 	billingv1.RegisterAccrualServiceServer(r, &rpc.Accruals{Store: s.store})
@@ -140,7 +152,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 // Run admits, settles, expires and keeps prices and partitions up to date until
 // ctx ends; then it ends what is under way.
 func (s *Service) Run(ctx context.Context) error {
-	watch, err := s.watchQueue()
+	watch, err := s.watchFigures()
 	if err != nil {
 		return err
 	}
@@ -156,18 +168,6 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	group.Go(func() error { return s.consumer.Run(ctx) })
 	return group.Wait()
-}
-
-func (s *Service) watchQueue() (metric.Registration, error) {
-	watch, err := s.deps.Meters.Meter("svc.internal/services/billing-ledger").RegisterCallback(
-		func(_ context.Context, o metric.Observer) error {
-			o.ObserveInt64(s.metrics.waiting, int64(s.admitter.Waiting()))
-			return nil
-		}, s.metrics.waiting)
-	if err != nil {
-		return nil, fmt.Errorf("watch the admission queue: %w", err)
-	}
-	return watch, nil
 }
 
 func (s *Service) keepPartitions(ctx context.Context) {

@@ -155,19 +155,6 @@ func TestUsagePublishedBeforeTheServiceRunsIsSettled(t *testing.T) {
 	}
 }
 
-func TestHoldsThatNobodyClosesExpire(t *testing.T) {
-	f := start(t, func(cfg *billingledger.Config) { cfg.HoldExpiry = time.Second })
-	c := f.consumer(t, "1")
-	req := order(t, c)
-	f.admit(t, req)
-	until(t, func() bool { return f.balance(t, c) == "1.00 held 0.00" })
-	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(), AccountId: c.account})
-	if err != nil || got.GetReceipt().GetStatus() != "expired" {
-		t.Errorf("receipt %v: %v", got, err)
-	}
-	f.sound(t)
-}
-
 func TestBeforeTheCatalogIsReadAdmissionIsUnavailable(t *testing.T) {
 	f := assemble(t)
 	c := f.consumer(t, "1")
@@ -337,7 +324,7 @@ func TestLimitsAreSetAndShown(t *testing.T) {
 func TestConfigNamesEveryFault(t *testing.T) {
 	_, err := billingledger.New(t.Context(), billingledger.Config{}, billingledger.Deps{})
 	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok || len(joined.Unwrap()) != 8 {
+	if !ok || len(joined.Unwrap()) != 10 {
 		t.Errorf("faults of an empty configuration: %v", err)
 	}
 }

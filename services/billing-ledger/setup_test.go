@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -97,13 +98,18 @@ func models() []*catalogv1.Model {
 // assemble makes the service with its peers; nothing runs yet.
 func assemble(t *testing.T, change ...func(*billingledger.Config)) *fleet {
 	t.Helper()
+	return assembleOn(t, bustest.New(t), change...)
+}
+
+func assembleOn(t *testing.T, conn *bus.Conn, change ...func(*billingledger.Config)) *fleet {
+	t.Helper()
 	f := &fleet{
-		url: pgtest.Database(t, store.Schema, store.Role, store.Migrations), bus: bustest.New(t),
+		url: pgtest.Database(t, store.Schema, store.Role, store.Migrations), bus: conn,
 		catalog: &catalog{snapshots: make(chan []*catalogv1.Model, 10), end: make(chan error)},
 	}
 	f.db = pgtest.Open(t, f.url, store.Schema, store.Role)
 	log := slog.New(slog.DiscardHandler)
-	in, err := serve.NewInterceptors(log, noop.NewMeterProvider())
+	in, err := serve.NewInterceptors(log, noop.NewMeterProvider(), tracenoop.NewTracerProvider())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,22 +36,30 @@ const (
 type Config struct {
 	// SupplyEvery is the pause between two questions to the router about what
 	// is online, and so the most often that a change of counts is pushed.
-	SupplyEvery time.Duration
+	SupplyEvery time.Duration `yaml:"supply_every" env:"SVC_CATALOG_SUPPLY_EVERY"`
 	// SupplyExpiry is how long the router's last answer applies while it is
 	// away; after that nobody counts as online.
-	SupplyExpiry time.Duration
+	SupplyExpiry time.Duration `yaml:"supply_expiry" env:"SVC_CATALOG_SUPPLY_EXPIRY"`
 	// RepairEvery is how often the store is looked at although no change was
 	// heard of.
-	RepairEvery time.Duration
+	RepairEvery time.Duration `yaml:"repair_every" env:"SVC_CATALOG_REPAIR_EVERY"`
 	// ListenRetry is the pause before a lost connection to the store's changes
 	// is made again.
-	ListenRetry time.Duration
+	ListenRetry time.Duration `yaml:"listen_retry" env:"SVC_CATALOG_LISTEN_RETRY"`
 }
 
 // DefaultConfig asks the router each second and trusts its answer for as long
 // as the router trusts a presence report.
 func DefaultConfig() Config {
 	return Config{SupplyEvery: time.Second, SupplyExpiry: 30 * time.Second, RepairEvery: 30 * time.Second, ListenRetry: time.Second}
+}
+
+// Validate returns every fault of the configuration.
+func (c Config) Validate() error {
+	if c.SupplyEvery <= 0 || c.SupplyExpiry <= 0 || c.RepairEvery <= 0 || c.ListenRetry <= 0 {
+		return errors.New("catalog: supply_every, supply_expiry, repair_every and listen_retry must be above zero")
+	}
+	return nil
 }
 
 // Deps are the parts the service works with.
@@ -80,8 +88,8 @@ func Migrate(ctx context.Context, url string) error {
 
 // New makes the service; Run starts it.
 func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
-	if cfg.SupplyEvery <= 0 || cfg.SupplyExpiry <= 0 || cfg.RepairEvery <= 0 || cfg.ListenRetry <= 0 {
-		return nil, errors.New("catalog: SupplyEvery, SupplyExpiry, RepairEvery and ListenRetry must be positive")
+	if err := cfg.Validate(); err != nil {
+		return nil, err
 	}
 	st := store.New(deps.DB)
 	s := &Service{cfg: cfg, deps: deps, store: st}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
@@ -92,7 +93,7 @@ func setup(t *testing.T) *bundle {
 // start runs one more replica on the same database and router.
 func (b *bundle) start(t *testing.T) *replica {
 	t.Helper()
-	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider())
+	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider(), tracenoop.NewTracerProvider())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,59 +20,70 @@ const maxWitnessBatch = 200
 // Config bounds the gateway. DefaultConfig has the values that the public API
 // documents.
 type Config struct {
+	// HTTPAddr is where the public API listens.
+	HTTPAddr string `yaml:"http_addr" env:"SVC_HTTP_ADDR"`
 	// AdminToken is the bearer token of operators. Without one the routes
 	// under /api/v1/admin do not exist.
-	AdminToken config.Secret
+	AdminToken config.Secret `yaml:"admin_token" env:"SVC_ADMIN_TOKEN"`
 	// NearHubID is the hub preferred among equals, for a gateway that lives
 	// in one process with it; empty for none.
-	NearHubID string
+	NearHubID string `yaml:"near_hub_id" env:"SVC_GATEWAY_NEAR_HUB_ID"`
 
 	// MaxBodyBytes bounds a completion's body, MaxAdminBodyBytes any other.
-	MaxBodyBytes      int64
-	MaxAdminBodyBytes int64
+	MaxBodyBytes      int64 `yaml:"max_body_bytes" env:"SVC_GATEWAY_MAX_BODY_BYTES"`
+	MaxAdminBodyBytes int64 `yaml:"max_admin_body_bytes" env:"SVC_GATEWAY_MAX_ADMIN_BODY_BYTES"`
 	// BodyTimeout is how long a client may take to send a body.
-	BodyTimeout time.Duration
+	BodyTimeout time.Duration `yaml:"body_timeout" env:"SVC_GATEWAY_BODY_TIMEOUT"`
 	// WriteTimeout is how long a client may take to read one event or piece.
-	WriteTimeout time.Duration
+	WriteTimeout time.Duration `yaml:"write_timeout" env:"SVC_GATEWAY_WRITE_TIMEOUT"`
 
 	// MaxAttempts is how many providers are tried for one request.
-	MaxAttempts int
+	MaxAttempts int `yaml:"max_attempts" env:"SVC_GATEWAY_MAX_ATTEMPTS"`
 	// FirstContentTimeout bounds one attempt of a stream to its first content,
 	// FirstContentTotalTimeout all of them together.
-	FirstContentTimeout      time.Duration
-	FirstContentTotalTimeout time.Duration
+	FirstContentTimeout      time.Duration `yaml:"first_content_timeout" env:"SVC_GATEWAY_FIRST_CONTENT_TIMEOUT"`
+	FirstContentTotalTimeout time.Duration `yaml:"first_content_total_timeout" env:"SVC_GATEWAY_FIRST_CONTENT_TOTAL_TIMEOUT"`
 	// TotalTimeout bounds a request.
-	TotalTimeout time.Duration
+	TotalTimeout time.Duration `yaml:"total_timeout" env:"SVC_GATEWAY_TOTAL_TIMEOUT"`
 	// HoldHeaders is how long a stream's headers wait for the first content;
 	// after that it is kept alive by a comment each KeepAlive.
-	HoldHeaders time.Duration
-	KeepAlive   time.Duration
+	HoldHeaders time.Duration `yaml:"hold_headers" env:"SVC_GATEWAY_HOLD_HEADERS"`
+	KeepAlive   time.Duration `yaml:"keep_alive" env:"SVC_GATEWAY_KEEP_ALIVE"`
 	// HubGrace is how much longer than allowed a hub may be silent before the
 	// gateway gives it up.
-	HubGrace time.Duration
+	HubGrace time.Duration `yaml:"hub_grace" env:"SVC_GATEWAY_HUB_GRACE"`
 
 	// AdmitTimeout and SelectTimeout bound the calls of admission.
-	AdmitTimeout  time.Duration
-	SelectTimeout time.Duration
+	AdmitTimeout  time.Duration `yaml:"admit_timeout" env:"SVC_GATEWAY_ADMIT_TIMEOUT"`
+	SelectTimeout time.Duration `yaml:"select_timeout" env:"SVC_GATEWAY_SELECT_TIMEOUT"`
 
 	// KnownKeys and RefusedKeys are how many keys are remembered, KnownKeyTTL
 	// and RefusedKeyTTL for how long.
-	KnownKeys     int
-	KnownKeyTTL   time.Duration
-	RefusedKeys   int
-	RefusedKeyTTL time.Duration
+	KnownKeys     int           `yaml:"known_keys" env:"SVC_GATEWAY_KNOWN_KEYS"`
+	KnownKeyTTL   time.Duration `yaml:"known_key_ttl" env:"SVC_GATEWAY_KNOWN_KEY_TTL"`
+	RefusedKeys   int           `yaml:"refused_keys" env:"SVC_GATEWAY_REFUSED_KEYS"`
+	RefusedKeyTTL time.Duration `yaml:"refused_key_ttl" env:"SVC_GATEWAY_REFUSED_KEY_TTL"`
 
+	// HoldLease is how long billing-ledger keeps a hold that nobody renews;
+	// those of running requests are renewed four times as often.
+	HoldLease time.Duration `yaml:"hold_lease" env:"SVC_GATEWAY_HOLD_LEASE"`
 	// WitnessQueue is how many accounts of requests may wait for
 	// billing-ledger, WitnessBatch how many go in one call (at most 200),
 	// WitnessDrain how long a stop waits for them.
-	WitnessQueue int
-	WitnessBatch int
-	WitnessDrain time.Duration
+	WitnessQueue int           `yaml:"witness_queue" env:"SVC_GATEWAY_WITNESS_QUEUE"`
+	WitnessBatch int           `yaml:"witness_batch" env:"SVC_GATEWAY_WITNESS_BATCH"`
+	WitnessDrain time.Duration `yaml:"witness_drain" env:"SVC_GATEWAY_WITNESS_DRAIN"`
+
+	// TrustTraceContext continues the traces that clients name, which lets
+	// them decide what is recorded: for a gateway that only our own reach.
+	// Otherwise a request begins a trace, linked to the client's.
+	TrustTraceContext bool `yaml:"trust_trace_context" env:"SVC_GATEWAY_TRUST_TRACE_CONTEXT"`
 }
 
 // DefaultConfig has the documented values.
 func DefaultConfig() Config {
 	return Config{
+		HTTPAddr:                 "127.0.0.1:8080",
 		MaxBodyBytes:             10 << 20,
 		MaxAdminBodyBytes:        256 << 10,
 		BodyTimeout:              time.Minute,
@@ -90,6 +101,7 @@ func DefaultConfig() Config {
 		KnownKeyTTL:              time.Minute,
 		RefusedKeys:              16_384,
 		RefusedKeyTTL:            5 * time.Second,
+		HoldLease:                time.Minute,
 		WitnessQueue:             8192,
 		WitnessBatch:             maxWitnessBatch,
 		WitnessDrain:             10 * time.Second,
@@ -121,6 +133,7 @@ func (c Config) Validate() error {
 	positive("KnownKeyTTL", c.KnownKeyTTL > 0)
 	positive("RefusedKeys", c.RefusedKeys > 0)
 	positive("RefusedKeyTTL", c.RefusedKeyTTL > 0)
+	positive("HoldLease", c.HoldLease > 0)
 	positive("WitnessQueue", c.WitnessQueue > 0)
 	positive("WitnessBatch", c.WitnessBatch > 0)
 	positive("WitnessDrain", c.WitnessDrain > 0)
@@ -158,8 +171,15 @@ func (c Config) witness() witness.Config {
 	}
 }
 
+func (c Config) leases() witness.LeaseConfig {
+	return witness.LeaseConfig{Every: c.HoldLease / 4, Retry: renewRetry, CallTimeout: c.AdmitTimeout, Most: mostRunning}
+}
+
 func (c Config) http() httpapi.Config {
-	return httpapi.Config{MaxBody: c.MaxBodyBytes, BodyTimeout: c.BodyTimeout, AnswerTimeout: c.WriteTimeout}
+	return httpapi.Config{
+		MaxBody: c.MaxBodyBytes, BodyTimeout: c.BodyTimeout, AnswerTimeout: c.WriteTimeout,
+		TrustTraceContext: c.TrustTraceContext,
+	}
 }
 
 // What nobody needs to set.
@@ -167,7 +187,11 @@ const (
 	// selectGrace suffices for a refusal from the router's memory.
 	selectGrace = 250 * time.Millisecond
 	// witnessLinger makes one transaction out of what a busy gateway reports.
-	witnessLinger     = 50 * time.Millisecond
+	witnessLinger = 50 * time.Millisecond
+	// renewRetry leaves time for several tries within a lease.
+	renewRetry = 2 * time.Second
+	// mostRunning is more requests than one gateway has memory for.
+	mostRunning       = 1 << 17
 	witnessRetryFirst = 100 * time.Millisecond
 	witnessRetryMost  = 5 * time.Second
 )

@@ -485,16 +485,18 @@ func TestAnUnknownHubIsAnAttemptThatFailed(t *testing.T) {
 	}
 }
 
-func TestTheClientsTraceGoesOn(t *testing.T) {
-	f := start(t)
-	seen := make(chan string, 1)
-	f.hub.set(func(p *played) error {
-		seen <- telemetry.Traceparent(p.stream.Context())
-		return wholeAnswer(p)
-	})
+func TestTheClientsTraceGoesOnOnlyWhereClientsAreTrusted(t *testing.T) {
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-	read(t, f.post(hello, "Traceparent", "00-"+trace+"-00f067aa0ba902b7-01"))
-	if got := <-seen; !strings.Contains(got, trace) {
-		t.Errorf("the hub saw %q", got)
+	for _, trusted := range []bool{true, false} {
+		f := start(t, func(c *Config) { c.TrustTraceContext = trusted })
+		seen := make(chan string, 1)
+		f.hub.set(func(p *played) error {
+			seen <- telemetry.Traceparent(p.stream.Context())
+			return wholeAnswer(p)
+		})
+		read(t, f.post(hello, "Traceparent", "00-"+trace+"-00f067aa0ba902b7-01"))
+		if got := <-seen; strings.Contains(got, trace) != trusted {
+			t.Errorf("a client trusted=%t: the hub saw %q", trusted, got)
+		}
 	}
 }

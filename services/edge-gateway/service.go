@@ -75,6 +75,7 @@ type Service struct {
 	auth    *auth.Authenticator
 	models  *catalog.View
 	witness *witness.Queue
+	leases  *witness.Leases
 	handler http.Handler
 }
 
@@ -102,6 +103,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		auth:    auth.New(deps.Keys, deps.Clock, cfg.auth()),
 		models:  catalog.NewView(deps.Catalog, deps.Log),
 		witness: witness.NewQueue(deps.Admission, deps.Log, metrics.WitnessesDropped, cfg.witness()),
+		leases:  witness.NewLeases(deps.Admission, deps.Clock, deps.Log, cfg.leases()),
 	}
 	s.handler = httpapi.New(httpapi.Parts{
 		Log:      deps.Log,
@@ -114,6 +116,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Gate:     admit.NewGate(deps.Admission, deps.Router, s.giveBack, cfg.admit()),
 		Engine:   relay.New(deps.Hubs, deps.Clock, cfg.relay()),
 		Witness:  s.witness,
+		Leases:   s.leases,
 		Receipts: deps.Receipts,
 		Market:   market,
 		Ready:    s.Ready,
@@ -129,7 +132,7 @@ func (s *Service) Handler() http.Handler { return s.handler }
 // stands here so that every service is put together alike.
 func (s *Service) Register(grpc.ServiceRegistrar) {}
 
-// Run keeps models and keys up to date and reports what was relayed, until ctx
+// Run keeps models and keys up to date, renews the holds of what runs and reports what was relayed, until ctx
 // ends; then it reports what is left, for at most Config.WitnessDrain. Its
 // caller stops the HTTP server first.
 func (s *Service) Run(ctx context.Context) error {
@@ -140,6 +143,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { s.models.Run(ctx) })
 	loops.Go(func() { s.witness.Run(ctx) })
+	loops.Go(func() { s.leases.Run(ctx) })
 	loops.Wait()
 	if err := stop(); err != nil && s.deps.Bus.Connected() {
 		return err

@@ -99,8 +99,8 @@ func overSockets(t testing.TB, in serve.Interceptors, register func(grpc.Service
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- serve.GRPC(ctx, lis, in, register) }()
-	conn, err := serve.Dial(lis.Addr().String(), in)
+	go func() { done <- serve.GRPC(ctx, lis, serve.GRPCConfig{Interceptors: in}, register) }()
+	conn, err := serve.Dial(serve.Target{Service: "peer", Addresses: []string{lis.Addr().String()}, Exactly: true}, in, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,8 +124,9 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 	}
 	f := &fleet{
 		t: t, cfg: DefaultConfig(), key: key, log: &logBuffer{},
-		keys:    &keys{digest: apikey.Sum(key)},
-		billing: &billing{witnesses: make(chan *billingv1.Witness, 100), admits: make(chan *billingv1.AdmitRequest, 100)},
+		keys: &keys{digest: apikey.Sum(key)},
+		billing: &billing{witnesses: make(chan *billingv1.Witness, 100), admits: make(chan *billingv1.AdmitRequest, 100),
+			renewals: make(chan *billingv1.RenewRequest, 100)},
 		router:  &router{selects: make(chan *routerv1.SelectRequest, 100)},
 		catalog: &catalogPeer{models: []*catalogv1.Model{testModel()}},
 		hub:     &hub{opens: make(chan *hubv1.DispatchOpen, 100), ended: make(chan error, 100)},
@@ -137,7 +138,7 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		c(&f.cfg)
 	}
 	log := slog.New(slog.NewTextHandler(f.log, nil))
-	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), metricnoop.MeterProvider{})
+	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), metricnoop.MeterProvider{}, tracenoop.NewTracerProvider())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,6 +191,7 @@ func (f *fleet) loops() {
 	var loops sync.WaitGroup
 	loops.Go(func() { f.svc.models.Run(ctx) })
 	loops.Go(func() { f.svc.witness.Run(ctx) })
+	loops.Go(func() { f.svc.leases.Run(ctx) })
 	f.t.Cleanup(func() {
 		stop()
 		loops.Wait()
@@ -271,6 +273,7 @@ type billing struct {
 	billingv1.UnimplementedAdmissionServiceServer
 	admits    chan *billingv1.AdmitRequest
 	witnesses chan *billingv1.Witness
+	renewals  chan *billingv1.RenewRequest
 	mu        sync.Mutex
 	err       error
 }
@@ -299,6 +302,11 @@ func (b *billing) Conclude(_ context.Context, req *billingv1.ConcludeRequest) (*
 		b.witnesses <- w
 	}
 	return &billingv1.ConcludeResponse{}, nil
+}
+
+func (b *billing) Renew(_ context.Context, req *billingv1.RenewRequest) (*billingv1.RenewResponse, error) {
+	b.renewals <- req
+	return &billingv1.RenewResponse{}, nil
 }
 
 type receipts struct {

@@ -24,6 +24,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
@@ -90,11 +92,15 @@ type Deps struct {
 	HTTPClient *http.Client
 	// Dial opens the network connection to the hub instead of a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Traces records the calls to engines, within traces that the hub records;
+	// nil records nothing.
+	Traces trace.TracerProvider
 }
 
 // Agent offers models until it is stopped.
 type Agent struct {
 	nodeID string
+	tracer trace.Tracer
 	pool   *engine.Pool
 	link   *connection.Link
 }
@@ -113,7 +119,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{nodeID: id}
+	a := &Agent{nodeID: id, tracer: tracerOf(deps.Traces)}
 	a.pool = engine.New(engine.Config{ProbeInterval: cfg.ProbeInterval, Client: deps.HTTPClient}, targets, deps.Log)
 	a.link, err = connection.New(connection.Config{
 		URL: address, Key: cfg.Key, NodeID: id, NodeName: cfg.NodeName, Region: cfg.Region, Version: cfg.Version,
@@ -227,11 +233,14 @@ func (a *Agent) offers(models []Model) func() []connection.Offer {
 
 // serve hands a request of the hub's to its engine.
 func (a *Agent) serve(ctx context.Context, r connection.Request, w io.Writer) connection.Answer {
-	answer := a.pool.Forward(ctx, engine.Request{
+	span := a.engineCall(ctx, &r)
+	ended := a.pool.Forward(ctx, engine.Request{
 		ModelID: r.ModelID, Stream: r.Stream, Body: r.Body,
 		ModelOffset: r.ModelOffset, ModelLength: r.ModelLength, Traceparent: r.Traceparent,
 	}, w)
-	return connection.Answer{Status: answer.Status, Err: answer.Err}
+	answer := connection.Answer{Status: ended.Status, Err: ended.Err}
+	answered(span, answer)
+	return answer
 }
 
 // NodeID is the name by which hubs tell this machine from others.

@@ -17,54 +17,60 @@ import (
 type Config struct {
 	// HubID names the hub to routers and in subjects: 1 to 32 of [a-z0-9-].
 	// It must stay with the journal.
-	HubID string
-	// DispatchAddress is where gateways reach this hub.
-	DispatchAddress string
+	HubID string `yaml:"id" env:"SVC_HUB_ID"`
+	// WSAddr is where agents connect.
+	WSAddr string `yaml:"ws_addr" env:"SVC_WS_ADDR"`
+	// DispatchAddress is where gateways reach this hub; a process knows its own.
+	DispatchAddress string `yaml:"-"`
 	// JournalDir is the folder of the journal, used by this hub alone.
-	JournalDir string
+	JournalDir string `yaml:"journal_dir" env:"SVC_JOURNAL_DIR"`
 	// JournalMaxBytes is the journal's quota, 8 GiB; requests are taken up to
 	// 80 % of it. JournalSegmentBytes is the size of a file in it, 64 MiB.
-	JournalMaxBytes     int64
-	JournalSegmentBytes int64
+	JournalMaxBytes     int64 `yaml:"journal_max_bytes" env:"SVC_HUB_JOURNAL_MAX_BYTES"`
+	JournalSegmentBytes int64 `yaml:"journal_segment_bytes" env:"SVC_HUB_JOURNAL_SEGMENT_BYTES"`
 	// Pepper hides provider keys in the database.
-	Pepper apikey.Pepper
+	Pepper apikey.Pepper `yaml:"pepper" env:"SVC_PEPPER"`
 
 	// MaxSockets bounds the sockets of agents, 10,000; SessionsPerProvider
 	// those of one provider, 64.
-	MaxSockets          int
-	SessionsPerProvider int
+	MaxSockets          int `yaml:"max_sockets" env:"SVC_HUB_MAX_SOCKETS"`
+	SessionsPerProvider int `yaml:"sessions_per_provider" env:"SVC_HUB_SESSIONS_PER_PROVIDER"`
 	// HandshakesPerSecond is how fast new sockets are let in, 200.
-	HandshakesPerSecond float64
+	HandshakesPerSecond float64 `yaml:"handshakes_per_second" env:"SVC_HUB_HANDSHAKES_PER_SECOND"`
 	// RegisterTimeout is how long a socket may stay unregistered, 10 s.
-	RegisterTimeout time.Duration
+	RegisterTimeout time.Duration `yaml:"register_timeout" env:"SVC_HUB_REGISTER_TIMEOUT"`
 	// HeartbeatInterval is what agents are told, 10 s; a session without one
 	// for SessionTimeout, 30 s, ends.
-	HeartbeatInterval time.Duration
-	SessionTimeout    time.Duration
+	HeartbeatInterval time.Duration `yaml:"heartbeat_interval" env:"SVC_HUB_HEARTBEAT_INTERVAL"`
+	SessionTimeout    time.Duration `yaml:"session_timeout" env:"SVC_HUB_SESSION_TIMEOUT"`
 	// PingInterval and PongTimeout find dead peers: 15 s and 5 s.
-	PingInterval time.Duration
-	PongTimeout  time.Duration
+	PingInterval time.Duration `yaml:"ping_interval" env:"SVC_HUB_PING_INTERVAL"`
+	PongTimeout  time.Duration `yaml:"pong_timeout" env:"SVC_HUB_PONG_TIMEOUT"`
 	// CancelGrace is how long a cancelled request keeps its slot when the
 	// agent does not end it, 10 s.
-	CancelGrace time.Duration
+	CancelGrace time.Duration `yaml:"cancel_grace" env:"SVC_HUB_CANCEL_GRACE"`
 	// CommitWait is how long an answer waits for the gateway's commit, 5 s.
-	CommitWait time.Duration
+	CommitWait time.Duration `yaml:"commit_wait" env:"SVC_HUB_COMMIT_WAIT"`
 	// ContentTimeout is how long a stream may pause once it has begun, 120 s.
-	ContentTimeout time.Duration
+	ContentTimeout time.Duration `yaml:"content_timeout" env:"SVC_HUB_CONTENT_TIMEOUT"`
+	// ResettleAfter is how long usage may stay unsettled before it is
+	// published again, 30 s.
+	ResettleAfter time.Duration `yaml:"resettle_after" env:"SVC_HUB_RESETTLE_AFTER"`
 	// DrainTimeout is how long streams may go on once Run's context has
 	// ended, 120 s.
-	DrainTimeout time.Duration
+	DrainTimeout time.Duration `yaml:"drain_timeout" env:"SVC_HUB_DRAIN_TIMEOUT"`
 }
 
 // DefaultConfig has every default; HubID, DispatchAddress, JournalDir and
 // Pepper have none.
 func DefaultConfig() Config {
 	return Config{
+		WSAddr:          "127.0.0.1:8081",
 		JournalMaxBytes: 8 << 30, JournalSegmentBytes: 64 << 20,
 		MaxSockets: 10_000, SessionsPerProvider: 64, HandshakesPerSecond: 200,
 		RegisterTimeout: 10 * time.Second, HeartbeatInterval: 10 * time.Second, SessionTimeout: 30 * time.Second,
 		PingInterval: 15 * time.Second, PongTimeout: 5 * time.Second, CancelGrace: 10 * time.Second,
-		CommitWait: 5 * time.Second, ContentTimeout: 120 * time.Second, DrainTimeout: 120 * time.Second,
+		CommitWait: 5 * time.Second, ResettleAfter: 30 * time.Second, ContentTimeout: 120 * time.Second, DrainTimeout: 120 * time.Second,
 	}
 }
 
@@ -76,9 +82,6 @@ func (c Config) Validate() error {
 	if !hubIDPattern.MatchString(c.HubID) {
 		faults = append(faults, errors.New("hub id must be 1 to 32 of a-z, 0-9 and hyphen"))
 	}
-	if c.DispatchAddress == "" {
-		faults = append(faults, errors.New("dispatch address is missing"))
-	}
 	if c.JournalDir == "" {
 		faults = append(faults, errors.New("journal folder is missing"))
 	}
@@ -88,7 +91,7 @@ func (c Config) Validate() error {
 	for name, d := range map[string]time.Duration{
 		"register timeout": c.RegisterTimeout, "heartbeat interval": c.HeartbeatInterval, "session timeout": c.SessionTimeout,
 		"ping interval": c.PingInterval, "pong timeout": c.PongTimeout, "cancel grace": c.CancelGrace,
-		"commit wait": c.CommitWait, "content timeout": c.ContentTimeout, "drain timeout": c.DrainTimeout,
+		"commit wait": c.CommitWait, "resettle after": c.ResettleAfter, "content timeout": c.ContentTimeout, "drain timeout": c.DrainTimeout,
 	} {
 		if d < 0 {
 			faults = append(faults, fmt.Errorf("%s is negative", name))

@@ -80,6 +80,9 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.DispatchAddress == "" {
+		return nil, errors.New("provider-hub: no dispatch address")
+	}
 	if cfg.DrainTimeout == 0 {
 		cfg.DrainTimeout = DefaultConfig().DrainTimeout
 	}
@@ -93,7 +96,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s.metrics = m
-	s.usage = events.NewUsage(cfg.HubID, deps.Bus, deps.Clock, deps.Log, m.lag)
+	s.usage = events.NewUsage(cfg.HubID, deps.Bus, cfg.ResettleAfter, deps.Clock, deps.Log, m.lag)
 	s.attempts = events.NewAttempts(cfg.HubID, deps.Bus, deps.Log)
 	s.presence = events.NewPresence(cfg.HubID, cfg.DispatchAddress, deps.Clock.Now().UnixMilli(), deps.Bus, s.registry, deps.Log)
 	s.desk = dispatch.NewDesk(cfg.attempts(), s.registry, s.usage, s.ended, deps.Clock, deps.Log)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/apikey"
@@ -114,7 +115,7 @@ func (w *world) start() *running {
 // connect makes the clients of a service that runs or not.
 func (w *world) connect(service *providerhub.Service) *running {
 	w.t.Helper()
-	interceptors, err := serve.NewInterceptors(w.log, noop.NewMeterProvider())
+	interceptors, err := serve.NewInterceptors(w.log, noop.NewMeterProvider(), tracenoop.NewTracerProvider())
 	must(w.t, err)
 	channel := serve.NewInProcess(interceptors)
 	service.Register(channel)

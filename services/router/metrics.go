@@ -29,6 +29,10 @@ func (s *Service) measure(meter metric.Meter) error {
 		return c
 	}
 	sessions := gauge("svc.router.sessions", "Provider sessions in the view.")
+	models := gauge("svc.router.models", "Models that some session offers.")
+	candidates := gauge("svc.router.candidates", "Offers of sessions that consumers may be sent to.")
+	bookings := gauge("svc.router.bookings", "Slots booked for attempts that have not been heard to end.")
+	breakers := gauge("svc.router.breakers_open", "Pairs of provider and model that a breaker keeps from serving, half open ones included.")
 	hubs := gauge("svc.router.hubs", "Hubs in the view.")
 	pairs := gauge("svc.router.known_pairs", "Pairs of provider and model whose health is known.")
 	waiting := gauge("svc.router.waiting", "Requests that wait for a free slot.")
@@ -47,6 +51,11 @@ func (s *Service) measure(meter metric.Meter) error {
 		o.ObserveInt64(sessions, int64(n))
 		o.ObserveInt64(hubs, int64(h))
 		o.ObserveInt64(dropped, d)
+		totals := s.view.Totals()
+		o.ObserveInt64(models, int64(totals.Models))
+		o.ObserveInt64(candidates, int64(totals.Candidates))
+		o.ObserveInt64(bookings, int64(totals.Bookings))
+		o.ObserveInt64(breakers, int64(s.known.OpenBreakers(s.deps.Clock.Now())))
 		o.ObserveInt64(pairs, int64(s.known.Len()))
 		o.ObserveInt64(waiting, int64(s.bell.Waiting()))
 		o.ObserveInt64(refused, s.listener.Refused())
@@ -54,7 +63,7 @@ func (s *Service) measure(meter metric.Meter) error {
 			o.ObserveInt64(rejects, n, sets[reason])
 		}
 		return nil
-	}, sessions, hubs, pairs, waiting, dropped, refused, rejects)
+	}, sessions, models, candidates, bookings, breakers, hubs, pairs, waiting, dropped, refused, rejects)
 	if err != nil {
 		return fmt.Errorf("register the router's metrics: %w", err)
 	}

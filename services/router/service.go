@@ -36,13 +36,21 @@ import (
 type Config struct {
 	// SettleFor is how long the first full report of a hub is waited for
 	// before the service calls itself ready without one.
-	SettleFor time.Duration
+	SettleFor time.Duration `yaml:"settle_for" env:"SVC_ROUTER_SETTLE_FOR"`
 	// SweepEvery is the pause between two looks for what has expired.
-	SweepEvery time.Duration
+	SweepEvery time.Duration `yaml:"sweep_every" env:"SVC_ROUTER_SWEEP_EVERY"`
 }
 
 // DefaultConfig settles for a second and sweeps every second.
 func DefaultConfig() Config { return Config{SettleFor: time.Second, SweepEvery: time.Second} }
+
+// Validate returns every fault of the configuration.
+func (c Config) Validate() error {
+	if c.SettleFor <= 0 || c.SweepEvery <= 0 {
+		return errors.New("router: settle_for and sweep_every must be above zero")
+	}
+	return nil
+}
 
 // Deps are the parts the service works with.
 type Deps struct {
@@ -76,8 +84,8 @@ const sweepsPerRefresh = 10
 
 // New makes the service; Run starts it.
 func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
-	if cfg.SettleFor <= 0 || cfg.SweepEvery <= 0 {
-		return nil, errors.New("router: SettleFor and SweepEvery must be positive")
+	if err := cfg.Validate(); err != nil {
+		return nil, err
 	}
 	var seed [16]byte
 	if _, err := io.ReadFull(deps.Random, seed[:]); err != nil {
@@ -95,7 +103,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		Bell:      s.bell, Rejects: s.rejects,
 	})
 	s.listener = events.NewListener(deps.Bus, s.view, picker, deps.Clock, deps.Log)
-	s.server = rpc.NewRouter(picker, s.view, s.known, deps.Clock, s.settled.Load)
+	s.server = rpc.NewRouter(picker, s.view, s.known, deps.Clock, s.settled.Load, deps.Log)
 	if err := s.measure(deps.Meters.Meter("svc.internal/services/router")); err != nil {
 		return nil, err
 	}

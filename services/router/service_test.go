@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
@@ -123,7 +124,7 @@ type bundle struct {
 
 func start(t *testing.T, conn *bus.Conn) *bundle {
 	t.Helper()
-	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider())
+	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider(), tracenoop.NewTracerProvider())
 	if err != nil {
 		t.Fatal(err)
 	}

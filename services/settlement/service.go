@@ -35,11 +35,19 @@ const (
 // Config of the service.
 type Config struct {
 	// ReconcileEvery is the pause between two comparisons with the ledger.
-	ReconcileEvery time.Duration
+	ReconcileEvery time.Duration `yaml:"reconcile_every" env:"SVC_SETTLEMENT_RECONCILE_EVERY"`
 }
 
 // DefaultConfig compares every minute.
 func DefaultConfig() Config { return Config{ReconcileEvery: time.Minute} }
+
+// Validate returns every fault of the configuration.
+func (c Config) Validate() error {
+	if c.ReconcileEvery <= 0 {
+		return errors.New("settlement: reconcile_every must be above zero")
+	}
+	return nil
+}
 
 // Deps are the parts the service works with.
 type Deps struct {
@@ -68,8 +76,8 @@ func Migrate(ctx context.Context, url string) error {
 
 // New makes the service; Run starts it.
 func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
-	if cfg.ReconcileEvery <= 0 {
-		return nil, errors.New("settlement: ReconcileEvery must be positive")
+	if err := cfg.Validate(); err != nil {
+		return nil, err
 	}
 	drift, err := deps.Meters.Meter("svc.internal/services/settlement").Int64Gauge("svc.settlement.standing_differences",
 		metric.WithDescription("Provider days on which earning lines and the ledger's accruals have differed in two comparisons in a row."))

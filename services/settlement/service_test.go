@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
@@ -60,7 +61,7 @@ func setup(t *testing.T) *bundle {
 		ledger: &ledger{}, bus: bustest.New(t), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 		pool: pgtest.Pool(t, Schema, Role, store.Migrations),
 	}
-	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider())
+	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider(), tracenoop.NewTracerProvider())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,6 +190,7 @@ func TestLinesAreOnlyEverAdded(t *testing.T) {
 	b.settled(t)
 	for _, statement := range []string{
 		"UPDATE earning_line SET payout_nano_usd = 0", "DELETE FROM earning_line", "TRUNCATE earning_line",
+		"UPDATE earning_correction SET payout_nano_usd = 0", "DELETE FROM earning_correction",
 		"UPDATE quarantine SET reason = ''", "DELETE FROM quarantine",
 	} {
 		if _, err := b.pool.Exec(t.Context(), statement); err == nil {

@@ -8,49 +8,59 @@ import (
 	"strings"
 
 	"svc.internal/pkg/config"
+	"svc.internal/pkg/node"
 	"svc.internal/pkg/serve"
+	billingledger "svc.internal/services/billing-ledger"
+	catalog "svc.internal/services/catalog"
+	edgegateway "svc.internal/services/edge-gateway"
+	providerhub "svc.internal/services/provider-hub"
+	router "svc.internal/services/router"
+	settlement "svc.internal/services/settlement"
 )
 
-// Config of the process, read from the environment.
+// Config of the process: what every process of the marketplace has, a section
+// for each service, and what a process that stands alone has beside. It is
+// read from the environment, and from a file where there is one.
 type Config struct {
-	// HTTPAddr is where the public API listens.
-	HTTPAddr string `env:"SVC_HTTP_ADDR" envDefault:"127.0.0.1:8080"`
-	// WSAddr is where provider agents connect.
-	WSAddr string `env:"SVC_WS_ADDR" envDefault:"127.0.0.1:8081"`
-	// MetricsAddr is where metrics and health listen; port 0 takes a free one.
-	MetricsAddr string `env:"SVC_METRICS_ADDR" envDefault:"127.0.0.1:0"`
-	// GRPCAddr is where services of this process answer those of others;
-	// empty when all are here. Loopback only.
-	GRPCAddr string `env:"SVC_GRPC_ADDR"`
+	node.Config `yaml:",inline"`
+
+	Gateway    edgegateway.Config   `yaml:"gateway"`
+	Hub        providerhub.Config   `yaml:"hub"`
+	Router     router.Config        `yaml:"router"`
+	Billing    billingledger.Config `yaml:"billing"`
+	Settlement settlement.Config    `yaml:"settlement"`
+	Catalog    catalog.Config       `yaml:"catalog"`
+
 	// DataDir holds all that outlives the process.
-	DataDir string `env:"SVC_DATA_DIR" envDefault:".run"`
-	// DatabaseURL is a PostgreSQL server to use; empty starts a private one.
-	DatabaseURL config.Secret `env:"DATABASE_URL"`
-	// NATSURL is a NATS server to use; empty starts one inside.
-	NATSURL config.Secret `env:"SVC_NATS_URL"`
-	// NATSAddr lets other processes use the NATS server inside.
-	NATSAddr string `env:"SVC_NATS_ADDR"`
-	// Peers are the addresses of services that live elsewhere:
-	// billing-ledger=127.0.0.1:9001,catalog=127.0.0.1:9002.
-	Peers map[string]string `env:"SVC_PEERS" envKeyValSeparator:"="`
-	// HubID names the hub of this process; two hubs need two names.
-	HubID string `env:"SVC_HUB_ID" envDefault:"hub-1"`
-	// Pepper and AdminToken are made in the data directory unless given.
-	Pepper     config.Secret `env:"SVC_PEPPER"`
-	AdminToken config.Secret `env:"SVC_ADMIN_TOKEN"`
+	DataDir string `yaml:"data_dir" env:"SVC_DATA_DIR"`
+	// NATSAddr lets other processes use the NATS server inside, which is
+	// there unless NATSURL names another.
+	NATSAddr string `yaml:"nats_addr" env:"SVC_NATS_ADDR"`
 	// Demo seeds models, a consumer and a provider.
-	Demo Switch `env:"SVC_DEMO" envDefault:"on"`
+	Demo Switch `yaml:"demo" env:"SVC_DEMO"`
 	// DemoAgent runs the demo's provider in this process.
-	DemoAgent Switch `env:"SVC_DEMO_AGENT" envDefault:"on"`
+	DemoAgent Switch `yaml:"demo_agent" env:"SVC_DEMO_AGENT"`
 	// CatalogFile is put into the catalog at start instead of the demo's own.
-	CatalogFile string `env:"SVC_CATALOG"`
+	CatalogFile string `yaml:"catalog_file" env:"SVC_CATALOG"`
 	// EngineURL is the engine of the demo's provider, ending in /v1.
-	EngineURL string `env:"ENGINE_URL"`
-	LogLevel  string `env:"SVC_LOG_LEVEL" envDefault:"warn"`
-	LogFormat string `env:"SVC_LOG_FORMAT" envDefault:"text"`
+	EngineURL string `yaml:"engine_url" env:"ENGINE_URL"`
 
 	// Services run in this process; the others are dialled. Set by flag.
-	Services []string `env:"-"`
+	Services []string `yaml:"-"`
+}
+
+// DefaultConfig is a whole marketplace on this machine. Secrets are made in
+// the data directory unless they are given.
+func DefaultConfig() Config {
+	cfg := Config{
+		Config: node.DefaultConfig(), DataDir: ".run", Demo: true, DemoAgent: true,
+		Gateway: edgegateway.DefaultConfig(), Hub: providerhub.DefaultConfig(), Router: router.DefaultConfig(),
+		Billing: billingledger.DefaultConfig(), Settlement: settlement.DefaultConfig(), Catalog: catalog.DefaultConfig(),
+		Services: AllServices(),
+	}
+	cfg.Log = node.Log{Level: "warn", Format: "text"}
+	cfg.Hub.HubID = "hub-1"
+	return cfg
 }
 
 // Switch is on or off.
@@ -69,89 +79,113 @@ func (s *Switch) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Names of the services, in the order in which they start.
-const (
-	catalogName    = "catalog"
-	billingName    = "billing-ledger"
-	settlementName = "settlement"
-	routerName     = "router"
-	hubName        = "provider-hub"
-	gatewayName    = "edge-gateway"
-)
-
-// AllServices are the services this process can run.
+// AllServices are the services this process can run, in the order in which
+// they start.
 func AllServices() []string {
-	return []string{catalogName, billingName, settlementName, routerName, hubName, gatewayName}
-}
-
-// Validate checks everything and reports all faults.
-func (c *Config) Validate() error {
-	var faults []error
-	for name, address := range map[string]string{
-		"SVC_HTTP_ADDR": c.HTTPAddr, "SVC_WS_ADDR": c.WSAddr, "SVC_METRICS_ADDR": c.MetricsAddr,
-	} {
-		if _, _, err := net.SplitHostPort(address); err != nil {
-			faults = append(faults, fmt.Errorf("%s %q is not host:port", name, address))
-		}
-	}
-	for name, address := range map[string]string{"SVC_GRPC_ADDR": c.GRPCAddr, "SVC_NATS_ADDR": c.NATSAddr} {
-		if address == "" {
-			continue
-		}
-		if err := serve.Loopback(address); err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", name, err))
-		}
-	}
-	if c.NATSAddr != "" && c.NATSURL.IsSet() {
-		faults = append(faults, errors.New("SVC_NATS_ADDR is for the NATS server inside, and SVC_NATS_URL names another"))
-	}
-	for name := range c.Peers {
-		if !slices.Contains(AllServices(), name) {
-			faults = append(faults, fmt.Errorf("SVC_PEERS: there is no service %q", name))
-		}
-	}
-	return errors.Join(faults...)
+	return []string{node.Catalog, node.BillingLedger, node.Settlement, node.Router, node.ProviderHub, node.EdgeGateway}
 }
 
 // Select chooses the services to run from a comma-separated list; empty means
-// all. Those not chosen need a peer.
+// all.
 func (c *Config) Select(list string) error {
-	c.Services = AllServices()
-	if list != "" {
-		c.Services = strings.Split(list, ",")
+	if list == "" {
+		return nil
 	}
+	c.Services = strings.Split(list, ",")
 	var faults []error
 	for _, name := range c.Services {
 		if !slices.Contains(AllServices(), name) {
 			faults = append(faults, fmt.Errorf("-services: there is no service %q; there are %s", name, strings.Join(AllServices(), ", ")))
 		}
 	}
-	for _, name := range AllServices() {
-		if !c.runs(name) && c.Peers[name] == "" {
-			faults = append(faults, fmt.Errorf("-services: %s does not run here and has no address in SVC_PEERS", name))
-		}
-	}
-	if len(faults) == 0 && !c.all() {
-		faults = c.checkShared()
-	}
 	return errors.Join(faults...)
 }
 
-// checkShared checks what processes that share the work must share.
-func (c *Config) checkShared() []error {
+// Validate checks everything and reports all faults.
+func (c *Config) Validate() error {
 	var faults []error
-	if c.GRPCAddr == "" {
-		faults = append(faults, errors.New("-services: some services run elsewhere, so SVC_GRPC_ADDR must say where those here answer"))
-	}
-	if !c.NATSURL.IsSet() && c.NATSAddr == "" {
+	if !c.NATSURL.IsSet() && c.NATSAddr == "" && !c.all() {
 		faults = append(faults, errors.New("-services: all processes need one NATS: set SVC_NATS_URL, or SVC_NATS_ADDR in the process that runs it"))
 	}
-	if !c.Pepper.IsSet() && (c.runs(billingName) != c.runs(hubName)) {
+	if c.NATSAddr != "" {
+		if err := serve.Loopback(c.NATSAddr); err != nil {
+			faults = append(faults, fmt.Errorf("SVC_NATS_ADDR: %w", err))
+		}
+		if c.NATSURL.IsSet() {
+			faults = append(faults, errors.New("SVC_NATS_ADDR is for the NATS server inside, and SVC_NATS_URL names another"))
+		}
+	}
+	if c.runs(node.BillingLedger) != c.runs(node.ProviderHub) && c.Hub.Pepper.IsZero() && c.Billing.Pepper.IsZero() {
 		faults = append(faults, errors.New("-services: billing-ledger and provider-hub share a pepper; set SVC_PEPPER"))
 	}
+	faults = append(faults, c.Check(c.Specs()...))
+	faults = append(faults, c.checkServices()...)
+	return errors.Join(faults...)
+}
+
+func (c *Config) checkServices() []error {
+	var faults []error
+	hub := c.Hub
+	// These have their place in the data directory unless they are given.
+	if hub.JournalDir == "" {
+		hub.JournalDir = "journal"
+	}
+	if hub.Pepper.IsZero() {
+		hub.Pepper[0] = 1
+	}
+	for name, validate := range map[string]func() error{
+		node.Catalog: c.Catalog.Validate, node.BillingLedger: c.Billing.Validate, node.Settlement: c.Settlement.Validate,
+		node.Router: c.Router.Validate, node.ProviderHub: hub.Validate, node.EdgeGateway: c.Gateway.Validate,
+	} {
+		if c.runs(name) {
+			faults = append(faults, validate())
+		}
+	}
+	for _, l := range []struct{ service, name, address string }{
+		{node.EdgeGateway, "gateway.http_addr (SVC_HTTP_ADDR)", c.Gateway.HTTPAddr},
+		{node.ProviderHub, "hub.ws_addr (SVC_WS_ADDR)", c.Hub.WSAddr},
+	} {
+		if _, _, err := net.SplitHostPort(l.address); err != nil && c.runs(l.service) {
+			faults = append(faults, fmt.Errorf("%s %q is not host:port", l.name, l.address))
+		}
+	}
 	return faults
+}
+
+// Specs are the services of the process. It brings its own database and bus
+// where none is named.
+func (c *Config) Specs() []node.Spec {
+	specs := map[string]node.Spec{}
+	for _, spec := range []node.Spec{
+		catalog.Spec(), billingledger.Spec(), settlement.Spec(), router.Spec(), providerhub.Spec(), edgegateway.Spec(),
+	} {
+		spec.Database, spec.Bus = false, false
+		specs[spec.Name] = spec
+	}
+	chosen := make([]node.Spec, 0, len(c.Services))
+	for _, name := range AllServices() {
+		if c.runs(name) {
+			chosen = append(chosen, specs[name])
+		}
+	}
+	return chosen
 }
 
 func (c *Config) runs(name string) bool { return slices.Contains(c.Services, name) }
 
 func (c *Config) all() bool { return len(c.Services) == len(AllServices()) }
+
+// needsDatabase tells whether a service with tables runs here.
+func (c *Config) needsDatabase() bool {
+	return c.runs(node.Catalog) || c.runs(node.BillingLedger) || c.runs(node.Settlement) || c.runs(node.ProviderHub)
+}
+
+// Load reads the configuration of a process that runs the services in list
+// (empty for all) from a file, unless path is empty, and from environ.
+func Load(list, path string, environ []string) (Config, error) {
+	cfg := DefaultConfig()
+	if err := cfg.Select(list); err != nil {
+		return cfg, err
+	}
+	return cfg, config.Read(&cfg, path, environ)
+}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"svc.internal/pkg/config"
+	"svc.internal/pkg/node"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
@@ -44,17 +45,12 @@ func (p *process) seedAndServe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	credentials, err := demo.Seed(ctx, demo.Peers{
-		Accounts:  billingv1.NewAccountAdminServiceClient(p.fleet.peers[billingName]),
-		Keys:      billingv1.NewKeyServiceClient(p.fleet.peers[billingName]),
-		Catalog:   catalogv1.NewCatalogAdminServiceClient(p.fleet.peers[catalogName]),
-		Providers: hubv1.NewProviderAdminServiceClient(p.fleet.peers[hubName]),
-	}, p.fleet.dir, catalog)
+	credentials, err := p.seed(ctx, catalog)
 	if err != nil {
 		return fmt.Errorf("seed the demo: %w", err)
 	}
 	env := p.environment(credentials, catalog)
-	if err := p.fleet.dir.Write(env.File(), "demo.env"); err != nil {
+	if err := p.dir.Write(env.File(), "demo.env"); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -77,6 +73,27 @@ func (p *process) seedAndServe(ctx context.Context) error {
 	}
 	p.announce(env, engine)
 	return group.Wait()
+}
+
+func (p *process) seed(ctx context.Context, catalog demo.Catalog) (demo.Credentials, error) {
+	billing, err := p.node.Peer(node.BillingLedger)
+	if err != nil {
+		return demo.Credentials{}, err
+	}
+	models, err := p.node.Peer(node.Catalog)
+	if err != nil {
+		return demo.Credentials{}, err
+	}
+	hub, err := p.node.Peer(node.ProviderHub)
+	if err != nil {
+		return demo.Credentials{}, err
+	}
+	return demo.Seed(ctx, demo.Peers{
+		Accounts:  billingv1.NewAccountAdminServiceClient(billing),
+		Keys:      billingv1.NewKeyServiceClient(billing),
+		Catalog:   catalogv1.NewCatalogAdminServiceClient(models),
+		Providers: hubv1.NewProviderAdminServiceClient(hub),
+	}, p.dir, catalog)
 }
 
 // chooseCatalog picks the engine and the models that go with it.
@@ -110,9 +127,9 @@ func (p *process) chooseCatalog(ctx context.Context) (demo.Engine, demo.Catalog,
 
 func (p *process) newAgent(credentials demo.Credentials, catalog demo.Catalog, engine demo.Engine) (*provideragent.Agent, error) {
 	cfg := provideragent.DefaultConfig()
-	cfg.WSURL = "ws://" + reachable(p.lis.ws.Addr().String())
+	cfg.WSURL = "ws://" + reachable(p.wsAddr)
 	cfg.Key = config.NewSecret(credentials.ProviderKey)
-	cfg.StateDir = p.fleet.dir.Path("agent")
+	cfg.StateDir = p.dir.Path("agent")
 	cfg.NodeName = "demo"
 	cfg.Region = "local"
 	for _, m := range demo.Offers(catalog, engine) {
@@ -121,7 +138,7 @@ func (p *process) newAgent(credentials demo.Credentials, catalog demo.Catalog, e
 			ContextLength: int64(m.ContextLength), Capacity: engine.Capacity,
 		})
 	}
-	agent, err := provideragent.New(cfg, provideragent.Deps{Log: p.fleet.log("provider-agent")})
+	agent, err := provideragent.New(cfg, provideragent.Deps{Log: p.node.Log("provider-agent"), Traces: p.tel.Traces})
 	if err != nil {
 		return nil, fmt.Errorf("set up the demo's agent: %w", err)
 	}
@@ -130,7 +147,7 @@ func (p *process) newAgent(credentials demo.Credentials, catalog demo.Catalog, e
 
 // waitOnline returns when the public API lists each model as callable.
 func (p *process) waitOnline(ctx context.Context, models []string) error {
-	url := "http://" + reachable(p.lis.http.Addr().String()) + "/v1"
+	url := "http://" + reachable(p.httpAddr) + "/v1"
 	return poll(ctx, 20*time.Second, func(ctx context.Context) error {
 		callable, err := demo.ListModels(ctx, url, 5*time.Second)
 		if err != nil {
@@ -147,11 +164,11 @@ func (p *process) waitOnline(ctx context.Context, models []string) error {
 
 func (p *process) environment(c demo.Credentials, catalog demo.Catalog) demo.Environment {
 	return demo.Environment{
-		BaseURL: "http://" + reachable(p.lis.http.Addr().String()),
-		WSURL:   "ws://" + reachable(p.lis.ws.Addr().String()),
+		BaseURL: "http://" + reachable(p.httpAddr),
+		WSURL:   "ws://" + reachable(p.wsAddr),
 		APIKey:  c.ConsumerKey, ProviderKey: c.ProviderKey,
-		AdminToken: p.fleet.admin.Reveal(), DatabaseURL: p.fleet.infra.databaseURL,
-		MetricsURL: "http://" + reachable(p.lis.metrics.Addr().String()) + "/metrics",
+		AdminToken: p.cfg.Gateway.AdminToken.Reveal(), DatabaseURL: p.infra.databaseURL,
+		MetricsURL: "http://" + reachable(p.node.AdminAddress()) + "/metrics",
 		Model:      catalog.Models[0].ID,
 	}
 }
@@ -170,15 +187,15 @@ func reachable(address string) string {
 
 func (p *process) addresses() []console.Row {
 	rows := []console.Row{{Name: "Services", Value: strings.Join(p.cfg.Services, ", ")}}
-	if p.lis.http != nil {
-		rows = append(rows, console.Row{Name: "API base URL", Value: "http://" + reachable(p.lis.http.Addr().String()) + "/v1"})
+	if p.httpAddr != "" {
+		rows = append(rows, console.Row{Name: "API base URL", Value: "http://" + reachable(p.httpAddr) + "/v1"})
 	}
-	if p.lis.ws != nil {
-		rows = append(rows, console.Row{Name: "Provider URL", Value: "ws://" + reachable(p.lis.ws.Addr().String())})
+	if p.wsAddr != "" {
+		rows = append(rows, console.Row{Name: "Provider URL", Value: "ws://" + reachable(p.wsAddr)})
 	}
 	return append(rows,
-		console.Row{Name: "Metrics", Value: "http://" + reachable(p.lis.metrics.Addr().String()) + "/metrics"},
-		console.Row{Name: "Data", Value: p.fleet.dir.Path()})
+		console.Row{Name: "Metrics", Value: "http://" + reachable(p.node.AdminAddress()) + "/metrics"},
+		console.Row{Name: "Data", Value: p.dir.Path()})
 }
 
 func (p *process) announce(env demo.Environment, engine demo.Engine) {
@@ -193,7 +210,7 @@ func (p *process) announce(env demo.Environment, engine demo.Engine) {
 		{Name: "Answered by", Value: answered},
 		{Name: "Provider URL", Value: env.WSURL},
 		{Name: "Metrics", Value: env.MetricsURL},
-		{Name: "Environment", Value: p.fleet.dir.Path("demo.env")},
+		{Name: "Environment", Value: p.dir.Path("demo.env")},
 	}, curl(env))
 }
 

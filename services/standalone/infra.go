@@ -14,10 +14,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/pg"
+	"svc.internal/pkg/serve"
+	"svc.internal/pkg/telemetry"
 	"svc.internal/services/standalone/internal/console"
 	"svc.internal/services/standalone/internal/localdata"
 )
@@ -46,12 +46,12 @@ func (i *infra) Close() error {
 }
 
 // startInfra finds or starts PostgreSQL and NATS.
-func startInfra(ctx context.Context, cfg Config, dir *localdata.Dir, log *slog.Logger, con *console.Console) (*infra, error) {
+func startInfra(ctx context.Context, cfg Config, dir *localdata.Dir, tel *telemetry.Telemetry, con *console.Console) (*infra, error) {
 	i := &infra{}
-	if err := i.startPostgres(ctx, cfg, dir, log, con); err != nil {
+	if err := i.startPostgres(ctx, cfg, dir, tel.Log, con); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
-	if err := i.startBus(ctx, cfg, dir, log, con); err != nil {
+	if err := i.startBus(ctx, cfg, dir, tel, con); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
 	return i, nil
@@ -102,18 +102,18 @@ func clusterHome(dir *localdata.Dir) (string, error) {
 	return outside, nil
 }
 
-func (i *infra) startBus(ctx context.Context, cfg Config, dir *localdata.Dir, log *slog.Logger, con *console.Console) error {
+func (i *infra) startBus(ctx context.Context, cfg Config, dir *localdata.Dir, tel *telemetry.Telemetry, con *console.Console) error {
 	done := con.Step("NATS")
-	connect := bus.Config{URL: cfg.NATSURL.Reveal(), Name: "standalone", Log: log}
+	connect := bus.Config{URL: cfg.NATSURL.Reveal(), Name: "standalone", Log: tel.Log, Traces: tel.Traces}
 	detail := "the one in SVC_NATS_URL"
 	if !cfg.NATSURL.IsSet() {
-		server, err := startNATS(cfg.NATSAddr, dir, log)
+		server, err := startNATS(cfg.NATSAddr, dir, tel.Log)
 		if err != nil {
 			return err
 		}
 		i.onClose(func() error { server.Stop(); return nil })
 		i.natsURL = server.URL()
-		connect = bus.Config{Name: "standalone", Log: log, URL: server.URL()}
+		connect = bus.Config{Name: "standalone", Log: tel.Log, Traces: tel.Traces, URL: server.URL()}
 		detail = "inside, streams in " + dir.Path("nats")
 	}
 	conn, err := bus.Connect(ctx, connect)
@@ -149,20 +149,18 @@ func startNATS(address string, dir *localdata.Dir, log *slog.Logger) (*bus.Serve
 	return server, nil
 }
 
-// pool migrates a service's schema and opens its pool.
-func (i *infra) pool(ctx context.Context, migrate func(context.Context, string) error, cfg pg.Config) (*pgxpool.Pool, error) {
-	if err := migrate(ctx, i.databaseURL); err != nil {
-		return nil, fmt.Errorf("migrate %s: %w", cfg.Schema, err)
+// parts are what must not end before the services do.
+func (i *infra) parts() []serve.Part {
+	if i.databaseEnded == nil {
+		return nil
 	}
-	cfg.URL = i.databaseURL
-	pool, err := pg.Open(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", cfg.Schema, err)
-	}
-	i.onClose(func() error { pool.Close(); return nil })
-	return pool, nil
-}
-
-func (c *Config) needsDatabase() bool {
-	return c.runs(catalogName) || c.runs(billingName) || c.runs(settlementName) || c.runs(hubName)
+	// Nothing is right without it, and only a new start mends it.
+	return []serve.Part{{Name: "PostgreSQL", Run: func(ctx context.Context) error {
+		select {
+		case <-i.databaseEnded:
+			return errors.New("the private server ended; its log is in its folder")
+		case <-ctx.Done():
+			return nil
+		}
+	}}}
 }

@@ -10,69 +10,76 @@ import (
 
 	"svc.internal/pkg/fakeagent"
 	"svc.internal/pkg/fakeengine"
+	"svc.internal/services/standalone/internal/trial"
 )
 
-// The prices of putModel: an input token costs 1,000 and an output token 3,000
-// nano-USD; providers get nine tenths.
-
 func TestAnAnswerIsChargedByTheEnginesUsageToTheNanoDollar(t *testing.T) {
-	m := start(t, "SVC_DEMO_AGENT=off")
-	m.putModel(t, "test/plain")
+	trial.Each(t, anAnswerIsChargedByTheEnginesUsageToTheNanoDollar, "SVC_DEMO_AGENT=off")
+}
+
+func anAnswerIsChargedByTheEnginesUsageToTheNanoDollar(t *testing.T, m *trial.Market) {
+	m.PutModel(t, "test/plain")
 	engine := fakeengine.New(t)
 	engine.Script("test/plain", fakeengine.Behaviour{Tokens: fakeengine.Words(5)})
-	p := m.join(t, "honest", engine, "test/plain")
-	account, key := m.consumer(t, "1")
-	status, header, body := m.call(t, http.MethodPost, "/v1/chat/completions", key, chat("test/plain", ""))
+	p := m.Join(t, "honest", engine.URL, "test/plain")
+	account, key := m.Consumer(t, "1")
+	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat("test/plain", ""))
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
-	receipt := m.receipt(t, key, header.Get("X-Svc-Request-ID"))
+	receipt := m.Receipt(t, key, header.Get(trial.RequestIDHeader))
 	// 7 prompt tokens and 5 completion tokens: 22,000 nano-USD.
-	if receipt["cost_usd_str"] != "0.000022" || receipt["provider_id"] != p.id || receipt["ending"] != "completed" {
+	if receipt["cost_usd_str"] != "0.000022" || receipt["provider_id"] != p.ID || receipt["ending"] != "completed" {
 		t.Errorf("receipt %v", receipt)
 	}
-	if balance, held := m.balance(t, account); balance != "0.999978" || held != "0.00" {
+	if balance, held := m.Balance(t, account); balance != "0.999978" || held != "0.00" {
 		t.Errorf("balance %s, held %s", balance, held)
 	}
-	if got := at(decode(t, body), "model"); got != "test/plain" {
+	if got := trial.At(trial.Decode(t, body), "model"); got != "test/plain" {
 		t.Errorf("the answer names %v", got)
 	}
 }
 
 func TestADeadProviderIsReplacedBeforeTheFirstContent(t *testing.T) {
-	m := start(t, "SVC_DEMO_AGENT=off")
-	m.putModel(t, "test/two")
+	trial.Each(t, aDeadProviderIsReplacedBeforeTheFirstContent, "SVC_DEMO_AGENT=off")
+}
+
+func aDeadProviderIsReplacedBeforeTheFirstContent(t *testing.T, m *trial.Market) {
+	m.PutModel(t, "test/two")
 	bad, good := fakeengine.New(t), fakeengine.New(t)
 	bad.Script("test/two", fakeengine.Behaviour{Status: http.StatusServiceUnavailable})
 	good.Script("test/two", fakeengine.Behaviour{})
-	failing := m.join(t, "failing", bad, "test/two")
-	serving := m.join(t, "serving", good, "test/two")
-	_, key := m.consumer(t, "1")
-	status, header, body := m.call(t, http.MethodPost, "/v1/chat/completions", key, chat("test/two", `,"stream":true`), "X-Svc-Provider", failing.id)
+	failing := m.Join(t, "failing", bad.URL, "test/two")
+	serving := m.Join(t, "serving", good.URL, "test/two")
+	_, key := m.Consumer(t, "1")
+	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat("test/two", `,"stream":true`), "X-Svc-Provider", failing.ID)
 	if status != http.StatusOK || !strings.HasSuffix(string(body), "data: [DONE]\n\n") {
 		t.Fatalf("%d %s", status, body)
 	}
 	for name, want := range map[string]string{
-		"X-Svc-Provider-Id": serving.id, "X-Svc-Route-Mode": "explicit", "X-Svc-Requested-Provider": failing.id,
+		"X-Svc-Provider-Id": serving.ID, "X-Svc-Route-Mode": "explicit", "X-Svc-Requested-Provider": failing.ID,
 		"X-Svc-Fallback-Reason": "requested_provider_failed", "X-Svc-Attempts": "2",
 	} {
 		if got := header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	receipt := m.receipt(t, key, header.Get("X-Svc-Request-ID"))
+	receipt := m.Receipt(t, key, header.Get(trial.RequestIDHeader))
 	if receipt["cost_usd_str"] != "0.000022" || receipt["fallback_reason"] != "requested_provider_failed" || len(receipt["attempts"].([]any)) != 2 {
 		t.Errorf("receipt %v", receipt)
 	}
-	status, _, body = m.call(t, http.MethodPost, "/v1/chat/completions", key, chat("test/two", ""),
-		"X-Svc-Provider", failing.id, "X-Svc-Allow-Fallbacks", "false")
-	if status != http.StatusBadGateway || at(decode(t, body), "error", "code") != "requested_provider_failed" {
+	status, _, body = m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat("test/two", ""),
+		"X-Svc-Provider", failing.ID, "X-Svc-Allow-Fallbacks", "false")
+	if status != http.StatusBadGateway || trial.At(trial.Decode(t, body), "error", "code") != "requested_provider_failed" {
 		t.Errorf("no fallbacks: %d %s", status, body)
 	}
 }
 
 func TestEndingsChargeWhatTheTableSays(t *testing.T) {
-	m := start(t, "SVC_DEMO_AGENT=off")
+	trial.Each(t, endingsChargeWhatTheTableSays, "SVC_DEMO_AGENT=off")
+}
+
+func endingsChargeWhatTheTableSays(t *testing.T, m *trial.Market) {
 	engine := fakeengine.New(t)
 	five := fakeengine.Words(5)
 	cases := []struct {
@@ -89,25 +96,25 @@ func TestEndingsChargeWhatTheTableSays(t *testing.T) {
 	}
 	models := make([]string, 0, len(cases)+2)
 	for _, c := range cases {
-		m.putModel(t, c.model)
+		m.PutModel(t, c.model)
 		engine.Script(c.model, c.behaviour)
 		models = append(models, c.model)
 	}
 	for _, id := range []string{"test/empty", "test/refused"} {
-		m.putModel(t, id)
+		m.PutModel(t, id)
 		models = append(models, id)
 	}
 	engine.Script("test/empty", fakeengine.Behaviour{Tokens: []string{}, End: fakeengine.EndNoFinish})
 	engine.Script("test/refused", fakeengine.Behaviour{Status: http.StatusBadRequest})
-	m.join(t, "scripted", engine, models...)
-	account, key := m.consumer(t, "1")
+	m.Join(t, "scripted", engine.URL, models...)
+	account, key := m.Consumer(t, "1")
 	for _, c := range cases {
-		status, header, body := m.call(t, http.MethodPost, "/v1/chat/completions", key, chat(c.model, `,"stream":true,"max_tokens":16`))
+		status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(c.model, `,"stream":true,"max_tokens":16`))
 		text := string(body)
 		if status != http.StatusOK || strings.Contains(text, "data: {\"error\":{") != c.wantEvent || strings.HasSuffix(text, "[DONE]\n\n") == c.wantEvent {
-			t.Errorf("%s: %d %s", c.model, status, tail(text, 300))
+			t.Errorf("%s: %d %s", c.model, status, trial.Tail(text, 300))
 		}
-		receipt := m.receipt(t, key, header.Get("X-Svc-Request-ID"))
+		receipt := m.Receipt(t, key, header.Get(trial.RequestIDHeader))
 		if receipt["ending"] != c.ending || receipt["status"] != c.status || c.cost != "" && receipt["cost_usd_str"] != c.cost {
 			t.Errorf("%s: receipt %v", c.model, receipt)
 		}
@@ -119,13 +126,13 @@ func TestEndingsChargeWhatTheTableSays(t *testing.T) {
 		}
 	}
 	for model, want := range map[string]int{"test/empty": http.StatusBadGateway, "test/refused": http.StatusBadRequest} {
-		before, _ := m.balance(t, account)
-		status, header, body := m.call(t, http.MethodPost, "/v1/chat/completions", key, chat(model, ""))
+		before, _ := m.Balance(t, account)
+		status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, ""))
 		if status != want {
 			t.Errorf("%s: %d %s", model, status, body)
 		}
-		receipt := m.receipt(t, key, header.Get("X-Svc-Request-ID"))
-		after, held := m.balance(t, account)
+		receipt := m.Receipt(t, key, header.Get(trial.RequestIDHeader))
+		after, held := m.Balance(t, account)
 		if receipt["status"] != "released" || before != after || held != "0.00" {
 			t.Errorf("%s: %v, balance %s then %s, held %s", model, receipt, before, after, held)
 		}
@@ -133,55 +140,55 @@ func TestEndingsChargeWhatTheTableSays(t *testing.T) {
 }
 
 func TestAHangUpReachesTheEngineAndIsChargedAsDelivered(t *testing.T) {
-	m := start(t, "SVC_DEMO_AGENT=off")
-	m.putModel(t, "test/endless")
+	trial.Each(t, aHangUpReachesTheEngineAndIsChargedAsDelivered, "SVC_DEMO_AGENT=off")
+}
+
+func aHangUpReachesTheEngineAndIsChargedAsDelivered(t *testing.T, m *trial.Market) {
+	m.PutModel(t, "test/endless")
 	engine := fakeengine.New(t)
 	hold := make(chan struct{}, 3)
 	for range 3 {
 		hold <- struct{}{}
 	}
 	engine.Script("test/endless", fakeengine.Behaviour{Tokens: fakeengine.Words(100), BeforeToken: hold})
-	m.join(t, "patient", engine, "test/endless")
-	account, key := m.consumer(t, "1")
+	m.Join(t, "patient", engine.URL, "test/endless")
+	account, key := m.Consumer(t, "1")
 	ctx, hangUp := context.WithCancel(t.Context())
-	resp := m.open(ctx, t, key, chat("test/endless", `,"stream":true`))
+	resp := m.Open(ctx, t, key, trial.Chat("test/endless", `,"stream":true`))
 	defer resp.Body.Close()
 	if _, err := io.ReadFull(resp.Body, make([]byte, 16)); err != nil {
 		t.Fatal(err)
 	}
 	hangUp()
-	waitCtx, cancel := context.WithTimeout(t.Context(), patience)
+	waitCtx, cancel := context.WithTimeout(t.Context(), trial.Patience)
 	defer cancel()
 	if _, err := engine.WaitCancelled(waitCtx); err != nil {
 		t.Fatalf("the engine never heard of the hang-up: %v", err)
 	}
-	receipt := m.receipt(t, key, resp.Header.Get("X-Svc-Request-ID"))
+	receipt := m.Receipt(t, key, resp.Header.Get(trial.RequestIDHeader))
 	if receipt["ending"] != "client_gone" || receipt["status"] != "settled" {
 		t.Errorf("receipt %v", receipt)
 	}
 	if n := receipt["completion_tokens"].(float64); n < 1 || n > 20 {
 		t.Errorf("%v tokens are charged for three words", n)
 	}
-	m.until(t, "nothing is held", func() bool { _, held := m.balance(t, account); return held == "0.00" })
+	m.NothingHeld(t, account)
 }
 
 func TestAProviderThatDiesInAStreamIsPaidForWhatItDelivered(t *testing.T) {
-	m := start(t, "SVC_DEMO_AGENT=off")
-	m.putModel(t, "test/dies")
-	id := at(m.admin(t, http.MethodPost, "/api/v1/admin/providers", `{"name":"mortal"}`), "provider", "provider_id").(string)
-	m.admin(t, http.MethodPost, "/api/v1/admin/providers/"+id+"/status", `{"status":"PROVIDER_STATUS_ACTIVE"}`)
-	providerKey := m.admin(t, http.MethodPost, "/api/v1/admin/providers/"+id+"/keys", `{"name":"k"}`)["api_key"].(string)
-	agent, err := fakeagent.Dial(t.Context(), m.env["SVC_WS_URL"]+"/ws", fakeagent.Options{Key: providerKey, Models: []string{"test/dies"}})
+	trial.Each(t, aProviderThatDiesInAStreamIsPaidForWhatItDelivered, "SVC_DEMO_AGENT=off")
+}
+
+func aProviderThatDiesInAStreamIsPaidForWhatItDelivered(t *testing.T, m *trial.Market) {
+	m.PutModel(t, "test/dies")
+	p := m.Provider(t, "mortal")
+	agent, err := fakeagent.Dial(t.Context(), m.WSURL()+"/ws", fakeagent.Options{Key: p.Key, Models: []string{"test/dies"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer agent.Close()
-	m.until(t, "the provider is offered", func() bool { return m.offers(t, "test/dies", id) })
-	m.until(t, "the model is callable", func() bool {
-		_, _, body := m.call(t, http.MethodGet, "/v1/models", "", "")
-		return strings.Contains(string(body), "test/dies")
-	})
-	_, key := m.consumer(t, "1")
+	m.WaitOffered(t, "test/dies", p.ID)
+	_, key := m.Consumer(t, "1")
 	go func() {
 		request := <-agent.Requests()
 		for _, word := range []string{"one", " two", " three"} {
@@ -190,7 +197,7 @@ func TestAProviderThatDiesInAStreamIsPaidForWhatItDelivered(t *testing.T) {
 			}
 		}
 	}()
-	resp := m.open(t.Context(), t, key, chat("test/dies", `,"stream":true`))
+	resp := m.Open(t.Context(), t, key, trial.Chat("test/dies", `,"stream":true`))
 	defer resp.Body.Close()
 	var text strings.Builder
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
@@ -202,7 +209,7 @@ func TestAProviderThatDiesInAStreamIsPaidForWhatItDelivered(t *testing.T) {
 	if !strings.Contains(text.String(), `data: {"error":{`) || strings.Contains(text.String(), "[DONE]") {
 		t.Errorf("the client was told: %s", text.String())
 	}
-	receipt := m.receipt(t, key, resp.Header.Get("X-Svc-Request-ID"))
+	receipt := m.Receipt(t, key, resp.Header.Get(trial.RequestIDHeader))
 	// Three words at 3,000 nano-USD each, and nothing for the prompt.
 	if receipt["ending"] != "provider_lost" || receipt["prompt_tokens"] != 0.0 || receipt["cost_usd_str"] != "0.000009" {
 		t.Errorf("receipt %v", receipt)

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -12,8 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"svc.internal/pkg/config"
-	"svc.internal/services/standalone"
+	"svc.internal/services/standalone/internal/trial"
 )
 
 // ownDatabase is a data directory for a private PostgreSQL. As root, that runs
@@ -34,44 +32,32 @@ func ownDatabase(t *testing.T) string {
 
 func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
 	dir := ownDatabase(t)
-	m := startIn(t, dir) // on a PostgreSQL of its own
-	status, header, body := m.call(t, http.MethodPost, "/v1/chat/completions", m.key(), chat(m.env["SVC_MODEL"], `,"max_tokens":8`))
+	m := trial.StartIn(t, dir) // on a PostgreSQL of its own
+	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(), trial.Chat(m.Model(), `,"max_tokens":8`))
 	if status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
-	id := header.Get("X-Svc-Request-ID")
-	receipt := m.receipt(t, m.key(), id)
-	if err := m.stop(); err != nil {
+	id := header.Get(trial.RequestIDHeader)
+	receipt := m.Receipt(t, m.Key(), id)
+	if err := m.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	again := startIn(t, dir)
-	if again.key() != m.key() || again.env["SVC_PROVIDER_KEY"] != m.env["SVC_PROVIDER_KEY"] || again.env["SVC_ADMIN_TOKEN"] != m.env["SVC_ADMIN_TOKEN"] {
+	again := trial.StartIn(t, dir)
+	if again.Key() != m.Key() || again.Env["SVC_PROVIDER_KEY"] != m.Env["SVC_PROVIDER_KEY"] || again.Env["SVC_ADMIN_TOKEN"] != m.Env["SVC_ADMIN_TOKEN"] {
 		t.Error("the second start has other keys")
 	}
-	if later := again.receipt(t, again.key(), id); later["cost_usd_str"] != receipt["cost_usd_str"] || later["status"] != "settled" {
+	if later := again.Receipt(t, again.Key(), id); later["cost_usd_str"] != receipt["cost_usd_str"] || later["status"] != "settled" {
 		t.Errorf("the receipt was %v and is %v", receipt, later)
 	}
-	if status, _, body := again.call(t, http.MethodPost, "/v1/chat/completions", again.key(), chat(again.env["SVC_MODEL"], `,"max_tokens":8`)); status != http.StatusOK {
+	if status, _, body := again.Call(t, http.MethodPost, trial.ChatPath, again.Key(), trial.Chat(again.Model(), `,"max_tokens":8`)); status != http.StatusOK {
 		t.Errorf("%d %s", status, body)
 	}
-	again.balanced(t)
+	again.Balanced(t)
 }
 
 func TestTheProcessEndsWithItsPrivateDatabase(t *testing.T) {
 	dir := ownDatabase(t)
-	cfg, err := config.Load[standalone.Config]([]string{"SVC_HTTP_ADDR=127.0.0.1:0", "SVC_WS_ADDR=127.0.0.1:0", "SVC_DATA_DIR=" + dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cfg.Select(""); err != nil {
-		t.Fatal(err)
-	}
-	out := &watched{ready: make(chan struct{})}
-	ended := make(chan error, 1)
-	go func() {
-		ended <- standalone.Run(t.Context(), cfg, standalone.Streams{Out: out, Log: io.Discard})
-	}()
-	<-out.ready
+	m := trial.StartIn(t, dir)
 	pidFile, err := os.ReadFile(filepath.Join(dir, "postgres", "data", "postmaster.pid"))
 	if err != nil {
 		t.Fatal(err)
@@ -84,19 +70,19 @@ func TestTheProcessEndsWithItsPrivateDatabase(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "PostgreSQL") {
+	if err := m.Wait(); err == nil || !strings.Contains(err.Error(), "PostgreSQL") {
 		t.Errorf("it ended with %v", err)
 	}
 }
 
 func TestTwoInstancesLiveSideBySide(t *testing.T) {
-	first, second := start(t), start(t)
-	for _, m := range []*market{first, second} {
-		if status, _, body := m.call(t, http.MethodPost, "/v1/chat/completions", m.key(), chat(m.env["SVC_MODEL"], `,"max_tokens":8`)); status != http.StatusOK {
+	first, second := trial.Start(t), trial.Start(t)
+	for _, m := range []*trial.Market{first, second} {
+		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(), trial.Chat(m.Model(), `,"max_tokens":8`)); status != http.StatusOK {
 			t.Errorf("%d %s", status, body)
 		}
 	}
-	if status, _, _ := first.call(t, http.MethodPost, "/v1/chat/completions", second.key(), chat(first.env["SVC_MODEL"], "")); status != http.StatusUnauthorized {
+	if status, _, _ := first.Call(t, http.MethodPost, trial.ChatPath, second.Key(), trial.Chat(first.Model(), "")); status != http.StatusUnauthorized {
 		t.Errorf("one instance's key is worth %d at the other", status)
 	}
 }
@@ -108,17 +94,17 @@ func TestThePrintedCurlStreamsAnAnswer(t *testing.T) {
 		}
 		t.Skip("curl is not installed")
 	}
-	m := start(t)
-	command := regexp.MustCompile(`(?s)\ncurl .*?'\n`).FindString(m.out.text())
+	m := trial.Start(t)
+	command := regexp.MustCompile(`(?s)\ncurl .*?'\n`).FindString(m.Output())
 	if command == "" {
-		t.Fatalf("no curl line in:\n%s", m.out.text())
+		t.Fatalf("no curl line in:\n%s", m.Output())
 	}
 	out, err := exec.CommandContext(t.Context(), "bash", "-c", command).Output()
 	if err != nil || !strings.Contains(string(out), "data: {") || !strings.HasSuffix(string(out), "data: [DONE]\n\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	for _, fact := range []string{m.base() + "/v1", m.key(), "Answered by"} {
-		if !strings.Contains(m.out.text(), fact) {
+	for _, fact := range []string{m.Base() + "/v1", m.Key(), "Answered by"} {
+		if !strings.Contains(m.Output(), fact) {
 			t.Errorf("the summary does not show %s", fact)
 		}
 	}

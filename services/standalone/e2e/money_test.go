@@ -1,54 +1,18 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"svc.internal/pkg/fakeengine"
+	"svc.internal/services/standalone/internal/trial"
 )
-
-// verifier is billing-ledger's own program, built from the tree.
-func verifier(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "billing-ledger")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "svc.internal/services/billing-ledger/cmd/billing-ledger")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build billing-ledger: %v\n%s", err, out)
-	}
-	return path
-}
-
-// balanced fails the test unless the verifier finds no drift and settlement's
-// lines equal the ledger's accruals.
-func (m *market) balanced(t *testing.T) {
-	t.Helper()
-	verify := exec.CommandContext(t.Context(), verifier(t), "verify")
-	verify.Env = append(os.Environ(), "DATABASE_URL="+m.env["SVC_DATABASE_URL"])
-	out, err := verify.CombinedOutput()
-	if err != nil || !bytes.Contains(out, []byte("drift: 0")) {
-		t.Errorf("verify: %v\n%s", err, out)
-	}
-	t.Logf("\n%s", out)
-	var report map[string]any
-	m.until(t, "settlement has heard of all that billing-ledger settled", func() bool {
-		report = m.admin(t, http.MethodGet, "/api/v1/admin/reconciliation", "")
-		return report["equal"] == true
-	})
-	t.Logf("earning lines %v USD, accruals %v USD", report["lines_usd_str"], report["accruals_usd_str"])
-	if report["lines_usd_str"] != report["accruals_usd_str"] || report["lines_usd_str"] == "0.00" {
-		t.Errorf("reconciliation %v", report)
-	}
-}
 
 // mixture is what a thousand callers do and meet.
 var mixture = []struct {
@@ -67,23 +31,35 @@ var mixture = []struct {
 	{"mix/empty", fakeengine.Behaviour{Tokens: []string{}}},
 }
 
-func TestAThousandMixedRequestsLeaveNoDrift(t *testing.T) {
-	m := start(t, "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error")
+func TestMixedRequestsLeaveNoDrift(t *testing.T) {
+	inProcess := func(t *testing.T) {
+		mixedRequestsLeaveNoDrift(t, trial.Start(t, "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error"), 1000)
+	}
+	trial.EachForm(t, inProcess, func(t *testing.T, m *trial.Market) {
+		requests := 10_000
+		if testing.Short() {
+			requests = 1000
+		}
+		mixedRequestsLeaveNoDrift(t, m, requests)
+	})
+}
+
+func mixedRequestsLeaveNoDrift(t *testing.T, m *trial.Market, requests int) {
 	engine := fakeengine.New(t)
 	models := make([]string, len(mixture))
 	for i, mix := range mixture {
 		models[i] = mix.model
-		m.putModel(t, mix.model)
+		m.PutModel(t, mix.model)
 		engine.Script(mix.model, mix.behaviour)
 	}
-	m.join(t, "first", engine, models...)
-	m.join(t, "second", engine, models...)
+	m.Join(t, "first", engine.URL, models...)
+	m.Join(t, "second", engine.URL, models...)
 	accounts, keys := make([]string, 3), make([]string, 3)
 	for i, credit := range []string{"50", "50", "0.02"} {
-		accounts[i], keys[i] = m.consumer(t, credit)
-		m.admin(t, http.MethodPut, "/api/v1/admin/accounts/"+accounts[i]+"/limits", `{"requests_per_minute":-1,"concurrent_requests":-1}`)
+		accounts[i], keys[i] = m.Consumer(t, credit)
+		m.Unlimit(t, accounts[i])
 	}
-	const requests, callers = 1000, 16
+	const callers = 16
 	work := make(chan int)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -91,7 +67,7 @@ func TestAThousandMixedRequestsLeaveNoDrift(t *testing.T) {
 	for range callers {
 		wg.Go(func() {
 			for i := range work {
-				outcome := m.mixedRequest(t, i, keys[i%len(keys)])
+				outcome := mixedRequest(t, m, i, keys[i%len(keys)])
 				mu.Lock()
 				seen[outcome]++
 				mu.Unlock()
@@ -113,24 +89,24 @@ func TestAThousandMixedRequestsLeaveNoDrift(t *testing.T) {
 		}
 	}
 	for _, account := range accounts {
-		m.until(t, "nothing is held any more", func() bool { _, held := m.balance(t, account); return held == "0.00" })
+		m.NothingHeld(t, account)
 	}
-	m.balanced(t)
+	m.Balanced(t)
 }
 
 // mixedRequest makes the i-th request: whole or streamed, read to its end or
 // left half-way.
-func (m *market) mixedRequest(t *testing.T, i int, key string) string {
+func mixedRequest(t *testing.T, m *trial.Market, i int, key string) string {
 	random := rand.New(rand.NewPCG(uint64(i), 7))
 	stream, leaves := random.IntN(2) == 0, random.IntN(5) == 0
 	extra := `,"max_tokens":400`
 	if stream {
 		extra += `,"stream":true`
 	}
-	ctx, hangUp := context.WithTimeout(t.Context(), patience)
+	ctx, hangUp := context.WithTimeout(t.Context(), trial.Patience)
 	defer hangUp()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.base()+"/v1/chat/completions",
-		strings.NewReader(chat(mixture[random.IntN(len(mixture))].model, extra)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.Base()+trial.ChatPath,
+		strings.NewReader(trial.Chat(mixture[random.IntN(len(mixture))].model, extra)))
 	if err != nil {
 		return err.Error()
 	}

@@ -3,15 +3,17 @@ package e2e
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+	"svc.internal/services/standalone/internal/trial"
 )
 
-func (m *market) sdk(key string, opts ...option.RequestOption) openai.Client {
-	return openai.NewClient(append([]option.RequestOption{option.WithBaseURL(m.base() + "/v1"), option.WithAPIKey(key)}, opts...)...)
+func sdk(m *trial.Market, key string, opts ...option.RequestOption) openai.Client {
+	return openai.NewClient(append([]option.RequestOption{option.WithBaseURL(m.Base() + "/v1"), option.WithAPIKey(key)}, opts...)...)
 }
 
 func question(model string) openai.ChatCompletionNewParams {
@@ -23,17 +25,24 @@ func question(model string) openai.ChatCompletionNewParams {
 }
 
 func TestTheGoSDKGetsWholeAndStreamedAnswersFromTheFirstRun(t *testing.T) {
-	m := start(t)
-	client := m.sdk(m.key())
+	trial.Each(t, func(t *testing.T, m *trial.Market) {
+		for _, base := range m.Bases() {
+			theGoSDKGetsWholeAndStreamedAnswersFromTheFirstRun(t, m.Through(base))
+		}
+	})
+}
+
+func theGoSDKGetsWholeAndStreamedAnswersFromTheFirstRun(t *testing.T, m *trial.Market) {
+	client := sdk(m, m.Key())
 	var raw *http.Response
-	whole, err := client.Chat.Completions.New(t.Context(), question(m.env["SVC_MODEL"]), option.WithResponseInto(&raw))
+	whole, err := client.Chat.Completions.New(t.Context(), question(m.Model()), option.WithResponseInto(&raw))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if whole.Model != m.env["SVC_MODEL"] || whole.Choices[0].Message.Content == "" || whole.Usage.CompletionTokens == 0 {
+	if whole.Model != m.Model() || whole.Choices[0].Message.Content == "" || whole.Usage.CompletionTokens == 0 {
 		t.Errorf("answer %s", whole.RawJSON())
 	}
-	receipt := m.receipt(t, m.key(), raw.Header.Get("X-Svc-Request-ID"))
+	receipt := m.Receipt(t, m.Key(), raw.Header.Get(trial.RequestIDHeader))
 	if receipt["status"] != "settled" || receipt["completion_tokens"] != float64(whole.Usage.CompletionTokens) {
 		t.Errorf("receipt %v for usage %s", receipt, whole.Usage.RawJSON())
 	}
@@ -47,7 +56,7 @@ func TestTheGoSDKGetsWholeAndStreamedAnswersFromTheFirstRun(t *testing.T) {
 		}
 	}
 
-	stream := client.Chat.Completions.NewStreaming(t.Context(), question(m.env["SVC_MODEL"]))
+	stream := client.Chat.Completions.NewStreaming(t.Context(), question(m.Model()))
 	var collected openai.ChatCompletionAccumulator
 	var chunks int
 	for stream.Next() {
@@ -68,10 +77,13 @@ func TestTheGoSDKGetsWholeAndStreamedAnswersFromTheFirstRun(t *testing.T) {
 }
 
 func TestUsageComesInAStreamOnlyWhenAskedFor(t *testing.T) {
-	m := start(t)
-	params := question(m.env["SVC_MODEL"])
+	trial.Each(t, usageComesInAStreamOnlyWhenAskedFor)
+}
+
+func usageComesInAStreamOnlyWhenAskedFor(t *testing.T, m *trial.Market) {
+	params := question(m.Model())
 	params.StreamOptions.IncludeUsage = openai.Bool(true)
-	client := m.sdk(m.key())
+	client := sdk(m, m.Key())
 	stream := client.Chat.Completions.NewStreaming(t.Context(), params)
 	var last openai.ChatCompletionChunk
 	for stream.Next() {
@@ -86,27 +98,30 @@ func TestUsageComesInAStreamOnlyWhenAskedFor(t *testing.T) {
 }
 
 func TestTheGoSDKSeesTypedErrorsAfterOneAttempt(t *testing.T) {
-	m := start(t)
-	_, poor := m.consumer(t, "")
-	long := question(m.env["SVC_MODEL"])
+	trial.Each(t, theGoSDKSeesTypedErrorsAfterOneAttempt)
+}
+
+func theGoSDKSeesTypedErrorsAfterOneAttempt(t *testing.T, m *trial.Market) {
+	_, poor := m.Consumer(t, "")
+	long := question(m.Model())
 	long.Messages = []openai.ChatCompletionMessageParamUnion{openai.UserMessage(strings.Repeat("many words ", 20_000))}
-	bad := question(m.env["SVC_MODEL"])
+	bad := question(m.Model())
 	bad.TopLogprobs = openai.Int(1_000_000)
 	for _, c := range []struct {
 		name, key, code, param string
 		params                 openai.ChatCompletionNewParams
 		status                 int
 	}{
-		{name: "a made-up key", key: "sk-svc-nonsense", status: 401, code: "invalid_api_key", params: question(m.env["SVC_MODEL"])},
-		{name: "a provider's key", key: m.env["SVC_PROVIDER_KEY"], status: 401, code: "wrong_key_type", params: question(m.env["SVC_MODEL"])},
-		{name: "an unknown model", key: m.key(), status: 404, code: "model_not_found", param: "model", params: question("no/such-model")},
-		{name: "a number out of range", key: m.key(), status: 400, code: "invalid_value", param: "top_logprobs", params: bad},
-		{name: "a prompt beyond every window", key: m.key(), status: 400, code: "context_length_exceeded", param: "messages", params: long},
-		{name: "no credit", key: poor, status: 402, code: "insufficient_credits", params: question(m.env["SVC_MODEL"])},
+		{name: "a made-up key", key: "sk-svc-nonsense", status: 401, code: "invalid_api_key", params: question(m.Model())},
+		{name: "a provider's key", key: m.Env["SVC_PROVIDER_KEY"], status: 401, code: "wrong_key_type", params: question(m.Model())},
+		{name: "an unknown model", key: m.Key(), status: 404, code: "model_not_found", param: "model", params: question("no/such-model")},
+		{name: "a number out of range", key: m.Key(), status: 400, code: "invalid_value", param: "top_logprobs", params: bad},
+		{name: "a prompt beyond every window", key: m.Key(), status: 400, code: "context_length_exceeded", param: "messages", params: long},
+		{name: "no credit", key: poor, status: 402, code: "insufficient_credits", params: question(m.Model())},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			attempts := 0
-			client := m.sdk(c.key, option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+			client := sdk(m, c.key, option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 				attempts++
 				return next(r)
 			}))
@@ -126,22 +141,37 @@ func TestTheGoSDKSeesTypedErrorsAfterOneAttempt(t *testing.T) {
 }
 
 func TestModelsAreListedAndFoundByTheirSlashedIDs(t *testing.T) {
-	m := start(t)
-	client := m.sdk("sk-svc-no-key-is-needed-here")
+	trial.Each(t, modelsAreListedAndFoundByTheirSlashedIDs)
+}
+
+func modelsAreListedAndFoundByTheirSlashedIDs(t *testing.T, m *trial.Market) {
+	client := sdk(m, "sk-svc-no-key-is-needed-here")
 	page, err := client.Models.List(t.Context())
-	if err != nil || len(page.Data) != 2 {
-		t.Fatalf("%d models, %v", len(page.Data), err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	got, err := client.Models.Get(t.Context(), m.env["SVC_MODEL"])
-	if err != nil || got.ID != m.env["SVC_MODEL"] {
+	var listed []string
+	for _, model := range page.Data {
+		listed = append(listed, model.ID)
+	}
+	if !slices.Contains(listed, m.Model()) || !slices.Contains(listed, m.Model()+"-free") {
+		t.Fatalf("the list is %v", listed)
+	}
+	got, err := client.Models.Get(t.Context(), m.Model())
+	if err != nil || got.ID != m.Model() {
 		t.Errorf("the SDK's way (%%2F): %v, %v", got, err)
 	}
-	if status, _, body := m.call(t, http.MethodGet, "/v1/models/"+m.env["SVC_MODEL"], "", ""); status != http.StatusOK {
+	if status, _, body := m.Call(t, http.MethodGet, "/v1/models/"+m.Model(), "", ""); status != http.StatusOK {
 		t.Errorf("a raw slash: %d %s", status, body)
 	}
-	_, _, body := m.call(t, http.MethodGet, "/api/v1/models", "", "")
-	first := at(decode(t, body), "data", "list", 0)
-	if at(first, "online_providers") != float64(1) || at(first, "guaranteed_context_basis") != "reported" || at(first, "input_price_str") != "0.10" {
-		t.Errorf("catalog entry %v", first)
+	_, _, body := m.Call(t, http.MethodGet, "/api/v1/models", "", "")
+	list, _ := trial.At(trial.Decode(t, body), "data", "list").([]any)
+	at := slices.IndexFunc(list, func(entry any) bool { return trial.At(entry, "id") == m.Model() })
+	if at < 0 {
+		t.Fatalf("the public catalog is %s", body)
+	}
+	providers, _ := trial.At(list[at], "online_providers").(float64)
+	if providers < 1 || trial.At(list[at], "guaranteed_context_basis") != "reported" || trial.At(list[at], "input_price_str") != "0.10" {
+		t.Errorf("catalog entry %v", list[at])
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"svc.internal/services/standalone/internal/trial"
 	"testing"
 	"time"
 )
@@ -34,12 +35,23 @@ func TestTheNodeSDKGetsAnswersAndTypedErrors(t *testing.T) {
 		}
 	}
 	nodeModules(t)
-	m := start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	trial.Each(t, theNodeSDKGetsAnswersAndTypedErrors)
+}
+
+// theNodeSDKGetsAnswersAndTypedErrors asks every gateway.
+func theNodeSDKGetsAnswersAndTypedErrors(t *testing.T, m *trial.Market) {
+	for _, base := range m.Bases() {
+		runNode(t, m, base)
+	}
+}
+
+func runNode(t *testing.T, m *trial.Market, base string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
 	defer cancel()
 	script := exec.CommandContext(ctx, "node", filepath.Join("node", "sdk.mjs"))
-	script.Env = append(os.Environ(), "SVC_BASE_URL="+m.base(), "SVC_API_KEY="+m.key(), "SVC_MODEL="+m.env["SVC_MODEL"])
+	script.Env = append(os.Environ(), "SVC_BASE_URL="+base, "SVC_API_KEY="+m.Key(), "SVC_MODEL="+m.Model())
 	if out, err := script.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("through %s: %v\n%s", base, err, out)
 	}
 }

@@ -1360,18 +1360,18 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"key_prefix\x18\x03 \x01(\tR\tkeyPrefix\")\n" +
 	"\x10RevokeKeyRequest\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\"\x13\n" +
-	"\x11RevokeKeyResponse2e\n" +
-	"\x0eReceiptService\x12S\n" +
+	"\x11RevokeKeyResponse2j\n" +
+	"\x0eReceiptService\x12X\n" +
 	"\n" +
-	"GetReceipt\x12!.svc.billing.v1.GetReceiptRequest\x1a\".svc.billing.v1.GetReceiptResponse2\xc9\x06\n" +
+	"GetReceipt\x12!.svc.billing.v1.GetReceiptRequest\x1a\".svc.billing.v1.GetReceiptResponse\"\x03\x90\x02\x012\xd5\x06\n" +
 	"\x13AccountAdminService\x12\x7f\n" +
-	"\rCreateAccount\x12$.svc.billing.v1.CreateAccountRequest\x1a%.svc.billing.v1.CreateAccountResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/v1/admin/accounts\x12\x80\x01\n" +
+	"\rCreateAccount\x12$.svc.billing.v1.CreateAccountRequest\x1a%.svc.billing.v1.CreateAccountResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/v1/admin/accounts\x12\x83\x01\n" +
 	"\n" +
-	"GetAccount\x12!.svc.billing.v1.GetAccountRequest\x1a\".svc.billing.v1.GetAccountResponse\"+\x82\xd3\xe4\x93\x02%\x12#/api/v1/admin/accounts/{account_id}\x12\x8d\x01\n" +
-	"\vGrantCredit\x12\".svc.billing.v1.GrantCreditRequest\x1a#.svc.billing.v1.GrantCreditResponse\"5\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/accounts/{account_id}/credit\x12\xa1\x01\n" +
-	"\x10SetAccountLimits\x12'.svc.billing.v1.SetAccountLimitsRequest\x1a(.svc.billing.v1.SetAccountLimitsResponse\":\x82\xd3\xe4\x93\x024:\x06limits\x1a*/api/v1/admin/accounts/{account_id}/limits\x12\x82\x01\n" +
-	"\bIssueKey\x12\x1f.svc.billing.v1.IssueKeyRequest\x1a .svc.billing.v1.IssueKeyResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/admin/accounts/{account_id}/keys\x12u\n" +
-	"\tRevokeKey\x12 .svc.billing.v1.RevokeKeyRequest\x1a!.svc.billing.v1.RevokeKeyResponse\"#\x82\xd3\xe4\x93\x02\x1d*\x1b/api/v1/admin/keys/{key_id}B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"GetAccount\x12!.svc.billing.v1.GetAccountRequest\x1a\".svc.billing.v1.GetAccountResponse\".\x82\xd3\xe4\x93\x02%\x12#/api/v1/admin/accounts/{account_id}\x90\x02\x01\x12\x90\x01\n" +
+	"\vGrantCredit\x12\".svc.billing.v1.GrantCreditRequest\x1a#.svc.billing.v1.GrantCreditResponse\"8\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/accounts/{account_id}/credit\x90\x02\x02\x12\xa4\x01\n" +
+	"\x10SetAccountLimits\x12'.svc.billing.v1.SetAccountLimitsRequest\x1a(.svc.billing.v1.SetAccountLimitsResponse\"=\x82\xd3\xe4\x93\x024:\x06limits\x1a*/api/v1/admin/accounts/{account_id}/limits\x90\x02\x02\x12\x82\x01\n" +
+	"\bIssueKey\x12\x1f.svc.billing.v1.IssueKeyRequest\x1a .svc.billing.v1.IssueKeyResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/admin/accounts/{account_id}/keys\x12x\n" +
+	"\tRevokeKey\x12 .svc.billing.v1.RevokeKeyRequest\x1a!.svc.billing.v1.RevokeKeyResponse\"&\x82\xd3\xe4\x93\x02\x1d*\x1b/api/v1/admin/keys/{key_id}\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_account_proto_rawDescOnce sync.Once

@@ -213,9 +213,9 @@ const file_svc_billing_v1_accrual_proto_rawDesc = "" +
 	"\brequests\x18\x04 \x01(\x03R\brequests\"s\n" +
 	"\x14ListAccrualsResponse\x123\n" +
 	"\baccruals\x18\x01 \x03(\v2\x17.svc.billing.v1.AccrualR\baccruals\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2k\n" +
-	"\x0eAccrualService\x12Y\n" +
-	"\fListAccruals\x12#.svc.billing.v1.ListAccrualsRequest\x1a$.svc.billing.v1.ListAccrualsResponseB-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2p\n" +
+	"\x0eAccrualService\x12^\n" +
+	"\fListAccruals\x12#.svc.billing.v1.ListAccrualsRequest\x1a$.svc.billing.v1.ListAccrualsResponse\"\x03\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_accrual_proto_rawDescOnce sync.Once

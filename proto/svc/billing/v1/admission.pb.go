@@ -489,6 +489,174 @@ func (x *AdmitResponse) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+type RenewRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requests      []*RunningRequest      `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewRequest) Reset() {
+	*x = RenewRequest{}
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewRequest) ProtoMessage() {}
+
+func (x *RenewRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewRequest.ProtoReflect.Descriptor instead.
+func (*RenewRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RenewRequest) GetRequests() []*RunningRequest {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+// RunningRequest is an admitted request under way.
+type RunningRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The attempt whose answer is being relayed, with its hub and provider; 0
+	// and empty while there is none.
+	CommittedAttempt uint32 `protobuf:"varint,2,opt,name=committed_attempt,json=committedAttempt,proto3" json:"committed_attempt,omitempty"`
+	HubId            string `protobuf:"bytes,3,opt,name=hub_id,json=hubId,proto3" json:"hub_id,omitempty"`
+	ProviderId       string `protobuf:"bytes,4,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// What has been written to the consumer so far.
+	RelayedTokens int64 `protobuf:"varint,5,opt,name=relayed_tokens,json=relayedTokens,proto3" json:"relayed_tokens,omitempty"`
+	RelayedBytes  int64 `protobuf:"varint,6,opt,name=relayed_bytes,json=relayedBytes,proto3" json:"relayed_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunningRequest) Reset() {
+	*x = RunningRequest{}
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunningRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunningRequest) ProtoMessage() {}
+
+func (x *RunningRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunningRequest.ProtoReflect.Descriptor instead.
+func (*RunningRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RunningRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *RunningRequest) GetCommittedAttempt() uint32 {
+	if x != nil {
+		return x.CommittedAttempt
+	}
+	return 0
+}
+
+func (x *RunningRequest) GetHubId() string {
+	if x != nil {
+		return x.HubId
+	}
+	return ""
+}
+
+func (x *RunningRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *RunningRequest) GetRelayedTokens() int64 {
+	if x != nil {
+		return x.RelayedTokens
+	}
+	return 0
+}
+
+func (x *RunningRequest) GetRelayedBytes() int64 {
+	if x != nil {
+		return x.RelayedBytes
+	}
+	return 0
+}
+
+type RenewResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewResponse) Reset() {
+	*x = RenewResponse{}
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewResponse) ProtoMessage() {}
+
+func (x *RenewResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewResponse.ProtoReflect.Descriptor instead.
+func (*RenewResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{7}
+}
+
 // AttemptRecord is one try as the gateway saw it.
 type AttemptRecord struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -499,13 +667,14 @@ type AttemptRecord struct {
 	Result        string `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
 	EngineStatus  int32  `protobuf:"varint,5,opt,name=engine_status,json=engineStatus,proto3" json:"engine_status,omitempty"`
 	LatencyMs     int64  `protobuf:"varint,6,opt,name=latency_ms,json=latencyMs,proto3" json:"latency_ms,omitempty"`
+	HubId         string `protobuf:"bytes,7,opt,name=hub_id,json=hubId,proto3" json:"hub_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AttemptRecord) Reset() {
 	*x = AttemptRecord{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -517,7 +686,7 @@ func (x *AttemptRecord) String() string {
 func (*AttemptRecord) ProtoMessage() {}
 
 func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -530,7 +699,7 @@ func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRecord.ProtoReflect.Descriptor instead.
 func (*AttemptRecord) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{5}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AttemptRecord) GetAttempt() uint32 {
@@ -575,6 +744,66 @@ func (x *AttemptRecord) GetLatencyMs() int64 {
 	return 0
 }
 
+func (x *AttemptRecord) GetHubId() string {
+	if x != nil {
+		return x.HubId
+	}
+	return ""
+}
+
+// Metered is what a hub told that it bills for an answer served to its end.
+type Metered struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	PromptTokens     int64                  `protobuf:"varint,1,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	CompletionTokens int64                  `protobuf:"varint,2,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Metered) Reset() {
+	*x = Metered{}
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Metered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Metered) ProtoMessage() {}
+
+func (x *Metered) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Metered.ProtoReflect.Descriptor instead.
+func (*Metered) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Metered) GetPromptTokens() int64 {
+	if x != nil {
+		return x.PromptTokens
+	}
+	return 0
+}
+
+func (x *Metered) GetCompletionTokens() int64 {
+	if x != nil {
+		return x.CompletionTokens
+	}
+	return 0
+}
+
 // Witness is the gateway's own account of one request.
 type Witness struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -593,13 +822,15 @@ type Witness struct {
 	ReceivedAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=received_at,json=receivedAt,proto3" json:"received_at,omitempty"`
 	FirstContentMs int64                  `protobuf:"varint,12,opt,name=first_content_ms,json=firstContentMs,proto3" json:"first_content_ms,omitempty"`
 	TotalMs        int64                  `protobuf:"varint,13,opt,name=total_ms,json=totalMs,proto3" json:"total_ms,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Set when the hub finished the committed attempt.
+	Metered       *Metered `protobuf:"bytes,14,opt,name=metered,proto3" json:"metered,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Witness) Reset() {
 	*x = Witness{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -611,7 +842,7 @@ func (x *Witness) String() string {
 func (*Witness) ProtoMessage() {}
 
 func (x *Witness) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -624,7 +855,7 @@ func (x *Witness) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Witness.ProtoReflect.Descriptor instead.
 func (*Witness) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{6}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Witness) GetRequestId() string {
@@ -718,6 +949,13 @@ func (x *Witness) GetTotalMs() int64 {
 	return 0
 }
 
+func (x *Witness) GetMetered() *Metered {
+	if x != nil {
+		return x.Metered
+	}
+	return nil
+}
+
 type ConcludeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Witnesses     []*Witness             `protobuf:"bytes,1,rep,name=witnesses,proto3" json:"witnesses,omitempty"`
@@ -727,7 +965,7 @@ type ConcludeRequest struct {
 
 func (x *ConcludeRequest) Reset() {
 	*x = ConcludeRequest{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -739,7 +977,7 @@ func (x *ConcludeRequest) String() string {
 func (*ConcludeRequest) ProtoMessage() {}
 
 func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -752,7 +990,7 @@ func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeRequest.ProtoReflect.Descriptor instead.
 func (*ConcludeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{7}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ConcludeRequest) GetWitnesses() []*Witness {
@@ -770,7 +1008,7 @@ type ConcludeResponse struct {
 
 func (x *ConcludeResponse) Reset() {
 	*x = ConcludeResponse{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +1020,7 @@ func (x *ConcludeResponse) String() string {
 func (*ConcludeResponse) ProtoMessage() {}
 
 func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +1033,7 @@ func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeResponse.ProtoReflect.Descriptor instead.
 func (*ConcludeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{8}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{12}
 }
 
 var File_svc_billing_v1_admission_proto protoreflect.FileDescriptor
@@ -834,7 +1072,19 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\rheld_nano_usd\x18\x05 \x01(\x03R\vheldNanoUsd\x125\n" +
 	"\brequests\x18\x06 \x01(\v2\x19.svc.billing.v1.RateLimitR\brequests\x129\n" +
 	"\n" +
-	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xcb\x01\n" +
+	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"J\n" +
+	"\fRenewRequest\x12:\n" +
+	"\brequests\x18\x01 \x03(\v2\x1e.svc.billing.v1.RunningRequestR\brequests\"\xe0\x01\n" +
+	"\x0eRunningRequest\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12+\n" +
+	"\x11committed_attempt\x18\x02 \x01(\rR\x10committedAttempt\x12\x15\n" +
+	"\x06hub_id\x18\x03 \x01(\tR\x05hubId\x12\x1f\n" +
+	"\vprovider_id\x18\x04 \x01(\tR\n" +
+	"providerId\x12%\n" +
+	"\x0erelayed_tokens\x18\x05 \x01(\x03R\rrelayedTokens\x12#\n" +
+	"\rrelayed_bytes\x18\x06 \x01(\x03R\frelayedBytes\"\x0f\n" +
+	"\rRenewResponse\"\xe2\x01\n" +
 	"\rAttemptRecord\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
@@ -843,7 +1093,11 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\x06result\x18\x04 \x01(\tR\x06result\x12#\n" +
 	"\rengine_status\x18\x05 \x01(\x05R\fengineStatus\x12\x1d\n" +
 	"\n" +
-	"latency_ms\x18\x06 \x01(\x03R\tlatencyMs\"\x95\x04\n" +
+	"latency_ms\x18\x06 \x01(\x03R\tlatencyMs\x12\x15\n" +
+	"\x06hub_id\x18\a \x01(\tR\x05hubId\"[\n" +
+	"\aMetered\x12#\n" +
+	"\rprompt_tokens\x18\x01 \x01(\x03R\fpromptTokens\x12+\n" +
+	"\x11completion_tokens\x18\x02 \x01(\x03R\x10completionTokens\"\xc8\x04\n" +
 	"\aWitness\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x121\n" +
@@ -862,7 +1116,8 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\vreceived_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"receivedAt\x12(\n" +
 	"\x10first_content_ms\x18\f \x01(\x03R\x0efirstContentMs\x12\x19\n" +
-	"\btotal_ms\x18\r \x01(\x03R\atotalMs\"H\n" +
+	"\btotal_ms\x18\r \x01(\x03R\atotalMs\x121\n" +
+	"\ametered\x18\x0e \x01(\v2\x17.svc.billing.v1.MeteredR\ametered\"H\n" +
 	"\x0fConcludeRequest\x125\n" +
 	"\twitnesses\x18\x01 \x03(\v2\x17.svc.billing.v1.WitnessR\twitnesses\"\x12\n" +
 	"\x10ConcludeResponse*Y\n" +
@@ -876,13 +1131,14 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\x13OUTCOME_CLIENT_GONE\x10\x02\x12\x12\n" +
 	"\x0eOUTCOME_FAILED\x10\x03\x12\x13\n" +
 	"\x0fOUTCOME_TIMEOUT\x10\x04\x12\x13\n" +
-	"\x0fOUTCOME_REFUSED\x10\x052p\n" +
+	"\x0fOUTCOME_REFUSED\x10\x052u\n" +
 	"\n" +
-	"KeyService\x12b\n" +
-	"\x0fAuthenticateKey\x12&.svc.billing.v1.AuthenticateKeyRequest\x1a'.svc.billing.v1.AuthenticateKeyResponse2\xa7\x01\n" +
-	"\x10AdmissionService\x12D\n" +
-	"\x05Admit\x12\x1c.svc.billing.v1.AdmitRequest\x1a\x1d.svc.billing.v1.AdmitResponse\x12M\n" +
-	"\bConclude\x12\x1f.svc.billing.v1.ConcludeRequest\x1a .svc.billing.v1.ConcludeResponseB-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"KeyService\x12g\n" +
+	"\x0fAuthenticateKey\x12&.svc.billing.v1.AuthenticateKeyRequest\x1a'.svc.billing.v1.AuthenticateKeyResponse\"\x03\x90\x02\x012\xfc\x01\n" +
+	"\x10AdmissionService\x12I\n" +
+	"\x05Admit\x12\x1c.svc.billing.v1.AdmitRequest\x1a\x1d.svc.billing.v1.AdmitResponse\"\x03\x90\x02\x02\x12I\n" +
+	"\x05Renew\x12\x1c.svc.billing.v1.RenewRequest\x1a\x1d.svc.billing.v1.RenewResponse\"\x03\x90\x02\x02\x12R\n" +
+	"\bConclude\x12\x1f.svc.billing.v1.ConcludeRequest\x1a .svc.billing.v1.ConcludeResponse\"\x03\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_admission_proto_rawDescOnce sync.Once
@@ -897,7 +1153,7 @@ func file_svc_billing_v1_admission_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_billing_v1_admission_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_svc_billing_v1_admission_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_svc_billing_v1_admission_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_svc_billing_v1_admission_proto_goTypes = []any{
 	(BillingType)(0),                // 0: svc.billing.v1.BillingType
 	(Outcome)(0),                    // 1: svc.billing.v1.Outcome
@@ -906,36 +1162,44 @@ var file_svc_billing_v1_admission_proto_goTypes = []any{
 	(*AdmitRequest)(nil),            // 4: svc.billing.v1.AdmitRequest
 	(*RateLimit)(nil),               // 5: svc.billing.v1.RateLimit
 	(*AdmitResponse)(nil),           // 6: svc.billing.v1.AdmitResponse
-	(*AttemptRecord)(nil),           // 7: svc.billing.v1.AttemptRecord
-	(*Witness)(nil),                 // 8: svc.billing.v1.Witness
-	(*ConcludeRequest)(nil),         // 9: svc.billing.v1.ConcludeRequest
-	(*ConcludeResponse)(nil),        // 10: svc.billing.v1.ConcludeResponse
-	(*timestamppb.Timestamp)(nil),   // 11: google.protobuf.Timestamp
-	(*v1.Rates)(nil),                // 12: svc.money.v1.Rates
-	(*v11.Route)(nil),               // 13: svc.events.v1.Route
+	(*RenewRequest)(nil),            // 7: svc.billing.v1.RenewRequest
+	(*RunningRequest)(nil),          // 8: svc.billing.v1.RunningRequest
+	(*RenewResponse)(nil),           // 9: svc.billing.v1.RenewResponse
+	(*AttemptRecord)(nil),           // 10: svc.billing.v1.AttemptRecord
+	(*Metered)(nil),                 // 11: svc.billing.v1.Metered
+	(*Witness)(nil),                 // 12: svc.billing.v1.Witness
+	(*ConcludeRequest)(nil),         // 13: svc.billing.v1.ConcludeRequest
+	(*ConcludeResponse)(nil),        // 14: svc.billing.v1.ConcludeResponse
+	(*timestamppb.Timestamp)(nil),   // 15: google.protobuf.Timestamp
+	(*v1.Rates)(nil),                // 16: svc.money.v1.Rates
+	(*v11.Route)(nil),               // 17: svc.events.v1.Route
 }
 var file_svc_billing_v1_admission_proto_depIdxs = []int32{
-	11, // 0: svc.billing.v1.AuthenticateKeyResponse.expires_at:type_name -> google.protobuf.Timestamp
+	15, // 0: svc.billing.v1.AuthenticateKeyResponse.expires_at:type_name -> google.protobuf.Timestamp
 	0,  // 1: svc.billing.v1.AdmitResponse.billing_type:type_name -> svc.billing.v1.BillingType
-	12, // 2: svc.billing.v1.AdmitResponse.rates:type_name -> svc.money.v1.Rates
+	16, // 2: svc.billing.v1.AdmitResponse.rates:type_name -> svc.money.v1.Rates
 	5,  // 3: svc.billing.v1.AdmitResponse.requests:type_name -> svc.billing.v1.RateLimit
-	11, // 4: svc.billing.v1.AdmitResponse.expires_at:type_name -> google.protobuf.Timestamp
-	1,  // 5: svc.billing.v1.Witness.outcome:type_name -> svc.billing.v1.Outcome
-	13, // 6: svc.billing.v1.Witness.route:type_name -> svc.events.v1.Route
-	7,  // 7: svc.billing.v1.Witness.attempts:type_name -> svc.billing.v1.AttemptRecord
-	11, // 8: svc.billing.v1.Witness.received_at:type_name -> google.protobuf.Timestamp
-	8,  // 9: svc.billing.v1.ConcludeRequest.witnesses:type_name -> svc.billing.v1.Witness
-	2,  // 10: svc.billing.v1.KeyService.AuthenticateKey:input_type -> svc.billing.v1.AuthenticateKeyRequest
-	4,  // 11: svc.billing.v1.AdmissionService.Admit:input_type -> svc.billing.v1.AdmitRequest
-	9,  // 12: svc.billing.v1.AdmissionService.Conclude:input_type -> svc.billing.v1.ConcludeRequest
-	3,  // 13: svc.billing.v1.KeyService.AuthenticateKey:output_type -> svc.billing.v1.AuthenticateKeyResponse
-	6,  // 14: svc.billing.v1.AdmissionService.Admit:output_type -> svc.billing.v1.AdmitResponse
-	10, // 15: svc.billing.v1.AdmissionService.Conclude:output_type -> svc.billing.v1.ConcludeResponse
-	13, // [13:16] is the sub-list for method output_type
-	10, // [10:13] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	15, // 4: svc.billing.v1.AdmitResponse.expires_at:type_name -> google.protobuf.Timestamp
+	8,  // 5: svc.billing.v1.RenewRequest.requests:type_name -> svc.billing.v1.RunningRequest
+	1,  // 6: svc.billing.v1.Witness.outcome:type_name -> svc.billing.v1.Outcome
+	17, // 7: svc.billing.v1.Witness.route:type_name -> svc.events.v1.Route
+	10, // 8: svc.billing.v1.Witness.attempts:type_name -> svc.billing.v1.AttemptRecord
+	15, // 9: svc.billing.v1.Witness.received_at:type_name -> google.protobuf.Timestamp
+	11, // 10: svc.billing.v1.Witness.metered:type_name -> svc.billing.v1.Metered
+	12, // 11: svc.billing.v1.ConcludeRequest.witnesses:type_name -> svc.billing.v1.Witness
+	2,  // 12: svc.billing.v1.KeyService.AuthenticateKey:input_type -> svc.billing.v1.AuthenticateKeyRequest
+	4,  // 13: svc.billing.v1.AdmissionService.Admit:input_type -> svc.billing.v1.AdmitRequest
+	7,  // 14: svc.billing.v1.AdmissionService.Renew:input_type -> svc.billing.v1.RenewRequest
+	13, // 15: svc.billing.v1.AdmissionService.Conclude:input_type -> svc.billing.v1.ConcludeRequest
+	3,  // 16: svc.billing.v1.KeyService.AuthenticateKey:output_type -> svc.billing.v1.AuthenticateKeyResponse
+	6,  // 17: svc.billing.v1.AdmissionService.Admit:output_type -> svc.billing.v1.AdmitResponse
+	9,  // 18: svc.billing.v1.AdmissionService.Renew:output_type -> svc.billing.v1.RenewResponse
+	14, // 19: svc.billing.v1.AdmissionService.Conclude:output_type -> svc.billing.v1.ConcludeResponse
+	16, // [16:20] is the sub-list for method output_type
+	12, // [12:16] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_admission_proto_init() }
@@ -949,7 +1213,7 @@ func file_svc_billing_v1_admission_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_admission_proto_rawDesc), len(file_svc_billing_v1_admission_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   9,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -134,6 +134,7 @@ var KeyService_ServiceDesc = grpc.ServiceDesc{
 
 const (
 	AdmissionService_Admit_FullMethodName    = "/svc.billing.v1.AdmissionService/Admit"
+	AdmissionService_Renew_FullMethodName    = "/svc.billing.v1.AdmissionService/Renew"
 	AdmissionService_Conclude_FullMethodName = "/svc.billing.v1.AdmissionService/Conclude"
 )
 
@@ -156,10 +157,20 @@ type AdmissionServiceClient interface {
 	//	NOT_FOUND model_not_found;
 	//	UNAVAILABLE admission_unavailable: the store cannot be reached.
 	Admit(ctx context.Context, in *AdmitRequest, opts ...grpc.CallOption) (*AdmitResponse, error)
+	// Renew keeps the holds of requests that are still running: a hold is a
+	// lease of a minute, and one that nobody renews is over. What was relayed so
+	// far is kept as the gateway's witness should no other come. Idempotent: a
+	// smaller count never replaces a larger one, and the first committed attempt
+	// stands. At most 1,000 requests a call; requests that are unknown, closed
+	// or malformed are ignored. Fails with INVALID_ARGUMENT (invalid_value) on
+	// more, UNAVAILABLE (service_unavailable) when the store cannot be reached.
+	Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*RenewResponse, error)
 	// Conclude is the gateway's witness of how an admitted request ended for the
 	// consumer: what it relayed, and over which attempts. When nothing was
-	// relayed the hold is released. Idempotent by request_id: the first word
-	// stands. At most 200 witnesses a call; unknown requests are ignored.
+	// relayed the hold is released; else it stays open for the hub's usage, and
+	// is settled from the witness when none comes. Idempotent by request_id: the
+	// first word stands. At most 200 witnesses a call; unknown requests are
+	// ignored.
 	Conclude(ctx context.Context, in *ConcludeRequest, opts ...grpc.CallOption) (*ConcludeResponse, error)
 }
 
@@ -175,6 +186,16 @@ func (c *admissionServiceClient) Admit(ctx context.Context, in *AdmitRequest, op
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AdmitResponse)
 	err := c.cc.Invoke(ctx, AdmissionService_Admit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *admissionServiceClient) Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*RenewResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RenewResponse)
+	err := c.cc.Invoke(ctx, AdmissionService_Renew_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -210,10 +231,20 @@ type AdmissionServiceServer interface {
 	//	NOT_FOUND model_not_found;
 	//	UNAVAILABLE admission_unavailable: the store cannot be reached.
 	Admit(context.Context, *AdmitRequest) (*AdmitResponse, error)
+	// Renew keeps the holds of requests that are still running: a hold is a
+	// lease of a minute, and one that nobody renews is over. What was relayed so
+	// far is kept as the gateway's witness should no other come. Idempotent: a
+	// smaller count never replaces a larger one, and the first committed attempt
+	// stands. At most 1,000 requests a call; requests that are unknown, closed
+	// or malformed are ignored. Fails with INVALID_ARGUMENT (invalid_value) on
+	// more, UNAVAILABLE (service_unavailable) when the store cannot be reached.
+	Renew(context.Context, *RenewRequest) (*RenewResponse, error)
 	// Conclude is the gateway's witness of how an admitted request ended for the
 	// consumer: what it relayed, and over which attempts. When nothing was
-	// relayed the hold is released. Idempotent by request_id: the first word
-	// stands. At most 200 witnesses a call; unknown requests are ignored.
+	// relayed the hold is released; else it stays open for the hub's usage, and
+	// is settled from the witness when none comes. Idempotent by request_id: the
+	// first word stands. At most 200 witnesses a call; unknown requests are
+	// ignored.
 	Conclude(context.Context, *ConcludeRequest) (*ConcludeResponse, error)
 	mustEmbedUnimplementedAdmissionServiceServer()
 }
@@ -227,6 +258,9 @@ type UnimplementedAdmissionServiceServer struct{}
 
 func (UnimplementedAdmissionServiceServer) Admit(context.Context, *AdmitRequest) (*AdmitResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Admit not implemented")
+}
+func (UnimplementedAdmissionServiceServer) Renew(context.Context, *RenewRequest) (*RenewResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Renew not implemented")
 }
 func (UnimplementedAdmissionServiceServer) Conclude(context.Context, *ConcludeRequest) (*ConcludeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Conclude not implemented")
@@ -270,6 +304,24 @@ func _AdmissionService_Admit_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdmissionService_Renew_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RenewRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdmissionServiceServer).Renew(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdmissionService_Renew_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdmissionServiceServer).Renew(ctx, req.(*RenewRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AdmissionService_Conclude_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ConcludeRequest)
 	if err := dec(in); err != nil {
@@ -298,6 +350,10 @@ var AdmissionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Admit",
 			Handler:    _AdmissionService_Admit_Handler,
+		},
+		{
+			MethodName: "Renew",
+			Handler:    _AdmissionService_Renew_Handler,
 		},
 		{
 			MethodName: "Conclude",

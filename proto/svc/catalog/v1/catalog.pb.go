@@ -1805,15 +1805,15 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x18GUARANTEE_BASIS_REPORTED\x10\x01\x12\x1b\n" +
 	"\x17GUARANTEE_BASIS_PARTIAL\x10\x02\x12\x1b\n" +
 	"\x17GUARANTEE_BASIS_UNKNOWN\x10\x03\x12'\n" +
-	"#GUARANTEE_BASIS_NO_ONLINE_PROVIDERS\x10\x042j\n" +
-	"\x0eCatalogService\x12X\n" +
-	"\vWatchModels\x12\".svc.catalog.v1.WatchModelsRequest\x1a#.svc.catalog.v1.WatchModelsResponse0\x012\xa1\x02\n" +
-	"\x14PublicCatalogService\x12k\n" +
+	"#GUARANTEE_BASIS_NO_ONLINE_PROVIDERS\x10\x042o\n" +
+	"\x0eCatalogService\x12]\n" +
+	"\vWatchModels\x12\".svc.catalog.v1.WatchModelsRequest\x1a#.svc.catalog.v1.WatchModelsResponse\"\x03\x90\x02\x010\x012\xa7\x02\n" +
+	"\x14PublicCatalogService\x12n\n" +
 	"\n" +
-	"ListModels\x12!.svc.catalog.v1.ListModelsRequest\x1a\".svc.catalog.v1.ListModelsResponse\"\x16\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/models\x12\x9b\x01\n" +
-	"\x12ListModelProviders\x12).svc.catalog.v1.ListModelProvidersRequest\x1a*.svc.catalog.v1.ListModelProvidersResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/v1/models/{model_id=**}/providers2\x93\x01\n" +
-	"\x13CatalogAdminService\x12|\n" +
-	"\bPutModel\x12\x1f.svc.catalog.v1.PutModelRequest\x1a .svc.catalog.v1.PutModelResponse\"-\x82\xd3\xe4\x93\x02':\x01*\x1a\"/api/v1/admin/models/{model_id=**}B-Z+svc.internal/proto/svc/catalog/v1;catalogv1b\x06proto3"
+	"ListModels\x12!.svc.catalog.v1.ListModelsRequest\x1a\".svc.catalog.v1.ListModelsResponse\"\x19\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/models\x90\x02\x01\x12\x9e\x01\n" +
+	"\x12ListModelProviders\x12).svc.catalog.v1.ListModelProvidersRequest\x1a*.svc.catalog.v1.ListModelProvidersResponse\"1\x82\xd3\xe4\x93\x02(\x12&/api/v1/models/{model_id=**}/providers\x90\x02\x012\x96\x01\n" +
+	"\x13CatalogAdminService\x12\x7f\n" +
+	"\bPutModel\x12\x1f.svc.catalog.v1.PutModelRequest\x1a .svc.catalog.v1.PutModelResponse\"0\x82\xd3\xe4\x93\x02':\x01*\x1a\"/api/v1/admin/models/{model_id=**}\x90\x02\x02B-Z+svc.internal/proto/svc/catalog/v1;catalogv1b\x06proto3"
 
 var (
 	file_svc_catalog_v1_catalog_proto_rawDescOnce sync.Once

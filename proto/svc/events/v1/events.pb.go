@@ -254,6 +254,60 @@ func (FallbackReason) EnumDescriptor() ([]byte, []int) {
 	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{3}
 }
 
+// Witness is on whose count a usage event rests.
+type Witness int32
+
+const (
+	// Read as the hub.
+	Witness_WITNESS_UNSPECIFIED Witness = 0
+	// The hub's journal.
+	Witness_WITNESS_HUB Witness = 1
+	// What the gateway relayed, published by billing-ledger for a request whose
+	// hub has told nothing.
+	Witness_WITNESS_GATEWAY Witness = 2
+)
+
+// Enum value maps for Witness.
+var (
+	Witness_name = map[int32]string{
+		0: "WITNESS_UNSPECIFIED",
+		1: "WITNESS_HUB",
+		2: "WITNESS_GATEWAY",
+	}
+	Witness_value = map[string]int32{
+		"WITNESS_UNSPECIFIED": 0,
+		"WITNESS_HUB":         1,
+		"WITNESS_GATEWAY":     2,
+	}
+)
+
+func (x Witness) Enum() *Witness {
+	p := new(Witness)
+	*p = x
+	return p
+}
+
+func (x Witness) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Witness) Descriptor() protoreflect.EnumDescriptor {
+	return file_svc_events_v1_events_proto_enumTypes[4].Descriptor()
+}
+
+func (Witness) Type() protoreflect.EnumType {
+	return &file_svc_events_v1_events_proto_enumTypes[4]
+}
+
+func (x Witness) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Witness.Descriptor instead.
+func (Witness) EnumDescriptor() ([]byte, []int) {
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{4}
+}
+
 // AttemptOutcome is what one attempt says about its provider's health.
 type AttemptOutcome int32
 
@@ -301,11 +355,11 @@ func (x AttemptOutcome) String() string {
 }
 
 func (AttemptOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_svc_events_v1_events_proto_enumTypes[4].Descriptor()
+	return file_svc_events_v1_events_proto_enumTypes[5].Descriptor()
 }
 
 func (AttemptOutcome) Type() protoreflect.EnumType {
-	return &file_svc_events_v1_events_proto_enumTypes[4]
+	return &file_svc_events_v1_events_proto_enumTypes[5]
 }
 
 func (x AttemptOutcome) Number() protoreflect.EnumNumber {
@@ -314,7 +368,7 @@ func (x AttemptOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AttemptOutcome.Descriptor instead.
 func (AttemptOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{4}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{5}
 }
 
 // ConnectionMode is how a provider is reached.
@@ -348,11 +402,11 @@ func (x ConnectionMode) String() string {
 }
 
 func (ConnectionMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_svc_events_v1_events_proto_enumTypes[5].Descriptor()
+	return file_svc_events_v1_events_proto_enumTypes[6].Descriptor()
 }
 
 func (ConnectionMode) Type() protoreflect.EnumType {
-	return &file_svc_events_v1_events_proto_enumTypes[5]
+	return &file_svc_events_v1_events_proto_enumTypes[6]
 }
 
 func (x ConnectionMode) Number() protoreflect.EnumNumber {
@@ -361,7 +415,7 @@ func (x ConnectionMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ConnectionMode.Descriptor instead.
 func (ConnectionMode) EnumDescriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{5}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{6}
 }
 
 // Route is how a request came to its provider; it is kept on the usage record.
@@ -429,6 +483,8 @@ func (x *Route) GetFallbackReason() FallbackReason {
 // UsageEvent says that one request was served and what is billable. Subject
 // usage.v1.<hub_id>, stream USAGE. Identified by request_id: at most one
 // attempt of a request is ever committed, and only that one is published.
+// Of events that rest on different witnesses the first in the stream stands,
+// and the others are duplicates whatever they say.
 type UsageEvent struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	RequestId  string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -457,8 +513,14 @@ type UsageEvent struct {
 	DispatchedAt              *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=dispatched_at,json=dispatchedAt,proto3" json:"dispatched_at,omitempty"`
 	EndedAt                   *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	FirstContentMs            int64                  `protobuf:"varint,21,opt,name=first_content_ms,json=firstContentMs,proto3" json:"first_content_ms,omitempty"`
-	unknownFields             protoimpl.UnknownFields
-	sizeCache                 protoimpl.SizeCache
+	Witness                   Witness                `protobuf:"varint,22,opt,name=witness,proto3,enum=svc.events.v1.Witness" json:"witness,omitempty"`
+	// billing-ledger has settled the request as this event says. It publishes
+	// such an event again for requests of which it once published the gateway's
+	// count, because a store that was wiped may have shown settlement the two
+	// witnesses in another order.
+	Settled       bool `protobuf:"varint,23,opt,name=settled,proto3" json:"settled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UsageEvent) Reset() {
@@ -636,6 +698,20 @@ func (x *UsageEvent) GetFirstContentMs() int64 {
 		return x.FirstContentMs
 	}
 	return 0
+}
+
+func (x *UsageEvent) GetWitness() Witness {
+	if x != nil {
+		return x.Witness
+	}
+	return Witness_WITNESS_UNSPECIFIED
+}
+
+func (x *UsageEvent) GetSettled() bool {
+	if x != nil {
+		return x.Settled
+	}
+	return false
 }
 
 // SettledNotice tells a hub that billing-ledger has settled these requests,
@@ -1253,7 +1329,7 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x05Route\x12,\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x18.svc.events.v1.RouteModeR\x04mode\x122\n" +
 	"\x15requested_provider_id\x18\x02 \x01(\tR\x13requestedProviderId\x12F\n" +
-	"\x0ffallback_reason\x18\x03 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\"\xc1\a\n" +
+	"\x0ffallback_reason\x18\x03 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\"\x8d\b\n" +
 	"\n" +
 	"UsageEvent\x12\x1d\n" +
 	"\n" +
@@ -1280,7 +1356,9 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x05route\x18\x12 \x01(\v2\x14.svc.events.v1.RouteR\x05route\x12?\n" +
 	"\rdispatched_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\fdispatchedAt\x125\n" +
 	"\bended_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12(\n" +
-	"\x10first_content_ms\x18\x15 \x01(\x03R\x0efirstContentMs\"0\n" +
+	"\x10first_content_ms\x18\x15 \x01(\x03R\x0efirstContentMs\x120\n" +
+	"\awitness\x18\x16 \x01(\x0e2\x16.svc.events.v1.WitnessR\awitness\x12\x18\n" +
+	"\asettled\x18\x17 \x01(\bR\asettled\"0\n" +
 	"\rSettledNotice\x12\x1f\n" +
 	"\vrequest_ids\x18\x01 \x03(\tR\n" +
 	"requestIds\"\xde\x02\n" +
@@ -1359,7 +1437,11 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x0eFallbackReason\x12\x1f\n" +
 	"\x1bFALLBACK_REASON_UNSPECIFIED\x10\x00\x122\n" +
 	".FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE\x10\x01\x12-\n" +
-	")FALLBACK_REASON_REQUESTED_PROVIDER_FAILED\x10\x02*\xbf\x01\n" +
+	")FALLBACK_REASON_REQUESTED_PROVIDER_FAILED\x10\x02*H\n" +
+	"\aWitness\x12\x17\n" +
+	"\x13WITNESS_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vWITNESS_HUB\x10\x01\x12\x13\n" +
+	"\x0fWITNESS_GATEWAY\x10\x02*\xbf\x01\n" +
 	"\x0eAttemptOutcome\x12\x1f\n" +
 	"\x1bATTEMPT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16ATTEMPT_OUTCOME_SERVED\x10\x01\x12\x1a\n" +
@@ -1383,46 +1465,48 @@ func file_svc_events_v1_events_proto_rawDescGZIP() []byte {
 	return file_svc_events_v1_events_proto_rawDescData
 }
 
-var file_svc_events_v1_events_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_svc_events_v1_events_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
 var file_svc_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_svc_events_v1_events_proto_goTypes = []any{
 	(Ending)(0),                   // 0: svc.events.v1.Ending
 	(ClaimState)(0),               // 1: svc.events.v1.ClaimState
 	(RouteMode)(0),                // 2: svc.events.v1.RouteMode
 	(FallbackReason)(0),           // 3: svc.events.v1.FallbackReason
-	(AttemptOutcome)(0),           // 4: svc.events.v1.AttemptOutcome
-	(ConnectionMode)(0),           // 5: svc.events.v1.ConnectionMode
-	(*Route)(nil),                 // 6: svc.events.v1.Route
-	(*UsageEvent)(nil),            // 7: svc.events.v1.UsageEvent
-	(*SettledNotice)(nil),         // 8: svc.events.v1.SettledNotice
-	(*Attempt)(nil),               // 9: svc.events.v1.Attempt
-	(*AttemptBatch)(nil),          // 10: svc.events.v1.AttemptBatch
-	(*ModelOffer)(nil),            // 11: svc.events.v1.ModelOffer
-	(*Session)(nil),               // 12: svc.events.v1.Session
-	(*Presence)(nil),              // 13: svc.events.v1.Presence
-	(*KeyChanged)(nil),            // 14: svc.events.v1.KeyChanged
-	(*v1.Rates)(nil),              // 15: svc.money.v1.Rates
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(Witness)(0),                  // 4: svc.events.v1.Witness
+	(AttemptOutcome)(0),           // 5: svc.events.v1.AttemptOutcome
+	(ConnectionMode)(0),           // 6: svc.events.v1.ConnectionMode
+	(*Route)(nil),                 // 7: svc.events.v1.Route
+	(*UsageEvent)(nil),            // 8: svc.events.v1.UsageEvent
+	(*SettledNotice)(nil),         // 9: svc.events.v1.SettledNotice
+	(*Attempt)(nil),               // 10: svc.events.v1.Attempt
+	(*AttemptBatch)(nil),          // 11: svc.events.v1.AttemptBatch
+	(*ModelOffer)(nil),            // 12: svc.events.v1.ModelOffer
+	(*Session)(nil),               // 13: svc.events.v1.Session
+	(*Presence)(nil),              // 14: svc.events.v1.Presence
+	(*KeyChanged)(nil),            // 15: svc.events.v1.KeyChanged
+	(*v1.Rates)(nil),              // 16: svc.money.v1.Rates
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
 }
 var file_svc_events_v1_events_proto_depIdxs = []int32{
 	2,  // 0: svc.events.v1.Route.mode:type_name -> svc.events.v1.RouteMode
 	3,  // 1: svc.events.v1.Route.fallback_reason:type_name -> svc.events.v1.FallbackReason
-	15, // 2: svc.events.v1.UsageEvent.rates:type_name -> svc.money.v1.Rates
+	16, // 2: svc.events.v1.UsageEvent.rates:type_name -> svc.money.v1.Rates
 	0,  // 3: svc.events.v1.UsageEvent.ending:type_name -> svc.events.v1.Ending
 	1,  // 4: svc.events.v1.UsageEvent.claim_state:type_name -> svc.events.v1.ClaimState
-	6,  // 5: svc.events.v1.UsageEvent.route:type_name -> svc.events.v1.Route
-	16, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
-	16, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
-	4,  // 8: svc.events.v1.Attempt.outcome:type_name -> svc.events.v1.AttemptOutcome
-	9,  // 9: svc.events.v1.AttemptBatch.attempts:type_name -> svc.events.v1.Attempt
-	5,  // 10: svc.events.v1.Session.connection_mode:type_name -> svc.events.v1.ConnectionMode
-	11, // 11: svc.events.v1.Session.models:type_name -> svc.events.v1.ModelOffer
-	12, // 12: svc.events.v1.Presence.sessions:type_name -> svc.events.v1.Session
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	7,  // 5: svc.events.v1.UsageEvent.route:type_name -> svc.events.v1.Route
+	17, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
+	17, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
+	4,  // 8: svc.events.v1.UsageEvent.witness:type_name -> svc.events.v1.Witness
+	5,  // 9: svc.events.v1.Attempt.outcome:type_name -> svc.events.v1.AttemptOutcome
+	10, // 10: svc.events.v1.AttemptBatch.attempts:type_name -> svc.events.v1.Attempt
+	6,  // 11: svc.events.v1.Session.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	12, // 12: svc.events.v1.Session.models:type_name -> svc.events.v1.ModelOffer
+	13, // 13: svc.events.v1.Presence.sessions:type_name -> svc.events.v1.Session
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_svc_events_v1_events_proto_init() }
@@ -1435,7 +1519,7 @@ func file_svc_events_v1_events_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_events_v1_events_proto_rawDesc), len(file_svc_events_v1_events_proto_rawDesc)),
-			NumEnums:      6,
+			NumEnums:      7,
 			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -812,15 +812,15 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\x1bPROVIDER_STATUS_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17PROVIDER_STATUS_PENDING\x10\x01\x12\x1a\n" +
 	"\x16PROVIDER_STATUS_ACTIVE\x10\x02\x12\x1d\n" +
-	"\x19PROVIDER_STATUS_SUSPENDED\x10\x032j\n" +
-	"\x18ProviderDirectoryService\x12N\n" +
-	"\vGetProvider\x12\x1e.svc.hub.v1.GetProviderRequest\x1a\x1f.svc.hub.v1.GetProviderResponse2\xce\x05\n" +
+	"\x19PROVIDER_STATUS_SUSPENDED\x10\x032o\n" +
+	"\x18ProviderDirectoryService\x12S\n" +
+	"\vGetProvider\x12\x1e.svc.hub.v1.GetProviderRequest\x1a\x1f.svc.hub.v1.GetProviderResponse\"\x03\x90\x02\x012\xd7\x05\n" +
 	"\x14ProviderAdminService\x12{\n" +
-	"\x0eCreateProvider\x12!.svc.hub.v1.CreateProviderRequest\x1a\".svc.hub.v1.CreateProviderResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/api/v1/admin/providers\x12u\n" +
-	"\rListProviders\x12 .svc.hub.v1.ListProvidersRequest\x1a!.svc.hub.v1.ListProvidersResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/admin/providers\x12\x99\x01\n" +
-	"\x11SetProviderStatus\x12$.svc.hub.v1.SetProviderStatusRequest\x1a%.svc.hub.v1.SetProviderStatusResponse\"7\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/providers/{provider_id}/status\x12\x94\x01\n" +
-	"\x10IssueProviderKey\x12#.svc.hub.v1.IssueProviderKeyRequest\x1a$.svc.hub.v1.IssueProviderKeyResponse\"5\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/providers/{provider_id}/keys\x12\x8e\x01\n" +
-	"\x11RevokeProviderKey\x12$.svc.hub.v1.RevokeProviderKeyRequest\x1a%.svc.hub.v1.RevokeProviderKeyResponse\",\x82\xd3\xe4\x93\x02&*$/api/v1/admin/provider-keys/{key_id}B%Z#svc.internal/proto/svc/hub/v1;hubv1b\x06proto3"
+	"\x0eCreateProvider\x12!.svc.hub.v1.CreateProviderRequest\x1a\".svc.hub.v1.CreateProviderResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/api/v1/admin/providers\x12x\n" +
+	"\rListProviders\x12 .svc.hub.v1.ListProvidersRequest\x1a!.svc.hub.v1.ListProvidersResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/admin/providers\x90\x02\x01\x12\x9c\x01\n" +
+	"\x11SetProviderStatus\x12$.svc.hub.v1.SetProviderStatusRequest\x1a%.svc.hub.v1.SetProviderStatusResponse\":\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/providers/{provider_id}/status\x90\x02\x02\x12\x94\x01\n" +
+	"\x10IssueProviderKey\x12#.svc.hub.v1.IssueProviderKeyRequest\x1a$.svc.hub.v1.IssueProviderKeyResponse\"5\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/providers/{provider_id}/keys\x12\x91\x01\n" +
+	"\x11RevokeProviderKey\x12$.svc.hub.v1.RevokeProviderKeyRequest\x1a%.svc.hub.v1.RevokeProviderKeyResponse\"/\x82\xd3\xe4\x93\x02&*$/api/v1/admin/provider-keys/{key_id}\x90\x02\x02B%Z#svc.internal/proto/svc/hub/v1;hubv1b\x06proto3"
 
 var (
 	file_svc_hub_v1_provider_proto_rawDescOnce sync.Once

@@ -806,12 +806,12 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\rContextSource\x12\x1e\n" +
 	"\x1aCONTEXT_SOURCE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CONTEXT_SOURCE_REPORTED\x10\x01\x12\x1a\n" +
-	"\x16CONTEXT_SOURCE_CATALOG\x10\x022\x85\x02\n" +
-	"\rRouterService\x12E\n" +
-	"\x06Select\x12\x1c.svc.router.v1.SelectRequest\x1a\x1d.svc.router.v1.SelectResponse\x12Q\n" +
+	"\x16CONTEXT_SOURCE_CATALOG\x10\x022\x94\x02\n" +
+	"\rRouterService\x12J\n" +
+	"\x06Select\x12\x1c.svc.router.v1.SelectRequest\x1a\x1d.svc.router.v1.SelectResponse\"\x03\x90\x02\x02\x12V\n" +
 	"\n" +
-	"ListSupply\x12 .svc.router.v1.ListSupplyRequest\x1a!.svc.router.v1.ListSupplyResponse\x12Z\n" +
-	"\rListOfferings\x12#.svc.router.v1.ListOfferingsRequest\x1a$.svc.router.v1.ListOfferingsResponseB+Z)svc.internal/proto/svc/router/v1;routerv1b\x06proto3"
+	"ListSupply\x12 .svc.router.v1.ListSupplyRequest\x1a!.svc.router.v1.ListSupplyResponse\"\x03\x90\x02\x01\x12_\n" +
+	"\rListOfferings\x12#.svc.router.v1.ListOfferingsRequest\x1a$.svc.router.v1.ListOfferingsResponse\"\x03\x90\x02\x01B+Z)svc.internal/proto/svc/router/v1;routerv1b\x06proto3"
 
 var (
 	file_svc_router_v1_router_proto_rawDescOnce sync.Once

@@ -34,8 +34,8 @@ const (
 type RouterServiceClient interface {
 	// Select names up to three candidates in the order to try them. It books a
 	// slot on the first for the caller until the attempt's end is heard of. When
-	// all that could serve are busy it waits up to 2 s. Not idempotent, and
-	// harmless to repeat. Fails with
+	// all that could serve are busy it waits up to 2 s. A repeat, also on another
+	// replica, books one more slot, which ages out by itself. Fails with
 	//
 	//	UNAVAILABLE no_provider_online: nobody eligible is connected;
 	//	UNAVAILABLE providers_busy: the wait was in vain;
@@ -98,8 +98,8 @@ func (c *routerServiceClient) ListOfferings(ctx context.Context, in *ListOfferin
 type RouterServiceServer interface {
 	// Select names up to three candidates in the order to try them. It books a
 	// slot on the first for the caller until the attempt's end is heard of. When
-	// all that could serve are busy it waits up to 2 s. Not idempotent, and
-	// harmless to repeat. Fails with
+	// all that could serve are busy it waits up to 2 s. A repeat, also on another
+	// replica, books one more slot, which ages out by itself. Fails with
 	//
 	//	UNAVAILABLE no_provider_online: nobody eligible is connected;
 	//	UNAVAILABLE providers_busy: the wait was in vain;

@@ -272,9 +272,9 @@ const file_svc_settlement_v1_settlement_proto_rawDesc = "" +
 	"\vdifferences\x18\x05 \x03(\v2\x1d.svc.settlement.v1.DifferenceR\vdifferences\x12+\n" +
 	"\x11differences_total\x18\x06 \x01(\x05R\x10differencesTotal\x12;\n" +
 	"\vcompared_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"comparedAt2\x95\x01\n" +
-	"\x15ReconciliationService\x12|\n" +
-	"\tReconcile\x12#.svc.settlement.v1.ReconcileRequest\x1a$.svc.settlement.v1.ReconcileResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/admin/reconciliationB3Z1svc.internal/proto/svc/settlement/v1;settlementv1b\x06proto3"
+	"comparedAt2\x98\x01\n" +
+	"\x15ReconciliationService\x12\x7f\n" +
+	"\tReconcile\x12#.svc.settlement.v1.ReconcileRequest\x1a$.svc.settlement.v1.ReconcileResponse\"'\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/admin/reconciliation\x90\x02\x01B3Z1svc.internal/proto/svc/settlement/v1;settlementv1b\x06proto3"
 
 var (
 	file_svc_settlement_v1_settlement_proto_rawDescOnce sync.Once

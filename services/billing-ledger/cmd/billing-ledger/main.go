@@ -1,7 +1,10 @@
-// Command billing-ledger has the operators' tools of the ledger.
+// Command billing-ledger runs the ledger as a process of its own, and has its
+// operators' tools.
 //
+//	billing-ledger [-config file.yaml] [-check]
 //	billing-ledger verify [--json]
 //
+// Without a subcommand it serves; see the service's README for its settings.
 // verify recomputes every invariant of the ledger in the database that
 // DATABASE_URL names and prints the trial balance. It exits with 0 when all
 // hold, 1 when any does not, and 2 when it could not tell.
@@ -18,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"svc.internal/pkg/node"
 	"svc.internal/pkg/pg"
 	billingledger "svc.internal/services/billing-ledger"
 )
@@ -35,21 +39,20 @@ const statementTimeout = 15 * time.Minute
 const usage = "usage: billing-ledger verify [--json]"
 
 func main() {
+	if len(os.Args) < 2 || os.Args[1] != "verify" {
+		os.Exit(node.Main(node.BillingLedger, newProgram()))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Getenv("DATABASE_URL"), os.Stdout, os.Stderr)
+	code := runVerify(ctx, os.Args[2:], os.Getenv("DATABASE_URL"), os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-func run(ctx context.Context, args []string, url string, out, errs io.Writer) int {
-	if len(args) == 0 || args[0] != "verify" {
-		fmt.Fprintln(errs, usage)
-		return exitUnknown
-	}
+func runVerify(ctx context.Context, args []string, url string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("billing-ledger verify", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	asJSON := flags.Bool("json", false, "print the report as JSON")
-	if err := flags.Parse(args[1:]); err != nil || flags.NArg() > 0 {
+	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
 		fmt.Fprintln(errs, usage)
 		return exitUnknown
 	}

@@ -18,16 +18,16 @@ func TestExitCodeTellsSoundFromDriftFromUnknown(t *testing.T) {
 	url := pgtest.URL(t)
 	try := func(url string, args ...string) (int, string, string) {
 		var out, errs bytes.Buffer
-		code := run(t.Context(), args, url, &out, &errs)
+		code := runVerify(t.Context(), args, url, &out, &errs)
 		return code, out.String(), errs.String()
 	}
-	if code, _, errs := try(url, "verify"); code != exitUnknown || errs == "" {
+	if code, _, errs := try(url); code != exitUnknown || errs == "" {
 		t.Errorf("without a schema: exit %d, %q", code, errs)
 	}
 	if err := billingledger.Migrate(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs := try(url, "verify"); code != exitSound || !strings.HasSuffix(out, "drift: 0\n") {
+	if code, out, errs := try(url); code != exitSound || !strings.HasSuffix(out, "drift: 0\n") {
 		t.Errorf("sound: exit %d, %q %q", code, out, errs)
 	}
 
@@ -44,21 +44,21 @@ func TestExitCodeTellsSoundFromDriftFromUnknown(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if code, out, _ := try(url, "verify"); code != exitDrift || !strings.Contains(out, "DRIFT wallet.posted") || !strings.Contains(out, "drift: 1") {
+	if code, out, _ := try(url); code != exitDrift || !strings.Contains(out, "DRIFT wallet.posted") || !strings.Contains(out, "drift: 1") {
 		t.Errorf("drift: exit %d, %q", code, out)
 	}
-	code, out, _ := try(url, "verify", "--json")
+	code, out, _ := try(url, "--json")
 	var report struct{ Drift int64 }
 	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitDrift || report.Drift != 1 {
 		t.Errorf("drift as JSON: exit %d, %v, %q", code, err, out)
 	}
 
-	for _, args := range [][]string{{}, {"audit"}, {"verify", "now"}, {"verify", "--xml"}} {
+	for _, args := range [][]string{{"now"}, {"--xml"}} {
 		if code, _, errs := try(url, args...); code != exitUnknown || !strings.Contains(errs, "usage") {
 			t.Errorf("%v: exit %d, %q", args, code, errs)
 		}
 	}
-	if code, _, errs := try("", "verify"); code != exitUnknown || !strings.Contains(errs, "DATABASE_URL") {
+	if code, _, errs := try(""); code != exitUnknown || !strings.Contains(errs, "DATABASE_URL") {
 		t.Errorf("without a URL: exit %d, %q", code, errs)
 	}
 }

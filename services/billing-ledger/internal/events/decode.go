@@ -56,6 +56,7 @@ func usageFromProto(m *eventsv1.UsageEvent) (usage.Event, error) {
 		FallbackReason:    fallbacks[m.GetRoute().GetFallbackReason()],
 		DispatchedAt:      instant(m.GetDispatchedAt()), EndedAt: instant(m.GetEndedAt()),
 		FirstContentMS: m.GetFirstContentMs(),
+		Witness:        witnesses[m.GetWitness()], Settled: m.GetSettled(),
 	}
 	var err error
 	if e.Request, err = ids.ParseRequest(m.GetRequestId()); err != nil {
@@ -103,6 +104,11 @@ var (
 	fallbacks = map[eventsv1.FallbackReason]string{
 		eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE: "requested_provider_unavailable",
 		eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED:      "requested_provider_failed",
+	}
+	witnesses = map[eventsv1.Witness]usage.Witness{
+		eventsv1.Witness_WITNESS_UNSPECIFIED: usage.Hub, // from a hub older than the field
+		eventsv1.Witness_WITNESS_HUB:         usage.Hub,
+		eventsv1.Witness_WITNESS_GATEWAY:     usage.Gateway,
 	}
 )
 

@@ -118,3 +118,38 @@ func FuzzDecodeUsage(f *testing.F) {
 		}
 	})
 }
+
+func TestUsagePublishedByAReviewIsReadAsItWas(t *testing.T) {
+	for _, witness := range []usage.Witness{usage.Hub, usage.Gateway} {
+		for ending := range eventsv1.Ending_name {
+			m := validEvent()
+			m.Ending, m.Settled = eventsv1.Ending(ending), true
+			m.Witness = witnessToProto(witness)
+			m.Route = &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_EXPLICIT, RequestedProviderId: "p",
+				FallbackReason: eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED}
+			m.DispatchedAt, m.EndedAt = timestamppb.New(time.Unix(7, 1000)), nil
+			m.ClaimedPromptTokens, m.ClaimedCompletionTokens, m.RecountedCompletionTokens = 1, 2, 3
+			m.DeliveredBytes, m.EstimatedPromptTokens, m.FirstContentMs, m.Epoch, m.BillablePromptTokens = 4, 5, 6, 7, 8
+			first, err := usageFromProto(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := usageToProto(first)
+			if !proto.Equal(again, m) {
+				t.Errorf("%v became %v", m, again)
+			}
+		}
+	}
+}
+
+func TestAnUnknownWitnessIsRejected(t *testing.T) {
+	m := validEvent()
+	m.Witness = 9
+	if _, reject := decodeUsage(encode(t, m)); reject == nil || reject.Reason != usage.Invalid {
+		t.Errorf("%+v", reject)
+	}
+	m.Witness = eventsv1.Witness_WITNESS_UNSPECIFIED // a hub older than the field
+	if d, reject := decodeUsage(encode(t, m)); reject != nil || d.Event.Witness != usage.Hub {
+		t.Errorf("%+v", reject)
+	}
+}

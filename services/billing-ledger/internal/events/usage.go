@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/billing-ledger/internal/usage"
@@ -32,7 +33,9 @@ type Consumer struct {
 	// Observe hears what became of each event.
 	Observe func(usage.Result)
 
-	behind atomic.Bool
+	behind  atomic.Bool
+	waiting atomic.Uint64
+	since   atomic.Int64 // Unix nanoseconds, 0 while nothing waits
 }
 
 // Run settles until ctx ends. A batch that fails comes again after a pause.
@@ -49,8 +52,32 @@ func (c *Consumer) Run(ctx context.Context) error {
 // settled yet may be in there.
 func (c *Consumer) Behind() bool { return c.behind.Load() }
 
+// Backlog tells how many events wait in the stream, and since when: what was
+// published after that may not be settled. since is zero when nothing waits.
+func (c *Consumer) Backlog() (waiting uint64, since time.Time) {
+	if at := c.since.Load(); at != 0 {
+		since = time.Unix(0, at)
+	}
+	return c.waiting.Load(), since
+}
+
 func (c *Consumer) note(msgs []bus.Msg, err error) {
+	c.noteBacklog(msgs, err)
 	c.behind.Store(err != nil || msgs[len(msgs)-1].Pending > bus.MaxBatch)
+}
+
+func (c *Consumer) noteBacklog(msgs []bus.Msg, err error) {
+	last := msgs[len(msgs)-1]
+	waiting, since := last.Pending, last.Published
+	if err != nil {
+		waiting, since = waiting+uint64(len(msgs)), msgs[0].Published
+	}
+	c.waiting.Store(waiting)
+	if waiting == 0 {
+		c.since.Store(0)
+		return
+	}
+	c.since.Store(since.UnixNano())
 }
 
 // handle settles a batch, and then tells the hubs of every event of theirs that
@@ -60,11 +87,11 @@ func (c *Consumer) note(msgs []bus.Msg, err error) {
 func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 	var batch []usage.Delivery
 	var rejects []usage.Reject
-	var poison []bus.Msg
+	var poison, readable []bus.Msg
 	for _, m := range msgs {
 		delivery, reject := decodeUsage(m.Data)
 		if reject == nil {
-			batch = append(batch, delivery)
+			batch, readable = append(batch, delivery), append(readable, m)
 			continue
 		}
 		rejects = append(rejects, *reject)
@@ -73,10 +100,13 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 	if err := c.putAside(ctx, rejects, poison); err != nil {
 		return err
 	}
-	results, err := c.Settler.Settle(ctx, batch)
+	following := follow(ctx, c.Log, readable)
+	results, err := c.Settler.Settle(ctx, batch, following.booked)
 	if err != nil {
+		following.failed()
 		return fmt.Errorf("settle usage: %w", err)
 	}
+	crash.At("billing.settle.committed")
 	notices := settledNotices{}
 	for _, r := range rejects {
 		c.report(ctx, r.Reason, r.Request, r.Hub)
@@ -84,10 +114,12 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 	}
 	for i, result := range results {
 		e := batch[i].Event
+		following.ended(i, e, result)
 		c.report(ctx, result, e.Request, e.Hub)
 		notices.add(e.Hub, e.Request)
 	}
 	c.tell(ctx, notices)
+	crash.At("billing.settled.noted")
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
 )
 
 // Bounds of what a gateway may tell.
@@ -26,6 +27,7 @@ type Attempt struct {
 	Result       string `json:"result"`
 	EngineStatus int32  `json:"engine_status"`
 	LatencyMS    int64  `json:"latency_ms"`
+	HubID        string `json:"hub_id,omitempty"`
 }
 
 // Witness is the gateway's own account of how a request ended.
@@ -47,6 +49,22 @@ type Witness struct {
 	ReceivedAt        time.Time
 	FirstContentMS    int64
 	TotalMS           int64
+	// Metered is what the hub told that it bills, nil when it did not finish.
+	Metered *money.Tokens
+}
+
+// Committed is where the committed attempt ran; zero when the witness does not
+// name a provider that can be paid.
+func (w Witness) Committed() (hub string, provider ids.ProviderID) {
+	for _, a := range w.Attempts {
+		if w.CommittedAttempt == 0 || a.Attempt != w.CommittedAttempt {
+			continue
+		}
+		if id, err := ids.ParseProvider(a.ProviderID); err == nil {
+			return a.HubID, id
+		}
+	}
+	return "", ids.ProviderID{}
 }
 
 // bounded is w within its bounds. A witness is evidence and comes in batches
@@ -69,9 +87,13 @@ func (w Witness) bounded() Witness {
 		a.ProviderID = cut(a.ProviderID, maxText)
 		a.ProviderName = cut(a.ProviderName, 4*maxText)
 		a.Result = cut(a.Result, maxText)
+		a.HubID = cut(a.HubID, maxText)
 		attempts = append(attempts, a)
 	}
 	w.Attempts = attempts
+	if m := w.Metered; m != nil && (m.Prompt < 0 || m.Completion < 0) {
+		w.Metered = nil
+	}
 	return w
 }
 
@@ -89,7 +111,8 @@ func cut(s string, n int) string {
 type Witnesses interface {
 	// Conclude records the witnesses of known requests, the first word of each,
 	// and closes as Released the open holds of those that just now said that
-	// nothing was relayed. It returns how many it released.
+	// nothing was relayed; the others stay open for the usage of what was
+	// served. It returns how many it released.
 	Conclude(ctx context.Context, all []Witness) (released int, err error)
 }
 

@@ -8,11 +8,12 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// Expirer closes the holds that nobody closed.
+// Expirer looks after the holds whose time is over.
 //
-// It does so only while usage can arrive, and has been able to for Grace: after
-// an outage of this service or of the bus, the usage of holds whose time is over
-// is on its way, and must find them open, or the platform pays for it.
+// It does so only while usage can arrive and the store answers, and both have
+// been so for Grace: after an outage of this service, its store or the bus,
+// usage is on its way to holds that look abandoned, and gateways have yet to
+// renew the leases of what still runs. Grace must leave them the time.
 type Expirer struct {
 	// Every is the pause between two looks, Batch the most holds of one
 	// transaction.
@@ -21,19 +22,21 @@ type Expirer struct {
 	Grace time.Duration
 	// Hearing tells whether usage can arrive now.
 	Hearing func() bool
-	Store   interface {
-		// ExpireHolds closes up to limit open holds whose time is over by the
-		// database's clock, and returns how many it closed.
-		ExpireHolds(ctx context.Context, limit int) (int, error)
-	}
+	// Steps are taken one after the other at each look.
+	Steps []Step
 	Clock clock.Clock
 	Log   *slog.Logger
-	// Observe hears how many expired.
-	Observe func(int)
 }
 
-// Run looks at every interval until ctx ends. A failure is logged and tried
-// again at the next look.
+// Step does one thing with up to limit holds that are over by the database's
+// clock, and returns with how many it has dealt.
+type Step struct {
+	Name string
+	Do   func(ctx context.Context, limit int) (int, error)
+}
+
+// Run looks at every interval until ctx ends. A failure is logged, and the next
+// look comes when Grace has passed.
 func (e *Expirer) Run(ctx context.Context) {
 	ticker := time.NewTicker(e.Every)
 	defer ticker.Stop()
@@ -50,22 +53,29 @@ func (e *Expirer) Run(ctx context.Context) {
 		if e.Clock.Now().Sub(since) < e.Grace {
 			continue
 		}
-		if err := e.sweep(ctx); err != nil && ctx.Err() == nil {
-			e.Log.ErrorContext(ctx, "holds could not be expired", "error", err)
+		if !e.look(ctx) {
+			since = e.Clock.Now()
 		}
 	}
 }
 
-// sweep takes batch after batch while they come full.
-func (e *Expirer) sweep(ctx context.Context) error {
-	for {
-		n, err := e.Store.ExpireHolds(ctx, e.Batch)
-		if err != nil {
-			return err
-		}
-		e.Observe(n)
-		if n < e.Batch {
-			return nil
+// look takes every step, batch after batch while they come full; false when one
+// failed.
+func (e *Expirer) look(ctx context.Context) bool {
+	for _, step := range e.Steps {
+		for {
+			n, err := step.Do(ctx, e.Batch)
+			if ctx.Err() != nil {
+				return true
+			}
+			if err != nil {
+				e.Log.ErrorContext(ctx, "holds that are over could not be looked after", "step", step.Name, "error", err)
+				return false
+			}
+			if n < e.Batch {
+				break
+			}
 		}
 	}
+	return true
 }

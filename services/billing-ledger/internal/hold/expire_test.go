@@ -55,8 +55,8 @@ func TestHoldsExpireOnlyAfterUsageCouldArriveForTheGrace(t *testing.T) {
 		hearing.Store(true)
 		p := &pile{over: 25}
 		e := &Expirer{
-			Every: time.Second, Batch: 10, Grace: time.Minute, Hearing: hearing.Load, Store: p,
-			Clock: clock.System, Log: slog.New(slog.DiscardHandler), Observe: func(int) {},
+			Every: time.Second, Batch: 10, Grace: time.Minute, Hearing: hearing.Load, Steps: []Step{{"expire", p.ExpireHolds}},
+			Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		var run sync.WaitGroup
@@ -80,7 +80,10 @@ func TestHoldsExpireOnlyAfterUsageCouldArriveForTheGrace(t *testing.T) {
 			t.Errorf("%d looks while usage could not arrive, or within the grace after", looks)
 		}
 		p.put(5, true)
-		if _, expired := pass(3 * time.Second); expired != 30 {
+		if looks, expired := pass(58 * time.Second); looks != 1 || expired != 25 {
+			t.Errorf("%d looks and %d expired within the grace after a failed look", looks, expired)
+		}
+		if _, expired := pass(8 * time.Second); expired != 30 {
 			t.Errorf("%d expired after a failed look, want 30", expired)
 		}
 		stop()

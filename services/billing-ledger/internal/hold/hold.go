@@ -1,8 +1,9 @@
 // Package hold decides whether a request may run and sets its money aside.
 //
-// A hold begins open and is closed once: settled by usage, released by the
-// gateway's witness that nothing was served, or expired by the database's
-// clock. It pins the price version, and the amount is the most that the request
+// A hold begins open and is closed once (see State). It is a lease by the
+// database's clock: the gateway renews it while the request runs, and one that
+// nobody renews is over. What becomes of it then rests on the gateway's
+// evidence; see package orphan. It pins the price version, and the amount is the most that the request
 // can cost under it: prompt tokens with the caller's margin and every
 // completion token that may come.
 //
@@ -18,17 +19,6 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/limit"
-)
-
-// State is where a hold stands.
-type State string
-
-// The states. Every one but Open is final.
-const (
-	Open     State = "open"
-	Settled  State = "settled"
-	Released State = "released"
-	Expired  State = "expired"
 )
 
 // BillingType is how a request is paid for.

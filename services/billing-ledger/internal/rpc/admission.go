@@ -9,6 +9,7 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
 	"svc.internal/pkg/money/moneypb"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/events"
@@ -20,6 +21,7 @@ import (
 type Admission struct {
 	billingv1.UnimplementedAdmissionServiceServer
 	Admitter  *hold.Admitter
+	Renewer   *hold.Renewer
 	Concluder *hold.Concluder
 }
 
@@ -74,6 +76,37 @@ func rateToProto(r limit.Rate) *billingv1.RateLimit {
 	return &billingv1.RateLimit{Limit: r.Limit, Remaining: r.Remaining, ResetMs: r.Reset.Milliseconds()}
 }
 
+// Renew keeps the holds of running requests.
+func (s *Admission) Renew(ctx context.Context, req *billingv1.RenewRequest) (*billingv1.RenewResponse, error) {
+	renewals := make([]hold.Renewal, 0, len(req.GetRequests()))
+	for _, m := range req.GetRequests() {
+		if r, ok := renewalFromProto(m); ok {
+			renewals = append(renewals, r)
+		}
+	}
+	if err := s.Renewer.Renew(ctx, renewals); err != nil {
+		return nil, err
+	}
+	return &billingv1.RenewResponse{}, nil
+}
+
+// renewalFromProto is false for a request id that cannot name a request. A
+// provider that cannot be one still leaves a lease to extend.
+func renewalFromProto(m *billingv1.RunningRequest) (hold.Renewal, bool) {
+	request, err := ids.ParseRequest(m.GetRequestId())
+	if err != nil {
+		return hold.Renewal{}, false
+	}
+	r := hold.Renewal{
+		Request: request, CommittedAttempt: int32(min(m.GetCommittedAttempt(), 1<<30)), Hub: m.GetHubId(),
+		RelayedTokens: m.GetRelayedTokens(), RelayedBytes: m.GetRelayedBytes(),
+	}
+	if r.Provider, err = ids.ParseProvider(m.GetProviderId()); err != nil {
+		return hold.Renewal{Request: request}, true
+	}
+	return r, true
+}
+
 // Conclude records gateways' witnesses.
 func (s *Admission) Conclude(ctx context.Context, req *billingv1.ConcludeRequest) (*billingv1.ConcludeResponse, error) {
 	witnesses := make([]hold.Witness, 0, len(req.GetWitnesses()))
@@ -111,7 +144,11 @@ func witnessFromProto(m *billingv1.Witness) (hold.Witness, bool) {
 		w.Attempts = append(w.Attempts, hold.Attempt{
 			Attempt: int32(min(a.GetAttempt(), 1<<30)), ProviderID: a.GetProviderId(), ProviderName: a.GetProviderName(),
 			Result: a.GetResult(), EngineStatus: a.GetEngineStatus(), LatencyMS: a.GetLatencyMs(),
+			HubID: a.GetHubId(),
 		})
+	}
+	if m.GetMetered() != nil {
+		w.Metered = &money.Tokens{Prompt: m.GetMetered().GetPromptTokens(), Completion: m.GetMetered().GetCompletionTokens()}
 	}
 	return w, true
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -18,6 +19,7 @@ import (
 // Admit decides claims by the function admit of the database: one round trip
 // and one transaction, durable when it returns.
 func (s *Store) Admit(ctx context.Context, claims []hold.Claim) ([]hold.Verdict, error) {
+	crash.At("billing.admit.before_commit")
 	rows, err := s.pool.Query(ctx, `SELECT o_ord, o_outcome, o_account, o_billing, o_amount, o_price,
 			o_input, o_output, o_payout_input, o_payout_output, o_limit, o_remaining, o_reset_at, o_expires_at, o_now
 		FROM admit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
@@ -32,6 +34,7 @@ func (s *Store) Admit(ctx context.Context, claims []hold.Claim) ([]hold.Verdict,
 	if err != nil {
 		return nil, fmt.Errorf("decide claims: %w", err)
 	}
+	crash.At("billing.admit.committed")
 	return verdicts, nil
 }
 
@@ -57,7 +60,7 @@ func (s *Store) admitArgs(claims []hold.Claim) []any {
 	}
 	return []any{
 		request, key, model, class, zero, billing, amount, prompt, completion, pinned, price,
-		input, output, payoutInput, payoutOutput, s.limits.PerMinute(), s.limits.Concurrent, s.expiry,
+		input, output, payoutInput, payoutOutput, s.limits.PerMinute(), s.limits.Concurrent, s.terms.Lease,
 	}
 }
 

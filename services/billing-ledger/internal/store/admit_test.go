@@ -23,8 +23,8 @@ func TestAdmitHoldsTheAmountAndPinsThePrice(t *testing.T) {
 	if a.Account != c.account || a.Held != 30*cent || a.Rates != centRates || a.Price != e.price || a.Billing != hold.PayAsYouGo {
 		t.Fatalf("admission %+v", a)
 	}
-	if left := time.Until(a.ExpiresAt); left < expiry-time.Minute || left > expiry+time.Minute {
-		t.Errorf("expires in %v, want about %v", left, expiry)
+	if left := time.Until(a.ExpiresAt); left < terms.Lease-time.Minute || left > terms.Lease+time.Minute {
+		t.Errorf("expires in %v, want about %v", left, terms.Lease)
 	}
 	e.wantWallet(t, c, money.USD, 30*cent)
 	e.sound(t)

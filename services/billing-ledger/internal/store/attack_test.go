@@ -51,7 +51,7 @@ func TestApplicationRoleMayOnlyAddToTheLedger(t *testing.T) {
 	e, _, _ := populated(t)
 	for table, column := range map[string]string{
 		"entry": "memo = 'x'", "posting": "amount = -amount", "usage_settlement": "charged = 0",
-		"witness": "total_ms = 0", "quarantine": "detail = ''", "chart": "normal = 'debit'", "posting_rule": "entry_kind = 'x'",
+		"witness": "total_ms = 0", "renewal": "request_id = request_id", "orphan_review": "opened_at = now()", "quarantine": "detail = ''", "chart": "normal = 'debit'", "posting_rule": "entry_kind = 'x'",
 	} {
 		refusedSQL(t, e, "permission denied", "UPDATE "+table+" SET "+column)
 		refusedSQL(t, e, "permission denied", "DELETE FROM "+table)
@@ -84,7 +84,11 @@ func TestDatabaseRefusesWhatTheRulesForbid(t *testing.T) {
 		{"key_inflight_bounds", `UPDATE key_inflight SET n = -1 WHERE key_id = $1`, []any{key}},
 		{"may not change any more", `UPDATE hold SET state = 'released', closed_at = now() WHERE state = 'settled'`, nil},
 		{"may not change any more", `UPDATE hold SET state = 'open', closed_at = NULL WHERE state = 'released'`, nil},
-		{"may not change any more", `UPDATE hold SET closed_at = now() WHERE request_id = $1`, []any{request}},
+		{"hold_check", `UPDATE hold SET closed_at = now() WHERE request_id = $1`, []any{request}},
+		{"may not change any more", `UPDATE hold SET expires_at = expires_at - interval '1 second' WHERE request_id = $1`, []any{request}},
+		{"may not change any more", `UPDATE hold SET expires_at = expires_at + interval '1 day' WHERE state = 'settled'`, nil},
+		{"is to be reviewed", `WITH r AS (INSERT INTO renewal VALUES ($1, 1, 'h', gen_random_uuid(), 1, 1) RETURNING request_id)
+			UPDATE hold SET state = 'expired', closed_at = now() FROM r WHERE hold.request_id = r.request_id`, []any{request}},
 		{"hold_check", `UPDATE hold SET state = 'released' WHERE request_id = $1`, []any{request}},
 		{"hold_state_check", `UPDATE hold SET state = 'gone', closed_at = now() WHERE request_id = $1`, []any{request}},
 		{"may not change any more", copyHold("state = 'settled', closed_at = now()"), []any{request}},

@@ -64,6 +64,11 @@ var auditChecks = []struct{ name, population, drift string }{
 			USING (request_id)
 		WHERE s.payout IS DISTINCT FROM e.amount OR s.provider_id IS DISTINCT FROM e.owner_id`,
 	}, {
+		"what the gateway's count settled was reviewed",
+		`SELECT count(*) FROM usage_settlement WHERE witness = 'gateway'`,
+		`SELECT format('request %s: settled from the gateway, and there is no review', s.request_id) FROM usage_settlement s
+		WHERE s.witness = 'gateway' AND NOT EXISTS (SELECT FROM orphan_review v WHERE v.request_id = s.request_id)`,
+	}, {
 		"every entry balances",
 		`SELECT count(*) FROM entry`,
 		`SELECT format('entry %s: %s legs, sum %s', e.id, count(p.leg), coalesce(sum(p.amount), 0))

@@ -10,22 +10,25 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// ExpireHolds closes open holds that are over by the database's clock. Holds
-// that another transaction is closing are left to it.
+// ExpireHolds closes open holds that are over by the database's clock and of
+// which nothing is known to have been served; the others are for OpenReviews.
+// Holds that another transaction is closing are left to it.
 func (s *Store) ExpireHolds(ctx context.Context, limit int) (int, error) {
 	expired := 0
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT request_id, account_id, key_id, amount FROM hold
-			WHERE state = 'open' AND expires_at <= now() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED`, limit)
+			WHERE state = 'open' AND expires_at <= now() AND NOT EXISTS (SELECT FROM evidence e WHERE e.request_id = hold.request_id)
+			ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED`, limit)
 		if err != nil {
 			return fmt.Errorf("find holds that are over: %w", err)
 		}
-		expired, err = giveBack(ctx, tx, rows, hold.Expired)
+		expired, err = giveBack(ctx, tx, rows, hold.OverUnserved)
 		return err
 	})
 	return expired, err
@@ -33,7 +36,7 @@ func (s *Store) ExpireHolds(ctx context.Context, limit int) (int, error) {
 
 // giveBack closes the holds in rows, which are locked, and returns their money
 // and their places.
-func giveBack(ctx context.Context, tx pgx.Tx, rows pgx.Rows, to hold.State) (int, error) {
+func giveBack(ctx context.Context, tx pgx.Tx, rows pgx.Rows, why hold.Trigger) (int, error) {
 	var closed []ids.RequestID
 	wallets := map[ids.AccountID]usage.Change{}
 	ended := map[ids.KeyID]int{}
@@ -57,11 +60,11 @@ func giveBack(ctx context.Context, tx pgx.Tx, rows pgx.Rows, to hold.State) (int
 		return 0, err
 	}
 	batch := &pgx.Batch{}
-	closeHolds(batch, closed, to)
+	closeHolds(batch, closed, why)
 	moveWallets(batch, wallets)
 	endInflight(batch, ended)
 	if err := sendAll(ctx, tx, batch); err != nil {
-		return 0, fmt.Errorf("close holds as %s: %w", to, err)
+		return 0, fmt.Errorf("close holds on %s: %w", why, err)
 	}
 	return len(closed), nil
 }
@@ -86,8 +89,9 @@ func lockWallets(ctx context.Context, tx pgx.Tx, accounts [][16]byte) (map[ids.A
 	return wallets, nil
 }
 
-func closeHolds(batch *pgx.Batch, closed []ids.RequestID, to hold.State) {
-	if len(closed) > 0 {
+// closeHolds moves open holds, which are locked, to where the trigger leads.
+func closeHolds(batch *pgx.Batch, closed []ids.RequestID, why hold.Trigger) {
+	if to, ok := hold.Open.After(why); ok && len(closed) > 0 {
 		batch.Queue(`UPDATE hold SET state = $2, closed_at = now() WHERE request_id = ANY ($1)`, raw(closed), string(to))
 	}
 }
@@ -154,21 +158,28 @@ func (s *Store) Conclude(ctx context.Context, all []hold.Witness) (released int,
 		if err != nil {
 			return fmt.Errorf("lock holds: %w", err)
 		}
-		released, err = giveBack(ctx, tx, rows, hold.Released)
+		released, err = giveBack(ctx, tx, rows, hold.NothingServed)
+		crash.At("billing.conclude.before_commit")
 		return err
 	})
+	crash.At("billing.conclude.committed")
 	return released, err
 }
 
 // insertWitnesses keeps the first word on each known request and returns the
-// requests that it says, now, were not served.
+// requests that it says, now, were not served. The holds of the others are left
+// alone: nearly all are settled before their lease ends, and OpenReviews gives
+// the rest their time.
 const insertWitnesses = `WITH told AS (
 	INSERT INTO witness (request_id, outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
-		route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms)
+		route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms,
+		hub_id, provider_id, metered_prompt, metered_completion)
 	SELECT u.* FROM unnest($1::uuid[], $2::text[], $3::integer[], $4::bigint[], $5::bigint[], $6::integer[], $7::text[],
-		$8::text[], $9::text[], $10::text[], $11::boolean[], $12::jsonb[], $13::timestamptz[], $14::bigint[], $15::bigint[])
+		$8::text[], $9::text[], $10::text[], $11::boolean[], $12::jsonb[], $13::timestamptz[], $14::bigint[], $15::bigint[],
+		$16::text[], $17::uuid[], $18::bigint[], $19::bigint[])
 		AS u (request_id, outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
-		route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms)
+		route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms,
+		hub_id, provider_id, metered_prompt, metered_completion)
 	WHERE EXISTS (SELECT FROM hold h WHERE h.request_id = u.request_id)
 	ON CONFLICT (request_id) DO NOTHING
 	RETURNING request_id, committed_attempt)
@@ -184,6 +195,9 @@ func witnessArgs(all []hold.Witness) ([]any, error) {
 		tokens, bytes, firstContent, totalMS = make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 		stream                               = make([]bool, n)
 		received                             = make([]*time.Time, n)
+		hubs                                 = make([]string, n)
+		providers                            = make([]*[16]byte, n)
+		meteredPrompt, meteredCompletion     = make([]*int64, n), make([]*int64, n)
 	)
 	for i, w := range all {
 		text, err := json.Marshal(w.Attempts)
@@ -195,9 +209,16 @@ func witnessArgs(all []hold.Witness) ([]any, error) {
 		committed[i], status[i] = w.CommittedAttempt, w.HTTPStatus
 		tokens[i], bytes[i], firstContent[i], totalMS[i] = w.RelayedTokens, w.RelayedBytes, w.FirstContentMS, w.TotalMS
 		stream[i], received[i] = w.Stream, nullTime(w.ReceivedAt)
+		hub, provider := w.Committed()
+		if !provider.IsZero() {
+			hubs[i], providers[i] = hub, (*[16]byte)(&provider)
+		}
+		if w.Metered != nil {
+			meteredPrompt[i], meteredCompletion[i] = &w.Metered.Prompt, &w.Metered.Completion
+		}
 	}
 	return []any{
 		request, outcome, committed, tokens, bytes, status, errorCode, mode, requested, fallback,
-		stream, attempts, received, firstContent, totalMS,
+		stream, attempts, received, firstContent, totalMS, hubs, providers, meteredPrompt, meteredCompletion,
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/orphan"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -18,6 +19,9 @@ type model struct {
 	owner     map[ids.RequestID]consumer
 	gone      map[ids.RequestID]bool // released or expired
 	settled   map[ids.RequestID]usage.Delivery
+	evidence  map[ids.RequestID]int64 // what gateways say was relayed
+	final     map[ids.RequestID]bool  // the gateway's last word
+	reviewed  map[ids.RequestID]usage.Delivery
 	accrued   money.NanoUSD
 	shortfall money.NanoUSD
 }
@@ -51,7 +55,7 @@ func (m *model) settle(d usage.Delivery) usage.Result {
 	r := d.Event.Request
 	c, known := m.owner[r]
 	if first, ok := m.settled[r]; ok {
-		if first.Event != d.Event {
+		if first.Event != d.Event && first.Event.Witness == usage.Hub && d.Event.Witness == usage.Hub {
 			return usage.Altered
 		}
 		return usage.Duplicate
@@ -83,6 +87,34 @@ func (m *model) release(r ids.RequestID) bool {
 	return open
 }
 
+// renew keeps the larger count of an open hold, until the last word.
+func (m *model) renew(r ids.RequestID, tokens int64) {
+	if _, open := m.open[r]; open && !m.final[r] {
+		m.evidence[r] = max(m.evidence[r], tokens)
+	}
+}
+
+func (m *model) conclude(r ids.RequestID, tokens int64) {
+	if !m.final[r] {
+		m.final[r], m.evidence[r] = true, tokens
+	}
+}
+
+// over ends the time of every open hold: those without evidence are given back,
+// and what is relayed of the others is wanted.
+func (m *model) over() (expired int, wanted map[ids.RequestID]int64) {
+	wanted = map[ids.RequestID]int64{}
+	for r, claim := range m.open {
+		if tokens := m.evidence[r]; tokens > 0 {
+			wanted[r] = min(tokens, claim.MaxCompletionTokens)
+			continue
+		}
+		m.release(r)
+		expired++
+	}
+	return expired, wanted
+}
+
 func TestRandomHistoriesEndAsInTheModel(t *testing.T) {
 	limits := unlimited
 	limits.Concurrent = 4
@@ -93,11 +125,35 @@ func TestRandomHistoriesEndAsInTheModel(t *testing.T) {
 	}
 }
 
+// published takes what was published: the gateway's count of each hold that is
+// wanted, and of settled requests what settled them.
+func (m *model) published(t *testing.T, all []orphan.Publication, wanted map[ids.RequestID]int64) {
+	t.Helper()
+	for _, p := range all {
+		r := p.Event.Request
+		if first, ok := m.settled[r]; ok {
+			if p.Event.Hash() != first.Event.Hash() || !p.Event.Settled {
+				t.Fatalf("%+v is published of what was settled by %+v", p.Event, first.Event)
+			}
+			continue
+		}
+		if tokens, ok := wanted[r]; !ok || p.Event.Billable != (money.Tokens{Completion: tokens}) {
+			t.Fatalf("%+v is published, in the model %d tokens (%v)", p.Event, tokens, ok)
+		}
+		delete(wanted, r)
+		m.reviewed[r] = delivery(p)
+	}
+	if len(wanted) > 0 {
+		t.Fatalf("nothing is published of %v", wanted)
+	}
+}
+
 func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 	t.Helper()
 	m := &model{
 		cap: limit, posted: map[consumer]money.NanoUSD{}, open: map[ids.RequestID]hold.Claim{},
 		owner: map[ids.RequestID]consumer{}, gone: map[ids.RequestID]bool{}, settled: map[ids.RequestID]usage.Delivery{},
+		evidence: map[ids.RequestID]int64{}, final: map[ids.RequestID]bool{}, reviewed: map[ids.RequestID]usage.Delivery{},
 	}
 	var consumers []consumer
 	for range 3 {
@@ -114,7 +170,7 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 	}
 	witnessed := map[ids.RequestID]bool{}
 	for step := range 250 {
-		switch rnd.IntN(8) {
+		switch rnd.IntN(11) {
 		case 0:
 			c := consumers[rnd.IntN(3)]
 			amount := money.NanoUSD(1+rnd.IntN(5)) * cent
@@ -152,6 +208,9 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 				continue
 			}
 			witnessed[claim.Request] = true
+			if !m.final[claim.Request] {
+				m.final[claim.Request], m.evidence[claim.Request] = true, 0
+			}
 			if got, want := e.release(t, claim.Request) == 1, m.release(claim.Request); got != want {
 				t.Fatalf("step %d: released %v, in the model %v", step, got, want)
 			}
@@ -160,12 +219,31 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 				continue
 			}
 			e.overdue(t)
-			n, err := e.store.ExpireHolds(t.Context(), 500)
-			if err != nil || n != len(m.open) {
-				t.Fatalf("step %d: expired %d (%v), in the model %d", step, n, err, len(m.open))
+			want, wanted := m.over()
+			if n := e.expire(t); n != want {
+				t.Fatalf("step %d: expired %d, in the model %d", step, n, want)
 			}
-			for r := range m.open {
-				m.release(r)
+			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
+			m.published(t, e.review(t), wanted)
+		case 8, 9:
+			claim, ok := anyClaim()
+			if !ok {
+				continue
+			}
+			tokens := int64(rnd.IntN(8))
+			if witnessed[claim.Request] || rnd.IntN(2) == 0 {
+				m.renew(claim.Request, tokens)
+				e.renew(t, running(claim.Request, tokens))
+				continue
+			}
+			witnessed[claim.Request] = true
+			m.conclude(claim.Request, tokens)
+			e.conclude(t, servedWord(claim.Request, tokens))
+		case 10:
+			// The stream delivers what was published, whenever it likes.
+			for _, d := range m.reviewed {
+				e.settle(t, m.settle(d), d)
+				break
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/ledger"
@@ -32,7 +33,7 @@ func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide fun
 		fx, rejects := decide(book)
 		batch := &pgx.Batch{}
 		insertLines(batch, fx.Lines)
-		closeHolds(batch, fx.Closed, hold.Settled)
+		closeHolds(batch, fx.Closed, hold.Usage)
 		moveWallets(batch, fx.Wallets)
 		endInflight(batch, fx.Ended)
 		for _, line := range fx.Lines {
@@ -45,6 +46,7 @@ func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide fun
 		if err := sendAll(ctx, tx, batch); err != nil {
 			return fmt.Errorf("write settled requests: %w", err)
 		}
+		crash.At("billing.settle.before_commit")
 		return nil
 	})
 	if refused(err) {
@@ -89,18 +91,19 @@ func readBook(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (usage.B
 	return book, err
 }
 
-func readSettled(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map[ids.RequestID][sha256.Size]byte, error) {
-	rows, err := tx.Query(ctx, `SELECT s.request_id, s.payload_hash
+func readSettled(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map[ids.RequestID]usage.First, error) {
+	rows, err := tx.Query(ctx, `SELECT s.request_id, s.payload_hash, s.witness
 		FROM unnest($1::date[], $2::uuid[]) AS u (day, request_id)
 		JOIN usage_settlement s ON s.day = u.day AND s.request_id = u.request_id`, days(requests), raw(requests))
 	if err != nil {
 		return nil, fmt.Errorf("read settled requests: %w", err)
 	}
-	settled := map[ids.RequestID][sha256.Size]byte{}
+	settled := map[ids.RequestID]usage.First{}
 	var request [16]byte
 	var sum []byte
-	_, err = pgx.ForEachRow(rows, []any{&request, &sum}, func() error {
-		settled[request] = [sha256.Size]byte(sum)
+	var witness string
+	_, err = pgx.ForEachRow(rows, []any{&request, &sum, &witness}, func() error {
+		settled[request] = usage.First{Hash: [sha256.Size]byte(sum), Witness: usage.Witness(witness)}
 		return nil
 	})
 	if err != nil {

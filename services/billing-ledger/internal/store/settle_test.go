@@ -23,7 +23,7 @@ func TestSettleChargesOnceHoweverOftenItIsDelivered(t *testing.T) {
 	rand.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
 	e.settle(t, usage.Settled, batch[:10]...)
 	e.settle(t, usage.Duplicate, batch[:10]...)
-	results, err := e.settler.Settle(t.Context(), append(batch[5:15:15], batch[10:]...))
+	results, err := e.settler.Settle(t.Context(), append(batch[5:15:15], batch[10:]...), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestARefusedEventDoesNotStopTheOthers(t *testing.T) {
 		batch = append(batch, e.served(t, claim, 1))
 	}
 	batch[4].Event.RequestedProvider = "\x00" // valid UTF-8 that PostgreSQL does not keep
-	results, err := e.settler.Settle(t.Context(), batch)
+	results, err := e.settler.Settle(t.Context(), batch, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestSettleExpireAndReleaseRaceToOneEnd(t *testing.T) {
 				for i, claim := range part {
 					batch[i] = e.served(t, claim, 1)
 				}
-				if _, err := e.settler.Settle(t.Context(), batch); err != nil {
+				if _, err := e.settler.Settle(t.Context(), batch, nil); err != nil {
 					t.Error(err)
 				}
 			})

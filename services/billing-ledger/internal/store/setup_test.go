@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-const expiry = 15 * time.Minute
+var terms = store.Terms{Lease: time.Minute, Orphan: 10 * time.Minute, Most: time.Hour}
 
 // cent is the price of one token in most tests: 10,000,000 nano-USD.
 var centRates = money.Rates{Input: 10_000_000_000, Output: 10_000_000_000, PayoutInput: 7_000_000_000, PayoutOutput: 7_000_000_000}
@@ -54,7 +54,7 @@ func setup(t testing.TB, limits limit.Defaults) *env {
 
 func on(t testing.TB, pool, owner *pgxpool.Pool, limits limit.Defaults) *env {
 	t.Helper()
-	st := store.New(pool, limits, expiry)
+	st := store.New(pool, limits, terms)
 	price, err := ids.NewPriceVersion(time.Now(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func (e *env) served(t testing.TB, c hold.Claim, completion int64) usage.Deliver
 	}
 	ev := usage.Event{
 		Request: c.Request, Attempt: 1, Hub: "hub-1", Provider: provider, Epoch: 7, Model: c.Model, Price: c.Price, Rates: c.Rates,
-		Ending: "completed", ClaimState: "valid", Billable: money.Tokens{Completion: completion},
+		Witness: usage.Hub, Ending: "completed", ClaimState: "valid", Billable: money.Tokens{Completion: completion},
 		Claimed: money.Tokens{Completion: completion}, RecountedCompletion: completion,
 		DispatchedAt: time.Now().UTC().Truncate(time.Microsecond), EndedAt: time.Now().UTC().Truncate(time.Microsecond),
 	}
@@ -172,7 +172,7 @@ func (e *env) served(t testing.TB, c hold.Claim, completion int64) usage.Deliver
 
 func (e *env) settle(t testing.TB, want usage.Result, batch ...usage.Delivery) {
 	t.Helper()
-	results, err := e.settler.Settle(t.Context(), batch)
+	results, err := e.settler.Settle(t.Context(), batch, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,9 +196,11 @@ func (e *env) release(t testing.TB, requests ...ids.RequestID) int {
 	return n
 }
 
-// overdue puts open holds past their time.
+// overdue puts open holds, and the last word on them, past their time.
 func (e *env) overdue(t testing.TB) {
 	t.Helper()
+	e.exec(t, `UPDATE renewal SET renewed_at = renewed_at - interval '1 hour'`)
+	e.exec(t, `UPDATE witness SET recorded_at = recorded_at - interval '1 hour'`)
 	e.exec(t, `UPDATE hold SET admitted_at = admitted_at - interval '1 hour', expires_at = expires_at - interval '1 hour', state = 'open' WHERE state = 'open'`)
 }
 

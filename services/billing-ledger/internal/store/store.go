@@ -43,13 +43,22 @@ var Migrations embed.FS
 type Store struct {
 	pool   *pgxpool.Pool
 	limits limit.Defaults
-	expiry time.Duration
+	terms  Terms
 }
 
-// New returns a store on a pool opened for Schema and Role. Holds expire after
-// expiry, and limits apply to accounts without their own.
-func New(pool *pgxpool.Pool, limits limit.Defaults, expiry time.Duration) *Store {
-	return &Store{pool: pool, limits: limits, expiry: expiry}
+// Terms are the times of holds.
+type Terms struct {
+	// Lease is how long a hold stays open when nobody renews it, Orphan how
+	// long from the last word that something was served of it.
+	Lease, Orphan time.Duration
+	// Most is the age beyond which no renewal carries a hold.
+	Most time.Duration
+}
+
+// New returns a store on a pool opened for Schema and Role. Limits apply to
+// accounts without their own.
+func New(pool *pgxpool.Pool, limits limit.Defaults, terms Terms) *Store {
+	return &Store{pool: pool, limits: limits, terms: terms}
 }
 
 // Ping tells whether the database answers.

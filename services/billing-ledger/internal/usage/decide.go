@@ -77,8 +77,25 @@ type Wallet struct{ Posted, Held money.NanoUSD }
 type Book struct {
 	Holds   map[ids.RequestID]Hold
 	Wallets map[ids.AccountID]Wallet
-	// Settled holds the hashes of the events that were settled before.
-	Settled map[ids.RequestID][sha256.Size]byte
+	// Settled is what was settled before.
+	Settled map[ids.RequestID]First
+}
+
+// First is the event that settled a request, as far as it matters to those that
+// come after it.
+type First struct {
+	Hash    [sha256.Size]byte
+	Witness Witness
+}
+
+// repeated judges another event of a settled request. Two witnesses of one
+// request differ by nature, and the first in the stream stands; one hub that
+// tells two stories is another matter.
+func (f First) repeated(e Event, sum [sha256.Size]byte) Result {
+	if f.Hash == sum || f.Witness == Gateway || e.Witness == Gateway || e.Settled {
+		return Duplicate
+	}
+	return Altered
 }
 
 // Line is one settled request.
@@ -129,10 +146,7 @@ func Decide(b Book, events []Event) Effects {
 func (fx *Effects) decide(b Book, e Event) Result {
 	sum := e.Hash()
 	if first, ok := b.Settled[e.Request]; ok {
-		if first != sum {
-			return Altered
-		}
-		return Duplicate
+		return first.repeated(e, sum)
 	}
 	h, ok := b.Holds[e.Request]
 	if !ok {
@@ -148,7 +162,7 @@ func (fx *Effects) decide(b Book, e Event) Result {
 		return result
 	}
 	line.Hash = sum
-	b.Settled[e.Request] = sum
+	b.Settled[e.Request] = First{Hash: sum, Witness: e.Witness}
 	if h.State != hold.Open {
 		line.Source = Orphan
 		fx.Lines = append(fx.Lines, line)

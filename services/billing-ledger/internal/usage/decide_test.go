@@ -20,7 +20,7 @@ var (
 func book(h Hold, w Wallet) Book {
 	return Book{
 		Holds: map[ids.RequestID]Hold{testRequest: h}, Wallets: map[ids.AccountID]Wallet{h.Account: w},
-		Settled: map[ids.RequestID][sha256.Size]byte{},
+		Settled: map[ids.RequestID]First{},
 	}
 }
 
@@ -133,6 +133,7 @@ func TestHashTellsEveryFieldApart(t *testing.T) {
 		"estimate": func(e *Event) { e.EstimatedPrompt++ }, "ending": func(e *Event) { e.Ending = "truncated" },
 		"claim state": func(e *Event) { e.ClaimState = "valid" }, "route": func(e *Event) { e.RouteMode = "auto" },
 		"requested": func(e *Event) { e.RequestedProvider = "p" }, "fallback": func(e *Event) { e.FallbackReason = "f" },
+		"witness":       func(e *Event) { e.Witness = Gateway },
 		"first content": func(e *Event) { e.FirstContentMS++ },
 		"dispatched":    func(e *Event) { e.DispatchedAt = e.DispatchedAt.AddDate(2000, 0, 0) },
 		"ended":         func(e *Event) { e.EndedAt = e.EndedAt.AddDate(2000, 0, 0) },

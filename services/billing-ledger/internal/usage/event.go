@@ -25,6 +25,17 @@ import (
 // maxText bounds model ids and provider names in an event, in bytes.
 const maxText = 255
 
+// Witness is on whose count an event rests.
+type Witness string
+
+// The witnesses.
+const (
+	// Hub is the journal of the hub that served.
+	Hub Witness = "hub"
+	// Gateway is what a gateway relayed of a request whose hub told nothing.
+	Gateway Witness = "gateway"
+)
+
 // Event says that a request was served and what of it is billable.
 type Event struct {
 	Request  ids.RequestID
@@ -51,6 +62,9 @@ type Event struct {
 	DispatchedAt        time.Time
 	EndedAt             time.Time
 	FirstContentMS      int64
+	Witness             Witness
+	// Settled says that this ledger has settled the request so.
+	Settled bool
 }
 
 // hubPattern keeps a hub's id fit to be part of a subject.
@@ -72,6 +86,8 @@ func (e Event) Validate() error {
 		return errors.New("a text is missing or too long")
 	case e.Ending == "" || e.ClaimState == "":
 		return errors.New("the ending or the claim state is missing")
+	case e.Witness != Hub && e.Witness != Gateway:
+		return errors.New("the witness is unknown")
 	case e.Billable.Prompt < 0 || e.Billable.Completion < 0:
 		return errors.New("a billable count is negative")
 	}
@@ -83,7 +99,7 @@ func (e Event) Validate() error {
 
 // Hash identifies what the event says, whatever its encoding: a hub that was
 // upgraded between two publications must not look like one that changed its
-// story.
+// story. That it is settled is nothing that the event says of the request.
 func (e Event) Hash() [sha256.Size]byte {
 	d := digest{sha256.New()}
 	d.bytes(e.Request[:])
@@ -102,6 +118,9 @@ func (e Event) Hash() [sha256.Size]byte {
 		e.Hub, e.Model, e.Ending, e.ClaimState, e.RouteMode, e.RequestedProvider, e.FallbackReason,
 	} {
 		d.bytes([]byte(s))
+	}
+	if e.Witness == Gateway { // a hub's is hashed as it was before there were others
+		d.bytes([]byte(e.Witness))
 	}
 	var out [sha256.Size]byte
 	d.hash.Sum(out[:0])

@@ -52,12 +52,13 @@ type Settler struct{ Store Store }
 // Settle settles a batch and tells what became of each delivery. When it
 // returns an error nothing can be said of any, and the batch is to come again.
 // An event that the database refuses for what it holds is found by halving and
-// put into quarantine, so that it does not stop the others for ever.
-func (s *Settler) Settle(ctx context.Context, batch []Delivery) ([]Result, error) {
+// put into quarantine, so that it does not stop the others for ever. booked hears
+// the lines of each transaction that was committed; it may be nil.
+func (s *Settler) Settle(ctx context.Context, batch []Delivery, booked func([]Line)) ([]Result, error) {
 	if len(batch) == 0 {
 		return nil, nil
 	}
-	results, err := s.settle(ctx, batch)
+	results, err := s.settle(ctx, batch, booked)
 	switch {
 	case err == nil:
 		return results, nil
@@ -70,27 +71,28 @@ func (s *Settler) Settle(ctx context.Context, batch []Delivery) ([]Result, error
 		return []Result{Refused}, nil
 	}
 	half := len(batch) / 2
-	first, err := s.Settle(ctx, batch[:half])
+	first, err := s.Settle(ctx, batch[:half], booked)
 	if err != nil {
 		return nil, err
 	}
-	second, err := s.Settle(ctx, batch[half:])
+	second, err := s.Settle(ctx, batch[half:], booked)
 	if err != nil {
 		return nil, err
 	}
 	return append(first, second...), nil
 }
 
-func (s *Settler) settle(ctx context.Context, batch []Delivery) ([]Result, error) {
+func (s *Settler) settle(ctx context.Context, batch []Delivery, booked func([]Line)) ([]Result, error) {
 	requests := make([]ids.RequestID, len(batch))
 	events := make([]Event, len(batch))
 	for i, d := range batch {
 		requests[i], events[i] = d.Event.Request, d.Event
 	}
 	var results []Result
+	var lines []Line
 	err := s.Store.Settle(ctx, requests, func(b Book) (Effects, []Reject) {
 		fx := Decide(b, events)
-		results = fx.Results
+		results, lines = fx.Results, fx.Lines
 		var rejects []Reject
 		for i, r := range fx.Results {
 			if r.Quarantined() {
@@ -101,6 +103,9 @@ func (s *Settler) settle(ctx context.Context, batch []Delivery) ([]Result, error
 	})
 	if err != nil {
 		return nil, fmt.Errorf("settle %d events: %w", len(batch), err)
+	}
+	if booked != nil {
+		booked(lines)
 	}
 	return results, nil
 }

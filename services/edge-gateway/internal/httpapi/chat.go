@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
@@ -72,6 +73,7 @@ func (h *Handler) prepare(x *exchange, who *auth.Principal, pin admit.Pin, sent 
 	if err != nil {
 		return nil, err
 	}
+	x.model, x.stream = model.ID, req.Stream
 	x.facts = append(x.facts, slog.String("model", model.ID), slog.Bool("stream", req.Stream))
 	sent.Grow(raw.Len() + patchRoom)
 	body, span := req.Body(sent.AvailableBuffer(), model.ID)
@@ -146,7 +148,10 @@ func (h *Handler) run(x *exchange, call *relay.Call) error {
 		}
 		return err
 	}
+	crash.At("gateway.admitted")
 	call.Grant = grant
+	call.Running = h.Leases.Begin(x.id, x.started)
+	defer h.Leases.End(call.Running)
 	call.Again = func(ctx context.Context, failed []string) ([]*routerv1.Candidate, error) {
 		return h.Gate.Again(ctx, call.Order, failed)
 	}
@@ -154,6 +159,7 @@ func (h *Handler) run(x *exchange, call *relay.Call) error {
 	defer h.Metrics.open.Add(context.WithoutCancel(ctx), -1)
 	result := h.Engine.Serve(x.answer, x.request, call)
 	h.Metrics.completion(ctx, &result)
+	crash.At("gateway.answered")
 	h.report(x, call, result)
 	return result.Err
 }
@@ -175,6 +181,11 @@ func (h *Handler) report(x *exchange, call *relay.Call, r relay.Result) {
 		FirstContentMs:   r.FirstContent.Milliseconds(),
 		TotalMs:          h.Clock.Now().Sub(x.started).Milliseconds(),
 	}
+	if r.Usage != nil {
+		w.Metered = &billingv1.Metered{
+			PromptTokens: r.Usage.GetBillablePromptTokens(), CompletionTokens: r.Usage.GetBillableCompletionTokens(),
+		}
+	}
 	if r.Err != nil {
 		a := apierror.Of(r.Err)
 		w.Outcome, w.ErrorCode = outcome(a), a.KnownCode()
@@ -183,6 +194,7 @@ func (h *Handler) report(x *exchange, call *relay.Call, r relay.Result) {
 		}
 	}
 	h.Witness.Add(w)
+	x.result = r
 	x.facts = append(x.facts,
 		slog.Int("attempts", len(r.Attempts)),
 		slog.Int64("first_content_ms", w.GetFirstContentMs()),

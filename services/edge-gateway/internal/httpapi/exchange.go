@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"svc.internal/pkg/telemetry"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/relay"
 )
 
 // exchange is one request and its answer.
@@ -30,6 +32,11 @@ type exchange struct {
 
 	told  error       // the error that was answered, if any
 	facts []slog.Attr // what the log line says besides
+
+	// Of a chat completion, as far as it came.
+	model  string
+	stream bool
+	result relay.Result
 }
 
 func (x *exchange) header() http.Header { return x.answer.Header() }
@@ -91,20 +98,22 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		started: h.Clock.Now(), answer: &recorder{ResponseWriter: w}, control: http.NewResponseController(w),
 	}
 	x.route, x.rest = find(r.URL.EscapedPath())
-	ctx, span := h.Tracer.Start(telemetry.WithTraceparent(r.Context(), r.Header.Get("Traceparent")),
-		r.Method+" "+x.route.pattern, trace.WithSpanKind(trace.SpanKindServer))
+	ctx, span := h.startSpan(r, x.route.pattern)
 	defer span.End()
+	id, err := ids.NewRequest(x.started, h.Random)
+	if err == nil {
+		x.id = id.String()
+		ctx = telemetry.WithRequestID(ctx, x.id)
+	}
 	x.request = r.WithContext(ctx)
 	if r.ContentLength != 0 {
 		h.expectBody(x)
 	}
 	defer h.end(ctx, x)
-	id, err := ids.NewRequest(x.started, h.Random)
 	if err != nil {
 		h.tell(x, err)
 		return
 	}
-	x.id = id.String()
 	x.header().Set("X-Svc-Request-Id", x.id)
 	x.header().Set("X-Request-Id", x.id)
 	x.header().Set("X-Content-Type-Options", "nosniff")
@@ -119,8 +128,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // tell answers with an error, unless nobody is there to read it or an answer
 // was begun.
 func (h *Handler) tell(x *exchange, err error) {
-	if f, ok := fault.As(err); ok && f.Kind == fault.Canceled && x.request.Context().Err() == nil {
-		// It was a peer that went away, not the client.
+	if f, ok := fault.As(err); ok && f.Kind == fault.Canceled && !clientLeft(x.request.Context()) {
+		// It was a peer that went away or this server that stops, not the client.
 		err = fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "A part of the service does not answer.")
 	}
 	x.told = err
@@ -134,6 +143,12 @@ func (h *Handler) tell(x *exchange, err error) {
 	}
 	h.setWriteDeadline(x)
 	_ = a.Write(x.answer, x.id) // a client that left is nobody's fault
+}
+
+// clientLeft tells a client that left, for which net/http has no cause, from a
+// server that ends its requests.
+func clientLeft(ctx context.Context) bool {
+	return ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled)
 }
 
 // end catches a panic, measures, and writes the log line.
@@ -156,6 +171,8 @@ func (h *Handler) end(ctx context.Context, x *exchange) {
 		status = a.Status
 	}
 	h.Metrics.request(ctx, x.route.pattern, status, took)
+	h.Metrics.model(ctx, x, took)
+	describe(trace.SpanFromContext(ctx), x, status)
 	h.log(ctx, x, status, took)
 }
 

@@ -48,6 +48,10 @@ type Config struct {
 	// AnswerTimeout is how long a client may take to read an answer that is
 	// not a completion.
 	AnswerTimeout time.Duration
+	// TrustTraceContext continues the traces that clients name, and records
+	// those that they record. Without it a request begins a trace of its own,
+	// linked to the client's.
+	TrustTraceContext bool
 }
 
 // Parts are what the surface is made of.
@@ -62,6 +66,7 @@ type Parts struct {
 	Gate     *admit.Gate
 	Engine   *relay.Engine
 	Witness  *witness.Queue
+	Leases   *witness.Leases
 	Receipts billingv1.ReceiptServiceClient
 	Market   *marketapi.API
 	Ready    func(context.Context) error
@@ -98,8 +103,8 @@ var fixed = map[string]route{
 	"/v1/responses":        {"/v1/responses", nil, useChat},
 	"/v1/messages":         {"/v1/messages", nil, useChat},
 	"/api/v1/models":       {"/api/v1/models", get, (*Handler).market},
-	"/healthz":             {"/healthz", get, (*Handler).healthz},
-	"/readyz":              {"/readyz", get, (*Handler).readyz},
+	healthPath:             {healthPath, get, (*Handler).healthz},
+	readyPath:              {readyPath, get, (*Handler).readyz},
 }
 
 // Routes with a variable part behind a prefix.

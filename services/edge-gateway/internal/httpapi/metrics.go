@@ -10,6 +10,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/genai"
 	"svc.internal/services/edge-gateway/internal/relay"
 )
 
@@ -20,6 +22,7 @@ type Metrics struct {
 	attempts     metric.Int64Counter
 	tokens       metric.Int64Counter
 	open         metric.Int64UpDownCounter
+	models       *genai.Metrics
 	// WitnessesDropped counts accounts that found the queue full.
 	WitnessesDropped metric.Int64Counter
 
@@ -39,7 +42,7 @@ type attemptResult string
 func NewMetrics(meters metric.MeterProvider) (*Metrics, error) {
 	meter := meters.Meter("svc.internal/services/edge-gateway")
 	var m Metrics
-	var errs [6]error
+	var errs [7]error
 	m.duration, errs[0] = meter.Float64Histogram("svc.edge_gateway.request.duration", metric.WithUnit("s"),
 		metric.WithDescription("Duration of HTTP requests by route and status."),
 		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600))
@@ -54,6 +57,7 @@ func NewMetrics(meters metric.MeterProvider) (*Metrics, error) {
 		metric.WithDescription("Admitted completions under way."))
 	m.WitnessesDropped, errs[5] = meter.Int64Counter("svc.edge_gateway.witnesses.dropped",
 		metric.WithDescription("Accounts of requests dropped because the queue was full."))
+	m.models, errs[6] = genai.New(meters)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("make the gateway's instruments: %w", err)
 	}
@@ -74,6 +78,25 @@ func (m *Metrics) completion(ctx context.Context, result *relay.Result) {
 	for _, attempt := range result.Attempts {
 		m.attempts.Add(ctx, 1, m.set(attemptResult(attempt.GetResult()), attribute.String("result", attempt.GetResult())))
 	}
+}
+
+// model measures a chat completion whose model is known, whatever became of it.
+func (m *Metrics) model(ctx context.Context, x *exchange, took time.Duration) {
+	if x.model == "" {
+		return
+	}
+	r := genai.Request{Model: x.model, Took: took}
+	if x.told != nil {
+		r.Reason = apierror.Of(x.told).KnownCode()
+	}
+	if x.stream {
+		r.FirstToken = x.result.FirstContent
+	}
+	r.OutputTokens = x.result.Tokens
+	if usage := x.result.Usage; usage != nil {
+		r.Billed, r.BilledInput, r.BilledOutput = true, usage.GetBillablePromptTokens(), usage.GetBillableCompletionTokens()
+	}
+	m.models.Record(ctx, r)
 }
 
 func (m *Metrics) set(key any, attrs ...attribute.KeyValue) metric.MeasurementOption {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
@@ -19,7 +20,7 @@ func (s *session) attempt(ctx context.Context, candidate *routerv1.Candidate) *f
 		}
 		return unreachable(err)
 	}
-	defer d.close()
+	defer func() { d.close(s.stopped()) }()
 	limit := s.firstContentTimeout(s.engine.cfg.Total-s.engine.since(s.call)) + s.engine.cfg.HubGrace
 	guard := time.NewTimer(limit)
 	defer guard.Stop()
@@ -76,6 +77,8 @@ func (s *session) takeAll(candidate *routerv1.Candidate, d *dispatch, m *hubv1.D
 		if s.out.flush() != nil {
 			return false, s.cut()
 		}
+		crash.At("gateway.relaying")
+		s.call.Running.Relayed(s.result.Tokens, s.out.relayed)
 		s.beat.Reset(s.engine.cfg.KeepAlive)
 	}
 	return done, f
@@ -112,6 +115,7 @@ func (s *session) event(candidate *routerv1.Candidate, d *dispatch, e *hubv1.Dis
 		if err := d.commit(); err != nil {
 			return s.uncommitted(d)
 		}
+		crash.At("gateway.committed")
 		s.committed(candidate)
 	}
 	s.result.Tokens = e.GetCompletionTokens()
@@ -137,6 +141,7 @@ func (s *session) uncommitted(d *dispatch) *failure {
 func (s *session) committed(candidate *routerv1.Candidate) {
 	s.result.Committed = s.attemptNumber()
 	s.result.Served = candidate
+	s.call.Running.Committed(s.result.Committed, candidate.GetHubId(), candidate.GetProviderId())
 	s.result.FirstContent = s.engine.since(s.call)
 	s.headersOfProvider(candidate)
 	s.setAttempts()
@@ -151,6 +156,7 @@ func (s *session) finish(m *hubv1.DispatchFinished) (done bool, f *failure) {
 	if s.result.Committed == 0 {
 		return false, &failure{err: upstream(), retry: true, result: resultFailed, reached: true}
 	}
+	crash.At("gateway.finished")
 	s.result.Usage = m
 	if s.call.Stream {
 		s.answer.end(s.out, m, s.cost(m))
@@ -162,6 +168,7 @@ func (s *session) finish(m *hubv1.DispatchFinished) (done bool, f *failure) {
 	if s.out.whole(s.answer.whole(m, cost)) != nil {
 		return false, s.cut()
 	}
+	s.call.Running.Relayed(s.result.Tokens, s.out.relayed)
 	return true, nil
 }
 
@@ -176,6 +183,9 @@ func (s *session) lost(ctx context.Context, err error) *failure {
 // cut is an attempt that this side ends: the client cannot be written to, or
 // the time is over.
 func (s *session) cut() *failure {
+	if s.stopped() {
+		return &failure{err: stopping(), result: resultUnavailable, reached: true}
+	}
 	if s.out.failed {
 		return &failure{err: clientGone(), result: resultClientGone, reached: true}
 	}

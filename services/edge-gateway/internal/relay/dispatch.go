@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"svc.internal/pkg/crash"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 )
@@ -53,6 +54,7 @@ func (s *session) dispatch(ctx context.Context, candidate *routerv1.Candidate) (
 		cancel()
 		return nil, err
 	}
+	crash.At("gateway.dispatched")
 	go d.receive(ctx)
 	return d, nil
 }
@@ -85,13 +87,15 @@ func (d *dispatch) commit() error {
 
 // close ends the stream and waits for the receiving goroutine. A hub that has
 // heard a commit is given time to end the stream itself, after it has read all
-// that was sent to it; any other attempt is cut off at once.
-func (d *dispatch) close() {
+// that was sent to it; any other attempt is cut off at once, and so is one that
+// this process gives up, which is how the hub tells that from a client who left.
+func (d *dispatch) close(stopped bool) {
 	defer d.cancel()
 	wait := time.Duration(0)
 	switch {
 	case d.finished:
 		wait = endWait
+	case stopped:
 	case d.committed:
 		wait = hangUpWait
 		// An error means that the stream has ended already.

@@ -13,6 +13,11 @@
 // the hub's stream and in the end the provider's; one write may take
 // Config.WriteTimeout. Before the first content at most maxPending bytes are
 // kept.
+//
+// A client that leaves and a server that is stopped both end the request's
+// context; the latter names a cause of its own. Then the hub's stream is broken
+// off instead of closed, so that no prompt is billed for what the platform did
+// not see to its end, and the client is told as far as it can be.
 package relay
 
 import (
@@ -27,6 +32,7 @@ import (
 	routerv1 "svc.internal/proto/svc/router/v1"
 
 	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/witness"
 )
 
 const (
@@ -77,6 +83,8 @@ type Call struct {
 	ReceivedAt time.Time
 	Order      admit.Order
 	Grant      admit.Grant
+	// Running is told of the commit and of what is relayed; nil for nobody.
+	Running *witness.Running
 	// Again finds further candidates; failed names those not to be tried.
 	Again func(ctx context.Context, failed []string) ([]*routerv1.Candidate, error)
 

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"svc.internal/pkg/fault"
@@ -123,6 +124,7 @@ func (s *session) record(candidate *routerv1.Candidate, f *failure, took time.Du
 		Attempt:      s.attemptNumber(),
 		ProviderId:   candidate.GetProviderId(),
 		ProviderName: candidate.GetProviderName(),
+		HubId:        candidate.GetHubId(),
 		Result:       resultServed,
 		LatencyMs:    took.Milliseconds(),
 	}
@@ -173,12 +175,26 @@ func (s *session) firstContentTimeout(total time.Duration) time.Duration {
 	return max(min(s.engine.cfg.FirstContent, s.firstContentLeft(), total), time.Millisecond)
 }
 
-// ended says why the context is over: the client left, or the time did.
+// ended says why the context is over: this process is being stopped, the client
+// left, or the time did.
 func (s *session) ended() error {
-	if s.client.Err() != nil {
+	switch {
+	case s.stopped():
+		return stopping()
+	case s.client.Err() != nil:
 		return clientGone()
 	}
 	return tooLate()
+}
+
+// stopped tells a server that ends its requests, which it does with a cause,
+// from a client that left, for which net/http has none.
+func (s *session) stopped() bool {
+	return s.client.Err() != nil && !errors.Is(context.Cause(s.client), context.Canceled)
+}
+
+func stopping() error {
+	return fault.New(fault.Unavailable, fault.ServiceUnavailable, "The service is being restarted.").After(time.Second)
 }
 
 func clientGone() error {

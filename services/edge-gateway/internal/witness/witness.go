@@ -14,6 +14,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
@@ -128,6 +129,7 @@ func (q *Queue) deliver(ctx context.Context, batch []*billingv1.Witness) bool {
 	for wait := q.cfg.RetryFirst; ; wait = min(2*wait, q.cfg.RetryMost) {
 		err := q.conclude(ctx, batch)
 		if err == nil {
+			crash.At("gateway.concluded")
 			return true
 		}
 		if f, ok := fault.As(err); ok && f.Kind == fault.Invalid {

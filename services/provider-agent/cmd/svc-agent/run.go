@@ -25,6 +25,10 @@ type environment struct {
 	Region    string        `env:"SVC_REGION"`
 	LogLevel  string        `env:"SVC_LOG_LEVEL" envDefault:"info"`
 	LogFormat string        `env:"SVC_LOG_FORMAT" envDefault:"text"`
+	// OTLPEndpoint is a trace collector of the owner's; empty for none.
+	// Hubs decide which requests are recorded.
+	OTLPEndpoint string `env:"SVC_OTLP_ENDPOINT"`
+	OTLPInsecure bool   `env:"SVC_OTLP_INSECURE"`
 }
 
 func run(ctx context.Context, args, environ []string, diagnostics io.Writer) error {
@@ -32,7 +36,15 @@ func run(ctx context.Context, args, environ []string, diagnostics io.Writer) err
 	if err != nil {
 		return err
 	}
-	log, err := telemetry.NewLog(telemetry.Config{LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat}, diagnostics)
+	tell := telemetry.Config{
+		LogLevel: cfg.LogLevel, LogFormat: cfg.LogFormat,
+		Service: "provider-agent", OTLPEndpoint: cfg.OTLPEndpoint, OTLPInsecure: cfg.OTLPInsecure,
+	}
+	log, err := telemetry.NewLog(tell, diagnostics)
+	if err != nil {
+		return err
+	}
+	traces, stopTraces, err := telemetry.NewTraces(tell, log)
 	if err != nil {
 		return err
 	}
@@ -44,14 +56,14 @@ func run(ctx context.Context, args, environ []string, diagnostics io.Writer) err
 	agentConfig.WSURL, agentConfig.Key, agentConfig.StateDir = cfg.WSURL, cfg.Key, cfg.StateDir
 	agentConfig.NodeName, agentConfig.Region = cfg.NodeName, cfg.Region
 	agentConfig.Models, agentConfig.Version = models, version()
-	agent, err := provideragent.New(agentConfig, provideragent.Deps{Log: log})
+	agent, err := provideragent.New(agentConfig, provideragent.Deps{Log: log, Traces: traces})
 	if err != nil {
 		return err
 	}
 	log.Info("agent starts", "version", version(), "node_id", agent.NodeID(), "hub", cfg.WSURL, "models", len(models))
 	err = agent.Run(ctx)
 	log.Info("agent stops")
-	return err
+	return errors.Join(err, stopTraces(context.WithoutCancel(ctx)))
 }
 
 // options reads the flags over the environment.

@@ -184,7 +184,13 @@ func (p *Pool) Forward(ctx context.Context, r Request, w io.Writer) Answer {
 		return Answer{Err: fmt.Errorf("the engine does not answer: %w", cause(err))}
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusNotFound {
+		p.kick(target) // it may have lost the model
+	}
 	if err := relay(w, resp.Body, r.Stream && resp.StatusCode == http.StatusOK); err != nil {
+		if ctx.Err() == nil {
+			p.kick(target)
+		}
 		return Answer{Status: resp.StatusCode, Err: cause(err)}
 	}
 	return Answer{Status: resp.StatusCode}

@@ -101,8 +101,8 @@ func (p *Pool) pause(e *endpoint) time.Duration {
 	return p.cfg.ProbeInterval
 }
 
-// kick has an engine probed at once that did not answer a request, unless it is
-// known to be down.
+// kick has an engine probed at once that did not answer a request, or not to its
+// end, or did not know the model, unless something is known to be wrong.
 func (p *Pool) kick(t Target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +129,7 @@ func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	changed := false
 	for _, t := range e.targets {
 		listed, fault := list.find(t.LocalModel), err
-		if fault == nil && !list.empty() && listed == nil {
+		if fault == nil && list.told() && listed == nil {
 			fault = fmt.Errorf("the engine does not list %q", t.LocalModel)
 		}
 		changed = p.note(t, listed, fault) || changed
@@ -171,7 +171,8 @@ func (p *Pool) note(t Target, listed *listedModel, fault error) bool {
 
 // modelList is what an engine says it serves; nil when it says nothing.
 type modelList struct {
-	Data []listedModel `json:"data"`
+	Object string        `json:"object"`
+	Data   []listedModel `json:"data"`
 }
 
 type listedModel struct {
@@ -180,7 +181,9 @@ type listedModel struct {
 	MaxModelLen int64 `json:"max_model_len"`
 }
 
-func (l *modelList) empty() bool { return l == nil || len(l.Data) == 0 }
+// told tells whether the engine has said what it serves, be it nothing. Ollama
+// without a model writes null for the list, but names it one.
+func (l *modelList) told() bool { return l != nil && (l.Data != nil || l.Object == "list") }
 
 // find looks a name up as Ollama would, which serves x:latest as x.
 func (l *modelList) find(name string) *listedModel {

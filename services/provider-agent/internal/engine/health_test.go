@@ -3,13 +3,16 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -78,7 +81,9 @@ func TestModelsAreHealthyWhenTheirEngineListsThem(t *testing.T) {
 		"listed":           {200, listed, "local", true, 32768},
 		"Ollama's default": {200, listed, "big", true, 0},
 		"not listed":       {200, listed, "other", false, 0},
-		"lists nothing":    {200, `{"data":[]}`, "local", true, 0},
+		"lists nothing":    {200, `{"data":[]}`, "local", false, 0},
+		"Ollama is empty":  {200, `{"object":"list","data":null}`, "local", false, 0},
+		"says nothing":     {200, `{}`, "local", true, 0},
 		"has no list":      {404, "not found", "local", true, 0},
 		"key refused":      {401, listed, "local", false, 0},
 		"still loading":    {503, "loading", "local", false, 0},
@@ -153,36 +158,50 @@ func TestThirdFailureMakesAModelUnhealthyAndOneAnswerHealsIt(t *testing.T) {
 	})
 }
 
-func TestEngineThatDoesNotAnswerARequestIsProbedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		up := &lists{status: 200, body: listed}
-		down := &switched{up: up}
-		p := New(Config{Client: &http.Client{Transport: down}}, []Target{{ModelID: "m", URL: "http://engine.invalid/v1", LocalModel: "local"}}, slog.New(slog.DiscardHandler))
-		p.Probe(t.Context())
-		ctx, cancel := context.WithCancel(t.Context())
-		var watch sync.WaitGroup
-		watch.Go(func() { p.Watch(ctx) })
-		synctest.Wait()
-		began := time.Now()
-		down.turnOff()
-		<-p.Changed() // from the first probe
-		for range 3 {
-			p.Forward(ctx, asking(`{"model":"catalog/m"}`), &bytes.Buffer{})
-		}
-		<-p.Changed()
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("unhealthy after %v", took)
-		}
-		cancel()
-		watch.Wait()
-	})
+func TestEngineThatFailsARequestIsProbedAtOnce(t *testing.T) {
+	for name, fails := range map[string]func(*http.Request) (*http.Response, error){
+		"does not answer": func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
+		"breaks off": func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(errors.New("connection reset")))}, nil
+		},
+		"has lost the model": func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { probedAtOnce(t, fails) }) })
+	}
 }
 
-// switched is an engine that can be turned off.
+func probedAtOnce(t *testing.T, fails func(*http.Request) (*http.Response, error)) {
+	lists := &lists{status: 200, body: listed}
+	engine := &switched{up: lists, fails: fails}
+	p := New(Config{Client: &http.Client{Transport: engine}}, []Target{{ModelID: "m", URL: "http://engine.invalid/v1", LocalModel: "local"}}, slog.New(slog.DiscardHandler))
+	p.Probe(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
+	var watch sync.WaitGroup
+	watch.Go(func() { p.Watch(ctx) })
+	synctest.Wait()
+	began := time.Now()
+	engine.turnOff()
+	lists.set(500, "")
+	<-p.Changed() // from the first probe
+	for range 3 {
+		p.Forward(ctx, asking(`{"model":"catalog/m"}`), &bytes.Buffer{})
+	}
+	<-p.Changed()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("unhealthy after %v", took)
+	}
+	cancel()
+	watch.Wait()
+}
+
+// switched is an engine that fails requests from when it is turned off.
 type switched struct {
-	up  http.Handler
-	mu  sync.Mutex
-	off bool
+	up    http.Handler
+	fails func(*http.Request) (*http.Response, error)
+	mu    sync.Mutex
+	off   bool
 }
 
 func (s *switched) turnOff() {
@@ -194,8 +213,8 @@ func (s *switched) turnOff() {
 func (s *switched) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.off {
-		return nil, fmt.Errorf("connection refused")
+	if s.off && r.Method == http.MethodPost {
+		return s.fails(r)
 	}
 	return inMemory{s.up}.RoundTrip(r)
 }

@@ -6,6 +6,9 @@ import (
 	"math/bits"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/openai"
 	"svc.internal/services/provider-hub/internal/meter"
 	"svc.internal/services/provider-hub/internal/session"
@@ -36,6 +39,7 @@ type attempt struct {
 	caller Caller
 	stream *session.Stream
 	answer *answer
+	span   trace.Span
 
 	started      time.Time
 	firstContent time.Duration
@@ -162,6 +166,8 @@ func (a *attempt) stalled(timer *time.Timer) *verdict {
 
 func (a *attempt) commit() error {
 	a.commits, a.committed = nil, true
+	a.span.AddEvent(eventCommitted)
+	defer crash.At("hub.commit.journalled")
 	return a.desk.witness.Committed(a.order)
 }
 
@@ -280,7 +286,9 @@ func (a *attempt) begin() {
 	now := a.desk.clock.Now()
 	a.answer.begun = true
 	a.firstContent = now.Sub(a.started)
+	a.span.AddEvent(eventFirstContent)
 	a.lastContent = now
+	crash.At("hub.content.first")
 }
 
 // progress witnesses how much was relayed, now and then.
@@ -297,6 +305,7 @@ func (a *attempt) progress() error {
 		return nil
 	}
 	a.progressTokens, a.progressAt = a.relayedTokens, a.lastData
+	defer crash.At("hub.progress")
 	return a.desk.witness.Progress(a.order, a.billableTokens(), a.relayedBytes)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/openai"
 	"svc.internal/services/provider-hub/internal/meter"
 )
@@ -12,7 +13,7 @@ import (
 // conclude brings an attempt to its end: the agent is told, the usage is
 // witnessed or voided, and the caller hears the rest.
 func (a *attempt) conclude(ctx context.Context, v *verdict) error {
-	defer a.tell(v)
+	defer a.tell(ctx, v)
 	if a.answer.begun && !v.silent {
 		if err := a.awaitCommit(ctx); err != nil {
 			return a.unwitnessed(err)
@@ -42,6 +43,8 @@ func (a *attempt) conclude(ctx context.Context, v *verdict) error {
 	if err := a.desk.witness.Final(final, usage); err != nil {
 		return a.unwitnessed(err)
 	}
+	a.span.AddEvent(eventFinalSynced)
+	crash.At("hub.final.synced")
 	switch {
 	case v.silent:
 		return nil
@@ -173,9 +176,10 @@ func (a *attempt) claim() meter.Claim {
 	return meter.Claim{State: meter.Absent}
 }
 
-// tell reports the attempt to the routers.
-func (a *attempt) tell(v *verdict) {
+// tell reports the attempt to the routers, and to whoever reads the log.
+func (a *attempt) tell(ctx context.Context, v *verdict) {
 	r := reportOf(a.order, v.outcome)
 	r.FirstContent, r.Duration, r.Tokens = a.firstContent, a.desk.clock.Now().Sub(a.started), a.relayedTokens
 	a.desk.report(r)
+	a.desk.tell(ctx, r, a.order.Stream, a.committed)
 }

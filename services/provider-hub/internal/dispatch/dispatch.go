@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/provider-hub/internal/session"
@@ -185,22 +186,31 @@ func (d *Desk) Serve(ctx context.Context, o *Order, caller Caller) error {
 		return err
 	}
 	if !d.enter() {
-		d.refused(o)
+		d.refused(ctx, o)
 		return fault.New(fault.Unavailable, fault.HubDraining, "this hub takes no new requests")
 	}
 	defer d.attempts.Done()
+	ctx, span := startSpan(ctx, o)
+	defer span.End()
 	at := d.clock.Now()
 	stream, err := d.begin(o, at)
 	if err != nil {
-		d.refused(o)
+		d.refused(ctx, o)
 		return err
 	}
-	return newAttempt(d, o, caller, stream, at).run(ctx)
+	span.AddEvent(eventOpenSent)
+	a := newAttempt(d, o, caller, stream, at)
+	a.span = span
+	return a.run(ctx)
 }
 
 // refused reports an attempt that never began: routers give back the slot that
 // they had booked for it.
-func (d *Desk) refused(o *Order) { d.report(reportOf(o, Cancelled)) }
+func (d *Desk) refused(ctx context.Context, o *Order) {
+	r := reportOf(o, Cancelled)
+	d.report(r)
+	d.tell(ctx, r, o.Stream, false)
+}
 
 // begin witnesses an order and puts it on its session.
 func (d *Desk) begin(o *Order, at time.Time) (*session.Stream, error) {
@@ -211,6 +221,7 @@ func (d *Desk) begin(o *Order, at time.Time) (*session.Stream, error) {
 	if err := d.witness.Dispatched(o, at); err != nil {
 		return nil, err
 	}
+	crash.At("hub.dispatch.journalled")
 	stream, err := s.Open(session.Request{
 		RequestID: o.Request.String(), Attempt: o.Attempt, Model: o.Model, Stream: o.Stream,
 		Body: o.Body, ModelOffset: o.ModelOffset, ModelLength: o.ModelLength,
@@ -219,6 +230,7 @@ func (d *Desk) begin(o *Order, at time.Time) (*session.Stream, error) {
 	if err != nil {
 		return nil, errors.Join(refusedOpen(err), d.witness.Void(o))
 	}
+	crash.At("hub.open.sent")
 	return stream, nil
 }
 

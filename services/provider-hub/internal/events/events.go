@@ -8,8 +8,8 @@
 //
 // Bounds: 4,096 usage events and 4,096 attempts wait to be published; usage
 // that finds no room is left to the next sweep, attempts are dropped and
-// counted. A sweep begins with what is 30 s old, a usage event is repeated at
-// most every 30 s and at least every 10 minutes, in batches of 256. A batch of
+// counted. A sweep begins with what is 30 s old (see DefaultResettle), a usage event is
+// repeated at most that often and at least every 10 minutes, in batches of 256. A batch of
 // attempts is at most 256 or 50 ms old, a part of a presence report at most 500
 // sessions or about 512 KiB.
 package events
@@ -27,6 +27,7 @@ import (
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	eventsv1 "svc.internal/proto/svc/events/v1"
@@ -42,15 +43,20 @@ const (
 	publishTime = 10 * time.Second
 	flushTime   = 5 * time.Second
 
-	resettleAfter = 30 * time.Second
-	resettleMost  = 10 * time.Minute
-	sweepEvery    = 5 * time.Second
+	// DefaultResettle is how long usage may stay unsettled before it is
+	// published again; a sweep looks for such usage sweeps times as often.
+	DefaultResettle = 30 * time.Second
+	sweeps          = 6
+	resettleMost    = 10 * time.Minute
 )
 
 // publication is how often a usage event was published again.
 type publication struct {
 	times int
 	next  time.Time
+	// traceparent is the trace that the usage belongs to, as long as this
+	// process lives: the journal does not keep it.
+	traceparent string
 }
 
 // waiting is a usage event on its way to its first publication.
@@ -65,10 +71,11 @@ type waiting struct {
 // Usage witnesses attempts in the journal and sees their usage settled. It
 // implements dispatch.Witness.
 type Usage struct {
-	hubID string
-	bus   *bus.Conn
-	clock clock.Clock
-	log   *slog.Logger
+	hubID    string
+	bus      *bus.Conn
+	resettle time.Duration
+	clock    clock.Clock
+	log      *slog.Logger
 	// Lag hears how old usage is when it was published for the first time.
 	lag func(time.Duration)
 
@@ -81,13 +88,17 @@ type Usage struct {
 	pending map[journal.Key]*publication
 }
 
-// NewUsage returns a witness without a journal. lag may be nil.
-func NewUsage(hubID string, conn *bus.Conn, c clock.Clock, log *slog.Logger, lag func(time.Duration)) *Usage {
+// NewUsage returns a witness without a journal. What is unsettled for resettle
+// is published again; 0 means DefaultResettle. lag may be nil.
+func NewUsage(hubID string, conn *bus.Conn, resettle time.Duration, c clock.Clock, log *slog.Logger, lag func(time.Duration)) *Usage {
 	if lag == nil {
 		lag = func(time.Duration) {}
 	}
+	if resettle == 0 {
+		resettle = DefaultResettle
+	}
 	return &Usage{
-		hubID: hubID, bus: conn, clock: c, log: log, lag: lag,
+		hubID: hubID, bus: conn, resettle: resettle, clock: c, log: log, lag: lag,
 		queue: make(chan waiting, usageQueue), pending: map[journal.Key]*publication{},
 	}
 }
@@ -227,7 +238,7 @@ func (u *Usage) Final(ctx context.Context, usage *dispatch.Usage) error {
 // published by the sweep.
 func (u *Usage) keep(ctx context.Context, j *journal.Journal, key journal.Key, id string, payload []byte, traceparent string) error {
 	u.mu.Lock()
-	u.pending[key] = &publication{}
+	u.pending[key] = &publication{traceparent: traceparent}
 	u.mu.Unlock()
 	if err := j.Final(ctx, key, payload); err != nil {
 		// A record that ctx was too short for is on its way to the disk all
@@ -263,6 +274,7 @@ func (u *Usage) Settled(requests []ids.RequestID) error {
 		}
 	}
 	u.mu.Unlock()
+	defer crash.At("hub.settled.marked")
 	return u.journal.Load().Settled(keys...)
 }
 

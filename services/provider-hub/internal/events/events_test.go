@@ -35,7 +35,7 @@ type fixture struct {
 func setup(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{clock: clock.NewManual(time.UnixMilli(1_790_000_000_000)), bus: bustest.New(t), got: make(chan bus.Msg, 1024)}
-	f.usage = NewUsage("hub-a", f.bus, f.clock, slog.New(slog.DiscardHandler), nil)
+	f.usage = NewUsage("hub-a", f.bus, 0, f.clock, slog.New(slog.DiscardHandler), nil)
 	if err := f.usage.Open(journal.Config{Dir: t.TempDir(), Clock: f.clock}); err != nil {
 		t.Fatal(err)
 	}
@@ -105,9 +105,9 @@ func TestUnsettledUsageIsPublishedAgainEverMoreRarely(t *testing.T) {
 		u := f.usage
 		u.mu.Lock()
 		p := u.pending[keyOf(o)]
-		due = p != nil && !now.Before(p.next) && now.Add(-resettleAfter).After(time.UnixMilli(1_790_000_000_000))
+		due = p != nil && !now.Before(p.next) && now.Add(-DefaultResettle).After(time.UnixMilli(1_790_000_000_000))
 		u.mu.Unlock()
-		u.sweep(t.Context(), now.Add(-resettleAfter))
+		u.sweep(t.Context(), now.Add(-DefaultResettle))
 		return due
 	}
 	if published(29 * time.Second) {
@@ -145,7 +145,7 @@ func TestUsageOutlivesAServerThatLostItsStore(t *testing.T) {
 	server := bustest.NewServer(t)
 	conn := bustest.Connect(t, server)
 	c := clock.NewManual(time.UnixMilli(1_790_000_000_000))
-	f := &fixture{clock: c, bus: conn, usage: NewUsage("hub-a", conn, c, slog.New(slog.DiscardHandler), nil)}
+	f := &fixture{clock: c, bus: conn, usage: NewUsage("hub-a", conn, 0, c, slog.New(slog.DiscardHandler), nil)}
 	if err := f.usage.Open(journal.Config{Dir: t.TempDir(), Clock: c}); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestDiskThatFailsStopsNewWorkAndReadiness(t *testing.T) {
 		return nil
 	}
 	c := clock.NewManual(time.UnixMilli(1_790_000_000_000))
-	f := &fixture{clock: c, usage: NewUsage("hub-a", nil, c, slog.New(slog.DiscardHandler), nil)}
+	f := &fixture{clock: c, usage: NewUsage("hub-a", nil, 0, c, slog.New(slog.DiscardHandler), nil)}
 	if err := f.usage.Ready(); err == nil {
 		t.Error("ready without a journal")
 	}
@@ -334,7 +334,7 @@ func TestWhatNATSDidNotTakeIsDueAtOnce(t *testing.T) {
 	near := f.usage.bus
 	f.usage.bus = away
 	for range 5 {
-		f.clock.Advance(resettleAfter)
+		f.clock.Advance(DefaultResettle)
 		if f.usage.sweep(t.Context(), f.clock.Now()) {
 			t.Fatal("a sweep into nowhere says that all was taken")
 		}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/telemetry"
 	eventsv1 "svc.internal/proto/svc/events/v1"
@@ -50,7 +51,8 @@ func (u *Usage) onSettled(data []byte) error {
 func (u *Usage) Publish(ctx context.Context) error {
 	// What an earlier process left behind was perhaps never published.
 	u.sweep(ctx, u.opened)
-	sweep := time.NewTimer(sweepEvery)
+	every := u.resettle / sweeps
+	sweep := time.NewTimer(every)
 	defer sweep.Stop()
 	for {
 		select {
@@ -58,11 +60,11 @@ func (u *Usage) Publish(ctx context.Context) error {
 			u.publish(ctx, u.batch(first))
 		case <-sweep.C:
 			began := u.clock.Now()
-			wait := sweepEvery
-			if u.sweep(ctx, began.Add(-resettleAfter)) {
+			wait := every
+			if u.sweep(ctx, began.Add(-u.resettle)) {
 				// A sweep reads all that is unsettled from disk: the longer
 				// it takes, the rarer it is.
-				wait = max(sweepEvery, 10*u.clock.Now().Sub(began))
+				wait = max(every, 10*u.clock.Now().Sub(began))
 			}
 			sweep.Reset(wait)
 		case <-ctx.Done():
@@ -121,17 +123,19 @@ func (u *Usage) publish(ctx context.Context, batch []waiting) bool {
 		}
 		futures = append(futures, future)
 	}
+	crash.At("hub.usage.published")
 	now := u.clock.Now()
 	for i, future := range futures {
 		if _, err := future.Wait(ctx); err != nil {
 			u.ensured = false // the store may have been wiped
-			u.log.Warn("usage was not published", "request", batch[i].id, "error", err)
+			u.log.Warn("usage was not published", "request_id", batch[i].id, "error", err)
 			return false
 		}
 		if !batch[i].at.IsZero() {
 			u.lag(now.Sub(batch[i].at))
 		}
 	}
+	crash.At("hub.usage.acked")
 	return len(futures) == len(batch)
 }
 
@@ -147,13 +151,14 @@ func (u *Usage) sweep(ctx context.Context, before time.Time) bool {
 			u.log.Error("unsettled usage cannot be read", "attempt", f.Key.String(), "error", err)
 			continue
 		}
-		if !u.due(f.Key, now) {
+		traceparent, due := u.due(f.Key, now)
+		if !due {
 			continue
 		}
 		// Another id than before: within the server's window the same one
 		// would be swallowed, whatever became of the first.
 		id := ids.RequestID(f.Key.Request).String() + "/" + strconv.FormatInt(now.UnixMilli(), 10)
-		batch = append(batch, waiting{key: f.Key, id: id, payload: f.Payload})
+		batch = append(batch, waiting{key: f.Key, id: id, payload: f.Payload, traceparent: traceparent})
 		if len(batch) == usageBatch {
 			if !u.again(ctx, batch, now) {
 				return false
@@ -177,17 +182,21 @@ func (u *Usage) again(ctx context.Context, batch []waiting, now time.Time) bool 
 	defer u.mu.Unlock()
 	for _, w := range batch {
 		if p := u.pending[w.key]; p != nil {
-			p.next = now.Add(min(resettleAfter<<min(p.times, 10), resettleMost))
+			p.next = now.Add(min(u.resettle<<min(p.times, 10), resettleMost))
 			p.times++
 		}
 	}
 	return true
 }
 
-// due tells whether an attempt's usage is to be published again.
-func (u *Usage) due(key journal.Key, now time.Time) bool {
+// due tells whether an attempt's usage is to be published again, and which
+// trace it belongs to, if that is known.
+func (u *Usage) due(key journal.Key, now time.Time) (traceparent string, due bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	p := u.pending[key]
-	return p != nil && !now.Before(p.next) // nil is settled meanwhile
+	if p == nil || now.Before(p.next) { // nil is settled meanwhile
+		return "", false
+	}
+	return p.traceparent, true
 }

@@ -343,3 +343,26 @@ func (v *View) Models() []string {
 	})
 	return slices.Sorted(maps.Keys(ids))
 }
+
+// Totals are sums over all models.
+type Totals struct {
+	// Models have a seat, Candidates are the seats that consumers may be sent
+	// to, Bookings the slots that are booked on any.
+	Models, Candidates, Bookings int
+}
+
+// Totals walks every seat, which is work for a moment in which nobody waits.
+func (v *View) Totals() Totals {
+	var t Totals
+	v.models.Range(func(_, value any) bool {
+		t.Models++
+		for _, seat := range *value.(*list).seats.Load() {
+			if seat.Online() {
+				t.Candidates++
+			}
+			t.Bookings += seat.Slots.Booked()
+		}
+		return true
+	})
+	return t
+}

@@ -4,8 +4,10 @@ package rpc
 
 import (
 	"context"
+	"log/slog"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
@@ -31,12 +33,13 @@ type Router struct {
 	standing *standing.Registry
 	clock    clock.Clock
 	settled  func() bool
+	log      *slog.Logger
 }
 
 // NewRouter makes the server. settled tells whether the view is worth summing
 // up: one that is being rebuilt would say that nobody is online.
-func NewRouter(picker *pick.Picker, view *presence.View, known *standing.Registry, c clock.Clock, settled func() bool) *Router {
-	return &Router{picker: picker, view: view, standing: known, clock: c, settled: settled}
+func NewRouter(picker *pick.Picker, view *presence.View, known *standing.Registry, c clock.Clock, settled func() bool, log *slog.Logger) *Router {
+	return &Router{picker: picker, view: view, standing: known, clock: c, settled: settled, log: log}
 }
 
 // Select names the candidates for a request.
@@ -49,7 +52,24 @@ func (r *Router) Select(ctx context.Context, req *routerv1.SelectRequest) (*rout
 	if err != nil {
 		return nil, err
 	}
+	crash.At("router.selected")
+	r.tell(ctx, order, &choice)
 	return selectToProto(choice), nil
+}
+
+// tell says at debug level who was chosen. A refusal is the interceptors' to
+// log.
+func (r *Router) tell(ctx context.Context, order *pick.Request, choice *pick.Choice) {
+	if !r.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	providers := make([]string, 0, len(choice.Candidates))
+	for _, c := range choice.Candidates {
+		providers = append(providers, c.Seat.Session.Provider)
+	}
+	r.log.LogAttrs(ctx, slog.LevelDebug, "candidates selected", slog.String("request_id", order.ID),
+		slog.String("model", order.Model), slog.Any("providers", providers), slog.Bool("pinned", order.Pin != ""),
+		slog.Int("excluded", len(order.Exclude)), slog.String("fallback", fallbackToProto(choice.Fallback).String()))
 }
 
 // ListSupply sums up what is online.

@@ -167,6 +167,13 @@ func (c *Counter) Usage(now time.Time) (load, limit int) {
 	return c.load(), c.limit(now)
 }
 
+// Booked is how many bookings wait for their attempt to end or to be forgotten.
+func (c *Counter) Booked() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.bookings)
+}
+
 func (c *Counter) load() int { return c.reported - c.ended + c.fresh }
 
 func (c *Counter) limit(now time.Time) int {

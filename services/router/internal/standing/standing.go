@@ -69,6 +69,18 @@ func (r *Registry) Get(p Pair) *Record {
 // Len is how many pairs are known.
 func (r *Registry) Len() int { return int(r.size.Load()) }
 
+// OpenBreakers is how many pairs are kept from serving, half open ones included.
+func (r *Registry) OpenBreakers(now time.Time) int {
+	n := 0
+	r.records.Range(func(_, value any) bool {
+		if value.(*Record).Breaker.State(now) != breaker.Closed {
+			n++
+		}
+		return true
+	})
+	return n
+}
+
 // Refresh ages all windows and forgets pairs of which nothing is left. An
 // attempt recorded on a pair while it is being forgotten is lost.
 func (r *Registry) Refresh(now time.Time) {

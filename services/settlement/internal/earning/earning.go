@@ -18,6 +18,18 @@ import (
 	"svc.internal/pkg/money"
 )
 
+// Witness is on whose count a line rests.
+type Witness string
+
+// The witnesses. Two of one request differ by nature; the first that is heard
+// of stands, unless the ledger settled by the other.
+const (
+	// Hub is the journal of the hub that served.
+	Hub Witness = "hub"
+	// Gateway is what the gateway relayed of a request whose hub told nothing.
+	Gateway Witness = "gateway"
+)
+
 // Line is what one provider earned with one request.
 type Line struct {
 	RequestID      ids.RequestID
@@ -27,14 +39,23 @@ type Line struct {
 	Attempt        uint32
 	Tokens         money.Tokens
 	Payout         money.NanoUSD
+	Witness        Witness
+	// Settled says that the ledger settled the request so.
+	Settled bool
+}
+
+// Contradicts tells whether two lines of one request cannot both be honest: one
+// hub tells two stories.
+func (l Line) Contradicts(first Line) bool {
+	return l.Witness == Hub && first.Witness == Hub && l.Payout != first.Payout
 }
 
 // Day is the UTC day on which the request was made; with the request's id it
 // identifies the line.
 func (l Line) Day() time.Time { return l.RequestID.Day() }
 
-// ErrIncomplete is returned for usage that names no request, provider, model
-// or attempt, or one that the store cannot hold.
+// ErrIncomplete is returned for usage that names no request, provider, model,
+// attempt or known witness, or one that the store cannot hold.
 var ErrIncomplete = errors.New("usage is incomplete")
 
 // NewLine makes the line of usage under the pinned rates. It fails on what can
@@ -43,6 +64,9 @@ var ErrIncomplete = errors.New("usage is incomplete")
 func NewLine(usage Line, rates money.Rates) (Line, error) {
 	if usage.RequestID.IsZero() || usage.ProviderID.IsZero() || usage.PriceVersionID.IsZero() ||
 		usage.ModelID == "" || strings.ContainsRune(usage.ModelID, 0) || usage.Attempt == 0 || usage.Attempt > math.MaxInt32 {
+		return Line{}, ErrIncomplete
+	}
+	if usage.Witness != Hub && usage.Witness != Gateway {
 		return Line{}, ErrIncomplete
 	}
 	if err := rates.Validate(); err != nil {
@@ -70,4 +94,19 @@ type Rejected struct {
 	Reason    string
 	RequestID string
 	Payload   []byte
+}
+
+// Batch is what came of a batch of events. Each request stands at most once in
+// Lines, and at most once in Rulings, which are the ledger's own word.
+type Batch struct {
+	Lines    []Line
+	Rulings  []Line
+	Rejected []Rejected
+}
+
+// Outcome names the requests whose line stood already with other content:
+// Differing is one hub with two stories, of which the first stands; Corrected
+// now counts as the ledger settled it.
+type Outcome struct {
+	Differing, Corrected []ids.RequestID
 }

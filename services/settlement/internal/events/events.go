@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/money/moneypb"
@@ -27,7 +28,7 @@ const linger = 100 * time.Millisecond
 
 // Ledger takes lines and what could not become one.
 type Ledger interface {
-	Add(ctx context.Context, lines []earning.Line, rejected []earning.Rejected) ([]ids.RequestID, error)
+	Add(ctx context.Context, b earning.Batch) (earning.Outcome, error)
 }
 
 // Consumer moves usage events into a Ledger.
@@ -55,43 +56,60 @@ func (c *Consumer) handle(ctx context.Context, batch []bus.Msg) error {
 	for i, m := range batch {
 		payloads[i] = m.Data
 	}
-	lines, rejected := sortOut(payloads)
-	differing, err := c.ledger.Add(ctx, lines, rejected)
+	sorted := sortOut(payloads)
+	spans := follow(ctx, batch)
+	outcome, err := c.ledger.Add(ctx, sorted)
+	spans.end(sorted.Lines, err)
 	if err != nil {
 		return fmt.Errorf("record earnings: %w", err)
 	}
-	for _, r := range rejected {
+	crash.At("settlement.line.committed")
+	for _, r := range sorted.Rejected {
 		c.log.ErrorContext(ctx, "usage set aside", "request_id", r.RequestID, "reason", r.Reason)
 	}
-	for _, id := range differing {
+	for _, id := range outcome.Differing {
 		c.log.ErrorContext(ctx, "usage repeats a request with other content; the first stands", "request_id", id.String())
+	}
+	for _, id := range outcome.Corrected {
+		c.log.WarnContext(ctx, "the ledger settled by another witness than was heard of first; its word counts", "request_id", id.String())
 	}
 	return nil
 }
 
-// sortOut decodes a batch into lines, one a request, and what cannot become
-// one.
-func sortOut(payloads [][]byte) ([]earning.Line, []earning.Rejected) {
-	lines := make([]earning.Line, 0, len(payloads))
-	seen := make(map[ids.RequestID]money.NanoUSD, len(payloads))
-	var rejected []earning.Rejected
+// sortOut decodes a batch into lines, one a request, the ledger's own word on
+// some of them, and what cannot become a line.
+func sortOut(payloads [][]byte) earning.Batch {
+	b := earning.Batch{Lines: make([]earning.Line, 0, len(payloads))}
+	seen := make(map[ids.RequestID]earning.Line, len(payloads))
+	ruled := make(map[ids.RequestID]bool)
 	for _, payload := range payloads {
 		line, named, err := lineFrom(payload)
 		if err != nil {
-			rejected = append(rejected, earning.Rejected{Reason: err.Error(), RequestID: named, Payload: payload})
+			b.Rejected = append(b.Rejected, earning.Rejected{Reason: err.Error(), RequestID: named, Payload: payload})
 			continue
+		}
+		if line.Settled && !ruled[line.RequestID] {
+			ruled[line.RequestID] = true
+			b.Rulings = append(b.Rulings, line)
 		}
 		first, repeated := seen[line.RequestID]
 		switch {
 		case !repeated:
-			seen[line.RequestID] = line.Payout
-			lines = append(lines, line)
-		case first != line.Payout:
-			rejected = append(rejected, earning.Rejected{
+			seen[line.RequestID] = line
+			b.Lines = append(b.Lines, line)
+		case line.Contradicts(first):
+			b.Rejected = append(b.Rejected, earning.Rejected{
 				Reason: "repeats a request with another payout", RequestID: named, Payload: payload})
 		}
 	}
-	return lines, rejected
+	return b
+}
+
+// witnesses leaves out what no witness is.
+var witnesses = map[eventsv1.Witness]earning.Witness{
+	eventsv1.Witness_WITNESS_UNSPECIFIED: earning.Hub, // from a hub older than the field
+	eventsv1.Witness_WITNESS_HUB:         earning.Hub,
+	eventsv1.Witness_WITNESS_GATEWAY:     earning.Gateway,
 }
 
 // lineFrom decodes one event. The text it returns is the request's id as far
@@ -116,7 +134,8 @@ func lineFrom(payload []byte) (earning.Line, string, error) {
 	line, err := earning.NewLine(earning.Line{
 		RequestID: request, ProviderID: provider, PriceVersionID: version,
 		ModelID: event.GetModelId(), Attempt: event.GetAttempt(),
-		Tokens: money.Tokens{Prompt: event.GetBillablePromptTokens(), Completion: event.GetBillableCompletionTokens()},
+		Tokens:  money.Tokens{Prompt: event.GetBillablePromptTokens(), Completion: event.GetBillableCompletionTokens()},
+		Witness: witnesses[event.GetWitness()], Settled: event.GetSettled(),
 	}, moneypb.ToRates(event.GetRates()))
 	return line, request.String(), err
 }

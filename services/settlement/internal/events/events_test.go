@@ -22,7 +22,8 @@ func FuzzEveryPayloadBecomesALineOrIsSetAside(f *testing.F) {
 	f.Add([]byte{0xff, 0x01})
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		lines, rejected := sortOut([][]byte{payload, payload})
+		b := sortOut([][]byte{payload, payload})
+		lines, rejected := b.Lines, b.Rejected
 		switch {
 		case len(lines) == 1 && len(rejected) == 0:
 			if l := lines[0]; l.Payout < 0 || l.Tokens.Prompt < 0 || l.Tokens.Completion < 0 || l.RequestID.IsZero() {

@@ -1,5 +1,5 @@
-// Package store keeps settlement's rows in PostgreSQL: earning lines, which
-// are only ever added, and events set aside for a person.
+// Package store keeps settlement's rows in PostgreSQL: earning lines and their
+// corrections, which are only ever added, and events set aside for a person.
 package store
 
 import (
@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/pg"
@@ -50,56 +51,84 @@ func (s *Store) Ping(ctx context.Context) error {
 const insertLines = `
 WITH incoming AS (
 	SELECT * FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::uuid[],
-	                     $7::bigint[], $8::bigint[], $9::bigint[])
+	                     $7::bigint[], $8::bigint[], $9::bigint[], $10::text[])
 	AS u(day, request_id, provider_id, attempt, model_id, price_version_id,
-	     prompt_tokens, completion_tokens, payout_nano_usd)
+	     prompt_tokens, completion_tokens, payout_nano_usd, witness)
 ), added AS (
 	INSERT INTO earning_line (day, request_id, provider_id, attempt, model_id, price_version_id,
-	                          prompt_tokens, completion_tokens, payout_nano_usd)
+	                          prompt_tokens, completion_tokens, payout_nano_usd, witness)
 	SELECT day, request_id, provider_id, attempt, model_id, price_version_id,
-	       prompt_tokens, completion_tokens, payout_nano_usd
+	       prompt_tokens, completion_tokens, payout_nano_usd, witness
 	FROM incoming ORDER BY day, request_id
 	ON CONFLICT (day, request_id) DO NOTHING
 	RETURNING request_id
 )
 SELECT i.request_id
 FROM incoming i JOIN earning_line l USING (day, request_id)
-WHERE i.request_id NOT IN (SELECT request_id FROM added)
+WHERE i.request_id NOT IN (SELECT request_id FROM added) AND l.witness = 'hub' AND i.witness = 'hub'
   AND (l.provider_id, l.attempt, l.payout_nano_usd) IS DISTINCT FROM (i.provider_id, i.attempt, i.payout_nano_usd)`
+
+// What the ledger says takes the place of a line that rests on another witness
+// and differs in money. It says it once.
+const insertCorrections = `
+INSERT INTO earning_correction (day, request_id, was_witness, was_provider_id, was_payout_nano_usd,
+                                witness, provider_id, prompt_tokens, completion_tokens, payout_nano_usd)
+SELECT l.day, l.request_id, l.witness, l.provider_id, l.payout_nano_usd,
+       i.witness, i.provider_id, i.prompt_tokens, i.completion_tokens, i.payout_nano_usd
+FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::uuid[],
+            $7::bigint[], $8::bigint[], $9::bigint[], $10::text[])
+     AS i(day, request_id, provider_id, attempt, model_id, price_version_id,
+          prompt_tokens, completion_tokens, payout_nano_usd, witness)
+JOIN earning_line l USING (day, request_id)
+WHERE l.witness <> i.witness AND (l.provider_id, l.payout_nano_usd) <> (i.provider_id, i.payout_nano_usd)
+ORDER BY l.day, l.request_id
+ON CONFLICT (day, request_id) DO NOTHING
+RETURNING request_id`
 
 const insertRejected = `
 INSERT INTO quarantine (reason, request_id, payload)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[])`
 
-// Add records lines and rejected events in one transaction. Lines are unique
-// by day and request: of those that stand already it returns the ids whose
-// content differs, and changes none. Each request may stand once in lines.
-func (s *Store) Add(ctx context.Context, lines []earning.Line, rejected []earning.Rejected) ([]ids.RequestID, error) {
-	var differing []ids.RequestID
+// Add records a batch in one transaction. Lines are unique by day and request:
+// one that stands already is not changed.
+func (s *Store) Add(ctx context.Context, b earning.Batch) (earning.Outcome, error) {
+	var out earning.Outcome
 	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		differing = nil
-		if len(rejected) > 0 {
-			if _, err := tx.Exec(ctx, insertRejected, rejectedColumns(rejected)...); err != nil {
+		out = earning.Outcome{}
+		if len(b.Rejected) > 0 {
+			if _, err := tx.Exec(ctx, insertRejected, rejectedColumns(b.Rejected)...); err != nil {
 				return fmt.Errorf("insert quarantined events: %w", err)
 			}
 		}
-		if len(lines) == 0 {
-			return nil
-		}
-		rows, err := tx.Query(ctx, insertLines, lineColumns(lines)...)
-		if err != nil {
+		var err error
+		if out.Differing, err = insert(ctx, tx, insertLines, b.Lines); err != nil {
 			return fmt.Errorf("insert earning lines: %w", err)
 		}
-		raw, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
-		if err != nil {
-			return fmt.Errorf("insert earning lines: %w", err)
+		if out.Corrected, err = insert(ctx, tx, insertCorrections, b.Rulings); err != nil {
+			return fmt.Errorf("insert corrections: %w", err)
 		}
-		for _, id := range raw {
-			differing = append(differing, id)
+		if len(b.Lines) > 0 {
+			crash.At("settlement.line.before_commit")
 		}
 		return nil
 	})
-	return differing, err
+	return out, err
+}
+
+// insert runs one of the statements on lines and reads the requests it names.
+func insert(ctx context.Context, tx pgx.Tx, statement string, lines []earning.Line) ([]ids.RequestID, error) {
+	if len(lines) == 0 {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, statement, lineColumns(lines)...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (ids.RequestID, error) {
+		var id [16]byte
+		err := row.Scan(&id)
+		return id, err
+	})
 }
 
 func lineColumns(lines []earning.Line) []any {
@@ -108,12 +137,14 @@ func lineColumns(lines []earning.Line) []any {
 	requests, providers, versions := make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
 	attempts := make([]int32, n)
 	prompts, completions, payouts := make([]int64, n), make([]int64, n), make([]int64, n)
+	witnesses := make([]string, n)
 	for i, l := range lines {
 		days[i], models[i], attempts[i] = l.Day(), l.ModelID, int32(l.Attempt)
 		requests[i], providers[i], versions[i] = l.RequestID, l.ProviderID, l.PriceVersionID
 		prompts[i], completions[i], payouts[i] = l.Tokens.Prompt, l.Tokens.Completion, int64(l.Payout)
+		witnesses[i] = string(l.Witness)
 	}
-	return []any{days, requests, providers, attempts, models, versions, prompts, completions, payouts}
+	return []any{days, requests, providers, attempts, models, versions, prompts, completions, payouts, witnesses}
 }
 
 func rejectedColumns(rejected []earning.Rejected) []any {
@@ -125,9 +156,14 @@ func rejectedColumns(rejected []earning.Rejected) []any {
 	return []any{reasons, requests, payloads}
 }
 
+// A correction takes a line from one provider's sum and adds another.
 const selectTotals = `
-SELECT day, provider_id, sum(payout_nano_usd)::bigint, count(*)
-FROM earning_line WHERE day >= $1 GROUP BY day, provider_id`
+SELECT day, provider_id, sum(payout)::bigint, sum(lines)::bigint FROM (
+	SELECT day, provider_id, sum(payout_nano_usd) AS payout, count(*) AS lines
+	FROM earning_line WHERE day >= $1 GROUP BY day, provider_id
+	UNION ALL SELECT day, was_provider_id, -was_payout_nano_usd, -1 FROM earning_correction WHERE day >= $1
+	UNION ALL SELECT day, provider_id, payout_nano_usd, 1 FROM earning_correction WHERE day >= $1
+) AS part GROUP BY day, provider_id HAVING sum(lines) <> 0 OR sum(payout) <> 0`
 
 // Totals sums the lines per provider and day, from the first day on.
 func (s *Store) Totals(ctx context.Context, first time.Time) ([]earning.Total, error) {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"svc.internal/pkg/config"
+	"svc.internal/pkg/node"
 	"svc.internal/services/standalone"
 )
 
@@ -27,15 +28,19 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("standalone", flag.ContinueOnError)
 	services := flags.String("services", "", "comma-separated subset to run here (default: all of "+strings.Join(standalone.AllServices(), ", ")+")")
-	check := flags.Bool("check", false, "check the configuration and exit")
+	var options node.Options
+	options.AddFlags(flags)
 	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
+		}
 		return err
 	}
-	cfg, err := config.Load[standalone.Config](os.Environ())
-	if err != nil {
+	cfg := standalone.DefaultConfig()
+	if err := cfg.Select(*services); err != nil {
 		return err
 	}
-	if err := cfg.Select(*services); err != nil || *check {
+	if done, err := options.Read(&cfg, os.Environ(), os.Stdout); err != nil || done {
 		return err
 	}
 	return standalone.Run(ctx, cfg, standalone.Streams{Out: os.Stdout, Log: os.Stderr})

@@ -63,22 +63,28 @@ func (c *Console) Note(text string) {
 // Row is one line of a summary.
 type Row struct{ Name, Value string }
 
-// Ready shows the summary of a service that stands, and commands to try.
+// Ready shows the summary of a service that stands in the foreground, and
+// commands to try.
 func (c *Console) Ready(rows []Row, commands ...string) {
+	c.Summary("The marketplace is running.", "Ctrl-C lets requests finish and stops.", rows, commands...)
+}
+
+// Summary shows what stands: a title, rows, commands to try and a last word.
+func (c *Console) Summary(title, last string, rows []Row, commands ...string) {
 	width := 0
 	for _, r := range rows {
 		width = max(width, len(r.Name))
 	}
 	var b strings.Builder
 	took := c.now().Sub(c.start).Round(100 * time.Millisecond)
-	fmt.Fprintf(&b, "\n  %s %s\n\n", c.paint("1;32", "The marketplace is running."), c.paint("2", "Ready in "+took.String()+"."))
+	fmt.Fprintf(&b, "\n  %s %s\n\n", c.paint("1;32", title), c.paint("2", "Ready in "+took.String()+"."))
 	for _, r := range rows {
 		fmt.Fprintf(&b, "  %s  %s\n", c.paint("1", fmt.Sprintf("%-*s", width, r.Name)), r.Value)
 	}
 	for _, command := range commands {
 		fmt.Fprintf(&b, "\n%s\n", command)
 	}
-	fmt.Fprintf(&b, "\n  %s\n\n", c.paint("2", "Ctrl-C lets requests finish and stops."))
+	fmt.Fprintf(&b, "\n  %s\n\n", c.paint("2", last))
 	c.print("%s", b.String())
 }
 

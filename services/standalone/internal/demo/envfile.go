@@ -39,3 +39,12 @@ func quote(value string) string {
 	}
 	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }
+
+// Curl is a command to paste: a streamed answer.
+func (e Environment) Curl() string {
+	return fmt.Sprintf(`curl -N %s/v1/chat/completions \
+  -H 'Authorization: Bearer %s' \
+  -H 'Content-Type: application/json' \
+  -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"Hello! Who are you?"}]}'`,
+		e.BaseURL, e.APIKey, e.Model)
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+const (
+	// minProfile is the shortest load, in milliseconds, that is worth a
+	// profile.
+	minProfile = 3000
+	// maxProfile bounds the bytes of one.
+	maxProfile = 64 << 20
+)
+
+// saveProfile waits for the load to be warm and saves what base's process
+// spends its CPU on.
+func saveProfile(ctx context.Context, base, file string, warm, dur time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, warm+dur+30*time.Second)
+	defer cancel()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(warm):
+	}
+	url := fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", base, max(1, int(dur.Seconds())))
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", url, res.Status)
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(f, io.LimitReader(res.Body, maxProfile)); err != nil {
+		_ = f.Close()
+		return fmt.Errorf("save %s: %w", file, err)
+	}
+	fmt.Fprintf(os.Stderr, "    saved %s\n", file)
+	return f.Close()
+}

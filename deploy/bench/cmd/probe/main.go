@@ -1,0 +1,205 @@
+// probe records single numbers beside the results of loads:
+//
+//	probe ready -name ready_cold_ms -target standalone -url URL...   time until every URL answers 200, from -since
+//	probe gobench -target ledger < text                              the metrics that go test -bench printed
+//	probe machine                                                    what it runs on
+//
+// and puts the models of a benchmark into a product's catalog:
+//
+//	probe seed -url BASE-URL -models FILE      as the operator whose token is SVC_ADMIN_TOKEN
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"time"
+
+	"inference-bench/internal/admin"
+	"inference-bench/internal/gobench"
+	"inference-bench/internal/record"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "probe:", err)
+		os.Exit(1)
+	}
+}
+
+type list []string
+
+func (l *list) String() string     { return strings.Join(*l, ",") }
+func (l *list) Set(v string) error { *l = append(*l, v); return nil }
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("want ready, gobench, machine or seed")
+	}
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	out := flags.String("out", "results.jsonl", "records are appended here")
+	target := flags.String("target", record.Machine, "what is measured")
+	name := flags.String("name", "", "ready: name of the measure")
+	since := flags.Int64("since", 0, "ready: when it was started, in nanoseconds of Unix time (default: now)")
+	limit := flags.Duration("timeout", 2*time.Minute, "ready: how long to wait")
+	has := flags.String("has", "", "ready: what the last answer must hold")
+	models := flags.String("models", "", "seed: file of models, as agents read it")
+	var urls list
+	flags.Var(&urls, "url", "ready: what must answer 200; may be repeated. seed: root of the public API")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	var recs []record.Record
+	var err error
+	switch args[0] {
+	case "ready":
+		start := time.Now()
+		if *since > 0 {
+			start = time.Unix(0, *since)
+		}
+		ctx, cancel := context.WithTimeout(ctx, *limit)
+		defer cancel()
+		if err := ready(ctx, urls, *has); err != nil {
+			return err
+		}
+		took := time.Since(start)
+		if *name == "" {
+			return nil
+		}
+		fmt.Printf("    ready after %v\n", took.Round(time.Millisecond))
+		recs = []record.Record{{Target: *target, Measure: *name, Value: float64(took) / float64(time.Millisecond)}}
+	case "gobench":
+		recs, err = benchmarks(os.Stdin, *target)
+	case "machine":
+		recs = []record.Record{
+			{Target: record.Machine, Measure: "cpu", Text: fmt.Sprintf("%d cores", runtime.NumCPU())},
+			{Target: record.Machine, Measure: "go", Text: "Go " + strings.TrimPrefix(runtime.Version(), "go")},
+		}
+	case "seed":
+		for _, base := range urls {
+			if err := seed(ctx, admin.Client{Base: base, Token: os.Getenv("SVC_ADMIN_TOKEN")}, *models); err != nil {
+				return err
+			}
+		}
+	default:
+		err = fmt.Errorf("want ready, gobench, machine or seed, not %q", args[0])
+	}
+	if err != nil {
+		return err
+	}
+	return save(*out, recs)
+}
+
+// ready waits until each URL has answered 200, one after the other, the last
+// of them with has in its first 16 KiB.
+func ready(ctx context.Context, urls []string, has string) error {
+	client := &http.Client{Timeout: 2 * time.Second}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for i, url := range urls {
+		want := ""
+		if i == len(urls)-1 {
+			want = has
+		}
+		for last := "no answer"; ; {
+			ok, said := answers(ctx, client, url, want)
+			if ok {
+				break
+			}
+			if said != "" {
+				last = said
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("%s is not ready: %s", url, last)
+			case <-tick.C:
+			}
+		}
+	}
+	return nil
+}
+
+func answers(ctx context.Context, client *http.Client, url, want string) (ok bool, said string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false, err.Error()
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return false, ""
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 16<<10))
+	if err != nil {
+		return false, err.Error()
+	}
+	text := strings.TrimSpace(string(body))
+	return res.StatusCode == http.StatusOK && strings.Contains(text, want), fmt.Sprintf("%s: %s", res.Status, text[:min(len(text), 400)])
+}
+
+// benchmarks makes a record of each metric but those by operation. A server
+// that does not flush measures nothing that counts, so the part of a name that
+// says that it does is taken away, and any other stays.
+func benchmarks(r io.Reader, target string) ([]record.Record, error) {
+	lines, err := gobench.Parse(r)
+	if err != nil {
+		return nil, err
+	}
+	if len(lines) == 0 {
+		return nil, fmt.Errorf("no benchmark ran for %s", target)
+	}
+	var recs []record.Record
+	for _, l := range lines {
+		name := strings.ReplaceAll(l.Name, "/fsync=on", "")
+		for unit, v := range l.Metrics {
+			if strings.HasSuffix(unit, "/s") {
+				fmt.Printf("    %s: %.0f %s\n", name, v, unit)
+				recs = append(recs, record.Record{Target: target, Measure: name + " " + unit, Value: v})
+			}
+		}
+	}
+	return recs, nil
+}
+
+// seed puts the models of a file into the catalog.
+func seed(ctx context.Context, operator admin.Client, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var offered struct {
+		Models []admin.Model `json:"models"`
+	}
+	if err := json.Unmarshal(text, &offered); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, m := range offered.Models {
+		if err := operator.PutModel(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func save(file string, recs []record.Record) error {
+	w, err := record.Append(file)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	for _, r := range recs {
+		if err := w.Write(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestReadyWaitsForEveryURL(t *testing.T) {
+	var asked atomic.Int32
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer slow.Close()
+	if err := ready(t.Context(), []string{slow.URL, slow.URL}, ""); err != nil || asked.Load() != 4 {
+		t.Errorf("asked %d times, %v; want 4", asked.Load(), err)
+	}
+}
+
+func TestReadyWaitsForWhatTheLastAnswerMustHold(t *testing.T) {
+	var asked atomic.Int32
+	models := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 2 {
+			_, _ = w.Write([]byte(`{"id":"mock"}`))
+		}
+	}))
+	defer models.Close()
+	if err := ready(t.Context(), []string{models.URL}, `"mock"`); err != nil || asked.Load() != 2 {
+		t.Errorf("asked %d times, %v; want 2", asked.Load(), err)
+	}
+}
+
+func TestReadySaysWhatIsMissing(t *testing.T) {
+	never := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "router: no reports yet", http.StatusServiceUnavailable)
+	}))
+	defer never.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := ready(ctx, []string{never.URL}, ""); err == nil || !strings.Contains(err.Error(), "no reports yet") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestABenchmarkWithoutFlushesHasAnotherName(t *testing.T) {
+	recs, err := benchmarks(strings.NewReader("BenchmarkS/fsync=on/a-2 1 5 ns/op 7 s/s\nBenchmarkS/fsync=off/a-2 1 5 ns/op 9 s/s\n"), "ledger")
+	if err != nil || len(recs) != 2 {
+		t.Fatalf("%v, %v", recs, err)
+	}
+	if recs[0].Measure != "S/a s/s" || recs[0].Value != 7 || recs[1].Measure != "S/fsync=off/a s/s" {
+		t.Errorf("%+v", recs)
+	}
+}
+
+func TestNoBenchmarkIsAnError(t *testing.T) {
+	if _, err := benchmarks(strings.NewReader("PASS\n"), "ledger"); err == nil {
+		t.Error("no error")
+	}
+}

@@ -1,0 +1,84 @@
+// report shows what was measured beside the gates: for a terminal, as JSON, or
+// as the table of a document.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"inference-bench/internal/figures"
+	"inference-bench/internal/gates"
+	"inference-bench/internal/record"
+	"inference-bench/internal/summary"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "report:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	in := flag.String("in", "results.jsonl", "raw results")
+	reference := flag.String("reference", "nginx", "target that CPU is compared with")
+	asJSON := flag.Bool("json", false, "print one JSON object")
+	document := flag.String("document", "", "rewrite the table between the marks of this file, too")
+	flag.Parse()
+	set, err := record.Load(*in)
+	if err != nil {
+		return err
+	}
+	table := figures.Work(set, "direct", *reference)
+	s := summary.Summary{Table: table, Verdicts: gates.Judge(table, gates.All()), Machine: machine(set)}
+	if *document != "" {
+		if err := rewrite(*document, s.Markdown()); err != nil {
+			return err
+		}
+	}
+	if *asJSON {
+		return s.JSON(os.Stdout)
+	}
+	return s.Terminal(os.Stdout, terminal(os.Stdout))
+}
+
+// machine says where and how often it was measured.
+func machine(set record.Set) string {
+	rounds := 0
+	for _, r := range set {
+		rounds = max(rounds, r.Round+1)
+	}
+	parts := []string{fmt.Sprintf("Median of %d rounds", rounds)}
+	if rounds == 1 {
+		parts[0] = "One round"
+	}
+	for _, name := range []string{"cpu", "go"} {
+		if text := set.Text(name); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func rewrite(file, table string) error {
+	old, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	text, err := summary.Replace(string(old), table)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if text == string(old) {
+		return nil
+	}
+	return os.WriteFile(file, []byte(text), 0o644)
+}
+
+// terminal says whether a person reads f and has not asked for plain text.
+func terminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}

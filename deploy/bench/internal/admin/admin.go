@@ -1,0 +1,95 @@
+// Package admin makes the few calls of the product's admin API that a
+// benchmark needs: models, providers and their keys.
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// maxAnswer bounds the bytes of an answer, and callTimeout the time of a call.
+const (
+	maxAnswer   = 1 << 20
+	callTimeout = 15 * time.Second
+)
+
+// Client calls one gateway. Base is its root, without /v1.
+type Client struct{ Base, Token string }
+
+// Model is what there is to say about a model of the benchmark; its prices are
+// the same for all.
+type Model struct {
+	ID            string `json:"model_id"`
+	ContextLength int    `json:"context_length"`
+}
+
+type fields = map[string]any
+
+// PutModel makes a model, or leaves it as it is.
+func (c Client) PutModel(ctx context.Context, m Model) error {
+	return c.call(ctx, http.MethodPut, "models/"+m.ID, fields{
+		"name": m.ID, "context_length": m.ContextLength, "max_output_tokens": 4096, "capabilities": []string{"chat"},
+		"input_price": "0.10", "output_price": "0.40", "payout_input_price": "0.09", "payout_output_price": "0.36",
+	}, nil)
+}
+
+// Provider makes a provider that may serve at once and returns a key of it. The
+// same name gives the same provider and another key.
+func (c Client) Provider(ctx context.Context, name string) (key string, err error) {
+	var made struct {
+		Provider struct {
+			ID string `json:"provider_id"`
+		} `json:"provider"`
+	}
+	if err := c.call(ctx, http.MethodPost, "providers", fields{"name": name, "region": "local", "idempotency_key": "bench-" + name}, &made); err != nil {
+		return "", err
+	}
+	path := "providers/" + made.Provider.ID
+	if err := c.call(ctx, http.MethodPost, path+"/status", fields{"status": "PROVIDER_STATUS_ACTIVE"}, nil); err != nil {
+		return "", err
+	}
+	var issued struct {
+		Key string `json:"api_key"`
+	}
+	err = c.call(ctx, http.MethodPost, path+"/keys", fields{"name": name}, &issued)
+	return issued.Key, err
+}
+
+func (c Client) call(ctx context.Context, method, path string, body, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.Base+"/api/v1/admin/"+path, bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.Token)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	defer res.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, said)
+	}
+	if answer == nil {
+		return nil
+	}
+	if err := json.Unmarshal(said, answer); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return nil
+}

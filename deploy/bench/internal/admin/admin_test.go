@@ -1,0 +1,43 @@
+package admin
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func TestAProviderIsMadeActivatedAndGivenAKey(t *testing.T) {
+	var asked []string
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer token" {
+			t.Errorf("authorization %q", r.Header.Get("Authorization"))
+		}
+		asked = append(asked, r.Method+" "+r.URL.Path)
+		text := `{"provider":{"provider_id":"p1"}}`
+		if strings.HasSuffix(r.URL.Path, "/keys") {
+			text = `{"api_key":"k1"}`
+		}
+		_, _ = w.Write([]byte(text))
+	}))
+	defer gateway.Close()
+	key, err := Client{Base: gateway.URL, Token: "token"}.Provider(t.Context(), "a")
+	if err != nil || key != "k1" {
+		t.Errorf("key %q, %v", key, err)
+	}
+	want := "POST /api/v1/admin/providers POST /api/v1/admin/providers/p1/status POST /api/v1/admin/providers/p1/keys"
+	if got := strings.Join(asked, " "); got != want {
+		t.Errorf("asked %q", got)
+	}
+}
+
+func TestARefusalSaysWhy(t *testing.T) {
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no such currency", http.StatusBadRequest)
+	}))
+	defer gateway.Close()
+	err := Client{Base: gateway.URL}.PutModel(t.Context(), Model{ID: "m"})
+	if err == nil || !strings.Contains(err.Error(), "no such currency") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,110 @@
+package gates
+
+import (
+	"testing"
+
+	"inference-bench/internal/figures"
+	"inference-bench/internal/loadgen"
+	"inference-bench/internal/record"
+)
+
+func load(scenario, target string, r loadgen.Result) record.Record {
+	r.Requests = 1
+	return record.Record{Scenario: scenario, Target: target, Result: &r}
+}
+
+func judge(t *testing.T, set record.Set, gate Gate) Verdict {
+	t.Helper()
+	v := Judge(figures.Work(set, "direct", "nginx"), []Gate{gate})
+	if len(v) != 1 {
+		t.Fatalf("%d verdicts", len(v))
+	}
+	return v[0]
+}
+
+func TestARatioIsHeldAgainstEachLevel(t *testing.T) {
+	set := record.Set{load("chat-16", "nginx", loadgen.Result{CPUPerReq: 10}), load("chat-16", figures.Standalone, loadgen.Result{CPUPerReq: 150})}
+	v := judge(t, set, Gate{Figure: "cpu_small", Target: figures.Standalone, Gate: limit(20), Aim: limit(15), Stretch: limit(8)})
+	if v.Measured != 15 || !v.Gate.Met || !v.Aim.Met || v.Stretch.Met {
+		t.Errorf("15 times: %+v %+v %+v", v, v.Aim, v.Stretch)
+	}
+}
+
+func TestLatencyIsHeldNetOfFlushes(t *testing.T) {
+	set := record.Set{
+		load("chat-1", "direct", loadgen.Result{P50: 100}), load("chat-1", figures.Standalone, loadgen.Result{P50: 1100}),
+		{Target: record.Machine, Measure: figures.SyncMeasure, Value: 200},
+	}
+	if v := judge(t, set, Gate{Figure: "added_p50", Target: figures.Standalone, Gate: limit(600), Aim: limit(599)}); !v.Gate.Met || v.Aim.Met {
+		t.Errorf("600 µs: %+v", v)
+	}
+}
+
+func TestALowerBoundIsMetFromAbove(t *testing.T) {
+	set := record.Set{{Target: figures.Hub, Measure: "Final/writers=512 finals/s", Value: 20_000}}
+	gate := Gate{Figure: "journal", Target: figures.Hub, AtLeast: true, Gate: limit(20_000), Aim: limit(20_001)}
+	if v := judge(t, set, gate); !v.Gate.Met || v.Aim.Met {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestTheSplitFloorBoundsTheFleet(t *testing.T) {
+	set := record.Set{
+		load("chat-16", "nginx", loadgen.Result{CPUPerReq: 10}),
+		load("chat-16", figures.Split, loadgen.Result{CPUPerReq: 200}),
+		load("chat-16", figures.Fleet, loadgen.Result{CPUPerReq: 400, CPU: 4, CPUBy: map[string]float64{"postgres": 1}}),
+	}
+	v := judge(t, set, Gate{Figure: "cpu_small", Target: figures.Fleet, Gate: split("cpu_small", "ledger_small")})
+	if !v.Absolute || v.Measured != 400 || v.Gate.Bound != 1.5*200+100 || !v.Gate.Met {
+		t.Errorf("%+v %+v", v, v.Gate)
+	}
+}
+
+func TestABoundThatRefersToNothingIsNoVerdict(t *testing.T) {
+	set := record.Set{{Target: figures.Ledger, Measure: "Settles/accounts=32/batch=200 settles/s", Value: 9}}
+	gate := Gate{Figure: "settles", Target: figures.Ledger, AtLeast: true, Gate: &Bound{Limit: 2, Times: &Ref{"rate", figures.Standalone}}, Aim: limit(10)}
+	v := judge(t, set, gate)
+	if v.Gate != nil || v.Aim == nil || v.Aim.Met {
+		t.Errorf("%+v", v)
+	}
+	if missed := Missed([]Verdict{v}); len(missed) != 0 {
+		t.Errorf("missed %v, though the gate is unknown", missed)
+	}
+}
+
+func TestWhatIsNotMeasuredIsNotJudged(t *testing.T) {
+	if v := Judge(figures.Work(nil, "direct", "nginx"), All()); len(v) != 0 {
+		t.Errorf("%d verdicts on nothing", len(v))
+	}
+}
+
+func TestEveryGateIsOfAFigureAndItsLevelsGetHarder(t *testing.T) {
+	table := figures.Work(nil, "direct", "nginx")
+	for _, g := range All() {
+		if _, ok := table.Row(g.Figure); !ok {
+			t.Errorf("there is no figure %q", g.Figure)
+		}
+		for _, pair := range [][2]*Bound{{g.Gate, g.Aim}, {g.Aim, g.Stretch}} {
+			easy, hard := pair[0], pair[1]
+			if easy == nil || hard == nil || easy.Times != nil || hard.Times != nil {
+				continue
+			}
+			if g.AtLeast && hard.Limit < easy.Limit || !g.AtLeast && hard.Limit > easy.Limit {
+				t.Errorf("%s of %s: %v is easier than %v", g.Figure, g.Target, hard.Limit, easy.Limit)
+			}
+		}
+		for _, b := range []*Bound{g.Gate, g.Aim, g.Stretch} {
+			if b == nil {
+				continue
+			}
+			for _, ref := range []*Ref{b.Times, b.Plus} {
+				if ref == nil {
+					continue
+				}
+				if _, ok := table.Row(ref.Figure); !ok {
+					t.Errorf("%s refers to %q, which is no figure", g.Figure, ref.Figure)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package plan
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "plan.json")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func names(p Plan) (out []string) {
+	for _, t := range p.Targets {
+		out = append(out, t.Name)
+	}
+	for _, s := range p.Scenarios {
+		out = append(out, s.Name)
+	}
+	return out
+}
+
+func setup(t *testing.T) Plan {
+	t.Helper()
+	p, err := Read(write(t, `{"reference":"nginx","rounds":3,"targets":[{"name":"nginx"},{"name":"goproxy"}],
+		"scenarios":[{"name":"chat-1","warm_ms":500,"dur_ms":1500},{"name":"chat-16","dur_ms":1000},{"name":"huge","dur_ms":1000,"extra":true},{"name":"mem","dur_ms":1000,"memory":true}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestTheCommittedPlanIsRead(t *testing.T) {
+	p, err := Read("../../conf/compare.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Only("", ""); err != nil || p.Reference != "nginx" {
+		t.Errorf("reference %q, error %v", p.Reference, err)
+	}
+}
+
+func TestUnknownMembersAreRefused(t *testing.T) {
+	if _, err := Read(write(t, `{"rounds":1,"rouns":2}`)); err == nil {
+		t.Error("a misspelt member was taken")
+	}
+	if _, err := Read(write(t, `{}`)); err == nil {
+		t.Error("a plan without rounds was taken")
+	}
+}
+
+func TestOnlyKeepsWhatIsNamed(t *testing.T) {
+	for _, c := range []struct{ targets, scenarios, want string }{
+		{"", "", "nginx goproxy chat-1 chat-16 mem"},
+		{"", "chat-*", "nginx goproxy chat-1 chat-16"},
+		{"goproxy", "chat-1,huge", "goproxy chat-1 huge"},
+	} {
+		p := setup(t)
+		if err := p.Only(c.targets, c.scenarios); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(names(p), " "); got != c.want {
+			t.Errorf("%q and %q leave %q, want %q", c.targets, c.scenarios, got, c.want)
+		}
+	}
+}
+
+func TestANameThatIsNowhereIsAnError(t *testing.T) {
+	p := setup(t)
+	err := p.Only("ngnix", "chat-*,nope")
+	if err == nil || !strings.Contains(err.Error(), "ngnix") || !strings.Contains(err.Error(), "nope") {
+		t.Errorf("error %v does not name both", err)
+	}
+}
+
+func TestWithoutTheReferenceTheProxyIsIt(t *testing.T) {
+	p := setup(t)
+	if err := p.Only("goproxy", ""); err != nil || p.Reference != "goproxy" {
+		t.Errorf("reference %q, error %v", p.Reference, err)
+	}
+}
+
+func TestShortenLeavesASecond(t *testing.T) {
+	p := setup(t)
+	p.Shorten(0.1)
+	if s := p.Scenarios[0]; s.WarmMs != 300 || s.DurMs != 1000 {
+		t.Errorf("shortened to %d and %d ms", s.WarmMs, s.DurMs)
+	}
+}
+
+func TestTimeCountsWhatRuns(t *testing.T) {
+	p := setup(t)
+	p.Targets[1].Skip = []string{"chat-*"}
+	if err := p.Only("", "chat-1,mem"); err != nil {
+		t.Fatal(err)
+	}
+	// nginx: 3 rounds of chat-1; both: mem once.
+	if got, want := p.Time(), 3*2500*time.Millisecond+2*1500*time.Millisecond; got != want {
+		t.Errorf("time is %v, want %v", got, want)
+	}
+}
+
+func TestATargetOfTheSameNameIsRefused(t *testing.T) {
+	p := setup(t)
+	if err := p.Add(write(t, `{"name":"nginx"}`)); err == nil {
+		t.Error("a second nginx was taken")
+	}
+	if err := p.Add(write(t, `{"name":"mine","base":"http://127.0.0.1:1/v1"}`)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnEndedProcessIsNoTarget(t *testing.T) {
+	if _, err := (Target{Pids: []int{1 << 30}}).Group(); err == nil {
+		t.Error("a process that is not there was taken")
+	}
+	g, err := (Target{Pids: []int{os.Getpid()}}).Group()
+	if err != nil || len(g.Pids()) == 0 {
+		t.Errorf("our own processes: %v, %v", g.Pids(), err)
+	}
+}

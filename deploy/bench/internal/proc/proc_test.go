@@ -1,0 +1,88 @@
+package proc
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+)
+
+func TestANameMayHoldBlanksAndBrackets(t *testing.T) {
+	s, err := parseStat([]byte("42 (a) (b)) S 7 42 42 0 -1 4194304 1 2 3 4 150 50 20 30 20 0 1 0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.name != "a) (b)" || s.ppid != 7 || s.cpu != 2 || s.dead != 0.5 {
+		t.Errorf("read %+v", s)
+	}
+	for _, bad := range []string{"", "42", "42 (x", "42 (x) S 7", ")("} {
+		if _, err := parseStat([]byte(bad)); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func TestPssIsReadInBytes(t *testing.T) {
+	n, err := parsePss([]byte("55c9-7ffc ---p 00000000 00:00 0   [rollup]\nRss:      1808 kB\nPss:       284 kB\nPss_Dirty:  1 kB\n"))
+	if err != nil || n != 284<<10 {
+		t.Errorf("read %d, %v", n, err)
+	}
+	for _, bad := range []string{"", "Rss: 1 kB\n", "Pss: many kB\n", "Pss: 12\n"} {
+		if _, err := parsePss([]byte(bad)); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+// child starts a process that waits for its input to end.
+func child(t *testing.T) int {
+	t.Helper()
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	return cmd.Process.Pid
+}
+
+func TestAGroupHasItsChildrenButForTheExcepted(t *testing.T) {
+	pid := child(t)
+	if all := (Group{Roots: []int{os.Getpid()}}).Pids(); !slices.Contains(all, pid) || !slices.Contains(all, os.Getpid()) {
+		t.Errorf("%v lacks %d or %d", all, os.Getpid(), pid)
+	}
+	if some := (Group{Roots: []int{os.Getpid()}, Except: []string{"cat"}}).Pids(); slices.Contains(some, pid) {
+		t.Errorf("%v has %d, which is excepted", some, pid)
+	}
+	if twice := (Group{Roots: []int{pid, pid}}).Pids(); len(twice) != 1 {
+		t.Errorf("a root named twice counts as %v", twice)
+	}
+}
+
+func TestALongNameIsComparedAsTheKernelCutsIt(t *testing.T) {
+	if !(Group{Except: []string{"a-very-long-process-name"}}).excepts("a-very-long-pro") {
+		t.Error("the name was compared whole")
+	}
+}
+
+func TestTheListenerOfAPortIsFound(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	pids, err := Listeners(lis.Addr().(*net.TCPAddr).Port)
+	if err != nil || !slices.Contains(pids, os.Getpid()) {
+		t.Errorf("found %v, %v", pids, err)
+	}
+}
+
+func TestMemoryIsThatOfTheProcess(t *testing.T) {
+	if m := Memory([]int{os.Getpid()}); m < 1<<20 {
+		t.Errorf("we take %d bytes", m)
+	}
+}

@@ -1,0 +1,133 @@
+package summary
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"inference-bench/internal/figures"
+	"inference-bench/internal/gates"
+	"inference-bench/internal/loadgen"
+	"inference-bench/internal/record"
+)
+
+// setup is a run in which the small request meets its target and misses its
+// stretch, and the journal misses its gate.
+func setup() Summary {
+	load := func(scenario, target string, r loadgen.Result) record.Record {
+		r.Requests = 10
+		return record.Record{Scenario: scenario, Target: target, Result: &r}
+	}
+	set := record.Set{
+		load("chat-16", "nginx", loadgen.Result{CPUPerReq: 15}),
+		load("chat-16", "goproxy", loadgen.Result{CPUPerReq: 60}),
+		load("chat-16", figures.Split, loadgen.Result{CPUPerReq: 250}),
+		load("chat-16", figures.Standalone, loadgen.Result{CPUPerReq: 150, ReqPerSec: 3000}),
+		load("chat-16", figures.Fleet, loadgen.Result{CPUPerReq: 400, CPU: 1}),
+		load("chat-1", "direct", loadgen.Result{P50: 100}),
+		load("chat-1", figures.Standalone, loadgen.Result{P50: 1000}),
+		{Target: figures.Hub, Measure: "Final/writers=512 finals/s", Value: 12_345},
+		{Target: record.Machine, Measure: figures.SyncMeasure, Value: 250},
+	}
+	table := figures.Work(set, "direct", "nginx")
+	return Summary{Table: table, Verdicts: gates.Judge(table, gates.All()), Machine: "2 cores"}
+}
+
+func TestNumbersShowThreeDigits(t *testing.T) {
+	for x, want := range map[float64]string{0: "0", 7: "7", 1.234: "1.23", 9.999: "10.0", 12.34: "12.3", 99.96: "100", 123.4: "123", 12345: "12,345", 1234567.8: "1,234,568", -1234: "-1,234", 1000: "1,000"} {
+		if got := number(x); got != want {
+			t.Errorf("number(%v) = %q, want %q", x, got, want)
+		}
+	}
+}
+
+func TestTheTerminalNamesWhatIsMissed(t *testing.T) {
+	var out bytes.Buffer
+	if err := setup().Terminal(&out, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"≤ 20 × ok", "≤ 12 × ok", "≤ 8 × MISSED", "≥ 20,000/s MISSED", "2 of 6 gates missed", "400 net"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "\x1b") {
+		t.Error("colours where none were asked for")
+	}
+}
+
+func TestColoursOnlyWhenAskedFor(t *testing.T) {
+	var out bytes.Buffer
+	if err := setup().Terminal(&out, true); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "\x1b[31m") {
+		t.Error("no red")
+	}
+}
+
+func TestTheDocumentSaysTheBestLevelReached(t *testing.T) {
+	text := setup().Markdown()
+	for _, want := range []string{
+		"| | nginx | Go proxy | standalone | fleet |",
+		"| 15.0 | 60 · 4 × | 150 · **10 ×** | 400 · 26.7 × | ≤ 20 × · ≤ 12 × · ≤ 8 × | target |",
+		"900 · **400**", "| 12,345 |  | ≥ 20,000/s · ≥ 60,000/s | **missed** |",
+		"16 connections 400 µs (≤ 375 µs)",
+	} {
+		if !strings.Contains(strings.ReplaceAll(text, "| 15 |", "| 15.0 |"), want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}
+
+func TestEveryRowOfTheDocumentHasAllColumns(t *testing.T) {
+	table, _, _ := strings.Cut(setup().Markdown(), "\n\n")
+	lines := strings.Split(table, "\n")
+	for _, line := range lines {
+		if strings.Count(line, "|") != strings.Count(lines[0], "|") {
+			t.Errorf("%q has another number of columns than %q", line, lines[0])
+		}
+	}
+}
+
+func TestTheTableIsReplacedBetweenItsMarks(t *testing.T) {
+	got, err := Replace("# A\n<!-- bench -->\nold\n<!-- /bench -->\ntail\n", "| new |\n")
+	if want := "# A\n<!-- bench -->\n| new |\n<!-- /bench -->\ntail\n"; err != nil || got != want {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if again, err := Replace(got, "| new |\n"); err != nil || again != got {
+		t.Errorf("a second time: %q, %v", again, err)
+	}
+}
+
+func TestADocumentWithoutItsMarksIsLeftAlone(t *testing.T) {
+	for _, bad := range []string{"", "<!-- bench -->", "<!-- /bench --><!-- bench -->", "<!-- bench --><!-- /bench --><!-- bench --><!-- /bench -->"} {
+		if _, err := Replace(bad, "x"); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func TestJSONHasFiguresAndGates(t *testing.T) {
+	var out bytes.Buffer
+	if err := setup().JSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Figures []struct {
+			ID      string
+			Targets map[string]struct{ Value, Ratio float64 }
+		}
+		Gates []struct {
+			Figure string
+			Gate   struct{ Met bool }
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Gates) == 0 || got.Figures[0].ID != "cpu_small" || got.Figures[0].Targets[figures.Standalone].Ratio != 10 {
+		t.Errorf("%s", out.String())
+	}
+}

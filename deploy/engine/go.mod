@@ -1,0 +1,3 @@
+module svc.internal/deploy/engine
+
+go 1.26.0

@@ -1,0 +1,181 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"svc.internal/pkg/config"
+	"svc.internal/pkg/serve"
+	"svc.internal/pkg/telemetry"
+)
+
+// Config is what every process has, whichever services it runs.
+type Config struct {
+	// GRPCAddr is where other processes call the services of this one; empty
+	// when there are none. Without TLS it must be on loopback.
+	GRPCAddr string `yaml:"grpc_addr" env:"SVC_GRPC_ADDR"`
+	// GRPCAdvertise is how others reach GRPCAddr, where that differs.
+	GRPCAdvertise string `yaml:"grpc_advertise" env:"SVC_GRPC_ADVERTISE"`
+	// AdminAddr is where metrics, health and profiles listen. The public must
+	// not reach it. Port 0 takes a free one.
+	AdminAddr string `yaml:"admin_addr" env:"SVC_METRICS_ADDR"`
+	// TLS proves this process to others, and them to it.
+	TLS serve.TLSFiles `yaml:"tls"`
+	// Peers are where the services of other processes answer.
+	Peers Peers `yaml:"peers" env:"SVC_PEERS"`
+	// NATSURL is one or several NATS servers, separated by commas.
+	NATSURL config.Secret `yaml:"nats_url" env:"SVC_NATS_URL"`
+	// DatabaseURL is a PostgreSQL server; the role in it may migrate.
+	DatabaseURL config.Secret `yaml:"database_url" env:"DATABASE_URL"`
+	Log         Log           `yaml:"log"`
+	Traces      Traces        `yaml:"traces"`
+	// DrainDelay is how long a process that was told to stop says that it is
+	// not ready before it stops listening, so that those who balance load have
+	// gone elsewhere.
+	DrainDelay time.Duration `yaml:"drain_delay" env:"SVC_DRAIN_DELAY"`
+	// DrainTimeout is how long public requests may go on after that.
+	DrainTimeout time.Duration `yaml:"drain_timeout" env:"SVC_DRAIN_TIMEOUT"`
+}
+
+// Log says how much is logged, and in which form.
+type Log struct {
+	// Level is debug, info, warn or error.
+	Level string `yaml:"level" env:"SVC_LOG_LEVEL"`
+	// Format is text or json.
+	Format string `yaml:"format" env:"SVC_LOG_FORMAT"`
+}
+
+// Traces says where spans go.
+type Traces struct {
+	// OTLPEndpoint is the host:port of a collector that speaks OTLP over gRPC;
+	// empty records nothing.
+	OTLPEndpoint string `yaml:"otlp_endpoint" env:"SVC_OTLP_ENDPOINT"`
+	// OTLPInsecure speaks in the clear to a collector that is not on loopback.
+	OTLPInsecure bool `yaml:"otlp_insecure" env:"SVC_OTLP_INSECURE"`
+	// Ratio is the part of the requests that are recorded, from 0 to 1.
+	Ratio float64 `yaml:"ratio" env:"SVC_TRACE_RATIO"`
+}
+
+// DefaultConfig listens on loopback only, and on a free port for metrics.
+func DefaultConfig() Config {
+	return Config{
+		AdminAddr:    "127.0.0.1:0",
+		Log:          Log{Level: "info", Format: "json"},
+		Traces:       Traces{Ratio: 1},
+		DrainTimeout: 20 * time.Second,
+	}
+}
+
+// Peers are the addresses of services by their names: of each replica, or one
+// gRPC target such as dns:///billing-ledger:9000.
+type Peers map[string][]string
+
+// UnmarshalText reads name=address|address,name=address.
+func (p *Peers) UnmarshalText(text []byte) error {
+	peers := Peers{}
+	for pair := range strings.SplitSeq(string(text), ",") {
+		name, list, ok := strings.Cut(pair, "=")
+		if !ok || name == "" || list == "" {
+			return fmt.Errorf("%q is not name=address|address", pair)
+		}
+		if peers[name] != nil {
+			return fmt.Errorf("%q is named twice", name)
+		}
+		peers[name] = strings.Split(list, "|")
+	}
+	*p = peers
+	return nil
+}
+
+// Check returns every fault of the configuration for a process that runs the
+// services in specs.
+func (c *Config) Check(specs ...Spec) error {
+	faults := append(c.checkAddresses(specs), c.TLS.Validate())
+	faults = append(faults, c.checkNeeds(specs)...)
+	if c.DrainDelay < 0 || c.DrainTimeout <= 0 {
+		faults = append(faults, errors.New("drain_delay must not be negative, and drain_timeout must be above zero"))
+	}
+	if c.Traces.Ratio < 0 || c.Traces.Ratio > 1 {
+		faults = append(faults, errors.New("traces.ratio must be from 0 to 1"))
+	}
+	if _, err := telemetry.NewLog(telemetry.Config{LogLevel: c.Log.Level, LogFormat: c.Log.Format}, nil); err != nil {
+		faults = append(faults, fmt.Errorf("log: %w", err))
+	}
+	return errors.Join(faults...)
+}
+
+func (c *Config) checkAddresses(specs []Spec) []error {
+	var faults []error
+	check := func(name, address string) {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			faults = append(faults, fmt.Errorf("%s %q is not host:port", name, address))
+		}
+	}
+	check("admin_addr (SVC_METRICS_ADDR)", c.AdminAddr)
+	for name, address := range map[string]string{
+		"grpc_advertise (SVC_GRPC_ADVERTISE)": c.GRPCAdvertise, "traces.otlp_endpoint (SVC_OTLP_ENDPOINT)": c.Traces.OTLPEndpoint,
+	} {
+		if address != "" {
+			check(name, address)
+		}
+	}
+	if c.GRPCAddr != "" {
+		check("grpc_addr (SVC_GRPC_ADDR)", c.GRPCAddr)
+		if err := serve.Loopback(c.GRPCAddr); err != nil && !c.TLS.IsSet() {
+			faults = append(faults, fmt.Errorf("grpc_addr (SVC_GRPC_ADDR): %w", err))
+		}
+	}
+	for name, addresses := range c.Peers {
+		for _, address := range addresses {
+			if strings.Contains(address, "://") && c.TLS.IsSet() {
+				continue
+			}
+			check("peers (SVC_PEERS): "+name, address)
+			if err := serve.Loopback(address); err != nil && !c.TLS.IsSet() {
+				faults = append(faults, fmt.Errorf("peers (SVC_PEERS): %s: %w", name, err))
+			}
+		}
+		if runs(specs, name) {
+			faults = append(faults, fmt.Errorf("peers (SVC_PEERS): %s runs in this process", name))
+		}
+	}
+	return faults
+}
+
+// checkNeeds finds what services lack.
+func (c *Config) checkNeeds(specs []Spec) []error {
+	var faults []error
+	for _, spec := range specs {
+		for _, peer := range spec.Peers {
+			if !runs(specs, peer) && len(c.Peers[peer]) == 0 {
+				faults = append(faults, fmt.Errorf("peers (SVC_PEERS): %s needs the address of %s", spec.Name, peer))
+			}
+		}
+	}
+	if !c.DatabaseURL.IsSet() && slices.ContainsFunc(specs, func(s Spec) bool { return s.Database }) {
+		faults = append(faults, errors.New("database_url (DATABASE_URL) is missing"))
+	}
+	if !c.NATSURL.IsSet() && slices.ContainsFunc(specs, func(s Spec) bool { return s.Bus }) {
+		faults = append(faults, errors.New("nats_url (SVC_NATS_URL) is missing"))
+	}
+	if c.GRPCAddr == "" && slices.ContainsFunc(specs, func(s Spec) bool { return s.called(specs) }) {
+		faults = append(faults, errors.New("grpc_addr (SVC_GRPC_ADDR) is missing: other processes call this one"))
+	}
+	return faults
+}
+
+func runs(specs []Spec, name string) bool {
+	return slices.ContainsFunc(specs, func(s Spec) bool { return s.Name == name })
+}
+
+// Telemetry is how a process of this name is observed.
+func (c *Config) Telemetry(name string) telemetry.Config {
+	return telemetry.Config{
+		LogLevel: c.Log.Level, LogFormat: c.Log.Format, Service: name,
+		OTLPEndpoint: c.Traces.OTLPEndpoint, OTLPInsecure: c.Traces.OTLPInsecure, TraceRatio: c.Traces.Ratio,
+	}
+}

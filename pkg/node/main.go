@@ -1,0 +1,135 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"svc.internal/pkg/config"
+	"svc.internal/pkg/telemetry"
+)
+
+// Program is the configuration of a process that runs one service or more: a
+// struct that holds its defaults.
+type Program interface {
+	config.Validator
+	// Process is the part that all processes have.
+	Process() *Config
+	// Specs are the services that it runs.
+	Specs() []Spec
+	// Build adds the services to the process.
+	Build(ctx context.Context, n *Node) error
+}
+
+// Process gives a configuration that embeds Config this part of Program.
+func (c *Config) Process() *Config { return c }
+
+// Main runs a program with the process's arguments and environment, until it
+// is interrupted or terminated, and returns the exit code: 0 after an orderly
+// stop, 1 after a failure, 2 for a command line or a configuration that cannot
+// work. A second signal ends the process at once.
+func Main(name string, program Program) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return run(ctx, name, os.Args[1:], os.Environ(), program, os.Stdout, os.Stderr)
+}
+
+const usage = `usage: %s [-config file.yaml] [-check | -print]
+
+-config names a file of settings; the environment wins over it.
+-check reports every fault of the settings and ends.
+-print shows every setting as it applies, with its variable, and ends.
+`
+
+// Options are what the command line of a process says.
+type Options struct {
+	// File is the configuration file, empty for none.
+	File string
+	// Check ends after the configuration has been read; Print shows it too.
+	Check, Print bool
+}
+
+// Read reads the configuration as the options say. It returns done when that
+// was all that was asked for. What -print shows goes to out, whether it could
+// work or not: -check tells that.
+func (o *Options) Read(cfg any, environ []string, out io.Writer) (done bool, err error) {
+	err = config.Read(cfg, o.File, environ)
+	if o.Print {
+		return true, config.Print(out, cfg)
+	}
+	return o.Check, err
+}
+
+// AddFlags adds the options to a flag set.
+func (o *Options) AddFlags(flags *flag.FlagSet) {
+	flags.StringVar(&o.File, "config", "", "file of settings (YAML); the environment wins over it")
+	flags.BoolVar(&o.Check, "check", false, "report every fault of the settings and end")
+	flags.BoolVar(&o.Print, "print", false, "show every setting as it applies, with its variable, and end")
+}
+
+func run(ctx context.Context, name string, args, environ []string, program Program, out, errs io.Writer) int {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(errs)
+	flags.Usage = func() { fmt.Fprintf(errs, usage, name) }
+	var options Options
+	options.AddFlags(flags)
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return 2
+	}
+	if flags.NArg() > 0 {
+		flags.Usage()
+		return 2
+	}
+	done, err := options.Read(program, environ, out)
+	if err != nil {
+		fmt.Fprintf(errs, "%s: %v\n", name, err)
+		return 2
+	}
+	if done {
+		return 0
+	}
+	if err := start(ctx, name, program, errs); err != nil {
+		fmt.Fprintf(errs, "%s: %v\n", name, err)
+		return 1
+	}
+	return 0
+}
+
+// start builds the process and runs it until ctx ends.
+func start(ctx context.Context, name string, program Program, log io.Writer) (err error) {
+	tel, err := telemetry.Start(program.Process().Telemetry(name), log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopMargin)
+		defer cancel()
+		err = errors.Join(err, tel.Stop(stopCtx))
+	}()
+	n, err := New(*program.Process(), tel, program.Specs()...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, n.Close()) }()
+	began := time.Now()
+	if err := program.Build(ctx, n); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop before it stood
+		}
+		return err
+	}
+	tel.Log.InfoContext(ctx, "starting", "services", n.Names(), "grpc", n.DispatchAddress(),
+		"admin", n.AdminAddress(), "built_in", time.Since(began).Round(time.Millisecond))
+	err = n.Run(ctx, Extra{})
+	tel.Log.InfoContext(ctx, "stopped")
+	return err
+}

@@ -1,0 +1,11 @@
+package node
+
+// Names of the services: in configurations, certificates, logs and traces.
+const (
+	Catalog       = "catalog"
+	BillingLedger = "billing-ledger"
+	Settlement    = "settlement"
+	Router        = "router"
+	ProviderHub   = "provider-hub"
+	EdgeGateway   = "edge-gateway"
+)

@@ -1,0 +1,329 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"svc.internal/pkg/serve"
+	"svc.internal/pkg/telemetry"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+// desk is a small service: it answers keys, and writes down when it stops.
+type desk struct {
+	billingv1.UnimplementedKeyServiceServer
+	notReady atomic.Bool
+	stopped  func()
+}
+
+func (d *desk) Register(r grpc.ServiceRegistrar) { billingv1.RegisterKeyServiceServer(r, d) }
+
+func (d *desk) Run(ctx context.Context) error {
+	<-ctx.Done()
+	d.stopped()
+	return nil
+}
+
+func (d *desk) Ready(context.Context) error {
+	if d.notReady.Load() {
+		return errors.New("not yet")
+	}
+	return nil
+}
+
+func (d *desk) AuthenticateKey(context.Context, *billingv1.AuthenticateKeyRequest) (*billingv1.AuthenticateKeyResponse, error) {
+	return &billingv1.AuthenticateKeyResponse{}, nil
+}
+
+func deskSpec() Spec {
+	return Spec{Name: BillingLedger, Callers: serve.Callers{
+		billingv1.KeyService_ServiceDesc.ServiceName: {EdgeGateway},
+	}}
+}
+
+func newNode(t *testing.T, cfg Config, specs ...Spec) *Node {
+	t.Helper()
+	tel, err := telemetry.Start(telemetry.Config{LogLevel: "error", LogFormat: "text"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := New(cfg, tel, specs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+func loopback() Config {
+	cfg := DefaultConfig()
+	cfg.GRPCAddr = "127.0.0.1:0"
+	return cfg
+}
+
+// journal is the order in which things happened.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) note(line string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, line)
+}
+
+func TestAProcessThatIsToldToStopSaysSoBeforeItStopsListening(t *testing.T) {
+	var order journal
+	cfg := loopback()
+	cfg.DrainDelay = 300 * time.Millisecond
+	n := newNode(t, cfg, deskSpec())
+	d := &desk{stopped: func() { order.note("service") }}
+	n.Add(BillingLedger, d)
+	public, err := n.Listen("public", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	release, entered := make(chan struct{}), make(chan struct{})
+	n.Serve(Endpoint{Name: "public", Listener: public, Public: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			close(entered)
+			<-release
+			order.note("request")
+		}
+	})})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx, Extra{}) }()
+
+	watching, unwatch := context.WithCancel(t.Context())
+	defer unwatch()
+	health := watchHealth(watching, t, n.DispatchAddress())
+	if got := <-health; got != grpc_health_v1.HealthCheckResponse_SERVING {
+		for got = <-health; got != grpc_health_v1.HealthCheckResponse_SERVING; got = <-health {
+		}
+	}
+	slow := make(chan error, 1)
+	go func() {
+		resp, err := http.Get("http://" + public.Addr().String() + "/slow")
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		slow <- err
+	}()
+	<-entered
+	cancel()
+	if got := <-health; got != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health is %v", got)
+	}
+	unwatch() // gRPC waits for open calls
+	if err := n.Ready(t.Context()); err == nil {
+		t.Error("a process that stops says that it is ready")
+	}
+	resp, err := http.Get("http://" + public.Addr().String() + "/")
+	if err != nil {
+		t.Errorf("a request within the drain delay was refused: %v", err)
+	} else {
+		if !resp.Close {
+			t.Error("the connection is kept for further requests")
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(release)
+	if err := <-slow; err != nil {
+		t.Errorf("the request under way ended with %v", err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(order.lines, ","); got != "request,service" {
+		t.Errorf("order of the stop: %s", got)
+	}
+}
+
+// watchHealth tells of every change until the test ends.
+func watchHealth(ctx context.Context, t *testing.T, address string) <-chan grpc_health_v1.HealthCheckResponse_ServingStatus {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	stream, err := grpc_health_v1.NewHealthClient(conn).Watch(ctx, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := make(chan grpc_health_v1.HealthCheckResponse_ServingStatus, 16)
+	go func() {
+		for {
+			msg, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			changes <- msg.GetStatus()
+		}
+	}()
+	return changes
+}
+
+func TestServicesOfOneProcessAreCalledWithoutASocket(t *testing.T) {
+	n := newNode(t, DefaultConfig(), deskSpec())
+	n.Add(BillingLedger, &desk{})
+	peer, err := n.Peer(BillingLedger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := billingv1.NewKeyServiceClient(peer).AuthenticateKey(t.Context(), &billingv1.AuthenticateKeyRequest{}); err != nil {
+		t.Error(err)
+	}
+	if got := n.DispatchAddress(); got != InProcess {
+		t.Errorf("others would reach it at %s", got)
+	}
+	if hub, err := newNode(t, DefaultConfig(), Spec{Name: ProviderHub}).Hub(ProviderHub, InProcess); err != nil || hub == nil {
+		t.Errorf("its own hub: %v", err)
+	}
+}
+
+func TestAPeerThatIsNamedNowhereIsAFault(t *testing.T) {
+	n := newNode(t, DefaultConfig(), deskSpec())
+	if _, err := n.Peer(Router); err == nil || !strings.Contains(err.Error(), Router) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := n.Hub(ProviderHub, "10.1.2.3:1"); err == nil {
+		t.Error("a hub off the machine is dialled in the clear")
+	}
+}
+
+func TestConnectionsToHubsAreBounded(t *testing.T) {
+	n := newNode(t, DefaultConfig(), deskSpec())
+	for i := range maxHubs {
+		n.hubs[string(rune(i))] = nil
+	}
+	if _, err := n.Hub(ProviderHub, "127.0.0.1:1"); err == nil {
+		t.Error("one hub too many")
+	}
+}
+
+func TestAnAddressInUseIsSaidAtOnceWithItsSetting(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := lis.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	cfg := loopback()
+	cfg.GRPCAddr = lis.Addr().String()
+	tel, err := telemetry.Start(telemetry.Config{LogLevel: "error", LogFormat: "text"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(cfg, tel, deskSpec()); err == nil || !strings.Contains(err.Error(), "grpc_addr") {
+		t.Errorf("got %v", err)
+	}
+}
+
+type program struct {
+	Config `yaml:",inline"`
+	specs  []Spec
+	build  func(context.Context, *Node) error
+}
+
+func (p *program) Validate() error { return p.Check(p.specs...) }
+
+func (p *program) Specs() []Spec { return p.specs }
+
+func (p *program) Build(ctx context.Context, n *Node) error { return p.build(ctx, n) }
+
+func TestTheExitCodeTellsABadConfigurationFromAFailure(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "svc.yaml")
+	if err := os.WriteFile(path, []byte("admin_addr: 127.0.0.1:0\nlog: {level: error}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("the database is gone")
+	for _, test := range []struct {
+		name  string
+		args  []string
+		env   []string
+		code  int
+		says  string
+		build error
+	}{
+		{name: "orderly", args: []string{"-config", path}, code: 0},
+		{name: "check", args: []string{"-config", path, "-check"}, code: 0, build: broken},
+		{name: "print", args: []string{"-config", path, "-print"}, env: []string{"DATABASE_URL=hunter2"}, code: 0, build: broken},
+		{name: "help", args: []string{"-help"}, code: 0, says: "-check"},
+		{name: "unknown flag", args: []string{"-confg", path}, code: 2, says: "confg"},
+		{name: "an argument", args: []string{"now"}, code: 2, says: "usage"},
+		{name: "bad settings", env: []string{"SVC_METRICS_ADDR=x", "SVC_LOG_LEVEL=loud"}, code: 2, says: "loud"},
+		{name: "no file", args: []string{"-config", path + "x"}, code: 2, says: "svc.yamlx"},
+		{name: "failure", args: []string{"-config", path}, code: 1, says: "the database is gone", build: broken},
+	} {
+		var out, errs bytes.Buffer
+		ctx, cancel := context.WithCancel(t.Context())
+		p := &program{Config: DefaultConfig(), build: func(context.Context, *Node) error {
+			defer context.AfterFunc(t.Context(), cancel)
+			if test.build == nil {
+				cancel() // told to stop as soon as it runs
+			}
+			return test.build
+		}}
+		code := run(ctx, "svc", test.args, test.env, p, &out, &errs)
+		cancel()
+		if test.name == "print" && (!strings.Contains(out.String(), "admin_addr: 127.0.0.1:0 # SVC_METRICS_ADDR") || strings.Contains(out.String(), "hunter2")) {
+			t.Errorf("printed: %s", out.String())
+		}
+		if code != test.code || !strings.Contains(errs.String(), test.says) {
+			t.Errorf("%s: exit %d, %q", test.name, code, errs.String())
+		}
+	}
+}
+
+func TestPeersAreReadFromText(t *testing.T) {
+	var p Peers
+	if err := p.UnmarshalText([]byte("router=127.0.0.1:1|127.0.0.1:2,catalog=dns:///catalog:9000")); err != nil ||
+		len(p[Router]) != 2 || p[Router][1] != "127.0.0.1:2" || p[Catalog][0] != "dns:///catalog:9000" {
+		t.Errorf("%v %v", p, err)
+	}
+	for _, text := range []string{"", "router", "router=", "=127.0.0.1:1", "router=a,router=b"} {
+		if err := new(Peers).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q passed as %v", text, p)
+		}
+	}
+}
+
+func TestEveryCallerOfThisProcessIsEnforced(t *testing.T) {
+	n := newNode(t, loopback(), deskSpec(), Spec{Name: Router, Callers: serve.Callers{"svc.router.v1.RouterService": {Catalog}}})
+	callers := n.callers()
+	if len(callers) != 2 || callers["svc.router.v1.RouterService"][0] != Catalog {
+		t.Errorf("%v", callers)
+	}
+}

@@ -1,0 +1,161 @@
+package node
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"svc.internal/pkg/serve"
+)
+
+const (
+	// readyEvery is how often health is looked at while it is not there yet,
+	// and healthEvery once it is.
+	readyEvery  = 50 * time.Millisecond
+	healthEvery = time.Second
+	// checkTimeout bounds one look.
+	checkTimeout = 5 * time.Second
+	// serviceStop is how long a service may take to stop: a hub lets streams
+	// end for up to two minutes.
+	serviceStop = 150 * time.Second
+	// stopMargin is what stopping takes beside the drain times.
+	stopMargin = 10 * time.Second
+)
+
+// Endpoint is an HTTP listener of a service.
+type Endpoint struct {
+	// Name is what the log calls it.
+	Name     string
+	Listener net.Listener
+	Handler  http.Handler
+	// Public requests are let end for the process's drain time; others, which
+	// end by other means, get a second.
+	Public bool
+}
+
+// Extra are parts beside those of the services.
+type Extra struct {
+	// First start before everything else and stop after it.
+	First []serve.Part
+	// Last start after the services and before the public is let in.
+	Last []serve.Part
+}
+
+// Run runs the services until ctx ends and all has stopped in order.
+func (n *Node) Run(ctx context.Context, extra Extra) error {
+	// The parts outlive ctx by the drain delay.
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	go func() {
+		select {
+		case <-inner.Done():
+			return
+		case <-ctx.Done():
+		}
+		close(n.stopping)
+		timer := time.NewTimer(n.cfg.DrainDelay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-inner.Done():
+		}
+		cancel()
+	}()
+	return serve.Run(inner, n.parts(extra)...)
+}
+
+// parts are in the order in which they start; they stop in the opposite one.
+func (n *Node) parts(extra Extra) []serve.Part {
+	status := health.NewServer()
+	status.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	parts := append([]serve.Part{n.admin()}, extra.First...)
+	if lis := n.listeners["grpc_addr"]; lis != nil {
+		parts = append(parts, serve.Part{Name: "gRPC", Run: func(ctx context.Context) error {
+			cfg := serve.GRPCConfig{Interceptors: n.in, Credentials: n.creds, Callers: n.callers()}
+			return serve.GRPC(ctx, lis, cfg, func(r grpc.ServiceRegistrar) {
+				grpc_health_v1.RegisterHealthServer(r, status)
+				for _, s := range n.services {
+					s.Register(r)
+				}
+			})
+		}})
+	}
+	for _, s := range n.services {
+		parts = append(parts, serve.Part{Name: s.name, StopTimeout: serviceStop, Run: s.Run})
+	}
+	parts = append(parts, serve.Part{Name: "health", Run: func(ctx context.Context) error {
+		n.watchHealth(ctx, status)
+		return nil
+	}})
+	for _, e := range n.endpoints {
+		if !e.Public {
+			parts = append(parts, n.http(e))
+		}
+	}
+	parts = append(parts, extra.Last...)
+	for _, e := range n.endpoints {
+		if e.Public {
+			parts = append(parts, n.http(e))
+		}
+	}
+	return parts
+}
+
+func (n *Node) admin() serve.Part {
+	return serve.Part{Name: "admin", StopTimeout: 5 * time.Second, Run: func(ctx context.Context) error {
+		return serve.HTTP(ctx, n.listeners["admin_addr"], serve.AdminHandler(n.tel.Handler(), n.Ready),
+			serve.HTTPConfig{Log: n.tel.Log, DrainTimeout: time.Second})
+	}}
+}
+
+func (n *Node) http(e Endpoint) serve.Part {
+	drain, handler := time.Second, e.Handler
+	if e.Public {
+		drain, handler = n.cfg.DrainTimeout, n.farewell(e.Handler)
+	}
+	return serve.Part{Name: e.Name, StopTimeout: drain + stopMargin, Run: func(ctx context.Context) error {
+		return serve.HTTP(ctx, e.Listener, handler, serve.HTTPConfig{Log: n.tel.Log, DrainTimeout: drain})
+	}}
+}
+
+// farewell makes clients open new connections, elsewhere, once the process is
+// about to stop: a connection that is closed while idle may meet a request.
+func (n *Node) farewell(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n.told() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// watchHealth tells gRPC clients whether this replica can serve, until ctx ends.
+func (n *Node) watchHealth(ctx context.Context, status *health.Server) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	stopping := n.stopping
+	for {
+		select {
+		case <-ctx.Done():
+			status.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+			return
+		case <-stopping:
+			stopping = nil
+		case <-timer.C:
+		}
+		checkCtx, cancel := context.WithTimeout(ctx, checkTimeout)
+		err := n.Ready(checkCtx)
+		cancel()
+		state, next := grpc_health_v1.HealthCheckResponse_SERVING, healthEvery
+		if err != nil {
+			state, next = grpc_health_v1.HealthCheckResponse_NOT_SERVING, readyEvery
+		}
+		status.SetServingStatus("", state)
+		timer.Reset(next)
+	}
+}

@@ -1,0 +1,200 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/telemetry"
+)
+
+const scope = "svc.internal/pkg/serve"
+
+// What a call carries besides its message.
+const (
+	traceparentKey = "traceparent"
+	requestIDKey   = "x-request-id"
+	// maxRequestID bounds the id that a caller names, in bytes.
+	maxRequestID = 64
+)
+
+// Attributes by the conventions for RPC.
+const (
+	systemAttr = attribute.Key("rpc.system.name")
+	methodAttr = attribute.Key("rpc.method")
+	statusAttr = attribute.Key("rpc.response.status_code")
+	errorAttr  = attribute.Key("error.type")
+	// reasonAttr is the fault's reason, from fault's closed list.
+	reasonAttr = attribute.Key("svc.reason")
+)
+
+// side measures one end of all calls: rate, errors and duration by method and
+// code, and a span where the trace is recorded.
+type side struct {
+	kind     trace.SpanKind
+	tracer   trace.Tracer
+	duration metric.Float64Histogram
+	// sets holds one measurement option for each method and code; both are
+	// bounded by the contracts.
+	sets sync.Map
+}
+
+type setKey struct {
+	method string
+	code   codes.Code
+}
+
+func newSide(meters metric.MeterProvider, tracer trace.Tracer, name string, kind trace.SpanKind) (*side, error) {
+	duration, err := meters.Meter(scope).Float64Histogram("rpc."+name+".call.duration",
+		metric.WithUnit("s"),
+		metric.WithDescription("Duration of gRPC calls by method and code, seen by the "+name+"."),
+		metric.WithExplicitBucketBoundaries(.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60))
+	if err != nil {
+		return nil, fmt.Errorf("make the %s's call histogram: %w", name, err)
+	}
+	return &side{kind: kind, tracer: tracer, duration: duration}, nil
+}
+
+// call is one call under way.
+type call struct {
+	method string
+	start  time.Time
+	span   trace.Span // nil when the trace is not recorded
+}
+
+// begin starts a call. Only a recorded trace costs a span. What it needs is kept
+// out of the way of all other calls, down to their stacks: a call in process
+// begins on a new goroutine, whose small stack is dear to grow.
+func (s *side) begin(ctx context.Context, fullMethod string) (context.Context, call) {
+	c := call{method: strings.TrimPrefix(fullMethod, "/"), start: time.Now()}
+	if !telemetry.Sampled(ctx) {
+		return ctx, c
+	}
+	ctx, c.span = s.startSpan(ctx, &c)
+	return ctx, c
+}
+
+// startSpan starts the span of a call. Where this process records none, the
+// trace passes through as it came.
+func (s *side) startSpan(ctx context.Context, c *call) (context.Context, trace.Span) {
+	spanCtx, span := s.tracer.Start(ctx, c.method, trace.WithSpanKind(s.kind), trace.WithTimestamp(c.start),
+		trace.WithAttributes(systemAttr.String("grpc"), methodAttr.String(c.method)))
+	if !span.IsRecording() {
+		return ctx, nil
+	}
+	return spanCtx, span
+}
+
+// end measures a call. wire is its error as the network knows it, err as we do.
+func (s *side) end(ctx context.Context, c *call, wire, err error) {
+	code := status.Code(wire)
+	s.duration.Record(ctx, time.Since(c.start).Seconds(), s.set(c.method, code))
+	if c.span != nil {
+		s.endSpan(c.span, code, err)
+	}
+}
+
+func (s *side) endSpan(span trace.Span, code codes.Code, err error) {
+	span.SetAttributes(statusAttr.String(codeName(code)))
+	if s.failed(code) {
+		span.SetAttributes(errorAttr.String(codeName(code)))
+		span.SetStatus(otelcodes.Error, "")
+	}
+	if f, ok := fault.As(err); ok {
+		span.SetAttributes(reasonAttr.String(string(f.Reason)))
+	}
+	span.End()
+}
+
+func (s *side) set(method string, code codes.Code) metric.MeasurementOption {
+	key := setKey{method, code}
+	if set, ok := s.sets.Load(key); ok {
+		return set.(metric.MeasurementOption)
+	}
+	return s.newSet(key)
+}
+
+func (s *side) newSet(key setKey) metric.MeasurementOption {
+	method, code := key.method, key.code
+	attrs := []attribute.KeyValue{systemAttr.String("grpc"), methodAttr.String(method), statusAttr.String(codeName(code))}
+	if s.failed(code) {
+		attrs = append(attrs, errorAttr.String(codeName(code)))
+	}
+	set, _ := s.sets.LoadOrStore(key, metric.WithAttributeSet(attribute.NewSet(attrs...)))
+	return set.(metric.MeasurementOption)
+}
+
+// failed tells whether a code is an error of this side: a server that refuses
+// a caller's mistake has done its work.
+func (s *side) failed(code codes.Code) bool {
+	if s.kind == trace.SpanKindClient {
+		return code != codes.OK
+	}
+	switch code {
+	case codes.Unknown, codes.DeadlineExceeded, codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss:
+		return true
+	default:
+		return false
+	}
+}
+
+// codeNames are the codes as gRPC's specification writes them.
+var codeNames = [...]string{
+	codes.OK: "OK", codes.Canceled: "CANCELLED", codes.Unknown: "UNKNOWN", codes.InvalidArgument: "INVALID_ARGUMENT",
+	codes.DeadlineExceeded: "DEADLINE_EXCEEDED", codes.NotFound: "NOT_FOUND", codes.AlreadyExists: "ALREADY_EXISTS",
+	codes.PermissionDenied: "PERMISSION_DENIED", codes.ResourceExhausted: "RESOURCE_EXHAUSTED",
+	codes.FailedPrecondition: "FAILED_PRECONDITION", codes.Aborted: "ABORTED", codes.OutOfRange: "OUT_OF_RANGE",
+	codes.Unimplemented: "UNIMPLEMENTED", codes.Internal: "INTERNAL", codes.Unavailable: "UNAVAILABLE",
+	codes.DataLoss: "DATA_LOSS", codes.Unauthenticated: "UNAUTHENTICATED",
+}
+
+func codeName(code codes.Code) string {
+	if int(code) < len(codeNames) {
+		return codeNames[code]
+	}
+	return "UNKNOWN"
+}
+
+func statusOf(err error) error { return status.FromContextError(err).Err() }
+
+// received is the context of a call that came in, with the trace and the
+// request that its caller works for.
+func received(ctx context.Context) context.Context {
+	if id := incoming(ctx, requestIDKey); id != "" && len(id) <= maxRequestID {
+		ctx = telemetry.WithRequestID(ctx, id)
+	}
+	return telemetry.WithTraceparent(ctx, incoming(ctx, traceparentKey))
+}
+
+func incoming(ctx context.Context, key string) string {
+	if values := metadata.ValueFromIncomingContext(ctx, key); len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// sent is the context of a call that goes out.
+func sent(ctx context.Context) context.Context {
+	traceparent, id := telemetry.Traceparent(ctx), telemetry.RequestID(ctx)
+	switch {
+	case traceparent != "" && id != "":
+		return metadata.AppendToOutgoingContext(ctx, traceparentKey, traceparent, requestIDKey, id)
+	case traceparent != "":
+		return metadata.AppendToOutgoingContext(ctx, traceparentKey, traceparent)
+	case id != "":
+		return metadata.AppendToOutgoingContext(ctx, requestIDKey, id)
+	default:
+		return ctx
+	}
+}

@@ -1,0 +1,86 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/money/moneypb"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/billing-ledger/internal/orphan"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// Reviews publishes the usage of reviewed requests where hubs publish theirs.
+type Reviews struct{ Bus *bus.Conn }
+
+// Publish returns when the server has accepted all of it. What it accepted
+// before a failure is harmless.
+func (r Reviews) Publish(ctx context.Context, all []orphan.Publication) error {
+	if err := r.Bus.EnsureStream(ctx, bus.UsageStream); err != nil {
+		return err
+	}
+	futures := make([]*bus.Future, 0, len(all))
+	for _, p := range all {
+		data, err := proto.Marshal(usageToProto(p.Event))
+		if err != nil {
+			return fmt.Errorf("encode usage: %w", err)
+		}
+		future, err := r.Bus.PublishStreamAsync(ctx, bus.SubjectUsage(p.Event.Hub), p.ID(), data, nil)
+		if err != nil {
+			return err
+		}
+		futures = append(futures, future)
+	}
+	for _, future := range futures {
+		if _, err := future.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// usageToProto is the inverse of usageFromProto.
+func usageToProto(e usage.Event) *eventsv1.UsageEvent {
+	return &eventsv1.UsageEvent{
+		RequestId: e.Request.String(), Attempt: uint32(e.Attempt), HubId: e.Hub, ProviderId: e.Provider.String(), Epoch: e.Epoch,
+		ModelId: e.Model, PriceVersionId: e.Price.String(), Rates: moneypb.FromRates(e.Rates), Ending: named(endings, e.Ending),
+		BillablePromptTokens: e.Billable.Prompt, BillableCompletionTokens: e.Billable.Completion,
+		ClaimState: named(claimStates, e.ClaimState), ClaimedPromptTokens: e.Claimed.Prompt, ClaimedCompletionTokens: e.Claimed.Completion,
+		RecountedCompletionTokens: e.RecountedCompletion, DeliveredBytes: e.DeliveredBytes, EstimatedPromptTokens: e.EstimatedPrompt,
+		Route: &eventsv1.Route{
+			Mode: named(routeModes, e.RouteMode), RequestedProviderId: e.RequestedProvider, FallbackReason: named(fallbacks, e.FallbackReason),
+		},
+		DispatchedAt: timestamp(e.DispatchedAt), EndedAt: timestamp(e.EndedAt), FirstContentMs: e.FirstContentMS,
+		Witness: witnessToProto(e.Witness), Settled: e.Settled,
+	}
+}
+
+// named finds what is stored under a name; zero for none.
+func named[E comparable](names map[E]string, name string) E {
+	for e, n := range names {
+		if n == name {
+			return e
+		}
+	}
+	var none E
+	return none
+}
+
+func witnessToProto(w usage.Witness) eventsv1.Witness {
+	if w == usage.Gateway {
+		return eventsv1.Witness_WITNESS_GATEWAY
+	}
+	return eventsv1.Witness_WITNESS_HUB
+}
+
+func timestamp(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}

@@ -1,0 +1,71 @@
+package hold
+
+import (
+	"context"
+	"fmt"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+)
+
+// MaxRenewals bounds the requests of one call.
+const MaxRenewals = 1000
+
+// Renewal says that a request still runs, and what was relayed of it so far.
+type Renewal struct {
+	Request ids.RequestID
+	// CommittedAttempt is the one that is being relayed, with its hub and
+	// provider; 0 while there is none.
+	CommittedAttempt int32
+	Hub              string
+	Provider         ids.ProviderID
+	RelayedTokens    int64
+	RelayedBytes     int64
+}
+
+// bounded is r within its bounds: without a commit nothing can have been
+// relayed, and a commit without a provider is no evidence for anybody.
+func (r Renewal) bounded() Renewal {
+	if r.CommittedAttempt <= 0 || r.Provider.IsZero() {
+		return Renewal{Request: r.Request}
+	}
+	r.Hub = cut(r.Hub, maxText)
+	r.RelayedTokens, r.RelayedBytes = max(r.RelayedTokens, 0), max(r.RelayedBytes, 0)
+	return r
+}
+
+// Leases keeps the leases of running requests.
+type Leases interface {
+	// Renew extends the leases of open holds and keeps the largest count of
+	// each committed one. Each request stands once.
+	Renew(ctx context.Context, all []Renewal) error
+}
+
+// Renewer renews leases.
+type Renewer struct{ Store Leases }
+
+// Renew takes at most MaxRenewals renewals. Of several of one request the last
+// counts.
+func (r *Renewer) Renew(ctx context.Context, all []Renewal) error {
+	if len(all) > MaxRenewals {
+		return fault.New(fault.Invalid, fault.InvalidValue, "at most %d requests a call", MaxRenewals).On("requests")
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	place := make(map[ids.RequestID]int, len(all))
+	bounded := make([]Renewal, 0, len(all))
+	for _, one := range all {
+		i, seen := place[one.Request]
+		if !seen {
+			i = len(bounded)
+			place[one.Request] = i
+			bounded = append(bounded, Renewal{})
+		}
+		bounded[i] = one.bounded()
+	}
+	if err := r.Store.Renew(ctx, bounded); err != nil {
+		return fmt.Errorf("renew %d leases: %w", len(bounded), err)
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package hold
+
+import (
+	"context"
+	"testing"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+)
+
+// leases keeps what it is given.
+type leases struct{ renewed []Renewal }
+
+func (l *leases) Renew(_ context.Context, all []Renewal) error {
+	l.renewed = append(l.renewed, all...)
+	return nil
+}
+
+func TestRenewalsAreBoundedAndStandOnce(t *testing.T) {
+	l := &leases{}
+	r := &Renewer{Store: l}
+	if err := r.Renew(t.Context(), make([]Renewal, MaxRenewals+1)); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("%d renewals: %v", MaxRenewals+1, err)
+	}
+	a, b, c := ids.RequestID{1}, ids.RequestID{2}, ids.RequestID{3}
+	err := r.Renew(t.Context(), []Renewal{
+		{Request: a, RelayedTokens: 5},
+		{Request: b, CommittedAttempt: 1, Provider: ids.ProviderID{1}, Hub: "h", RelayedTokens: 3, RelayedBytes: -1},
+		{Request: c, CommittedAttempt: 1, RelayedTokens: 3},
+		{Request: b, CommittedAttempt: 1, Provider: ids.ProviderID{1}, Hub: "h", RelayedTokens: 4, RelayedBytes: 9},
+	})
+	want := []Renewal{
+		{Request: a}, {Request: b, CommittedAttempt: 1, Provider: ids.ProviderID{1}, Hub: "h", RelayedTokens: 4, RelayedBytes: 9}, {Request: c},
+	}
+	if err != nil || len(l.renewed) != len(want) {
+		t.Fatalf("renewed %+v: %v", l.renewed, err)
+	}
+	for i, w := range want {
+		if l.renewed[i] != w {
+			t.Errorf("renewed %+v, want %+v", l.renewed[i], w)
+		}
+	}
+}

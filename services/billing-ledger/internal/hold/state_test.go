@@ -1,0 +1,17 @@
+package hold
+
+import "testing"
+
+func TestOnlyAnOpenHoldMovesAndItMovesOnce(t *testing.T) {
+	want := map[Trigger]State{
+		Usage: Settled, NothingServed: Released, Renewed: Open, OverUnserved: Expired, OverServed: Open, ReviewFailed: Expired,
+	}
+	for _, s := range States() {
+		for _, trigger := range Triggers() {
+			to, ok := s.After(trigger)
+			if ok != (s == Open) || ok && to != want[trigger] {
+				t.Errorf("%s after %s is %q, %v", s, trigger, to, ok)
+			}
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"svc.internal/pkg/money"
+)
+
+// Figures are what an operator watches of the ledger. All replicas read the
+// same.
+type Figures struct {
+	// OpenHolds is how many there are, Held what they set aside, OldestHold
+	// the age of the oldest.
+	OpenHolds  int64
+	Held       money.NanoUSD
+	OldestHold time.Duration
+	// Reviews is how many requests are published from the gateway's count
+	// until somebody settles them.
+	Reviews int64
+}
+
+// Figures reads them from the indexes of what is open.
+func (s *Store) Figures(ctx context.Context) (Figures, error) {
+	var f Figures
+	var held int64
+	var oldest float64
+	err := s.pool.QueryRow(ctx, `SELECT count(*), coalesce(sum(amount), 0)::bigint,
+			coalesce(extract(epoch FROM now() - min(admitted_at)), 0)::float8,
+			(SELECT count(*) FROM orphan_review WHERE next_at IS NOT NULL)
+		FROM hold WHERE state = 'open'`).Scan(&f.OpenHolds, &held, &oldest, &f.Reviews)
+	if err != nil {
+		return Figures{}, fmt.Errorf("read the ledger's figures: %w", err)
+	}
+	f.Held, f.OldestHold = nano(held), time.Duration(oldest*float64(time.Second))
+	return f, nil
+}

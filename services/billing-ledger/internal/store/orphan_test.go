@@ -1,0 +1,266 @@
+package store_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/orphan"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// review looks after what is over and returns what is published.
+func (e *env) review(t testing.TB) []orphan.Publication {
+	t.Helper()
+	var out []orphan.Publication
+	r := orphan.Reviewer{Store: e.store, Log: slog.New(slog.DiscardHandler), Publish: func(_ context.Context, all []orphan.Publication) error {
+		out = append(out, all...)
+		return nil
+	}}
+	for _, step := range []func(context.Context, int) (int, error){r.Open, r.Settled} {
+		if _, err := step(t.Context(), 500); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func (e *env) expire(t testing.TB) int {
+	t.Helper()
+	n, err := e.store.ExpireHolds(t.Context(), 500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func delivery(p orphan.Publication) usage.Delivery {
+	sum := p.Event.Hash()
+	return usage.Delivery{Event: p.Event, Payload: sum[:]}
+}
+
+var providerID = ids.ProviderID{0x01, 0x8f, 0, 0, 0, 0, 0x70, 0, 0x80, 15: 0xaa}
+
+func running(r ids.RequestID, tokens int64) hold.Renewal {
+	return hold.Renewal{Request: r, CommittedAttempt: 2, Hub: "hub-1", Provider: providerID, RelayedTokens: tokens, RelayedBytes: 100 * tokens}
+}
+
+// servedWord is a gateway's word of so many tokens.
+func servedWord(r ids.RequestID, tokens int64) hold.Witness {
+	return hold.Witness{Request: r, Outcome: "completed", CommittedAttempt: 2, RelayedTokens: tokens, RelayedBytes: 100 * tokens,
+		RouteMode: "auto", Attempts: []hold.Attempt{
+			{Attempt: 1, ProviderID: ids.ProviderID{1}.String(), HubID: "hub-9"}, {Attempt: 2, ProviderID: providerID.String(), HubID: "hub-1"},
+		}}
+}
+
+func (e *env) renew(t testing.TB, all ...hold.Renewal) {
+	t.Helper()
+	if err := e.store.Renew(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (e *env) conclude(t testing.TB, all ...hold.Witness) {
+	t.Helper()
+	if n, err := e.store.Conclude(t.Context(), all); err != nil || n != 0 {
+		t.Fatalf("released %d: %v", n, err)
+	}
+}
+
+// left is how long an open hold has.
+func (e *env) left(t testing.TB, r ids.RequestID) time.Duration {
+	t.Helper()
+	return time.Duration(scan[float64](t, e, `SELECT extract(epoch FROM expires_at - now())::float8 FROM hold WHERE request_id = $1`, [16]byte(r)) * float64(time.Second))
+}
+
+func about(d, want time.Duration) bool { return d > want-30*time.Second && d <= want+time.Second }
+
+func TestARenewalKeepsAHoldAndItsLargestCount(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 100*cent)
+	young, old, closed := e.claim(t, c, 10), e.claim(t, c, 10), e.claim(t, c, 10)
+	e.admit(t, young, old, closed)
+	e.release(t, closed.Request)
+	e.overdue(t)
+	e.renew(t, hold.Renewal{Request: young.Request}, running(old.Request, 7), running(closed.Request, 1), running(request(t), 1))
+	if got := e.left(t, young.Request); got > 0 { // admitted an hour ago in effect, which is the most
+		t.Errorf("a hold of an hour has %v left", got)
+	}
+	e.exec(t, `UPDATE hold SET admitted_at = now() - interval '50 seconds', expires_at = now() WHERE state = 'open'`)
+	e.renew(t, hold.Renewal{Request: young.Request}, running(old.Request, 5), hold.Renewal{Request: closed.Request})
+	for _, r := range []ids.RequestID{young.Request, old.Request} {
+		if got := e.left(t, r); !about(got, terms.Lease) {
+			t.Errorf("a running request has %v left", got)
+		}
+	}
+	// A batch that comes late takes nothing back, and another attempt is not believed.
+	other := running(old.Request, 9)
+	other.CommittedAttempt = 1
+	e.renew(t, hold.Renewal{Request: old.Request})
+	e.renew(t, other)
+	if got := scan[int64](t, e, `SELECT relayed_tokens FROM renewal WHERE request_id = $1 AND committed_attempt = 2 AND relayed_bytes = 700`, [16]byte(old.Request)); got != 7 {
+		t.Errorf("%d tokens are kept, want 7", got)
+	}
+	if n := scan[int](t, e, `SELECT count(*) FROM renewal`); n != 2 {
+		t.Errorf("%d renewals are kept, want those of the two open holds", n)
+	}
+	if n := e.expire(t); n != 0 {
+		t.Errorf("%d renewed holds expired", n)
+	}
+	refusedSQL(t, e, "may not change any more", `UPDATE renewal SET relayed_tokens = 6 WHERE request_id = $1`, [16]byte(old.Request))
+	refusedSQL(t, e, "may not change any more", `UPDATE renewal SET provider_id = gen_random_uuid() WHERE request_id = $1`, [16]byte(old.Request))
+	e.sound(t)
+}
+
+func TestTheLastWordOfSomethingServedGivesTheHubItsTime(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 100*cent)
+	told, renewed := e.claim(t, c, 10), e.claim(t, c, 10)
+	e.admit(t, told, renewed)
+	e.overdue(t)
+	e.conclude(t, servedWord(told.Request, 4))
+	e.renew(t, running(renewed.Request, 4))
+	e.exec(t, `UPDATE hold SET expires_at = now() WHERE state = 'open'`)
+	if n := e.expire(t); n != 0 {
+		t.Errorf("%d expired in spite of the evidence", n)
+	}
+	if all := e.review(t); len(all) != 0 {
+		t.Errorf("reviewed before its time: %v", all)
+	}
+	for _, r := range []ids.RequestID{told.Request, renewed.Request} {
+		if got := e.left(t, r); !about(got, terms.Orphan) {
+			t.Errorf("a served request has %v left", got)
+		}
+	}
+}
+
+func TestWithoutEvidenceAHoldIsGivenBack(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 100*cent)
+	nothing, uncommitted, empty, nobody := e.claim(t, c, 10), e.claim(t, c, 10), e.claim(t, c, 10), e.claim(t, c, 10)
+	e.admit(t, nothing, uncommitted, empty, nobody)
+	e.renew(t, hold.Renewal{Request: uncommitted.Request})
+	e.conclude(t, servedWord(empty.Request, 0))
+	lost := servedWord(nobody.Request, 3)
+	lost.Attempts = lost.Attempts[:1]
+	e.conclude(t, lost)
+	e.overdue(t)
+	if n := e.expire(t); n != 4 {
+		t.Errorf("%d expired, want 4", n)
+	}
+	if all := e.review(t); len(all) != 0 {
+		t.Errorf("reviewed: %v", all)
+	}
+	e.wantWallet(t, c, 100*cent, 0)
+	e.sound(t)
+}
+
+func TestReviewSettlesOnceFromTheGatewaysCount(t *testing.T) {
+	for name, tell := range map[string]func(*env, ids.RequestID){
+		"witness": func(e *env, r ids.RequestID) { e.conclude(t, servedWord(r, 4)) },
+		"renewal": func(e *env, r ids.RequestID) { e.renew(t, running(r, 4)) },
+		"both, and the witness has the last word": func(e *env, r ids.RequestID) {
+			e.renew(t, running(r, 3))
+			e.conclude(t, servedWord(r, 4))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := setup(t, unlimited)
+			c := e.consumer(t, 100*cent)
+			claim := e.claim(t, c, 10)
+			e.admit(t, claim)
+			tell(e, claim.Request)
+			e.overdue(t)
+			if n := e.expire(t); n != 0 {
+				t.Fatalf("%d expired in spite of the evidence", n)
+			}
+			all := e.review(t)
+			if len(all) != 1 || all[0].Number != 1 {
+				t.Fatalf("published %+v", all)
+			}
+			ev := all[0].Event
+			if ev.Provider != providerID || ev.Attempt != 2 || ev.Hub != "hub-1" || ev.Witness != usage.Gateway || ev.Ending != "platform_lost" ||
+				ev.Billable != (money.Tokens{Completion: 4}) || ev.Settled {
+				t.Errorf("published %+v", ev)
+			}
+			if again := e.review(t); len(again) != 0 {
+				t.Errorf("published again at once: %+v", again)
+			}
+			if got := e.left(t, claim.Request); !about(got, time.Minute) {
+				t.Errorf("the hold has %v left", got)
+			}
+			e.settle(t, usage.Settled, delivery(all[0]))
+			e.settle(t, usage.Duplicate, delivery(all[0]), e.served(t, claim, 9))
+			e.wantWallet(t, c, 96*cent, 0)
+			e.sound(t)
+		})
+	}
+}
+
+// The gaps are walked by putting each due time into the past.
+func TestASettledReviewIsPublishedAsItWasSettledABoundedNumberOfTimes(t *testing.T) {
+	for _, hubFirst := range []bool{false, true} {
+		e := setup(t, unlimited)
+		c := e.consumer(t, 100*cent)
+		claim := e.claim(t, c, 10)
+		e.admit(t, claim)
+		e.renew(t, running(claim.Request, 4))
+		e.overdue(t)
+		gateways := delivery(e.review(t)[0])
+		hubs := e.served(t, claim, 6)
+		first, later, witness := gateways, hubs, usage.Gateway
+		if hubFirst {
+			first, later, witness = hubs, gateways, usage.Hub
+		}
+		e.settle(t, usage.Settled, first)
+		e.settle(t, usage.Duplicate, later)
+		published := 1
+		for range 50 {
+			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
+			for _, p := range e.review(t) {
+				published++
+				if p.Number != published || !p.Event.Settled || p.Event.Witness != witness || p.Event.Hash() != first.Event.Hash() {
+					t.Errorf("publication %d: %+v", published, p)
+				}
+				e.settle(t, usage.Duplicate, delivery(p))
+			}
+		}
+		if published != orphan.MaxPublications {
+			t.Errorf("%d publications, want %d", published, orphan.MaxPublications)
+		}
+		e.sound(t)
+	}
+}
+
+func TestAReviewThatSettlesNothingComesToAnEnd(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 100*cent)
+	claim := e.claim(t, c, 10)
+	e.admit(t, claim)
+	e.renew(t, running(claim.Request, 4))
+	var over time.Duration
+	for n := 1; n <= orphan.MaxPublications; n++ {
+		e.overdue(t)
+		e.exec(t, `UPDATE hold SET expires_at = now() WHERE state = 'open'`)
+		if all := e.review(t); len(all) != 1 || all[0].Number != n {
+			t.Fatalf("publication %d: %+v", n, all)
+		}
+		over += orphan.Gap(n)
+	}
+	if over < 24*time.Hour || over > 26*time.Hour {
+		t.Errorf("published over %v, want about a day", over)
+	}
+	e.exec(t, `UPDATE hold SET expires_at = now() WHERE state = 'open'`)
+	if all := e.review(t); len(all) != 0 {
+		t.Errorf("published once more: %+v", all)
+	}
+	e.wantWallet(t, c, 100*cent, 0)
+	// The hub's usage comes after all: the platform pays.
+	e.settle(t, usage.Orphaned, e.served(t, claim, 4))
+	e.wantWallet(t, c, 100*cent, 0)
+	e.sound(t)
+}

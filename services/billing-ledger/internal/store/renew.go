@@ -1,0 +1,59 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/services/billing-ledger/internal/hold"
+)
+
+// Renew extends leases; see hold.Leases.
+func (s *Store) Renew(ctx context.Context, all []hold.Renewal) error {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b hold.Renewal) int { return strings.Compare(string(a.Request[:]), string(b.Request[:])) })
+	n := len(all)
+	var (
+		request       = make([][16]byte, n)
+		attempt       = make([]int32, n)
+		hub           = make([]string, n)
+		provider      = make([]*[16]byte, n)
+		tokens, bytes = make([]int64, n), make([]int64, n)
+	)
+	for i, r := range all {
+		request[i], attempt[i], hub[i], tokens[i], bytes[i] = r.Request, r.CommittedAttempt, r.Hub, r.RelayedTokens, r.RelayedBytes
+		if !r.Provider.IsZero() {
+			provider[i] = (*[16]byte)(&r.Provider)
+		}
+	}
+	return s.inTx(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, renewHolds, request, s.terms.Lease, s.terms.Most); err != nil {
+			return fmt.Errorf("extend holds: %w", err)
+		}
+		if _, err := tx.Exec(ctx, upsertRenewals, request, attempt, hub, provider, tokens, bytes); err != nil {
+			return fmt.Errorf("keep renewals: %w", err)
+		}
+		return nil
+	})
+}
+
+// renewHolds locks in the order of ids, as everybody does.
+const renewHolds = `WITH locked AS (SELECT request_id FROM hold WHERE request_id = ANY ($1) AND state = 'open' ORDER BY request_id FOR UPDATE)
+UPDATE hold h SET expires_at = greatest(h.expires_at, least(h.admitted_at + $3::interval, now() + $2::interval))
+FROM locked l WHERE h.request_id = l.request_id`
+
+// upsertRenewals keeps the largest count of the first committed attempt: a
+// batch may come twice and after a newer one.
+const upsertRenewals = `INSERT INTO renewal AS r (request_id, committed_attempt, hub_id, provider_id, relayed_tokens, relayed_bytes)
+SELECT u.* FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::uuid[], $5::bigint[], $6::bigint[])
+	AS u (request_id, committed_attempt, hub_id, provider_id, relayed_tokens, relayed_bytes)
+WHERE EXISTS (SELECT FROM hold h WHERE h.request_id = u.request_id AND h.state = 'open')
+ON CONFLICT (request_id) DO UPDATE SET renewed_at = now(),
+	committed_attempt = excluded.committed_attempt, hub_id = excluded.hub_id, provider_id = excluded.provider_id,
+	relayed_tokens = greatest(r.relayed_tokens, excluded.relayed_tokens),
+	relayed_bytes = greatest(r.relayed_bytes, excluded.relayed_bytes)
+WHERE r.committed_attempt IN (0, excluded.committed_attempt) AND excluded.committed_attempt > 0
+	AND (r.committed_attempt = 0 OR (r.hub_id, r.provider_id) = (excluded.hub_id, excluded.provider_id))`

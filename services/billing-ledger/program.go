@@ -1,0 +1,56 @@
+package billingledger
+
+import (
+	"context"
+	"crypto/rand"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/node"
+	"svc.internal/pkg/pg"
+	"svc.internal/pkg/serve"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+)
+
+// maxConns bounds the connections to the database.
+const maxConns = 12
+
+// Spec is what a process must know of billing-ledger.
+func Spec() node.Spec {
+	return node.Spec{
+		Name: node.BillingLedger, Database: true, Bus: true,
+		Peers: []string{node.Catalog},
+		Callers: serve.Callers{
+			billingv1.KeyService_ServiceDesc.ServiceName:          {node.EdgeGateway},
+			billingv1.AdmissionService_ServiceDesc.ServiceName:    {node.EdgeGateway},
+			billingv1.ReceiptService_ServiceDesc.ServiceName:      {node.EdgeGateway},
+			billingv1.AccountAdminService_ServiceDesc.ServiceName: {node.EdgeGateway},
+			billingv1.AccrualService_ServiceDesc.ServiceName:      {node.Settlement},
+		},
+	}
+}
+
+// Build adds billing-ledger to a process.
+func Build(ctx context.Context, cfg Config, n *node.Node) error {
+	catalog, err := n.Peer(node.Catalog)
+	if err != nil {
+		return err
+	}
+	conn, err := n.Bus(ctx)
+	if err != nil {
+		return err
+	}
+	pool, err := n.Pool(ctx, Migrate, pg.Config{Schema: Schema, Role: Role, MaxConns: maxConns, ApplicationName: node.BillingLedger})
+	if err != nil {
+		return err
+	}
+	service, err := New(ctx, cfg, Deps{
+		Log: n.Log(node.BillingLedger), Meters: n.Meters(), Clock: clock.System, Random: rand.Reader,
+		Bus: conn, DB: pool, Catalog: catalogv1.NewCatalogServiceClient(catalog),
+	})
+	if err != nil {
+		return err
+	}
+	n.Add(node.BillingLedger, service)
+	return nil
+}

@@ -1,0 +1,257 @@
+package billingledger_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bustest"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/pgtest"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	billingledger "svc.internal/services/billing-ledger"
+)
+
+// brief makes leases and reviews as short as they may be.
+func brief(cfg *billingledger.Config) {
+	cfg.HoldLease, cfg.OrphanAfter = time.Second, time.Second
+}
+
+func (f *fleet) renew(t *testing.T, requests ...*billingv1.RunningRequest) {
+	t.Helper()
+	if _, err := f.admission.Renew(t.Context(), &billingv1.RenewRequest{Requests: requests}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fleet) status(t *testing.T, c consumer, request string) string {
+	t.Helper()
+	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: request, AccountId: c.account})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.GetReceipt().GetStatus()
+}
+
+// relayed is a request of which so many tokens were written to its client.
+func relayed(request string, tokens int64) *billingv1.RunningRequest {
+	return &billingv1.RunningRequest{
+		RequestId: request, CommittedAttempt: 2, HubId: "hub-1", ProviderId: provider, RelayedTokens: tokens, RelayedBytes: 50 * tokens,
+	}
+}
+
+func TestTheHoldOfAKilledGatewayEndsWithItsLease(t *testing.T) {
+	f := start(t, brief)
+	c := f.consumer(t, "1")
+	req := order(t, c)
+	begun := time.Now()
+	f.admit(t, req)
+	until(t, func() bool { return f.balance(t, c) == "1.00 held 0.00" })
+	if took := time.Since(begun); took < time.Second || took > 5*time.Second {
+		t.Errorf("given back after %v, want the lease of a second", took)
+	}
+	if got := f.status(t, c, req.GetRequestId()); got != "expired" {
+		t.Errorf("the hold is %s", got)
+	}
+	f.sound(t)
+}
+
+func TestARequestThatIsRenewedOutlastsItsLease(t *testing.T) {
+	f := start(t, brief)
+	c := f.consumer(t, "1")
+	long := order(t, c)
+	f.admit(t, long)
+	for range 3 { // leases of others come and go
+		other := order(t, c)
+		f.admit(t, other)
+		until(t, func() bool {
+			f.renew(t, &billingv1.RunningRequest{RequestId: long.GetRequestId()}, &billingv1.RunningRequest{RequestId: "not an id"})
+			return f.status(t, c, other.GetRequestId()) == "expired"
+		})
+	}
+	if got := f.status(t, c, long.GetRequestId()); got != "open" {
+		t.Errorf("the renewed hold is %s", got)
+	}
+	if _, err := f.admission.Renew(t.Context(), &billingv1.RenewRequest{Requests: make([]*billingv1.RunningRequest, 1001)}); err != nil {
+		t.Errorf("ids that are none are to be ignored: %v", err)
+	}
+	many := make([]*billingv1.RunningRequest, 1001)
+	for i := range many {
+		many[i] = &billingv1.RunningRequest{RequestId: long.GetRequestId()}
+	}
+	if _, err := f.admission.Renew(t.Context(), &billingv1.RenewRequest{Requests: many}); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("1,001 requests: %v", err)
+	}
+}
+
+func TestARestartLeavesGatewaysTheTimeToRenew(t *testing.T) {
+	f := start(t, brief, func(cfg *billingledger.Config) { cfg.ExpireGrace = 2 * time.Second })
+	c := f.consumer(t, "1")
+	runs, abandoned := order(t, c), order(t, c)
+	f.admit(t, runs)
+	f.admit(t, abandoned)
+	f.stop()
+	owner := pgtest.Owner(t, f.db)
+	until(t, func() bool { // the outage outlasts the leases
+		var over bool
+		if err := owner.QueryRow(t.Context(), `SELECT bool_and(expires_at < now()) FROM billing.hold`).Scan(&over); err != nil {
+			t.Fatal(err)
+		}
+		return over
+	})
+	begun := time.Now()
+	f.run(t)
+	until(t, func() bool {
+		f.renew(t, &billingv1.RunningRequest{RequestId: runs.GetRequestId()})
+		return f.status(t, c, abandoned.GetRequestId()) == "expired"
+	})
+	if took := time.Since(begun); took < 2*time.Second {
+		t.Errorf("a hold expired %v after the restart", took)
+	}
+	if got := f.status(t, c, runs.GetRequestId()); got != "open" {
+		t.Errorf("the hold of what runs is %s", got)
+	}
+}
+
+func TestAServedRequestWhoseHubSaysNothingIsSettledOnceFromTheGateway(t *testing.T) {
+	f := start(t, brief)
+	c := f.consumer(t, "1")
+	notices := f.notices(t)
+	req := order(t, c)
+	f.admit(t, req)
+	f.renew(t, relayed(req.GetRequestId(), 100))
+	if got := wait(t, notices); got != req.GetRequestId() {
+		t.Errorf("the hub is told of %s", got)
+	}
+	if got := f.balance(t, c); got != "0.9998 held 0.00" { // 100 tokens at $2 a million, no prompt
+		t.Errorf("balance %s", got)
+	}
+	f.publish(t, served(req.GetRequestId())) // the hub is back, with another count
+	wait(t, notices)
+	if got := f.balance(t, c); got != "0.9998 held 0.00" {
+		t.Errorf("balance %s", got)
+	}
+	accruals, err := f.accruals.ListAccruals(t.Context(), &billingv1.ListAccrualsRequest{FirstDay: time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)})
+	if err != nil || len(accruals.GetAccruals()) != 1 || accruals.GetAccruals()[0].GetPayoutNanoUsd() != 140_000 ||
+		accruals.GetAccruals()[0].GetProviderId() != provider {
+		t.Errorf("accruals %v %v", accruals, err)
+	}
+	f.noQuarantine(t)
+	f.sound(t)
+}
+
+func TestWhatTheHubHadFinishedIsSettledWithItsPrompt(t *testing.T) {
+	f := start(t, brief)
+	c := f.consumer(t, "1")
+	notices := f.notices(t)
+	req := order(t, c)
+	f.admit(t, req)
+	if _, err := f.admission.Conclude(t.Context(), &billingv1.ConcludeRequest{Witnesses: []*billingv1.Witness{{
+		RequestId: req.GetRequestId(), Outcome: billingv1.Outcome_OUTCOME_COMPLETED, CommittedAttempt: 1, HttpStatus: 200,
+		RelayedTokens: 290, RelayedBytes: 1200, Metered: &billingv1.Metered{PromptTokens: 800, CompletionTokens: 280},
+		Attempts: []*billingv1.AttemptRecord{{Attempt: 1, ProviderId: provider, ProviderName: "first", Result: "served", HubId: "hub-1"}},
+	}}}); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, notices)
+	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(), AccountId: c.account})
+	if r := got.GetReceipt(); err != nil || r.GetPromptTokens() != 800 || r.GetCompletionTokens() != 280 || r.GetEnding() != "completed" ||
+		r.GetProviderName() != "first" || r.GetCostUsdStr() != "0.00136" {
+		t.Errorf("receipt %v %v", r, err)
+	}
+	f.sound(t)
+}
+
+func TestTheHubsUsageThatCameFirstStandsAgainstTheGateways(t *testing.T) {
+	f := start(t, brief)
+	c := f.consumer(t, "1")
+	notices := f.notices(t)
+	req := order(t, c)
+	f.admit(t, req)
+	f.renew(t, relayed(req.GetRequestId(), 100))
+	f.publish(t, served(req.GetRequestId()))
+	wait(t, notices)
+	late := served(req.GetRequestId())
+	late.Witness, late.BillablePromptTokens, late.BillableCompletionTokens = eventsv1.Witness_WITNESS_GATEWAY, 0, 100
+	f.publish(t, late)
+	wait(t, notices)
+	if got := f.balance(t, c); got != "0.9986 held 0.00" {
+		t.Errorf("balance %s", got)
+	}
+	f.noQuarantine(t)
+	f.sound(t)
+}
+
+// A reader that had not come to the gateway's count when the store was wiped
+// is told again, and that it is what the ledger settled by.
+func TestAfterAWipedStoreTheSettledCountIsPublishedAgain(t *testing.T) {
+	server := bustest.NewServer(t)
+	f := assembleOn(t, bustest.Connect(t, server), brief)
+	f.run(t)
+	f.catalog.snapshots <- models()
+	until(t, func() bool { return f.service.Ready(t.Context()) == nil })
+	c := f.consumer(t, "1")
+	notices := f.notices(t)
+	req := order(t, c)
+	f.admit(t, req)
+	f.renew(t, relayed(req.GetRequestId(), 100))
+	wait(t, notices)
+
+	cfg := server.Config()
+	server.Stop()
+	if err := os.RemoveAll(cfg.StoreDir); err != nil {
+		t.Fatal(err)
+	}
+	again, err := bus.StartServer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(again.Stop)
+	// The gap of a minute is over.
+	if _, err := pgtest.Owner(t, f.db).Exec(t.Context(), `UPDATE billing.orphan_review SET next_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan *eventsv1.UsageEvent, 10)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- f.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: "other"}, func(_ context.Context, msgs []bus.Msg) error {
+			for _, m := range msgs {
+				e := &eventsv1.UsageEvent{}
+				if err := proto.Unmarshal(m.Data, e); err != nil {
+					return err
+				}
+				got <- e
+			}
+			return nil
+		})
+	}()
+	e := wait(t, got)
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if e.GetRequestId() != req.GetRequestId() || !e.GetSettled() || e.GetWitness() != eventsv1.Witness_WITNESS_GATEWAY ||
+		e.GetBillableCompletionTokens() != 100 || e.GetProviderId() != provider || !proto.Equal(e.GetRates(), rates) {
+		t.Errorf("published again: %v", e)
+	}
+	wait(t, notices) // and it is a duplicate here
+	if got := f.balance(t, c); got != "0.9998 held 0.00" {
+		t.Errorf("balance %s", got)
+	}
+	f.noQuarantine(t)
+	f.sound(t)
+}
+
+func (f *fleet) noQuarantine(t *testing.T) {
+	t.Helper()
+	var n int
+	if err := f.db.QueryRow(t.Context(), `SELECT count(*) FROM quarantine`).Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d events in quarantine: %v", n, err)
+	}
+}

@@ -1,0 +1,151 @@
+package witness
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/clock"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+// lessor takes renewals, or fails as told.
+type lessor struct {
+	billingv1.AdmissionServiceClient
+	mu    sync.Mutex
+	errs  []error // one for each call to come; then none
+	calls []*billingv1.RenewRequest
+	at    []time.Time
+}
+
+func (l *lessor) Renew(_ context.Context, req *billingv1.RenewRequest, _ ...grpc.CallOption) (*billingv1.RenewResponse, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = append(l.at, time.Now())
+	if len(l.errs) > 0 {
+		err := l.errs[0]
+		l.errs = l.errs[1:]
+		return nil, err
+	}
+	l.calls = append(l.calls, req)
+	return &billingv1.RenewResponse{}, nil
+}
+
+func leases(l *lessor, most int) *Leases {
+	return NewLeases(l, clock.System, slog.New(slog.DiscardHandler), LeaseConfig{
+		Every: 15 * time.Second, Retry: 2 * time.Second, CallTimeout: time.Second, Most: most})
+}
+
+// during runs the renewals while the bubble's time passes.
+func during(l *Leases, d time.Duration) {
+	ctx, stop := context.WithTimeout(context.Background(), d)
+	defer stop()
+	l.Run(ctx)
+}
+
+func TestShortRequestsCostNoCallAndLongOnesAreRenewedWithTheirCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peer := &lessor{}
+		l := leases(peer, 100)
+		l.End(l.Begin("short", time.Now()))
+		long := l.Begin("long", time.Now())
+		time.AfterFunc(10*time.Second, func() { l.Begin("young", time.Now()) })
+		time.AfterFunc(20*time.Second, func() {
+			long.Committed(2, "hub-1", "p1")
+			long.Relayed(7, 700)
+		})
+		during(l, 31*time.Second)
+		if len(peer.calls) != 2 {
+			t.Fatalf("%d calls", len(peer.calls))
+		}
+		if got := peer.calls[0].GetRequests(); len(got) != 1 || got[0].GetRequestId() != "long" || got[0].GetCommittedAttempt() != 0 {
+			t.Errorf("first %v", got)
+		}
+		for _, got := range peer.calls[1].GetRequests() {
+			if got.GetRequestId() == "long" && (got.GetCommittedAttempt() != 2 || got.GetHubId() != "hub-1" || got.GetProviderId() != "p1" ||
+				got.GetRelayedTokens() != 7 || got.GetRelayedBytes() != 700) {
+				t.Errorf("then %v", got)
+			}
+		}
+		if len(peer.calls[1].GetRequests()) != 2 {
+			t.Errorf("then %v", peer.calls[1])
+		}
+	})
+}
+
+func TestRenewalsGoInBatchesOfBoundedSizeAndNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peer := &lessor{}
+		l := leases(peer, 2500)
+		for i := range 2600 {
+			l.Begin(strconv.Itoa(i), time.Now())
+		}
+		during(l, 16*time.Second)
+		if len(peer.calls) != 3 || len(peer.calls[0].GetRequests()) != 1000 || len(peer.calls[2].GetRequests()) != 500 {
+			t.Errorf("%d calls", len(peer.calls))
+		}
+	})
+}
+
+func TestAFailedRenewalIsTriedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peer := &lessor{errs: []error{errors.New("down"), errors.New("down")}}
+		l := leases(peer, 100)
+		begun := time.Now()
+		l.Begin("long", begun)
+		during(l, 40*time.Second)
+		want := []time.Duration{15 * time.Second, 17 * time.Second, 19 * time.Second, 34 * time.Second}
+		if len(peer.at) != len(want) {
+			t.Fatalf("%d calls, want %d", len(peer.at), len(want))
+		}
+		for i, at := range peer.at {
+			if at.Sub(begun) != want[i] {
+				t.Errorf("call %d after %v, want %v", i, at.Sub(begun), want[i])
+			}
+		}
+	})
+}
+
+func TestCountsAreReadWhileTheyAreWritten(t *testing.T) {
+	l := leases(&lessor{}, 100)
+	r := l.Begin("long", time.Now().Add(-time.Hour))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Committed(1, "hub", "provider")
+		for n := range int64(10_000) {
+			r.Relayed(n, n)
+		}
+	}()
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		m := l.due()[0]
+		if m.GetRelayedBytes() < m.GetRelayedTokens() || m.GetCommittedAttempt() > 0 && m.GetProviderId() == "" {
+			t.Fatalf("read %v", m)
+		}
+	}
+}
+
+func BenchmarkRunning(b *testing.B) {
+	l := leases(&lessor{}, 1<<16)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			r := l.Begin("id", time.Time{})
+			r.Committed(1, "hub", "provider")
+			r.Relayed(1, 1)
+			l.End(r)
+		}
+	})
+}

@@ -1,0 +1,87 @@
+package edgegateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/node"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
+)
+
+// Spec is what a process must know of a gateway. Nobody calls it.
+func Spec() node.Spec {
+	return node.Spec{
+		Name: node.EdgeGateway, Bus: true,
+		Peers: []string{node.BillingLedger, node.Router, node.Catalog, node.ProviderHub, node.Settlement},
+	}
+}
+
+// ListenSetting is the setting that says where the service listens.
+const ListenSetting = "gateway.http_addr (SVC_HTTP_ADDR)"
+
+// Build adds a gateway to a process, with its public listener.
+func Build(ctx context.Context, cfg Config, n *node.Node) error {
+	public, err := n.Listen(ListenSetting, cfg.HTTPAddr)
+	if err != nil {
+		return err
+	}
+	conn, err := n.Bus(ctx)
+	if err != nil {
+		return err
+	}
+	deps, err := peers(n)
+	if err != nil {
+		return err
+	}
+	deps.Log, deps.Meters, deps.Traces = n.Log(node.EdgeGateway), n.Meters(), n.Traces()
+	deps.Clock, deps.Random, deps.Bus = clock.System, rand.Reader, conn
+	service, err := New(ctx, cfg, deps)
+	if err != nil {
+		return err
+	}
+	n.Add(node.EdgeGateway, service)
+	n.Serve(node.Endpoint{Name: "public API", Listener: public, Handler: service.Handler(), Public: true})
+	return nil
+}
+
+// peers are the clients of the services that a gateway calls.
+func peers(n *node.Node) (Deps, error) {
+	var faults []error
+	to := func(service string) grpc.ClientConnInterface {
+		conn, err := n.Peer(service)
+		faults = append(faults, err)
+		return conn
+	}
+	billing, router, catalog := to(node.BillingLedger), to(node.Router), to(node.Catalog)
+	hub, settlement := to(node.ProviderHub), to(node.Settlement)
+	if err := errors.Join(faults...); err != nil {
+		return Deps{}, err
+	}
+	return Deps{
+		Keys:           billingv1.NewKeyServiceClient(billing),
+		Admission:      billingv1.NewAdmissionServiceClient(billing),
+		Receipts:       billingv1.NewReceiptServiceClient(billing),
+		Accounts:       billingv1.NewAccountAdminServiceClient(billing),
+		Router:         routerv1.NewRouterServiceClient(router),
+		Catalog:        catalogv1.NewCatalogServiceClient(catalog),
+		PublicCatalog:  catalogv1.NewPublicCatalogServiceClient(catalog),
+		CatalogAdmin:   catalogv1.NewCatalogAdminServiceClient(catalog),
+		ProviderAdmin:  hubv1.NewProviderAdminServiceClient(hub),
+		Reconciliation: settlementv1.NewReconciliationServiceClient(settlement),
+		Hubs: func(address string) (hubv1.DispatchServiceClient, error) {
+			conn, err := n.Hub(node.ProviderHub, address)
+			if err != nil {
+				return nil, err
+			}
+			return hubv1.NewDispatchServiceClient(conn), nil
+		},
+	}, nil
+}

@@ -1,0 +1,57 @@
+package providerhub
+
+import (
+	"context"
+	"crypto/rand"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/node"
+	"svc.internal/pkg/pg"
+	"svc.internal/pkg/serve"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+)
+
+// maxConns bounds the connections to the database.
+const maxConns = 6
+
+// Spec is what a process must know of a hub.
+func Spec() node.Spec {
+	return node.Spec{
+		Name: node.ProviderHub, Database: true, Bus: true,
+		Callers: serve.Callers{
+			hubv1.DispatchService_ServiceDesc.ServiceName:          {node.EdgeGateway},
+			hubv1.ProviderAdminService_ServiceDesc.ServiceName:     {node.EdgeGateway},
+			hubv1.ProviderDirectoryService_ServiceDesc.ServiceName: {node.Router},
+		},
+	}
+}
+
+// ListenSetting is the setting that says where the service listens.
+const ListenSetting = "hub.ws_addr (SVC_WS_ADDR)"
+
+// Build adds a hub to a process, with its listener for agents.
+func Build(ctx context.Context, cfg Config, n *node.Node) error {
+	sockets, err := n.Listen(ListenSetting, cfg.WSAddr)
+	if err != nil {
+		return err
+	}
+	conn, err := n.Bus(ctx)
+	if err != nil {
+		return err
+	}
+	pool, err := n.Pool(ctx, Migrate, pg.Config{Schema: Schema, Role: Role, MaxConns: maxConns, ApplicationName: node.ProviderHub})
+	if err != nil {
+		return err
+	}
+	cfg.DispatchAddress = n.DispatchAddress()
+	service, err := New(ctx, cfg, Deps{
+		Log: n.Log(node.ProviderHub), Meters: n.Meters(), Clock: clock.System, Random: rand.Reader,
+		Bus: conn, DB: pool,
+	})
+	if err != nil {
+		return err
+	}
+	n.Add(node.ProviderHub, service)
+	n.Serve(node.Endpoint{Name: "provider sockets", Listener: sockets, Handler: service.Handler()})
+	return nil
+}

@@ -1,0 +1,25 @@
+package presence
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTotalsCountModelsSeatsThatServeAndBookings(t *testing.T) {
+	now := time.Unix(1_790_000_000, 0)
+	v := New(func(string) {})
+	serving := Session{Provider: "p", Node: "n", Epoch: 1, Active: true, Offers: []Offer{{Model: "a", Healthy: true, Capacity: 4}, {Model: "b", Capacity: 4}}}
+	away := Session{Provider: "q", Node: "n", Epoch: 2, Active: true, Draining: true, Offers: []Offer{{Model: "a", Healthy: true, Capacity: 4}}}
+	v.Apply(Report{Hub: "h", Incarnation: 1, Address: "x", Revision: 1, Full: true, Parts: 1, Sessions: []Session{serving, away}}, now)
+	if got := v.Totals(); got != (Totals{Models: 2, Candidates: 1}) {
+		t.Errorf("%+v", got)
+	}
+	for _, seat := range v.Seats("a") {
+		if seat.Online() && !seat.Slots.Book("r", now) {
+			t.Fatal("no slot")
+		}
+	}
+	if got := v.Totals(); got.Bookings != 1 {
+		t.Errorf("%+v after a booking", got)
+	}
+}

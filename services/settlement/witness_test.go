@@ -1,0 +1,101 @@
+package settlement
+
+import (
+	"strconv"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	eventsv1 "svc.internal/proto/svc/events/v1"
+)
+
+// witnesses are a hub's word of one request, and its gateway's count, which
+// pays 3 nano-USD.
+func (b *bundle) witnesses(t *testing.T) (hub, gateway *eventsv1.UsageEvent) {
+	t.Helper()
+	hub = b.usage(t)
+	gateway = proto.CloneOf(hub)
+	gateway.Witness = eventsv1.Witness_WITNESS_GATEWAY
+	gateway.BillablePromptTokens, gateway.BillableCompletionTokens = 0, 2
+	return hub, gateway
+}
+
+func settledAs(e *eventsv1.UsageEvent) *eventsv1.UsageEvent {
+	e = proto.CloneOf(e)
+	e.Settled = true
+	return e
+}
+
+// paid is what counts for one request.
+func (b *bundle) paid(t *testing.T, e *eventsv1.UsageEvent) int {
+	t.Helper()
+	return b.count(t, "SELECT coalesce(c.payout_nano_usd, l.payout_nano_usd)::int FROM earning_line l LEFT JOIN earning_correction c "+
+		"USING (day, request_id) WHERE l.request_id = '"+e.GetRequestId()+"'")
+}
+
+func TestOfTwoWitnessesTheFirstInTheStreamStandsAndNoneIsSetAside(t *testing.T) {
+	b := setup(t)
+	hub1, gateway1 := b.witnesses(t)
+	hub2, gateway2 := b.witnesses(t)
+	hub3, gateway3 := b.witnesses(t)
+	for i, e := range []*eventsv1.UsageEvent{hub1, gateway1, gateway2, hub2} {
+		b.publish(t, strconv.Itoa(i), encode(t, e))
+		b.settled(t)
+	}
+	b.publish(t, "in", encode(t, hub3)) // one batch
+	b.publish(t, "one", encode(t, gateway3))
+	b.settled(t)
+	for name, c := range map[string]struct {
+		event *eventsv1.UsageEvent
+		want  int
+	}{"hub first": {hub1, 10}, "gateway first": {hub2, 3}, "one batch": {hub3, 10}} {
+		if got := b.paid(t, c.event); got != c.want {
+			t.Errorf("%s: %d nano-USD, want %d", name, got, c.want)
+		}
+	}
+	if n := b.count(t, "SELECT (SELECT count(*) FROM quarantine) + (SELECT count(*) FROM earning_correction)"); n != 0 {
+		t.Errorf("%d set aside or corrected", n)
+	}
+}
+
+func TestTheLedgersWordCountsWhateverWasHeardFirst(t *testing.T) {
+	b := setup(t)
+	hub1, gateway1 := b.witnesses(t)
+	hub2, gateway2 := b.witnesses(t)
+	_, gateway3 := b.witnesses(t)
+	hub4, _ := b.witnesses(t)
+	altered := settledAs(hub4)
+	altered.BillableCompletionTokens++
+	elsewhere := settledAs(gateway1)
+	elsewhere.ProviderId = "0192f0c0-0000-7000-8000-000000000009"
+	for i, e := range []*eventsv1.UsageEvent{
+		hub1, elsewhere, elsewhere, settledAs(hub1), // its first word counts
+		gateway2, settledAs(hub2),
+		settledAs(gateway3), // nothing else came through
+		hub4, altered,       // it overrules a witness, and no hub by itself
+	} {
+		b.publish(t, strconv.Itoa(i), encode(t, e))
+		b.settled(t)
+	}
+	for name, c := range map[string]struct {
+		event *eventsv1.UsageEvent
+		want  int
+	}{"gateway": {hub1, 3}, "hub": {hub2, 10}, "only word": {gateway3, 3}, "hub alone": {hub4, 10}} {
+		if got := b.paid(t, c.event); got != c.want {
+			t.Errorf("%s: %d nano-USD, want %d", name, got, c.want)
+		}
+	}
+	totals, err := b.service.store.Totals(t.Context(), b.now.AddDate(0, 0, -1))
+	if err != nil || len(totals) != 2 {
+		t.Fatalf("totals %v: %v", totals, err)
+	}
+	for _, total := range totals {
+		lines, payout := int64(9+3), int64(9*10+10+3+10)
+		if total.ProviderID.String() == elsewhere.GetProviderId() {
+			lines, payout = 1, 3
+		}
+		if total.Lines != lines || int64(total.Payout) != payout {
+			t.Errorf("%d lines of %d nano-USD for %s, want %d of %d", total.Lines, total.Payout, total.ProviderID, lines, payout)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// poll is how often a file or a lock is looked at.
+const poll = 50 * time.Millisecond
+
+// up starts "fleet run" as a session of its own and shows what that writes
+// until the fleet is ready.
+func up(ctx context.Context, o options, out io.Writer) error {
+	switch _, err := locate(o.dir); {
+	case err == nil:
+		fmt.Fprintln(out, "  The fleet is running already.")
+		return status(ctx, o, out)
+	case !errors.Is(err, errNotRunning):
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(o.dir, "log"), 0o755); err != nil { //nolint:gosec // what is inside is closed to others
+		return fmt.Errorf("make the fleet's folder: %w", err)
+	}
+	if err := os.Remove(filepath.Join(o.dir, stateFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove a stale state file: %w", err)
+	}
+	log, err := os.Create(logPath(o.dir))
+	if err != nil {
+		return fmt.Errorf("open the supervisor's log: %w", err)
+	}
+	defer log.Close()
+	ended, err := detach(o, log)
+	if err != nil {
+		return err
+	}
+	ready := func() (bool, error) {
+		select {
+		case err := <-ended:
+			return false, fmt.Errorf("the fleet did not start (%w); logs are in %s", err, filepath.Join(o.dir, "log"))
+		default:
+		}
+		_, err := os.Stat(filepath.Join(o.dir, stateFile))
+		return err == nil, nil
+	}
+	return follow(ctx, logPath(o.dir), 0, out, ready)
+}
+
+func logPath(dir string) string { return filepath.Join(dir, "log", "fleet.log") }
+
+// detach starts the supervisor; the channel tells its end.
+func detach(o options, log *os.File) (<-chan error, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	cmd := exec.Command(self, "run", "-dir", o.dir, "-bin", o.bin, fmt.Sprintf("-free-ports=%t", o.free)) //nolint:gosec // this very program
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the supervisor: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := cmd.Wait()
+		if err == nil {
+			err = errors.New("it was stopped")
+		}
+		ended <- err
+	}()
+	return ended, nil
+}
+
+// follow copies a growing file from offset until done says so, and then what
+// is left of it.
+func follow(ctx context.Context, path string, offset int64, out io.Writer, done func() (bool, error)) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("follow the log: %w", err)
+	}
+	defer file.Close()
+	if _, err := file.Seek(offset, io.SeekStart); err != nil {
+		return fmt.Errorf("follow the log: %w", err)
+	}
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	for {
+		finished, doneErr := done()
+		if _, err := io.Copy(out, file); err != nil {
+			return fmt.Errorf("follow the log: %w", err)
+		}
+		if finished || doneErr != nil {
+			return doneErr
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return errors.New("no longer waiting; the fleet goes on: fleet down stops it")
+		}
+	}
+}

@@ -1,0 +1,15 @@
+// Package kill holds the kill suite: parts of the marketplace die by SIGKILL at
+// every named step of a request (see pkg/crash), and afterwards the books and
+// what the client was told must agree.
+//
+// A cell of the matrix is a point, a victim and a round. One request runs to the
+// point; whoever reaches it stands still; the victim is killed; the point is
+// released; the victim comes back. Then the client's call must have ended in
+// bounded time with the truth, the request's hold must be settled exactly once
+// or given back, nothing may be charged that the table of endings does not
+// allow, the provider must be credited what settlement recorded, and the next
+// request must be served.
+//
+// The suite skips under -short. It builds the programs with the tag crashpoints
+// itself.
+package kill

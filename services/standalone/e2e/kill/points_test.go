@@ -1,0 +1,130 @@
+package kill
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// stage is how far a request has come when a point is reached.
+type stage int
+
+// The stages, in their order.
+const (
+	// admission: nothing has been sent to a provider.
+	admission stage = iota
+	// dispatched: a provider may be at work, and nothing of its answer is known.
+	dispatched
+	// relaying: a part of the answer is on its way to the client.
+	relaying
+	// finished: the usage is on the hub's disk.
+	finished
+	// answered: the client has, or has been sent, everything.
+	answered
+	// settling: the usage is with billing-ledger or settlement.
+	settling
+)
+
+// shape is which requests reach a point.
+type shape int
+
+const (
+	// anyShape requests are streamed and whole by turns.
+	anyShape shape = iota
+	// streamed requests alone reach the point.
+	streamed
+	// long streams alone reach it.
+	long
+)
+
+// point is a named step of a request.
+type point struct {
+	name  string
+	stage stage
+	shape shape
+}
+
+// points are all that there are, in the order in which a request meets them,
+// as far as there is one.
+var points = []point{
+	{"router.selected", admission, anyShape},
+	{"billing.admit.before_commit", admission, anyShape},
+	{"billing.admit.committed", admission, anyShape},
+	{"gateway.admitted", admission, anyShape},
+	{"gateway.dispatched", dispatched, anyShape},
+	{"hub.dispatch.journalled", dispatched, anyShape},
+	{"hub.open.sent", dispatched, anyShape},
+	{"hub.content.first", relaying, anyShape},
+	{"gateway.committed", relaying, anyShape},
+	{"hub.commit.journalled", relaying, anyShape},
+	{"gateway.relaying", relaying, streamed},
+	{"hub.progress", relaying, long},
+	{"hub.final.synced", finished, anyShape},
+	{"gateway.finished", finished, anyShape},
+	{"gateway.answered", answered, anyShape},
+	{"billing.conclude.before_commit", answered, anyShape},
+	{"billing.conclude.committed", answered, anyShape},
+	{"gateway.concluded", answered, anyShape},
+	{"hub.usage.published", finished, anyShape},
+	{"hub.usage.acked", finished, anyShape},
+	{"billing.settle.before_commit", settling, anyShape},
+	{"billing.settle.committed", settling, anyShape},
+	{"billing.settled.noted", settling, anyShape},
+	{"settlement.line.before_commit", settling, anyShape},
+	{"settlement.line.committed", settling, anyShape},
+	{"hub.settled.marked", settling, anyShape},
+}
+
+// owner is the service that stands at a point.
+func (p point) owner() victim {
+	word, _, _ := strings.Cut(p.name, ".")
+	return map[string]victim{
+		"router": routerVictim, "billing": billing, "gateway": gateway, "hub": hub, "settlement": settlementVictim,
+	}[word]
+}
+
+// mark finds points in source text.
+var mark = regexp.MustCompile(`crash\.At\("([^"]*)"\)`)
+
+// services is the folder of all services.
+const services = "../../.."
+
+func TestTheTableHasEveryPointOfTheTreeOnce(t *testing.T) {
+	found := map[string][]string{}
+	err := filepath.WalkDir(services, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range mark.FindAllSubmatch(text, -1) {
+			found[string(m[1])] = append(found[string(m[1])], path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, places := range found {
+		if len(places) != 1 {
+			t.Errorf("%s stands in several places: %v", name, places)
+		}
+		if !slices.ContainsFunc(points, func(p point) bool { return p.name == name }) {
+			t.Errorf("%s of %v is not in the table", name, places)
+		}
+	}
+	for i, p := range points {
+		if len(found[p.name]) == 0 {
+			t.Errorf("%s is in the table and nowhere in the tree", p.name)
+		}
+		if p.owner() == "" {
+			t.Errorf("nobody stands at %s", p.name)
+		}
+		if slices.ContainsFunc(points[:i], func(q point) bool { return p.name == q.name }) {
+			t.Errorf("%s is in the table twice", p.name)
+		}
+	}
+}

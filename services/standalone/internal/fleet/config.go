@@ -1,0 +1,116 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"strings"
+	"time"
+)
+
+// Config says what runs and where. Dir and BinDir are required.
+type Config struct {
+	// Dir holds all that the fleet writes: database, streams, journals,
+	// certificates, secrets, configuration files, logs. One fleet at a time.
+	Dir string
+	// BinDir has the programs, as Build makes them.
+	BinDir string
+	// DatabaseURL is a PostgreSQL server to use; empty starts a durable one
+	// in Dir.
+	DatabaseURL string
+	// Replicas are how many processes of a program run, by its name; those
+	// not named have 2 (services) or 1 (the rest), and 0 leaves one out. An
+	// agent connects to the hub of its own number.
+	Replicas map[string]int
+	// EngineURL is the engine of the agents, ending in /v1; empty means
+	// tinylm-1.
+	EngineURL string
+	// FixedPorts puts the public API at 127.0.0.1:8080 and 8082, hubs at 8081
+	// and 8083 and all else from 9400; otherwise ports that are free are used.
+	FixedPorts bool
+	// Restart starts a process again that ended unasked.
+	Restart bool
+	// DrainDelay is how long a process says that it is not ready before it
+	// closes its listeners; 0 means 3 s.
+	DrainDelay time.Duration
+	// LogLevel of the services; empty means info.
+	LogLevel string
+	// OTLPEndpoint gets the traces of all; empty records none.
+	OTLPEndpoint string
+	// Settings are put over what the fleet writes into a service's file, by
+	// program: {"billing-ledger": {"billing": {"hold_lease": "5s"}}}. Maps are
+	// merged, all else is replaced.
+	Settings map[string]map[string]any
+	// Environ, as NAME=value, is added to the environment of every process,
+	// which else has nothing that would change a setting.
+	Environ []string
+	// Log hears of what an operator must know; nil means no log.
+	Log *slog.Logger
+	// Step is told when work begins and returns what is told its end; nil is
+	// allowed.
+	Step func(name string) (done func(detail string))
+	// Report hears of each process that ended unasked; nil is allowed.
+	Report func(Exit)
+}
+
+func (c *Config) fill() error {
+	if c.Dir == "" || c.BinDir == "" {
+		return errors.New("fleet: Dir and BinDir are required")
+	}
+	replicas := map[string]int{Postgres: 1, NATS: 1, Engine: 1, Agent: 2}
+	for _, program := range Services() {
+		replicas[program] = 2
+	}
+	for program, n := range c.Replicas {
+		if _, known := replicas[program]; !known {
+			return fmt.Errorf("fleet: there is no program %q", program)
+		}
+		if n < 0 || n > MaxReplicas || (program == Postgres || program == NATS) && n != 1 {
+			return fmt.Errorf("fleet: %d of %s cannot run", n, program)
+		}
+	}
+	maps.Copy(replicas, c.Replicas)
+	if c.DatabaseURL != "" {
+		replicas[Postgres] = 0
+	}
+	if c.EngineURL != "" {
+		replicas[Engine] = 0
+	}
+	if replicas[Agent] > replicas[Hub] {
+		return errors.New("fleet: there are more agents than hubs")
+	}
+	c.Replicas = replicas
+	if c.DrainDelay == 0 {
+		c.DrainDelay = 3 * time.Second
+	}
+	if c.LogLevel == "" {
+		c.LogLevel = "info"
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+func (c *Config) step(name string) func(string) {
+	if c.Step == nil {
+		return func(string) {}
+	}
+	return c.Step(name)
+}
+
+// environment is what all processes get: that of this process without what
+// would override their files.
+func (c *Config) environment() []string {
+	var kept []string
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, "SVC_") || strings.HasPrefix(name, "OTEL_") || name == "DATABASE_URL" || name == "ENGINE_URL" {
+			continue
+		}
+		kept = append(kept, variable)
+	}
+	return append(kept, c.Environ...)
+}

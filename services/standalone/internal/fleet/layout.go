@@ -1,0 +1,113 @@
+package fleet
+
+import (
+	"net"
+	"strconv"
+	"strings"
+)
+
+// Where things listen when ports are fixed.
+const (
+	fixedPublic   = 8080
+	fixedInternal = 9400
+)
+
+// layout gives every process its ports: public ones alternate between gateways
+// and hubs, and each process has ten internal ones apart from the next.
+type layout struct{ public, internal int }
+
+// blockPorts is how many ports a layout spans when it is made of one block.
+const blockPorts = 10 + 100
+
+func blockLayout(first int) layout { return layout{public: first, internal: first + 10} }
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// number is the 1 of catalog-1.
+func number(name string) int {
+	n, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// program is the catalog of catalog-1.
+func program(name string) string { return name[:strings.LastIndexByte(name, '-')] }
+
+// slot is where a program's internal ports begin.
+func slot(program string) int {
+	for i, p := range startOrder {
+		if p == program {
+			return i * 10
+		}
+	}
+	return len(startOrder) * 10
+}
+
+// grpc is where a service answers others, or where the database, NATS and the
+// engine listen.
+func (l layout) grpc(name string) string { return address(l.port(name)) }
+
+// admin is where a service has its metrics and its health.
+func (l layout) admin(name string) string { return address(l.port(name) + 1) }
+
+func (l layout) port(name string) int { return l.internal + slot(program(name)) + 2*(number(name)-1) }
+
+// face is where a gateway or hub listens for the world.
+func (l layout) face(name string) string {
+	port := l.public + 2*(number(name)-1)
+	if program(name) == Hub {
+		port++
+	}
+	return address(port)
+}
+
+// AdminURL is where a service's /metrics, /healthz, /readyz and /debug/pprof
+// are.
+func (f *Fleet) AdminURL(name string) string { return "http://" + f.layout.admin(name) }
+
+// Gateways are the roots of the public API, without /v1, one for each gateway.
+func (f *Fleet) Gateways() []string {
+	var urls []string
+	for _, name := range f.Replicas(Gateway) {
+		urls = append(urls, "http://"+f.layout.face(name))
+	}
+	return urls
+}
+
+// Hubs are where provider agents connect, without /ws, one for each hub.
+func (f *Fleet) Hubs() []string {
+	var urls []string
+	for _, name := range f.Replicas(Hub) {
+		urls = append(urls, "ws://"+f.layout.face(name))
+	}
+	return urls
+}
+
+// EngineURL is the engine of the agents, ending in /v1.
+func (f *Fleet) EngineURL() string {
+	if f.cfg.EngineURL != "" {
+		return f.cfg.EngineURL
+	}
+	return "http://" + f.layout.grpc(instance(Engine, 1)) + "/v1"
+}
+
+// DatabaseURL is the superuser's URL of the database. It may hold a password.
+func (f *Fleet) DatabaseURL() string { return f.databaseURL }
+
+// NATSURL is where nats-server takes clients.
+func (f *Fleet) NATSURL() string { return "nats://" + f.layout.grpc(instance(NATS, 1)) }
+
+// AdminToken is what operators show on admin calls.
+func (f *Fleet) AdminToken() (string, error) { return f.dir.AdminToken() }
+
+// Path joins elements to the fleet's folder.
+func (f *Fleet) Path(elements ...string) string { return f.dir.Path(elements...) }
+
+// GRPCAddr is where a service answers the others, with mutual TLS.
+func (f *Fleet) GRPCAddr(name string) string { return f.layout.grpc(name) }
+
+// CertDir has ca.pem and, for each service, <service>.pem and
+// <service>-key.pem.
+func (f *Fleet) CertDir() string { return f.dir.Path("certs") }

@@ -1,0 +1,82 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// maxLog bounds, in bytes, a log file; the one before it is kept as <name>.1.
+const maxLog = 8 << 20
+
+// logFile is the log of one process over all its starts.
+type logFile struct {
+	path string
+
+	mu   sync.Mutex
+	file *os.File
+	size int64
+}
+
+func openLog(path string) (*logFile, error) {
+	l := &logFile{path: path}
+	if err := l.open(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *logFile) open() error {
+	file, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("open log: %w", err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return errors.Join(fmt.Errorf("open log: %w", err), file.Close())
+	}
+	l.file, l.size = file, info.Size()
+	return nil
+}
+
+// Write appends p and begins a new file when this one is full.
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size+int64(len(p)) > maxLog {
+		if err := errors.Join(l.file.Close(), os.Rename(l.path, l.path+".1"), l.open()); err != nil {
+			return 0, err
+		}
+	}
+	n, err := l.file.Write(p)
+	l.size += int64(n)
+	return n, err
+}
+
+// tail is the last n bytes of a file, and nothing where it cannot be read.
+func tail(path string, n int64) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	if _, err := file.Seek(-n, io.SeekEnd); err != nil {
+		// The file is shorter.
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return ""
+		}
+	}
+	text, err := io.ReadAll(io.LimitReader(file, n))
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+func (l *logFile) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.file.Close()
+}

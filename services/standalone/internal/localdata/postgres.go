@@ -1,0 +1,33 @@
+package localdata
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"svc.internal/pkg/pg"
+)
+
+// PostgresHome is where a private PostgreSQL lives: in the data directory, or,
+// where root's PostgreSQL, which runs as another user, cannot get there (a home
+// of mode 0700), in a folder below /var/lib that belongs to this data
+// directory, with a link in its stead.
+func (d *Dir) PostgresHome() (string, error) {
+	inside := d.Path("postgres")
+	if err := pg.CheckReach(d.path); err == nil {
+		return inside, nil
+	}
+	sum := sha256.Sum256([]byte(d.path))
+	outside := filepath.Join("/var/lib/svc-marketplace", hex.EncodeToString(sum[:6]))
+	if err := os.MkdirAll(outside, 0o755); err != nil { //nolint:gosec // what is inside is closed to others
+		return "", fmt.Errorf("make a folder that PostgreSQL can reach: %w", err)
+	}
+	if err := os.Symlink(outside, inside); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("link to PostgreSQL's folder: %w", err)
+	}
+	return outside, nil
+}

@@ -1,0 +1,116 @@
+package trial
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"svc.internal/pkg/config"
+	provideragent "svc.internal/services/provider-agent"
+)
+
+// Provider is an active provider.
+type Provider struct {
+	// ID names the provider, Key lets its agents connect.
+	ID  string
+	Key string
+	// Leave ends the agent that Join connected, and waits for it. The end of
+	// the test does so too.
+	Leave func()
+}
+
+// Provider makes an active provider with a key and no agent.
+func (m *Market) Provider(t testing.TB, name string) *Provider {
+	t.Helper()
+	p := &Provider{Leave: func() {}}
+	p.ID = Text(t, m.Admin(t, http.MethodPost, "/api/v1/admin/providers", `{"name":"`+name+`"}`), "provider", "provider_id")
+	m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/status", `{"status":"PROVIDER_STATUS_ACTIVE"}`)
+	p.Key = Text(t, m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/keys", `{"name":"k"}`), "api_key")
+	return p
+}
+
+// Join makes a provider and connects its agent to the hub; each model is served
+// under its own name from the engine at engineURL, which has no /v1. It returns
+// once the models are callable.
+func (m *Market) Join(t testing.TB, name, engineURL string, models ...string) *Provider {
+	t.Helper()
+	return m.JoinAt(t, m.WSURL(), name, engineURL, models...)
+}
+
+// JoinAt is Join at a certain hub.
+func (m *Market) JoinAt(t testing.TB, wsURL, name, engineURL string, models ...string) *Provider {
+	t.Helper()
+	p := m.Provider(t, name)
+	cfg := provideragent.DefaultConfig()
+	cfg.WSURL, cfg.Key, cfg.StateDir, cfg.NodeName = wsURL, config.NewSecret(p.Key), t.TempDir(), name
+	for _, id := range models {
+		cfg.Models = append(cfg.Models, provideragent.Model{ModelID: id, EngineURL: engineURL + "/v1", LocalModel: id, ContextLength: 8192, Capacity: 256})
+	}
+	agent, err := provideragent.New(cfg, provideragent.Deps{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- agent.Run(ctx) }()
+	p.Leave = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the agent of %s ended with %v", name, err)
+		}
+	})
+	t.Cleanup(p.Leave)
+	for _, id := range models {
+		m.WaitOffered(t, id, p.ID)
+	}
+	return p
+}
+
+// steadyAnswers is how often in a row a fleet must say the same to be believed:
+// one replica after the other is asked.
+const steadyAnswers = 6
+
+// WaitOffered waits until a provider's offer of a model is known and the model
+// can be called, by all replicas.
+func (m *Market) WaitOffered(t testing.TB, model, providerID string) {
+	t.Helper()
+	m.steadily(t, providerID+" offers "+model, func() bool { return m.Offers(t, model, providerID) })
+	m.steadily(t, model+" is callable", func() bool {
+		_, _, body := m.Call(t, http.MethodGet, "/v1/models", "", "")
+		return strings.Contains(string(body), `"`+model+`"`)
+	})
+}
+
+// steadily waits until a state is what every replica sees.
+func (m *Market) steadily(t testing.TB, what string, reached func() bool) {
+	t.Helper()
+	want := 1
+	if m.fleet != nil {
+		want = steadyAnswers
+	}
+	seen := 0
+	Until(t, what, func() bool {
+		if !reached() {
+			seen = 0
+			return false
+		}
+		seen++
+		return seen >= want
+	})
+}
+
+// Offers tells whether the public list of a model's providers names one.
+func (m *Market) Offers(t testing.TB, model, providerID string) bool {
+	t.Helper()
+	_, _, body := m.Call(t, http.MethodGet, "/api/v1/models/"+model+"/providers", "", "")
+	list, _ := At(Decode(t, body), "data", "list").([]any)
+	for _, o := range list {
+		if At(o, "provider_id") == providerID {
+			return true
+		}
+	}
+	return false
+}

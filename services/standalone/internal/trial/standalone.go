@@ -1,0 +1,130 @@
+package trial
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/pgtest"
+	"svc.internal/services/standalone"
+)
+
+// Start runs a whole marketplace in this process, on free ports, a database of
+// its own and an empty data directory, until the test ends. The variables in
+// environ, as NAME=value, come on top.
+func Start(t testing.TB, environ ...string) *Market {
+	t.Helper()
+	return StartIn(t, t.TempDir(), append([]string{"DATABASE_URL=" + pgtest.URL(t)}, environ...)...)
+}
+
+// StartIn is Start on a data directory and, unless environ says otherwise, the
+// private PostgreSQL in it.
+func StartIn(t testing.TB, dir string, environ ...string) *Market {
+	t.Helper()
+	run := runStandalone(t, "", append([]string{
+		"SVC_HTTP_ADDR=127.0.0.1:0", "SVC_WS_ADDR=127.0.0.1:0", "SVC_DATA_DIR=" + dir,
+	}, environ...))
+	run.waitReady(t)
+	return &Market{Env: ReadEnv(t, filepath.Join(dir, "demo.env")), stop: run.stop, wait: run.wait, output: run.out, log: run.log}
+}
+
+// StartPart runs a subset of the services in this process, without waiting for
+// it, until the test ends. Output's Ready tells when it stands.
+func StartPart(t testing.TB, services string, environ ...string) *Output {
+	t.Helper()
+	return runStandalone(t, services, append([]string{"SVC_DATA_DIR=" + filepath.Join(t.TempDir(), "data")}, environ...)).out
+}
+
+// process is a standalone that runs in this process.
+type process struct {
+	out, log *Output
+	cancel   context.CancelFunc
+	// done is closed once it has ended, with err.
+	done chan struct{}
+	err  error
+	// told is set when a test has taken the end for itself.
+	told atomic.Bool
+}
+
+func runStandalone(t testing.TB, services string, environ []string) *process {
+	t.Helper()
+	cfg, err := standalone.Load(services, "", environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &process{out: NewOutput(), log: NewOutput(), cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		p.err = standalone.Run(ctx, cfg, standalone.Streams{Out: p.out, Log: p.log})
+	}()
+	t.Cleanup(func() {
+		p.cancel()
+		<-p.done
+		if p.err != nil && !p.told.Load() {
+			t.Errorf("the marketplace %s ended with %v", services, p.err)
+		}
+		if t.Failed() {
+			t.Logf("its log:\n%s", Tail(p.log.Text(), 12_000))
+		}
+	})
+	return p
+}
+
+// stop ends it.
+func (p *process) stop() error {
+	p.cancel()
+	return p.wait()
+}
+
+// wait returns when it has ended, with what.
+func (p *process) wait() error {
+	<-p.done
+	p.told.Store(true)
+	return p.err
+}
+
+func (p *process) waitReady(t testing.TB) {
+	t.Helper()
+	select {
+	case <-p.out.Ready():
+	case <-p.done:
+		t.Fatalf("the marketplace did not start:\n%s", p.out.Text())
+	case <-time.After(Patience):
+		t.Fatalf("the marketplace is not ready after %v:\n%s", Patience, p.out.Text())
+	}
+}
+
+// ReadEnv reads a file of the form of demo.env.
+func ReadEnv(t testing.TB, path string) map[string]string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	env := map[string]string{}
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), "="); ok {
+			env[name] = strings.Trim(value, "'")
+		}
+	}
+	return env
+}
+
+// FreeAddress is one on loopback that nobody listens on now.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	return lis.Addr().String()
+}

@@ -1,0 +1,44 @@
+package trial
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Verifier builds billing-ledger's own program from the tree and returns its
+// path.
+func Verifier(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "billing-ledger")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "svc.internal/services/billing-ledger/cmd/billing-ledger")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build billing-ledger: %v\n%s", err, out)
+	}
+	return path
+}
+
+// Balanced fails the test unless billing-ledger verify finds no drift and
+// settlement's lines, of which there are some, equal the ledger's accruals.
+func (m *Market) Balanced(t testing.TB) {
+	t.Helper()
+	verify := exec.CommandContext(t.Context(), Verifier(t), "verify")
+	verify.Env = append(os.Environ(), "DATABASE_URL="+m.Env["SVC_DATABASE_URL"])
+	out, err := verify.CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("drift: 0")) {
+		t.Errorf("verify: %v\n%s", err, out)
+	}
+	t.Logf("\n%s", out)
+	var report map[string]any
+	Until(t, "settlement has heard of all that billing-ledger settled", func() bool {
+		report = m.Admin(t, http.MethodGet, "/api/v1/admin/reconciliation", "")
+		return report["equal"] == true
+	})
+	t.Logf("earning lines %v USD, accruals %v USD", report["lines_usd_str"], report["accruals_usd_str"])
+	if report["lines_usd_str"] != report["accruals_usd_str"] || report["lines_usd_str"] == "0.00" {
+		t.Errorf("reconciliation %v", report)
+	}
+}
