@@ -11,7 +11,7 @@
 #   BENCH_ALL=1         2,000 streams, too
 #   BENCH_ONLY=LIST     these loads alone: chat-16,live20-*
 #   BENCH_TARGETS=LIST  these targets alone: nginx,standalone
-#   BENCH_PROFILE=1     CPU profiles of the product under chat-16
+#   BENCH_PROFILE=1     CPU profiles of the product under chat-16; or LIST of loads
 #   BENCH_README=0|1    whether the table in README.md is renewed; by default
 #                       it is unless one of the above makes figures partial
 set -euo pipefail
@@ -252,7 +252,7 @@ fi
 
 loads=(-config deploy/bench/conf/compare.json "${added[@]}" -targets "$targets" -out "$results" -sync-dir "$run" -rounds "$rounds")
 [ -z "$quick" ] || loads+=(-shorten 0.34)
-[ -z "${BENCH_PROFILE:-}" ] || loads+=(-profiles "$run/profiles")
+[ -z "${BENCH_PROFILE:-}" ] || loads+=(-profiles "$run/profiles" -profile "$([ "$BENCH_PROFILE" = 1 ] && echo chat-16 || echo "$BENCH_PROFILE")")
 if [ -n "${BENCH_ONLY:-}" ]; then
   loads+=(-only "$BENCH_ONLY")
 elif [ -n "${BENCH_ALL:-}" ]; then

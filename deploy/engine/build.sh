@@ -26,19 +26,20 @@ fail() {
   exit 1
 }
 
-for tool in go "${CC:-cc}" "${CXX:-c++}"; do
-  command -v "$tool" >/dev/null || fail "$tool is missing; Ollama needs Go and a C and C++ compiler (apt-get install build-essential)."
-done
-
+command -v go >/dev/null || fail "go is missing."
+compilers() { command -v "${CC:-cc}" >/dev/null && command -v "${CXX:-c++}" >/dev/null; }
 compiles() { echo "#include <$1>" | "${CXX:-c++}" -std=c++17 -fsyntax-only -x c++ - 2>/dev/null; }
 headers() { compiles nlohmann/json.hpp && compiles stb/stb_image.h; }
-install_headers() {
+install_debian() {
   command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || return 1
-  say "Installing nlohmann-json3-dev and libstb-dev ..."
+  local packages=(nlohmann-json3-dev libstb-dev)
+  compilers || packages+=(gcc g++ libc6-dev)
+  say "Installing ${packages[*]} ..."
   export DEBIAN_FRONTEND=noninteractive
-  apt-get update -qq && apt-get install -y -qq --no-install-recommends nlohmann-json3-dev libstb-dev >/dev/null
+  apt-get update -qq && apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 }
-headers || install_headers || true
+{ compilers && headers; } || install_debian || true
+compilers || fail "a C or C++ compiler is missing: apt-get install build-essential, or set CC and CXX."
 headers || fail "the headers nlohmann/json.hpp and stb/stb_image.h are missing:
   Debian, Ubuntu: sudo apt-get install nlohmann-json3-dev libstb-dev
   elsewhere: install nlohmann-json and stb, and name their folder in CPATH."

@@ -4,9 +4,9 @@ import "time"
 
 // UsageStream keeps what hubs say was served: published by provider-hub,
 // consumed by billing-ledger and settlement. It holds seven days of usage or
-// 2 GiB, about four million requests, whichever is less. What billing-ledger
-// misses beyond that the hubs publish again, as they keep everything until it
-// is settled; what settlement alone misses shows in its reconciliation.
+// 2 GiB, about four million requests, whichever is less. What one of them misses
+// beyond that the hubs publish again, as they keep everything until both have
+// said that they have it.
 var UsageStream = StreamConfig{
 	Name:     "USAGE",
 	Subjects: []string{"usage.v1.>"},
@@ -37,3 +37,7 @@ func SubjectUsage(hubID string) string { return "usage.v1." + hubID }
 
 // SubjectSettled is where a hub hears which of its usage is settled.
 func SubjectSettled(hubID string) string { return "settled.v1." + hubID }
+
+// SubjectRecorded is where a hub hears of which of its usage settlement keeps
+// the earnings.
+func SubjectRecorded(hubID string) string { return "recorded.v1." + hubID }

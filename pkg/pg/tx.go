@@ -29,8 +29,14 @@ const (
 // returned as it is, IsUnavailable, with the outcome unknown: only an
 // idempotent write may be repeated by the caller.
 func InTx(ctx context.Context, pool *pgxpool.Pool, opts pgx.TxOptions, fn func(pgx.Tx) error) error {
+	return Retry(ctx, func() error { return runTx(ctx, pool, opts, fn) })
+}
+
+// Retry runs fn, which is one transaction, again as InTx does: it is for those
+// that are a single statement and need no BEGIN and COMMIT around it.
+func Retry(ctx context.Context, fn func() error) error {
 	for try := 1; ; try++ {
-		err := runTx(ctx, pool, opts, fn)
+		err := fn()
 		if err == nil || !isRetryable(err) {
 			return err
 		}

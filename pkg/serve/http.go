@@ -22,15 +22,26 @@ type HTTPConfig struct {
 	Log          *slog.Logger
 }
 
+// ErrStopping is the cause of a request's context that ended because the
+// server had no more time, and not because its client left.
+var ErrStopping = errors.New("the server is stopping")
+
+// farewellTimeout is what handlers get to tell their clients of ErrStopping.
+const farewellTimeout = 5 * time.Second
+
 // HTTP serves handler on lis until ctx ends, then takes no new requests and
-// lets those under way end within the drain time.
+// lets those under way end within the drain time. After that their contexts end
+// with ErrStopping as the cause, and their connections 5 s later at the most.
 func HTTP(ctx context.Context, lis net.Listener, handler http.Handler, cfg HTTPConfig) error {
 	drain := cfg.DrainTimeout
 	if drain == 0 {
 		drain = 20 * time.Second
 	}
+	base, stopNow := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stopNow(nil)
 	srv := &http.Server{
 		Handler:           handler,
+		BaseContext:       func(net.Listener) context.Context { return base },
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       cfg.ReadTimeout,
 		IdleTimeout:       2 * time.Minute,
@@ -44,17 +55,25 @@ func HTTP(ctx context.Context, lis net.Listener, handler http.Handler, cfg HTTPC
 		return fmt.Errorf("serve HTTP on %s: %w", lis.Addr(), err)
 	case <-ctx.Done():
 	}
-	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-	defer cancel()
-	if err := srv.Shutdown(stopCtx); err != nil {
-		if closeErr := srv.Close(); closeErr != nil {
-			return fmt.Errorf("close HTTP on %s: %w", lis.Addr(), closeErr)
+	if err := shutdown(base, srv, drain); err != nil {
+		stopNow(ErrStopping)
+		if err := shutdown(base, srv, farewellTimeout); err != nil {
+			if closeErr := srv.Close(); closeErr != nil {
+				return fmt.Errorf("close HTTP on %s: %w", lis.Addr(), closeErr)
+			}
 		}
 	}
 	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve HTTP on %s: %w", lis.Addr(), err)
 	}
 	return nil
+}
+
+// shutdown waits for requests under way for as long as limit.
+func shutdown(ctx context.Context, srv *http.Server, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	return srv.Shutdown(ctx)
 }
 
 // AdminHandler answers /metrics, /healthz (the process lives), /readyz (every

@@ -170,16 +170,20 @@ func TestTheLinesOfARequestAreFoundByItsIDInTheServiceThatIsCalled(t *testing.T)
 		log.InfoContext(ctx, "served")
 		return nil
 	}}
-	for name, conn := range channelsWith(t, server, log, sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))) {
+	never := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))
+	traced, span := never.Tracer("test").Start(t.Context(), "root")
+	defer span.End()
+	for name, conn := range channelsWith(t, server, log, never) {
 		for id, want := range map[string]any{"0192f0c0": "0192f0c0", strings.Repeat("x", maxRequestID+1): nil, "": nil} {
-			out.Reset()
-			ctx := telemetry.WithRequestID(t.Context(), id)
-			if _, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
-				t.Fatal(err)
-			}
-			var line map[string]any
-			if err := json.Unmarshal(out.Bytes(), &line); err != nil || line["request_id"] != want {
-				t.Errorf("%s: with %q the line is %s", name, id, &out)
+			for ctx, wantTrace := range map[context.Context]any{t.Context(): nil, traced: span.SpanContext().TraceID().String()} {
+				out.Reset()
+				if _, err := grpc_health_v1.NewHealthClient(conn).Check(telemetry.WithRequestID(ctx, id), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+					t.Fatal(err)
+				}
+				var line map[string]any
+				if err := json.Unmarshal(out.Bytes(), &line); err != nil || line["request_id"] != want || line["trace_id"] != wantTrace {
+					t.Errorf("%s: with %q and trace %v the line is %s", name, id, wantTrace, &out)
+				}
 			}
 		}
 	}

@@ -243,3 +243,41 @@ func TestHTTPLetsRequestsEndWhenItStops(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestARequestThatOutlastsTheDrainIsToldThatTheServerStops(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan struct{})
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(started)
+		<-r.Context().Done()
+		if errors.Is(context.Cause(r.Context()), ErrStopping) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- HTTP(ctx, lis, handler, HTTPConfig{Log: slog.New(slog.DiscardHandler), DrainTimeout: time.Millisecond})
+	}()
+	got := make(chan int)
+	go func() {
+		resp, err := http.Get("http://" + lis.Addr().String())
+		if err != nil {
+			got <- 0
+			return
+		}
+		resp.Body.Close()
+		got <- resp.StatusCode
+	}()
+	<-started
+	cancel()
+	if status := <-got; status != http.StatusServiceUnavailable {
+		t.Errorf("the client was answered %d", status)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -60,7 +60,7 @@ func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *sessi
 		{"sockets", "Open sockets of agents.", counts.Sockets.Load},
 		{"sessions", "Registered sessions.", func() int64 { return int64(s.registry.Len()) }},
 		{"slots", "Requests under way.", counts.Slots.Load},
-		{"unsettled", "Usage that billing has not settled.", func() int64 { return int64(s.usage.Unsettled()) }},
+		{"unsettled", "Usage that billing-ledger has not settled or settlement not recorded.", func() int64 { return int64(s.usage.Unsettled()) }},
 		{"journal.bytes", "Size of the journal.", s.journalBytes},
 	} {
 		if _, err := meter.Int64ObservableGauge("svc.provider_hub."+r.name,

@@ -85,6 +85,17 @@ func (c *Controller) Hits(point string) int {
 	return c.hits[point]
 }
 
+// Total is how often any point was reached.
+func (c *Controller) Total() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	total := 0
+	for _, n := range c.hits {
+		total += n
+	}
+	return total
+}
+
 // Close lets everybody go on and ends the controller.
 func (c *Controller) Close() error {
 	c.mu.Lock()

@@ -42,8 +42,8 @@ func TestOnlyWellFormedHitsCount(t *testing.T) {
 			t.Errorf("%.20q is answered %q, want %q", line, got, want)
 		}
 	}
-	if hits := c.Hits("a.b"); hits != 1 {
-		t.Errorf("%d hits", hits)
+	if hits := c.Hits("a.b"); hits != 1 || c.Total() != 1 {
+		t.Errorf("%d hits, %d in all", hits, c.Total())
 	}
 }
 

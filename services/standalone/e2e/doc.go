@@ -2,4 +2,9 @@
 // the official SDKs, with real engines behind real provider agents, a real
 // PostgreSQL and a real NATS server, and with billing-ledger's own verifier as
 // the judge of the money.
+//
+// Cases run in both forms of the marketplace (trial.Each): in one process, and
+// as a fleet of separate processes with mutual TLS, which the cases share. What
+// needs a process of its own, or a fleet of its own, says so. Long cases skip
+// under -short.
 package e2e

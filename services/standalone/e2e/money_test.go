@@ -80,18 +80,29 @@ func mixedRequestsLeaveNoDrift(t *testing.T, m *trial.Market, requests int) {
 	close(work)
 	wg.Wait()
 	t.Logf("outcomes: %v", seen)
-	if seen["hung up"] < 50 || seen["200 whole"] < 50 || seen["200 stream"] < 50 || seen["502"] < 5 || seen["400"] < 20 || seen["402"] < 20 {
-		t.Errorf("the mixture is not mixed: %v", seen)
-	}
-	for outcome := range seen {
-		if strings.HasPrefix(outcome, "500") {
-			t.Errorf("%d answers were %s", seen[outcome], outcome)
+	for outcome, least := range map[string]int{"hung up": 50, "200 whole": 50, "200 stream": 50, "502": 5, "400": 20, "402": 20} {
+		if n := number(seen, outcome); n < least {
+			t.Errorf("the mixture is not mixed: %d of %s", n, outcome)
 		}
+	}
+	if n := number(seen, "500") + number(seen, "no answer") + number(seen, "broken"); n > 0 {
+		t.Errorf("%d requests were not told the truth: %v", n, seen)
 	}
 	for _, account := range accounts {
 		m.NothingHeld(t, account)
 	}
 	m.Balanced(t)
+}
+
+// number is how many outcomes begin with a word.
+func number(seen map[string]int, word string) int {
+	n := 0
+	for outcome, times := range seen {
+		if strings.HasPrefix(outcome, word) {
+			n += times
+		}
+	}
+	return n
 }
 
 // mixedRequest makes the i-th request: whole or streamed, read to its end or
@@ -127,11 +138,12 @@ func mixedRequest(t *testing.T, m *trial.Market, i int, key string) string {
 			return "hung up"
 		}
 	}
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil && !leaves {
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil && !leaves {
 		return "broken answer: " + err.Error()
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Sprint(resp.StatusCode)
+		return fmt.Sprintf("%d %s", resp.StatusCode, trial.ErrorCode(answer))
 	}
 	if stream {
 		return "200 stream"

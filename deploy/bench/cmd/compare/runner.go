@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"inference-bench/internal/disk"
@@ -27,7 +28,7 @@ type runner struct {
 	engine   proc.Group
 	syncDir  string
 	profiles string
-	profiled string
+	profiled []string
 }
 
 func (r *runner) all(ctx context.Context) error {
@@ -54,7 +55,7 @@ func (r *runner) all(ctx context.Context) error {
 				}
 			}
 		}
-		if r.profiles != "" && s.Name == r.profiled {
+		if r.profiles != "" && slices.Contains(r.profiled, s.Name) {
 			if err := r.profile(ctx, s); err != nil {
 				return err
 			}
@@ -126,7 +127,7 @@ func wrong(r loadgen.Result) string {
 // profile runs a scenario once more on each target that has profiles, which
 // is not recorded since profiling costs CPU itself.
 func (r *runner) profile(ctx context.Context, s plan.Scenario) error {
-	if err := os.MkdirAll(r.profiles, 0o755); err != nil {
+	if err := os.MkdirAll(r.profiles, 0o750); err != nil {
 		return err
 	}
 	s.DurMs = max(s.DurMs, minProfile)

@@ -82,7 +82,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	grown := float64(proc.Memory(group.Pids())-before) / 1024 / float64(len(open))
-	fmt.Printf("    %d idle sockets, %.1f KiB each\n", len(open), grown)
+	fmt.Fprintf(os.Stdout, "    %d idle sockets, %.1f KiB each\n", len(open), grown)
 	w, err := record.Append(*out)
 	if err != nil {
 		return err
@@ -167,10 +167,10 @@ func accepted(frame []byte) error {
 		if size < 0 {
 			return protowire.ParseError(size)
 		}
-		switch field {
-		case frameRegisterAck:
+		if field == frameRegisterAck {
 			return nil
-		case frameError:
+		}
+		if field == frameError {
 			return fmt.Errorf("the hub refuses: %q", frame[:size])
 		}
 		frame = frame[size:]

@@ -75,7 +75,7 @@ func run(ctx context.Context, args []string) error {
 		if *name == "" {
 			return nil
 		}
-		fmt.Printf("    ready after %v\n", took.Round(time.Millisecond))
+		fmt.Fprintf(os.Stdout, "    ready after %v\n", took.Round(time.Millisecond))
 		recs = []record.Record{{Target: *target, Measure: *name, Value: float64(took) / float64(time.Millisecond)}}
 	case "gobench":
 		recs, err = benchmarks(os.Stdin, *target)
@@ -162,7 +162,7 @@ func benchmarks(r io.Reader, target string) ([]record.Record, error) {
 		name := strings.ReplaceAll(l.Name, "/fsync=on", "")
 		for unit, v := range l.Metrics {
 			if strings.HasSuffix(unit, "/s") {
-				fmt.Printf("    %s: %.0f %s\n", name, v, unit)
+				fmt.Fprintf(os.Stdout, "    %s: %.0f %s\n", name, v, unit)
 				recs = append(recs, record.Record{Target: target, Measure: name + " " + unit, Value: v})
 			}
 		}

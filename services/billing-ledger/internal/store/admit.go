@@ -20,14 +20,15 @@ import (
 // and one transaction, durable when it returns.
 func (s *Store) Admit(ctx context.Context, claims []hold.Claim) ([]hold.Verdict, error) {
 	crash.At("billing.admit.before_commit")
-	rows, err := s.pool.Query(ctx, `SELECT o_ord, o_outcome, o_account, o_billing, o_amount, o_price,
-			o_input, o_output, o_payout_input, o_payout_output, o_limit, o_remaining, o_reset_at, o_expires_at, o_now
-		FROM admit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
-		s.admitArgs(claims)...)
 	var verdicts []hold.Verdict
-	if err == nil {
-		verdicts, err = scanVerdicts(rows, len(claims))
-	}
+	args := s.admitArgs(claims)
+	err := pg.Retry(ctx, func() (err error) {
+		rows, err := s.pool.Query(ctx, admitClaims, args...)
+		if err == nil {
+			verdicts, err = scanVerdicts(rows, len(claims))
+		}
+		return err
+	})
 	if pg.IsUnavailable(err) {
 		return nil, fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "the store cannot be reached").After(time.Second)
 	}
@@ -37,6 +38,10 @@ func (s *Store) Admit(ctx context.Context, claims []hold.Claim) ([]hold.Verdict,
 	crash.At("billing.admit.committed")
 	return verdicts, nil
 }
+
+const admitClaims = `SELECT o_ord, o_outcome, o_account, o_billing, o_amount, o_price,
+		o_input, o_output, o_payout_input, o_payout_output, o_limit, o_remaining, o_reset_at, o_expires_at, o_now
+	FROM admit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
 
 // admitArgs turns the claims into one array for each parameter of admit.
 func (s *Store) admitArgs(claims []hold.Claim) []any {

@@ -219,7 +219,7 @@ func TestASettledReviewIsPublishedAsItWasSettledABoundedNumberOfTimes(t *testing
 		e.settle(t, usage.Settled, first)
 		e.settle(t, usage.Duplicate, later)
 		published := 1
-		for range 50 {
+		for range orphan.MaxPublications + 2 {
 			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
 			for _, p := range e.review(t) {
 				published++

@@ -6,6 +6,7 @@ import (
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/orphan"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -50,7 +51,7 @@ func TestBothReadersEndEqualWhateverAWipedStoreShowedThem(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 1000*cent)
 	other := &reader{first: map[ids.RequestID]usage.Event{}, ruling: map[ids.RequestID]usage.Event{}}
-	const n = 24
+	const n = 16
 	hubs := map[ids.RequestID]usage.Delivery{}
 	for range n {
 		claim := e.claim(t, c, 10)
@@ -74,7 +75,7 @@ func TestBothReadersEndEqualWhateverAWipedStoreShowedThem(t *testing.T) {
 			other.hear(d.Event)
 		}
 	}
-	for range 20 {
+	for range orphan.MaxPublications + 1 {
 		e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
 		for _, p := range e.review(t) {
 			if rnd.IntN(3) > 0 { // some are wiped away too

@@ -19,6 +19,9 @@ func (a *attempt) conclude(ctx context.Context, v *verdict) error {
 			return a.unwitnessed(err)
 		}
 		v.silent = ctx.Err() != nil
+		if v.silent && v.ending == meter.Completed {
+			v.ending = meter.PlatformLost // a gateway that died has not shown the end to anybody
+		}
 	}
 	if !a.committed {
 		// The commit may stand at the door of a caller who hung up.

@@ -3,8 +3,8 @@
 // settled.
 //
 // Only usage must arrive. Its truth is the journal: a usage event is published
-// after its FINAL is on disk, and again, ever more rarely, until billing says
-// that it is settled. Attempts and presence may be lost.
+// after its FINAL is on disk, and again, ever more rarely, until billing-ledger
+// says that it is settled and settlement that it is recorded. Attempts and presence may be lost.
 //
 // Bounds: 4,096 usage events and 4,096 attempts wait to be published; usage
 // that finds no room is left to the next sweep, attempts are dropped and
@@ -48,6 +48,9 @@ const (
 	DefaultResettle = 30 * time.Second
 	sweeps          = 6
 	resettleMost    = 10 * time.Minute
+	// recordMost takes the place of resettleMost for usage that is settled and
+	// waits for settlement alone, so that its absence does not fill the stream.
+	recordMost = time.Hour
 )
 
 // publication is how often a usage event was published again.
@@ -57,6 +60,8 @@ type publication struct {
 	// traceparent is the trace that the usage belongs to, as long as this
 	// process lives: the journal does not keep it.
 	traceparent string
+	// settled and recorded tell that billing-ledger and settlement have it.
+	settled, recorded bool
 }
 
 // waiting is a usage event on its way to its first publication.
@@ -257,23 +262,44 @@ func (u *Usage) keep(ctx context.Context, j *journal.Journal, key journal.Key, i
 	return nil
 }
 
-// Settled notes what billing has settled. Requests that are not known are
+// Settled notes what billing-ledger has settled. Requests that are not known are
 // passed over.
 func (u *Usage) Settled(requests []ids.RequestID) error {
+	return u.taken(requests, func(p *publication) { p.settled = true })
+}
+
+// Recorded notes what settlement has recorded. Requests that are not known are
+// passed over.
+func (u *Usage) Recorded(requests []ids.RequestID) error {
+	return u.taken(requests, func(p *publication) { p.recorded = true })
+}
+
+// taken strikes from the journal what both readers have taken: what one of them
+// alone has can still be lost on its way to the other. A process that starts
+// anew has forgotten who had what, publishes again and hears again of both.
+func (u *Usage) taken(requests []ids.RequestID, mark func(*publication)) error {
 	var keys []journal.Key
 	u.mu.Lock()
 	for _, id := range requests {
-		// Billing does not say which attempt it was, and needs not: at most
-		// one was committed.
+		// Nobody says which attempt it was, and needs not: at most one was
+		// committed.
 		for attempt := uint32(1); attempt <= dispatch.MaxAttempt; attempt++ {
 			key := journal.Key{Request: id, Attempt: attempt}
-			if _, ok := u.pending[key]; ok {
+			p := u.pending[key]
+			if p == nil {
+				continue
+			}
+			mark(p)
+			if p.settled && p.recorded {
 				keys = append(keys, key)
 				delete(u.pending, key)
 			}
 		}
 	}
 	u.mu.Unlock()
+	if len(keys) == 0 {
+		return nil
+	}
 	defer crash.At("hub.settled.marked")
 	return u.journal.Load().Settled(keys...)
 }

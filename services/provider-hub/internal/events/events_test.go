@@ -118,6 +118,8 @@ func TestUnsettledUsageIsPublishedAgainEverMoreRarely(t *testing.T) {
 	}
 	if again := f.next(t); !strings.HasPrefix(again.ID, o.Request.String()+"/") || string(again.Data) != string(first.Data) {
 		t.Errorf("second publication %q", again.ID)
+	} else if again.Header.Get("traceparent") != first.Header.Get("traceparent") {
+		t.Errorf("the second publication belongs to trace %q", again.Header.Get("traceparent"))
 	}
 	if published(29 * time.Second) {
 		t.Error("published a third time within 30 s")
@@ -134,6 +136,12 @@ func TestUnsettledUsageIsPublishedAgainEverMoreRarely(t *testing.T) {
 		t.Error("the pause does not end at 10 minutes")
 	}
 	if err := f.usage.Settled([]ids.RequestID{o.Request, {1}}); err != nil {
+		t.Fatal(err)
+	}
+	if !published(time.Hour) || published(59*time.Minute) || !published(2*time.Minute) || f.usage.Unsettled() != 1 {
+		t.Error("usage that settlement has not recorded is not published again every hour")
+	}
+	if err := f.usage.Recorded([]ids.RequestID{o.Request, {1}}); err != nil {
 		t.Fatal(err)
 	}
 	if published(2*time.Hour) || f.usage.Unsettled() != 0 || f.usage.Journal().Usage().Unsettled != 0 {
@@ -242,7 +250,7 @@ func TestBrokenNoticesHaveNoEffect(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, data := range [][]byte{broken, {0xff}} {
-		if err := f.usage.onSettled(data); err == nil {
+		if err := onNotice(data, f.usage.Settled); err == nil {
 			t.Errorf("notice %x is accepted", data)
 		}
 	}

@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -16,21 +17,29 @@ import (
 	"svc.internal/services/provider-hub/internal/journal"
 )
 
-// Listen takes notice of what is settled until ctx ends.
+// Listen takes notice of what is settled and recorded until ctx ends.
 func (u *Usage) Listen(ctx context.Context) error {
-	sub, err := u.bus.Subscribe(bus.SubjectSettled(u.hubID), "", func(_ context.Context, m bus.Message) {
-		if err := u.onSettled(m.Data); err != nil {
-			u.log.Error("a notice of settlement has no effect", "error", err)
-		}
-	})
+	settled, err := u.listenTo(bus.SubjectSettled(u.hubID), u.Settled)
 	if err != nil {
 		return err
 	}
+	recorded, err := u.listenTo(bus.SubjectRecorded(u.hubID), u.Recorded)
+	if err != nil {
+		return errors.Join(err, settled.Stop())
+	}
 	<-ctx.Done()
-	return sub.Stop()
+	return errors.Join(settled.Stop(), recorded.Stop())
 }
 
-func (u *Usage) onSettled(data []byte) error {
+func (u *Usage) listenTo(subject string, take func([]ids.RequestID) error) (*bus.Subscription, error) {
+	return u.bus.Subscribe(subject, "", func(_ context.Context, m bus.Message) {
+		if err := onNotice(m.Data, take); err != nil {
+			u.log.Error("a notice of what was taken has no effect", "subject", subject, "error", err)
+		}
+	})
+}
+
+func onNotice(data []byte, take func([]ids.RequestID) error) error {
 	notice := &eventsv1.SettledNotice{}
 	if err := proto.Unmarshal(data, notice); err != nil {
 		return fmt.Errorf("decode notice: %w", err)
@@ -43,7 +52,7 @@ func (u *Usage) onSettled(data []byte) error {
 		}
 		requests = append(requests, id)
 	}
-	return u.Settled(requests)
+	return take(requests)
 }
 
 // Publish publishes usage as it comes, and again what stays unsettled, until
@@ -182,7 +191,11 @@ func (u *Usage) again(ctx context.Context, batch []waiting, now time.Time) bool 
 	defer u.mu.Unlock()
 	for _, w := range batch {
 		if p := u.pending[w.key]; p != nil {
-			p.next = now.Add(min(u.resettle<<min(p.times, 10), resettleMost))
+			most := resettleMost
+			if p.settled {
+				most = recordMost
+			}
+			p.next = now.Add(min(u.resettle<<min(p.times, 10), most))
 			p.times++
 		}
 	}

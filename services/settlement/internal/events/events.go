@@ -56,7 +56,7 @@ func (c *Consumer) handle(ctx context.Context, batch []bus.Msg) error {
 	for i, m := range batch {
 		payloads[i] = m.Data
 	}
-	sorted := sortOut(payloads)
+	sorted, heard := sortOut(payloads)
 	spans := follow(ctx, batch)
 	outcome, err := c.ledger.Add(ctx, sorted)
 	spans.end(sorted.Lines, err)
@@ -73,17 +73,22 @@ func (c *Consumer) handle(ctx context.Context, batch []bus.Msg) error {
 	for _, id := range outcome.Corrected {
 		c.log.WarnContext(ctx, "the ledger settled by another witness than was heard of first; its word counts", "request_id", id.String())
 	}
+	c.tell(ctx, heard)
+	crash.At("settlement.line.noted")
 	return nil
 }
 
 // sortOut decodes a batch into lines, one a request, the ledger's own word on
-// some of them, and what cannot become a line.
-func sortOut(payloads [][]byte) earning.Batch {
-	b := earning.Batch{Lines: make([]earning.Line, 0, len(payloads))}
+// some of them, and what cannot become a line; and it says which hubs are to
+// hear of it.
+func sortOut(payloads [][]byte) (earning.Batch, notices) {
+	b, heard := earning.Batch{Lines: make([]earning.Line, 0, len(payloads))}, notices{}
 	seen := make(map[ids.RequestID]earning.Line, len(payloads))
 	ruled := make(map[ids.RequestID]bool)
 	for _, payload := range payloads {
-		line, named, err := lineFrom(payload)
+		event := &eventsv1.UsageEvent{}
+		line, named, err := lineFrom(event, payload)
+		heard.add(event)
 		if err != nil {
 			b.Rejected = append(b.Rejected, earning.Rejected{Reason: err.Error(), RequestID: named, Payload: payload})
 			continue
@@ -102,7 +107,7 @@ func sortOut(payloads [][]byte) earning.Batch {
 				Reason: "repeats a request with another payout", RequestID: named, Payload: payload})
 		}
 	}
-	return b
+	return b, heard
 }
 
 // witnesses leaves out what no witness is.
@@ -114,9 +119,9 @@ var witnesses = map[eventsv1.Witness]earning.Witness{
 
 // lineFrom decodes one event. The text it returns is the request's id as far
 // as it is known.
-func lineFrom(payload []byte) (earning.Line, string, error) {
-	var event eventsv1.UsageEvent
-	if err := proto.Unmarshal(payload, &event); err != nil {
+func lineFrom(event *eventsv1.UsageEvent, payload []byte) (earning.Line, string, error) {
+	if err := proto.Unmarshal(payload, event); err != nil {
+		event.Reset() // what was read before the fault says nothing
 		return earning.Line{}, "", fmt.Errorf("not a usage event: %w", err)
 	}
 	request, err := ids.ParseRequest(event.GetRequestId())

@@ -11,7 +11,7 @@ import (
 
 func FuzzEveryPayloadBecomesALineOrIsSetAside(f *testing.F) {
 	good, err := proto.Marshal(&eventsv1.UsageEvent{
-		RequestId: "0192f0c0-0000-7000-8000-000000000003", Attempt: 1, ModelId: "m",
+		RequestId: "0192f0c0-0000-7000-8000-000000000003", Attempt: 1, ModelId: "m", HubId: "hub-1",
 		ProviderId: "0192f0c0-0000-7000-8000-000000000001", PriceVersionId: "0192f0c0-0000-7000-8000-000000000002",
 		BillableCompletionTokens: 3, Rates: &moneyv1.Rates{OutputPicoUsdPerToken: 2, PayoutOutputPicoUsdPerToken: 1},
 	})
@@ -22,7 +22,12 @@ func FuzzEveryPayloadBecomesALineOrIsSetAside(f *testing.F) {
 	f.Add([]byte{0xff, 0x01})
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		b := sortOut([][]byte{payload, payload})
+		b, heard := sortOut([][]byte{payload, payload})
+		for hub, requests := range heard {
+			if !hubPattern.MatchString(hub) || len(requests) != 2 {
+				t.Errorf("hub %q is told of %q", hub, requests)
+			}
+		}
 		lines, rejected := b.Lines, b.Rejected
 		switch {
 		case len(lines) == 1 && len(rejected) == 0:

@@ -128,7 +128,7 @@ func locate(dir string) (supervisor, error) {
 
 // isHeld tells whether a supervisor has the folder.
 func isHeld(dir string) (bool, error) {
-	if _, err := os.Stat(dir); err != nil {
+	if _, err := os.Stat(dir); err != nil { //nolint:gosec // the folder is the operator's own choice
 		if errors.Is(err, os.ErrNotExist) {
 			return false, nil
 		}

@@ -40,7 +40,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	con.Say("Starting the fleet ...")
 	f, err := fleet.Start(startCtx, fleet.Config{
 		Dir: o.dir, BinDir: bin, DatabaseURL: o.DatabaseURL.Reveal(), EngineURL: o.EngineURL,
-		FixedPorts: !o.free, Restart: true, LogLevel: o.LogLevel, OTLPEndpoint: o.OTLPEndpoint,
+		FixedPorts: !o.free, Restart: true, DrainDelay: o.drain, LogLevel: o.LogLevel, OTLPEndpoint: o.OTLPEndpoint,
 		Log: log, Step: con.Step,
 	})
 	if err != nil {

@@ -46,7 +46,7 @@ func up(ctx context.Context, o options, out io.Writer) error {
 			return false, fmt.Errorf("the fleet did not start (%w); logs are in %s", err, filepath.Join(o.dir, "log"))
 		default:
 		}
-		_, err := os.Stat(filepath.Join(o.dir, stateFile))
+		_, err := os.Stat(filepath.Join(o.dir, stateFile)) //nolint:gosec // the folder is the operator's own choice
 		return err == nil, nil
 	}
 	return follow(ctx, logPath(o.dir), 0, out, ready)
@@ -60,7 +60,8 @@ func detach(o options, log *os.File) (<-chan error, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	cmd := exec.Command(self, "run", "-dir", o.dir, "-bin", o.bin, fmt.Sprintf("-free-ports=%t", o.free)) //nolint:gosec // this very program
+	cmd := exec.Command(self, "run", "-dir", o.dir, "-bin", o.bin, //nolint:gosec // this very program
+		fmt.Sprintf("-free-ports=%t", o.free), "-drain-delay", o.drain.String())
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -105,28 +106,48 @@ func (r *fleetRig) restore(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
 	defer cancel()
-	for _, name := range r.dead {
+	dead, stray := r.dead, r.stray
+	r.dead, r.stray = nil, nil
+	for _, name := range dead {
 		if err := r.fleet.Launch(ctx, name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := r.fleet.WaitReady(ctx, r.dead...); err != nil {
+	if err := r.fleet.WaitReady(ctx, dead...); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range r.stray {
+	for _, s := range stray {
 		s.agent.kill(t)
 		s.agent.start(t)
 	}
-	if len(r.dead) > 0 {
+	if len(dead) > 0 {
 		// Who had lost the database, NATS or a peer says so for a while.
 		if err := r.fleet.WaitReady(ctx, r.services()...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, s := range r.stray {
+	for _, s := range stray {
 		r.m.WaitOffered(t, plainModel, s.id)
 	}
-	r.dead, r.stray = nil, nil
+}
+
+// unsettled is the hub's gauge of usage that waits for billing-ledger or
+// settlement.
+var unsettled = regexp.MustCompile(`(?m)^svc_provider_hub_unsettled(?:\{[^}]*\})? (\S+)$`)
+
+func (r *fleetRig) idle(t *testing.T) bool {
+	t.Helper()
+	for _, name := range r.fleet.Replicas(fleet.Hub) {
+		_, _, body := trial.CallAt(t, r.fleet.AdminURL(name), http.MethodGet, "/metrics", "", "")
+		found := unsettled.FindSubmatch(body)
+		if found == nil {
+			t.Fatalf("%s has no gauge of unsettled usage", name)
+		}
+		if string(found[1]) != "0" {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *fleetRig) services() []string {
@@ -202,7 +223,10 @@ func sit(t *testing.T, m *trial.Market, program, hubURL, name string) *seat {
 func (r *fleetRig) stop(t *testing.T) {
 	if t.Failed() {
 		for _, name := range r.fleet.Names() {
-			t.Logf("%s:\n%s", name, r.fleet.LogTail(name, 4<<10))
+			t.Logf("%s:\n%s", name, r.fleet.LogTail(name, logTail))
+		}
+		for i, s := range r.seats {
+			t.Logf("agent %d:\n%s", i+1, trial.Tail(s.agent.log.Text(), logTail))
 		}
 	}
 	for _, exit := range r.fleet.Exits() {
@@ -239,6 +263,9 @@ func balanced(t *testing.T, m *matrix) {
 		t.Errorf("reconciliation %v", report)
 	}
 }
+
+// logTail is how much of each log is shown after a failure, in bytes.
+const logTail = 4 << 10
 
 // rounds is how often each cell is run, each time with other choices.
 const rounds = 2

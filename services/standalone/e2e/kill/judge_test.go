@@ -210,8 +210,10 @@ func (c cell) most(t told) tokens {
 	switch {
 	case t.whole:
 		return tokens{c.prompt, c.answer}
-	case c.cutOff() && c.point.stage >= finished:
-		// The usage was on disk before the kill and settles normally.
+	case c.cutOff() && (c.point.stage >= finished || !c.stream && c.point.stage >= relaying):
+		// The usage was on disk before the kill and settles normally; or the
+		// gateway had the whole answer, and the usage may have been on disk
+		// before the hub could see its death.
 		return tokens{c.prompt, c.answer}
 	case c.cutOff():
 		// What the hub handed to the gateway that died.

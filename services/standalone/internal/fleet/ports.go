@@ -31,7 +31,7 @@ func leasePorts() (*portLease, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("lease ports: %w", err)
 	}
-	for _, n := range rand.Perm(blocks) {
+	for _, n := range rand.Perm(blocks) { //nolint:gosec // spreads fleets, guards nothing
 		lease, err := tryBlock(dir, firstBlock+n*blockPorts)
 		if err != nil || lease != nil {
 			return lease, err

@@ -91,6 +91,19 @@ func Decode(t testing.TB, body []byte) map[string]any {
 	return v
 }
 
+// ErrorCode is the code of an API error, and empty where body is none.
+func ErrorCode(body []byte) string {
+	var v struct {
+		Error struct {
+			Code string `json:"code"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(body, &v); err != nil {
+		return ""
+	}
+	return v.Error.Code
+}
+
 // At walks nested objects (by name) and lists (by number) of a decoded answer;
 // nil where there is nothing.
 func At(v any, path ...any) any {

@@ -14,7 +14,7 @@ import (
 func Verifier(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "billing-ledger")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "svc.internal/services/billing-ledger/cmd/billing-ledger")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "svc.internal/services/billing-ledger/cmd/billing-ledger") //nolint:gosec // a package of this tree
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build billing-ledger: %v\n%s", err, out)
 	}
@@ -25,7 +25,7 @@ func Verifier(t testing.TB) string {
 // settlement's lines, of which there are some, equal the ledger's accruals.
 func (m *Market) Balanced(t testing.TB) {
 	t.Helper()
-	verify := exec.CommandContext(t.Context(), Verifier(t), "verify")
+	verify := exec.CommandContext(t.Context(), Verifier(t), "verify") //nolint:gosec // the program just built
 	verify.Env = append(os.Environ(), "DATABASE_URL="+m.Env["SVC_DATABASE_URL"])
 	out, err := verify.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("drift: 0")) {
