@@ -6,6 +6,7 @@ SHELL := /bin/bash
 
 BIN := $(CURDIR)/.bin
 MODULES := proto pkg $(sort $(patsubst %/go.mod,%,$(wildcard services/*/go.mod)))
+COMMANDS := $(patsubst %/main.go,./%,$(wildcard services/*/cmd/*/main.go))
 # Modules that nothing else builds on; they stay out of the workspace.
 APART := deploy/bench deploy/check deploy/dev/postgres deploy/engine
 
@@ -42,7 +43,7 @@ status: ## Show the fleet's processes
 programs: # Builds what a fleet consists of
 	@echo "  Building (the first time takes a few minutes) ..."
 	@mkdir -p $(BIN)/fleet
-	@go build -o $(BIN)/fleet/ ./services/*/cmd/... github.com/nats-io/nats-server/v2
+	@go build -o $(BIN)/fleet/ $(COMMANDS) github.com/nats-io/nats-server/v2
 
 .PHONY: certs
 certs: ## Make development certificates for every service in .run/certs
@@ -74,7 +75,7 @@ bench: postgres ## Measure the product beside a bare proxy and nginx (if present
 .PHONY: build
 build: ## Build every program into .bin
 	@mkdir -p $(BIN)
-	@go build -o $(BIN)/ ./services/*/cmd/...
+	@go build -o $(BIN)/ $(COMMANDS)
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_VERSION) $(BIN)/buf ## Run the linters

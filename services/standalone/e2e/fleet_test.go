@@ -133,13 +133,13 @@ func TestARollingRestartFailsNoRequest(t *testing.T) {
 	const model = "test/rolling"
 	m.PutModel(t, model)
 	engine := fakeengine.New(t)
-	engine.Script(model, fakeengine.Behaviour{Tokens: fakeengine.Words(30), BeforeToken: pulse(t, 250*time.Microsecond)})
+	engine.Script(model, fakeengine.Behaviour{Tokens: fakeengine.Words(12), BeforeToken: pulse(t, 100*time.Microsecond)})
 	for n, hub := range m.WSURLs() {
 		m.JoinAt(t, hub, fmt.Sprintf("steady-%d", n+1), engine.URL, model)
 	}
 	account, key := m.Consumer(t, "100")
 	m.Unlimit(t, account)
-	load := m.StartLoad(t, key, model, 24)
+	load := m.StartLoad(t, key, model, 32)
 	for _, service := range fleet.Services() {
 		for _, name := range f.Replicas(service) {
 			before, failed := load.Answered(), load.Failed()
@@ -150,7 +150,7 @@ func TestARollingRestartFailsNoRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			trial.Until(t, "answers go on after the restart of "+name, func() bool { return load.Answered() > before+20 || load.Failed() > failed+20 })
+			trial.Until(t, "answers go on after the restart of "+name, func() bool { return load.Answered() > before+100 || load.Failed() > failed+20 })
 			t.Logf("%s in %v: %d answered, %d failed", name, time.Since(began).Round(time.Millisecond), load.Answered()-before, load.Failed()-failed)
 		}
 	}

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"svc.internal/services/standalone/internal/fleet"
@@ -18,8 +20,7 @@ import (
 )
 
 // stateFile, in the fleet's folder, tells other commands where the supervisor
-// is. It is there from the moment the fleet is ready to its end; the lock on
-// the folder tells whether it still means anything.
+// is; the lock on the folder tells whether it still means anything.
 const stateFile = "fleet.json"
 
 // maxSocketPath is what fits in a socket's address on the tightest system.
@@ -27,12 +28,16 @@ const maxSocketPath = 100
 
 // supervisor is what the state file says.
 type supervisor struct {
-	Pid    int    `json:"pid"`
-	Socket string `json:"socket"`
+	Pid int `json:"pid"`
+	// Socket answers once the fleet is ready; empty until then.
+	Socket string `json:"socket,omitempty"`
 }
 
-// errNotRunning means that no fleet uses the folder.
-var errNotRunning = errors.New("it is not running")
+var (
+	// errNotRunning means that no fleet uses the folder.
+	errNotRunning = errors.New("it is not running")
+	errStarting   = errors.New("it is still starting, or stopping")
+)
 
 // serveControl answers status and restart on a socket until ctx ends.
 func serveControl(ctx context.Context, f *fleet.Fleet) error {
@@ -54,14 +59,9 @@ func serveControl(ctx context.Context, f *fleet.Fleet) error {
 		return fmt.Errorf("make the control socket: %w", err)
 	}
 	defer lis.Close()
-	text, err := json.Marshal(supervisor{Pid: os.Getpid(), Socket: socket})
-	if err != nil {
-		return fmt.Errorf("write the state file: %w", err)
-	}
-	if err := replace(f.Path(stateFile), text); err != nil {
+	if err := writeState(f.Path(), socket); err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Path(stateFile)) }() // the lock says the same
 	server := &http.Server{Handler: handler(ctx, f), ReadHeaderTimeout: 5 * time.Second}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(lis) }()
@@ -73,8 +73,13 @@ func serveControl(ctx context.Context, f *fleet.Fleet) error {
 	}
 }
 
-// replace writes a file all or nothing.
-func replace(path string, text []byte) error {
+// writeState tells other commands of this process.
+func writeState(dir, socket string) error {
+	text, err := json.Marshal(supervisor{Pid: os.Getpid(), Socket: socket})
+	if err != nil {
+		return fmt.Errorf("write the state file: %w", err)
+	}
+	path := filepath.Join(dir, stateFile)
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
 		return fmt.Errorf("write the state file: %w", err)
 	}
@@ -105,20 +110,33 @@ func handler(ctx context.Context, f *fleet.Fleet) http.Handler {
 	return mux
 }
 
-// locate finds the supervisor of a folder, or errNotRunning. A supervisor that
-// is still starting has no state file yet.
+// locate finds the supervisor of a folder, or errNotRunning.
 func locate(dir string) (supervisor, error) {
-	var s supervisor
-	held, err := isHeld(dir)
+	s, err := readState(dir)
 	if err != nil {
 		return s, err
 	}
-	if !held {
+	// A look at the lock takes it for a moment. So it comes last, when a
+	// process with that id lives: one that is about to start has no state yet.
+	if err := syscall.Kill(s.Pid, 0); err != nil && !errors.Is(err, syscall.EPERM) {
 		return s, errNotRunning
 	}
+	held, err := isHeld(dir)
+	if err == nil && !held {
+		err = errNotRunning
+	}
+	return s, err
+}
+
+// readState reads the state file; errNotRunning where there is none.
+func readState(dir string) (supervisor, error) {
+	var s supervisor
 	text, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, errNotRunning
+	}
 	if err != nil {
-		return s, fmt.Errorf("it is not ready: %w", err)
+		return s, fmt.Errorf("find the supervisor: %w", err)
 	}
 	if err := json.Unmarshal(text, &s); err != nil || s.Pid <= 1 {
 		return s, fmt.Errorf("%s does not name a supervisor", filepath.Join(dir, stateFile))
@@ -128,12 +146,6 @@ func locate(dir string) (supervisor, error) {
 
 // isHeld tells whether a supervisor has the folder.
 func isHeld(dir string) (bool, error) {
-	if _, err := os.Stat(dir); err != nil { //nolint:gosec // the folder is the operator's own choice
-		if errors.Is(err, os.ErrNotExist) {
-			return false, nil
-		}
-		return false, fmt.Errorf("look at the fleet's folder: %w", err)
-	}
 	own, err := localdata.Open(dir)
 	if errors.Is(err, localdata.ErrInUse) {
 		return true, nil
@@ -146,6 +158,9 @@ func isHeld(dir string) (bool, error) {
 
 // ask makes a request to the supervisor.
 func (s supervisor) ask(ctx context.Context, method, path string) ([]byte, error) {
+	if s.Socket == "" {
+		return nil, errStarting
+	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", s.Socket)

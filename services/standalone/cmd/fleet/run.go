@@ -41,7 +41,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	f, err := fleet.Start(startCtx, fleet.Config{
 		Dir: o.dir, BinDir: bin, DatabaseURL: o.DatabaseURL.Reveal(), EngineURL: o.EngineURL,
 		FixedPorts: !o.free, Restart: true, DrainDelay: o.drain, LogLevel: o.LogLevel, OTLPEndpoint: o.OTLPEndpoint,
-		Log: log, Step: con.Step,
+		Log: log, Step: con.Step, Taken: func() error { return writeState(o.dir, "") },
 	})
 	if err != nil {
 		return err

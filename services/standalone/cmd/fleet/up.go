@@ -46,8 +46,8 @@ func up(ctx context.Context, o options, out io.Writer) error {
 			return false, fmt.Errorf("the fleet did not start (%w); logs are in %s", err, filepath.Join(o.dir, "log"))
 		default:
 		}
-		_, err := os.Stat(filepath.Join(o.dir, stateFile)) //nolint:gosec // the folder is the operator's own choice
-		return err == nil, nil
+		s, err := readState(o.dir)
+		return err == nil && s.Socket != "", nil
 	}
 	return follow(ctx, logPath(o.dir), 0, out, ready)
 }

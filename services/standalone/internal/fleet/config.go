@@ -30,7 +30,8 @@ type Config struct {
 	// FixedPorts puts the public API at 127.0.0.1:8080 and 8082, hubs at 8081
 	// and 8083 and all else from 9400; otherwise ports that are free are used.
 	FixedPorts bool
-	// Restart starts a process again that ended unasked.
+	// Restart starts a process again that ended unasked, once the fleet has
+	// started.
 	Restart bool
 	// DrainDelay is how long a process says that it is not ready before it
 	// closes its listeners; 0 means 3 s.
@@ -51,6 +52,9 @@ type Config struct {
 	// Step is told when work begins and returns what is told its end; nil is
 	// allowed.
 	Step func(name string) (done func(detail string))
+	// Taken is called once the folder belongs to this fleet, before anything
+	// is started; nil is allowed.
+	Taken func() error
 	// Report hears of each process that ended unasked; nil is allowed.
 	Report func(Exit)
 }

@@ -81,9 +81,12 @@ type Fleet struct {
 	exits   []Exit
 	// stopping ends all attempts to start something again.
 	stopping bool
-	stop     context.CancelFunc
-	life     context.Context
-	wg       sync.WaitGroup
+	// started is set once all has been ready: what ends before that is not
+	// started again.
+	started bool
+	stop    context.CancelFunc
+	life    context.Context
+	wg      sync.WaitGroup
 }
 
 // Start makes a fleet and returns when all its processes are ready, but for
@@ -97,6 +100,9 @@ func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 	if err := f.startAll(ctx); err != nil {
 		return nil, errors.Join(err, f.Stop(context.WithoutCancel(ctx)))
 	}
+	f.mu.Lock()
+	f.started = true
+	f.mu.Unlock()
 	return f, nil
 }
 

@@ -90,6 +90,12 @@ func (f *Fleet) Launch(ctx context.Context, name string) error {
 	if m.life != nil && !m.life.ended() {
 		return fmt.Errorf("fleet: %s runs already", name)
 	}
+	f.mu.Lock()
+	stopping := f.stopping
+	f.mu.Unlock()
+	if stopping {
+		return fmt.Errorf("start %s: the fleet is stopping", name)
+	}
 	l, err := m.launch(ctx)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", name, err)

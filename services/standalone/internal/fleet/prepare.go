@@ -23,6 +23,11 @@ func prepare(cfg Config) (*Fleet, error) {
 	}
 	f := &Fleet{cfg: cfg, dir: dir, members: map[string]*member{}, databaseURL: cfg.DatabaseURL}
 	f.life, f.stop = context.WithCancel(context.Background())
+	if cfg.Taken != nil {
+		if err := cfg.Taken(); err != nil {
+			return nil, errors.Join(err, f.discard())
+		}
+	}
 	if err := f.prepareIn(); err != nil {
 		return nil, errors.Join(err, f.discard())
 	}

@@ -38,9 +38,16 @@ func (f *Fleet) watch(m *member, l *life) {
 		return
 	}
 	f.report(Exit{Name: m.name, Pid: l.pid, Reason: l.reason, Log: f.LogTail(m.name, logTail)})
-	if f.cfg.Restart {
+	if f.restarts() {
 		f.again(m, again)
 	}
+}
+
+// restarts tells whether a process that ends unasked is started again.
+func (f *Fleet) restarts() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.cfg.Restart && f.started && !f.stopping
 }
 
 func (f *Fleet) report(e Exit) {
@@ -110,7 +117,7 @@ func (f *Fleet) WaitReady(ctx context.Context, names ...string) error {
 			if err == nil {
 				break
 			}
-			if f.Pid(name) == 0 && !f.cfg.Restart {
+			if f.Pid(name) == 0 && !f.restarts() {
 				return fmt.Errorf("%s ended before it was ready; its log ends:\n%s", name, f.LogTail(name, 2<<10))
 			}
 			select {
