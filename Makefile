@@ -12,7 +12,6 @@ APART := deploy/bench deploy/check deploy/dev/postgres deploy/engine
 
 GOLANGCI_VERSION := v2.15.0
 BUF_VERSION := 1.72.0
-OLLAMA_VERSION := v0.17.4
 
 export GOFLAGS ?= -buildvcs=false
 
@@ -61,7 +60,7 @@ e2e: postgres ## Run the long tests: the fleet killed, restarted and under load
 .PHONY: engine
 engine: postgres ## Build Ollama and run the tests on it (minutes of building, once)
 	@deploy/engine/build.sh
-	@. deploy/dev/postgres.env.sh && OLLAMA_BIN=$${OLLAMA_BIN:-$(BIN)/ollama-$(OLLAMA_VERSION)} \
+	@. deploy/dev/postgres.env.sh && OLLAMA_BIN=$${OLLAMA_BIN:-$$(deploy/engine/build.sh --path)} \
 	  go test -tags engine -timeout 15m -count=1 ./services/standalone/e2e/engine/...
 
 .PHONY: race

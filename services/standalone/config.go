@@ -44,6 +44,9 @@ type Config struct {
 	CatalogFile string `yaml:"catalog_file" env:"SVC_CATALOG"`
 	// EngineURL is the engine of the demo's provider, ending in /v1.
 	EngineURL string `yaml:"engine_url" env:"ENGINE_URL"`
+	// OllamaHost is where an Ollama on this machine is looked for, in the form
+	// of its own variable.
+	OllamaHost string `yaml:"ollama_host" env:"OLLAMA_HOST"`
 
 	// Services run in this process; the others are dialled. Set by flag.
 	Services []string `yaml:"-"`

@@ -102,7 +102,7 @@ func (p *process) chooseCatalog(ctx context.Context) (demo.Engine, demo.Catalog,
 	var engine demo.Engine
 	if p.cfg.DemoAgent {
 		var err error
-		if engine, err = demo.ChooseEngine(ctx, p.cfg.EngineURL, p.tel.Log); err != nil {
+		if engine, err = demo.ChooseEngine(ctx, p.cfg.EngineURL, p.cfg.OllamaHost, p.tel.Log); err != nil {
 			return demo.Engine{}, demo.Catalog{}, err
 		}
 		done(engine.Name)

@@ -12,8 +12,15 @@ import (
 
 func TestTheDemoTakesTheEngineItIsPointedAt(t *testing.T) {
 	engine := serve(t, tiny)
-	m := trial.Start(t, "ENGINE_URL="+engine.url()+"/v1")
-	if !strings.Contains(m.Output(), "Answered by") || !strings.Contains(m.Output(), engine.address) {
+	for _, variable := range []string{"ENGINE_URL=" + engine.url() + "/v1", "OLLAMA_HOST=" + engine.address} {
+		t.Run(variable, func(t *testing.T) { theFirstCurlIsAnsweredBy(t, engine.address, variable) })
+	}
+}
+
+func theFirstCurlIsAnsweredBy(t *testing.T, address, variable string) {
+	t.Helper()
+	m := trial.Start(t, variable)
+	if !strings.Contains(m.Output(), "Answered by") || !strings.Contains(m.Output(), address) {
 		t.Errorf("the console does not say who answers:\n%s", m.Output())
 	}
 	// The request of the command that the console shows.

@@ -84,12 +84,12 @@ func TestTheEngineThatIsNamedIsTaken(t *testing.T) {
 	}))
 	defer server.Close()
 	log := slog.New(slog.DiscardHandler)
-	engine, err := ChooseEngine(t.Context(), server.URL+"/v1/", log)
+	engine, err := ChooseEngine(t.Context(), server.URL+"/v1/", nobody, log)
 	if err != nil || engine.URL != server.URL+"/v1" || engine.Models[0] != "m" || engine.Builtin {
 		t.Errorf("%+v, %v", engine, err)
 	}
 	for _, url := range []string{server.URL, "http://127.0.0.1:1/v1", "::"} {
-		if _, err := ChooseEngine(t.Context(), url, log); err == nil || !strings.Contains(err.Error(), "ENGINE_URL") {
+		if _, err := ChooseEngine(t.Context(), url, nobody, log); err == nil || !strings.Contains(err.Error(), "ENGINE_URL") {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -100,6 +100,26 @@ func TestTheEnvironmentIsOneThatShellsRead(t *testing.T) {
 	for _, want := range []string{"SVC_BASE_URL=http://127.0.0.1:8080\n", `SVC_DATABASE_URL='postgres://u:p@h/d?a=b&c='\''d'\'''` + "\n", "SVC_API_KEY=\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// nobody is an address at which no Ollama answers.
+const nobody = "127.0.0.1:1"
+
+func TestOllamaIsLookedForWhereItsOwnVariableSays(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                       "http://127.0.0.1:11434/v1",
+		"127.0.0.1:5":            "http://127.0.0.1:5/v1",
+		":5":                     "http://127.0.0.1:5/v1",
+		"0.0.0.0":                "http://127.0.0.1:11434/v1",
+		"[::]:5":                 "http://127.0.0.1:5/v1",
+		"gpu.local":              "http://gpu.local:11434/v1",
+		"https://gpu.local:5/x/": "https://gpu.local:5/x/v1",
+		"'10.0.0.9:5'":           "http://10.0.0.9:5/v1",
+	} {
+		if got := ollamaURL(text); got != want {
+			t.Errorf("%q is %s, not %s", text, got, want)
 		}
 	}
 }

@@ -16,8 +16,11 @@ import (
 	"svc.internal/pkg/tinylm"
 )
 
-// ollamaURL is where an Ollama on this machine answers by default.
-const ollamaURL = "http://127.0.0.1:11434/v1"
+// Where an Ollama on this machine answers by default.
+const (
+	ollamaHost = "127.0.0.1"
+	ollamaPort = "11434"
+)
 
 // Requests that a demo's provider takes at once for each model: the tiny model
 // shares this machine's cores with everything else; another engine is taken to
@@ -44,8 +47,9 @@ type Engine struct {
 }
 
 // ChooseEngine takes the first of: the engine at url, if one is given; an
-// Ollama that is running and has a model; the tiny model built in.
-func ChooseEngine(ctx context.Context, url string, log *slog.Logger) (Engine, error) {
+// Ollama that is running, where its own variable OLLAMA_HOST says or else at
+// its usual place, and has a model; the tiny model built in.
+func ChooseEngine(ctx context.Context, url, ollama string, log *slog.Logger) (Engine, error) {
 	if url != "" {
 		url = strings.TrimRight(url, "/")
 		models, err := ListModels(ctx, url, 10*time.Second)
@@ -54,10 +58,32 @@ func ChooseEngine(ctx context.Context, url string, log *slog.Logger) (Engine, er
 		}
 		return Engine{URL: url, Name: "the engine at " + url, Models: models, Capacity: engineCapacity}, nil
 	}
-	if models, err := ListModels(ctx, ollamaURL, time.Second); err == nil && len(models) > 0 {
-		return Engine{URL: ollamaURL, Name: "Ollama on this machine", Models: models, Capacity: engineCapacity}, nil
+	local := ollamaURL(ollama)
+	if models, err := ListModels(ctx, local, time.Second); err == nil && len(models) > 0 {
+		return Engine{URL: local, Name: "Ollama at " + strings.TrimSuffix(local, "/v1"), Models: models, Capacity: engineCapacity}, nil
 	}
 	return tiny(log)
+}
+
+// ollamaURL reads OLLAMA_HOST as Ollama itself does: a host, a port, both, or a
+// URL. A server that listens everywhere is asked on this machine.
+func ollamaURL(text string) string {
+	scheme, rest, ok := strings.Cut(strings.Trim(strings.TrimSpace(text), `"'`), "://")
+	if !ok {
+		scheme, rest = "http", scheme
+	}
+	rest, path, _ := strings.Cut(strings.TrimRight(rest, "/"), "/")
+	host, port, err := net.SplitHostPort(rest)
+	if err != nil {
+		host, port = strings.Trim(rest, "[]"), ollamaPort
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = ollamaHost
+	}
+	if path != "" {
+		path = "/" + path
+	}
+	return scheme + "://" + net.JoinHostPort(host, port) + path + "/v1"
 }
 
 func tiny(log *slog.Logger) (Engine, error) {

@@ -29,6 +29,8 @@ func StartIn(t testing.TB, dir string, environ ...string) *Market {
 	t.Helper()
 	run := runStandalone(t, "", append([]string{
 		"SVC_HTTP_ADDR=127.0.0.1:0", "SVC_WS_ADDR=127.0.0.1:0", "SVC_DATA_DIR=" + dir,
+		// A test is not answered by an Ollama that happens to run here.
+		"OLLAMA_HOST=127.0.0.1:1",
 	}, environ...))
 	run.waitReady(t)
 	return &Market{Env: ReadEnv(t, filepath.Join(dir, "demo.env")), stop: run.stop, wait: run.wait, output: run.out, log: run.log}
