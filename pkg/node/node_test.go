@@ -290,7 +290,6 @@ func TestTheExitCodeTellsABadConfigurationFromAFailure(t *testing.T) {
 		var out, errs bytes.Buffer
 		ctx, cancel := context.WithCancel(t.Context())
 		p := &program{Config: DefaultConfig(), build: func(context.Context, *Node) error {
-			defer context.AfterFunc(t.Context(), cancel)
 			if test.build == nil {
 				cancel() // told to stop as soon as it runs
 			}

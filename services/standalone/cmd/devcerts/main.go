@@ -9,6 +9,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -17,9 +18,19 @@ import (
 )
 
 func main() {
-	dir := flag.String("dir", ".run/certs", "where to write them")
-	flag.Parse()
-	names := flag.Args()
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "devcerts:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("devcerts", flag.ContinueOnError)
+	dir := flags.String("dir", ".run/certs", "where to write them")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	names := flags.Args()
 	if len(names) == 0 {
 		names = standalone.AllServices()
 	}
@@ -28,8 +39,9 @@ func main() {
 		leaves = append(leaves, devcerts.Leaf{File: name, Services: strings.Split(name, "+")})
 	}
 	if err := devcerts.Write(*dir, leaves...); err != nil {
-		fmt.Fprintln(os.Stderr, "devcerts:", err)
-		os.Exit(1)
+		return err
 	}
-	fmt.Printf("  Certificates for %s are in %s, good for %d days.\n", strings.Join(names, ", "), *dir, int(devcerts.Validity.Hours()/24))
+	_, err := fmt.Fprintf(out, "  Certificates for %s are in %s, good for %d days.\n",
+		strings.Join(names, ", "), *dir, int(devcerts.Validity.Hours()/24))
+	return err
 }
