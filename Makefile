@@ -17,7 +17,8 @@ export GOFLAGS ?= -buildvcs=false
 
 .PHONY: help
 help: ## Show what can be made
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-10s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@[ -t 1 ] && bold=$$(printf '\033[1m') plain=$$(printf '\033[0m') || bold= plain=; \
+	  awk -v b="$$bold" -v p="$$plain" 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %s%-10s%s %s\n", b, $$1, p, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: postgres ## Start the whole marketplace on this machine, with a demo
@@ -37,6 +38,10 @@ down: ## Stop the fleet, in order
 .PHONY: status
 status: ## Show the fleet's processes
 	@[ -x $(BIN)/fleet/fleet ] && exec $(BIN)/fleet/fleet status || echo "  There is no fleet: make up starts one."
+
+.PHONY: sdk
+sdk: ## Run the official SDKs against the fleet of make up (or SVC_E2E_ENV=.run/demo.env: make run)
+	@SVC_E2E_ENV=$${SVC_E2E_ENV:-$(CURDIR)/.run/fleet/fleet.env} go test -count=1 -timeout 10m -run SDK ./services/standalone/e2e
 
 .PHONY: programs
 programs: # Builds what a fleet consists of

@@ -21,9 +21,9 @@ func TestALongRequestIsRenewedWithWhatWasRelayed(t *testing.T) {
 		f.hub.set(func(p *played) error {
 			return p.steps(
 				func() error { return p.event(helloChunk, true, 1) }, p.committed,
-				func() error { time.Sleep(20 * time.Second); return nil }, //nolint:forbidigo // the bubble's time
+				elapse(20 * time.Second),
 				func() error { return p.event(moreChunk, false, 3) },
-				func() error { time.Sleep(15 * time.Second); return nil }, //nolint:forbidigo // the bubble's time
+				elapse(15 * time.Second),
 				func() error { return p.finish(9, 3) })
 		})
 		id := f.post(helloStream)

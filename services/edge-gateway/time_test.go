@@ -337,3 +337,11 @@ func TestAConnectionOutlivesItsDeadlines(t *testing.T) {
 		}
 	})
 }
+
+// elapse is a step of the hub's play that lets time pass, within a bubble.
+func elapse(d time.Duration) func() error {
+	return func() error {
+		time.Sleep(d) //nolint:forbidigo // the bubble's time
+		return nil
+	}
+}

@@ -2,15 +2,10 @@ package standalone
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -28,7 +23,6 @@ type infra struct {
 	// databaseEnded is closed when a private PostgreSQL has ended; nil when
 	// the database is somebody else's.
 	databaseEnded <-chan struct{}
-	natsURL       string
 	bus           *bus.Conn
 	closers       []func() error
 }
@@ -67,7 +61,7 @@ func (i *infra) startPostgres(ctx context.Context, cfg Config, dir *localdata.Di
 		done("the one in DATABASE_URL")
 		return nil
 	}
-	home, err := clusterHome(dir)
+	home, err := dir.PostgresHome()
 	if err != nil {
 		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
@@ -82,26 +76,6 @@ func (i *infra) startPostgres(ctx context.Context, cfg Config, dir *localdata.Di
 	return nil
 }
 
-// clusterHome is where the private PostgreSQL lives: in the data directory, or,
-// where root's PostgreSQL, which runs as another user, cannot get there (a home
-// of mode 0700), in a folder below /var/lib that belongs to this data
-// directory, with a link in its stead.
-func clusterHome(dir *localdata.Dir) (string, error) {
-	inside := dir.Path("postgres")
-	if err := pg.CheckReach(dir.Path()); err == nil {
-		return inside, nil
-	}
-	sum := sha256.Sum256([]byte(dir.Path()))
-	outside := filepath.Join("/var/lib/svc-marketplace", hex.EncodeToString(sum[:6]))
-	if err := os.MkdirAll(outside, 0o755); err != nil { //nolint:gosec // what is inside is closed to others
-		return "", fmt.Errorf("make a folder that PostgreSQL can reach: %w", err)
-	}
-	if err := os.Symlink(outside, inside); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("link to PostgreSQL's folder: %w", err)
-	}
-	return outside, nil
-}
-
 func (i *infra) startBus(ctx context.Context, cfg Config, dir *localdata.Dir, tel *telemetry.Telemetry, con *console.Console) error {
 	done := con.Step("NATS")
 	connect := bus.Config{URL: cfg.NATSURL.Reveal(), Name: "standalone", Log: tel.Log, Traces: tel.Traces}
@@ -112,8 +86,7 @@ func (i *infra) startBus(ctx context.Context, cfg Config, dir *localdata.Dir, te
 			return err
 		}
 		i.onClose(func() error { server.Stop(); return nil })
-		i.natsURL = server.URL()
-		connect = bus.Config{Name: "standalone", Log: tel.Log, Traces: tel.Traces, URL: server.URL()}
+		connect.InProcess = server // its socket is for whoever else has business there
 		detail = "inside, streams in " + dir.Path("nats")
 	}
 	conn, err := bus.Connect(ctx, connect)

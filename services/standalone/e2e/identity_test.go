@@ -43,7 +43,11 @@ func dialAs(t *testing.T, f *fleet.Fleet, process, server, certs, service string
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return conn
 }
 

@@ -14,24 +14,8 @@ import (
 	"svc.internal/services/standalone/internal/trial"
 )
 
-// ownDatabase is a data directory for a private PostgreSQL. As root, that runs
-// as a user who cannot enter there, and the database goes elsewhere: it is
-// removed with the test.
-func ownDatabase(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	t.Cleanup(func() {
-		if target, err := os.Readlink(filepath.Join(dir, "postgres")); err == nil {
-			if err := os.RemoveAll(target); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	return dir
-}
-
 func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
-	dir := ownDatabase(t)
+	dir := trial.Dir(t)
 	m := trial.StartIn(t, dir) // on a PostgreSQL of its own
 	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(), trial.Chat(m.Model(), `,"max_tokens":8`))
 	if status != http.StatusOK {
@@ -56,7 +40,7 @@ func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
 }
 
 func TestTheProcessEndsWithItsPrivateDatabase(t *testing.T) {
-	dir := ownDatabase(t)
+	dir := trial.Dir(t)
 	m := trial.StartIn(t, dir)
 	pidFile, err := os.ReadFile(filepath.Join(dir, "postgres", "data", "postmaster.pid"))
 	if err != nil {

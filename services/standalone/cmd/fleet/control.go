@@ -80,10 +80,10 @@ func writeState(dir, socket string) error {
 		return fmt.Errorf("write the state file: %w", err)
 	}
 	path := filepath.Join(dir, stateFile)
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil { //nolint:gosec // the folder is the operator's own choice
 		return fmt.Errorf("write the state file: %w", err)
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := os.Rename(path+".new", path); err != nil { //nolint:gosec // as above
 		return fmt.Errorf("write the state file: %w", err)
 	}
 	return nil
@@ -131,7 +131,7 @@ func locate(dir string) (supervisor, error) {
 // readState reads the state file; errNotRunning where there is none.
 func readState(dir string) (supervisor, error) {
 	var s supervisor
-	text, err := os.ReadFile(filepath.Join(dir, stateFile))
+	text, err := os.ReadFile(filepath.Join(dir, stateFile)) //nolint:gosec // the folder is the operator's own choice
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, errNotRunning
 	}

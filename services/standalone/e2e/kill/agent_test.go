@@ -12,17 +12,6 @@ import (
 	"svc.internal/services/standalone/internal/trial"
 )
 
-// build compiles a program of the tree with crash points and returns its path.
-func build(t *testing.T, dir, pkg string) string {
-	t.Helper()
-	path := filepath.Join(dir, filepath.Base(pkg))
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "crashpoints", "-o", path, pkg)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", pkg, err, out)
-	}
-	return path
-}
-
 // child is a process of a program, to be killed and started again.
 type child struct {
 	path string

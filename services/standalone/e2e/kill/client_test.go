@@ -140,8 +140,12 @@ func TestTheClientPassesOverAGatewayThatRefuses(t *testing.T) {
 	if !got.whole || got.tokens != 2 || got.err != nil {
 		t.Errorf("told %v", got)
 	}
-	server.Close()
-	<-served
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
 }
 
 func TestAStreamIsWholeOnlyWithItsEndMark(t *testing.T) {

@@ -10,6 +10,7 @@
 // allow, the provider must be credited what settlement recorded, and the next
 // request must be served.
 //
-// The suite skips under -short. It builds the programs with the tag crashpoints
-// itself.
+// Points are in points_test.go, what is right and wrong in judge_test.go, a cell
+// in matrix_test.go. The suite skips under -short. It builds the programs with
+// the tag crashpoints itself; two rounds on a fleet each take about five minutes.
 package kill

@@ -23,7 +23,7 @@ import (
 
 // programs are the fleet's programs by victim.
 var programs = map[victim]string{
-	gateway: fleet.Gateway, routerVictim: fleet.Router, hub: fleet.Hub, billing: fleet.Billing,
+	gateway: fleet.Gateway, routerVictim: fleet.Router, hub: fleet.Hub, hubLost: fleet.Hub, billing: fleet.Billing,
 	settlementVictim: fleet.Settlement, catalogVictim: fleet.Catalog,
 	nats: fleet.NATS, natsWiped: fleet.NATS, postgres: fleet.Postgres,
 }
@@ -48,14 +48,11 @@ type fleetRig struct {
 	stray []*seat
 }
 
-func (r *fleetRig) market() *trial.Market { return r.m }
-
+// bases are the public APIs of the gateways.
 func (r *fleetRig) bases() []string { return r.fleet.Gateways() }
 
-func (r *fleetRig) victims() []victim {
-	return []victim{gateway, routerVictim, hub, billing, settlementVictim, catalogVictim, agent, nats, natsWiped, postgres}
-}
-
+// kill kills a victim and returns once it is dead. way is where the request runs,
+// pid who stands at the point, all that every replica is meant.
 func (r *fleetRig) kill(t *testing.T, v victim, way path, pid int, all bool) {
 	t.Helper()
 	if v == agent {
@@ -69,8 +66,13 @@ func (r *fleetRig) kill(t *testing.T, v victim, way path, pid int, all bool) {
 		}
 		r.dead = append(r.dead, name)
 	}
-	if v == hub {
+	if v == hub || v == hubLost {
 		r.stray = append(r.stray, r.seats[way.provider])
+	}
+	if v == hubLost {
+		if err := os.RemoveAll(r.fleet.JournalDir(r.dead[0])); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if v == natsWiped {
 		if err := r.fleet.WipeNATS(); err != nil {
@@ -86,8 +88,9 @@ func (r *fleetRig) chosen(v victim, way path, pid int, all bool) []string {
 	switch v {
 	case gateway:
 		return names[way.gateway : way.gateway+1]
-	case hub:
+	case hub, hubLost:
 		return names[way.provider : way.provider+1]
+	default:
 	}
 	if all {
 		return names
@@ -100,8 +103,9 @@ func (r *fleetRig) chosen(v victim, way path, pid int, all bool) []string {
 	return names[way.gateway%len(names):][:1]
 }
 
-// restore also begins agents anew that had lost their hub, for these wait ever
-// longer before they dial again.
+// restore starts what was killed and returns once all can serve. It also begins
+// agents anew that had lost their hub, for these wait ever longer before they
+// dial again.
 func (r *fleetRig) restore(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
@@ -135,6 +139,7 @@ func (r *fleetRig) restore(t *testing.T) {
 // settlement.
 var unsettled = regexp.MustCompile(`(?m)^svc_provider_hub_unsettled(?:\{[^}]*\})? (\S+)$`)
 
+// idle tells whether no hub has usage that waits for anybody.
 func (r *fleetRig) idle(t *testing.T) bool {
 	t.Helper()
 	for _, name := range r.fleet.Replicas(fleet.Hub) {
@@ -169,7 +174,11 @@ func startFleet(t *testing.T) *matrix {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { points.Close() })
+	t.Cleanup(func() {
+		if err := points.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	f, err := fleet.Start(t.Context(), fleet.Config{
 		Dir: t.TempDir(), BinDir: bin, Replicas: map[string]int{fleet.Agent: 0, fleet.Engine: 0},
 		LogLevel: "warn", Settings: settings, Environ: []string{crash.EnvSocket + "=" + points.Socket()},
@@ -249,14 +258,14 @@ func (r *fleetRig) stop(t *testing.T) {
 func balanced(t *testing.T, m *matrix) {
 	t.Helper()
 	verify := exec.CommandContext(t.Context(), filepath.Join(m.bin, fleet.Billing), "verify")
-	verify.Env = append(os.Environ(), "DATABASE_URL="+m.rig.market().Env["SVC_DATABASE_URL"])
+	verify.Env = append(os.Environ(), "DATABASE_URL="+m.rig.m.Env["SVC_DATABASE_URL"])
 	out, err := verify.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "drift: 0") {
 		t.Errorf("verify: %v\n%s", err, out)
 	}
 	var report map[string]any
 	trial.Until(t, "settlement has heard of all that billing-ledger settled", func() bool {
-		report = m.rig.market().Admin(t, http.MethodGet, "/api/v1/admin/reconciliation", "")
+		report = m.rig.m.Admin(t, http.MethodGet, "/api/v1/admin/reconciliation", "")
 		return report["equal"] == true
 	})
 	if report["lines_usd_str"] != report["accruals_usd_str"] || report["lines_usd_str"] == "0.00" {

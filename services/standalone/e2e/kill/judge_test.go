@@ -8,12 +8,12 @@ import (
 // victim is what is killed in a cell.
 type victim string
 
-// The victims. A fleet has all but everything, the one process only everything
-// and agent.
+// The victims.
 const (
 	gateway          victim = "gateway"
 	routerVictim     victim = "router"
 	hub              victim = "hub"
+	hubLost          victim = "hub-lost" // with its journal
 	billing          victim = "billing"
 	settlementVictim victim = "settlement"
 	catalogVictim    victim = "catalog"
@@ -21,7 +21,6 @@ const (
 	nats             victim = "nats"
 	natsWiped        victim = "nats-wiped"
 	postgres         victim = "postgres"
-	everything       victim = "everything"
 )
 
 // Prices and amounts, in nano-USD: PutModel's prices, what providers get of
@@ -97,7 +96,15 @@ func (b books) open() bool {
 			return true
 		}
 	}
-	return len(b.lines) != len(b.earnings)
+	if len(b.lines) != len(b.earnings) {
+		return true
+	}
+	for i, l := range b.lines {
+		if l.payout != b.earnings[i] {
+			return true // settlement has yet to hear what the ledger settled it by
+		}
+	}
+	return false
 }
 
 // String says it in one line.
@@ -179,7 +186,7 @@ func (c cell) truth(t told) string {
 }
 
 // cutOff tells whether the process that the client talks to is killed.
-func (c cell) cutOff() bool { return c.victim == gateway || c.victim == everything }
+func (c cell) cutOff() bool { return c.victim == gateway }
 
 // served tells whether the victim is of no use any more to the client, or has
 // another to take its place, so that the answer must be whole.
@@ -188,7 +195,7 @@ func (c cell) served() bool {
 	switch c.victim {
 	case settlementVictim, catalogVictim, nats, natsWiped:
 		return true
-	case gateway, everything:
+	case gateway:
 		return false
 	case routerVictim, billing:
 		return at > admission || !c.all
@@ -196,11 +203,14 @@ func (c cell) served() bool {
 		return at > admission
 	case agent:
 		return at < relaying || at >= finished
-	case hub:
+	case hub, hubLost:
 		return at < dispatched || at >= answered
 	}
 	return false
 }
+
+// losesHub tells whether the hub that serves is killed.
+func (c cell) losesHub() bool { return c.victim == hub || c.victim == hubLost }
 
 // tokens of prompt and completion.
 type tokens struct{ prompt, completion int64 }
@@ -214,6 +224,10 @@ func (c cell) most(t told) tokens {
 		// The usage was on disk before the kill and settles normally; or the
 		// gateway had the whole answer, and the usage may have been on disk
 		// before the hub could see its death.
+		return tokens{c.prompt, c.answer}
+	case c.losesHub() && (c.point.name == "hub.usage.published" || c.point.name == "hub.usage.acked"):
+		// The usage was out before the kill, and may be settled before the
+		// gateway can say that the end never came.
 		return tokens{c.prompt, c.answer}
 	case c.cutOff():
 		// What the hub handed to the gateway that died.

@@ -37,24 +37,6 @@ const (
 	longModel  = "kill/long"
 )
 
-// rig is a marketplace that can be killed in parts.
-type rig interface {
-	// market is for operators' calls; it is only used while all stands.
-	market() *trial.Market
-	// bases are the public APIs of its gateways.
-	bases() []string
-	// victims are what can be killed.
-	victims() []victim
-	// kill kills a victim and returns once it is dead. path tells which replica
-	// the request is on, pid who stands at the point, all that every replica is
-	// meant.
-	kill(t *testing.T, v victim, path path, pid int, all bool)
-	// restore starts what was killed and returns once all can serve.
-	restore(t *testing.T)
-	// idle tells whether no hub has usage that waits for anybody.
-	idle(t *testing.T) bool
-}
-
 // path is the way of a request through the replicas.
 type path struct{ gateway, provider int }
 
@@ -65,9 +47,9 @@ type seat struct {
 	agent  *agentProcess
 }
 
-// matrix runs cells on a rig.
+// matrix runs cells on a fleet.
 type matrix struct {
-	rig    rig
+	rig    *fleetRig
 	points *crashtest.Controller
 	ledger ledger
 	client *client
@@ -87,11 +69,23 @@ type matrix struct {
 func (m *matrix) cells(t *testing.T, round int) {
 	for _, p := range points {
 		t.Run(p.name, func(t *testing.T) {
-			for _, v := range m.rig.victims() {
+			for _, v := range victimsAt(p) {
 				t.Run(string(v), func(t *testing.T) { m.cell(t, p, v, round) })
 			}
 		})
 	}
+}
+
+// victimsAt are killed at a point. That a hub's journal is lost matters where
+// something was relayed and the ledger has not heard of it; each such cell waits
+// for a review.
+func victimsAt(p point) []victim {
+	all := []victim{gateway, routerVictim, hub, billing, settlementVictim, catalogVictim, agent, nats, natsWiped, postgres}
+	switch p.name {
+	case "gateway.relaying", "hub.progress", "hub.final.synced", "hub.usage.published", "hub.usage.acked":
+		all = append(all, hubLost)
+	}
+	return all
 }
 
 // cell runs one cell of the matrix and judges it.
@@ -146,7 +140,7 @@ func (m *matrix) cell(t *testing.T, p point, v victim, round int) {
 // returns tells whether the victim comes back while the client still waits.
 func (c cell) returns() bool {
 	switch c.victim {
-	case postgres, nats, natsWiped, everything:
+	case postgres, nats, natsWiped:
 		return true
 	default:
 		return c.all
@@ -155,7 +149,7 @@ func (c cell) returns() bool {
 
 // breaks tells whether the victim carries the answer, so that the client's call
 // ends although the engine does not go on.
-func (c cell) breaks() bool { return c.victim == gateway || c.victim == hub || c.victim == everything }
+func (c cell) breaks() bool { return c.cutOff() || c.losesHub() }
 
 // hungUp waits until the engine that was kept from the end of its answer sees
 // that nobody wants it: a hub whose gateway died must not find it whole by
@@ -200,7 +194,7 @@ func (m *matrix) begin(t *testing.T, c *cell, way path) *run {
 	if c.point.shape == long {
 		model, prefix, c.answer = longModel, longPrefix, longTokens
 	}
-	account, key := m.rig.market().Consumer(t, "1")
+	account, key := m.rig.m.Consumer(t, "1")
 	r := &run{account: account, gate: make(chan struct{}), rest: make(chan struct{}), heard: make(chan told, 1)}
 	behaviour := fakeengine.Behaviour{Tokens: fakeengine.Words(int(c.answer))}
 	for _, s := range m.seats {

@@ -71,7 +71,8 @@ func (c *Config) fill() error {
 		if _, known := replicas[program]; !known {
 			return fmt.Errorf("fleet: there is no program %q", program)
 		}
-		if n < 0 || n > MaxReplicas || (program == Postgres || program == NATS) && n != 1 {
+		single := program == NATS || program == Postgres && c.DatabaseURL == ""
+		if n < 0 || n > MaxReplicas || single && n != 1 {
 			return fmt.Errorf("fleet: %d of %s cannot run", n, program)
 		}
 	}

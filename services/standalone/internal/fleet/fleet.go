@@ -110,6 +110,7 @@ func (f *Fleet) startAll(ctx context.Context) error {
 	if err := f.startDatabase(ctx); err != nil {
 		return err
 	}
+	natsUp, servicesUp := f.cfg.step("NATS"), func(string) {}
 	var services []string
 	for _, program := range startOrder {
 		names := f.named(program)
@@ -125,11 +126,17 @@ func (f *Fleet) startAll(ctx context.Context) error {
 			if err := f.WaitReady(ctx, names...); err != nil {
 				return err
 			}
+			natsUp(f.NATSURL())
+			servicesUp = f.cfg.step("Services")
 			continue
 		}
 		services = append(services, names...)
 	}
-	return f.WaitReady(ctx, services...)
+	if err := f.WaitReady(ctx, services...); err != nil {
+		return err
+	}
+	servicesUp(fmt.Sprintf("%d processes", len(services)))
+	return nil
 }
 
 // Names are all processes, in the order in which they start.

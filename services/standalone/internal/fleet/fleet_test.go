@@ -10,6 +10,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"svc.internal/pkg/pgtest"
+	"svc.internal/services/standalone/internal/localdata"
 )
 
 // begin starts a fleet of single replicas without demo, until the test ends.
@@ -37,13 +40,18 @@ func begin(t *testing.T, change func(*Config)) *Fleet {
 		if err := f.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if target, err := os.Readlink(f.Path("postgres")); err == nil {
-			if err := os.RemoveAll(target); err != nil {
-				t.Error(err)
-			}
+		if err := localdata.RemovePostgres(cfg.Dir); err != nil {
+			t.Error(err)
 		}
 	})
 	return f
+}
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// onGivenDatabase is for fleets that need no PostgreSQL of their own.
+func onGivenDatabase(t *testing.T) func(*Config) {
+	return func(c *Config) { c.DatabaseURL = pgtest.URL(t) }
 }
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
@@ -116,6 +124,7 @@ func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 func TestAProcessThatEndsUnaskedIsToldAndStartedAgain(t *testing.T) {
 	told := make(chan Exit, 4)
 	f := begin(t, func(c *Config) {
+		onGivenDatabase(t)(c)
 		c.Restart = true
 		c.Report = func(e Exit) { told <- e }
 	})
@@ -135,7 +144,7 @@ func TestAProcessThatEndsUnaskedIsToldAndStartedAgain(t *testing.T) {
 }
 
 func TestServicesRefuseTheClearAndTheirFilesAreClosedToOthers(t *testing.T) {
-	f := begin(t, nil)
+	f := begin(t, onGivenDatabase(t))
 	resp, err := http.Get("http://" + f.GRPCAddr("billing-ledger-1")) //nolint:noctx // it is refused at once
 	if err == nil {
 		resp.Body.Close()
@@ -152,7 +161,10 @@ func TestServicesRefuseTheClearAndTheirFilesAreClosedToOthers(t *testing.T) {
 }
 
 func TestOneFleetHasAFolder(t *testing.T) {
-	f := begin(t, nil)
+	f := begin(t, onGivenDatabase(t))
+	if f.Pid("postgres-1") != 0 || f.DatabaseURL() != f.cfg.DatabaseURL {
+		t.Error("a fleet with a database runs one of its own")
+	}
 	if _, err := Start(t.Context(), f.cfg); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a second fleet in the folder: %v", err)
 	}

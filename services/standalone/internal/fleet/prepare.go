@@ -98,6 +98,7 @@ func (f *Fleet) addMember(program, name string) error {
 	f.members[name] = m
 	if program == Postgres {
 		m.launch = f.launchPostgres // it writes its own log
+		m.probe = probeTCP(f.layout.grpc(name))
 		return nil
 	}
 	var err error

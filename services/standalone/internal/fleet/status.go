@@ -13,8 +13,10 @@ type State string
 const (
 	// StateReady can serve.
 	StateReady State = "ready"
-	// StateRunning lives and is not ready.
-	StateRunning State = "not ready"
+	// StateNotReady lives and cannot serve.
+	StateNotReady State = "not ready"
+	// StateUp lives, and cannot be asked for more: an agent.
+	StateUp State = "running"
 	// StateStopped does not run.
 	StateStopped State = "stopped"
 )
@@ -74,14 +76,19 @@ func (f *Fleet) status(ctx context.Context, name string) Status {
 	if s.Pid == 0 {
 		return s
 	}
-	if m, err := f.member(name); err == nil {
-		m.mu.Lock()
-		s.Started = m.life.start
-		m.mu.Unlock()
+	m, err := f.member(name)
+	if err != nil {
+		return s
 	}
+	m.mu.Lock()
+	s.Started = m.life.start
+	m.mu.Unlock()
 	s.State = StateReady
+	if m.probe == nil {
+		s.State = StateUp
+	}
 	if err := f.Ready(ctx, name); err != nil {
-		s.State, s.Reason = StateRunning, err.Error()
+		s.State, s.Reason = StateNotReady, err.Error()
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"time"
 )
@@ -128,6 +129,17 @@ func (f *Fleet) WaitReady(ctx context.Context, names ...string) error {
 		}
 	}
 	return nil
+}
+
+// probeTCP is ready when address takes connections.
+func probeTCP(address string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return fmt.Errorf("probe: %w", err)
+		}
+		return conn.Close()
+	}
 }
 
 // probeHTTP is ready when url answers 200.

@@ -92,3 +92,29 @@ func TestAMalformedPepperIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestThePrivatePostgresIsRemovedWhereverItLives(t *testing.T) {
+	for name, elsewhere := range map[string]bool{"inside": false, "behind a link": true, "none": false} {
+		path, target := t.TempDir(), filepath.Join(t.TempDir(), "db")
+		home := filepath.Join(path, "postgres")
+		if elsewhere {
+			if err := os.Symlink(target, home); err != nil {
+				t.Fatal(err)
+			}
+			home = target
+		}
+		if name != "none" {
+			if err := os.MkdirAll(filepath.Join(home, "data"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := RemovePostgres(path); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, left := range []string{target, filepath.Join(path, "postgres")} {
+			if _, err := os.Lstat(left); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: %s is left, %v", name, left, err)
+			}
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"svc.internal/pkg/pg"
 )
@@ -30,4 +31,20 @@ func (d *Dir) PostgresHome() (string, error) {
 		return "", fmt.Errorf("link to PostgreSQL's folder: %w", err)
 	}
 	return outside, nil
+}
+
+// RemovePostgres removes the private PostgreSQL of a data directory that is not
+// in use, wherever it lives.
+func RemovePostgres(path string) error {
+	inside := filepath.Join(path, "postgres")
+	target, err := os.Readlink(inside)
+	if err == nil {
+		err = os.RemoveAll(target)
+	} else if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EINVAL) {
+		err = nil // there is none, or it is no link
+	}
+	if err := errors.Join(err, os.RemoveAll(inside)); err != nil {
+		return fmt.Errorf("remove the private PostgreSQL: %w", err)
+	}
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -20,10 +19,12 @@ const (
 )
 
 // EnvBin names the variable with a folder of programs to use instead of
-// building them; EnvForm, of standalone and fleet, chooses one form for Each.
+// building them; EnvForm, of standalone and fleet, chooses one form for Each;
+// EnvRunning names the demo.env or fleet.env of a marketplace to use instead.
 const (
-	EnvBin  = "SVC_BIN_DIR"
-	EnvForm = "SVC_E2E_FORM"
+	EnvBin     = "SVC_BIN_DIR"
+	EnvForm    = "SVC_E2E_FORM"
+	EnvRunning = "SVC_E2E_ENV"
 )
 
 // StartFleet runs a marketplace as a fleet of separate processes until the test
@@ -32,9 +33,7 @@ const (
 // the demo is seeded. A process that ends unasked fails the test.
 func StartFleet(t testing.TB, options ...func(*fleet.Config)) *Market {
 	t.Helper()
-	dir := t.TempDir()
-	t.Cleanup(func() { removeDatabase(t, dir) })
-	m, err := startFleet(dir, append([]func(*fleet.Config){func(c *fleet.Config) {
+	m, err := startFleet(Dir(t), append([]func(*fleet.Config){func(c *fleet.Config) {
 		c.Replicas = map[string]int{fleet.Agent: 0, fleet.Engine: 0}
 	}}, options...))
 	if err != nil {
@@ -135,17 +134,6 @@ func (m *Market) showLogs(t testing.TB) {
 	for _, name := range m.fleet.Names() {
 		if text := m.fleet.LogTail(name, 3000); text != "" {
 			t.Logf("the log of %s ends:\n%s", name, text)
-		}
-	}
-}
-
-// removeDatabase removes what lives outside of a fleet's folder, where root's
-// PostgreSQL cannot enter that.
-func removeDatabase(t testing.TB, dir string) {
-	t.Helper()
-	if target, err := os.Readlink(filepath.Join(dir, "postgres")); err == nil {
-		if err := os.RemoveAll(target); err != nil {
-			t.Error(err)
 		}
 	}
 }

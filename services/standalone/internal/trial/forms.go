@@ -4,18 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
 	"svc.internal/pkg/pgtest"
+	"svc.internal/services/standalone/internal/localdata"
 )
 
 // Each runs a case in both forms of a marketplace, as subtests: standalone, in
 // one process of its own, started with environ; and as a fleet of separate
 // processes, with a demo, which all cases of the test binary share: what a case
 // puts into the catalog, and which providers and accounts it makes, has names
-// of its own. SVC_E2E_FORM=standalone, or fleet, runs one form.
+// of its own. SVC_E2E_FORM=standalone, or fleet, runs one form; and
+// SVC_E2E_ENV=path runs the case on a marketplace that is running already,
+// known by its demo.env or fleet.env.
 func Each(t *testing.T, run func(t *testing.T, m *Market), environ ...string) {
 	t.Helper()
 	EachForm(t, func(t *testing.T) { run(t, Start(t, environ...)) }, run)
@@ -25,6 +27,10 @@ func Each(t *testing.T, run func(t *testing.T, m *Market), environ ...string) {
 // case there.
 func EachForm(t *testing.T, standalone func(t *testing.T), fleet func(t *testing.T, m *Market)) {
 	t.Helper()
+	if path := os.Getenv(EnvRunning); path != "" {
+		t.Run("running", func(t *testing.T) { fleet(t, Attach(ReadEnv(t, path))) })
+		return
+	}
 	form := os.Getenv(EnvForm)
 	if form != "fleet" {
 		t.Run("standalone", standalone)
@@ -90,8 +96,6 @@ func (s *sharedFleet) close() error {
 	if s.market != nil {
 		errs = append(errs, s.market.Stop())
 	}
-	if target, err := os.Readlink(filepath.Join(s.dir, "postgres")); err == nil {
-		errs = append(errs, os.RemoveAll(target))
-	}
+	errs = append(errs, localdata.RemovePostgres(s.dir))
 	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
 }

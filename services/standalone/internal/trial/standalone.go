@@ -13,6 +13,7 @@ import (
 
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/standalone"
+	"svc.internal/services/standalone/internal/localdata"
 )
 
 // Start runs a whole marketplace in this process, on free ports, a database of
@@ -106,7 +107,7 @@ func (p *process) waitReady(t testing.TB) {
 // ReadEnv reads a file of the form of demo.env.
 func ReadEnv(t testing.TB, path string) map[string]string {
 	t.Helper()
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // the file of a test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +119,20 @@ func ReadEnv(t testing.TB, path string) map[string]string {
 		}
 	}
 	return env
+}
+
+// Dir is a data directory that is removed with the test, and with it the
+// private PostgreSQL in it: root's runs as a user who cannot enter there, and
+// lives elsewhere.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Cleanup(func() {
+		if err := localdata.RemovePostgres(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // FreeAddress is one on loopback that nobody listens on now.
