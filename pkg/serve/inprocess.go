@@ -1,9 +1,13 @@
 package serve
 
 import (
+	"fmt"
+	"reflect"
+
 	"github.com/fullstorydev/grpchan"
 	"github.com/fullstorydev/grpchan/inprocgrpc"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 )
 
 // InProcess connects services of one process: handlers are called directly,
@@ -17,6 +21,7 @@ type InProcess struct {
 // NewInProcess makes a channel without services.
 func NewInProcess(in Interceptors) *InProcess {
 	channel := new(inprocgrpc.Channel).
+		WithCloner(cloner{}).
 		WithServerUnaryInterceptor(in.UnaryServer).
 		WithServerStreamInterceptor(in.StreamServer)
 	return &InProcess{
@@ -33,3 +38,53 @@ func (p *InProcess) RegisterService(desc *grpc.ServiceDesc, impl any) {
 
 // Client is the calling end; generated clients take it as their connection.
 func (p *InProcess) Client() grpc.ClientConnInterface { return p.client }
+
+// cloner copies each message once. The channel itself asks for two copies of
+// what passes through a stream: a clone as it is sent, and a copy of that clone
+// into the receiver's message. Nobody else ever has the clone, so the receiver
+// takes over what it holds. The messages of unary calls are copied outright:
+// their senders may still have them.
+type cloner struct{}
+
+// passing is a clone on its way through a stream, which one receiver takes.
+type passing struct{ message proto.Message }
+
+// Clone copies a message that is sent into a stream.
+func (cloner) Clone(in any) (any, error) {
+	m, ok := in.(proto.Message)
+	if !ok {
+		return nil, fmt.Errorf("a message of type %T cannot be copied", in)
+	}
+	return &passing{proto.Clone(m)}, nil
+}
+
+// Copy fills the receiver's message.
+func (cloner) Copy(out, in any) error {
+	to, ok := out.(proto.Message)
+	if !ok {
+		return fmt.Errorf("a message of type %T cannot be received", out)
+	}
+	switch from := in.(type) {
+	case *passing:
+		return take(to, from.message)
+	case proto.Message:
+		if to.ProtoReflect().Descriptor() != from.ProtoReflect().Descriptor() {
+			return fmt.Errorf("a message of type %T cannot be received as %T", from, to)
+		}
+		proto.Reset(to)
+		proto.Merge(to, from)
+		return nil
+	default:
+		return fmt.Errorf("a message of type %T cannot be copied", in)
+	}
+}
+
+// take moves what from holds to another message of its type.
+func take(to, from proto.Message) error {
+	source, target := reflect.ValueOf(from), reflect.ValueOf(to)
+	if source.Type() != target.Type() || source.Kind() != reflect.Pointer {
+		return fmt.Errorf("a message of type %T cannot be received as %T", from, to)
+	}
+	target.Elem().Set(source.Elem())
+	return nil
+}

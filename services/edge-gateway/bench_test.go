@@ -4,6 +4,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
 // drain empties what the peers collect, which a benchmark does not look at.
@@ -29,26 +31,33 @@ func startBench(b *testing.B) *fleet {
 }
 
 // BenchmarkRelayPerEvent is one event from the hub's Send to the client's
-// socket, in one process, the client's reading included.
+// socket, in one process, the client's reading included; alone, or one of eight
+// that come together.
 func BenchmarkRelayPerEvent(b *testing.B) {
-	f := startBench(b)
-	f.hub.set(func(p *played) error {
-		if err := p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed); err != nil {
-			return err
-		}
-		for range b.N {
-			if err := p.event(moreChunk, false, 2); err != nil {
-				return err
+	for name, together := range map[string]int{"alone": 1, "together": 8} {
+		b.Run(name, func(b *testing.B) {
+			f := startBench(b)
+			f.hub.set(func(p *played) error {
+				if err := p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed); err != nil {
+					return err
+				}
+				e := &hubv1.DispatchEvent{Json: []byte(moreChunk), CompletionTokens: 2}
+				for i := range b.N {
+					e.More = (i+1)%together != 0 && i+1 < b.N
+					if err := p.send(e); err != nil {
+						return err
+					}
+				}
+				return p.finish(1, 1)
+			})
+			b.ReportAllocs()
+			b.ResetTimer()
+			resp := f.post(helloStream)
+			n, err := io.Copy(io.Discard, resp.Body)
+			if err != nil || n < int64(b.N*len(moreChunk)) {
+				b.Fatalf("%d bytes, %v", n, err)
 			}
-		}
-		return p.finish(1, 1)
-	})
-	b.ReportAllocs()
-	b.ResetTimer()
-	resp := f.post(helloStream)
-	n, err := io.Copy(io.Discard, resp.Body)
-	if err != nil || n < int64(b.N*len(moreChunk)) {
-		b.Fatalf("%d bytes, %v", n, err)
+		})
 	}
 }
 

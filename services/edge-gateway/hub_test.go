@@ -75,9 +75,11 @@ type played struct {
 }
 
 func (p *played) event(json string, first bool, tokens int64) error {
-	return p.stream.Send(&hubv1.DispatchResponse{Message: &hubv1.DispatchResponse_Event{Event: &hubv1.DispatchEvent{
-		Json: []byte(json), FirstContent: first, CompletionTokens: tokens,
-	}}})
+	return p.send(&hubv1.DispatchEvent{Json: []byte(json), FirstContent: first, CompletionTokens: tokens})
+}
+
+func (p *played) send(e *hubv1.DispatchEvent) error {
+	return p.stream.Send(&hubv1.DispatchResponse{Message: &hubv1.DispatchResponse_Event{Event: e}})
 }
 
 // committed waits for the commit.

@@ -21,9 +21,9 @@ func TestALongRequestIsRenewedWithWhatWasRelayed(t *testing.T) {
 		f.hub.set(func(p *played) error {
 			return p.steps(
 				func() error { return p.event(helloChunk, true, 1) }, p.committed,
-				elapse(20 * time.Second),
+				elapse(20*time.Second),
 				func() error { return p.event(moreChunk, false, 3) },
-				elapse(15 * time.Second),
+				elapse(15*time.Second),
 				func() error { return p.finish(9, 3) })
 		})
 		id := f.post(helloStream)

@@ -98,6 +98,52 @@ func TestASlowStreamIsKeptAlive(t *testing.T) {
 	})
 }
 
+// What the hub says comes together is written together, and a keep-alive that
+// falls between takes it along.
+func TestEventsThatComeTogetherAreWrittenTogether(t *testing.T) {
+	inBubble(t, func(f *fleet, _ func() net.Conn) {
+		pause := func(d time.Duration) func() error {
+			return func() error { time.Sleep(d); return nil } //nolint:forbidigo // the bubble's time
+		}
+		f.hub.set(func(p *played) error {
+			say := func(more bool) func() error {
+				return func() error {
+					return p.send(&hubv1.DispatchEvent{Json: []byte(moreChunk), CompletionTokens: 2, More: more})
+				}
+			}
+			return p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed,
+				say(true), pause(time.Second), say(false),
+				say(true), pause(15*time.Second), say(false),
+				func() error { return p.finish(1, 1) })
+		})
+		const event = "data: " + moreChunk + "\n\n"
+		resp := f.post(helloStream)
+		begun, body := time.Now(), bufio.NewReader(resp.Body)
+		at := map[time.Duration]string{}
+		for {
+			line, err := body.ReadString('\n')
+			if err != nil {
+				break
+			}
+			at[time.Since(begun)] += line
+		}
+		for when, want := range map[time.Duration]string{
+			0:                "data: " + helloChunk + "\n\n",
+			time.Second:      event + event,
+			11 * time.Second: event + ": keep-alive\n\n",
+			16 * time.Second: event + "data: [DONE]\n\n",
+		} {
+			if at[when] != want {
+				f.t.Errorf("after %v: %q", when, at[when])
+			}
+			delete(at, when)
+		}
+		if len(at) > 0 {
+			f.t.Errorf("more came: %q", at)
+		}
+	})
+}
+
 // Failover goes on behind the keep-alives, and what fails then is an event.
 func TestALateFailureIsAnErrorEvent(t *testing.T) {
 	inBubble(t, func(f *fleet, _ func() net.Conn) {

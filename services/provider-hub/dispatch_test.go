@@ -1,6 +1,7 @@
 package providerhub_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -173,4 +174,44 @@ func TestSameAttemptTwiceIsRefused(t *testing.T) {
 	}
 	go fakeagent.Answer("x")(r)
 	c.rest()
+}
+
+// Events that arrive in one piece are marked, all but the last, so that the
+// gateway writes them at once; nothing is held back for what is no event.
+func TestEventsOfOnePieceSayThatMoreFollow(t *testing.T) {
+	const text = `{"choices":[{"index":0,"delta":{"content":%q},"finish_reason":null}]}`
+	piece := func(words ...string) []byte {
+		var data []byte
+		for _, word := range words {
+			data = fmt.Appendf(data, "data: "+text+"\n\n", word)
+		}
+		return data
+	}
+	w := setup(t)
+	m := w.active()
+	a := w.dial(m, fakeagent.Options{})
+	c := w.call(order(m, a, true))
+	r := <-a.Requests()
+	must(t, r.Data(piece("one", "two", "three")))
+	must(t, r.Data(append(piece("four", "five"), `data: {"error":{"message":"out of memory"}}`+"\n\n"...)))
+	var got []string
+	for _, want := range []string{"one", "two", "three", "four", "five"} {
+		e := c.event()
+		if e.GetFirstContent() {
+			c.commit()
+		}
+		if !strings.Contains(string(e.GetJson()), `"`+want+`"`) {
+			t.Errorf("%s instead of %q", e.GetJson(), want)
+		}
+		if e.GetMore() {
+			got = append(got, want)
+		}
+	}
+	// Two frames may be taken as one piece, and then three is followed, too.
+	if marked := strings.Join(got, " "); marked != "one two four" && marked != "one two three four" {
+		t.Errorf("more follows after %q", marked)
+	}
+	if rest := c.rest(); rest.failed == nil || len(rest.events) != 0 {
+		t.Errorf("the rest is %+v", rest)
+	}
 }

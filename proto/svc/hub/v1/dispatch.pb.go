@@ -460,8 +460,11 @@ type DispatchEvent struct {
 	FirstContent bool `protobuf:"varint,2,opt,name=first_content,json=firstContent,proto3" json:"first_content,omitempty"`
 	// The hub's running count of completion tokens, this event included.
 	CompletionTokens int64 `protobuf:"varint,3,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// True when another event follows at once, so that the receiver may put off
+	// writing this one until then. A hub that does not know leaves it false.
+	More          bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DispatchEvent) Reset() {
@@ -513,6 +516,13 @@ func (x *DispatchEvent) GetCompletionTokens() int64 {
 		return x.CompletionTokens
 	}
 	return 0
+}
+
+func (x *DispatchEvent) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 // DispatchFinished ends an answer that was served to its proper end.
@@ -717,11 +727,12 @@ const file_svc_hub_v1_dispatch_proto_rawDesc = "" +
 	"\x05event\x18\x01 \x01(\v2\x19.svc.hub.v1.DispatchEventH\x00R\x05event\x12:\n" +
 	"\bfinished\x18\x02 \x01(\v2\x1c.svc.hub.v1.DispatchFinishedH\x00R\bfinished\x124\n" +
 	"\x06failed\x18\x03 \x01(\v2\x1a.svc.hub.v1.DispatchFailedH\x00R\x06failedB\t\n" +
-	"\amessage\"u\n" +
+	"\amessage\"\x89\x01\n" +
 	"\rDispatchEvent\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\fR\x04json\x12#\n" +
 	"\rfirst_content\x18\x02 \x01(\bR\ffirstContent\x12+\n" +
-	"\x11completion_tokens\x18\x03 \x01(\x03R\x10completionTokens\"\x86\x01\n" +
+	"\x11completion_tokens\x18\x03 \x01(\x03R\x10completionTokens\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\"\x86\x01\n" +
 	"\x10DispatchFinished\x124\n" +
 	"\x16billable_prompt_tokens\x18\x01 \x01(\x03R\x14billablePromptTokens\x12<\n" +
 	"\x1abillable_completion_tokens\x18\x02 \x01(\x03R\x18billableCompletionTokens\"\xfa\x01\n" +

@@ -56,8 +56,13 @@ func (a *answer) emit(out *output, json []byte) {
 	if a.first == nil {
 		a.first = json
 	}
-	chunk, err := openai.ScanChunk(json)
-	hold := err == nil && hasValue(json, chunk.UsageSpan)
+	var chunk openai.Chunk
+	hold := false
+	if mayTellUsage(json) {
+		var err error
+		chunk, err = openai.ScanChunk(json)
+		hold = err == nil && hasValue(json, chunk.UsageSpan)
+	}
 	if a.held != nil && (hold || !a.usageOnly) {
 		a.release(out)
 	}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"svc.internal/pkg/crash"
@@ -21,67 +22,52 @@ func (s *session) attempt(ctx context.Context, candidate *routerv1.Candidate) *f
 		return unreachable(err)
 	}
 	defer func() { d.close(s.stopped()) }()
+	defer context.AfterFunc(ctx, func() { d.giveUp(s.stopped()) })()
 	limit := s.firstContentTimeout(s.engine.cfg.Total-s.engine.since(s.call)) + s.engine.cfg.HubGrace
-	guard := time.NewTimer(limit)
+	guard := time.AfterFunc(limit, d.expire)
 	defer guard.Stop()
 	for {
-		select {
-		case m, ok := <-d.messages:
-			if !ok {
-				return s.lost(ctx, d.err)
-			}
-			if done, f := s.takeAll(candidate, d, m); done || f != nil {
-				return f
-			}
-		case <-guard.C:
-			if s.result.Committed == 0 {
-				return &failure{err: tooLate(), retry: true, result: resultTimeout, reached: true}
-			}
-		case <-s.beats():
-			if s.out.keepAlive() != nil {
+		m, err := s.receive(d)
+		switch {
+		case ctx.Err() != nil || s.out.failed:
+			return s.cut()
+		case err != nil && d.expired():
+			return silent()
+		case err != nil:
+			return broken(err, s.result.Committed != 0)
+		}
+		done, f := s.take(candidate, d, m)
+		if more := m.GetEvent().GetMore(); !more || s.out.gathered() >= flushBytes {
+			if s.flush() != nil {
 				return s.cut()
 			}
-			s.beat.Reset(s.engine.cfg.KeepAlive)
-		case <-ctx.Done():
-			return s.cut()
+		}
+		if done || f != nil {
+			return f
 		}
 	}
 }
 
-func (s *session) beats() <-chan time.Time {
-	if s.beat == nil {
+// receive waits for the hub's next message. Meanwhile the client is kept alive.
+func (s *session) receive(d *dispatch) (*hubv1.DispatchResponse, error) {
+	if s.beat != nil {
+		s.beat.lend(d)
+		defer s.beat.reclaim()
+	}
+	return d.receive()
+}
+
+// flush writes what was gathered.
+func (s *session) flush() error {
+	if s.out.gathered() == 0 {
 		return nil
 	}
-	return s.beat.C
-}
-
-// takeAll takes a message and all that wait behind it, then writes once.
-func (s *session) takeAll(candidate *routerv1.Candidate, d *dispatch, m *hubv1.DispatchResponse) (done bool, f *failure) {
-	for {
-		if done, f = s.take(candidate, d, m); done || f != nil {
-			break
-		}
-		if s.out.gathered() >= flushBytes {
-			break
-		}
-		ok := false
-		select {
-		case m, ok = <-d.messages:
-		default:
-		}
-		if !ok {
-			break // nothing waits; an end is seen by the caller
-		}
+	if err := s.out.flush(); err != nil {
+		return err
 	}
-	if s.out.gathered() > 0 {
-		if s.out.flush() != nil {
-			return false, s.cut()
-		}
-		crash.At("gateway.relaying")
-		s.call.Running.Relayed(s.result.Tokens, s.out.relayed)
-		s.beat.Reset(s.engine.cfg.KeepAlive)
-	}
-	return done, f
+	crash.At("gateway.relaying")
+	s.call.Running.Relayed(s.result.Tokens, s.out.relayed)
+	return nil
 }
 
 // take handles one message of the hub.
@@ -113,7 +99,7 @@ func (s *session) event(candidate *routerv1.Candidate, d *dispatch, e *hubv1.Dis
 			return nil
 		}
 		if err := d.commit(); err != nil {
-			return s.uncommitted(d)
+			return s.uncommitted(d, err)
 		}
 		crash.At("gateway.committed")
 		s.committed(candidate)
@@ -127,14 +113,15 @@ func (s *session) event(candidate *routerv1.Candidate, d *dispatch, e *hubv1.Dis
 
 // uncommitted finds out why a commit could not be sent. The hub cannot have
 // heard it, so another candidate may be tried.
-func (s *session) uncommitted(d *dispatch) *failure {
-	if s.client.Err() != nil {
+func (s *session) uncommitted(d *dispatch, err error) *failure {
+	switch {
+	case d.expired():
+		return silent()
+	case errors.Is(err, errOver) || s.client.Err() != nil:
 		return s.cut()
 	}
 	d.cancel()
-	for range d.messages {
-	}
-	return broken(d.err, false)
+	return broken(d.drain(), false)
 }
 
 // committed notes that this attempt is the one, and tells the client whose.
@@ -170,14 +157,6 @@ func (s *session) finish(m *hubv1.DispatchFinished) (done bool, f *failure) {
 	}
 	s.call.Running.Relayed(s.result.Tokens, s.out.relayed)
 	return true, nil
-}
-
-// lost is a stream that ended by itself.
-func (s *session) lost(ctx context.Context, err error) *failure {
-	if ctx.Err() != nil {
-		return s.cut()
-	}
-	return broken(err, s.result.Committed != 0)
 }
 
 // cut is an attempt that this side ends: the client cannot be written to, or

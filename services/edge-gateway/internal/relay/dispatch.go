@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"svc.internal/pkg/crash"
@@ -19,18 +20,27 @@ const (
 	hangUpWait = 3 * time.Second
 )
 
-// dispatch is one attempt's stream to a hub.
+// dispatch is one attempt's stream to a hub. The session's goroutine receives
+// from it and commits; what ends it from outside may come at any time.
 type dispatch struct {
-	stream    hubv1.DispatchService_DispatchClient
-	cancel    context.CancelFunc
-	messages  chan *hubv1.DispatchResponse // closed when the stream has ended
-	err       error                        // why; to be read after that
-	finished  bool                         // the hub has told the outcome
-	committed bool                         // the hub was told that this attempt is the one
+	stream   hubv1.DispatchService_DispatchClient
+	cancel   context.CancelFunc
+	finished bool  // the hub has told the outcome
+	ended    error // why the stream has ended; nil while it goes on
+
+	mu        sync.Mutex // gRPC allows no Send beside a CloseSend
+	committed bool       // the hub was told that this attempt is the one
+	over      bool       // given up: it is too late to commit
+	silent    bool       // because the hub took too long
+	hangUp    *time.Timer
 }
 
-// errNoOutcome is a stream that ended properly and told nothing.
-var errNoOutcome = errors.New("the hub ended the dispatch without an outcome")
+var (
+	// errNoOutcome is a stream that ended properly and told nothing.
+	errNoOutcome = errors.New("the hub ended the dispatch without an outcome")
+	// errOver is a commit that comes too late.
+	errOver = errors.New("the dispatch was given up")
+)
 
 // dispatch begins an attempt. The caller closes it.
 func (s *session) dispatch(ctx context.Context, candidate *routerv1.Candidate) (*dispatch, error) {
@@ -40,14 +50,13 @@ func (s *session) dispatch(ctx context.Context, candidate *routerv1.Candidate) (
 	}
 	// A client that leaves must not cut the stream: a commit that was just
 	// sent would be thrown away with it, and the hub would not know that the
-	// attempt is to be charged. close ends the stream in good order.
+	// attempt is to be charged. giveUp ends the stream in good order.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stream, err := hub.Dispatch(ctx)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	d := &dispatch{stream: stream, cancel: cancel, messages: make(chan *hubv1.DispatchResponse, queueLength)}
 	open := &hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Open{Open: s.open(candidate)}}
 	// After io.EOF the stream itself says what is wrong.
 	if err := stream.Send(open); err != nil && !errors.Is(err, io.EOF) {
@@ -55,54 +64,94 @@ func (s *session) dispatch(ctx context.Context, candidate *routerv1.Candidate) (
 		return nil, err
 	}
 	crash.At("gateway.dispatched")
-	go d.receive(ctx)
-	return d, nil
+	return &dispatch{stream: stream, cancel: cancel}, nil
 }
 
-func (d *dispatch) receive(ctx context.Context) {
-	defer close(d.messages)
-	for {
-		m, err := d.stream.Recv()
-		if err != nil {
-			d.err = err
-			if errors.Is(err, io.EOF) {
-				d.err = errNoOutcome
-			}
-			return
-		}
-		select {
-		case d.messages <- m:
-		case <-ctx.Done():
-			d.err = ctx.Err()
-			return
-		}
+// receive waits for the next message. An error tells that none follows.
+func (d *dispatch) receive() (*hubv1.DispatchResponse, error) {
+	if d.ended != nil {
+		return nil, d.ended
 	}
+	m, err := d.stream.Recv()
+	if errors.Is(err, io.EOF) {
+		err = errNoOutcome
+	}
+	d.ended = err
+	return m, err
+}
+
+// drain reads the stream to its end and returns why it has ended.
+func (d *dispatch) drain() error {
+	for d.ended == nil {
+		_, _ = d.receive() // what still comes is of no use
+	}
+	return d.ended
 }
 
 // commit tells the hub that this attempt is the one.
 func (d *dispatch) commit() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.over {
+		return errOver
+	}
 	d.committed = true
 	return d.stream.Send(&hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Commit{Commit: &hubv1.DispatchCommit{}}})
 }
 
-// close ends the stream and waits for the receiving goroutine. A hub that has
-// heard a commit is given time to end the stream itself, after it has read all
-// that was sent to it; any other attempt is cut off at once, and so is one that
-// this process gives up, which is how the hub tells that from a client who left.
+// expire gives up a hub that says nothing, unless it was committed to.
+func (d *dispatch) expire() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.committed || d.over {
+		return
+	}
+	d.over, d.silent = true, true
+	d.cancel()
+}
+
+// expired tells whether the hub was given up for its silence.
+func (d *dispatch) expired() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.silent
+}
+
+// giveUp begins to end the stream, once. A hub that has heard a commit is given
+// time to end the stream itself, after it has read all that was sent to it; any
+// other attempt is cut off at once, and so is one that this process gives up,
+// which is how the hub tells that from a client who left.
+func (d *dispatch) giveUp(stopped bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.over {
+		return
+	}
+	d.over = true
+	if !d.committed || stopped {
+		d.cancel()
+		return
+	}
+	// An error means that the stream has ended already.
+	_ = d.stream.CloseSend()
+	d.hangUp = time.AfterFunc(hangUpWait, d.cancel)
+}
+
+// close ends the stream and returns when it has ended. A hub that has told the
+// outcome ends it by itself.
 func (d *dispatch) close(stopped bool) {
 	defer d.cancel()
-	wait := time.Duration(0)
-	switch {
-	case d.finished:
-		wait = endWait
-	case stopped:
-	case d.committed:
-		wait = hangUpWait
-		// An error means that the stream has ended already.
-		_ = d.stream.CloseSend()
+	if d.finished {
+		timer := time.AfterFunc(endWait, d.cancel)
+		defer timer.Stop()
+	} else {
+		d.giveUp(stopped)
 	}
-	timer := time.AfterFunc(wait, d.cancel)
-	defer timer.Stop()
-	for range d.messages {
+	_ = d.drain() // however it ends, it is over
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over = true
+	if d.hangUp != nil {
+		d.hangUp.Stop()
 	}
 }

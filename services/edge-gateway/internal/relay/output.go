@@ -18,6 +18,9 @@ type output struct {
 	begun   bool
 	failed  bool  // a write has failed: the client is gone or too slow
 	relayed int64 // bytes of answers taken for the client
+
+	wrote    time.Time // when something was written last
+	deadline time.Time // of the connection, as set last
 }
 
 func newOutput(w http.ResponseWriter, timeout time.Duration) *output {
@@ -90,10 +93,25 @@ func (o *output) flush() error {
 }
 
 func (o *output) write(p []byte) error {
-	// A connection that knows no deadlines (a test's recorder) has none.
-	_ = o.control.SetWriteDeadline(time.Now().Add(o.timeout))
+	o.extend()
 	_, err := o.w.Write(p)
 	return err
+}
+
+// deadlineSlack is how much shorter than it may be a write's time can be.
+const deadlineSlack = time.Second
+
+// extend gives the next write its time. Of many writes in a row only some set a
+// deadline, for that costs as much as the rest of a small event.
+func (o *output) extend() {
+	o.wrote = time.Now()
+	due := o.wrote.Add(o.timeout)
+	if due.Sub(o.deadline) < min(deadlineSlack, o.timeout/8) {
+		return
+	}
+	o.deadline = due
+	// A connection that knows no deadlines (a test's recorder) has none.
+	_ = o.control.SetWriteDeadline(due)
 }
 
 // whole answers with a body that is not streamed.
@@ -116,4 +134,4 @@ func (o *output) whole(body []byte) error {
 }
 
 // done gives what is still to be written one more term.
-func (o *output) done() { _ = o.control.SetWriteDeadline(time.Now().Add(o.timeout)) }
+func (o *output) done() { o.extend() }

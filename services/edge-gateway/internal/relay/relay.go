@@ -7,10 +7,10 @@
 // no other is tried. The hub decides that an attempt has failed or run out of
 // time; this package only guards against a hub that says nothing.
 //
-// A stream uses two goroutines: one receives from the hub into a queue of
-// queueLength messages, the other (the HTTP handler's) writes and flushes what
-// waits there at once. A reader that is too slow fills the queue, which stalls
-// the hub's stream and in the end the provider's; one write may take
+// One goroutine, the HTTP handler's, receives from the hub, writes, and flushes
+// once for what the hub sends together; what must happen meanwhile (keep-alive
+// comments, the end of the time) is done by timers. A reader that is too slow
+// stalls the hub's stream and in the end the provider's; one write may take
 // Config.WriteTimeout. Before the first content at most maxPending bytes are
 // kept.
 //
@@ -36,8 +36,6 @@ import (
 )
 
 const (
-	// queueLength is how many messages of the hub wait for the writer.
-	queueLength = 32
 	// maxPending bounds what is kept of a stream before its first content.
 	maxPending = 64 << 10
 	// flushBytes is how much is gathered before it is written in any case.
@@ -135,8 +133,8 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, call *Call) Resul
 		out:        newOutput(w, e.cfg.WriteTimeout),
 	}
 	if call.Stream {
-		s.beat = time.NewTimer(max(0, e.cfg.HoldHeaders-e.since(call)))
-		defer s.beat.Stop()
+		s.beat = startBeat(s.out, e.cfg.HoldHeaders-e.since(call), e.cfg.KeepAlive)
+		defer s.beat.stop()
 	}
 	s.result.Route = RouteOf(call.Order.Pin)
 	s.headersOfCall()

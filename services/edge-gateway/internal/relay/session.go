@@ -25,7 +25,7 @@ type session struct {
 	failures   []*failure
 	fallback   eventsv1.FallbackReason
 	out        *output
-	beat       *time.Timer // keep-alives of a stream; nil for a whole answer
+	beat       *beat // keep-alives of a stream; nil for a whole answer
 	result     Result
 
 	answer answer
@@ -199,6 +199,11 @@ func stopping() error {
 
 func clientGone() error {
 	return fault.New(fault.Canceled, fault.ClientClosed, "The client closed the request.")
+}
+
+// silent is an attempt whose hub said nothing for longer than it may.
+func silent() *failure {
+	return &failure{err: tooLate(), retry: true, result: resultTimeout, reached: true}
 }
 
 func tooLate() error {

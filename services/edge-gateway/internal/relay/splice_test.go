@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+
+	"svc.internal/pkg/openai"
 )
 
 func TestStrictAnswersHaveTheirNulls(t *testing.T) {
@@ -202,6 +204,33 @@ func TestHeaderTextIsPrintableAndBounded(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%q became %q", in, got)
+		}
+	}
+}
+
+// Whatever letters and escapes spell the name, an event with usage is scanned.
+func FuzzAnEventWithUsageIsNeverPassedOver(f *testing.F) {
+	for _, seed := range []string{
+		`{"choices":[],"usage":{"prompt_tokens":1}}`, `{"usage" : {}}`, `{"USAGE":{}}`, `{"u\u0073age":{}}`, `{"uſage":{}}`, `{"usag\u0065":1}`,
+		`{"choices":[{"delta":{"content":"garage"}}]}`, `{"usaGE":{},"usage":null}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, json []byte) {
+		chunk, err := openai.ScanChunk(json)
+		if err == nil && hasValue(json, chunk.UsageSpan) && !mayTellUsage(json) {
+			t.Errorf("%q tells usage", json)
+		}
+	})
+}
+
+func TestAnEventOfPlainTextIsNotScanned(t *testing.T) {
+	for _, json := range []string{
+		`{"id":"x","choices":[{"index":0,"delta":{"content":"large garbage bags"},"finish_reason":null}]}`,
+		`{"choices":[],"object":"chat.completion.chunk"}`, `{}`, `g`, `Ge`, ``,
+	} {
+		if mayTellUsage([]byte(json)) {
+			t.Errorf("%s is scanned", json)
 		}
 	}
 }

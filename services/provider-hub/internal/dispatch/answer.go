@@ -21,7 +21,8 @@ type answer struct {
 	done    bool // [DONE] was seen
 
 	piece []byte // what the SSE reader may still look at
-	out   []byte
+	out   []byte // the event rewritten last
+	spare []byte // the one before it
 	raw   []byte
 	held  []byte // events before the first content, one behind the other
 	cuts  []int  // where each of them ends
@@ -61,9 +62,9 @@ func (n *answer) gather(piece []byte, limit int) bool {
 	return true
 }
 
-// rewritten is json as the caller sees it, until the next call.
+// rewritten is json as the caller sees it, until the next call but one.
 func (n *answer) rewritten(json []byte, chunk *openai.Chunk) []byte {
-	n.out = n.rewrite.Append(n.out[:0], json, chunk)
+	n.out, n.spare = n.rewrite.Append(n.spare[:0], json, chunk), n.out
 	return n.out
 }
 

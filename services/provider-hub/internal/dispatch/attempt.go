@@ -50,6 +50,10 @@ type attempt struct {
 	committed bool
 	// relayed is what the caller was given.
 	relayedTokens, relayedBytes int64
+	// next is an event that waits for what is known of the one after it; its
+	// JSON is nil for none. nextBytes counts content up to it.
+	next      Event
+	nextBytes int64
 
 	progressTokens int64
 	progressAt     time.Time
@@ -64,12 +68,20 @@ func newAttempt(d *Desk, o *Order, caller Caller, stream *session.Stream, at tim
 
 // run waits for whatever comes first until the attempt has ended.
 func (a *attempt) run(ctx context.Context) error {
-	total := time.NewTimer(a.order.Total)
+	// Each timer has its place in the queue: it is set again only when what it
+	// asked for was done. Timers with channels of their own would be put up and
+	// taken down with every event.
+	due := make(chan func() *verdict, 3)
+	after := func(d time.Duration, what func() *verdict) *time.Timer {
+		return time.AfterFunc(d, func() { due <- what })
+	}
+	total := after(a.order.Total, a.outOfTime)
 	defer total.Stop()
-	stall := time.NewTimer(a.desk.cfg.StallProbe)
-	defer stall.Stop()
-	first := time.NewTimer(a.firstWait())
+	first := after(a.firstWait(), a.noContentYet)
 	defer first.Stop()
+	var stall *time.Timer
+	stall = after(a.desk.cfg.StallProbe, func() *verdict { return a.stalled(stall) })
+	defer stall.Stop()
 	for {
 		var v *verdict
 		select {
@@ -83,12 +95,8 @@ func (a *attempt) run(ctx context.Context) error {
 			}
 		case <-a.stream.Ready():
 			v = a.take()
-		case <-first.C:
-			v = a.noContentYet()
-		case <-total.C:
-			v = a.outOfTime()
-		case <-stall.C:
-			v = a.stalled(stall)
+		case what := <-due:
+			v = what()
 		case <-a.desk.abort:
 			v = a.platformLost()
 		}
@@ -200,6 +208,17 @@ func (a *attempt) read(piece []byte) *verdict {
 		return nil
 	}
 	a.answer.feed(piece)
+	v := a.events()
+	// What came before the verdict is due, whatever it is; without a caller
+	// there is another.
+	if cut := a.send(false); cut != nil {
+		return cut
+	}
+	return v
+}
+
+// events takes the events that have arrived whole.
+func (a *attempt) events() *verdict {
 	for {
 		event, ok := a.answer.sse.Next()
 		if !ok {
@@ -260,22 +279,39 @@ func (a *attempt) allFinished() bool {
 	return bits.OnesCount64(a.answer.tally.Finished) >= int(min(a.order.Choices, 64))
 }
 
-// relay sends an event, behind those that waited for content.
+// relay takes an event for the caller, behind those that waited for content.
+// It is sent when the next one comes, or when none does: the caller is told
+// which, and writes events that come together at once.
 func (a *attempt) relay(out []byte) *verdict {
 	first := !a.answer.begun
 	if first {
 		a.begin()
 		for _, held := range a.answer.unhold() {
-			if err := a.caller.Event(held, false, 0); err != nil {
+			if err := a.caller.Event(Event{JSON: held, More: true}); err != nil {
 				return a.left()
 			}
 		}
 	}
+	if v := a.send(true); v != nil {
+		return v
+	}
 	tally := &a.answer.tally
-	if err := a.caller.Event(out, first, int64(tally.Tokens)); err != nil {
+	a.next = Event{JSON: out, FirstContent: first, Tokens: int64(tally.Tokens)}
+	a.nextBytes = tally.ContentBytes
+	return nil
+}
+
+// send gives the caller the event that waits, if there is one.
+func (a *attempt) send(more bool) *verdict {
+	if a.next.JSON == nil {
+		return nil
+	}
+	a.next.More = more
+	if err := a.caller.Event(a.next); err != nil {
 		return a.left()
 	}
-	a.relayedTokens, a.relayedBytes = int64(tally.Tokens), tally.ContentBytes
+	a.relayedTokens, a.relayedBytes = a.next.Tokens, a.nextBytes
+	a.next = Event{}
 	if err := a.progress(); err != nil {
 		return a.journalLost(err)
 	}
@@ -328,7 +364,11 @@ func (a *attempt) ended(end *session.End) *verdict {
 		return a.wholeEnd(end)
 	}
 	if event, ok := a.answer.sse.End(); ok && end.Complete {
-		if v := a.event(event); v != nil {
+		v := a.event(event)
+		if cut := a.send(false); cut != nil {
+			return cut
+		}
+		if v != nil {
 			return v
 		}
 	}
@@ -367,7 +407,8 @@ func (a *attempt) relayHeld() *verdict {
 	held := a.answer.unhold()
 	a.begin()
 	for i, event := range held {
-		if err := a.caller.Event(event, i == len(held)-1, 0); err != nil {
+		last := i == len(held)-1
+		if err := a.caller.Event(Event{JSON: event, FirstContent: last, More: !last}); err != nil {
 			return a.left()
 		}
 	}
@@ -392,7 +433,7 @@ func (a *attempt) wholeEnd(end *session.End) *verdict {
 	a.begin()
 	a.answer.tally.Usage = chunk.Usage
 	a.relayedTokens, a.relayedBytes = int64(chunk.Tokens), chunk.ContentBytes
-	if err := a.caller.Event(a.answer.rewritten(body, &chunk), true, a.relayedTokens); err != nil {
+	if err := a.caller.Event(Event{JSON: a.answer.rewritten(body, &chunk), FirstContent: true, Tokens: a.relayedTokens}); err != nil {
 		return a.left()
 	}
 	return &verdict{ending: meter.Completed, outcome: Served}

@@ -43,9 +43,13 @@ func (a *attempt) conclude(ctx context.Context, v *verdict) error {
 	usage := a.usage(v.ending)
 	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.desk.cfg.FinalTimeout)
 	defer cancel()
-	if err := a.desk.witness.Final(final, usage); err != nil {
+	publish, err := a.desk.witness.Final(final, usage)
+	if err != nil {
 		return a.unwitnessed(err)
 	}
+	// The caller hears the end first. Should this process die in between, the
+	// gateway's word that the answer broke off is there before the usage is.
+	defer publish()
 	a.span.AddEvent(eventFinalSynced)
 	crash.At("hub.final.synced")
 	switch {

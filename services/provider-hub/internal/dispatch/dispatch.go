@@ -66,11 +66,22 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// Event is one piece of an answer.
+type Event struct {
+	JSON []byte
+	// FirstContent marks the first event that has content.
+	FirstContent bool
+	// Tokens counts those of the answer up to here.
+	Tokens int64
+	// More tells that another event follows at once.
+	More bool
+}
+
 // Caller is the gateway's end of an attempt.
 type Caller interface {
 	// Event sends one piece of the answer. The bytes are the desk's again when
 	// it returns.
-	Event(json []byte, firstContent bool, tokens int64) error
+	Event(e Event) error
 	// Finished says that the answer was served and its usage is on disk.
 	Finished(promptTokens, completionTokens int64) error
 	// Failed says that the attempt failed.
@@ -89,8 +100,9 @@ type Witness interface {
 	Dispatched(o *Order, at time.Time) error
 	Committed(o *Order) error
 	Progress(o *Order, tokens, bytes int64) error
-	// Final returns once the usage is on disk.
-	Final(ctx context.Context, u *Usage) error
+	// Final returns once the usage is on disk. publish then sends it to those
+	// who settle it; it does not block.
+	Final(ctx context.Context, u *Usage) (publish func(), err error)
 	// Void says that nothing is billable.
 	Void(o *Order) error
 }

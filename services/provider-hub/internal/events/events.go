@@ -168,7 +168,12 @@ func (u *Usage) finish(j *journal.Journal, a journal.Unfinished, unreadable erro
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
-	return u.keep(ctx, j, a.Key, e.GetRequestId(), payload, "")
+	publish, err := u.keep(ctx, j, a.Key, e.GetRequestId(), payload, "")
+	if err != nil {
+		return err
+	}
+	publish()
+	return nil
 }
 
 // Journal is the open journal, or nil.
@@ -230,18 +235,18 @@ func (u *Usage) Progress(o *dispatch.Order, tokens, bytes int64) error {
 func (u *Usage) Void(o *dispatch.Order) error { return u.journal.Load().Void(keyOf(o)) }
 
 // Final implements dispatch.Witness.
-func (u *Usage) Final(ctx context.Context, usage *dispatch.Usage) error {
+func (u *Usage) Final(ctx context.Context, usage *dispatch.Usage) (publish func(), err error) {
 	payload, err := final(u.hubID, usage)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	o := usage.Order
 	return u.keep(ctx, u.journal.Load(), keyOf(o), o.Request.String(), payload, o.Traceparent)
 }
 
-// keep puts usage on disk and in the queue. Usage that finds no room there is
-// published by the sweep.
-func (u *Usage) keep(ctx context.Context, j *journal.Journal, key journal.Key, id string, payload []byte, traceparent string) error {
+// keep puts usage on disk; publish puts it in the queue. Usage that finds no
+// room there is published by the sweep.
+func (u *Usage) keep(ctx context.Context, j *journal.Journal, key journal.Key, id string, payload []byte, traceparent string) (publish func(), err error) {
 	u.mu.Lock()
 	u.pending[key] = &publication{traceparent: traceparent}
 	u.mu.Unlock()
@@ -253,13 +258,15 @@ func (u *Usage) keep(ctx context.Context, j *journal.Journal, key journal.Key, i
 			delete(u.pending, key)
 			u.mu.Unlock()
 		}
-		return err
+		return nil, err
 	}
-	select {
-	case u.queue <- waiting{id: id, at: u.clock.Now(), payload: payload, traceparent: traceparent}:
-	default:
-	}
-	return nil
+	w := waiting{id: id, at: u.clock.Now(), payload: payload, traceparent: traceparent}
+	return func() {
+		select {
+		case u.queue <- w:
+		default:
+		}
+	}, nil
 }
 
 // Settled notes what billing-ledger has settled. Requests that are not known are

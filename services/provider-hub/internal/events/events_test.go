@@ -68,14 +68,14 @@ func (f *fixture) serve(t *testing.T) *dispatch.Order {
 	o := &dispatch.Order{Request: id, Attempt: 2, Provider: ids.ProviderID{1}, Model: "m",
 		Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 	served := meter.Served{Ending: meter.Completed, Recount: 3, MaxOutput: 9, DeliveredBytes: 9, Claim: meter.Claim{State: meter.Absent}}
-	for _, err := range []error{
-		f.usage.Dispatched(o, f.clock.Now()), f.usage.Committed(o),
-		f.usage.Final(t.Context(), &dispatch.Usage{Order: o, Served: served, Bill: meter.Charge(served)}),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+	if err := errors.Join(f.usage.Dispatched(o, f.clock.Now()), f.usage.Committed(o)); err != nil {
+		t.Fatal(err)
 	}
+	publish, err := f.usage.Final(t.Context(), &dispatch.Usage{Order: o, Served: served, Bill: meter.Charge(served)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish()
 	return o
 }
 
@@ -229,7 +229,7 @@ func TestDiskThatFailsStopsNewWorkAndReadiness(t *testing.T) {
 	if err := f.usage.Dispatched(o, c.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.usage.Final(t.Context(), &dispatch.Usage{Order: o}); err == nil {
+	if _, err := f.usage.Final(t.Context(), &dispatch.Usage{Order: o}); err == nil {
 		t.Error("a FINAL that is not on disk is acknowledged")
 	}
 	<-f.usage.Journal().Failed()
@@ -366,7 +366,7 @@ func TestUsageWhoseWitnessWasSlowIsPublishedAllTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if err := f.usage.keep(impatient, f.usage.Journal(), key, o.Request.String(), []byte{}, ""); err == nil {
+	if _, err := f.usage.keep(impatient, f.usage.Journal(), key, o.Request.String(), []byte{}, ""); err == nil {
 		t.Skip("the disk was quicker than the caller")
 	}
 	if f.usage.Unsettled() != 2 {

@@ -88,8 +88,8 @@ func (c *call) Gone() <-chan struct{} { return c.gone }
 func (c *call) Committed() <-chan struct{} { return c.committed }
 
 // Event implements dispatch.Caller.
-func (c *call) Event(json []byte, firstContent bool, tokens int64) error {
-	c.event.Json, c.event.FirstContent, c.event.CompletionTokens = json, firstContent, tokens
+func (c *call) Event(e dispatch.Event) error {
+	c.event.Json, c.event.FirstContent, c.event.CompletionTokens, c.event.More = e.JSON, e.FirstContent, e.Tokens, e.More
 	return c.stream.Send(&c.message)
 }
 

@@ -14,11 +14,16 @@ import (
 // through, for the handshake.
 type batchConn struct {
 	net.Conn
+	large *sync.Pool // of *[]byte, for batches of more than keptBatch bytes
 
 	mu       sync.Mutex
 	batching bool
 	buf      []byte
+	lent     *[]byte // what buf began in, if that is of large
 }
+
+// keptBatch is how much a connection keeps for its next batch.
+const keptBatch = 4 << 10
 
 // Write keeps p for the next flush. The WebSocket library may itself write a
 // close frame from the reader's goroutine, hence the mutex.
@@ -27,6 +32,10 @@ func (c *batchConn) Write(p []byte) (int, error) {
 	defer c.mu.Unlock()
 	if !c.batching {
 		return c.Conn.Write(p)
+	}
+	if need := len(c.buf) + len(p); c.lent == nil && need > keptBatch && need > cap(c.buf) {
+		c.lent = c.large.Get().(*[]byte)
+		c.buf = append((*c.lent)[:0], c.buf...)
 	}
 	c.buf = append(c.buf, p...)
 	return len(p), nil
@@ -41,7 +50,7 @@ func (c *batchConn) batch() {
 	c.batching = true
 }
 
-// flush writes what was gathered. A large buffer is not kept.
+// flush writes what was gathered. A large buffer goes back.
 func (c *batchConn) flush(timeout time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +62,9 @@ func (c *batchConn) flush(timeout time.Duration) error {
 	}
 	_, err := c.Conn.Write(c.buf)
 	c.buf = c.buf[:0]
-	if cap(c.buf) > 4<<10 {
+	if c.lent != nil {
+		c.large.Put(c.lent)
+		c.lent = nil
 		c.buf = nil
 	}
 	return err
@@ -63,7 +74,8 @@ func (c *batchConn) flush(timeout time.Duration) error {
 // batchConn.
 type batchHijacker struct {
 	http.ResponseWriter
-	conn *batchConn
+	large *sync.Pool
+	conn  *batchConn
 }
 
 var errNoHijack = errors.New("the HTTP server cannot hand over its connection")
@@ -78,6 +90,6 @@ func (h *batchHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	h.conn = &batchConn{Conn: conn}
+	h.conn = &batchConn{Conn: conn, large: h.large}
 	return h.conn, rw, nil
 }

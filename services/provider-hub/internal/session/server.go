@@ -95,7 +95,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.leave(session)
-	hijacker := &batchHijacker{ResponseWriter: w}
+	hijacker := &batchHijacker{ResponseWriter: w, large: &s.buffers}
 	ws, err := s.upgrader.Upgrade(hijacker, r, nil)
 	if err != nil {
 		session.end()

@@ -23,8 +23,9 @@ import (
 // durable is settlement's place in the stream, shared by its replicas.
 const durable = "settlement"
 
-// linger lets a trickle of usage become batches; nobody waits for a line.
-const linger = 100 * time.Millisecond
+// linger lets a trickle of usage become batches; nobody waits for a line but the
+// hub's journal.
+const linger = 250 * time.Millisecond
 
 // Ledger takes lines and what could not become one.
 type Ledger interface {

@@ -46,26 +46,35 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Adding a line that stands already changes nothing and says whether what
-// stands is the same.
+// Like every transaction of many in a row, that of a batch is planned once for a
+// connection, in a way that stays right when the tables grow; and what it
+// acknowledges survives a crash, whatever the server's default.
+const secure = `
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+       CASE WHEN current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN set_config('synchronous_commit', 'on', true) END`
+
+// Adding a line that stands already changes nothing.
 const insertLines = `
-WITH incoming AS (
-	SELECT * FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::uuid[],
-	                     $7::bigint[], $8::bigint[], $9::bigint[], $10::text[])
-	AS u(day, request_id, provider_id, attempt, model_id, price_version_id,
-	     prompt_tokens, completion_tokens, payout_nano_usd, witness)
-), added AS (
-	INSERT INTO earning_line (day, request_id, provider_id, attempt, model_id, price_version_id,
-	                          prompt_tokens, completion_tokens, payout_nano_usd, witness)
-	SELECT day, request_id, provider_id, attempt, model_id, price_version_id,
-	       prompt_tokens, completion_tokens, payout_nano_usd, witness
-	FROM incoming ORDER BY day, request_id
-	ON CONFLICT (day, request_id) DO NOTHING
-	RETURNING request_id
-)
+INSERT INTO earning_line (day, request_id, provider_id, attempt, model_id, price_version_id,
+                          prompt_tokens, completion_tokens, payout_nano_usd, witness)
+SELECT * FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::uuid[],
+                     $7::bigint[], $8::bigint[], $9::bigint[], $10::text[])
+    AS u(day, request_id, provider_id, attempt, model_id, price_version_id,
+         prompt_tokens, completion_tokens, payout_nano_usd, witness)
+ORDER BY day, request_id
+ON CONFLICT (day, request_id) DO NOTHING
+RETURNING request_id`
+
+// What stands already and is not the same. Lines never change, so it does not
+// matter when they are compared.
+const selectDiffering = `
 SELECT i.request_id
-FROM incoming i JOIN earning_line l USING (day, request_id)
-WHERE i.request_id NOT IN (SELECT request_id FROM added) AND l.witness = 'hub' AND i.witness = 'hub'
+FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::uuid[],
+            $7::bigint[], $8::bigint[], $9::bigint[], $10::text[])
+    AS i(day, request_id, provider_id, attempt, model_id, price_version_id,
+         prompt_tokens, completion_tokens, payout_nano_usd, witness)
+JOIN earning_line l USING (day, request_id)
+WHERE l.witness = 'hub' AND i.witness = 'hub'
   AND (l.provider_id, l.attempt, l.payout_nano_usd) IS DISTINCT FROM (i.provider_id, i.attempt, i.payout_nano_usd)`
 
 // What the ledger says takes the place of a line that rests on another witness
@@ -89,46 +98,75 @@ const insertRejected = `
 INSERT INTO quarantine (reason, request_id, payload)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bytea[])`
 
-// Add records a batch in one transaction. Lines are unique by day and request:
-// one that stands already is not changed.
+// Add records a batch in one transaction and, when all of its lines are new, one
+// round trip. Lines are unique by day and request: one that stands already is
+// not changed.
 func (s *Store) Add(ctx context.Context, b earning.Batch) (earning.Outcome, error) {
+	if len(b.Lines) > 0 {
+		crash.At("settlement.line.before_commit")
+	}
 	var out earning.Outcome
-	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		out = earning.Outcome{}
-		if len(b.Rejected) > 0 {
-			if _, err := tx.Exec(ctx, insertRejected, rejectedColumns(b.Rejected)...); err != nil {
-				return fmt.Errorf("insert quarantined events: %w", err)
-			}
-		}
-		var err error
-		if out.Differing, err = insert(ctx, tx, insertLines, b.Lines); err != nil {
-			return fmt.Errorf("insert earning lines: %w", err)
-		}
-		if out.Corrected, err = insert(ctx, tx, insertCorrections, b.Rulings); err != nil {
-			return fmt.Errorf("insert corrections: %w", err)
-		}
+	var added []ids.RequestID
+	err := pg.Retry(ctx, func() error {
+		out, added = earning.Outcome{}, nil
+		// What a batch sends outside of a transaction is one by itself.
+		batch := &pgx.Batch{}
+		batch.Queue(secure)
 		if len(b.Lines) > 0 {
-			crash.At("settlement.line.before_commit")
+			batch.Queue(insertLines, lineColumns(b.Lines)...).Query(collect(&added))
 		}
-		return nil
+		if len(b.Rulings) > 0 {
+			batch.Queue(insertCorrections, lineColumns(b.Rulings)...).Query(collect(&out.Corrected))
+		}
+		if len(b.Rejected) > 0 {
+			batch.Queue(insertRejected, rejectedColumns(b.Rejected)...)
+		}
+		return s.pool.SendBatch(ctx, batch).Close()
 	})
-	return out, err
+	if err != nil {
+		return earning.Outcome{}, fmt.Errorf("insert %d earning lines, %d corrections, %d quarantined events: %w",
+			len(b.Lines), len(b.Rulings), len(b.Rejected), err)
+	}
+	if out.Differing, err = s.differing(ctx, b.Lines, added); err != nil {
+		return earning.Outcome{}, fmt.Errorf("compare earning lines: %w", err)
+	}
+	return out, nil
 }
 
-// insert runs one of the statements on lines and reads the requests it names.
-func insert(ctx context.Context, tx pgx.Tx, statement string, lines []earning.Line) ([]ids.RequestID, error) {
-	if len(lines) == 0 {
+// differing names the lines whose request stood already with other content.
+func (s *Store) differing(ctx context.Context, lines []earning.Line, added []ids.RequestID) ([]ids.RequestID, error) {
+	if len(added) == len(lines) {
 		return nil, nil
 	}
-	rows, err := tx.Query(ctx, statement, lineColumns(lines)...)
+	isNew := make(map[ids.RequestID]bool, len(added))
+	for _, id := range added {
+		isNew[id] = true
+	}
+	stood := make([]earning.Line, 0, len(lines)-len(added))
+	for _, line := range lines {
+		if !isNew[line.RequestID] {
+			stood = append(stood, line)
+		}
+	}
+	rows, err := s.pool.Query(ctx, selectDiffering, lineColumns(stood)...)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (ids.RequestID, error) {
+	var differing []ids.RequestID
+	err = collect(&differing)(rows)
+	return differing, err
+}
+
+// collect reads request ids.
+func collect(into *[]ids.RequestID) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
 		var id [16]byte
-		err := row.Scan(&id)
-		return id, err
-	})
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			*into = append(*into, id)
+			return nil
+		})
+		return err
+	}
 }
 
 func lineColumns(lines []earning.Line) []any {

@@ -200,7 +200,7 @@ func startFleet(t *testing.T) *matrix {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	m := &matrix{rig: r, points: points, ledger: ledger{pool}, client: newClient(), bin: bin, took: map[victim]time.Duration{}}
+	m := &matrix{rig: r, points: points, ledger: ledger{pool}, client: newClient(), bin: bin, took: map[victim]time.Duration{}, outcomes: outcomes{}}
 	for _, model := range []string{plainModel, longModel} {
 		r.m.PutModel(t, model)
 	}
@@ -294,7 +294,7 @@ func TestFleetSurvivesAKillAtEveryPoint(t *testing.T) {
 			m := startFleet(t)
 			began := time.Now()
 			m.cells(t, round)
-			t.Logf("all cells took %v: %v", time.Since(began).Round(time.Second), m.took)
+			t.Logf("all cells took %v: %v\n%v", time.Since(began).Round(time.Second), m.took, m.outcomes)
 			balanced(t, m)
 		})
 	}

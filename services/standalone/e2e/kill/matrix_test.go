@@ -59,7 +59,8 @@ type matrix struct {
 	// bin has the programs.
 	bin string
 	// took is the time of all cells by victim.
-	took map[victim]time.Duration
+	took     map[victim]time.Duration
+	outcomes outcomes
 	// broken is set while a cell has left something killed behind.
 	broken bool
 }
@@ -126,6 +127,7 @@ func (m *matrix) cell(t *testing.T, p point, v victim, round int) {
 	if err != nil {
 		t.Fatalf("read the books: %v", err)
 	}
+	m.outcomes.add(c, heard, b)
 	for _, wrong := range judge(c, heard, b) {
 		t.Error(wrong)
 	}
