@@ -20,8 +20,9 @@ import (
 const durable = "billing"
 
 // linger lets a trickle of usage become batches: one transaction settles them
-// together, and a receipt is that much later.
-const linger = 50 * time.Millisecond
+// together. A receipt is that much later, and so is the end of a request by the
+// count of its key's open holds, which forbids a longer one.
+const linger = 100 * time.Millisecond
 
 // Consumer settles what the hubs publish.
 type Consumer struct {

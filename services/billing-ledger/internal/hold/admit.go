@@ -36,7 +36,7 @@ func NewAdmitter(cfg Config, prices *price.Book, store Decider, observe func(Out
 func (a *Admitter) Run(ctx context.Context) { a.batch.run(ctx) }
 
 // Waiting is how many orders wait for a batch.
-func (a *Admitter) Waiting() int { return len(a.batch.queue) }
+func (a *Admitter) Waiting() int { return a.batch.waiting() }
 
 // Running tells whether orders are taken.
 func (a *Admitter) Running() bool { return a.batch.isOpen() }

@@ -8,14 +8,18 @@ import (
 	"time"
 
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
 )
 
 // Config of the group commit.
 type Config struct {
-	// Batch bounds the claims of one transaction, Queue those that wait.
-	Batch, Queue int
-	// Writers is how many transactions may be under way at once.
+	// Batch bounds the claims of one transaction.
+	Batch int
+	// Writers is how many transactions may be under way at once. Those of one
+	// key are always the same writer's, since they wait for one wallet.
 	Writers int
+	// Queue bounds the claims that wait; each writer has its share.
+	Queue int
 	// Timeout bounds one transaction.
 	Timeout time.Duration
 }
@@ -26,12 +30,12 @@ type Decider interface {
 	Admit(ctx context.Context, claims []Claim) ([]Verdict, error)
 }
 
-// batcher is the group commit: a bounded queue and the writers that empty it.
+// batcher is the group commit: writers, each of which empties a bounded queue.
 type batcher struct {
 	cfg     Config
 	store   Decider
 	observe func(Outcome, int)
-	queue   chan *ticket
+	queues  []chan *ticket
 
 	// mu guards open; it is held for reading while a ticket is queued, so that
 	// none is left behind when run ends.
@@ -53,7 +57,23 @@ type answer struct {
 }
 
 func newBatcher(cfg Config, store Decider, observe func(Outcome, int)) *batcher {
-	return &batcher{cfg: cfg, store: store, observe: observe, queue: make(chan *ticket, cfg.Queue)}
+	b := &batcher{cfg: cfg, store: store, observe: observe, queues: make([]chan *ticket, cfg.Writers)}
+	for i := range b.queues {
+		b.queues[i] = make(chan *ticket, (cfg.Queue+cfg.Writers-1)/cfg.Writers)
+	}
+	return b
+}
+
+// queueOf is always the same for a key. The end of its id is random.
+func (b *batcher) queueOf(key ids.KeyID) chan *ticket {
+	return b.queues[int(key[len(key)-1])%len(b.queues)]
+}
+
+func (b *batcher) waiting() (n int) {
+	for _, queue := range b.queues {
+		n += len(queue)
+	}
+	return n
 }
 
 func unavailable(format string, args ...any) *fault.Fault {
@@ -81,7 +101,7 @@ func (b *batcher) enqueue(t *ticket) error {
 		return unavailable("admission is not running")
 	}
 	select {
-	case b.queue <- t:
+	case b.queueOf(t.claim.Key) <- t:
 		return nil
 	default:
 		return unavailable("too many requests wait for admission")
@@ -91,15 +111,17 @@ func (b *batcher) enqueue(t *ticket) error {
 func (b *batcher) run(ctx context.Context) {
 	b.setOpen(true)
 	var writers sync.WaitGroup
-	for range b.cfg.Writers {
-		writers.Go(func() { b.write(ctx) })
+	for _, queue := range b.queues {
+		writers.Go(func() { b.write(ctx, queue) })
 	}
 	<-ctx.Done()
 	b.setOpen(false)
 	writers.Wait()
-	for len(b.queue) > 0 {
-		t := <-b.queue
-		t.answered <- answer{err: unavailable("admission is stopping")}
+	for _, queue := range b.queues {
+		for len(queue) > 0 {
+			t := <-queue
+			t.answered <- answer{err: unavailable("admission is stopping")}
+		}
 	}
 }
 
@@ -115,21 +137,21 @@ func (b *batcher) isOpen() bool {
 	return b.open
 }
 
-func (b *batcher) write(ctx context.Context) {
+func (b *batcher) write(ctx context.Context, queue chan *ticket) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case first := <-b.queue:
-			b.commit(ctx, b.collect(first))
+		case first := <-queue:
+			b.commit(ctx, b.collect(queue, first))
 		}
 	}
 }
 
 // collect takes what waits by now. Callers who have left by then are dropped:
 // nothing was held for them.
-func (b *batcher) collect(first *ticket) []*ticket {
-	batch := make([]*ticket, 0, min(b.cfg.Batch, len(b.queue)+1))
+func (b *batcher) collect(queue chan *ticket, first *ticket) []*ticket {
+	batch := make([]*ticket, 0, min(b.cfg.Batch, len(queue)+1))
 	for t := first; ; {
 		if t.ctx.Err() == nil {
 			batch = append(batch, t)
@@ -138,7 +160,7 @@ func (b *batcher) collect(first *ticket) []*ticket {
 			return batch
 		}
 		select {
-		case t = <-b.queue:
+		case t = <-queue:
 		default:
 			return batch
 		}

@@ -86,6 +86,39 @@ func TestWhatArrivesDuringACommitSharesTheNext(t *testing.T) {
 	})
 }
 
+// Two batches with claims of one key would only wait for one another.
+func TestTheClaimsOfAKeyAreNeverInTwoBatchesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{open: make(chan error)}
+		a := testAdmitter(g, 8, 100)
+		a.batch = newBatcher(Config{Batch: 8, Queue: 100, Writers: 2, Timeout: 5 * time.Second}, g, func(Outcome, int) {})
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { a.Run(ctx) })
+		synctest.Wait()
+		ask := func(key byte) {
+			all.Go(func() {
+				if _, err := a.Admit(t.Context(), Order{Model: "m", Key: ids.KeyID{15: key}}); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		for _, key := range []byte{2, 2, 2, 4, 7, 7} {
+			ask(key)
+		}
+		if len(g.batches) != 2 || a.Waiting() != 4 {
+			t.Errorf("%d batches are under way and %d claims wait, want one batch a writer and 4", len(g.batches), a.Waiting())
+		}
+		for range 4 {
+			g.open <- nil
+			synctest.Wait()
+		}
+		stop()
+		all.Wait()
+	})
+}
+
 func TestFullQueueIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan error)}

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -67,6 +68,64 @@ func TestAdmitRepeatedReturnsTheFirstAnswerAndHoldsOnce(t *testing.T) {
 	stolen.Key = other.key
 	e.admitOne(t, stolen, hold.Reused)
 	e.sound(t)
+}
+
+// In one batch, too, a request is one account's, and its repeats are told what
+// the first was, whatever the price by then.
+func TestARequestTwiceInABatchIsAdmittedOnce(t *testing.T) {
+	limits := unlimited
+	limits.LLMPerMinute = 9
+	e := setup(t, limits)
+	one, other := e.consumer(t, money.USD), e.consumer(t, money.USD)
+	first := e.claim(t, one, 3)
+	dearer, stolen, another := first, first, first
+	dearer.Amount, dearer.Rates.Output = 9*cent, 90_000_000_000
+	stolen.Key, another.Model = other.key, "acme/other"
+	verdicts := e.admit(t, first, e.claim(t, one, 1), dearer, stolen, another)
+	count := map[hold.Outcome]int{}
+	for _, v := range verdicts {
+		count[v.Outcome]++
+	}
+	want := map[hold.Outcome]int{hold.Admitted: 2, hold.Repeated: 1, hold.Reused: 2}
+	if verdicts[3].Outcome == hold.Admitted { // its account's id is the lower one
+		want = map[hold.Outcome]int{hold.Admitted: 2, hold.Reused: 3}
+	} else if got := verdicts[2].Admission; got.Held != 3*cent || got.Rate != verdicts[0].Admission.Rate || got.Rates != centRates {
+		t.Errorf("first %+v, repeat %+v", verdicts[0], verdicts[2])
+	}
+	if !maps.Equal(count, want) {
+		t.Errorf("outcomes %v, want %v", count, want)
+	}
+	e.sound(t)
+}
+
+// The server's default may be another: it must not lose what is acknowledged.
+func TestWhatIsAcknowledgedIsFlushedWhateverTheServersDefault(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, money.USD)
+	e.exec(t, `CREATE TABLE flushed (what text, how text)`)
+	e.exec(t, `GRANT INSERT ON flushed TO svc_billing`)
+	e.exec(t, `CREATE FUNCTION note_flush() RETURNS trigger LANGUAGE plpgsql AS
+		'BEGIN INSERT INTO flushed VALUES (TG_ARGV[0], current_setting(''synchronous_commit'')); RETURN NULL; END'`)
+	for _, table := range []string{"hold", "usage_settlement", "witness"} {
+		// Deferred, so that it sees what holds at the commit.
+		e.exec(t, `CREATE CONSTRAINT TRIGGER note AFTER INSERT ON `+table+`
+			DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note_flush(`+table+`)`)
+	}
+	if how := scan[string](t, e, `SHOW synchronous_commit`); how != "off" {
+		t.Fatalf("the server's default is %s, so this shows nothing", how)
+	}
+	claim := e.claim(t, c, 1)
+	e.admitOne(t, claim, hold.Admitted)
+	e.settle(t, "settled", e.served(t, claim, 1))
+	e.conclude(t, servedWord(claim.Request, 1))
+	released := e.claim(t, c, 1)
+	e.admitOne(t, released, hold.Admitted)
+	e.release(t, released.Request)
+	const want = "hold on, usage_settlement on, witness on"
+	got := scan[string](t, e, `SELECT string_agg(DISTINCT what || ' ' || how, ', ' ORDER BY what || ' ' || how) FROM flushed`)
+	if got != want {
+		t.Errorf("at the commits: %s, want %s", got, want)
+	}
 }
 
 func TestAdmitNeverExceedsTheCreditUnderParallelCallers(t *testing.T) {

@@ -64,15 +64,8 @@ func BenchmarkAdmissions(b *testing.B) {
 
 func admissions(b *testing.B, e *env, accounts, callers int) {
 	b.Helper()
-	prices := &price.Book{}
-	prices.Replace(map[string]price.Model{"acme/large": {ID: "acme/large", Class: limit.LLM, Version: e.price, Rates: centRates}})
-	a := hold.NewAdmitter(hold.Config{Batch: 256, Queue: 4096, Writers: 1, Timeout: 10 * time.Second}, prices, e.store, func(hold.Outcome, int) {})
-	ctx, stop := context.WithCancel(b.Context())
-	var run sync.WaitGroup
-	run.Go(func() { a.Run(ctx) })
-	for !a.Running() {
-		<-time.After(time.Millisecond)
-	}
+	a, stop := admitter(b, e, 1)
+	defer stop()
 	consumers := make([]consumer, accounts)
 	for i := range consumers {
 		consumers[i] = e.consumer(b, 1_000_000*money.USD)
@@ -87,7 +80,7 @@ func admissions(b *testing.B, e *env, accounts, callers int) {
 	for range callers {
 		all.Go(func() {
 			for i := next.Add(1) - 1; i < int64(b.N); i = next.Add(1) - 1 {
-				if _, err := a.Admit(ctx, orders[i]); err != nil {
+				if _, err := a.Admit(b.Context(), orders[i]); err != nil {
 					b.Error(err)
 					return
 				}
@@ -97,8 +90,24 @@ func admissions(b *testing.B, e *env, accounts, callers int) {
 	all.Wait()
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "admissions/s")
-	stop()
-	run.Wait()
+}
+
+// admitter runs until stop is called.
+func admitter(b *testing.B, e *env, writers int) (a *hold.Admitter, stop func()) {
+	b.Helper()
+	prices := &price.Book{}
+	prices.Replace(map[string]price.Model{"acme/large": {ID: "acme/large", Class: limit.LLM, Version: e.price, Rates: centRates}})
+	a = hold.NewAdmitter(hold.Config{Batch: 256, Queue: 4096, Writers: writers, Timeout: 10 * time.Second}, prices, e.store, func(hold.Outcome, int) {})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
+	var run sync.WaitGroup
+	run.Go(func() { a.Run(ctx) })
+	for !a.Running() {
+		<-time.After(time.Millisecond)
+	}
+	return a, func() {
+		cancel()
+		run.Wait()
+	}
 }
 
 func BenchmarkSettles(b *testing.B) {

@@ -264,3 +264,27 @@ func TestAReviewThatSettlesNothingComesToAnEnd(t *testing.T) {
 	e.wantWallet(t, c, 100*cent, 0)
 	e.sound(t)
 }
+
+// A hub that comes back after its death bills no more than the gateway saw
+// arrive, and settlement hears of it at the next look.
+func TestAHubThatComesBackIsHeldToWhatTheGatewayRelayed(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 100*cent)
+	claim := e.claim(t, c, 10)
+	e.admit(t, claim)
+	word := servedWord(claim.Request, 4)
+	word.Outcome = "failed"
+	e.conclude(t, word)
+	hubs := e.served(t, claim, 6)
+	e.settle(t, usage.Settled, hubs)
+	e.settle(t, usage.Duplicate, hubs)
+	if got := scan[int64](t, e, `SELECT completion_tokens FROM usage_settlement WHERE prompt_tokens = 0 AND witness = 'gateway'`); got != 4 {
+		t.Errorf("%d tokens are settled, want the 4 that came", got)
+	}
+	all := e.review(t)
+	if len(all) != 1 || !all[0].Event.Settled || all[0].Event.Witness != usage.Gateway || all[0].Event.Billable != (money.Tokens{Completion: 4}) {
+		t.Fatalf("settlement hears %+v", all)
+	}
+	e.settle(t, usage.Duplicate, delivery(all[0]))
+	e.sound(t)
+}

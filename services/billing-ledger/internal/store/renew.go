@@ -29,15 +29,14 @@ func (s *Store) Renew(ctx context.Context, all []hold.Renewal) error {
 			provider[i] = (*[16]byte)(&r.Provider)
 		}
 	}
-	return s.inTx(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, renewHolds, request, s.terms.Lease, s.terms.Most); err != nil {
-			return fmt.Errorf("extend holds: %w", err)
-		}
-		if _, err := tx.Exec(ctx, upsertRenewals, request, attempt, hub, provider, tokens, bytes); err != nil {
-			return fmt.Errorf("keep renewals: %w", err)
-		}
-		return nil
+	err := s.atOnce(ctx, func(batch *pgx.Batch) {
+		batch.Queue(renewHolds, request, s.terms.Lease, s.terms.Most)
+		batch.Queue(upsertRenewals, request, attempt, hub, provider, tokens, bytes)
 	})
+	if err != nil {
+		return fmt.Errorf("extend holds and keep renewals: %w", err)
+	}
+	return nil
 }
 
 // renewHolds locks in the order of ids, as everybody does.
@@ -51,6 +50,7 @@ const upsertRenewals = `INSERT INTO renewal AS r (request_id, committed_attempt,
 SELECT u.* FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::uuid[], $5::bigint[], $6::bigint[])
 	AS u (request_id, committed_attempt, hub_id, provider_id, relayed_tokens, relayed_bytes)
 WHERE EXISTS (SELECT FROM hold h WHERE h.request_id = u.request_id AND h.state = 'open')
+ORDER BY u.request_id
 ON CONFLICT (request_id) DO UPDATE SET renewed_at = now(),
 	committed_attempt = excluded.committed_attempt, hub_id = excluded.hub_id, provider_id = excluded.provider_id,
 	relayed_tokens = greatest(r.relayed_tokens, excluded.relayed_tokens),

@@ -1,10 +1,13 @@
 package store
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,34 +22,42 @@ import (
 // maxPayload bounds what is kept of a rejected event, in bytes.
 const maxPayload = 64 << 10
 
-// Settle settles a batch in one transaction; see usage.Store.
+// Settle settles a batch in one transaction; see usage.Store. It takes two round
+// trips when all holds are open and cover what their requests cost.
 func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide func(usage.Book) (usage.Effects, []usage.Reject)) error {
-	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		// As at admission: what is acknowledged must survive a crash.
-		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = on`); err != nil {
-			return fmt.Errorf("set up settling: %w", err)
-		}
-		book, err := readBook(ctx, tx, requests)
+	err := s.pipelined(ctx, func(conn *pgx.Conn) error {
+		book, err := readBook(ctx, conn, requests)
 		if err != nil {
 			return err
 		}
 		fx, rejects := decide(book)
+		if fx.NeedsWallets {
+			if book.Wallets, err = lockWallets(ctx, conn, book.Accounts()); err != nil {
+				return err
+			}
+			fx, rejects = decide(book)
+		}
+		crash.At("billing.settle.before_commit")
 		batch := &pgx.Batch{}
 		insertLines(batch, fx.Lines)
 		closeHolds(batch, fx.Closed, hold.Usage)
-		moveWallets(batch, fx.Wallets)
-		endInflight(batch, fx.Ended)
 		for _, line := range fx.Lines {
 			if line.Source == usage.Orphan && line.Payout > 0 {
 				// A request has at most one such entry, so its own id serves.
 				insertEntry(batch, ledger.Orphan(ids.EntryID(line.Event.Request), line.Event.Request, line.Event.Provider, line.Payout))
 			}
 		}
+		for _, r := range fx.Overruled {
+			// Settlement hears of it as of a review that is settled.
+			batch.Queue(`INSERT INTO orphan_review (request_id, publications, next_at) VALUES ($1, 1, now())
+				ON CONFLICT (request_id) DO UPDATE SET next_at = now()`, [16]byte(r))
+		}
+		moveMoney(batch, fx.Wallets, fx.Ended)
 		insertRejects(batch, rejects)
-		if err := sendAll(ctx, tx, batch); err != nil {
+		commit(batch)
+		if err := sendAll(ctx, conn, batch); err != nil {
 			return fmt.Errorf("write settled requests: %w", err)
 		}
-		crash.At("billing.settle.before_commit")
 		return nil
 	})
 	if refused(err) {
@@ -55,44 +66,71 @@ func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide fun
 	return err
 }
 
-// readBook locks the holds, then the wallets of their accounts, and reads what
-// was settled before. The last comes after the locks: a request that another
-// transaction was settling is seen here when it has.
-func readBook(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (usage.Book, error) {
-	book := usage.Book{Holds: make(map[ids.RequestID]usage.Hold, len(requests))}
-	rows, err := tx.Query(ctx, `SELECT request_id, account_id, key_id, model_id, billing_type, amount, max_completion_tokens,
-			price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, state
-		FROM hold WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests))
-	if err != nil {
-		return usage.Book{}, fmt.Errorf("lock holds: %w", err)
+// readBook begins the transaction, locks the holds, and reads what gateways say
+// of answers that were broken off, and what was settled of the holds that are
+// not open any more. That comes after the lock: a request that another
+// transaction was settling is seen here when it has. An open hold has no line,
+// since both change in one transaction.
+func readBook(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID) (usage.Book, error) {
+	book := usage.Book{
+		Holds:  make(map[ids.RequestID]usage.Hold, len(requests)),
+		Broken: map[ids.RequestID]usage.Relayed{},
 	}
+	batch := &pgx.Batch{}
+	begin(batch)
+	batch.Queue(`SELECT request_id, account_id, key_id, model_id, billing_type, amount, max_completion_tokens,
+			price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, state
+		FROM hold WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests)).
+		Query(func(rows pgx.Rows) error { return scanHolds(rows, book.Holds) })
+	batch.Queue(`SELECT request_id, relayed_tokens, relayed_bytes FROM witness
+		WHERE request_id = ANY ($1) AND outcome = 'failed' AND committed_attempt > 0 AND metered_prompt IS NULL`, raw(requests)).
+		Query(func(rows pgx.Rows) error { return scanBroken(rows, book.Broken) })
+	if err := sendAll(ctx, conn, batch); err != nil {
+		return usage.Book{}, fmt.Errorf("lock holds and read witnesses: %w", err)
+	}
+	var ended []ids.RequestID
+	for _, r := range requests {
+		if book.Holds[r].State != hold.Open {
+			ended = append(ended, r)
+		}
+	}
+	if len(ended) == 0 {
+		return book, nil
+	}
+	var err error
+	book.Settled, err = readSettled(ctx, conn, ended)
+	return book, err
+}
+
+func scanHolds(rows pgx.Rows, into map[ids.RequestID]usage.Hold) error {
 	var (
 		request, account, key, price               [16]byte
 		model, billing, state                      string
 		amount, most, input, output, payIn, payOut int64
 	)
-	accounts := map[ids.AccountID]struct{}{}
-	_, err = pgx.ForEachRow(rows, []any{&request, &account, &key, &model, &billing, &amount, &most, &price,
+	_, err := pgx.ForEachRow(rows, []any{&request, &account, &key, &model, &billing, &amount, &most, &price,
 		&input, &output, &payIn, &payOut, &state}, func() error {
-		book.Holds[request] = usage.Hold{
+		into[request] = usage.Hold{
 			Account: account, Key: key, Model: model, Billing: hold.BillingType(billing), Amount: nano(amount),
 			MaxCompletion: most, Price: price, Rates: rates(input, output, payIn, payOut), State: hold.State(state),
 		}
-		accounts[account] = struct{}{}
 		return nil
 	})
-	if err != nil {
-		return usage.Book{}, fmt.Errorf("lock holds: %w", err)
-	}
-	if book.Wallets, err = lockWallets(ctx, tx, keysOf(accounts)); err != nil {
-		return usage.Book{}, err
-	}
-	book.Settled, err = readSettled(ctx, tx, requests)
-	return book, err
+	return err
 }
 
-func readSettled(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map[ids.RequestID]usage.First, error) {
-	rows, err := tx.Query(ctx, `SELECT s.request_id, s.payload_hash, s.witness
+func scanBroken(rows pgx.Rows, into map[ids.RequestID]usage.Relayed) error {
+	var request [16]byte
+	var relayed usage.Relayed
+	_, err := pgx.ForEachRow(rows, []any{&request, &relayed.Tokens, &relayed.Bytes}, func() error {
+		into[request] = relayed
+		return nil
+	})
+	return err
+}
+
+func readSettled(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID) (map[ids.RequestID]usage.First, error) {
+	rows, err := conn.Query(ctx, `SELECT s.request_id, s.payload_hash, s.witness
 		FROM unnest($1::date[], $2::uuid[]) AS u (day, request_id)
 		JOIN usage_settlement s ON s.day = u.day AND s.request_id = u.request_id`, days(requests), raw(requests))
 	if err != nil {
@@ -122,19 +160,27 @@ func days(requests []ids.RequestID) []time.Time {
 
 // Quarantine keeps what will never be settled; see usage.Store.
 func (s *Store) Quarantine(ctx context.Context, rejects []usage.Reject) error {
-	return s.inTx(ctx, func(tx pgx.Tx) error {
-		batch := &pgx.Batch{}
-		insertRejects(batch, rejects)
-		if err := sendAll(ctx, tx, batch); err != nil {
-			return fmt.Errorf("insert into quarantine: %w", err)
-		}
-		return nil
-	})
+	if err := s.atOnce(ctx, func(batch *pgx.Batch) { insertRejects(batch, rejects) }); err != nil {
+		return fmt.Errorf("insert into quarantine: %w", err)
+	}
+	return nil
 }
 
+// insertRejects is the last that a transaction does: it waits for another that
+// puts the same aside.
 func insertRejects(batch *pgx.Batch, rejects []usage.Reject) {
-	for _, r := range rejects {
-		sum := r.Hash()
+	type row struct {
+		usage.Reject
+		sum [sha256.Size]byte
+	}
+	rows := make([]row, len(rejects))
+	for i, r := range rejects {
+		rows[i] = row{r, r.Hash()}
+	}
+	slices.SortFunc(rows, func(a, b row) int {
+		return cmp.Or(bytes.Compare(a.sum[:], b.sum[:]), cmp.Compare(a.Reason, b.Reason))
+	})
+	for _, r := range rows {
 		var request *[16]byte
 		if !r.Request.IsZero() {
 			request = (*[16]byte)(&r.Request)
@@ -145,6 +191,6 @@ func insertRejects(batch *pgx.Batch, rejects []usage.Reject) {
 		}
 		batch.Queue(`INSERT INTO quarantine (reason, request_id, hub_id, detail, payload, payload_hash)
 			VALUES ($1, $2, nullif($3, ''), $4, $5, $6) ON CONFLICT (payload_hash, reason) DO NOTHING`,
-			string(r.Reason), request, r.Hub, r.Detail, payload[:min(len(payload), maxPayload)], sum[:])
+			string(r.Reason), request, r.Hub, r.Detail, payload[:min(len(payload), maxPayload)], r.sum[:])
 	}
 }

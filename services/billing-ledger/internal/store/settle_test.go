@@ -99,8 +99,8 @@ func TestDaysWithoutPartitionGoToTheDefaultOne(t *testing.T) {
 }
 
 func TestPartitionsAreMadeOnce(t *testing.T) {
-	e := setup(t, unlimited) // made 7 days back and ahead
-	made, err := e.store.EnsurePartitions(t.Context(), 7, 9)
+	e := setup(t, unlimited) // made 3 days back and 1 ahead
+	made, err := e.store.EnsurePartitions(t.Context(), 3, 3)
 	if err != nil || made != 2 {
 		t.Errorf("made %d partitions (%v), want 2", made, err)
 	}

@@ -59,7 +59,8 @@ func on(t testing.TB, pool, owner *pgxpool.Pool, limits limit.Defaults) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := st.EnsurePartitions(t.Context(), 7, 7); err != nil {
+	// As few as the tests need: partitions are most of what a database costs.
+	if _, err := st.EnsurePartitions(t.Context(), 3, 1); err != nil {
 		t.Fatal(err)
 	}
 	return &env{

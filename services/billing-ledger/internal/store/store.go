@@ -1,29 +1,39 @@
 // Package store keeps billing-ledger's tables in PostgreSQL, as the application
 // role, which may add to the ledger and never change it.
 //
-// Locks are taken in one order, so that no two transactions wait for each
-// other: holds by request id, then wallets by account id. The lock on a wallet
-// also guards the counters of that account's keys. Nothing here uses the
-// process's clock: what is a minute, and when a hold is over, is the database's
-// to say.
+// No two transactions wait for each other, because all take their locks in one
+// order, and those of one kind by ascending id:
+//
+//  1. witnesses, by request (Conclude inserts them);
+//  2. holds, by request; who takes them in another order passes over those that
+//     are locked (SKIP LOCKED);
+//  3. renewals and reviews, which the lock on the hold guards, and lines and
+//     entries of settled requests, likewise;
+//  4. wallets, by account. Each transaction takes all that it needs at once,
+//     however little it changes of some: the lock also guards key_inflight and
+//     key_window of the account's keys, which are changed under it in any order;
+//  5. holds that are inserted, by request: nobody else can know them yet, but
+//     for one who admits the same request for another account;
+//  6. the quarantine, by payload and reason.
+//
+// Whoever settles takes wallets as late as the money allows, at best in the
+// last round trip: every admission of the account waits for them.
+//
+// Nothing here uses the process's clock: what is a minute, and when a hold is
+// over, is the database's to say.
 package store
 
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
-	"svc.internal/pkg/pg"
 	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/limit"
 )
@@ -77,35 +87,6 @@ func (s *Store) EnsurePartitions(ctx context.Context, back, ahead int) (int, err
 		return 0, fmt.Errorf("make partitions: %w", err)
 	}
 	return made, nil
-}
-
-// inTx runs fn in a transaction and gives a database that cannot be reached the
-// form in which callers know it.
-func (s *Store) inTx(ctx context.Context, fn func(pgx.Tx) error) error {
-	return reachable(pg.InTx(ctx, s.pool, pgx.TxOptions{}, fn))
-}
-
-func reachable(err error) error {
-	if pg.IsUnavailable(err) {
-		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "the store cannot be reached").After(time.Second)
-	}
-	return err
-}
-
-// refused tells whether the database would refuse the same rows again: they
-// break a constraint or do not fit a type.
-func refused(err error) bool {
-	var pe *pgconn.PgError
-	return errors.As(err, &pe) && (strings.HasPrefix(pe.Code, "22") || strings.HasPrefix(pe.Code, "23"))
-}
-
-// sendAll runs the statements of a batch in one round trip and returns the
-// first error.
-func sendAll(ctx context.Context, tx pgx.Tx, batch *pgx.Batch) error {
-	if batch.Len() == 0 {
-		return nil
-	}
-	return tx.SendBatch(ctx, batch).Close()
 }
 
 func nano(amount int64) money.NanoUSD { return money.NanoUSD(amount) }

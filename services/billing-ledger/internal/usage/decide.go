@@ -2,6 +2,8 @@ package usage
 
 import (
 	"crypto/sha256"
+	"maps"
+	"slices"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -75,10 +77,45 @@ type Wallet struct{ Posted, Held money.NanoUSD }
 // Book is the rows that a batch of events is decided on. All of them are locked
 // but the settled ones, which never change.
 type Book struct {
-	Holds   map[ids.RequestID]Hold
+	Holds map[ids.RequestID]Hold
+	// Wallets may be left out until they are asked for (Effects.NeedsWallets):
+	// most requests cost no more than their hold, and every admission of an
+	// account waits for its wallet. Then they are those of all Accounts.
 	Wallets map[ids.AccountID]Wallet
 	// Settled is what was settled before.
 	Settled map[ids.RequestID]First
+	// Broken is what the gateway relayed of requests whose answer it had begun
+	// and then told the consumer that it failed, the hub not having said what
+	// it bills.
+	Broken map[ids.RequestID]Relayed
+}
+
+// Accounts are those of the open holds, each once, in no order.
+func (b Book) Accounts() []ids.AccountID {
+	accounts := map[ids.AccountID]struct{}{}
+	for _, h := range b.Holds {
+		if h.State == hold.Open {
+			accounts[h.Account] = struct{}{}
+		}
+	}
+	return slices.Collect(maps.Keys(accounts))
+}
+
+// Relayed is what a gateway wrote to a consumer.
+type Relayed struct{ Tokens, Bytes int64 }
+
+// within is what a hub tells as far as the gateway bears it out, and whether
+// that is less: the consumer of an answer that the platform broke off pays for
+// what came, and not for the prompt. A hub that died cannot know what came. A
+// token is at least one byte.
+func (r Relayed) within(e Event) (least Event, less bool) {
+	came := min(r.Tokens, r.Bytes)
+	if e.Witness != Hub || e.Billable.Prompt == 0 && e.Billable.Completion <= came {
+		return e, false
+	}
+	e.Witness, e.Ending = Gateway, "platform_lost"
+	e.Billable = money.Tokens{Completion: min(e.Billable.Completion, came)}
+	return e, true
 }
 
 // First is the event that settled a request, as far as it matters to those that
@@ -123,15 +160,24 @@ type Effects struct {
 	Lines   []Line
 	// Closed are the holds that are settled now.
 	Closed []ids.RequestID
+	// Overruled are the requests that are settled by less than their event
+	// says, of which settlement must hear.
+	Overruled []ids.RequestID
 	// Wallets has the accounts that are touched, Ended how many holds of a key
 	// are no longer open.
 	Wallets map[ids.AccountID]Change
 	Ended   map[ids.KeyID]int
+	// NeedsWallets says that an event cannot be decided on a book without
+	// wallets. Everything else here is void then.
+	NeedsWallets bool
 }
 
 // Decide settles events one after the other, each on what those before it left.
-// It changes the maps of the book.
+// The book stays as it is.
 func Decide(b Book, events []Event) Effects {
+	settled := make(map[ids.RequestID]First, len(events)+len(b.Settled))
+	maps.Copy(settled, b.Settled)
+	b.Settled, b.Wallets = settled, maps.Clone(b.Wallets)
 	fx := Effects{
 		Results: make([]Result, len(events)),
 		Wallets: map[ids.AccountID]Change{},
@@ -160,6 +206,15 @@ func (fx *Effects) decide(b Book, e Event) Result {
 	line, result := price(h, e)
 	if result != Settled {
 		return result
+	}
+	if relayed, ok := b.Broken[e.Request]; ok {
+		if least, less := relayed.within(e); less {
+			if line, result = price(h, least); result != Settled {
+				return result
+			}
+			e, sum = least, least.Hash()
+			fx.Overruled = append(fx.Overruled, e.Request)
+		}
 	}
 	line.Hash = sum
 	b.Settled[e.Request] = First{Hash: sum, Witness: e.Witness}
@@ -194,12 +249,18 @@ func price(h Hold, e Event) (Line, Result) {
 // settle charges an open hold: the list price, but never more than the hold and
 // what the consumer still has beside it. The platform bears the rest.
 func (fx *Effects) settle(b Book, h Hold, line Line) {
-	w := b.Wallets[h.Account]
+	w, known := b.Wallets[h.Account]
 	line.Source = PayAsYouGo
 	if h.Billing == hold.Free {
 		line.Source = Free
 	}
-	line.Charged = min(line.ListPrice, h.Amount+(w.Posted-w.Held))
+	line.Charged = line.ListPrice
+	if line.ListPrice > h.Amount {
+		// Only then does it matter what stands beside the hold, which is never
+		// below zero.
+		line.Charged = min(line.ListPrice, h.Amount+(w.Posted-w.Held))
+		fx.NeedsWallets = fx.NeedsWallets || !known
+	}
 	line.Shortfall = line.ListPrice - line.Charged
 	fx.Lines = append(fx.Lines, line)
 	fx.Closed = append(fx.Closed, line.Event.Request)
@@ -209,5 +270,7 @@ func (fx *Effects) settle(b Book, h Hold, line Line) {
 	change.Charged += line.Charged
 	change.Released += h.Amount
 	fx.Wallets[h.Account] = change
-	b.Wallets[h.Account] = Wallet{Posted: w.Posted - line.Charged, Held: w.Held - h.Amount}
+	if known {
+		b.Wallets[h.Account] = Wallet{Posted: w.Posted - line.Charged, Held: w.Held - h.Amount}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"svc.internal/pkg/ids"
@@ -50,7 +51,15 @@ func TestSettledMoneyAddsUp(t *testing.T) {
 		}
 		e := Event{Request: testRequest, Model: "m", Rates: rates,
 			Billable: money.Tokens{Prompt: r.Int64N(1 << 13), Completion: r.Int64N(bound.Completion + 1)}}
+		blind := Decide(Book{Holds: book(h, w).Holds}, []Event{e, e})
 		fx := Decide(book(h, w), []Event{e, e})
+		if blind.NeedsWallets != (fx.Lines[0].ListPrice > amount) || fx.NeedsWallets {
+			t.Fatalf("seed %d: a list price of %d on a hold of %d needs wallets: %v, with them %v",
+				seed, fx.Lines[0].ListPrice, amount, blind.NeedsWallets, fx.NeedsWallets)
+		}
+		if !blind.NeedsWallets && !reflect.DeepEqual(blind, fx) {
+			t.Fatalf("seed %d: without wallets %+v, with them %+v", seed, blind, fx)
+		}
 		if fx.Results[0] != Settled || fx.Results[1] != Duplicate || len(fx.Lines) != 1 {
 			t.Fatalf("seed %d: results %v", seed, fx.Results)
 		}
@@ -66,6 +75,21 @@ func TestSettledMoneyAddsUp(t *testing.T) {
 		case l.Shortfall > 0 && posted != held:
 			t.Fatalf("seed %d: short %d with %d still available", seed, l.Shortfall, posted-held)
 		}
+	}
+}
+
+// The store decides again on the same book when wallets were missing.
+func TestDecidingLeavesTheBookAsItIs(t *testing.T) {
+	h := Hold{Account: testAccount, Model: "m", Amount: 5, MaxCompletion: 10,
+		Rates: money.Rates{Output: 1000, PayoutOutput: 1000}, State: hold.Open, Billing: hold.PayAsYouGo}
+	b := book(h, Wallet{Posted: 8, Held: 5})
+	e := Event{Request: testRequest, Model: "m", Rates: h.Rates, Billable: money.Tokens{Completion: 10}}
+	first, second := Decide(b, []Event{e}), Decide(b, []Event{e})
+	if !reflect.DeepEqual(first, second) || first.Lines[0].Charged != 8 {
+		t.Errorf("first %+v, then %+v", first, second)
+	}
+	if !reflect.DeepEqual(b, book(h, Wallet{Posted: 8, Held: 5})) {
+		t.Errorf("the book became %+v", b)
 	}
 }
 
@@ -144,5 +168,48 @@ func TestHashTellsEveryFieldApart(t *testing.T) {
 			t.Errorf("%s has the hash of %s", name, same)
 		}
 		seen[e.Hash()] = name
+	}
+}
+
+// The platform broke the answer off: what came is charged, the prompt is not.
+func TestABrokenAnswerIsSettledByTheSmallestWitness(t *testing.T) {
+	h := Hold{Account: testAccount, Key: testKey, Model: "m", Billing: hold.PayAsYouGo, Amount: 100, MaxCompletion: 10,
+		Rates: money.Rates{Input: 1000, PayoutInput: 900, Output: 5000, PayoutOutput: 4000}, State: hold.Open}
+	hubs := Event{Request: testRequest, Model: "m", Rates: h.Rates, Witness: Hub, Ending: "completed",
+		Billable: money.Tokens{Prompt: 7, Completion: 6}}
+	for name, tc := range map[string]struct {
+		relayed *Relayed
+		event   func(*Event)
+		want    money.Tokens
+		less    bool
+	}{
+		"no word of a failure":          {want: money.Tokens{Prompt: 7, Completion: 6}},
+		"less came":                     {relayed: &Relayed{4, 400}, want: money.Tokens{Completion: 4}, less: true},
+		"all came but the end":          {relayed: &Relayed{6, 600}, want: money.Tokens{Completion: 6}, less: true},
+		"counted and never written":     {relayed: &Relayed{6, 0}, less: true},
+		"the hub tells no more":         {relayed: &Relayed{6, 600}, event: func(e *Event) { e.Billable.Prompt = 0 }, want: money.Tokens{Completion: 6}},
+		"the hub tells less":            {relayed: &Relayed{6, 600}, event: func(e *Event) { e.Billable = money.Tokens{} }},
+		"the gateway's count was heard": {relayed: &Relayed{4, 400}, event: func(e *Event) { e.Witness = Gateway }, want: money.Tokens{Prompt: 7, Completion: 6}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, b := hubs, book(h, Wallet{Posted: 100, Held: 100})
+			if tc.event != nil {
+				tc.event(&e)
+			}
+			if tc.relayed != nil {
+				b.Broken = map[ids.RequestID]Relayed{testRequest: *tc.relayed}
+			}
+			fx := Decide(b, []Event{e, e})
+			if fx.Results[0] != Settled || fx.Results[1] != Duplicate || len(fx.Lines) != 1 {
+				t.Fatalf("results %v", fx.Results)
+			}
+			l := fx.Lines[0]
+			if l.Event.Billable != tc.want || (len(fx.Overruled) == 1) != tc.less || l.Hash != l.Event.Hash() {
+				t.Errorf("settled by %+v, overruled %v", l.Event, fx.Overruled)
+			}
+			if tc.less && (l.Event.Witness != Gateway || l.Event.Ending != "platform_lost") {
+				t.Errorf("overruled as %+v", l.Event)
+			}
+		})
 	}
 }

@@ -1,0 +1,196 @@
+package store_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/store"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// crowd is every kind of transaction on few accounts, with leases so short that
+// holds are over while others work on them.
+type crowd struct {
+	*env
+	t         testing.TB
+	consumers []consumer
+	// unknown usage is put aside by several at once.
+	unknown []usage.Delivery
+
+	mu     sync.Mutex
+	claims []hold.Claim // all that were admitted
+	// contested requests are admitted by several at once and for any account,
+	// each asked for so many times.
+	contested [2]ids.RequestID
+	asked     int
+}
+
+// admitted are some of the last claims that were admitted, in any order.
+func (c *crowd) admitted(r *rand.Rand, most int) []hold.Claim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := max(len(c.claims)-40, 0)
+	var out []hold.Claim
+	for _, i := range r.Perm(len(c.claims) - from)[:min(len(c.claims)-from, 1+r.IntN(most))] {
+		out = append(out, c.claims[from+i])
+	}
+	return out
+}
+
+func (c *crowd) contest() [2]ids.RequestID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked++; c.asked%4 == 1 {
+		c.contested = [2]ids.RequestID{request(c.t), request(c.t)}
+	}
+	return c.contested
+}
+
+func (c *crowd) admit(r *rand.Rand) error {
+	var claims []hold.Claim
+	for range r.IntN(3) {
+		claims = append(claims, c.claim(c.t, c.consumers[r.IntN(len(c.consumers))], int64(r.IntN(3))))
+	}
+	for _, contested := range c.contest() {
+		claim := c.claim(c.t, c.consumers[r.IntN(len(c.consumers))], 1)
+		claim.Request = contested
+		claims = append(claims, claim)
+	}
+	verdicts, err := c.store.Admit(c.t.Context(), claims)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, v := range verdicts {
+		if v.Outcome == hold.Admitted {
+			c.claims = append(c.claims, claims[i])
+		}
+	}
+	return err
+}
+
+func (c *crowd) settleSome(r *rand.Rand) error {
+	var batch []usage.Delivery
+	for _, claim := range c.admitted(r, 8) {
+		d := c.served(c.t, claim, min(claim.MaxCompletionTokens, int64(r.IntN(3))))
+		if r.IntN(8) == 0 {
+			d.Event.Billable.Prompt = 5 // more than is held
+		}
+		batch = append(batch, d)
+	}
+	for _, i := range r.Perm(len(c.unknown))[:r.IntN(3)] {
+		batch = append(batch, c.unknown[i])
+	}
+	_, err := c.settler.Settle(c.t.Context(), batch, nil)
+	return err
+}
+
+func (c *crowd) conclude(r *rand.Rand) error {
+	var all []hold.Witness
+	for _, claim := range c.admitted(r, 8) {
+		w := servedWord(claim.Request, int64(r.IntN(3)))
+		if r.IntN(3) == 0 {
+			w = hold.Witness{Request: claim.Request, Outcome: "failed", Attempts: []hold.Attempt{}}
+		}
+		all = append(all, w)
+	}
+	_, err := c.store.Conclude(c.t.Context(), all)
+	return err
+}
+
+func (c *crowd) renew(r *rand.Rand) error {
+	var all []hold.Renewal
+	for _, claim := range c.admitted(r, 8) {
+		all = append(all, running(claim.Request, int64(r.IntN(3))))
+	}
+	return c.store.Renew(c.t.Context(), all)
+}
+
+func (c *crowd) lookAfter(r *rand.Rand) error {
+	var err error
+	switch r.IntN(3) {
+	case 0:
+		_, err = c.store.ExpireHolds(c.t.Context(), 5)
+	case 1:
+		_, _, err = c.store.OpenReviews(c.t.Context(), 5)
+	case 2:
+		_, err = c.store.SettledReviews(c.t.Context(), 5)
+	}
+	return err
+}
+
+func (c *crowd) administer(r *rand.Rand, round int) error {
+	account := c.consumers[r.IntN(len(c.consumers))].account
+	var err error
+	switch r.IntN(3) {
+	case 0:
+		_, _, err = c.accounts.Grant(c.t.Context(), account, cent, request(c.t).String(), "")
+	case 1:
+		_, _, err = c.keys.Issue(c.t.Context(), key.Order{Account: account})
+	case 2:
+		_, err = c.store.EnsurePartitions(c.t.Context(), 3, 1+round%20)
+	}
+	return err
+}
+
+func (c *crowd) act(r *rand.Rand, round int) error {
+	switch r.IntN(12) {
+	case 0, 1, 2, 3:
+		return c.admit(r)
+	case 4, 5, 6:
+		return c.settleSome(r)
+	case 7, 8:
+		return c.conclude(r)
+	case 9:
+		return c.renew(r)
+	case 10:
+		return c.lookAfter(r)
+	}
+	return c.administer(r, round)
+}
+
+// Deadlocks are not resolved here, so that one is an error and no repetition.
+func TestNoTwoTransactionsEverWaitForEachOther(t *testing.T) {
+	e := setup(t, unlimited)
+	st := store.New(e.pool, unlimited, store.Terms{Lease: 30 * time.Millisecond, Orphan: 30 * time.Millisecond, Most: time.Second})
+	e.store, e.settler = st, &usage.Settler{Store: st}
+	c := &crowd{env: e, t: t}
+	database := pgx.Identifier{scan[string](t, e, `SELECT current_database()`)}.Sanitize()
+	for _, sql := range []string{`SET deadlock_timeout = '1h'`, `SET statement_timeout = '5s'`} {
+		if _, err := e.owner.Exec(t.Context(), `ALTER DATABASE `+database+` `+sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.pool.Reset()
+	for range 4 {
+		one := e.consumer(t, money.USD)
+		c.consumers = append(c.consumers, one, e.issue(t, one.account, key.Order{}))
+	}
+	const rounds, workers = 60, 8
+	for range 5 {
+		c.unknown = append(c.unknown, e.served(t, e.claim(t, c.consumers[0], 1), 1))
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	var all sync.WaitGroup
+	for worker := range workers {
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(seed, uint64(worker)))
+			for round := range rounds {
+				if err := c.act(r, round); err != nil {
+					t.Errorf("round %d: %v", round, err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d requests were admitted", len(c.claims))
+	e.sound(t)
+}
