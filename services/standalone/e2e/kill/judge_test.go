@@ -202,7 +202,10 @@ func (c cell) served() bool {
 	case postgres:
 		return at > admission
 	case agent:
-		return at < relaying || at >= finished
+		// Once the request is on its way, an agent may have begun a stream
+		// before its death is seen.
+		begun := c.stream && c.point.name == "hub.open.sent"
+		return at < relaying && !begun || at >= finished
 	case hub, hubLost:
 		return at < dispatched || at >= answered
 	}
