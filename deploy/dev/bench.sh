@@ -183,7 +183,7 @@ target() {
   targets+=,$1
 }
 base_url() { (with_env "$1" bash -c 'echo "$SVC_BASE_URL"'); }
-seed() { (with_env "$1" "$bin/probe" seed -url "$(base_url "$1")" -models deploy/bench/conf/models.json); }
+seed() { (with_env "$1" "$bin/probe" seed -url "$(base_url "$1")" -models deploy/bench/conf/models.json -out "$results"); }
 wait_models() {
   probe ready -url "$(base_url "$1")/v1/models" -has '"mock-t256-f0-d20-c1"' -timeout 30s
 }
