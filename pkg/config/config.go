@@ -22,8 +22,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// maxFaults bounds how many faults of one file are told.
+const maxFaults = 50
+
 // maxFile bounds a configuration file, in bytes.
-const maxFile = 1 << 20
+const maxFile = 64 << 10
 
 // Validator is a configuration that can check itself. All its faults are
 // joined with errors.Join.
@@ -43,8 +46,7 @@ func Load[T any](environ []string) (T, error) {
 // is empty, and then from environ, which has the form of os.Environ. It
 // returns every fault found, not only the first.
 func Read(cfg any, path string, environ []string) error {
-	faults := fromFile(cfg, path)
-	faults = append(faults, fromEnvironment(cfg, environ)...)
+	faults := []error{Fill(cfg, path, environ)}
 	if v, ok := cfg.(Validator); ok {
 		faults = append(faults, v.Validate())
 	}
@@ -52,6 +54,12 @@ func Read(cfg any, path string, environ []string) error {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	return nil
+}
+
+// Fill is Read without the configuration's own check: what is missing may be
+// missing.
+func Fill(cfg any, path string, environ []string) error {
+	return errors.Join(append(fromFile(cfg, path), fromEnvironment(cfg, environ)...)...)
 }
 
 func fromFile(cfg any, path string) []error {
@@ -78,9 +86,13 @@ func fromFile(cfg any, path string) []error {
 	}
 	var typed *yaml.TypeError
 	if errors.As(err, &typed) {
-		faults := make([]error, len(typed.Errors))
+		var faults []error
 		for i, text := range typed.Errors {
-			faults[i] = fmt.Errorf("%s: %s", path, text)
+			if i == maxFaults {
+				faults = append(faults, fmt.Errorf("%s: and %d more", path, len(typed.Errors)-i))
+				break
+			}
+			faults = append(faults, fmt.Errorf("%s: %s", path, text))
 		}
 		return faults
 	}
@@ -105,6 +117,9 @@ func fromEnvironment(cfg any, environ []string) []error {
 	return nil
 }
 
+// redacted is shown instead of a secret.
+const redacted = "[redacted]"
+
 // Secret is a value that is never printed or logged. It is read from its
 // variable or key, or, when that begins with "file:", from the file named
 // there.
@@ -115,6 +130,9 @@ func NewSecret(value string) Secret { return Secret{value} }
 
 // UnmarshalText reads the value or the file that text names.
 func (s *Secret) UnmarshalText(text []byte) error {
+	if string(text) == redacted {
+		return errors.New("this is how a secret is shown, not one")
+	}
 	path, isFile := strings.CutPrefix(string(text), "file:")
 	if !isFile {
 		s.value = string(text)
@@ -136,7 +154,7 @@ func (s *Secret) UnmarshalYAML(node *yaml.Node) error { return Text(node, s) }
 // the only one.
 func Text(node *yaml.Node, into encoding.TextUnmarshaler) error {
 	fault := "is not a text"
-	if node.Kind == yaml.ScalarNode {
+	if node.Kind == yaml.ScalarNode && node.Tag != "!!null" && strings.HasPrefix(node.Tag, "!!") {
 		err := into.UnmarshalText([]byte(node.Value))
 		if err == nil {
 			return nil
@@ -153,18 +171,18 @@ func (s Secret) Reveal() string { return s.value }
 func (s Secret) IsSet() bool { return s.value != "" }
 
 // String hides the value.
-func (Secret) String() string { return "[redacted]" }
+func (Secret) String() string { return redacted }
 
 // GoString hides the value.
-func (Secret) GoString() string { return "[redacted]" }
+func (Secret) GoString() string { return redacted }
 
 // LogValue hides the value.
-func (Secret) LogValue() slog.Value { return slog.StringValue("[redacted]") }
+func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
 // MarshalText hides the value; where there is none it says so.
 func (s Secret) MarshalText() ([]byte, error) {
 	if !s.IsSet() {
 		return nil, nil
 	}
-	return []byte("[redacted]"), nil
+	return []byte(redacted), nil
 }

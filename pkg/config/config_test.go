@@ -128,6 +128,14 @@ func TestAFileThatIsNoConfigurationIsRefused(t *testing.T) {
 	}
 }
 
+func TestWhatIsShownInsteadOfASecretIsNotOne(t *testing.T) {
+	for _, text := range []string{"'[redacted]'", "!secret abc", "[a]"} {
+		if cfg, err := readFile(t, "inner: {token: "+text+"}\n"); err == nil {
+			t.Errorf("%s was taken for %q", text, cfg.Inner.Token.Reveal())
+		}
+	}
+}
+
 func TestAFaultNeverShowsASecret(t *testing.T) {
 	_, err := readFile(t, "addr: bad\ninner: {token: hunter2}\n")
 	if err == nil || strings.Contains(err.Error(), "hunter2") {

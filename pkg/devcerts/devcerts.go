@@ -80,14 +80,13 @@ func openCA(dir string) (*authority, error) {
 		return nil, err
 	}
 	keyPEM, err := os.ReadFile(filepath.Join(dir, caKeyFile))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	cert, key, err := parse(certPEM, keyPEM)
-	if err != nil {
-		return nil, fmt.Errorf("the CA in %s: %w", dir, err)
-	}
-	if time.Until(cert.NotAfter) < 7*24*time.Hour {
+	if err != nil || !key.PublicKey.Equal(cert.PublicKey) || time.Until(cert.NotAfter) < 7*24*time.Hour {
+		// Half of a pair, as a crash may leave it, or nearly over: a new one
+		// costs nothing here, since all leaves are made again.
 		return newCA(dir)
 	}
 	return &authority{cert, key}, nil
@@ -160,6 +159,9 @@ func (a *authority) sign(template *x509.Certificate, key *ecdsa.PrivateKey) ([]b
 	// second in which it is made.
 	template.NotBefore = time.Now().Add(-time.Hour)
 	template.NotAfter = template.NotBefore.Add(Validity)
+	if a.cert != template && a.cert.NotAfter.Before(template.NotAfter) {
+		template.NotAfter = a.cert.NotAfter
+	}
 	return x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
 }
 

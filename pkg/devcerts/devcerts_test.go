@@ -70,3 +70,33 @@ func TestALeafWithoutServicesOrWithAPathIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestHalfAPairThatACrashLeftIsReplaced(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	leaf := Leaf{"router", []string{"router"}}
+	for _, d := range []string{dir, other} {
+		if err := Write(d, leaf); err != nil {
+			t.Fatal(err)
+		}
+	}
+	foreign, err := os.ReadFile(filepath.Join(other, caKeyFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, damage := range map[string]func() error{
+		"another key": func() error { return os.WriteFile(filepath.Join(dir, caKeyFile), foreign, 0o600) },
+		"no key":      func() error { return os.Remove(filepath.Join(dir, caKeyFile)) },
+		"no PEM":      func() error { return os.WriteFile(filepath.Join(dir, CAFile), []byte("x"), 0o600) },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		if err := Write(dir, leaf); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if _, err := leafOf(t, dir, "router").Verify(x509.VerifyOptions{Roots: roots(t, dir), DNSName: "router"}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -99,8 +100,11 @@ func (c *Config) Check(specs ...Spec) error {
 	if c.DrainDelay < 0 || c.DrainTimeout <= 0 {
 		faults = append(faults, errors.New("drain_delay must not be negative, and drain_timeout must be above zero"))
 	}
-	if c.Traces.Ratio < 0 || c.Traces.Ratio > 1 {
-		faults = append(faults, errors.New("traces.ratio must be from 0 to 1"))
+	if err := telemetry.Config.Validate(c.Telemetry("")); err != nil {
+		faults = append(faults, fmt.Errorf("traces: %w", err))
+	}
+	if c.TLS.Validate() == nil && c.TLS.IsSet() {
+		faults = append(faults, c.checkCertificate(specs))
 	}
 	if _, err := telemetry.NewLog(telemetry.Config{LogLevel: c.Log.Level, LogFormat: c.Log.Format}, nil); err != nil {
 		faults = append(faults, fmt.Errorf("log: %w", err))
@@ -116,21 +120,27 @@ func (c *Config) checkAddresses(specs []Spec) []error {
 		}
 	}
 	check("admin_addr (SVC_METRICS_ADDR)", c.AdminAddr)
-	for name, address := range map[string]string{
-		"grpc_advertise (SVC_GRPC_ADVERTISE)": c.GRPCAdvertise, "traces.otlp_endpoint (SVC_OTLP_ENDPOINT)": c.Traces.OTLPEndpoint,
-	} {
-		if address != "" {
-			check(name, address)
-		}
+	if c.GRPCAdvertise != "" {
+		check("grpc_advertise (SVC_GRPC_ADVERTISE)", c.GRPCAdvertise)
 	}
 	if c.GRPCAddr != "" {
 		check("grpc_addr (SVC_GRPC_ADDR)", c.GRPCAddr)
 		if err := serve.Loopback(c.GRPCAddr); err != nil && !c.TLS.IsSet() {
 			faults = append(faults, fmt.Errorf("grpc_addr (SVC_GRPC_ADDR): %w", err))
 		}
+		if everywhere(c.GRPCAddr) && c.GRPCAdvertise == "" && runs(specs, ProviderHub) {
+			faults = append(faults, errors.New("grpc_advertise (SVC_GRPC_ADVERTISE) is missing: gateways must be told where they reach this hub"))
+		}
 	}
 	for name, addresses := range c.Peers {
+		if !slices.Contains(names(), name) {
+			faults = append(faults, fmt.Errorf("peers (SVC_PEERS): there is no service %q", name))
+		}
 		for _, address := range addresses {
+			if strings.Contains(address, "://") && len(addresses) > 1 {
+				faults = append(faults, fmt.Errorf("peers (SVC_PEERS): %s: %s must be the only one", name, address))
+				continue
+			}
 			if strings.Contains(address, "://") && c.TLS.IsSet() {
 				continue
 			}
@@ -166,6 +176,26 @@ func (c *Config) checkNeeds(specs []Spec) []error {
 		faults = append(faults, errors.New("grpc_addr (SVC_GRPC_ADDR) is missing: other processes call this one"))
 	}
 	return faults
+}
+
+// checkCertificate finds now what every connection would find later.
+func (c *Config) checkCertificate(specs []Spec) error {
+	creds, err := serve.LoadCredentials(c.TLS, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	wanted := make([]string, len(specs))
+	for i, spec := range specs {
+		wanted[i] = spec.Name
+	}
+	return creds.Covers(wanted)
+}
+
+// everywhere tells whether an address to listen on names no host to dial.
+func everywhere(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "" || ip != nil && ip.IsUnspecified())
 }
 
 func runs(specs []Spec, name string) bool {

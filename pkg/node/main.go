@@ -57,14 +57,14 @@ type Options struct {
 }
 
 // Read reads the configuration as the options say. It returns done when that
-// was all that was asked for. What -print shows goes to out, whether it could
-// work or not: -check tells that.
+// was all that was asked for. What -print shows goes to out, with the faults of
+// reading in err; whether it could work is for -check to tell.
 func (o *Options) Read(cfg any, environ []string, out io.Writer) (done bool, err error) {
-	err = config.Read(cfg, o.File, environ)
 	if o.Print {
-		return true, config.Print(out, cfg)
+		err := config.Fill(cfg, o.File, environ)
+		return true, errors.Join(config.Print(out, cfg), err)
 	}
-	return o.Check, err
+	return o.Check, config.Read(cfg, o.File, environ)
 }
 
 // AddFlags adds the options to a flag set.

@@ -9,3 +9,7 @@ const (
 	ProviderHub   = "provider-hub"
 	EdgeGateway   = "edge-gateway"
 )
+
+func names() []string {
+	return []string{Catalog, BillingLedger, Settlement, Router, ProviderHub, EdgeGateway}
+}

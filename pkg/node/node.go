@@ -95,6 +95,7 @@ type Node struct {
 	closers   []func() error
 	// stopping is closed when the process is told to stop.
 	stopping chan struct{}
+	once     sync.Once
 
 	mu   sync.Mutex
 	hubs map[string]grpc.ClientConnInterface

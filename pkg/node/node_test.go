@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"svc.internal/pkg/devcerts"
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/telemetry"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -190,6 +192,47 @@ func watchHealth(ctx context.Context, t *testing.T, address string) <-chan grpc_
 		}
 	}()
 	return changes
+}
+
+func TestAProcessThatFailsSaysThatItIsNotReadyWhileItStops(t *testing.T) {
+	n := newNode(t, DefaultConfig(), deskSpec())
+	n.Add(BillingLedger, &desk{stopped: func() {
+		if n.Ready(context.Background()) == nil {
+			t.Error("ready while it stops")
+		}
+	}})
+	broken := errors.New("broken")
+	err := n.Run(t.Context(), Extra{First: []serve.Part{{Name: "fragile", Run: func(context.Context) error { return broken }}}})
+	if !errors.Is(err, broken) {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestWhatCannotWorkIsFoundBeforeTheStart(t *testing.T) {
+	dir := t.TempDir()
+	if err := devcerts.Write(dir, devcerts.Leaf{File: "router", Services: []string{Router}}); err != nil {
+		t.Fatal(err)
+	}
+	good := serve.TLSFiles{Cert: devcerts.CertFile(dir, "router"), Key: devcerts.KeyFile(dir, "router"), CA: filepath.Join(dir, devcerts.CAFile)}
+	for want, change := range map[string]func(*Config){
+		"no such file":     func(c *Config) { c.TLS = good; c.TLS.Key += "x" },
+		"not billing-led":  func(c *Config) { c.TLS = good },
+		"not between 0":    func(c *Config) { c.Traces.Ratio = math.NaN() },
+		"no service":       func(c *Config) { c.Peers = Peers{"catalogg": {"127.0.0.1:1"}} },
+		"must be the only": func(c *Config) { c.Peers = Peers{Catalog: {"dns:///a:1", "dns:///b:1"}} },
+	} {
+		cfg := loopback()
+		change(&cfg)
+		if err := cfg.Check(deskSpec()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not said in: %v", want, err)
+		}
+	}
+	hub := Spec{Name: ProviderHub}
+	cfg := DefaultConfig()
+	cfg.GRPCAddr, cfg.TLS = "0.0.0.0:0", good
+	if err := cfg.Check(hub); err == nil || !strings.Contains(err.Error(), "grpc_advertise") {
+		t.Errorf("a hub that listens everywhere tells gateways nothing to dial: %v", err)
+	}
 }
 
 func TestServicesOfOneProcessAreCalledWithoutASocket(t *testing.T) {

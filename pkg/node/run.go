@@ -57,7 +57,7 @@ func (n *Node) Run(ctx context.Context, extra Extra) error {
 			return
 		case <-ctx.Done():
 		}
-		close(n.stopping)
+		n.stop()
 		timer := time.NewTimer(n.cfg.DrainDelay)
 		defer timer.Stop()
 		select {
@@ -69,8 +69,20 @@ func (n *Node) Run(ctx context.Context, extra Extra) error {
 	return serve.Run(inner, n.parts(extra)...)
 }
 
-// parts are in the order in which they start; they stop in the opposite one.
+// stop makes the process say that it is not ready.
+func (n *Node) stop() { n.once.Do(func() { close(n.stopping) }) }
+
+// parts are in the order in which they start; they stop in the opposite one. So
+// the last says first, whatever made the process stop, that it is not ready.
 func (n *Node) parts(extra Extra) []serve.Part {
+	return append(n.working(extra), serve.Part{Name: "readiness", Run: func(ctx context.Context) error {
+		<-ctx.Done()
+		n.stop()
+		return nil
+	}})
+}
+
+func (n *Node) working(extra Extra) []serve.Part {
 	status := health.NewServer()
 	status.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	parts := append([]serve.Part{n.admin()}, extra.First...)

@@ -48,14 +48,14 @@ func identities(ctx context.Context) []string {
 
 func (c Callers) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	if err := c.check(ctx, info.FullMethod); err != nil {
-		return nil, fault.ToStatus(err)
+		return nil, err
 	}
 	return handler(ctx, req)
 }
 
 func (c Callers) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	if err := c.check(stream.Context(), info.FullMethod); err != nil {
-		return fault.ToStatus(err)
+		return err
 	}
 	return handler(srv, stream)
 }

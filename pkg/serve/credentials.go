@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -92,6 +93,12 @@ func (c *Credentials) load() error {
 	pair, err := tls.LoadX509KeyPair(c.files.Cert, c.files.Key)
 	if err != nil {
 		return fmt.Errorf("tls: read cert and key: %w", err)
+	}
+	if now := time.Now(); now.Before(pair.Leaf.NotBefore) || now.After(pair.Leaf.NotAfter) {
+		return fmt.Errorf("tls: %s is good from %v to %v, and not now", c.files.Cert, pair.Leaf.NotBefore, pair.Leaf.NotAfter)
+	}
+	if c.current != nil && !slices.Equal(c.current.Leaf.DNSNames, pair.Leaf.DNSNames) {
+		return fmt.Errorf("tls: %s names %v, and the one before %v", c.files.Cert, pair.Leaf.DNSNames, c.current.Leaf.DNSNames)
 	}
 	c.current, c.changed = &pair, info.ModTime()
 	return nil

@@ -58,8 +58,9 @@ func GRPC(ctx context.Context, lis net.Listener, cfg GRPCConfig, register func(g
 	}
 	if cfg.Credentials != nil {
 		options = append(options, grpc.Creds(cfg.Credentials.server()))
-		unary = append([]grpc.UnaryServerInterceptor{cfg.Callers.unary}, unary...)
-		stream = append([]grpc.StreamServerInterceptor{cfg.Callers.stream}, stream...)
+		// Inside of the others, so that who is refused is logged and counted.
+		unary = append(unary, cfg.Callers.unary)
+		stream = append(stream, cfg.Callers.stream)
 	}
 	srv := grpc.NewServer(append(options, grpc.ChainUnaryInterceptor(unary...), grpc.ChainStreamInterceptor(stream...))...)
 	register(srv)

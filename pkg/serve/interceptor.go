@@ -93,7 +93,9 @@ func (s *serverEnd) done(ctx context.Context, call *call, err error) error {
 	if err == nil {
 		return nil
 	}
-	if f, ok := fault.As(err); ok && f.Kind != fault.Internal {
+	if fault.Is(err, fault.CallerNotAllowed) {
+		s.log.WarnContext(ctx, "caller refused", "method", call.method, "error", err)
+	} else if f, ok := fault.As(err); ok && f.Kind != fault.Internal {
 		s.log.DebugContext(ctx, "call refused", "method", call.method, "error", err)
 	} else if errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled {
 		s.log.DebugContext(ctx, "call canceled", "method", call.method)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ type keyServer struct {
 	calls  atomic.Int64
 	answer func() error
 	health *health.Server
+	log    lockedText
 	addr   string
 	stop   func()
 }
@@ -46,6 +48,26 @@ func (k *keyServer) AuthenticateKey(context.Context, *billingv1.AuthenticateKeyR
 		}
 	}
 	return &billingv1.AuthenticateKeyResponse{KeyId: k.addr}, nil
+}
+
+// lockedText is a log to read while it is written.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write appends.
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String is all that was written.
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func quiet(t *testing.T) Interceptors {
@@ -68,7 +90,12 @@ func replica(t *testing.T, answer func() error, creds *Credentials, callers Call
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		cfg := GRPCConfig{Interceptors: quiet(t), Credentials: creds, Callers: callers}
+		in, err := NewInterceptors(slog.New(slog.NewTextHandler(&k.log, nil)), metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider())
+		if err != nil {
+			done <- err
+			return
+		}
+		cfg := GRPCConfig{Interceptors: in, Credentials: creds, Callers: callers}
 		done <- GRPC(ctx, lis, cfg, func(r grpc.ServiceRegistrar) {
 			billingv1.RegisterKeyServiceServer(r, k)
 			grpc_health_v1.RegisterHealthServer(r, k.health)
@@ -221,6 +248,9 @@ func TestOnlyAnIdentityThatIsNamedMayCall(t *testing.T) {
 		t.Errorf("the gateway was refused: %v", err)
 	}
 	err := ask(t, dialKeys(t, credsOf(t, dir, "router"), server))
+	if text := server.log.String(); !strings.Contains(text, "caller refused") || !strings.Contains(text, "[router]") {
+		t.Errorf("the refusal is not logged: %q", text)
+	}
 	if f, ok := fault.As(err); !ok || f.Kind != fault.Denied || f.Reason != fault.CallerNotAllowed {
 		t.Errorf("a router may call: %v", err)
 	}

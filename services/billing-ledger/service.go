@@ -204,8 +204,5 @@ func (s *Service) Ready(ctx context.Context) error {
 	if !s.admitter.Running() {
 		return errors.New("billing-ledger: admission is not running")
 	}
-	if !s.deps.Bus.Connected() {
-		return errors.New("billing-ledger: no connection to NATS")
-	}
 	return s.store.Ping(ctx)
 }

@@ -3,6 +3,7 @@ package edgegateway
 import (
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"svc.internal/pkg/config"
@@ -111,6 +112,9 @@ func DefaultConfig() Config {
 // Validate reports every value that cannot be worked with.
 func (c Config) Validate() error {
 	var errs []error
+	if _, _, err := net.SplitHostPort(c.HTTPAddr); err != nil {
+		errs = append(errs, fmt.Errorf("%s %q is not host:port", ListenSetting, c.HTTPAddr))
+	}
 	positive := func(name string, ok bool) {
 		if !ok {
 			errs = append(errs, fmt.Errorf("%s must be above zero", name))

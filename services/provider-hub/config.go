@@ -3,6 +3,7 @@ package providerhub
 import (
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"time"
 
@@ -79,6 +80,9 @@ var hubIDPattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 // Validate returns every fault of the configuration.
 func (c Config) Validate() error {
 	var faults []error
+	if _, _, err := net.SplitHostPort(c.WSAddr); err != nil {
+		faults = append(faults, fmt.Errorf("%s %q is not host:port", ListenSetting, c.WSAddr))
+	}
 	if !hubIDPattern.MatchString(c.HubID) {
 		faults = append(faults, errors.New("hub id must be 1 to 32 of a-z, 0-9 and hyphen"))
 	}

@@ -134,17 +134,14 @@ func (s *Service) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Ready tells whether the view can be relied on: the bus is connected, and a
-// hub has reported in full or there was time enough for one to.
+// Ready tells whether the view can be relied on: a hub has reported in full, or
+// there was time enough for one to. A bus that is away later does not matter: it
+// is away for all replicas, and what was heard last is the best there is.
 func (s *Service) Ready(context.Context) error {
-	switch {
-	case !s.deps.Bus.Connected():
-		return errors.New("router: no connection to NATS")
-	case !s.settled.Load():
+	if !s.settled.Load() {
 		return errors.New("router: no hub has reported yet")
-	default:
-		return nil
 	}
+	return nil
 }
 
 // Rejects tells, by reason, how often a provider was passed over since the
@@ -182,6 +179,11 @@ func (s *Service) sweep(ctx context.Context) {
 		case <-ticker.C:
 		}
 		now := s.deps.Clock.Now()
+		if !s.deps.Bus.Connected() {
+			// Silence says nothing while nothing can be heard. A hub refuses
+			// what it no longer has, and the request moves on.
+			s.view.Confirm(now)
+		}
 		s.view.Expire(now)
 		if n%sweepsPerRefresh == 0 {
 			s.known.Refresh(now)

@@ -206,8 +206,15 @@ func TestTheViewIsRebuiltWhenTheBusComesBack(t *testing.T) {
 	h := newHub(t, hubConn, "a", session(1, "m", 1000, 4))
 	b := start(t, routerConn)
 	eventually(t, "the session is known", func() bool { return b.sessions() == 1 })
+	eventually(t, "ready", b.ready)
 	server.Stop()
-	eventually(t, "not ready without the bus", func() bool { return !b.ready() })
+	eventually(t, "the bus is gone", func() bool { return !routerConn.Connected() })
+	if !b.ready() {
+		t.Error("not ready: every replica would be passed over at once")
+	}
+	if _, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m"}); err != nil {
+		t.Errorf("without the bus: %v", err)
+	}
 	h.mu.Lock()
 	h.sessions = []*eventsv1.Session{session(2, "m", 1000, 4), session(3, "m", 1000, 4)}
 	h.mu.Unlock()

@@ -110,9 +110,6 @@ func (s *Service) Run(ctx context.Context) error {
 
 // Ready tells whether the service can record what it hears.
 func (s *Service) Ready(ctx context.Context) error {
-	if !s.deps.Bus.Connected() {
-		return errors.New("settlement: no connection to NATS")
-	}
 	return s.store.Ping(ctx)
 }
 

@@ -3,7 +3,6 @@ package standalone
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 
@@ -121,6 +120,9 @@ func (c *Config) Validate() error {
 	if c.runs(node.BillingLedger) != c.runs(node.ProviderHub) && c.Hub.Pepper.IsZero() && c.Billing.Pepper.IsZero() {
 		faults = append(faults, errors.New("-services: billing-ledger and provider-hub share a pepper; set SVC_PEPPER"))
 	}
+	if !c.Hub.Pepper.IsZero() && !c.Billing.Pepper.IsZero() && c.Hub.Pepper != c.Billing.Pepper {
+		faults = append(faults, errors.New("hub.pepper and billing.pepper differ: it is one secret"))
+	}
 	faults = append(faults, c.Check(c.Specs()...))
 	faults = append(faults, c.checkServices()...)
 	return errors.Join(faults...)
@@ -142,14 +144,6 @@ func (c *Config) checkServices() []error {
 	} {
 		if c.runs(name) {
 			faults = append(faults, validate())
-		}
-	}
-	for _, l := range []struct{ service, name, address string }{
-		{node.EdgeGateway, "gateway.http_addr (SVC_HTTP_ADDR)", c.Gateway.HTTPAddr},
-		{node.ProviderHub, "hub.ws_addr (SVC_WS_ADDR)", c.Hub.WSAddr},
-	} {
-		if _, _, err := net.SplitHostPort(l.address); err != nil && c.runs(l.service) {
-			faults = append(faults, fmt.Errorf("%s %q is not host:port", l.name, l.address))
 		}
 	}
 	return faults

@@ -39,7 +39,7 @@ func TestABadConfigurationNamesEveryFault(t *testing.T) {
 		"SVC_TLS_CERT=a", "SVC_DRAIN_DELAY=-1s", "SVC_LOG_LEVEL=loud", "SVC_TRACE_RATIO=2", "SVC_HUB_ID=Hub 1",
 	})
 	named(t, err, "SVC_HTTP_ADDR", "SVC_WS_ADDR", "router runs in this process", "key is missing", "ca is missing",
-		"drain_delay", "loud", "traces.ratio", "hub id")
+		"drain_delay", "loud", "trace ratio", "hub id")
 	_, err = Load("", "", []string{"SVC_GRPC_ADDR=0.0.0.0:1"})
 	named(t, err, "SVC_GRPC_ADDR", "loopback")
 	if _, err := Load("", "", []string{"SVC_DEMO_AGENT=maybe"}); err == nil {

@@ -25,11 +25,19 @@ import (
 // runDemo waits for the services, fills a first start, runs the demo's agent
 // and tells the person that all stands.
 func (p *process) runDemo(ctx context.Context) error {
-	if err := p.waitReady(ctx); err != nil {
+	for {
+		err := p.waitReady(ctx)
+		if err == nil {
+			break
+		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		return fmt.Errorf("services are not ready: %w", err)
+		if p.cfg.all() {
+			return fmt.Errorf("services are not ready: %w", err)
+		}
+		// What is missing may be another process, which is not up yet.
+		p.con.Say("Still waiting: %v", err)
 	}
 	p.built(strings.Join(p.cfg.Services, ", "))
 	if !p.cfg.all() || !bool(p.cfg.Demo) {

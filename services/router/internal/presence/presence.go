@@ -195,6 +195,19 @@ func (v *View) Expire(now time.Time) {
 	}
 }
 
+// Confirm takes all sessions and hubs for confirmed, for a time in which they
+// could not be heard.
+func (v *View) Confirm(now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, h := range v.hubs {
+		h.heard = now
+		for _, rec := range h.sessions {
+			rec.confirmed = now
+		}
+	}
+}
+
 // put takes over one session unless something newer is known of it.
 func (v *View) put(h *hub, r Report, s *Session, now time.Time) {
 	if r.Revision < h.fullFrom || h.ended[s.Epoch] != 0 {

@@ -19,6 +19,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "standalone:", err)
 		os.Exit(1)
@@ -35,6 +36,9 @@ func run(ctx context.Context, args []string) error {
 			return nil
 		}
 		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("%q is not a flag", flags.Arg(0))
 	}
 	cfg := standalone.DefaultConfig()
 	if err := cfg.Select(*services); err != nil {

@@ -41,18 +41,33 @@ func (l *logFile) open() error {
 	return nil
 }
 
-// Write appends p and begins a new file when this one is full.
+// Write appends p and begins a new file when this one is full. It never fails:
+// a process whose log cannot be written, because the disk is full, say, would
+// be ended by the pipe that it writes to. What did not fit is lost.
 func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.size+int64(len(p)) > maxLog {
-		if err := errors.Join(l.file.Close(), os.Rename(l.path, l.path+".1"), l.open()); err != nil {
-			return 0, err
-		}
+		l.rotate()
 	}
 	n, err := l.file.Write(p)
 	l.size += int64(n)
-	return n, err
+	if err != nil {
+		l.size += int64(len(p) - n) // so that rotation, which may make room, comes in time
+	}
+	return len(p), nil
+}
+
+// rotate begins a new file, or goes on with the old one.
+func (l *logFile) rotate() {
+	old := l.file
+	if os.Rename(l.path, l.path+".1") != nil || l.open() != nil {
+		l.size = 0
+		return
+	}
+	if err := old.Close(); err != nil {
+		return // it is replaced either way
+	}
 }
 
 // tail is the last n bytes of a file, and nothing where it cannot be read.

@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fakeengine"
+	"svc.internal/services/standalone/internal/fleet"
+	"svc.internal/services/standalone/internal/trial"
+)
+
+// TestNewRequestsAreServedWhileNATSIsAway holds a fleet without NATS for longer
+// than the health of a replica is looked at and a session may stay unconfirmed,
+// unless -short: then only the former.
+func TestNewRequestsAreServedWhileNATSIsAway(t *testing.T) {
+	m := trial.StartFleet(t)
+	m.PutModel(t, "test/outage")
+	engine := fakeengine.New(t)
+	engine.Script("test/outage", fakeengine.Behaviour{})
+	m.Join(t, "steady", engine.URL, "test/outage")
+	account, key := m.Consumer(t, "10")
+	// A hold counts against its key's concurrency until it is settled, and
+	// nothing is settled meanwhile.
+	m.Unlimit(t, account)
+	f := m.Fleet()
+	nats := f.Replicas(fleet.NATS)[0]
+	if err := f.Kill(nats); err != nil {
+		t.Fatal(err)
+	}
+	outage := 40 * time.Second
+	if testing.Short() {
+		outage = 4 * time.Second
+	}
+	served := 0
+	ticker := time.NewTicker(250 * time.Millisecond)
+	defer ticker.Stop()
+	for over := time.After(outage); over != nil; {
+		select {
+		case <-over:
+			over = nil
+		case <-ticker.C:
+			if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat("test/outage", "")); status != http.StatusOK {
+				t.Fatalf("after %d requests: %d %s", served, status, body)
+			}
+			served++
+		}
+	}
+	if err := f.Start(t.Context(), nats); err != nil {
+		t.Fatal(err)
+	}
+	// What was served meanwhile is settled now.
+	m.NothingHeld(t, account)
+	m.Balanced(t)
+	t.Logf("%d requests were served", served)
+}
