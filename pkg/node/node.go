@@ -98,7 +98,7 @@ type Node struct {
 	once     sync.Once
 
 	mu   sync.Mutex
-	hubs map[string]grpc.ClientConnInterface
+	hubs map[string]*grpc.ClientConn
 }
 
 type built struct {
@@ -121,7 +121,7 @@ func New(cfg Config, tel *telemetry.Telemetry, specs ...Spec) (*Node, error) {
 	n := &Node{
 		cfg: cfg, specs: specs, tel: tel, in: in, creds: creds, local: serve.NewInProcess(in),
 		database: cfg.DatabaseURL.Reveal(), peers: map[string]grpc.ClientConnInterface{},
-		listeners: map[string]net.Listener{}, stopping: make(chan struct{}), hubs: map[string]grpc.ClientConnInterface{},
+		listeners: map[string]net.Listener{}, stopping: make(chan struct{}), hubs: map[string]*grpc.ClientConn{},
 	}
 	if creds != nil {
 		if err := creds.Covers(n.Names()); err != nil {
@@ -153,7 +153,7 @@ func (n *Node) OnClose(f func() error) { n.closers = append(n.closers, f) }
 
 // Close gives back what Run has not. Closing twice is harmless.
 func (n *Node) Close() error {
-	var errs []error
+	errs := n.closeHubs()
 	for i := len(n.closers) - 1; i >= 0; i-- {
 		errs = append(errs, n.closers[i]())
 	}
@@ -164,6 +164,18 @@ func (n *Node) Close() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// closeHubs ends the connections that were made while the process ran.
+func (n *Node) closeHubs() []error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var errs []error
+	for address, conn := range n.hubs {
+		errs = append(errs, conn.Close())
+		delete(n.hubs, address)
+	}
+	return errs
 }
 
 // Log is the log of a service.
@@ -253,7 +265,6 @@ func (n *Node) Hub(service, address string) (grpc.ClientConnInterface, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.OnClose(conn.Close)
 	n.hubs[address] = conn
 	return conn, nil
 }

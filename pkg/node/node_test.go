@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -266,9 +267,14 @@ func TestAPeerThatIsNamedNowhereIsAFault(t *testing.T) {
 func TestConnectionsToHubsAreBounded(t *testing.T) {
 	n := newNode(t, DefaultConfig(), deskSpec())
 	for i := range maxHubs {
-		n.hubs[string(rune(i))] = nil
+		if _, err := n.Hub(ProviderHub, "127.0.0.1:"+strconv.Itoa(1+i)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if _, err := n.Hub(ProviderHub, "127.0.0.1:1"); err == nil {
+	if _, err := n.Hub(ProviderHub, "127.0.0.1:1"); err != nil {
+		t.Errorf("one that is known: %v", err)
+	}
+	if _, err := n.Hub(ProviderHub, "127.0.0.1:60000"); err == nil {
 		t.Error("one hub too many")
 	}
 }

@@ -123,6 +123,16 @@ func TestUnconfirmedSessionsExpire(t *testing.T) {
 	}
 }
 
+func TestWhatCouldNotBeHeardDoesNotExpire(t *testing.T) {
+	v := newView()
+	v.Apply(delta("a", 1, on("p", "1", 1, "m")), start)
+	v.Confirm(start.Add(5 * Expiry)) // the bus was away until now
+	v.Expire(start.Add(6*Expiry - 1))
+	expect(t, v, "m", 1)
+	v.Expire(start.Add(6 * Expiry))
+	expect(t, v, "m")
+}
+
 func TestAReportOfLoadAloneReplacesNoSeat(t *testing.T) {
 	v := newView()
 	s := on("p", "1", 1, "m")
