@@ -71,11 +71,15 @@ func (r *returns) scan(rows pgx.Rows, only map[ids.RequestID]bool) error {
 }
 
 func (r *returns) queue(batch *pgx.Batch, why hold.Trigger) {
+	queueWallets(batch, r.wallets)
 	closeHolds(batch, r.closed, why)
 	moveMoney(batch, r.wallets, r.ended)
 }
 
 // closeHolds moves open holds, which are locked, to where the trigger leads.
+// The wallets are locked before: whoever admits the same request once more has
+// its wallets and waits for a row of hold that is being changed, though not for
+// one that is only locked.
 func closeHolds(batch *pgx.Batch, closed []ids.RequestID, why hold.Trigger) {
 	if to, ok := hold.Open.After(why); ok && len(closed) > 0 {
 		batch.Queue(`UPDATE hold SET state = $2, closed_at = now() WHERE request_id = ANY ($1)`, raw(closed), string(to))
@@ -83,8 +87,7 @@ func closeHolds(batch *pgx.Batch, closed []ids.RequestID, why hold.Trigger) {
 }
 
 // moveMoney changes wallets, and the counters of keys of the same accounts, by
-// what is given, whatever they are by now. A batch that ends with it holds
-// their locks for as long as it takes to commit.
+// what is given, whatever they are by now. The wallets are locked.
 func moveMoney(batch *pgx.Batch, changes map[ids.AccountID]usage.Change, ended map[ids.KeyID]int) {
 	var accounts [][16]byte
 	var charged, released []int64
@@ -94,10 +97,6 @@ func moveMoney(batch *pgx.Batch, changes map[ids.AccountID]usage.Change, ended m
 			charged = append(charged, int64(c.Charged))
 			released = append(released, int64(c.Released))
 		}
-	}
-	if len(changes) > 1 || len(accounts) < len(changes) {
-		// The update below locks one, but several in any order.
-		batch.Queue(lockInOrder, keysOf(changes))
 	}
 	if len(accounts) > 0 {
 		batch.Queue(`UPDATE wallet w SET posted = w.posted - c.charged, held = w.held - c.released
@@ -113,6 +112,14 @@ func moveMoney(batch *pgx.Batch, changes map[ids.AccountID]usage.Change, ended m
 	if len(keys) > 0 {
 		batch.Queue(`UPDATE key_inflight f SET n = f.n - c.n
 			FROM unnest($1::uuid[], $2::integer[]) AS c (key_id, n) WHERE f.key_id = c.key_id`, keys, counts)
+	}
+}
+
+// queueWallets locks the wallets that moveMoney is going to change, in a batch
+// that ends soon: every admission of their accounts waits for it.
+func queueWallets(batch *pgx.Batch, changes map[ids.AccountID]usage.Change) {
+	if len(changes) > 0 {
+		batch.Queue(lockInOrder, keysOf(changes))
 	}
 }
 

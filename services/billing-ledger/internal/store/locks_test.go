@@ -1,12 +1,16 @@
 package store_test
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -155,19 +159,55 @@ func (c *crowd) act(r *rand.Rand, round int) error {
 	return c.administer(r, round)
 }
 
-// Deadlocks are not resolved here, so that one is an error and no repetition.
+// deadlocks keeps every deadlock that the database ended, although the store
+// repeats the transaction.
+type deadlocks struct {
+	mu    sync.Mutex
+	found []*pgconn.PgError
+}
+
+func (d *deadlocks) saw(err error) {
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) && pe.Code == "40P01" {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.found = append(d.found, pe)
+	}
+}
+
+func (d *deadlocks) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+
+func (d *deadlocks) TraceQueryEnd(_ context.Context, _ *pgx.Conn, end pgx.TraceQueryEndData) {
+	d.saw(end.Err)
+}
+
+func (d *deadlocks) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	return ctx
+}
+
+func (d *deadlocks) TraceBatchQuery(_ context.Context, _ *pgx.Conn, q pgx.TraceBatchQueryData) {
+	d.saw(q.Err)
+}
+
+func (d *deadlocks) TraceBatchEnd(_ context.Context, _ *pgx.Conn, end pgx.TraceBatchEndData) {
+	d.saw(end.Err)
+}
+
 func TestNoTwoTransactionsEverWaitForEachOther(t *testing.T) {
 	e := setup(t, unlimited)
-	st := store.New(e.pool, unlimited, store.Terms{Lease: 30 * time.Millisecond, Orphan: 30 * time.Millisecond, Most: time.Second})
+	var seen deadlocks
+	cfg := e.pool.Config()
+	cfg.ConnConfig.Tracer = &seen
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	st := store.New(pool, unlimited, store.Terms{Lease: 30 * time.Millisecond, Orphan: 30 * time.Millisecond, Most: time.Second})
 	e.store, e.settler = st, &usage.Settler{Store: st}
 	c := &crowd{env: e, t: t}
-	database := pgx.Identifier{scan[string](t, e, `SELECT current_database()`)}.Sanitize()
-	for _, sql := range []string{`SET deadlock_timeout = '1h'`, `SET statement_timeout = '5s'`} {
-		if _, err := e.owner.Exec(t.Context(), `ALTER DATABASE `+database+` `+sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-	e.pool.Reset()
 	for range 4 {
 		one := e.consumer(t, money.USD)
 		c.consumers = append(c.consumers, one, e.issue(t, one.account, key.Order{}))
@@ -191,6 +231,9 @@ func TestNoTwoTransactionsEverWaitForEachOther(t *testing.T) {
 		})
 	}
 	all.Wait()
+	for _, d := range seen.found {
+		t.Errorf("%v: %s; %s", d, d.Detail, d.Where)
+	}
 	t.Logf("%d requests were admitted", len(c.claims))
 	e.sound(t)
 }

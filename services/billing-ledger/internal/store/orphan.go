@@ -18,11 +18,12 @@ import (
 // orphan.Store. Only the hold is locked: the evidence is the gateways' last
 // word, or one that a later word can but add to.
 func (s *Store) OpenReviews(ctx context.Context, limit int) (cases []orphan.Case, failed int, err error) {
+	// A transaction of its own: after it has changed holds it may not wait.
+	if err := s.awaitHubs(ctx, limit); err != nil {
+		return nil, 0, err
+	}
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		cases, failed = nil, 0
-		if err := s.awaitHubs(ctx, tx, limit); err != nil {
-			return err
-		}
 		if failed, err = failReviews(ctx, tx, limit); err != nil {
 			return err
 		}
@@ -50,16 +51,19 @@ func (s *Store) OpenReviews(ctx context.Context, limit int) (cases []orphan.Case
 
 // awaitHubs gives the hubs of requests of which something was served their time
 // from the gateway's last word on, before anything is reviewed.
-func (s *Store) awaitHubs(ctx context.Context, tx pgx.Tx, limit int) error {
-	if _, err := tx.Exec(ctx, `WITH fresh AS (
+func (s *Store) awaitHubs(ctx context.Context, limit int) error {
+	return s.inTx(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `WITH fresh AS (
 			SELECT h.request_id, e.told_at FROM hold h JOIN evidence e USING (request_id)
 			WHERE h.state = 'open' AND h.expires_at <= now() AND e.told_at > now() - $2::interval
 			ORDER BY h.expires_at LIMIT $1 FOR UPDATE OF h SKIP LOCKED)
 		UPDATE hold h SET expires_at = f.told_at + $2::interval FROM fresh f WHERE h.request_id = f.request_id`,
-		limit, s.terms.Orphan); err != nil {
-		return fmt.Errorf("extend holds that await usage: %w", err)
-	}
-	return nil
+			limit, s.terms.Orphan)
+		if err != nil {
+			return fmt.Errorf("extend holds that await usage: %w", err)
+		}
+		return nil
+	})
 }
 
 // failReviews closes holds that no publication has settled.

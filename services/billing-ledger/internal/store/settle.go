@@ -40,7 +40,6 @@ func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide fun
 		crash.At("billing.settle.before_commit")
 		batch := &pgx.Batch{}
 		insertLines(batch, fx.Lines)
-		closeHolds(batch, fx.Closed, hold.Usage)
 		for _, line := range fx.Lines {
 			if line.Source == usage.Orphan && line.Payout > 0 {
 				// A request has at most one such entry, so its own id serves.
@@ -52,6 +51,8 @@ func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide fun
 			batch.Queue(`INSERT INTO orphan_review (request_id, publications, next_at) VALUES ($1, 1, now())
 				ON CONFLICT (request_id) DO UPDATE SET next_at = now()`, [16]byte(r))
 		}
+		queueWallets(batch, fx.Wallets)
+		closeHolds(batch, fx.Closed, hold.Usage)
 		moveMoney(batch, fx.Wallets, fx.Ended)
 		insertRejects(batch, rejects)
 		commit(batch)

@@ -12,8 +12,10 @@
 //  4. wallets, by account. Each transaction takes all that it needs at once,
 //     however little it changes of some: the lock also guards key_inflight and
 //     key_window of the account's keys, which are changed under it in any order;
-//  5. holds that are inserted, by request: nobody else can know them yet, but
-//     for one who admits the same request for another account;
+//  5. changes of holds, which are locked since 2: inserted ones by request,
+//     since another may admit the same request for another account, and those
+//     that end. Whoever inserts waits for a row that is being changed, so after
+//     a change of holds a transaction locks no wallet any more;
 //  6. the quarantine, by payload and reason.
 //
 // Whoever settles takes wallets as late as the money allows, at best in the
