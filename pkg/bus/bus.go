@@ -153,7 +153,7 @@ func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 
 // Flush returns when the server has processed everything sent so far.
 func (c *Conn) Flush(ctx context.Context) error {
-	ctx, cancel := withDefaultTimeout(ctx, requestTimeout)
+	ctx, cancel := withRequestTimeout(ctx)
 	defer cancel()
 	if err := c.nc.FlushWithContext(ctx); err != nil {
 		return fmt.Errorf("flush NATS connection: %w", err)
@@ -184,9 +184,10 @@ func (c *Conn) Drain(ctx context.Context) error {
 // Close drops the connection at once. Futures that are not resolved fail.
 func (c *Conn) Close() { c.nc.Close() }
 
-func withDefaultTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// withRequestTimeout bounds what has no deadline.
+func withRequestTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, d)
+	return context.WithTimeout(ctx, requestTimeout)
 }

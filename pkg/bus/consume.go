@@ -107,6 +107,38 @@ func (c *Conn) Consume(ctx context.Context, cfg ConsumerConfig, handler func(con
 	return nil
 }
 
+// Waiting is how long the oldest message has waited that a consumer was given,
+// or is still to be given, and has not acknowledged, on whichever connection; 0
+// when there is none. Both times are the server's.
+func (c *Conn) Waiting(ctx context.Context, stream, durable string) (time.Duration, error) {
+	ctx, cancel := withRequestTimeout(ctx)
+	defer cancel()
+	consumer, err := c.js.Consumer(ctx, stream, durable)
+	if err != nil {
+		return 0, fmt.Errorf("look at consumer %s: %w", durable, err)
+	}
+	info := consumer.CachedInfo()
+	if info.NumAckPending == 0 && info.NumPending == 0 {
+		return 0, nil
+	}
+	from, err := c.js.Stream(ctx, stream)
+	if err != nil {
+		return 0, fmt.Errorf("look at stream %s: %w", stream, err)
+	}
+	subject := info.Config.FilterSubject
+	if subject == "" {
+		subject = ">"
+	}
+	oldest, err := from.GetMsg(ctx, info.AckFloor.Stream+1, jetstream.WithGetMsgSubject(subject))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, nil // aged out meanwhile
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the oldest message of %s: %w", stream, err)
+	}
+	return max(info.TimeStamp.Sub(oldest.Time), 0), nil
+}
+
 func (cfg *ConsumerConfig) applyDefaults() error {
 	if cfg.Stream.Name == "" || cfg.Durable == "" {
 		return errors.New("consume: stream and durable need names")
@@ -192,7 +224,7 @@ func (l *consumeLoop) ensure(ctx context.Context) error {
 	if err := l.conn.EnsureStream(ctx, l.cfg.Stream); err != nil {
 		return err
 	}
-	ctx, cancel := withDefaultTimeout(ctx, requestTimeout)
+	ctx, cancel := withRequestTimeout(ctx)
 	defer cancel()
 	consumer, err := l.conn.js.CreateOrUpdateConsumer(ctx, l.cfg.Stream.Name, jetstream.ConsumerConfig{
 		Durable: l.cfg.Durable, FilterSubject: l.cfg.Filter,

@@ -259,3 +259,33 @@ func TestConsumeRefusesABatchBeyondItsBound(t *testing.T) {
 		}
 	}
 }
+
+// What one connection was given and does not acknowledge is seen by another.
+func TestWaitingIsTheAgeOfTheOldestThatNobodyAcknowledged(t *testing.T) {
+	server := bustest.NewServer(t)
+	c, other := bustest.Connect(t, server), bustest.Connect(t, server)
+	ensure(t, c, usage)
+	if _, err := other.Waiting(t.Context(), usage.Name, "d"); err == nil {
+		t.Error("a consumer that is not there has a word on it")
+	}
+	publish(t, c, "a", "b")
+	taken, leave := make(chan struct{}), make(chan struct{})
+	k := consumeWith(t, c, bus.ConsumerConfig{Stream: usage, Durable: "d", Batch: 1}, func(msgs []bus.Msg) error {
+		if msgs[0].ID == "b" {
+			close(taken)
+			<-leave
+		}
+		return nil
+	})
+	receive(t, taken, "the second batch in hand")
+	waits, err := other.Waiting(t.Context(), usage.Name, "d")
+	if err != nil || waits <= 0 {
+		t.Errorf("one message is in hand, and it waits for %v: %v", waits, err)
+	}
+	close(leave)
+	k.expect("a", "b")
+	k.stop()
+	if waits, err := other.Waiting(t.Context(), usage.Name, "d"); err != nil || waits != 0 {
+		t.Errorf("all is acknowledged, and something waits for %v: %v", waits, err)
+	}
+}

@@ -55,7 +55,7 @@ func (s StreamConfig) native() jetstream.StreamConfig {
 // remembers cfg and creates the stream again should a server come back with an
 // empty store.
 func (c *Conn) EnsureStream(ctx context.Context, cfg StreamConfig) error {
-	ctx, cancel := withDefaultTimeout(ctx, requestTimeout)
+	ctx, cancel := withRequestTimeout(ctx)
 	defer cancel()
 	want := cfg.native()
 	// A stream that is as it should be is left alone: every replica of every

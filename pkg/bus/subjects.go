@@ -14,6 +14,17 @@ var UsageStream = StreamConfig{
 	MaxBytes: 2 << 30,
 }
 
+// ReceiptStream keeps the receipts of providers for requests that the hub which
+// was given them does not know: published by provider-hub, consumed by
+// billing-ledger. The agents keep them too, until they are answered, so a day
+// or 256 MiB suffices.
+var ReceiptStream = StreamConfig{
+	Name:     "RECEIPTS",
+	Subjects: []string{"receipt.v1.>"},
+	MaxAge:   24 * time.Hour,
+	MaxBytes: 256 << 20,
+}
+
 // Subjects of the facts that travel as core messages.
 const (
 	// SubjectPresenceSync asks every hub for a full presence report.
@@ -41,3 +52,9 @@ func SubjectSettled(hubID string) string { return "settled.v1." + hubID }
 // SubjectRecorded is where a hub hears of which of its usage settlement keeps
 // the earnings.
 func SubjectRecorded(hubID string) string { return "recorded.v1." + hubID }
+
+// SubjectReceipt is where a hub passes receipts on, in ReceiptStream.
+func SubjectReceipt(hubID string) string { return "receipt.v1." + hubID }
+
+// SubjectReceipted is where a hub hears what became of receipts.
+func SubjectReceipted(hubID string) string { return "receipted.v1." + hubID }

@@ -17,3 +17,23 @@ package crash
 // EnvSocket names the environment variable with the path of the harness's
 // socket.
 const EnvSocket = "SVC_CRASH_SOCKET"
+
+// EnvPlant names the environment variable with the planted faults, separated by
+// commas.
+const EnvPlant = "SVC_PLANT"
+
+// The planted faults.
+const (
+	// SettledBeforeCommit tells hubs that usage is settled before the transaction
+	// that settles it is committed.
+	SettledBeforeCommit = "billing.settled_before_commit"
+	// SkipPrimaryKey settles a redelivered event anew: nobody looks whether the
+	// request was settled before. The database's own key must be dropped too.
+	SkipPrimaryKey = "billing.skip_primary_key"
+	// JournalWithoutFsync leaves what a hub appends to its journal in the memory
+	// of the process, where it is as safe as in a page cache in a power cut.
+	JournalWithoutFsync = "hub.journal_without_fsync"
+)
+
+// Plants are the names of all planted faults.
+func Plants() []string { return []string{SettledBeforeCommit, SkipPrimaryKey, JournalWithoutFsync} }

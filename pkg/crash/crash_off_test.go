@@ -33,3 +33,12 @@ func TestOrdinaryBuildsPassEveryPoint(t *testing.T) {
 		t.Errorf("%d hits were told", hits)
 	}
 }
+
+func TestOrdinaryBuildsHaveNoPlantedFault(t *testing.T) {
+	for _, name := range crash.Plants() {
+		t.Setenv(crash.EnvPlant, name)
+		if crash.Planted(name) {
+			t.Errorf("%s is planted", name)
+		}
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strings"
 )
 
 // At tells the harness that this process stands at a point and returns when it
@@ -26,4 +28,9 @@ func At(point string) {
 	}
 	// Whatever comes, an end of the connection included, is leave to go on.
 	_, _ = bufio.NewReaderSize(conn, 16).ReadSlice('\n')
+}
+
+// Planted tells whether a fault is planted in this process.
+func Planted(name string) bool {
+	return slices.Contains(strings.Split(os.Getenv(EnvPlant), ","), name)
 }

@@ -92,3 +92,18 @@ func TestWithoutAHarnessEveryPointPasses(t *testing.T) {
 	t.Setenv(crash.EnvSocket, "")
 	within(t, "without a socket nobody is asked", reach("test.armed"))
 }
+
+func TestOnlyWhatIsNamedIsPlanted(t *testing.T) {
+	t.Setenv(crash.EnvPlant, crash.SkipPrimaryKey+","+crash.JournalWithoutFsync)
+	for name, want := range map[string]bool{
+		crash.SkipPrimaryKey: true, crash.JournalWithoutFsync: true, crash.SettledBeforeCommit: false, "": false,
+	} {
+		if crash.Planted(name) != want {
+			t.Errorf("%q is planted: %v", name, !want)
+		}
+	}
+	t.Setenv(crash.EnvPlant, "")
+	if crash.Planted(crash.SkipPrimaryKey) {
+		t.Error("a fault is planted that nobody asked for")
+	}
+}

@@ -18,6 +18,7 @@ package fakeagent
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -68,6 +69,8 @@ type Options struct {
 	NoGrants bool
 	// NoPongs leaves pings unanswered.
 	NoPongs bool
+	// ReceiptKey is what receipts are signed with; nil sends none.
+	ReceiptKey ed25519.PublicKey
 	// NetDial replaces the network, for pipes.
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -164,7 +167,7 @@ func (a *Agent) Register() error {
 	}
 	return a.Send(&agentv2.Frame{Body: &agentv2.Frame_Register{Register: &agentv2.Register{
 		Token: a.opts.Key, NodeId: a.opts.NodeID, NodeName: "fake", AgentVersion: "test", Models: offers,
-		Capabilities: a.opts.Capabilities, Region: a.opts.Region,
+		Capabilities: a.opts.Capabilities, Region: a.opts.Region, ReceiptKey: a.opts.ReceiptKey,
 	}}})
 }
 

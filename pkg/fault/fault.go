@@ -65,6 +65,7 @@ const (
 	ModelNotAllowed              Reason = "model_not_allowed"
 	AccountFrozen                Reason = "account_frozen"
 	InsufficientCredits          Reason = "insufficient_credits"
+	PlanAllowanceExceeded        Reason = "plan_allowance_exceeded"
 	RateLimitExceeded            Reason = "rate_limit_exceeded"
 	ConcurrencyLimitExceeded     Reason = "concurrency_limit_exceeded"
 	ModelNotFound                Reason = "model_not_found"

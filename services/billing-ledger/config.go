@@ -23,9 +23,12 @@ type Config struct {
 	LLMPerMinute        int32 `yaml:"llm_per_minute" env:"SVC_BILLING_LLM_PER_MINUTE"`
 	MultimodalPerMinute int32 `yaml:"multimodal_per_minute" env:"SVC_BILLING_MULTIMODAL_PER_MINUTE"`
 	EmbeddingPerMinute  int32 `yaml:"embedding_per_minute" env:"SVC_BILLING_EMBEDDING_PER_MINUTE"`
+	ImagePerMinute      int32 `yaml:"image_per_minute" env:"SVC_BILLING_IMAGE_PER_MINUTE"`
+	AudioPerMinute      int32 `yaml:"audio_per_minute" env:"SVC_BILLING_AUDIO_PER_MINUTE"`
 	// ZeroPricedPerMinute is shared by all models of a key that cost nothing.
 	ZeroPricedPerMinute int32 `yaml:"zero_priced_per_minute" env:"SVC_BILLING_ZERO_PRICED_PER_MINUTE"`
-	// ConcurrentPerKey bounds the open holds of a key; Unlimited for none.
+	// ConcurrentPerKey bounds the open holds of a key that no gateway has
+	// told the end of; Unlimited for none.
 	ConcurrentPerKey int32 `yaml:"concurrent_per_key" env:"SVC_BILLING_CONCURRENT_PER_KEY"`
 	// MaxKeys bounds the active keys of an account.
 	MaxKeys int `yaml:"max_keys" env:"SVC_BILLING_MAX_KEYS"`
@@ -64,17 +67,28 @@ type Config struct {
 	// made, at most 31; PartitionEvery is how often.
 	PartitionDays  int           `yaml:"partition_days" env:"SVC_BILLING_PARTITION_DAYS"`
 	PartitionEvery time.Duration `yaml:"partition_every" env:"SVC_BILLING_PARTITION_EVERY"`
+
+	// SealEvery is the pause between two looks for days to seal, SealAfter how
+	// long a day must have been over. What is recorded after a day was closed
+	// belongs to the next, so SealAfter decides nothing but when.
+	SealEvery time.Duration `yaml:"seal_every" env:"SVC_BILLING_SEAL_EVERY"`
+	SealAfter time.Duration `yaml:"seal_after" env:"SVC_BILLING_SEAL_AFTER"`
+	// ReconcileEvery is the pause between two comparisons of a part of the
+	// ledger with itself.
+	ReconcileEvery time.Duration `yaml:"reconcile_every" env:"SVC_BILLING_RECONCILE_EVERY"`
 }
 
 // DefaultConfig has the agreed numbers and a zero pepper.
 func DefaultConfig() Config {
 	return Config{
 		LLMPerMinute: 200, MultimodalPerMinute: 200, EmbeddingPerMinute: 500, ZeroPricedPerMinute: 10,
+		ImagePerMinute: 60, AudioPerMinute: 60,
 		ConcurrentPerKey: 100, MaxKeys: 100,
 		HoldLease: time.Minute, OrphanAfter: 10 * time.Minute, HoldMost: time.Hour,
 		ExpireEvery: 5 * time.Second, ExpireBatch: 500, ExpireGrace: time.Minute,
 		AdmitBatch: 256, AdmitQueue: 4096, AdmitWriters: 1, AdmitTimeout: 5 * time.Second,
 		SettleBatch: bus.MaxBatch, PartitionDays: 7, PartitionEvery: time.Hour,
+		SealEvery: 10 * time.Minute, SealAfter: time.Hour, ReconcileEvery: time.Minute,
 	}
 }
 
@@ -86,6 +100,7 @@ func (c Config) limits() limit.Defaults {
 	return limit.Defaults{
 		LLMPerMinute: c.LLMPerMinute, MultimodalPerMinute: c.MultimodalPerMinute,
 		EmbeddingPerMinute: c.EmbeddingPerMinute, ZeroPricedPerMinute: c.ZeroPricedPerMinute,
+		ImagePerMinute: c.ImagePerMinute, AudioPerMinute: c.AudioPerMinute,
 		Concurrent: c.ConcurrentPerKey,
 	}
 }
@@ -109,5 +124,6 @@ func (c Config) Validate() error {
 	check(c.AdmitTimeout > 0, "AdmitTimeout must be above zero")
 	check(c.SettleBatch > 0 && c.SettleBatch <= bus.MaxBatch, "SettleBatch must be 1 to bus.MaxBatch")
 	check(c.PartitionDays > 0 && c.PartitionDays <= 31 && c.PartitionEvery > 0, "PartitionDays must be 1 to 31 and PartitionEvery above zero")
+	check(c.SealEvery > 0 && c.SealAfter >= 0 && c.ReconcileEvery > 0, "SealEvery and ReconcileEvery must be above zero, SealAfter not below")
 	return errors.Join(faults...)
 }

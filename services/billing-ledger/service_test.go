@@ -324,7 +324,7 @@ func TestLimitsAreSetAndShown(t *testing.T) {
 func TestConfigNamesEveryFault(t *testing.T) {
 	_, err := billingledger.New(t.Context(), billingledger.Config{}, billingledger.Deps{})
 	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok || len(joined.Unwrap()) != 10 {
+	if !ok || len(joined.Unwrap()) != 11 {
 		t.Errorf("faults of an empty configuration: %v", err)
 	}
 }

@@ -84,7 +84,7 @@ var (
 
 func models() []*catalogv1.Model {
 	return []*catalogv1.Model{
-		{ModelId: "acme/large", Category: catalogv1.Category_CATEGORY_LLM, Active: true,
+		{ModelId: "acme/large", Category: catalogv1.Category_CATEGORY_LLM, Tier: catalogv1.Tier_TIER_STANDARD, Active: true,
 			Price: &catalogv1.PriceVersion{PriceVersionId: price, Rates: rates}},
 		{ModelId: "acme/free", Category: catalogv1.Category_CATEGORY_LLM, Active: true,
 			Price: &catalogv1.PriceVersion{PriceVersionId: freePrice, Rates: &moneyv1.Rates{}}},

@@ -65,8 +65,9 @@ type Config struct {
 	RefusedKeys   int           `yaml:"refused_keys" env:"SVC_GATEWAY_REFUSED_KEYS"`
 	RefusedKeyTTL time.Duration `yaml:"refused_key_ttl" env:"SVC_GATEWAY_REFUSED_KEY_TTL"`
 
-	// HoldLease is how long billing-ledger keeps a hold that nobody renews;
-	// those of running requests are renewed four times as often.
+	// HoldLease is how long billing-ledger keeps a hold that nobody renews, as
+	// far as it has not told; those of running requests are renewed four times
+	// as often.
 	HoldLease time.Duration `yaml:"hold_lease" env:"SVC_GATEWAY_HOLD_LEASE"`
 	// WitnessQueue is how many accounts of requests may wait for
 	// billing-ledger, WitnessBatch how many go in one call (at most 200),

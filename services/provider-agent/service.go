@@ -33,6 +33,7 @@ import (
 	"svc.internal/services/provider-agent/internal/engine"
 	"svc.internal/services/provider-agent/internal/node"
 	"svc.internal/services/provider-agent/internal/offer"
+	"svc.internal/services/provider-agent/internal/receipts"
 )
 
 // Model is one model of the marketplace and the engine that serves it here.
@@ -48,8 +49,9 @@ type Config struct {
 	WSURL string
 	// Key is the provider key.
 	Key config.Secret
-	// StateDir keeps the node id. Without one the node is a new one at every
-	// start.
+	// StateDir keeps the node id, and the receipts of what was served until
+	// they are acknowledged. Without one the node is a new one at every start,
+	// and receipts end with the process.
 	StateDir string
 	// NodeName and Region are shown to the owner and to the router; both may
 	// be empty, and have at most 64 and 32 characters.
@@ -103,6 +105,7 @@ type Agent struct {
 	tracer trace.Tracer
 	pool   *engine.Pool
 	link   *connection.Link
+	kept   *receipts.Store
 }
 
 // New checks the configuration, reads the key files of the engines and makes or
@@ -119,17 +122,21 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{nodeID: id, tracer: tracerOf(deps.Traces)}
+	kept, err := receipts.Open(cfg.StateDir, deps.Random, deps.Clock, deps.Log)
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{nodeID: id, tracer: tracerOf(deps.Traces), kept: kept}
 	a.pool = engine.New(engine.Config{ProbeInterval: cfg.ProbeInterval, Client: deps.HTTPClient}, targets, deps.Log)
 	a.link, err = connection.New(connection.Config{
 		URL: address, Key: cfg.Key, NodeID: id, NodeName: cfg.NodeName, Region: cfg.Region, Version: cfg.Version,
 		MaxRequestBytes: cfg.MaxRequestBytes, MaxBufferedBytes: cfg.MaxBufferedBytes, DrainTimeout: cfg.DrainTimeout,
 	}, connection.Deps{
 		Log: deps.Log, Clock: deps.Clock, Random: deps.Random, Dial: deps.Dial,
-		Offers: a.offers(cfg.Models), Changed: a.pool.Changed(), Serve: a.serve,
+		Offers: a.offers(cfg.Models), Changed: a.pool.Changed(), Serve: a.serve, Receipts: kept,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("agent configuration: %w", err)
+		return nil, errors.Join(fmt.Errorf("agent configuration: %w", err), kept.Close())
 	}
 	return a, nil
 }
@@ -235,7 +242,7 @@ func (a *Agent) offers(models []Model) func() []connection.Offer {
 func (a *Agent) serve(ctx context.Context, r connection.Request, w io.Writer) connection.Answer {
 	span := a.engineCall(ctx, &r)
 	ended := a.pool.Forward(ctx, engine.Request{
-		ModelID: r.ModelID, Stream: r.Stream, Body: r.Body,
+		ID: r.ID, ModelID: r.ModelID, Stream: r.Stream, Body: r.Body,
 		ModelOffset: r.ModelOffset, ModelLength: r.ModelLength, Traceparent: r.Traceparent,
 	}, w)
 	answer := connection.Answer{Status: ended.Status, Err: ended.Err}
@@ -274,11 +281,19 @@ func (a *Agent) Run(ctx context.Context) error {
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
 	watch.Go(func() { a.pool.Watch(watching) })
+	watch.Go(func() { a.kept.Run(watching) })
 	err := a.link.Run(ctx)
 	stop()
 	watch.Wait()
-	return err
+	return errors.Join(err, a.kept.Close())
 }
+
+// ReceiptStatus tells of the receipts that this node keeps.
+type ReceiptStatus = receipts.Status
+
+// Receipts tells how many receipts wait to be acknowledged, and what became of
+// others.
+func (a *Agent) Receipts() ReceiptStatus { return a.kept.Status() }
 
 // Finding is what Check has found about one model.
 type Finding struct {

@@ -100,7 +100,8 @@ func TestRequestGoesThroughTheAgentUnchanged(t *testing.T) {
 		t.Errorf("END is %v behind\n%.200q\nwant\n%.200q", end, got, want)
 	}
 	seen := engine.Requests()[1]
-	if string(seen.Body) != local || seen.Header.Get("Authorization") != "Bearer engine-key" {
+	if string(seen.Body) != local || seen.Header.Get("Authorization") != "Bearer engine-key" ||
+		seen.Header.Get("X-Request-ID") != hubtest.OpenOf("m", nil).GetRequestId() {
 		t.Errorf("the engine got %s with %v", seen.Body, seen.Header)
 	}
 }

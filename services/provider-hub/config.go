@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/config"
 	"svc.internal/pkg/serve"
 	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/proof"
 	"svc.internal/services/provider-hub/internal/session"
 )
 
@@ -31,6 +33,11 @@ type Config struct {
 	JournalSegmentBytes int64 `yaml:"journal_segment_bytes" env:"SVC_HUB_JOURNAL_SEGMENT_BYTES"`
 	// Pepper hides provider keys in the database.
 	Pepper apikey.Pepper `yaml:"pepper" env:"SVC_PEPPER"`
+	// ReceiptSecret is by what the hubs of a fleet know the receipts of
+	// providers for their own: 32 bytes or more, the same in all of them, and
+	// kept as long as receipts may come, a week. Unset, it is derived from the
+	// pepper.
+	ReceiptSecret config.Secret `yaml:"receipt_secret" env:"SVC_RECEIPT_SECRET"`
 
 	// MaxSockets bounds the sockets of agents, 10,000; SessionsPerProvider
 	// those of one provider, 64.
@@ -92,6 +99,9 @@ func (c Config) Validate() error {
 	if c.Pepper == (apikey.Pepper{}) {
 		faults = append(faults, errors.New("pepper is missing"))
 	}
+	if c.ReceiptSecret.IsSet() && len(c.ReceiptSecret.Reveal()) < minReceiptSecret {
+		faults = append(faults, fmt.Errorf("receipt secret has fewer than %d bytes", minReceiptSecret))
+	}
 	for name, d := range map[string]time.Duration{
 		"register timeout": c.RegisterTimeout, "heartbeat interval": c.HeartbeatInterval, "session timeout": c.SessionTimeout,
 		"ping interval": c.PingInterval, "pong timeout": c.PongTimeout, "cancel grace": c.CancelGrace,
@@ -108,6 +118,18 @@ func (c Config) Validate() error {
 		return fmt.Errorf("provider-hub config: %w", err)
 	}
 	return nil
+}
+
+// minReceiptSecret is in bytes.
+const minReceiptSecret = 32
+
+// proofs is the secret of what providers show for their receipts. It is never
+// one that others could know: without a pepper the configuration is refused.
+func (c Config) proofs() proof.Secret {
+	if c.ReceiptSecret.IsSet() {
+		return proof.Derive([]byte(c.ReceiptSecret.Reveal()))
+	}
+	return proof.Derive(c.Pepper[:])
 }
 
 func (c Config) sessions() session.Config {

@@ -73,6 +73,8 @@ func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *sessi
 		{"frames.sent", "Frames to agents.", counts.FramesOut.Load},
 		{"data.received", "Bytes of answers from agents.", counts.BytesIn.Load},
 		{"attempts.dropped", "Reports of attempts that found no room.", s.attempts.Dropped},
+		{"receipts.forwarded", "Receipts of providers that billing-ledger was asked about.", s.receipts.Forwarded},
+		{"receipts.refused", "Receipts of providers that count for nothing.", s.receipts.Refused},
 	} {
 		if _, err := meter.Int64ObservableCounter("svc.provider_hub."+r.name,
 			metric.WithDescription(r.description), observed(r.read)); err != nil {

@@ -72,6 +72,7 @@ type Service struct {
 	usage    *events.Usage
 	attempts *events.Attempts
 	presence *events.Presence
+	receipts *events.Receipts
 	metrics  *metrics
 }
 
@@ -99,7 +100,11 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.usage = events.NewUsage(cfg.HubID, deps.Bus, cfg.ResettleAfter, deps.Clock, deps.Log, m.lag)
 	s.attempts = events.NewAttempts(cfg.HubID, deps.Bus, deps.Log)
 	s.presence = events.NewPresence(cfg.HubID, cfg.DispatchAddress, deps.Clock.Now().UnixMilli(), deps.Bus, s.registry, deps.Log)
-	s.desk = dispatch.NewDesk(cfg.attempts(), s.registry, s.usage, s.ended, deps.Clock, deps.Log)
+	s.receipts = events.NewReceipts(cfg.HubID, deps.Bus, s.usage, cfg.proofs(), deps.Clock, deps.Log)
+	s.sockets.TakeReceipts(s.receipts)
+	attempts := cfg.attempts()
+	attempts.Prove = s.receipts.Prove
+	s.desk = dispatch.NewDesk(attempts, s.registry, s.usage, s.ended, deps.Clock, deps.Log)
 	if err := m.observe(deps.Meters, s, counts); err != nil {
 		return nil, err
 	}
@@ -157,6 +162,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.usage.Publish(loops) })
 	group.Go(func() error { return s.attempts.Run(loops) })
 	group.Go(func() error { return s.presence.Run(loops) })
+	group.Go(func() error { return s.receipts.Run(loops) })
 	group.Go(func() error { return s.recheck(loops) })
 	s.desk.Open()
 	s.sockets.Accept()

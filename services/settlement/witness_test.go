@@ -58,6 +58,25 @@ func TestOfTwoWitnessesTheFirstInTheStreamStandsAndNoneIsSetAside(t *testing.T) 
 	}
 }
 
+func TestWorkThatOnlyItsProviderWitnessedIsALineLikeAnyOther(t *testing.T) {
+	b := setup(t)
+	hub, receipt := b.witnesses(t)
+	receipt.Witness = eventsv1.Witness_WITNESS_RECEIPT
+	for i, e := range []*eventsv1.UsageEvent{receipt, settledAs(receipt), hub} {
+		b.publish(t, strconv.Itoa(i), encode(t, e))
+		b.settled(t)
+	}
+	if got := b.paid(t, receipt); got != 3 {
+		t.Errorf("%d nano-USD, want 3", got)
+	}
+	if n := b.count(t, "SELECT count(*) FROM earning_line WHERE witness = 'receipt'"); n != 1 {
+		t.Errorf("%d lines of receipts", n)
+	}
+	if n := b.count(t, "SELECT (SELECT count(*) FROM quarantine) + (SELECT count(*) FROM earning_correction)"); n != 0 {
+		t.Errorf("%d set aside or corrected", n)
+	}
+}
+
 func TestTheLedgersWordCountsWhateverWasHeardFirst(t *testing.T) {
 	b := setup(t)
 	hub1, gateway1 := b.witnesses(t)

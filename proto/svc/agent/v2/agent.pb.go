@@ -51,6 +51,8 @@ type Frame struct {
 	//	*Frame_End
 	//	*Frame_Drain
 	//	*Frame_Error
+	//	*Frame_Receipts
+	//	*Frame_ReceiptAck
 	Body          isFrame_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -206,6 +208,24 @@ func (x *Frame) GetError() *Error {
 	return nil
 }
 
+func (x *Frame) GetReceipts() *Receipts {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Receipts); ok {
+			return x.Receipts
+		}
+	}
+	return nil
+}
+
+func (x *Frame) GetReceiptAck() *ReceiptAck {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_ReceiptAck); ok {
+			return x.ReceiptAck
+		}
+	}
+	return nil
+}
+
 type isFrame_Body interface {
 	isFrame_Body()
 }
@@ -254,6 +274,14 @@ type Frame_Error struct {
 	Error *Error `protobuf:"bytes,13,opt,name=error,proto3,oneof"`
 }
 
+type Frame_Receipts struct {
+	Receipts *Receipts `protobuf:"bytes,14,opt,name=receipts,proto3,oneof"`
+}
+
+type Frame_ReceiptAck struct {
+	ReceiptAck *ReceiptAck `protobuf:"bytes,15,opt,name=receipt_ack,json=receiptAck,proto3,oneof"`
+}
+
 func (*Frame_Register) isFrame_Body() {}
 
 func (*Frame_RegisterAck) isFrame_Body() {}
@@ -276,6 +304,10 @@ func (*Frame_Drain) isFrame_Body() {}
 
 func (*Frame_Error) isFrame_Body() {}
 
+func (*Frame_Receipts) isFrame_Body() {}
+
+func (*Frame_ReceiptAck) isFrame_Body() {}
+
 // Register is the agent's first frame, due within 10 s of the handshake.
 type Register struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -293,8 +325,11 @@ type Register struct {
 	// Largest request body taken, in bytes; 0 means 10 MiB.
 	MaxRequestBytes int64  `protobuf:"varint,7,opt,name=max_request_bytes,json=maxRequestBytes,proto3" json:"max_request_bytes,omitempty"`
 	Region          string `protobuf:"bytes,8,opt,name=region,proto3" json:"region,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The Ed25519 public key, 32 bytes, that the node's receipts are signed with;
+	// empty when it sends none.
+	ReceiptKey    []byte `protobuf:"bytes,9,opt,name=receipt_key,json=receiptKey,proto3" json:"receipt_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Register) Reset() {
@@ -381,6 +416,13 @@ func (x *Register) GetRegion() string {
 		return x.Region
 	}
 	return ""
+}
+
+func (x *Register) GetReceiptKey() []byte {
+	if x != nil {
+		return x.ReceiptKey
+	}
+	return nil
 }
 
 // ModelOffer is one model that the agent serves.
@@ -654,7 +696,11 @@ type Open struct {
 	// W3C trace context.
 	Traceparent string `protobuf:"bytes,8,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
 	// When the hub gives the request up, in milliseconds from now.
-	TimeoutMs     int64 `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	TimeoutMs int64 `protobuf:"varint,9,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	// Shows that a hub gave this attempt to this provider. It means nothing to
+	// the agent, which repeats it in the receipt; at most 128 bytes, and empty
+	// when the hub takes no receipt.
+	Proof         []byte `protobuf:"bytes,10,opt,name=proof,proto3" json:"proof,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -750,6 +796,13 @@ func (x *Open) GetTimeoutMs() int64 {
 		return x.TimeoutMs
 	}
 	return 0
+}
+
+func (x *Open) GetProof() []byte {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
 }
 
 // Data is a piece of the request's body or of the engine's answer, as it is.
@@ -1075,11 +1128,324 @@ func (x *Error) GetReconnectAfterMs() int64 {
 	return 0
 }
 
+// Receipts are what the agent claims to have served: at most 160, and at most
+// 20 frames a second, on stream 0. Each is kept by the agent, and sent again
+// now and then and on every new connection, until ReceiptAck names it.
+type Receipts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Receipts      []*Receipt             `protobuf:"bytes,1,rep,name=receipts,proto3" json:"receipts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Receipts) Reset() {
+	*x = Receipts{}
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Receipts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Receipts) ProtoMessage() {}
+
+func (x *Receipts) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
+func (*Receipts) Descriptor() ([]byte, []int) {
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Receipts) GetReceipts() []*Receipt {
+	if x != nil {
+		return x.Receipts
+	}
+	return nil
+}
+
+// Receipt says what was sent of one attempt's answer. It is identified by
+// request_id and attempt.
+type Receipt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 16 bytes each.
+	RequestId  []byte `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Attempt    uint32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	ProviderId []byte `protobuf:"bytes,3,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// Of the session that the request came on.
+	Epoch   int64  `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	ModelId string `protobuf:"bytes,5,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// What the engine itself claimed, if it did.
+	Claimed                 bool  `protobuf:"varint,6,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	ClaimedPromptTokens     int64 `protobuf:"varint,7,opt,name=claimed_prompt_tokens,json=claimedPromptTokens,proto3" json:"claimed_prompt_tokens,omitempty"`
+	ClaimedCompletionTokens int64 `protobuf:"varint,8,opt,name=claimed_completion_tokens,json=claimedCompletionTokens,proto3" json:"claimed_completion_tokens,omitempty"`
+	// Completion tokens, by the agent's own count, and bytes of the answer's
+	// content that were sent.
+	SentTokens int64 `protobuf:"varint,9,opt,name=sent_tokens,json=sentTokens,proto3" json:"sent_tokens,omitempty"`
+	SentBytes  int64 `protobuf:"varint,10,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
+	// As in END.
+	Complete bool `protobuf:"varint,11,opt,name=complete,proto3" json:"complete,omitempty"`
+	// Unix milliseconds.
+	EndedAtMs int64 `protobuf:"varint,12,opt,name=ended_at_ms,json=endedAtMs,proto3" json:"ended_at_ms,omitempty"`
+	// What OPEN said.
+	Proof []byte `protobuf:"bytes,13,opt,name=proof,proto3" json:"proof,omitempty"`
+	// Ed25519, 64 bytes, over the form that pkg/workreceipt defines.
+	Signature     []byte `protobuf:"bytes,14,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Receipt) Reset() {
+	*x = Receipt{}
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Receipt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Receipt) ProtoMessage() {}
+
+func (x *Receipt) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
+func (*Receipt) Descriptor() ([]byte, []int) {
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Receipt) GetRequestId() []byte {
+	if x != nil {
+		return x.RequestId
+	}
+	return nil
+}
+
+func (x *Receipt) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *Receipt) GetProviderId() []byte {
+	if x != nil {
+		return x.ProviderId
+	}
+	return nil
+}
+
+func (x *Receipt) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Receipt) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *Receipt) GetClaimed() bool {
+	if x != nil {
+		return x.Claimed
+	}
+	return false
+}
+
+func (x *Receipt) GetClaimedPromptTokens() int64 {
+	if x != nil {
+		return x.ClaimedPromptTokens
+	}
+	return 0
+}
+
+func (x *Receipt) GetClaimedCompletionTokens() int64 {
+	if x != nil {
+		return x.ClaimedCompletionTokens
+	}
+	return 0
+}
+
+func (x *Receipt) GetSentTokens() int64 {
+	if x != nil {
+		return x.SentTokens
+	}
+	return 0
+}
+
+func (x *Receipt) GetSentBytes() int64 {
+	if x != nil {
+		return x.SentBytes
+	}
+	return 0
+}
+
+func (x *Receipt) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+func (x *Receipt) GetEndedAtMs() int64 {
+	if x != nil {
+		return x.EndedAtMs
+	}
+	return 0
+}
+
+func (x *Receipt) GetProof() []byte {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
+}
+
+func (x *Receipt) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+// ReceiptAck ends receipts: the agent forgets them.
+type ReceiptAck struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Receipts      []*AckedReceipt        `protobuf:"bytes,1,rep,name=receipts,proto3" json:"receipts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReceiptAck) Reset() {
+	*x = ReceiptAck{}
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReceiptAck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReceiptAck) ProtoMessage() {}
+
+func (x *ReceiptAck) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReceiptAck.ProtoReflect.Descriptor instead.
+func (*ReceiptAck) Descriptor() ([]byte, []int) {
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ReceiptAck) GetReceipts() []*AckedReceipt {
+	if x != nil {
+		return x.Receipts
+	}
+	return nil
+}
+
+type AckedReceipt struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId []byte                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Attempt   uint32                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// Why the receipt counts for nothing, in one word; empty when what it tells of
+	// is settled, or kept to be.
+	Refused       string `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AckedReceipt) Reset() {
+	*x = AckedReceipt{}
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AckedReceipt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AckedReceipt) ProtoMessage() {}
+
+func (x *AckedReceipt) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AckedReceipt.ProtoReflect.Descriptor instead.
+func (*AckedReceipt) Descriptor() ([]byte, []int) {
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *AckedReceipt) GetRequestId() []byte {
+	if x != nil {
+		return x.RequestId
+	}
+	return nil
+}
+
+func (x *AckedReceipt) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *AckedReceipt) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
 var File_svc_agent_v2_agent_proto protoreflect.FileDescriptor
 
 const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x18svc/agent/v2/agent.proto\x12\fsvc.agent.v2\"\xe0\x04\n" +
+	"\x18svc/agent/v2/agent.proto\x12\fsvc.agent.v2\"\xd3\x05\n" +
 	"\x05Frame\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\rR\x06stream\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\rR\x03seq\x124\n" +
@@ -1094,8 +1460,11 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	" \x01(\v2\x14.svc.agent.v2.CancelH\x00R\x06cancel\x12%\n" +
 	"\x03end\x18\v \x01(\v2\x11.svc.agent.v2.EndH\x00R\x03end\x12+\n" +
 	"\x05drain\x18\f \x01(\v2\x13.svc.agent.v2.DrainH\x00R\x05drain\x12+\n" +
-	"\x05error\x18\r \x01(\v2\x13.svc.agent.v2.ErrorH\x00R\x05errorB\x06\n" +
-	"\x04body\"\x95\x02\n" +
+	"\x05error\x18\r \x01(\v2\x13.svc.agent.v2.ErrorH\x00R\x05error\x124\n" +
+	"\breceipts\x18\x0e \x01(\v2\x16.svc.agent.v2.ReceiptsH\x00R\breceipts\x12;\n" +
+	"\vreceipt_ack\x18\x0f \x01(\v2\x18.svc.agent.v2.ReceiptAckH\x00R\n" +
+	"receiptAckB\x06\n" +
+	"\x04body\"\xb6\x02\n" +
 	"\bRegister\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x17\n" +
 	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12\x1b\n" +
@@ -1104,7 +1473,9 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\x06models\x18\x05 \x03(\v2\x18.svc.agent.v2.ModelOfferR\x06models\x12\"\n" +
 	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\x12*\n" +
 	"\x11max_request_bytes\x18\a \x01(\x03R\x0fmaxRequestBytes\x12\x16\n" +
-	"\x06region\x18\b \x01(\tR\x06region\"\xa8\x01\n" +
+	"\x06region\x18\b \x01(\tR\x06region\x12\x1f\n" +
+	"\vreceipt_key\x18\t \x01(\fR\n" +
+	"receiptKey\"\xa8\x01\n" +
 	"\n" +
 	"ModelOffer\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12%\n" +
@@ -1126,7 +1497,7 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\tHeartbeat\x120\n" +
 	"\x06models\x18\x01 \x03(\v2\x18.svc.agent.v2.ModelOfferR\x06models\x12'\n" +
 	"\x0factive_requests\x18\x02 \x01(\x05R\x0eactiveRequests\"\x0e\n" +
-	"\fHeartbeatAck\"\x9a\x02\n" +
+	"\fHeartbeatAck\"\xb0\x02\n" +
 	"\x04Open\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
@@ -1139,7 +1510,9 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"bodyLength\x12 \n" +
 	"\vtraceparent\x18\b \x01(\tR\vtraceparent\x12\x1d\n" +
 	"\n" +
-	"timeout_ms\x18\t \x01(\x03R\ttimeoutMs\",\n" +
+	"timeout_ms\x18\t \x01(\x03R\ttimeoutMs\x12\x14\n" +
+	"\x05proof\x18\n" +
+	" \x01(\fR\x05proof\",\n" +
 	"\x04Data\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x10\n" +
 	"\x03fin\x18\x02 \x01(\bR\x03fin\"\x1e\n" +
@@ -1156,7 +1529,37 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12,\n" +
-	"\x12reconnect_after_ms\x18\x03 \x01(\x03R\x10reconnectAfterMsB)Z'svc.internal/proto/svc/agent/v2;agentv2b\x06proto3"
+	"\x12reconnect_after_ms\x18\x03 \x01(\x03R\x10reconnectAfterMs\"=\n" +
+	"\bReceipts\x121\n" +
+	"\breceipts\x18\x01 \x03(\v2\x15.svc.agent.v2.ReceiptR\breceipts\"\xce\x03\n" +
+	"\aReceipt\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x1f\n" +
+	"\vprovider_id\x18\x03 \x01(\fR\n" +
+	"providerId\x12\x14\n" +
+	"\x05epoch\x18\x04 \x01(\x03R\x05epoch\x12\x19\n" +
+	"\bmodel_id\x18\x05 \x01(\tR\amodelId\x12\x18\n" +
+	"\aclaimed\x18\x06 \x01(\bR\aclaimed\x122\n" +
+	"\x15claimed_prompt_tokens\x18\a \x01(\x03R\x13claimedPromptTokens\x12:\n" +
+	"\x19claimed_completion_tokens\x18\b \x01(\x03R\x17claimedCompletionTokens\x12\x1f\n" +
+	"\vsent_tokens\x18\t \x01(\x03R\n" +
+	"sentTokens\x12\x1d\n" +
+	"\n" +
+	"sent_bytes\x18\n" +
+	" \x01(\x03R\tsentBytes\x12\x1a\n" +
+	"\bcomplete\x18\v \x01(\bR\bcomplete\x12\x1e\n" +
+	"\vended_at_ms\x18\f \x01(\x03R\tendedAtMs\x12\x14\n" +
+	"\x05proof\x18\r \x01(\fR\x05proof\x12\x1c\n" +
+	"\tsignature\x18\x0e \x01(\fR\tsignature\"D\n" +
+	"\n" +
+	"ReceiptAck\x126\n" +
+	"\breceipts\x18\x01 \x03(\v2\x1a.svc.agent.v2.AckedReceiptR\breceipts\"a\n" +
+	"\fAckedReceipt\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x18\n" +
+	"\arefused\x18\x03 \x01(\tR\arefusedB)Z'svc.internal/proto/svc/agent/v2;agentv2b\x06proto3"
 
 var (
 	file_svc_agent_v2_agent_proto_rawDescOnce sync.Once
@@ -1170,7 +1573,7 @@ func file_svc_agent_v2_agent_proto_rawDescGZIP() []byte {
 	return file_svc_agent_v2_agent_proto_rawDescData
 }
 
-var file_svc_agent_v2_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_svc_agent_v2_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_svc_agent_v2_agent_proto_goTypes = []any{
 	(*Frame)(nil),        // 0: svc.agent.v2.Frame
 	(*Register)(nil),     // 1: svc.agent.v2.Register
@@ -1185,7 +1588,11 @@ var file_svc_agent_v2_agent_proto_goTypes = []any{
 	(*End)(nil),          // 10: svc.agent.v2.End
 	(*Drain)(nil),        // 11: svc.agent.v2.Drain
 	(*Error)(nil),        // 12: svc.agent.v2.Error
-	nil,                  // 13: svc.agent.v2.RegisterAck.RefusedModelsEntry
+	(*Receipts)(nil),     // 13: svc.agent.v2.Receipts
+	(*Receipt)(nil),      // 14: svc.agent.v2.Receipt
+	(*ReceiptAck)(nil),   // 15: svc.agent.v2.ReceiptAck
+	(*AckedReceipt)(nil), // 16: svc.agent.v2.AckedReceipt
+	nil,                  // 17: svc.agent.v2.RegisterAck.RefusedModelsEntry
 }
 var file_svc_agent_v2_agent_proto_depIdxs = []int32{
 	1,  // 0: svc.agent.v2.Frame.register:type_name -> svc.agent.v2.Register
@@ -1199,14 +1606,18 @@ var file_svc_agent_v2_agent_proto_depIdxs = []int32{
 	10, // 8: svc.agent.v2.Frame.end:type_name -> svc.agent.v2.End
 	11, // 9: svc.agent.v2.Frame.drain:type_name -> svc.agent.v2.Drain
 	12, // 10: svc.agent.v2.Frame.error:type_name -> svc.agent.v2.Error
-	2,  // 11: svc.agent.v2.Register.models:type_name -> svc.agent.v2.ModelOffer
-	13, // 12: svc.agent.v2.RegisterAck.refused_models:type_name -> svc.agent.v2.RegisterAck.RefusedModelsEntry
-	2,  // 13: svc.agent.v2.Heartbeat.models:type_name -> svc.agent.v2.ModelOffer
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	13, // 11: svc.agent.v2.Frame.receipts:type_name -> svc.agent.v2.Receipts
+	15, // 12: svc.agent.v2.Frame.receipt_ack:type_name -> svc.agent.v2.ReceiptAck
+	2,  // 13: svc.agent.v2.Register.models:type_name -> svc.agent.v2.ModelOffer
+	17, // 14: svc.agent.v2.RegisterAck.refused_models:type_name -> svc.agent.v2.RegisterAck.RefusedModelsEntry
+	2,  // 15: svc.agent.v2.Heartbeat.models:type_name -> svc.agent.v2.ModelOffer
+	14, // 16: svc.agent.v2.Receipts.receipts:type_name -> svc.agent.v2.Receipt
+	16, // 17: svc.agent.v2.ReceiptAck.receipts:type_name -> svc.agent.v2.AckedReceipt
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_svc_agent_v2_agent_proto_init() }
@@ -1226,6 +1637,8 @@ func file_svc_agent_v2_agent_proto_init() {
 		(*Frame_End)(nil),
 		(*Frame_Drain)(nil),
 		(*Frame_Error)(nil),
+		(*Frame_Receipts)(nil),
+		(*Frame_ReceiptAck)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1233,7 +1646,7 @@ func file_svc_agent_v2_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_agent_v2_agent_proto_rawDesc), len(file_svc_agent_v2_agent_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -541,6 +541,10 @@ type Account struct {
 	HeldUsd       float64                `protobuf:"fixed64,6,opt,name=held_usd,json=heldUsd,proto3" json:"held_usd,omitempty"`
 	HeldUsdStr    string                 `protobuf:"bytes,7,opt,name=held_usd_str,json=heldUsdStr,proto3" json:"held_usd_str,omitempty"`
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// open or frozen.
+	State string `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
+	// Absent without a plan in force.
+	Plan          *AccountPlan `protobuf:"bytes,10,opt,name=plan,proto3" json:"plan,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -631,6 +635,182 @@ func (x *Account) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Account) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Account) GetPlan() *AccountPlan {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+// AccountPlan is the plan that is in force for an account.
+type AccountPlan struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Plan  string                 `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`
+	From  *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// Absent when there is no end to it.
+	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	// Those of the windows under way.
+	Counters      []*PlanCounter `protobuf:"bytes,4,rep,name=counters,proto3" json:"counters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AccountPlan) Reset() {
+	*x = AccountPlan{}
+	mi := &file_svc_billing_v1_account_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AccountPlan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AccountPlan) ProtoMessage() {}
+
+func (x *AccountPlan) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_account_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AccountPlan.ProtoReflect.Descriptor instead.
+func (*AccountPlan) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *AccountPlan) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *AccountPlan) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *AccountPlan) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *AccountPlan) GetCounters() []*PlanCounter {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
+// PlanCounter is how much of one limit of a plan is used.
+type PlanCounter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// requests, images, tokens, list_price or concurrent.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// minute, day, week or month, in UTC, weeks as in ISO 8601; none for
+	// concurrent.
+	Period string `protobuf:"bytes,2,opt,name=period,proto3" json:"period,omitempty"`
+	// Of list_price in US dollars, exact to the nano-dollar; else a count.
+	Used float64 `protobuf:"fixed64,3,opt,name=used,proto3" json:"used,omitempty"`
+	Cap  float64 `protobuf:"fixed64,4,opt,name=cap,proto3" json:"cap,omitempty"`
+	// Whether the cap applies.
+	Enabled bool `protobuf:"varint,5,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	// When a new window begins; absent for concurrent.
+	WindowEnd     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=window_end,json=windowEnd,proto3" json:"window_end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanCounter) Reset() {
+	*x = PlanCounter{}
+	mi := &file_svc_billing_v1_account_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanCounter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanCounter) ProtoMessage() {}
+
+func (x *PlanCounter) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_account_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanCounter.ProtoReflect.Descriptor instead.
+func (*PlanCounter) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *PlanCounter) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *PlanCounter) GetPeriod() string {
+	if x != nil {
+		return x.Period
+	}
+	return ""
+}
+
+func (x *PlanCounter) GetUsed() float64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *PlanCounter) GetCap() float64 {
+	if x != nil {
+		return x.Cap
+	}
+	return 0
+}
+
+func (x *PlanCounter) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
+func (x *PlanCounter) GetWindowEnd() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WindowEnd
+	}
+	return nil
+}
+
 type CreateAccountRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 64 printable characters.
@@ -642,7 +822,7 @@ type CreateAccountRequest struct {
 
 func (x *CreateAccountRequest) Reset() {
 	*x = CreateAccountRequest{}
-	mi := &file_svc_billing_v1_account_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -654,7 +834,7 @@ func (x *CreateAccountRequest) String() string {
 func (*CreateAccountRequest) ProtoMessage() {}
 
 func (x *CreateAccountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_account_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -667,7 +847,7 @@ func (x *CreateAccountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccountRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccountRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{6}
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CreateAccountRequest) GetName() string {
@@ -693,7 +873,7 @@ type CreateAccountResponse struct {
 
 func (x *CreateAccountResponse) Reset() {
 	*x = CreateAccountResponse{}
-	mi := &file_svc_billing_v1_account_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -705,7 +885,7 @@ func (x *CreateAccountResponse) String() string {
 func (*CreateAccountResponse) ProtoMessage() {}
 
 func (x *CreateAccountResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_account_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -718,7 +898,7 @@ func (x *CreateAccountResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccountResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccountResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{7}
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CreateAccountResponse) GetAccount() *Account {
@@ -737,7 +917,7 @@ type GetAccountRequest struct {
 
 func (x *GetAccountRequest) Reset() {
 	*x = GetAccountRequest{}
-	mi := &file_svc_billing_v1_account_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -749,7 +929,7 @@ func (x *GetAccountRequest) String() string {
 func (*GetAccountRequest) ProtoMessage() {}
 
 func (x *GetAccountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_account_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -762,7 +942,7 @@ func (x *GetAccountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccountRequest.ProtoReflect.Descriptor instead.
 func (*GetAccountRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{8}
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetAccountRequest) GetAccountId() string {
@@ -781,7 +961,7 @@ type GetAccountResponse struct {
 
 func (x *GetAccountResponse) Reset() {
 	*x = GetAccountResponse{}
-	mi := &file_svc_billing_v1_account_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +973,7 @@ func (x *GetAccountResponse) String() string {
 func (*GetAccountResponse) ProtoMessage() {}
 
 func (x *GetAccountResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_account_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +986,7 @@ func (x *GetAccountResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAccountResponse.ProtoReflect.Descriptor instead.
 func (*GetAccountResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{9}
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetAccountResponse) GetAccount() *Account {
@@ -830,7 +1010,7 @@ type GrantCreditRequest struct {
 
 func (x *GrantCreditRequest) Reset() {
 	*x = GrantCreditRequest{}
-	mi := &file_svc_billing_v1_account_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +1022,7 @@ func (x *GrantCreditRequest) String() string {
 func (*GrantCreditRequest) ProtoMessage() {}
 
 func (x *GrantCreditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_account_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +1035,7 @@ func (x *GrantCreditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantCreditRequest.ProtoReflect.Descriptor instead.
 func (*GrantCreditRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{10}
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GrantCreditRequest) GetAccountId() string {
@@ -896,7 +1076,7 @@ type GrantCreditResponse struct {
 
 func (x *GrantCreditResponse) Reset() {
 	*x = GrantCreditResponse{}
-	mi := &file_svc_billing_v1_account_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1088,7 @@ func (x *GrantCreditResponse) String() string {
 func (*GrantCreditResponse) ProtoMessage() {}
 
 func (x *GrantCreditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_account_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1101,7 @@ func (x *GrantCreditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantCreditResponse.ProtoReflect.Descriptor instead.
 func (*GrantCreditResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{11}
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GrantCreditResponse) GetEntryId() string {
@@ -948,7 +1128,7 @@ type SetAccountLimitsRequest struct {
 
 func (x *SetAccountLimitsRequest) Reset() {
 	*x = SetAccountLimitsRequest{}
-	mi := &file_svc_billing_v1_account_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1140,7 @@ func (x *SetAccountLimitsRequest) String() string {
 func (*SetAccountLimitsRequest) ProtoMessage() {}
 
 func (x *SetAccountLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_account_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1153,7 @@ func (x *SetAccountLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAccountLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetAccountLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{12}
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetAccountLimitsRequest) GetAccountId() string {
@@ -999,7 +1179,7 @@ type SetAccountLimitsResponse struct {
 
 func (x *SetAccountLimitsResponse) Reset() {
 	*x = SetAccountLimitsResponse{}
-	mi := &file_svc_billing_v1_account_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1011,7 +1191,7 @@ func (x *SetAccountLimitsResponse) String() string {
 func (*SetAccountLimitsResponse) ProtoMessage() {}
 
 func (x *SetAccountLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_account_proto_msgTypes[13]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1024,10 +1204,222 @@ func (x *SetAccountLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAccountLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetAccountLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{13}
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SetAccountLimitsResponse) GetAccount() *Account {
+	if x != nil {
+		return x.Account
+	}
+	return nil
+}
+
+type SetAccountPlanRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	AccountId string                 `protobuf:"bytes,1,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	// Empty takes the account off its plan.
+	Plan string `protobuf:"bytes,2,opt,name=plan,proto3" json:"plan,omitempty"`
+	// Absent for no end.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAccountPlanRequest) Reset() {
+	*x = SetAccountPlanRequest{}
+	mi := &file_svc_billing_v1_account_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAccountPlanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAccountPlanRequest) ProtoMessage() {}
+
+func (x *SetAccountPlanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_account_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAccountPlanRequest.ProtoReflect.Descriptor instead.
+func (*SetAccountPlanRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SetAccountPlanRequest) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+func (x *SetAccountPlanRequest) GetPlan() string {
+	if x != nil {
+		return x.Plan
+	}
+	return ""
+}
+
+func (x *SetAccountPlanRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+type SetAccountPlanResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       *Account               `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAccountPlanResponse) Reset() {
+	*x = SetAccountPlanResponse{}
+	mi := &file_svc_billing_v1_account_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAccountPlanResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAccountPlanResponse) ProtoMessage() {}
+
+func (x *SetAccountPlanResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_account_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAccountPlanResponse.ProtoReflect.Descriptor instead.
+func (*SetAccountPlanResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SetAccountPlanResponse) GetAccount() *Account {
+	if x != nil {
+		return x.Account
+	}
+	return nil
+}
+
+type SetAccountStateRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	AccountId string                 `protobuf:"bytes,1,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	// open or frozen.
+	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	// At most 200 characters, kept with the change.
+	Memo          string `protobuf:"bytes,3,opt,name=memo,proto3" json:"memo,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAccountStateRequest) Reset() {
+	*x = SetAccountStateRequest{}
+	mi := &file_svc_billing_v1_account_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAccountStateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAccountStateRequest) ProtoMessage() {}
+
+func (x *SetAccountStateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_account_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAccountStateRequest.ProtoReflect.Descriptor instead.
+func (*SetAccountStateRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SetAccountStateRequest) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+func (x *SetAccountStateRequest) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *SetAccountStateRequest) GetMemo() string {
+	if x != nil {
+		return x.Memo
+	}
+	return ""
+}
+
+type SetAccountStateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Account       *Account               `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAccountStateResponse) Reset() {
+	*x = SetAccountStateResponse{}
+	mi := &file_svc_billing_v1_account_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAccountStateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAccountStateResponse) ProtoMessage() {}
+
+func (x *SetAccountStateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_account_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAccountStateResponse.ProtoReflect.Descriptor instead.
+func (*SetAccountStateResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *SetAccountStateResponse) GetAccount() *Account {
 	if x != nil {
 		return x.Account
 	}
@@ -1047,7 +1439,7 @@ type IssueKeyRequest struct {
 
 func (x *IssueKeyRequest) Reset() {
 	*x = IssueKeyRequest{}
-	mi := &file_svc_billing_v1_account_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1451,7 @@ func (x *IssueKeyRequest) String() string {
 func (*IssueKeyRequest) ProtoMessage() {}
 
 func (x *IssueKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_account_proto_msgTypes[14]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1464,7 @@ func (x *IssueKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueKeyRequest.ProtoReflect.Descriptor instead.
 func (*IssueKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{14}
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *IssueKeyRequest) GetAccountId() string {
@@ -1115,7 +1507,7 @@ type IssueKeyResponse struct {
 
 func (x *IssueKeyResponse) Reset() {
 	*x = IssueKeyResponse{}
-	mi := &file_svc_billing_v1_account_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1519,7 @@ func (x *IssueKeyResponse) String() string {
 func (*IssueKeyResponse) ProtoMessage() {}
 
 func (x *IssueKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_account_proto_msgTypes[15]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1532,7 @@ func (x *IssueKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueKeyResponse.ProtoReflect.Descriptor instead.
 func (*IssueKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{15}
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *IssueKeyResponse) GetKeyId() string {
@@ -1173,7 +1565,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_svc_billing_v1_account_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1577,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_account_proto_msgTypes[16]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1590,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{16}
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RevokeKeyRequest) GetKeyId() string {
@@ -1216,7 +1608,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_svc_billing_v1_account_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1620,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_account_proto_msgTypes[17]
+	mi := &file_svc_billing_v1_account_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1633,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{17}
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{23}
 }
 
 var File_svc_billing_v1_account_proto protoreflect.FileDescriptor
@@ -1306,7 +1698,7 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"latency_ms\x18\x06 \x01(\x05R\tlatencyMs\"i\n" +
 	"\x06Limits\x12.\n" +
 	"\x13requests_per_minute\x18\x01 \x01(\x05R\x11requestsPerMinute\x12/\n" +
-	"\x13concurrent_requests\x18\x02 \x01(\x05R\x12concurrentRequests\"\xad\x02\n" +
+	"\x13concurrent_requests\x18\x02 \x01(\x05R\x12concurrentRequests\"\xf4\x02\n" +
 	"\aAccount\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12\x12\n" +
@@ -1319,7 +1711,23 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"\fheld_usd_str\x18\a \x01(\tR\n" +
 	"heldUsdStr\x129\n" +
 	"\n" +
-	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"S\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x14\n" +
+	"\x05state\x18\t \x01(\tR\x05state\x12/\n" +
+	"\x04plan\x18\n" +
+	" \x01(\v2\x1b.svc.billing.v1.AccountPlanR\x04plan\"\xbc\x01\n" +
+	"\vAccountPlan\x12\x12\n" +
+	"\x04plan\x18\x01 \x01(\tR\x04plan\x12.\n" +
+	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x127\n" +
+	"\bcounters\x18\x04 \x03(\v2\x1b.svc.billing.v1.PlanCounterR\bcounters\"\xb4\x01\n" +
+	"\vPlanCounter\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06period\x18\x02 \x01(\tR\x06period\x12\x12\n" +
+	"\x04used\x18\x03 \x01(\x01R\x04used\x12\x10\n" +
+	"\x03cap\x18\x04 \x01(\x01R\x03cap\x12\x18\n" +
+	"\aenabled\x18\x05 \x01(\bR\aenabled\x129\n" +
+	"\n" +
+	"window_end\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\twindowEnd\"S\n" +
 	"\x14CreateAccountRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x0fidempotency_key\x18\x02 \x01(\tR\x0eidempotencyKey\"J\n" +
@@ -1345,6 +1753,20 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12.\n" +
 	"\x06limits\x18\x02 \x01(\v2\x16.svc.billing.v1.LimitsR\x06limits\"M\n" +
 	"\x18SetAccountLimitsResponse\x121\n" +
+	"\aaccount\x18\x01 \x01(\v2\x17.svc.billing.v1.AccountR\aaccount\"|\n" +
+	"\x15SetAccountPlanRequest\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x01 \x01(\tR\taccountId\x12\x12\n" +
+	"\x04plan\x18\x02 \x01(\tR\x04plan\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"K\n" +
+	"\x16SetAccountPlanResponse\x121\n" +
+	"\aaccount\x18\x01 \x01(\v2\x17.svc.billing.v1.AccountR\aaccount\"a\n" +
+	"\x16SetAccountStateRequest\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x01 \x01(\tR\taccountId\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x12\n" +
+	"\x04memo\x18\x03 \x01(\tR\x04memo\"L\n" +
+	"\x17SetAccountStateResponse\x121\n" +
 	"\aaccount\x18\x01 \x01(\v2\x17.svc.billing.v1.AccountR\aaccount\"\xab\x01\n" +
 	"\x0fIssueKeyRequest\x12\x1d\n" +
 	"\n" +
@@ -1363,13 +1785,15 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"\x11RevokeKeyResponse2j\n" +
 	"\x0eReceiptService\x12X\n" +
 	"\n" +
-	"GetReceipt\x12!.svc.billing.v1.GetReceiptRequest\x1a\".svc.billing.v1.GetReceiptResponse\"\x03\x90\x02\x012\xd5\x06\n" +
+	"GetReceipt\x12!.svc.billing.v1.GetReceiptRequest\x1a\".svc.billing.v1.GetReceiptResponse\"\x03\x90\x02\x012\x8d\t\n" +
 	"\x13AccountAdminService\x12\x7f\n" +
 	"\rCreateAccount\x12$.svc.billing.v1.CreateAccountRequest\x1a%.svc.billing.v1.CreateAccountResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/v1/admin/accounts\x12\x83\x01\n" +
 	"\n" +
 	"GetAccount\x12!.svc.billing.v1.GetAccountRequest\x1a\".svc.billing.v1.GetAccountResponse\".\x82\xd3\xe4\x93\x02%\x12#/api/v1/admin/accounts/{account_id}\x90\x02\x01\x12\x90\x01\n" +
 	"\vGrantCredit\x12\".svc.billing.v1.GrantCreditRequest\x1a#.svc.billing.v1.GrantCreditResponse\"8\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/accounts/{account_id}/credit\x90\x02\x02\x12\xa4\x01\n" +
-	"\x10SetAccountLimits\x12'.svc.billing.v1.SetAccountLimitsRequest\x1a(.svc.billing.v1.SetAccountLimitsResponse\"=\x82\xd3\xe4\x93\x024:\x06limits\x1a*/api/v1/admin/accounts/{account_id}/limits\x90\x02\x02\x12\x82\x01\n" +
+	"\x10SetAccountLimits\x12'.svc.billing.v1.SetAccountLimitsRequest\x1a(.svc.billing.v1.SetAccountLimitsResponse\"=\x82\xd3\xe4\x93\x024:\x06limits\x1a*/api/v1/admin/accounts/{account_id}/limits\x90\x02\x02\x12\x97\x01\n" +
+	"\x0eSetAccountPlan\x12%.svc.billing.v1.SetAccountPlanRequest\x1a&.svc.billing.v1.SetAccountPlanResponse\"6\x82\xd3\xe4\x93\x02-:\x01*\x1a(/api/v1/admin/accounts/{account_id}/plan\x90\x02\x02\x12\x9b\x01\n" +
+	"\x0fSetAccountState\x12&.svc.billing.v1.SetAccountStateRequest\x1a'.svc.billing.v1.SetAccountStateResponse\"7\x82\xd3\xe4\x93\x02.:\x01*\x1a)/api/v1/admin/accounts/{account_id}/state\x90\x02\x02\x12\x82\x01\n" +
 	"\bIssueKey\x12\x1f.svc.billing.v1.IssueKeyRequest\x1a .svc.billing.v1.IssueKeyResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/admin/accounts/{account_id}/keys\x12x\n" +
 	"\tRevokeKey\x12 .svc.billing.v1.RevokeKeyRequest\x1a!.svc.billing.v1.RevokeKeyResponse\"&\x82\xd3\xe4\x93\x02\x1d*\x1b/api/v1/admin/keys/{key_id}\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
@@ -1385,7 +1809,7 @@ func file_svc_billing_v1_account_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_account_proto_rawDescData
 }
 
-var file_svc_billing_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_svc_billing_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_svc_billing_v1_account_proto_goTypes = []any{
 	(*GetReceiptRequest)(nil),        // 0: svc.billing.v1.GetReceiptRequest
 	(*GetReceiptResponse)(nil),       // 1: svc.billing.v1.GetReceiptResponse
@@ -1393,52 +1817,70 @@ var file_svc_billing_v1_account_proto_goTypes = []any{
 	(*ReceiptAttempt)(nil),           // 3: svc.billing.v1.ReceiptAttempt
 	(*Limits)(nil),                   // 4: svc.billing.v1.Limits
 	(*Account)(nil),                  // 5: svc.billing.v1.Account
-	(*CreateAccountRequest)(nil),     // 6: svc.billing.v1.CreateAccountRequest
-	(*CreateAccountResponse)(nil),    // 7: svc.billing.v1.CreateAccountResponse
-	(*GetAccountRequest)(nil),        // 8: svc.billing.v1.GetAccountRequest
-	(*GetAccountResponse)(nil),       // 9: svc.billing.v1.GetAccountResponse
-	(*GrantCreditRequest)(nil),       // 10: svc.billing.v1.GrantCreditRequest
-	(*GrantCreditResponse)(nil),      // 11: svc.billing.v1.GrantCreditResponse
-	(*SetAccountLimitsRequest)(nil),  // 12: svc.billing.v1.SetAccountLimitsRequest
-	(*SetAccountLimitsResponse)(nil), // 13: svc.billing.v1.SetAccountLimitsResponse
-	(*IssueKeyRequest)(nil),          // 14: svc.billing.v1.IssueKeyRequest
-	(*IssueKeyResponse)(nil),         // 15: svc.billing.v1.IssueKeyResponse
-	(*RevokeKeyRequest)(nil),         // 16: svc.billing.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),        // 17: svc.billing.v1.RevokeKeyResponse
-	(*timestamppb.Timestamp)(nil),    // 18: google.protobuf.Timestamp
+	(*AccountPlan)(nil),              // 6: svc.billing.v1.AccountPlan
+	(*PlanCounter)(nil),              // 7: svc.billing.v1.PlanCounter
+	(*CreateAccountRequest)(nil),     // 8: svc.billing.v1.CreateAccountRequest
+	(*CreateAccountResponse)(nil),    // 9: svc.billing.v1.CreateAccountResponse
+	(*GetAccountRequest)(nil),        // 10: svc.billing.v1.GetAccountRequest
+	(*GetAccountResponse)(nil),       // 11: svc.billing.v1.GetAccountResponse
+	(*GrantCreditRequest)(nil),       // 12: svc.billing.v1.GrantCreditRequest
+	(*GrantCreditResponse)(nil),      // 13: svc.billing.v1.GrantCreditResponse
+	(*SetAccountLimitsRequest)(nil),  // 14: svc.billing.v1.SetAccountLimitsRequest
+	(*SetAccountLimitsResponse)(nil), // 15: svc.billing.v1.SetAccountLimitsResponse
+	(*SetAccountPlanRequest)(nil),    // 16: svc.billing.v1.SetAccountPlanRequest
+	(*SetAccountPlanResponse)(nil),   // 17: svc.billing.v1.SetAccountPlanResponse
+	(*SetAccountStateRequest)(nil),   // 18: svc.billing.v1.SetAccountStateRequest
+	(*SetAccountStateResponse)(nil),  // 19: svc.billing.v1.SetAccountStateResponse
+	(*IssueKeyRequest)(nil),          // 20: svc.billing.v1.IssueKeyRequest
+	(*IssueKeyResponse)(nil),         // 21: svc.billing.v1.IssueKeyResponse
+	(*RevokeKeyRequest)(nil),         // 22: svc.billing.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),        // 23: svc.billing.v1.RevokeKeyResponse
+	(*timestamppb.Timestamp)(nil),    // 24: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_account_proto_depIdxs = []int32{
 	2,  // 0: svc.billing.v1.GetReceiptResponse.receipt:type_name -> svc.billing.v1.Receipt
 	3,  // 1: svc.billing.v1.Receipt.attempts:type_name -> svc.billing.v1.ReceiptAttempt
-	18, // 2: svc.billing.v1.Receipt.admitted_at:type_name -> google.protobuf.Timestamp
-	18, // 3: svc.billing.v1.Receipt.settled_at:type_name -> google.protobuf.Timestamp
+	24, // 2: svc.billing.v1.Receipt.admitted_at:type_name -> google.protobuf.Timestamp
+	24, // 3: svc.billing.v1.Receipt.settled_at:type_name -> google.protobuf.Timestamp
 	4,  // 4: svc.billing.v1.Account.limits:type_name -> svc.billing.v1.Limits
-	18, // 5: svc.billing.v1.Account.created_at:type_name -> google.protobuf.Timestamp
-	5,  // 6: svc.billing.v1.CreateAccountResponse.account:type_name -> svc.billing.v1.Account
-	5,  // 7: svc.billing.v1.GetAccountResponse.account:type_name -> svc.billing.v1.Account
-	5,  // 8: svc.billing.v1.GrantCreditResponse.account:type_name -> svc.billing.v1.Account
-	4,  // 9: svc.billing.v1.SetAccountLimitsRequest.limits:type_name -> svc.billing.v1.Limits
-	5,  // 10: svc.billing.v1.SetAccountLimitsResponse.account:type_name -> svc.billing.v1.Account
-	18, // 11: svc.billing.v1.IssueKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 12: svc.billing.v1.ReceiptService.GetReceipt:input_type -> svc.billing.v1.GetReceiptRequest
-	6,  // 13: svc.billing.v1.AccountAdminService.CreateAccount:input_type -> svc.billing.v1.CreateAccountRequest
-	8,  // 14: svc.billing.v1.AccountAdminService.GetAccount:input_type -> svc.billing.v1.GetAccountRequest
-	10, // 15: svc.billing.v1.AccountAdminService.GrantCredit:input_type -> svc.billing.v1.GrantCreditRequest
-	12, // 16: svc.billing.v1.AccountAdminService.SetAccountLimits:input_type -> svc.billing.v1.SetAccountLimitsRequest
-	14, // 17: svc.billing.v1.AccountAdminService.IssueKey:input_type -> svc.billing.v1.IssueKeyRequest
-	16, // 18: svc.billing.v1.AccountAdminService.RevokeKey:input_type -> svc.billing.v1.RevokeKeyRequest
-	1,  // 19: svc.billing.v1.ReceiptService.GetReceipt:output_type -> svc.billing.v1.GetReceiptResponse
-	7,  // 20: svc.billing.v1.AccountAdminService.CreateAccount:output_type -> svc.billing.v1.CreateAccountResponse
-	9,  // 21: svc.billing.v1.AccountAdminService.GetAccount:output_type -> svc.billing.v1.GetAccountResponse
-	11, // 22: svc.billing.v1.AccountAdminService.GrantCredit:output_type -> svc.billing.v1.GrantCreditResponse
-	13, // 23: svc.billing.v1.AccountAdminService.SetAccountLimits:output_type -> svc.billing.v1.SetAccountLimitsResponse
-	15, // 24: svc.billing.v1.AccountAdminService.IssueKey:output_type -> svc.billing.v1.IssueKeyResponse
-	17, // 25: svc.billing.v1.AccountAdminService.RevokeKey:output_type -> svc.billing.v1.RevokeKeyResponse
-	19, // [19:26] is the sub-list for method output_type
-	12, // [12:19] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	24, // 5: svc.billing.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	6,  // 6: svc.billing.v1.Account.plan:type_name -> svc.billing.v1.AccountPlan
+	24, // 7: svc.billing.v1.AccountPlan.from:type_name -> google.protobuf.Timestamp
+	24, // 8: svc.billing.v1.AccountPlan.until:type_name -> google.protobuf.Timestamp
+	7,  // 9: svc.billing.v1.AccountPlan.counters:type_name -> svc.billing.v1.PlanCounter
+	24, // 10: svc.billing.v1.PlanCounter.window_end:type_name -> google.protobuf.Timestamp
+	5,  // 11: svc.billing.v1.CreateAccountResponse.account:type_name -> svc.billing.v1.Account
+	5,  // 12: svc.billing.v1.GetAccountResponse.account:type_name -> svc.billing.v1.Account
+	5,  // 13: svc.billing.v1.GrantCreditResponse.account:type_name -> svc.billing.v1.Account
+	4,  // 14: svc.billing.v1.SetAccountLimitsRequest.limits:type_name -> svc.billing.v1.Limits
+	5,  // 15: svc.billing.v1.SetAccountLimitsResponse.account:type_name -> svc.billing.v1.Account
+	24, // 16: svc.billing.v1.SetAccountPlanRequest.until:type_name -> google.protobuf.Timestamp
+	5,  // 17: svc.billing.v1.SetAccountPlanResponse.account:type_name -> svc.billing.v1.Account
+	5,  // 18: svc.billing.v1.SetAccountStateResponse.account:type_name -> svc.billing.v1.Account
+	24, // 19: svc.billing.v1.IssueKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 20: svc.billing.v1.ReceiptService.GetReceipt:input_type -> svc.billing.v1.GetReceiptRequest
+	8,  // 21: svc.billing.v1.AccountAdminService.CreateAccount:input_type -> svc.billing.v1.CreateAccountRequest
+	10, // 22: svc.billing.v1.AccountAdminService.GetAccount:input_type -> svc.billing.v1.GetAccountRequest
+	12, // 23: svc.billing.v1.AccountAdminService.GrantCredit:input_type -> svc.billing.v1.GrantCreditRequest
+	14, // 24: svc.billing.v1.AccountAdminService.SetAccountLimits:input_type -> svc.billing.v1.SetAccountLimitsRequest
+	16, // 25: svc.billing.v1.AccountAdminService.SetAccountPlan:input_type -> svc.billing.v1.SetAccountPlanRequest
+	18, // 26: svc.billing.v1.AccountAdminService.SetAccountState:input_type -> svc.billing.v1.SetAccountStateRequest
+	20, // 27: svc.billing.v1.AccountAdminService.IssueKey:input_type -> svc.billing.v1.IssueKeyRequest
+	22, // 28: svc.billing.v1.AccountAdminService.RevokeKey:input_type -> svc.billing.v1.RevokeKeyRequest
+	1,  // 29: svc.billing.v1.ReceiptService.GetReceipt:output_type -> svc.billing.v1.GetReceiptResponse
+	9,  // 30: svc.billing.v1.AccountAdminService.CreateAccount:output_type -> svc.billing.v1.CreateAccountResponse
+	11, // 31: svc.billing.v1.AccountAdminService.GetAccount:output_type -> svc.billing.v1.GetAccountResponse
+	13, // 32: svc.billing.v1.AccountAdminService.GrantCredit:output_type -> svc.billing.v1.GrantCreditResponse
+	15, // 33: svc.billing.v1.AccountAdminService.SetAccountLimits:output_type -> svc.billing.v1.SetAccountLimitsResponse
+	17, // 34: svc.billing.v1.AccountAdminService.SetAccountPlan:output_type -> svc.billing.v1.SetAccountPlanResponse
+	19, // 35: svc.billing.v1.AccountAdminService.SetAccountState:output_type -> svc.billing.v1.SetAccountStateResponse
+	21, // 36: svc.billing.v1.AccountAdminService.IssueKey:output_type -> svc.billing.v1.IssueKeyResponse
+	23, // 37: svc.billing.v1.AccountAdminService.RevokeKey:output_type -> svc.billing.v1.RevokeKeyResponse
+	29, // [29:38] is the sub-list for method output_type
+	20, // [20:29] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_account_proto_init() }
@@ -1452,7 +1894,7 @@ func file_svc_billing_v1_account_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_account_proto_rawDesc), len(file_svc_billing_v1_account_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

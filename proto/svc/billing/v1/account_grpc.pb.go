@@ -133,6 +133,8 @@ const (
 	AccountAdminService_GetAccount_FullMethodName       = "/svc.billing.v1.AccountAdminService/GetAccount"
 	AccountAdminService_GrantCredit_FullMethodName      = "/svc.billing.v1.AccountAdminService/GrantCredit"
 	AccountAdminService_SetAccountLimits_FullMethodName = "/svc.billing.v1.AccountAdminService/SetAccountLimits"
+	AccountAdminService_SetAccountPlan_FullMethodName   = "/svc.billing.v1.AccountAdminService/SetAccountPlan"
+	AccountAdminService_SetAccountState_FullMethodName  = "/svc.billing.v1.AccountAdminService/SetAccountState"
 	AccountAdminService_IssueKey_FullMethodName         = "/svc.billing.v1.AccountAdminService/IssueKey"
 	AccountAdminService_RevokeKey_FullMethodName        = "/svc.billing.v1.AccountAdminService/RevokeKey"
 )
@@ -159,6 +161,17 @@ type AccountAdminServiceClient interface {
 	// SetAccountLimits replaces an account's limits. Idempotent. Fails with
 	// INVALID_ARGUMENT (invalid_value), NOT_FOUND (account_not_found).
 	SetAccountLimits(ctx context.Context, in *SetAccountLimitsRequest, opts ...grpc.CallOption) (*SetAccountLimitsResponse, error)
+	// SetAccountPlan puts an account on a plan from now on until a time, or
+	// takes it off. A request that is under way stays what it was admitted as.
+	// Idempotent: the plan in force with another end keeps its beginning and its
+	// counters. Fails with NOT_FOUND (account_not_found), INVALID_ARGUMENT
+	// (invalid_value: no such plan, or an end that is not ahead).
+	SetAccountPlan(ctx context.Context, in *SetAccountPlanRequest, opts ...grpc.CallOption) (*SetAccountPlanResponse, error)
+	// SetAccountState freezes an account, whose requests are refused from then
+	// on while those under way finish, or opens it again. Every change is kept.
+	// Idempotent. Fails with NOT_FOUND (account_not_found), INVALID_ARGUMENT
+	// (invalid_value).
+	SetAccountState(ctx context.Context, in *SetAccountStateRequest, opts ...grpc.CallOption) (*SetAccountStateResponse, error)
 	// IssueKey makes a consumer key and shows it this once. Not idempotent.
 	// Fails with NOT_FOUND (account_not_found), INVALID_ARGUMENT
 	// (invalid_value), FAILED_PRECONDITION (too_many_keys).
@@ -216,6 +229,26 @@ func (c *accountAdminServiceClient) SetAccountLimits(ctx context.Context, in *Se
 	return out, nil
 }
 
+func (c *accountAdminServiceClient) SetAccountPlan(ctx context.Context, in *SetAccountPlanRequest, opts ...grpc.CallOption) (*SetAccountPlanResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetAccountPlanResponse)
+	err := c.cc.Invoke(ctx, AccountAdminService_SetAccountPlan_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *accountAdminServiceClient) SetAccountState(ctx context.Context, in *SetAccountStateRequest, opts ...grpc.CallOption) (*SetAccountStateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetAccountStateResponse)
+	err := c.cc.Invoke(ctx, AccountAdminService_SetAccountState_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *accountAdminServiceClient) IssueKey(ctx context.Context, in *IssueKeyRequest, opts ...grpc.CallOption) (*IssueKeyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(IssueKeyResponse)
@@ -258,6 +291,17 @@ type AccountAdminServiceServer interface {
 	// SetAccountLimits replaces an account's limits. Idempotent. Fails with
 	// INVALID_ARGUMENT (invalid_value), NOT_FOUND (account_not_found).
 	SetAccountLimits(context.Context, *SetAccountLimitsRequest) (*SetAccountLimitsResponse, error)
+	// SetAccountPlan puts an account on a plan from now on until a time, or
+	// takes it off. A request that is under way stays what it was admitted as.
+	// Idempotent: the plan in force with another end keeps its beginning and its
+	// counters. Fails with NOT_FOUND (account_not_found), INVALID_ARGUMENT
+	// (invalid_value: no such plan, or an end that is not ahead).
+	SetAccountPlan(context.Context, *SetAccountPlanRequest) (*SetAccountPlanResponse, error)
+	// SetAccountState freezes an account, whose requests are refused from then
+	// on while those under way finish, or opens it again. Every change is kept.
+	// Idempotent. Fails with NOT_FOUND (account_not_found), INVALID_ARGUMENT
+	// (invalid_value).
+	SetAccountState(context.Context, *SetAccountStateRequest) (*SetAccountStateResponse, error)
 	// IssueKey makes a consumer key and shows it this once. Not idempotent.
 	// Fails with NOT_FOUND (account_not_found), INVALID_ARGUMENT
 	// (invalid_value), FAILED_PRECONDITION (too_many_keys).
@@ -286,6 +330,12 @@ func (UnimplementedAccountAdminServiceServer) GrantCredit(context.Context, *Gran
 }
 func (UnimplementedAccountAdminServiceServer) SetAccountLimits(context.Context, *SetAccountLimitsRequest) (*SetAccountLimitsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetAccountLimits not implemented")
+}
+func (UnimplementedAccountAdminServiceServer) SetAccountPlan(context.Context, *SetAccountPlanRequest) (*SetAccountPlanResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetAccountPlan not implemented")
+}
+func (UnimplementedAccountAdminServiceServer) SetAccountState(context.Context, *SetAccountStateRequest) (*SetAccountStateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetAccountState not implemented")
 }
 func (UnimplementedAccountAdminServiceServer) IssueKey(context.Context, *IssueKeyRequest) (*IssueKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method IssueKey not implemented")
@@ -386,6 +436,42 @@ func _AccountAdminService_SetAccountLimits_Handler(srv interface{}, ctx context.
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccountAdminService_SetAccountPlan_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetAccountPlanRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccountAdminServiceServer).SetAccountPlan(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccountAdminService_SetAccountPlan_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccountAdminServiceServer).SetAccountPlan(ctx, req.(*SetAccountPlanRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AccountAdminService_SetAccountState_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetAccountStateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccountAdminServiceServer).SetAccountState(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccountAdminService_SetAccountState_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccountAdminServiceServer).SetAccountState(ctx, req.(*SetAccountStateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AccountAdminService_IssueKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(IssueKeyRequest)
 	if err := dec(in); err != nil {
@@ -444,6 +530,14 @@ var AccountAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetAccountLimits",
 			Handler:    _AccountAdminService_SetAccountLimits_Handler,
+		},
+		{
+			MethodName: "SetAccountPlan",
+			Handler:    _AccountAdminService_SetAccountPlan_Handler,
+		},
+		{
+			MethodName: "SetAccountState",
+			Handler:    _AccountAdminService_SetAccountState_Handler,
 		},
 		{
 			MethodName: "IssueKey",

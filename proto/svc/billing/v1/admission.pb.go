@@ -34,6 +34,8 @@ const (
 	BillingType_BILLING_TYPE_PAYG        BillingType = 1
 	// Every price of the model is zero.
 	BillingType_BILLING_TYPE_FREE BillingType = 2
+	// The account's plan covers it: nothing is held and nothing is charged.
+	BillingType_BILLING_TYPE_PLAN BillingType = 3
 )
 
 // Enum value maps for BillingType.
@@ -42,11 +44,13 @@ var (
 		0: "BILLING_TYPE_UNSPECIFIED",
 		1: "BILLING_TYPE_PAYG",
 		2: "BILLING_TYPE_FREE",
+		3: "BILLING_TYPE_PLAN",
 	}
 	BillingType_value = map[string]int32{
 		"BILLING_TYPE_UNSPECIFIED": 0,
 		"BILLING_TYPE_PAYG":        1,
 		"BILLING_TYPE_FREE":        2,
+		"BILLING_TYPE_PLAN":        3,
 	}
 )
 
@@ -260,8 +264,10 @@ type AdmitRequest struct {
 	// For all choices together.
 	MaxCompletionTokens int64 `protobuf:"varint,5,opt,name=max_completion_tokens,json=maxCompletionTokens,proto3" json:"max_completion_tokens,omitempty"`
 	Pinned              bool  `protobuf:"varint,6,opt,name=pinned,proto3" json:"pinned,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// How many images are asked for; 0 for anything else.
+	Images        int32 `protobuf:"varint,7,opt,name=images,proto3" json:"images,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdmitRequest) Reset() {
@@ -336,6 +342,13 @@ func (x *AdmitRequest) GetPinned() bool {
 	return false
 }
 
+func (x *AdmitRequest) GetImages() int32 {
+	if x != nil {
+		return x.Images
+	}
+	return 0
+}
+
 type RateLimit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 0 when there is no limit.
@@ -406,8 +419,11 @@ type AdmitResponse struct {
 	HeldNanoUsd    int64                  `protobuf:"varint,5,opt,name=held_nano_usd,json=heldNanoUsd,proto3" json:"held_nano_usd,omitempty"`
 	Requests       *RateLimit             `protobuf:"bytes,6,opt,name=requests,proto3" json:"requests,omitempty"`
 	ExpiresAt      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// How long a hold stays open when nobody renews it; a gateway renews every
+	// quarter of it.
+	LeaseMs       int64 `protobuf:"varint,8,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdmitResponse) Reset() {
@@ -487,6 +503,13 @@ func (x *AdmitResponse) GetExpiresAt() *timestamppb.Timestamp {
 		return x.ExpiresAt
 	}
 	return nil
+}
+
+func (x *AdmitResponse) GetLeaseMs() int64 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
 }
 
 type RenewRequest struct {
@@ -1050,7 +1073,7 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12*\n" +
 	"\x11allowed_model_ids\x18\x03 \x03(\tR\x0fallowedModelIds\x129\n" +
 	"\n" +
-	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xd0\x01\n" +
+	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xe8\x01\n" +
 	"\fAdmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x15\n" +
@@ -1058,11 +1081,12 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\bmodel_id\x18\x03 \x01(\tR\amodelId\x12#\n" +
 	"\rprompt_tokens\x18\x04 \x01(\x03R\fpromptTokens\x122\n" +
 	"\x15max_completion_tokens\x18\x05 \x01(\x03R\x13maxCompletionTokens\x12\x16\n" +
-	"\x06pinned\x18\x06 \x01(\bR\x06pinned\"Z\n" +
+	"\x06pinned\x18\x06 \x01(\bR\x06pinned\x12\x16\n" +
+	"\x06images\x18\a \x01(\x05R\x06images\"Z\n" +
 	"\tRateLimit\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\x05R\tremaining\x12\x19\n" +
-	"\breset_ms\x18\x03 \x01(\x03R\aresetMs\"\xd9\x02\n" +
+	"\breset_ms\x18\x03 \x01(\x03R\aresetMs\"\xf4\x02\n" +
 	"\rAdmitResponse\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12>\n" +
@@ -1072,7 +1096,8 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\rheld_nano_usd\x18\x05 \x01(\x03R\vheldNanoUsd\x125\n" +
 	"\brequests\x18\x06 \x01(\v2\x19.svc.billing.v1.RateLimitR\brequests\x129\n" +
 	"\n" +
-	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"J\n" +
+	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x19\n" +
+	"\blease_ms\x18\b \x01(\x03R\aleaseMs\"J\n" +
 	"\fRenewRequest\x12:\n" +
 	"\brequests\x18\x01 \x03(\v2\x1e.svc.billing.v1.RunningRequestR\brequests\"\xe0\x01\n" +
 	"\x0eRunningRequest\x12\x1d\n" +
@@ -1120,11 +1145,12 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\ametered\x18\x0e \x01(\v2\x17.svc.billing.v1.MeteredR\ametered\"H\n" +
 	"\x0fConcludeRequest\x125\n" +
 	"\twitnesses\x18\x01 \x03(\v2\x17.svc.billing.v1.WitnessR\twitnesses\"\x12\n" +
-	"\x10ConcludeResponse*Y\n" +
+	"\x10ConcludeResponse*p\n" +
 	"\vBillingType\x12\x1c\n" +
 	"\x18BILLING_TYPE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11BILLING_TYPE_PAYG\x10\x01\x12\x15\n" +
-	"\x11BILLING_TYPE_FREE\x10\x02*\x90\x01\n" +
+	"\x11BILLING_TYPE_FREE\x10\x02\x12\x15\n" +
+	"\x11BILLING_TYPE_PLAN\x10\x03*\x90\x01\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11OUTCOME_COMPLETED\x10\x01\x12\x17\n" +

@@ -144,16 +144,18 @@ const (
 //
 // AdmissionService decides whether a request may run and holds its money.
 type AdmissionServiceClient interface {
-	// Admit checks the key, its limits and the account's credit, and holds the
-	// most that the request can cost, in one transaction. The price version in
-	// force is pinned. Idempotent by request_id: a repeat returns the first
-	// answer. Fails with
+	// Admit checks the key, its limits, the account's plan and its credit, and
+	// holds the most that the request can cost, in one transaction. The price
+	// version in force is pinned, and so is whether the plan covers the request:
+	// what the plan has no room for is paid from credit. Idempotent by
+	// request_id: a repeat returns the first answer. Fails with
 	//
 	//	UNAUTHENTICATED invalid_api_key, key_revoked, key_expired;
 	//	PERMISSION_DENIED model_not_allowed, account_frozen;
-	//	FAILED_PRECONDITION insufficient_credits;
+	//	FAILED_PRECONDITION insufficient_credits, plan_allowance_exceeded (the
+	//	  plan has no room, and the credit does not cover it either);
 	//	RESOURCE_EXHAUSTED rate_limit_exceeded, concurrency_limit_exceeded
-	//	  (with the time to wait);
+	//	  (with the time to wait), by the key or by the plan;
 	//	NOT_FOUND model_not_found;
 	//	UNAVAILABLE admission_unavailable: the store cannot be reached.
 	Admit(ctx context.Context, in *AdmitRequest, opts ...grpc.CallOption) (*AdmitResponse, error)
@@ -166,7 +168,8 @@ type AdmissionServiceClient interface {
 	// more, UNAVAILABLE (service_unavailable) when the store cannot be reached.
 	Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*RenewResponse, error)
 	// Conclude is the gateway's witness of how an admitted request ended for the
-	// consumer: what it relayed, and over which attempts. When nothing was
+	// consumer: what it relayed, and over which attempts. It ends the request's
+	// place in the concurrency of its key and its plan. When nothing was
 	// relayed the hold is released; else it stays open for the hub's usage, and
 	// is settled from the witness when none comes. Idempotent by request_id: the
 	// first word stands. At most 200 witnesses a call; unknown requests are
@@ -218,16 +221,18 @@ func (c *admissionServiceClient) Conclude(ctx context.Context, in *ConcludeReque
 //
 // AdmissionService decides whether a request may run and holds its money.
 type AdmissionServiceServer interface {
-	// Admit checks the key, its limits and the account's credit, and holds the
-	// most that the request can cost, in one transaction. The price version in
-	// force is pinned. Idempotent by request_id: a repeat returns the first
-	// answer. Fails with
+	// Admit checks the key, its limits, the account's plan and its credit, and
+	// holds the most that the request can cost, in one transaction. The price
+	// version in force is pinned, and so is whether the plan covers the request:
+	// what the plan has no room for is paid from credit. Idempotent by
+	// request_id: a repeat returns the first answer. Fails with
 	//
 	//	UNAUTHENTICATED invalid_api_key, key_revoked, key_expired;
 	//	PERMISSION_DENIED model_not_allowed, account_frozen;
-	//	FAILED_PRECONDITION insufficient_credits;
+	//	FAILED_PRECONDITION insufficient_credits, plan_allowance_exceeded (the
+	//	  plan has no room, and the credit does not cover it either);
 	//	RESOURCE_EXHAUSTED rate_limit_exceeded, concurrency_limit_exceeded
-	//	  (with the time to wait);
+	//	  (with the time to wait), by the key or by the plan;
 	//	NOT_FOUND model_not_found;
 	//	UNAVAILABLE admission_unavailable: the store cannot be reached.
 	Admit(context.Context, *AdmitRequest) (*AdmitResponse, error)
@@ -240,7 +245,8 @@ type AdmissionServiceServer interface {
 	// more, UNAVAILABLE (service_unavailable) when the store cannot be reached.
 	Renew(context.Context, *RenewRequest) (*RenewResponse, error)
 	// Conclude is the gateway's witness of how an admitted request ended for the
-	// consumer: what it relayed, and over which attempts. When nothing was
+	// consumer: what it relayed, and over which attempts. It ends the request's
+	// place in the concurrency of its key and its plan. When nothing was
 	// relayed the hold is released; else it stays open for the hub's usage, and
 	// is settled from the witness when none comes. Idempotent by request_id: the
 	// first word stands. At most 200 witnesses a call; unknown requests are

@@ -265,6 +265,9 @@ const (
 	// What the gateway relayed, published by billing-ledger for a request whose
 	// hub has told nothing.
 	Witness_WITNESS_GATEWAY Witness = 2
+	// The provider's signed receipt, published by billing-ledger for a request
+	// of which neither hub nor gateway tell what was served.
+	Witness_WITNESS_RECEIPT Witness = 3
 )
 
 // Enum value maps for Witness.
@@ -273,11 +276,13 @@ var (
 		0: "WITNESS_UNSPECIFIED",
 		1: "WITNESS_HUB",
 		2: "WITNESS_GATEWAY",
+		3: "WITNESS_RECEIPT",
 	}
 	Witness_value = map[string]int32{
 		"WITNESS_UNSPECIFIED": 0,
 		"WITNESS_HUB":         1,
 		"WITNESS_GATEWAY":     2,
+		"WITNESS_RECEIPT":     3,
 	}
 )
 
@@ -306,6 +311,62 @@ func (x Witness) Number() protoreflect.EnumNumber {
 // Deprecated: Use Witness.Descriptor instead.
 func (Witness) EnumDescriptor() ([]byte, []int) {
 	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{4}
+}
+
+// ReceiptOutcome is what became of a receipt.
+type ReceiptOutcome int32
+
+const (
+	ReceiptOutcome_RECEIPT_OUTCOME_UNSPECIFIED ReceiptOutcome = 0
+	// The request is settled, and the receipt adds nothing.
+	ReceiptOutcome_RECEIPT_OUTCOME_SETTLED ReceiptOutcome = 1
+	// The receipt is kept for the review of the request.
+	ReceiptOutcome_RECEIPT_OUTCOME_STORED ReceiptOutcome = 2
+	// It counts for nothing; see reason.
+	ReceiptOutcome_RECEIPT_OUTCOME_REFUSED ReceiptOutcome = 3
+)
+
+// Enum value maps for ReceiptOutcome.
+var (
+	ReceiptOutcome_name = map[int32]string{
+		0: "RECEIPT_OUTCOME_UNSPECIFIED",
+		1: "RECEIPT_OUTCOME_SETTLED",
+		2: "RECEIPT_OUTCOME_STORED",
+		3: "RECEIPT_OUTCOME_REFUSED",
+	}
+	ReceiptOutcome_value = map[string]int32{
+		"RECEIPT_OUTCOME_UNSPECIFIED": 0,
+		"RECEIPT_OUTCOME_SETTLED":     1,
+		"RECEIPT_OUTCOME_STORED":      2,
+		"RECEIPT_OUTCOME_REFUSED":     3,
+	}
+)
+
+func (x ReceiptOutcome) Enum() *ReceiptOutcome {
+	p := new(ReceiptOutcome)
+	*p = x
+	return p
+}
+
+func (x ReceiptOutcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReceiptOutcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_svc_events_v1_events_proto_enumTypes[5].Descriptor()
+}
+
+func (ReceiptOutcome) Type() protoreflect.EnumType {
+	return &file_svc_events_v1_events_proto_enumTypes[5]
+}
+
+func (x ReceiptOutcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReceiptOutcome.Descriptor instead.
+func (ReceiptOutcome) EnumDescriptor() ([]byte, []int) {
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{5}
 }
 
 // AttemptOutcome is what one attempt says about its provider's health.
@@ -355,11 +416,11 @@ func (x AttemptOutcome) String() string {
 }
 
 func (AttemptOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_svc_events_v1_events_proto_enumTypes[5].Descriptor()
+	return file_svc_events_v1_events_proto_enumTypes[6].Descriptor()
 }
 
 func (AttemptOutcome) Type() protoreflect.EnumType {
-	return &file_svc_events_v1_events_proto_enumTypes[5]
+	return &file_svc_events_v1_events_proto_enumTypes[6]
 }
 
 func (x AttemptOutcome) Number() protoreflect.EnumNumber {
@@ -368,7 +429,7 @@ func (x AttemptOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AttemptOutcome.Descriptor instead.
 func (AttemptOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{5}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{6}
 }
 
 // ConnectionMode is how a provider is reached.
@@ -402,11 +463,11 @@ func (x ConnectionMode) String() string {
 }
 
 func (ConnectionMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_svc_events_v1_events_proto_enumTypes[6].Descriptor()
+	return file_svc_events_v1_events_proto_enumTypes[7].Descriptor()
 }
 
 func (ConnectionMode) Type() protoreflect.EnumType {
-	return &file_svc_events_v1_events_proto_enumTypes[6]
+	return &file_svc_events_v1_events_proto_enumTypes[7]
 }
 
 func (x ConnectionMode) Number() protoreflect.EnumNumber {
@@ -415,7 +476,7 @@ func (x ConnectionMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ConnectionMode.Descriptor instead.
 func (ConnectionMode) EnumDescriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{6}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{7}
 }
 
 // Route is how a request came to its provider; it is kept on the usage record.
@@ -762,6 +823,311 @@ func (x *SettledNotice) GetRequestIds() []string {
 	return nil
 }
 
+// ReceiptEvent is a provider's signed receipt for a request that the hub which
+// was given it knows nothing of. Subject receipt.v1.<hub_id>, stream RECEIPTS.
+// Identified by request_id and attempt; repeated until ReceiptNotice answers it.
+// The hub has verified proof and signature, and that the key is the session's.
+type ReceiptEvent struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Attempt   uint32                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The hub that asks, and that is answered.
+	HubId string `protobuf:"bytes,3,opt,name=hub_id,json=hubId,proto3" json:"hub_id,omitempty"`
+	// The hub that dispatched the attempt, and the price version that it was
+	// dispatched under, by the proof.
+	DispatchedBy            string `protobuf:"bytes,4,opt,name=dispatched_by,json=dispatchedBy,proto3" json:"dispatched_by,omitempty"`
+	PriceVersionId          string `protobuf:"bytes,5,opt,name=price_version_id,json=priceVersionId,proto3" json:"price_version_id,omitempty"`
+	ProviderId              string `protobuf:"bytes,6,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	Epoch                   int64  `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	ModelId                 string `protobuf:"bytes,8,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Claimed                 bool   `protobuf:"varint,9,opt,name=claimed,proto3" json:"claimed,omitempty"`
+	ClaimedPromptTokens     int64  `protobuf:"varint,10,opt,name=claimed_prompt_tokens,json=claimedPromptTokens,proto3" json:"claimed_prompt_tokens,omitempty"`
+	ClaimedCompletionTokens int64  `protobuf:"varint,11,opt,name=claimed_completion_tokens,json=claimedCompletionTokens,proto3" json:"claimed_completion_tokens,omitempty"`
+	SentTokens              int64  `protobuf:"varint,12,opt,name=sent_tokens,json=sentTokens,proto3" json:"sent_tokens,omitempty"`
+	SentBytes               int64  `protobuf:"varint,13,opt,name=sent_bytes,json=sentBytes,proto3" json:"sent_bytes,omitempty"`
+	Complete                bool   `protobuf:"varint,14,opt,name=complete,proto3" json:"complete,omitempty"`
+	EndedAtMs               int64  `protobuf:"varint,15,opt,name=ended_at_ms,json=endedAtMs,proto3" json:"ended_at_ms,omitempty"`
+	Proof                   []byte `protobuf:"bytes,16,opt,name=proof,proto3" json:"proof,omitempty"`
+	// 32 and 64 bytes.
+	PublicKey     []byte `protobuf:"bytes,17,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
+	Signature     []byte `protobuf:"bytes,18,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReceiptEvent) Reset() {
+	*x = ReceiptEvent{}
+	mi := &file_svc_events_v1_events_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReceiptEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReceiptEvent) ProtoMessage() {}
+
+func (x *ReceiptEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_events_v1_events_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReceiptEvent.ProtoReflect.Descriptor instead.
+func (*ReceiptEvent) Descriptor() ([]byte, []int) {
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ReceiptEvent) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ReceiptEvent) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ReceiptEvent) GetHubId() string {
+	if x != nil {
+		return x.HubId
+	}
+	return ""
+}
+
+func (x *ReceiptEvent) GetDispatchedBy() string {
+	if x != nil {
+		return x.DispatchedBy
+	}
+	return ""
+}
+
+func (x *ReceiptEvent) GetPriceVersionId() string {
+	if x != nil {
+		return x.PriceVersionId
+	}
+	return ""
+}
+
+func (x *ReceiptEvent) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *ReceiptEvent) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *ReceiptEvent) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *ReceiptEvent) GetClaimed() bool {
+	if x != nil {
+		return x.Claimed
+	}
+	return false
+}
+
+func (x *ReceiptEvent) GetClaimedPromptTokens() int64 {
+	if x != nil {
+		return x.ClaimedPromptTokens
+	}
+	return 0
+}
+
+func (x *ReceiptEvent) GetClaimedCompletionTokens() int64 {
+	if x != nil {
+		return x.ClaimedCompletionTokens
+	}
+	return 0
+}
+
+func (x *ReceiptEvent) GetSentTokens() int64 {
+	if x != nil {
+		return x.SentTokens
+	}
+	return 0
+}
+
+func (x *ReceiptEvent) GetSentBytes() int64 {
+	if x != nil {
+		return x.SentBytes
+	}
+	return 0
+}
+
+func (x *ReceiptEvent) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+func (x *ReceiptEvent) GetEndedAtMs() int64 {
+	if x != nil {
+		return x.EndedAtMs
+	}
+	return 0
+}
+
+func (x *ReceiptEvent) GetProof() []byte {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
+}
+
+func (x *ReceiptEvent) GetPublicKey() []byte {
+	if x != nil {
+		return x.PublicKey
+	}
+	return nil
+}
+
+func (x *ReceiptEvent) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+// ReceiptVerdict is billing-ledger's word on one receipt.
+type ReceiptVerdict struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Attempt   uint32                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Outcome   ReceiptOutcome         `protobuf:"varint,3,opt,name=outcome,proto3,enum=svc.events.v1.ReceiptOutcome" json:"outcome,omitempty"`
+	// One word: unknown_request, too_late, other_attempt, other_provider,
+	// nothing_served, price_mismatch, altered, invalid.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReceiptVerdict) Reset() {
+	*x = ReceiptVerdict{}
+	mi := &file_svc_events_v1_events_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReceiptVerdict) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReceiptVerdict) ProtoMessage() {}
+
+func (x *ReceiptVerdict) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_events_v1_events_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReceiptVerdict.ProtoReflect.Descriptor instead.
+func (*ReceiptVerdict) Descriptor() ([]byte, []int) {
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ReceiptVerdict) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ReceiptVerdict) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ReceiptVerdict) GetOutcome() ReceiptOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return ReceiptOutcome_RECEIPT_OUTCOME_UNSPECIFIED
+}
+
+func (x *ReceiptVerdict) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// ReceiptNotice tells a hub what became of receipts. Subject
+// receipted.v1.<hub_id>, at most once: the hub asks again.
+type ReceiptNotice struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Verdicts      []*ReceiptVerdict      `protobuf:"bytes,1,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReceiptNotice) Reset() {
+	*x = ReceiptNotice{}
+	mi := &file_svc_events_v1_events_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReceiptNotice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReceiptNotice) ProtoMessage() {}
+
+func (x *ReceiptNotice) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_events_v1_events_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReceiptNotice.ProtoReflect.Descriptor instead.
+func (*ReceiptNotice) Descriptor() ([]byte, []int) {
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ReceiptNotice) GetVerdicts() []*ReceiptVerdict {
+	if x != nil {
+		return x.Verdicts
+	}
+	return nil
+}
+
 // Attempt is one try of one request on one provider. Identified by request_id
 // and attempt.
 type Attempt struct {
@@ -784,7 +1150,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[3]
+	mi := &file_svc_events_v1_events_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +1162,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[3]
+	mi := &file_svc_events_v1_events_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +1175,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{3}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Attempt) GetRequestId() string {
@@ -895,7 +1261,7 @@ type AttemptBatch struct {
 
 func (x *AttemptBatch) Reset() {
 	*x = AttemptBatch{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[4]
+	mi := &file_svc_events_v1_events_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +1273,7 @@ func (x *AttemptBatch) String() string {
 func (*AttemptBatch) ProtoMessage() {}
 
 func (x *AttemptBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[4]
+	mi := &file_svc_events_v1_events_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +1286,7 @@ func (x *AttemptBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptBatch.ProtoReflect.Descriptor instead.
 func (*AttemptBatch) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{4}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AttemptBatch) GetHubId() string {
@@ -955,7 +1321,7 @@ type ModelOffer struct {
 
 func (x *ModelOffer) Reset() {
 	*x = ModelOffer{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[5]
+	mi := &file_svc_events_v1_events_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1333,7 @@ func (x *ModelOffer) String() string {
 func (*ModelOffer) ProtoMessage() {}
 
 func (x *ModelOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[5]
+	mi := &file_svc_events_v1_events_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1346,7 @@ func (x *ModelOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelOffer.ProtoReflect.Descriptor instead.
 func (*ModelOffer) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{5}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ModelOffer) GetModelId() string {
@@ -1050,7 +1416,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[6]
+	mi := &file_svc_events_v1_events_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1062,7 +1428,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[6]
+	mi := &file_svc_events_v1_events_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1075,7 +1441,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{6}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Session) GetProviderId() string {
@@ -1184,7 +1550,7 @@ type Presence struct {
 
 func (x *Presence) Reset() {
 	*x = Presence{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[7]
+	mi := &file_svc_events_v1_events_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1562,7 @@ func (x *Presence) String() string {
 func (*Presence) ProtoMessage() {}
 
 func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[7]
+	mi := &file_svc_events_v1_events_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1575,7 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Presence.ProtoReflect.Descriptor instead.
 func (*Presence) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{7}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Presence) GetHubId() string {
@@ -1286,7 +1652,7 @@ type KeyChanged struct {
 
 func (x *KeyChanged) Reset() {
 	*x = KeyChanged{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[8]
+	mi := &file_svc_events_v1_events_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1664,7 @@ func (x *KeyChanged) String() string {
 func (*KeyChanged) ProtoMessage() {}
 
 func (x *KeyChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[8]
+	mi := &file_svc_events_v1_events_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1677,7 @@ func (x *KeyChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyChanged.ProtoReflect.Descriptor instead.
 func (*KeyChanged) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{8}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *KeyChanged) GetKeyId() string {
@@ -1361,7 +1727,40 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\asettled\x18\x17 \x01(\bR\asettled\"0\n" +
 	"\rSettledNotice\x12\x1f\n" +
 	"\vrequest_ids\x18\x01 \x03(\tR\n" +
-	"requestIds\"\xde\x02\n" +
+	"requestIds\"\xd8\x04\n" +
+	"\fReceiptEvent\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x15\n" +
+	"\x06hub_id\x18\x03 \x01(\tR\x05hubId\x12#\n" +
+	"\rdispatched_by\x18\x04 \x01(\tR\fdispatchedBy\x12(\n" +
+	"\x10price_version_id\x18\x05 \x01(\tR\x0epriceVersionId\x12\x1f\n" +
+	"\vprovider_id\x18\x06 \x01(\tR\n" +
+	"providerId\x12\x14\n" +
+	"\x05epoch\x18\a \x01(\x03R\x05epoch\x12\x19\n" +
+	"\bmodel_id\x18\b \x01(\tR\amodelId\x12\x18\n" +
+	"\aclaimed\x18\t \x01(\bR\aclaimed\x122\n" +
+	"\x15claimed_prompt_tokens\x18\n" +
+	" \x01(\x03R\x13claimedPromptTokens\x12:\n" +
+	"\x19claimed_completion_tokens\x18\v \x01(\x03R\x17claimedCompletionTokens\x12\x1f\n" +
+	"\vsent_tokens\x18\f \x01(\x03R\n" +
+	"sentTokens\x12\x1d\n" +
+	"\n" +
+	"sent_bytes\x18\r \x01(\x03R\tsentBytes\x12\x1a\n" +
+	"\bcomplete\x18\x0e \x01(\bR\bcomplete\x12\x1e\n" +
+	"\vended_at_ms\x18\x0f \x01(\x03R\tendedAtMs\x12\x14\n" +
+	"\x05proof\x18\x10 \x01(\fR\x05proof\x12\x1d\n" +
+	"\n" +
+	"public_key\x18\x11 \x01(\fR\tpublicKey\x12\x1c\n" +
+	"\tsignature\x18\x12 \x01(\fR\tsignature\"\x9a\x01\n" +
+	"\x0eReceiptVerdict\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\rR\aattempt\x127\n" +
+	"\aoutcome\x18\x03 \x01(\x0e2\x1d.svc.events.v1.ReceiptOutcomeR\aoutcome\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"J\n" +
+	"\rReceiptNotice\x129\n" +
+	"\bverdicts\x18\x01 \x03(\v2\x1d.svc.events.v1.ReceiptVerdictR\bverdicts\"\xde\x02\n" +
 	"\aAttempt\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
@@ -1437,11 +1836,17 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x0eFallbackReason\x12\x1f\n" +
 	"\x1bFALLBACK_REASON_UNSPECIFIED\x10\x00\x122\n" +
 	".FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE\x10\x01\x12-\n" +
-	")FALLBACK_REASON_REQUESTED_PROVIDER_FAILED\x10\x02*H\n" +
+	")FALLBACK_REASON_REQUESTED_PROVIDER_FAILED\x10\x02*]\n" +
 	"\aWitness\x12\x17\n" +
 	"\x13WITNESS_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vWITNESS_HUB\x10\x01\x12\x13\n" +
-	"\x0fWITNESS_GATEWAY\x10\x02*\xbf\x01\n" +
+	"\x0fWITNESS_GATEWAY\x10\x02\x12\x13\n" +
+	"\x0fWITNESS_RECEIPT\x10\x03*\x87\x01\n" +
+	"\x0eReceiptOutcome\x12\x1f\n" +
+	"\x1bRECEIPT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17RECEIPT_OUTCOME_SETTLED\x10\x01\x12\x1a\n" +
+	"\x16RECEIPT_OUTCOME_STORED\x10\x02\x12\x1b\n" +
+	"\x17RECEIPT_OUTCOME_REFUSED\x10\x03*\xbf\x01\n" +
 	"\x0eAttemptOutcome\x12\x1f\n" +
 	"\x1bATTEMPT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16ATTEMPT_OUTCOME_SERVED\x10\x01\x12\x1a\n" +
@@ -1465,48 +1870,54 @@ func file_svc_events_v1_events_proto_rawDescGZIP() []byte {
 	return file_svc_events_v1_events_proto_rawDescData
 }
 
-var file_svc_events_v1_events_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_svc_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_svc_events_v1_events_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_svc_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_svc_events_v1_events_proto_goTypes = []any{
 	(Ending)(0),                   // 0: svc.events.v1.Ending
 	(ClaimState)(0),               // 1: svc.events.v1.ClaimState
 	(RouteMode)(0),                // 2: svc.events.v1.RouteMode
 	(FallbackReason)(0),           // 3: svc.events.v1.FallbackReason
 	(Witness)(0),                  // 4: svc.events.v1.Witness
-	(AttemptOutcome)(0),           // 5: svc.events.v1.AttemptOutcome
-	(ConnectionMode)(0),           // 6: svc.events.v1.ConnectionMode
-	(*Route)(nil),                 // 7: svc.events.v1.Route
-	(*UsageEvent)(nil),            // 8: svc.events.v1.UsageEvent
-	(*SettledNotice)(nil),         // 9: svc.events.v1.SettledNotice
-	(*Attempt)(nil),               // 10: svc.events.v1.Attempt
-	(*AttemptBatch)(nil),          // 11: svc.events.v1.AttemptBatch
-	(*ModelOffer)(nil),            // 12: svc.events.v1.ModelOffer
-	(*Session)(nil),               // 13: svc.events.v1.Session
-	(*Presence)(nil),              // 14: svc.events.v1.Presence
-	(*KeyChanged)(nil),            // 15: svc.events.v1.KeyChanged
-	(*v1.Rates)(nil),              // 16: svc.money.v1.Rates
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(ReceiptOutcome)(0),           // 5: svc.events.v1.ReceiptOutcome
+	(AttemptOutcome)(0),           // 6: svc.events.v1.AttemptOutcome
+	(ConnectionMode)(0),           // 7: svc.events.v1.ConnectionMode
+	(*Route)(nil),                 // 8: svc.events.v1.Route
+	(*UsageEvent)(nil),            // 9: svc.events.v1.UsageEvent
+	(*SettledNotice)(nil),         // 10: svc.events.v1.SettledNotice
+	(*ReceiptEvent)(nil),          // 11: svc.events.v1.ReceiptEvent
+	(*ReceiptVerdict)(nil),        // 12: svc.events.v1.ReceiptVerdict
+	(*ReceiptNotice)(nil),         // 13: svc.events.v1.ReceiptNotice
+	(*Attempt)(nil),               // 14: svc.events.v1.Attempt
+	(*AttemptBatch)(nil),          // 15: svc.events.v1.AttemptBatch
+	(*ModelOffer)(nil),            // 16: svc.events.v1.ModelOffer
+	(*Session)(nil),               // 17: svc.events.v1.Session
+	(*Presence)(nil),              // 18: svc.events.v1.Presence
+	(*KeyChanged)(nil),            // 19: svc.events.v1.KeyChanged
+	(*v1.Rates)(nil),              // 20: svc.money.v1.Rates
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
 }
 var file_svc_events_v1_events_proto_depIdxs = []int32{
 	2,  // 0: svc.events.v1.Route.mode:type_name -> svc.events.v1.RouteMode
 	3,  // 1: svc.events.v1.Route.fallback_reason:type_name -> svc.events.v1.FallbackReason
-	16, // 2: svc.events.v1.UsageEvent.rates:type_name -> svc.money.v1.Rates
+	20, // 2: svc.events.v1.UsageEvent.rates:type_name -> svc.money.v1.Rates
 	0,  // 3: svc.events.v1.UsageEvent.ending:type_name -> svc.events.v1.Ending
 	1,  // 4: svc.events.v1.UsageEvent.claim_state:type_name -> svc.events.v1.ClaimState
-	7,  // 5: svc.events.v1.UsageEvent.route:type_name -> svc.events.v1.Route
-	17, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
-	17, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
+	8,  // 5: svc.events.v1.UsageEvent.route:type_name -> svc.events.v1.Route
+	21, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
+	21, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
 	4,  // 8: svc.events.v1.UsageEvent.witness:type_name -> svc.events.v1.Witness
-	5,  // 9: svc.events.v1.Attempt.outcome:type_name -> svc.events.v1.AttemptOutcome
-	10, // 10: svc.events.v1.AttemptBatch.attempts:type_name -> svc.events.v1.Attempt
-	6,  // 11: svc.events.v1.Session.connection_mode:type_name -> svc.events.v1.ConnectionMode
-	12, // 12: svc.events.v1.Session.models:type_name -> svc.events.v1.ModelOffer
-	13, // 13: svc.events.v1.Presence.sessions:type_name -> svc.events.v1.Session
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	5,  // 9: svc.events.v1.ReceiptVerdict.outcome:type_name -> svc.events.v1.ReceiptOutcome
+	12, // 10: svc.events.v1.ReceiptNotice.verdicts:type_name -> svc.events.v1.ReceiptVerdict
+	6,  // 11: svc.events.v1.Attempt.outcome:type_name -> svc.events.v1.AttemptOutcome
+	14, // 12: svc.events.v1.AttemptBatch.attempts:type_name -> svc.events.v1.Attempt
+	7,  // 13: svc.events.v1.Session.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	16, // 14: svc.events.v1.Session.models:type_name -> svc.events.v1.ModelOffer
+	17, // 15: svc.events.v1.Presence.sessions:type_name -> svc.events.v1.Session
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_svc_events_v1_events_proto_init() }
@@ -1519,8 +1930,8 @@ func file_svc_events_v1_events_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_events_v1_events_proto_rawDesc), len(file_svc_events_v1_events_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   9,
+			NumEnums:      8,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3,11 +3,17 @@
 //
 //	billing-ledger [-config file.yaml] [-check]
 //	billing-ledger verify [--json]
+//	billing-ledger seal [-after 1h]
+//	billing-ledger export [-out FILE]
 //
 // Without a subcommand it serves; see the service's README for its settings.
-// verify recomputes every invariant of the ledger in the database that
-// DATABASE_URL names and prints the trial balance. It exits with 0 when all
-// hold, 1 when any does not, and 2 when it could not tell.
+// The tools work on the database that DATABASE_URL names.
+//
+// verify recomputes every invariant of the ledger, with the seals of its days,
+// and prints the trial balance. It exits with 0 when all hold, 1 when any does
+// not, and 2 when it could not tell. seal seals the days that are due and prints
+// a line for each; export writes all rows as lines of JSON. Both exit with 0, or
+// with 2 when they failed.
 package main
 
 import (
@@ -21,6 +27,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"svc.internal/pkg/node"
 	"svc.internal/pkg/pg"
 	billingledger "svc.internal/services/billing-ledger"
@@ -33,58 +41,162 @@ const (
 	exitUnknown = 2
 )
 
-// statementTimeout bounds each query of verify, which reads whole tables.
+// statementTimeout bounds each query of the tools, which read whole tables.
 const statementTimeout = 15 * time.Minute
 
-const usage = "usage: billing-ledger verify [--json]"
+const usage = `usage: billing-ledger verify [--json]
+       billing-ledger seal [-after duration]
+       billing-ledger export [-out FILE]`
 
 func main() {
-	if len(os.Args) < 2 || os.Args[1] != "verify" {
-		os.Exit(node.Main(node.BillingLedger, newProgram()))
+	if len(os.Args) >= 2 {
+		if run, ok := tools()[os.Args[1]]; ok {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			code := run(ctx, streams{os.Stdout, os.Stderr, terminal(os.Stderr)}, os.Getenv("DATABASE_URL"), os.Args[2:])
+			stop()
+			os.Exit(code)
+		}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := runVerify(ctx, os.Args[2:], os.Getenv("DATABASE_URL"), os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	os.Exit(node.Main(node.BillingLedger, newProgram()))
 }
 
-func runVerify(ctx context.Context, args []string, url string, out, errs io.Writer) int {
-	flags := flag.NewFlagSet("billing-ledger verify", flag.ContinueOnError)
-	flags.SetOutput(errs)
-	asJSON := flags.Bool("json", false, "print the report as JSON")
+// streams are where a tool writes. live tells whether errs is a terminal, on
+// which a line may be written over.
+type streams struct {
+	out, errs io.Writer
+	live      bool
+}
+
+// tool is a subcommand; it returns the exit code.
+type tool func(ctx context.Context, to streams, url string, args []string) int
+
+func tools() map[string]tool {
+	return map[string]tool{"verify": runVerify, "seal": runSeal, "export": runExport}
+}
+
+func terminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// parse reads a tool's flags; false says that the usage was printed.
+func parse(flags *flag.FlagSet, to streams, args []string) bool {
+	flags.SetOutput(to.errs)
+	flags.Usage = func() {}
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
-		fmt.Fprintln(errs, usage)
+		fmt.Fprintln(to.errs, usage)
+		return false
+	}
+	return true
+}
+
+// failed prints an error of a tool.
+func failed(to streams, name string, err error) int {
+	fmt.Fprintf(to.errs, "billing-ledger %s: %v\n", name, err)
+	return exitUnknown
+}
+
+func open(ctx context.Context, url, name string) (*pgxpool.Pool, error) {
+	if url == "" {
+		return nil, errors.New("DATABASE_URL is not set")
+	}
+	db, err := pg.Open(ctx, pg.Config{
+		URL: url, Schema: billingledger.Schema, Role: billingledger.Role,
+		MaxConns: 1, StatementTimeout: statementTimeout, ApplicationName: "billing-ledger " + name,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	return db, nil
+}
+
+func runVerify(ctx context.Context, to streams, url string, args []string) int {
+	flags := flag.NewFlagSet("verify", flag.ContinueOnError)
+	asJSON := flags.Bool("json", false, "print the report as JSON")
+	if !parse(flags, to, args) {
 		return exitUnknown
 	}
-	report, err := verify(ctx, url)
+	db, err := open(ctx, url, flags.Name())
+	if err != nil {
+		return failed(to, flags.Name(), err)
+	}
+	defer db.Close()
+	report, err := billingledger.Verify(ctx, db)
 	if err == nil {
 		print := report.Print
 		if *asJSON {
 			print = report.PrintJSON
 		}
-		err = print(out)
+		err = print(to.out)
 	}
 	switch {
 	case err != nil:
-		fmt.Fprintln(errs, "billing-ledger verify:", err)
-		return exitUnknown
+		return failed(to, flags.Name(), err)
 	case report.Drift > 0:
 		return exitDrift
 	}
 	return exitSound
 }
 
-func verify(ctx context.Context, url string) (billingledger.Report, error) {
-	if url == "" {
-		return billingledger.Report{}, errors.New("DATABASE_URL is not set")
+func runSeal(ctx context.Context, to streams, url string, args []string) int {
+	flags := flag.NewFlagSet("seal", flag.ContinueOnError)
+	after := flags.Duration("after", billingledger.DefaultConfig().SealAfter, "how long a day must have been over")
+	if !parse(flags, to, args) || *after < 0 {
+		return exitUnknown
 	}
-	db, err := pg.Open(ctx, pg.Config{
-		URL: url, Schema: billingledger.Schema, Role: billingledger.Role,
-		MaxConns: 1, StatementTimeout: statementTimeout, ApplicationName: "billing-ledger verify",
-	})
+	db, err := open(ctx, url, flags.Name())
 	if err != nil {
-		return billingledger.Report{}, fmt.Errorf("open the database: %w", err)
+		return failed(to, flags.Name(), err)
 	}
 	defer db.Close()
-	return billingledger.Verify(ctx, db)
+	err = billingledger.Seal(ctx, db, *after, func(d billingledger.SealedDay) error {
+		_, err := fmt.Fprintf(to.out, "%s  %d requests, %d entries, %d postings  %x\n",
+			d.Day.Format(time.DateOnly), d.Lines, d.Entries, d.Postings, d.Root)
+		return err
+	})
+	if err != nil {
+		return failed(to, flags.Name(), err)
+	}
+	return exitSound
+}
+
+func runExport(ctx context.Context, to streams, url string, args []string) int {
+	flags := flag.NewFlagSet("export", flag.ContinueOnError)
+	path := flags.String("out", "", "the file to write; the standard output without it")
+	if !parse(flags, to, args) {
+		return exitUnknown
+	}
+	db, err := open(ctx, url, flags.Name())
+	if err != nil {
+		return failed(to, flags.Name(), err)
+	}
+	defer db.Close()
+	progress := func(string, int64) {}
+	if to.live {
+		progress = func(table string, rows int64) {
+			fmt.Fprintf(to.errs, "\r\x1b[Kexport: %d rows, %s", rows, table)
+		}
+		defer fmt.Fprint(to.errs, "\r\x1b[K")
+	}
+	if err := export(ctx, db, *path, to.out, progress); err != nil {
+		return failed(to, flags.Name(), err)
+	}
+	return exitSound
+}
+
+// export writes to a file, or to out when no path is given.
+func export(ctx context.Context, db *pgxpool.Pool, path string, out io.Writer, progress func(string, int64)) error {
+	if path == "" {
+		return billingledger.Export(ctx, db, out, progress)
+	}
+	// What consumers did is for nobody else to read.
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("create the file: %w", err)
+	}
+	err = billingledger.Export(ctx, db, file, progress)
+	if closing := file.Close(); err == nil && closing != nil {
+		err = fmt.Errorf("close the file: %w", closing)
+	}
+	return err
 }

@@ -1,5 +1,5 @@
 // Package account has what operators do to consumer accounts: opening them,
-// giving them credit, and setting their limits.
+// giving them credit, setting their limits, and freezing them.
 package account
 
 import (
@@ -26,10 +26,20 @@ const (
 	MaxGrant          = 1_000_000 * money.USD
 )
 
+// State is whether an account may be used.
+type State string
+
+// The states. A frozen account is admitted nothing; what runs finishes.
+const (
+	Open   State = "open"
+	Frozen State = "frozen"
+)
+
 // Account is a consumer account with its balance.
 type Account struct {
 	ID     ids.AccountID
 	Name   string
+	State  State
 	Limits limit.Limits
 	// Balance is what the account has, Held how much of it open holds have set
 	// aside.
@@ -56,8 +66,10 @@ type Store interface {
 	// Grant posts an entry that credits the account, and moves its wallet in
 	// the same transaction. With a business id that was posted for the same
 	// account and amount it returns the first entry's id.
-	Grant(ctx context.Context, entry ledger.Entry, id ids.AccountID, amount money.NanoUSD) (ids.EntryID, Account, error)
+	Grant(ctx context.Context, entry ledger.Entry, id ids.AccountID) (ids.EntryID, Account, error)
 	SetLimits(ctx context.Context, id ids.AccountID, limits limit.Limits) (Account, error)
+	// SetState keeps a change with its memo. One that changes nothing is none.
+	SetState(ctx context.Context, id ids.AccountID, state State, memo string) (Account, error)
 }
 
 // Accounts answers operators.
@@ -111,7 +123,7 @@ func (a *Accounts) Grant(ctx context.Context, id ids.AccountID, amount money.Nan
 		return ids.EntryID{}, Account{}, fmt.Errorf("make an entry id: %w", err)
 	}
 	entry := ledger.Grant(entryID, id, amount, idempotencyKey, memo)
-	posted, credited, err := a.Store.Grant(ctx, entry, id, amount)
+	posted, credited, err := a.Store.Grant(ctx, entry, id)
 	if err != nil {
 		return ids.EntryID{}, Account{}, explain(err, "grant credit")
 	}
@@ -126,6 +138,21 @@ func (a *Accounts) SetLimits(ctx context.Context, id ids.AccountID, limits limit
 	changed, err := a.Store.SetLimits(ctx, id, limits)
 	if err != nil {
 		return Account{}, explain(err, "set limits")
+	}
+	return changed, nil
+}
+
+// SetState freezes an account or opens it.
+func (a *Accounts) SetState(ctx context.Context, id ids.AccountID, state State, memo string) (Account, error) {
+	if state != Open && state != Frozen {
+		return Account{}, invalid("state", "must be %s or %s", Open, Frozen)
+	}
+	if !label.Valid(memo, 0, MaxMemo) {
+		return Account{}, invalid("memo", "must have at most %d printable characters", MaxMemo)
+	}
+	changed, err := a.Store.SetState(ctx, id, state, memo)
+	if err != nil {
+		return Account{}, explain(err, "set the state of an account")
 	}
 	return changed, nil
 }

@@ -1,13 +1,17 @@
 // Package audit recomputes every invariant of the ledger from the rows
-// themselves: what must be equal is summed from both sides, and what a settled
+// themselves: what must be equal is summed from both sides, what a settled
 // request cost is worked out again from its tokens and the rates it was pinned
-// to. It reads one consistent view and writes nothing.
+// to, and sealed days are hashed and summed again. It reads one consistent view
+// and writes nothing.
 package audit
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -43,9 +47,11 @@ func (i *Invariant) Found(example string) {
 	}
 }
 
-// Balance is one line of the trial balance: credits less debits.
+// Balance is one line of the trial balance: credits less debits, in nano-USD or
+// units of a token.
 type Balance struct {
 	Account ledger.AccountKind
+	Asset   ledger.Asset
 	Amount  money.NanoUSD
 }
 
@@ -67,12 +73,16 @@ type Line struct {
 type Facts struct {
 	Invariants []Invariant
 	Balances   []Balance
+	// Lines is how many settled requests there are.
+	Lines int64
+	// Seal is the root of the last sealed day; nil without one.
+	Seal []byte
 }
 
 // Source shows the ledger.
 type Source interface {
-	// Audit checks what SQL can check and shows every settled request, all on
-	// one view of the data.
+	// Audit checks what SQL can check, all on one view of the data, and shows
+	// settled requests: all of them when any does not look as it should.
 	Audit(ctx context.Context, each func(Line)) (Facts, error)
 }
 
@@ -80,6 +90,10 @@ type Source interface {
 type Report struct {
 	TrialBalance []TrialLine `json:"trial_balance"`
 	Invariants   []Invariant `json:"invariants"`
+	// Tokens is the trial balance of what is counted in tokens.
+	Tokens []TokenLine `json:"tokens,omitempty"`
+	// Seal is the root of the last sealed day in hexadecimal; empty without one.
+	Seal string `json:"seal"`
 	// Drift is the sum over the invariants; 0 is a sound ledger.
 	Drift int64 `json:"drift"`
 }
@@ -91,11 +105,18 @@ type TrialLine struct {
 	Credit  string `json:"credit_usd"`
 }
 
+// TokenLine is what an account has of a token, in its units.
+type TokenLine struct {
+	Account string `json:"account"`
+	Token   string `json:"token"`
+	Debit   int64  `json:"debit_units"`
+	Credit  int64  `json:"credit_units"`
+}
+
 // Run checks everything.
 func Run(ctx context.Context, source Source) (Report, error) {
 	amounts := Invariant{Name: AmountsRecomputed}
 	facts, err := source.Audit(ctx, func(l Line) {
-		amounts.Checked++
 		if problem := l.problem(); problem != "" {
 			amounts.Found(fmt.Sprintf("request %s: %s", l.Request, problem))
 		}
@@ -103,8 +124,11 @@ func Run(ctx context.Context, source Source) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("read the ledger: %w", err)
 	}
-	trial, zero := trialBalance(facts.Balances)
-	report := Report{TrialBalance: trial, Invariants: append(slices.Clone(facts.Invariants), amounts, zero)}
+	amounts.Checked = facts.Lines
+	report := Report{Seal: hex.EncodeToString(facts.Seal)}
+	var zero Invariant
+	report.TrialBalance, report.Tokens, zero = trialBalance(facts.Balances)
+	report.Invariants = append(slices.Clone(facts.Invariants), amounts, zero)
 	for _, i := range report.Invariants {
 		report.Drift += i.Drift
 	}
@@ -138,24 +162,27 @@ func (l Line) problem() string {
 	return ""
 }
 
-func trialBalance(balances []Balance) ([]TrialLine, Invariant) {
-	zero := Invariant{Name: TrialBalanceZero, Checked: int64(len(balances))}
-	var lines []TrialLine
-	var debits, credits money.NanoUSD
+func trialBalance(balances []Balance) (lines []TrialLine, tokens []TokenLine, zero Invariant) {
+	zero = Invariant{Name: TrialBalanceZero, Checked: int64(len(balances))}
+	debits, credits := map[ledger.Asset]money.NanoUSD{}, map[ledger.Asset]money.NanoUSD{}
 	for _, b := range balances {
-		line := TrialLine{Account: string(b.Account), Debit: "0.00", Credit: "0.00"}
-		if b.Amount < 0 {
-			line.Debit = (-b.Amount).String()
-			debits -= b.Amount
+		debit, credit := max(-b.Amount, 0), max(b.Amount, 0)
+		debits[b.Asset] += debit
+		credits[b.Asset] += credit
+		if b.Asset == ledger.USD {
+			lines = append(lines, TrialLine{Account: string(b.Account), Debit: debit.String(), Credit: credit.String()})
 		} else {
-			line.Credit = b.Amount.String()
-			credits += b.Amount
+			tokens = append(tokens, TokenLine{Account: string(b.Account), Token: string(b.Asset), Debit: int64(debit), Credit: int64(credit)})
 		}
-		lines = append(lines, line)
 	}
-	lines = append(lines, TrialLine{Account: "total", Debit: debits.String(), Credit: credits.String()})
-	if debits != credits {
-		zero.Found(fmt.Sprintf("debits %s, credits %s", debits, credits))
+	lines = append(lines, TrialLine{Account: "total", Debit: debits[ledger.USD].String(), Credit: credits[ledger.USD].String()})
+	for asset, debit := range debits {
+		if debit != credits[asset] {
+			zero.Found(fmt.Sprintf("%s: debits %s, credits %s", asset, debit, credits[asset]))
+		}
 	}
-	return lines, zero
+	slices.SortFunc(tokens, func(a, b TokenLine) int {
+		return cmp.Or(strings.Compare(a.Account, b.Account), strings.Compare(a.Token, b.Token))
+	})
+	return lines, tokens, zero
 }

@@ -14,6 +14,13 @@ func (r Report) Print(out io.Writer) error {
 	for _, l := range r.TrialBalance {
 		fmt.Fprintf(w, "%s\t%s\t%s\t\n", l.Account, l.Debit, l.Credit)
 	}
+	if len(r.Tokens) > 0 {
+		fmt.Fprint(w, "\t\t\t\n")
+		fmt.Fprint(w, "tokens\tdebit units\tcredit units\t\n")
+	}
+	for _, l := range r.Tokens {
+		fmt.Fprintf(w, "%s %s\t%d\t%d\t\n", l.Account, l.Token, l.Debit, l.Credit)
+	}
 	fmt.Fprint(w, "\t\t\t\n")
 	fmt.Fprint(w, "invariant\tchecked\tdrift\t\n")
 	for _, i := range r.Invariants {
@@ -26,6 +33,9 @@ func (r Report) Print(out io.Writer) error {
 		for _, example := range i.Examples {
 			fmt.Fprintf(out, "DRIFT %s: %s\n", i.Name, example)
 		}
+	}
+	if r.Seal != "" {
+		fmt.Fprintf(out, "\nlast seal: %s\n", r.Seal)
 	}
 	if _, err := fmt.Fprintf(out, "\ndrift: %d\n", r.Drift); err != nil {
 		return fmt.Errorf("write report: %w", err)

@@ -11,6 +11,7 @@ import (
 	"svc.internal/pkg/money/moneypb"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/price"
 )
 
@@ -100,7 +101,7 @@ func (c *Catalog) models(ctx context.Context, list []*catalogv1.Model) map[strin
 }
 
 func modelFromProto(m *catalogv1.Model) (price.Model, error) {
-	out := price.Model{ID: m.GetModelId(), Rates: moneypb.ToRates(m.GetPrice().GetRates())}
+	out := price.Model{ID: m.GetModelId(), Tier: tierFromProto(m.GetTier()), Rates: moneypb.ToRates(m.GetPrice().GetRates())}
 	switch m.GetCategory() {
 	case catalogv1.Category_CATEGORY_LLM:
 		out.Class = limit.LLM
@@ -122,4 +123,18 @@ func modelFromProto(m *catalogv1.Model) (price.Model, error) {
 		return price.Model{}, fmt.Errorf("there are no rates")
 	}
 	return out, out.Rates.Validate()
+}
+
+// tierFromProto takes a tier without a name for one that no plan covers.
+func tierFromProto(t catalogv1.Tier) plan.Tier {
+	switch t {
+	case catalogv1.Tier_TIER_FREE:
+		return plan.Free
+	case catalogv1.Tier_TIER_STANDARD:
+		return plan.Standard
+	case catalogv1.Tier_TIER_PREMIUM:
+		return plan.Premium
+	case catalogv1.Tier_TIER_UNSPECIFIED:
+	}
+	return 0
 }

@@ -109,6 +109,7 @@ var (
 		eventsv1.Witness_WITNESS_UNSPECIFIED: usage.Hub, // from a hub older than the field
 		eventsv1.Witness_WITNESS_HUB:         usage.Hub,
 		eventsv1.Witness_WITNESS_GATEWAY:     usage.Gateway,
+		eventsv1.Witness_WITNESS_RECEIPT:     usage.Receipt,
 	}
 )
 

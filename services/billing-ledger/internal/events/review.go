@@ -16,7 +16,7 @@ import (
 )
 
 // Reviews publishes the usage of reviewed requests where hubs publish theirs.
-type Reviews struct{ Bus *bus.Conn }
+type Reviews struct{ Bus Bus }
 
 // Publish returns when the server has accepted all of it. What it accepted
 // before a failure is harmless.
@@ -72,8 +72,12 @@ func named[E comparable](names map[E]string, name string) E {
 }
 
 func witnessToProto(w usage.Witness) eventsv1.Witness {
-	if w == usage.Gateway {
+	switch w {
+	case usage.Gateway:
 		return eventsv1.Witness_WITNESS_GATEWAY
+	case usage.Receipt:
+		return eventsv1.Witness_WITNESS_RECEIPT
+	case usage.Hub:
 	}
 	return eventsv1.Witness_WITNESS_HUB
 }

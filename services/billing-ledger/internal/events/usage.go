@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -26,7 +27,7 @@ const linger = 100 * time.Millisecond
 
 // Consumer settles what the hubs publish.
 type Consumer struct {
-	Bus     *bus.Conn
+	Bus     Bus
 	Settler *usage.Settler
 	Log     *slog.Logger
 	// Batch bounds the events of one transaction; 0 means bus.MaxBatch.
@@ -60,6 +61,24 @@ func (c *Consumer) Backlog() (waiting uint64, since time.Time) {
 		since = time.Unix(0, at)
 	}
 	return c.waiting.Load(), since
+}
+
+// mostWaiting is how old usage may be that no replica has settled: more than a
+// batch takes, and much less than a lease.
+const mostWaiting = 2 * time.Second
+
+// UpToDate returns an error unless all usage is settled that was published more
+// than a moment ago. What another replica has in hand and does not finish counts
+// as waiting.
+func (c *Consumer) UpToDate(ctx context.Context) error {
+	if c.Behind() {
+		return errors.New("usage waits")
+	}
+	waits, err := c.Bus.Waiting(ctx, bus.UsageStream.Name, durable)
+	if err == nil && waits > mostWaiting {
+		err = fmt.Errorf("usage waits for %v", waits)
+	}
+	return err
 }
 
 func (c *Consumer) note(msgs []bus.Msg, err error) {
@@ -101,6 +120,9 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 	if err := c.putAside(ctx, rejects, poison); err != nil {
 		return err
 	}
+	if crash.Planted(crash.SettledBeforeCommit) {
+		c.tellTooEarly(ctx, batch)
+	}
 	following := follow(ctx, c.Log, readable)
 	results, err := c.Settler.Settle(ctx, batch, following.booked)
 	if err != nil {
@@ -122,6 +144,15 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 	c.tell(ctx, notices)
 	crash.At("billing.settled.noted")
 	return nil
+}
+
+// tellTooEarly is the planted fault crash.SettledBeforeCommit.
+func (c *Consumer) tellTooEarly(ctx context.Context, batch []usage.Delivery) {
+	notices := settledNotices{}
+	for _, d := range batch {
+		notices.add(d.Event.Hub, d.Event.Request)
+	}
+	c.tell(ctx, notices)
 }
 
 // putAside keeps what cannot be read and takes it out of the stream. An event

@@ -15,6 +15,9 @@ import (
 // below where a sum could wrap.
 const MaxTokens = 1 << 40
 
+// MaxImages bounds the images of an order.
+const MaxImages = 1000
+
 // concurrencyRetry is what a caller with too many requests open is told to
 // wait: nobody knows when one of them ends.
 const concurrencyRetry = time.Second
@@ -65,11 +68,14 @@ func (a *Admitter) claim(o Order) (Claim, error) {
 	if o.PromptTokens < 0 || o.PromptTokens > MaxTokens || o.MaxCompletionTokens < 0 || o.MaxCompletionTokens > MaxTokens {
 		return Claim{}, fault.New(fault.Invalid, fault.InvalidValue, "token counts must be between 0 and %d", int64(MaxTokens)).On("prompt_tokens")
 	}
+	if o.Images < 0 || o.Images > MaxImages {
+		return Claim{}, fault.New(fault.Invalid, fault.InvalidValue, "images must be between 0 and %d", MaxImages).On("images")
+	}
 	m, err := a.prices.Find(o.Model)
 	if err != nil {
 		return Claim{}, err
 	}
-	c := Claim{Order: o, Class: m.Class, ZeroPriced: m.Rates.Free(), Billing: PayAsYouGo, Price: m.Version, Rates: m.Rates}
+	c := Claim{Order: o, Class: m.Class, Tier: m.Tier, ZeroPriced: m.Rates.Free(), Billing: PayAsYouGo, Price: m.Version, Rates: m.Rates}
 	if m.Rates.Free() && !o.Pinned {
 		c.Billing = Free
 	}
@@ -104,16 +110,29 @@ func (v Verdict) fault() error {
 	case AccountFrozen:
 		return fault.New(fault.Denied, fault.AccountFrozen, "the account is frozen")
 	case RateLimited:
-		r := v.Admission.Rate
-		return fault.New(fault.Exhausted, fault.RateLimitExceeded, "the limit of %d requests a minute has been reached", r.Limit).
-			After(max(r.Reset, time.Millisecond)).
-			With("limit", fmt.Sprint(r.Limit)).With("reset_ms", fmt.Sprint(r.Reset.Milliseconds()))
+		return v.rateLimited("the limit of %d requests a minute has been reached")
 	case TooManyOpen:
 		return fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded, "too many requests of this key are under way").After(concurrencyRetry)
 	case CreditShort:
 		return creditShort()
+	case PlanRateLimited:
+		return v.rateLimited("the plan's limit of %d requests a minute has been reached")
+	case PlanTooManyOpen:
+		return fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded, "too many requests of this plan are under way").After(concurrencyRetry)
+	case PlanShort:
+		return fault.New(fault.Precondition, fault.PlanAllowanceExceeded,
+			"the plan has no room for this request, and the account's credit does not cover the most that it can cost")
 	case Reused:
 		return fault.New(fault.Precondition, fault.IdempotencyKeyReused, "the request id was used for another request").On("request_id")
 	}
 	return fmt.Errorf("store decided %q, which means nothing", v.Outcome)
+}
+
+// rateLimited tells the limit, by a text with room for it, and when the window
+// begins anew.
+func (v Verdict) rateLimited(format string) error {
+	r := v.Admission.Rate
+	return fault.New(fault.Exhausted, fault.RateLimitExceeded, format, r.Limit).
+		After(max(r.Reset, time.Millisecond)).
+		With("limit", fmt.Sprint(r.Limit)).With("reset_ms", fmt.Sprint(r.Reset.Milliseconds()))
 }

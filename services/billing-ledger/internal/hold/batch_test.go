@@ -228,6 +228,8 @@ func TestClaimsNeverWrap(t *testing.T) {
 		{Order{Model: "dear", MaxCompletionTokens: MaxTokens}, fault.InsufficientCredits},
 		{Order{Model: "m", MaxCompletionTokens: MaxTokens + 1}, fault.InvalidValue},
 		{Order{Model: "m", PromptTokens: -1}, fault.InvalidValue},
+		{Order{Model: "m", Images: -1}, fault.InvalidValue},
+		{Order{Model: "m", Images: MaxImages + 1}, fault.InvalidValue},
 		{Order{Model: "none"}, fault.ModelNotFound},
 	} {
 		if _, err := a.claim(tc.order); !fault.Is(err, tc.want) {
@@ -251,6 +253,7 @@ func TestEveryRefusalHasItsFault(t *testing.T) {
 		InvalidKey: fault.InvalidAPIKey, KeyRevoked: fault.KeyRevoked, KeyExpired: fault.KeyExpired,
 		ModelNotAllowed: fault.ModelNotAllowed, AccountFrozen: fault.AccountFrozen, RateLimited: fault.RateLimitExceeded,
 		TooManyOpen: fault.ConcurrencyLimitExceeded, CreditShort: fault.InsufficientCredits, Reused: fault.IdempotencyKeyReused,
+		PlanRateLimited: fault.RateLimitExceeded, PlanTooManyOpen: fault.ConcurrencyLimitExceeded, PlanShort: fault.PlanAllowanceExceeded,
 	}
 	for _, o := range Outcomes() {
 		err := Verdict{Outcome: o}.fault()

@@ -19,6 +19,9 @@ const (
 	maxText = 64
 )
 
+// ClientGone is the outcome of a request whose caller left.
+const ClientGone = "client_gone"
+
 // Attempt is one try as the gateway saw it.
 type Attempt struct {
 	Attempt      int32  `json:"attempt"`
@@ -110,7 +113,8 @@ func cut(s string, n int) string {
 // Witnesses keeps what gateways tell.
 type Witnesses interface {
 	// Conclude records the witnesses of known requests, the first word of each,
-	// and closes as Released the open holds of those that just now said that
+	// frees their places in the concurrency of key and plan, and closes as
+	// Released the open holds of those that just now said that
 	// nothing was relayed; the others stay open for the usage of what was
 	// served. It returns how many it released.
 	Conclude(ctx context.Context, all []Witness) (released int, err error)

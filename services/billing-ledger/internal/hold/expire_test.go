@@ -35,7 +35,7 @@ func (p *pile) seen() (looks, expired int) {
 	return p.looks, p.expired
 }
 
-func (p *pile) ExpireHolds(_ context.Context, limit int) (int, error) {
+func (p *pile) ExpireHolds(_ context.Context, _ time.Time, limit int) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.looks++
@@ -51,11 +51,18 @@ func (p *pile) ExpireHolds(_ context.Context, limit int) (int, error) {
 
 func TestHoldsExpireOnlyAfterUsageCouldArriveForTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var hearing atomic.Bool
-		hearing.Store(true)
+		var away atomic.Bool
+		var stalled atomic.Int64
+		ready := func(context.Context) (time.Time, error) {
+			<-time.After(time.Duration(stalled.Swap(0)))
+			if away.Load() {
+				return time.Time{}, errors.New("away")
+			}
+			return time.Now(), nil
+		}
 		p := &pile{over: 25}
 		e := &Expirer{
-			Every: time.Second, Batch: 10, Grace: time.Minute, Hearing: hearing.Load, Steps: []Step{{"expire", p.ExpireHolds}},
+			Every: time.Second, Batch: 10, Grace: time.Minute, Ready: ready, Steps: []Step{{"expire", p.ExpireHolds}},
 			Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -72,10 +79,10 @@ func TestHoldsExpireOnlyAfterUsageCouldArriveForTheGrace(t *testing.T) {
 		if looks, expired := pass(time.Second); expired != 25 || looks != 3 {
 			t.Errorf("%d expired in %d batches, want 25 in 3", expired, looks)
 		}
-		hearing.Store(false)
+		away.Store(true)
 		p.put(5, false)
 		pass(10 * time.Minute)
-		hearing.Store(true)
+		away.Store(false)
 		if looks, _ := pass(58 * time.Second); looks != 0 {
 			t.Errorf("%d looks while usage could not arrive, or within the grace after", looks)
 		}
@@ -86,7 +93,54 @@ func TestHoldsExpireOnlyAfterUsageCouldArriveForTheGrace(t *testing.T) {
 		if _, expired := pass(8 * time.Second); expired != 30 {
 			t.Errorf("%d expired after a failed look, want 30", expired)
 		}
+		// A store that stood still knows nothing of it, and fails nobody.
+		p.put(5, false)
+		stalled.Store(int64(8 * time.Second))
+		if _, expired := pass(66 * time.Second); expired != 30 {
+			t.Errorf("%d expired while the store stood still, or within the grace after", expired)
+		}
+		if _, expired := pass(4 * time.Second); expired != 35 {
+			t.Errorf("%d expired after that, want 35", expired)
+		}
 		stop()
 		run.Wait()
 	})
+}
+
+// moved is a clock that the test moves.
+type moved struct{ now *time.Time }
+
+func (m moved) Now() time.Time { return *m.now }
+
+func TestAServiceThatStoodStillWaitsForTheGrace(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := &pile{over: 5}
+	e := &Expirer{
+		Every: time.Second, Batch: 10, Grace: 10 * time.Second, Steps: []Step{{"expire", p.ExpireHolds}},
+		Ready: func(context.Context) (time.Time, error) { return now, nil },
+		Clock: moved{&now}, Log: slog.New(slog.DiscardHandler),
+	}
+	tick := func(d time.Duration) (expired int) {
+		now = now.Add(d)
+		e.Tick(t.Context())
+		_, expired = p.seen()
+		return expired
+	}
+	tick(0)
+	for range 9 {
+		if tick(time.Second) != 0 {
+			t.Fatal("expired within the grace")
+		}
+	}
+	if tick(8*time.Second) != 0 {
+		t.Error("expired right after a standstill")
+	}
+	for range 9 {
+		if tick(time.Second) != 0 {
+			t.Fatal("expired within the grace after a standstill")
+		}
+	}
+	if n := tick(time.Second); n != 5 {
+		t.Errorf("%d expired after the grace, want 5", n)
+	}
 }

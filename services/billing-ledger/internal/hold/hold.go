@@ -3,9 +3,15 @@
 // A hold begins open and is closed once (see State). It is a lease by the
 // database's clock: the gateway renews it while the request runs, and one that
 // nobody renews is over. What becomes of it then rests on the gateway's
-// evidence; see package orphan. It pins the price version, and the amount is the most that the request
-// can cost under it: prompt tokens with the caller's margin and every
-// completion token that may come.
+// evidence; see package orphan. It pins the price version, and the amount is the
+// most that the request can cost under it: prompt tokens with the caller's
+// margin and every completion token that may come. It also pins whether the
+// account's plan covers the request; then nothing is set aside (see package
+// plan).
+//
+// A request takes a place in the concurrency of its key, and of the plan that
+// covers it, until the gateway tells how it ended or its hold is closed,
+// whichever comes first.
 //
 // Admission is committed in groups. Callers queue (at most Config.Queue of
 // them; more are refused as unavailable); while a transaction is under way the
@@ -19,6 +25,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/plan"
 )
 
 // BillingType is how a request is paid for.
@@ -28,6 +35,8 @@ type BillingType string
 const (
 	PayAsYouGo BillingType = "payg"
 	Free       BillingType = "free"
+	// Plan is covered by the account's plan.
+	Plan BillingType = "plan"
 )
 
 // Order asks for one request to be admitted.
@@ -41,18 +50,25 @@ type Order struct {
 	MaxCompletionTokens int64
 	// Pinned says that the consumer chose the provider.
 	Pinned bool
+	// Images is how many are asked for.
+	Images int32
 }
 
-// Claim is an order with the price and the amount that admission pins.
+// Claim is an order with the price that admission pins.
 type Claim struct {
 	Order
 	Class limit.Class
+	// Tier is what plans cover by.
+	Tier plan.Tier
 	// ZeroPriced models also count in the window they share.
 	ZeroPriced bool
-	Billing    BillingType
-	Price      ids.PriceVersionID
-	Rates      money.Rates
-	Amount     money.NanoUSD
+	// Billing is how it is paid for unless a plan covers it.
+	Billing BillingType
+	Price   ids.PriceVersionID
+	Rates   money.Rates
+	// Amount is the most that the request can cost at list price, and what is
+	// held of credit unless a plan covers it.
+	Amount money.NanoUSD
 }
 
 // Admission is what the caller of an admitted request is told.
@@ -64,6 +80,8 @@ type Admission struct {
 	Held      money.NanoUSD
 	Rate      limit.Rate
 	ExpiresAt time.Time
+	// Lease is how long a hold lasts that nobody renews.
+	Lease time.Duration
 }
 
 // Outcome is how a claim was decided.
@@ -81,6 +99,13 @@ const (
 	RateLimited     Outcome = "rate_limited"
 	TooManyOpen     Outcome = "too_many_open"
 	CreditShort     Outcome = "credit_short"
+	// PlanRateLimited and PlanTooManyOpen are requests that the plan covers,
+	// and has too many of.
+	PlanRateLimited Outcome = "plan_rate_limited"
+	PlanTooManyOpen Outcome = "plan_too_many_open"
+	// PlanShort is a request that the plan has no room for, and neither has
+	// the credit.
+	PlanShort Outcome = "plan_short"
 	// Reused is a request id that was admitted for another key or model.
 	Reused Outcome = "reused"
 )
@@ -89,12 +114,12 @@ const (
 func Outcomes() []Outcome {
 	return []Outcome{
 		Admitted, Repeated, InvalidKey, KeyRevoked, KeyExpired, ModelNotAllowed,
-		AccountFrozen, RateLimited, TooManyOpen, CreditShort, Reused,
+		AccountFrozen, RateLimited, TooManyOpen, CreditShort, PlanRateLimited, PlanTooManyOpen, PlanShort, Reused,
 	}
 }
 
 // Verdict answers a claim. Admission is complete when the outcome is Admitted
-// or Repeated; of the others only RateLimited fills its Rate.
+// or Repeated; of the others only RateLimited and PlanRateLimited fill its Rate.
 type Verdict struct {
 	Outcome   Outcome
 	Admission Admission

@@ -27,6 +27,8 @@ const (
 	Embedding  Class = 3
 	// ZeroPriced is shared by all models that cost nothing.
 	ZeroPriced Class = 4
+	Image      Class = 5
+	Audio      Class = 6
 )
 
 // Defaults apply where an account has no limits of its own; Unlimited is none.
@@ -35,12 +37,16 @@ type Defaults struct {
 	MultimodalPerMinute int32
 	EmbeddingPerMinute  int32
 	ZeroPricedPerMinute int32
+	ImagePerMinute      int32
+	AudioPerMinute      int32
 	Concurrent          int32
 }
 
 // PerMinute lists the limits by class, that of LLM first.
 func (d Defaults) PerMinute() []int32 {
-	return []int32{d.LLMPerMinute, d.MultimodalPerMinute, d.EmbeddingPerMinute, d.ZeroPricedPerMinute}
+	return []int32{
+		d.LLMPerMinute, d.MultimodalPerMinute, d.EmbeddingPerMinute, d.ZeroPricedPerMinute, d.ImagePerMinute, d.AudioPerMinute,
+	}
 }
 
 // Valid tells whether each limit is Unlimited or above zero.

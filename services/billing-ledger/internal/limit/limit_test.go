@@ -20,12 +20,15 @@ func TestLimitsBelowUnlimitedAreRefused(t *testing.T) {
 }
 
 func TestDefaultsHaveNoZero(t *testing.T) {
-	whole := Defaults{1, 2, 3, 4, Unlimited}
+	whole := Defaults{1, 2, 3, 4, 5, 6, Unlimited}
 	if !whole.Valid() {
 		t.Error("refused")
 	}
-	whole.EmbeddingPerMinute = 0
-	if whole.Valid() {
-		t.Error("a limit of zero is accepted")
+	for _, limit := range []*int32{&whole.EmbeddingPerMinute, &whole.ImagePerMinute, &whole.AudioPerMinute, &whole.Concurrent} {
+		before := *limit
+		if *limit = 0; whole.Valid() {
+			t.Error("a limit of zero is accepted")
+		}
+		*limit = before
 	}
 }

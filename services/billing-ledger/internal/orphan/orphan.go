@@ -3,11 +3,15 @@
 // because what it told was lost.
 //
 // A review makes the usage event that the hub owes from what the gateway
-// relayed, and publishes it where hubs publish theirs, so that billing-ledger
-// and settlement both take it, or the hub's own, whichever stands first in the
-// stream. It charges no more than the smallest credible witness: the output
-// that was delivered, within the hold; the prompt only when the hub itself had
-// told what it bills.
+// relayed, or, where no gateway tells what, from the receipt that the provider
+// signed (Request.Judge says which are credible). It publishes it where hubs
+// publish theirs, so that billing-ledger and settlement both take it, or the
+// hub's own, whichever stands first in the stream. It charges no more than the
+// smallest credible witness: the output that was delivered, within the hold; the
+// prompt only when the hub itself had told what it bills.
+//
+// A receipt that comes when the hold was given back, up to LateMost later, is
+// reviewed too: its usage meets a hold that is closed, and the platform pays.
 //
 // The stream may lose what it holds, and the two readers may then hear of the
 // witnesses in another order. So a reviewed request is published again with
@@ -56,8 +60,16 @@ type Case struct {
 	Attempt  int32
 	Hub      string
 	Provider ids.ProviderID
-	// Relayed tokens and bytes were written to the consumer.
+	// Witness says who tells: usage.Gateway, also where it is empty, or
+	// usage.Receipt. Epoch is the receipt's, 0 without one.
+	Witness usage.Witness
+	Epoch   int64
+	// Relayed tokens and bytes were written to the consumer; by a receipt alone,
+	// sent by the provider.
 	RelayedTokens, RelayedBytes int64
+	// Receipt is what the provider signed that it sent, beside what the gateway
+	// tells; nil when it did not.
+	Receipt *usage.Relayed
 	// Metered is what the hub told that it bills; nil when it did not finish.
 	Metered           *money.Tokens
 	RouteMode         string
@@ -74,7 +86,7 @@ type Case struct {
 // carried it, which guards against a count that contradicts itself.
 func (c Case) Event() usage.Event {
 	e := usage.Event{
-		Request: c.Request, Attempt: c.Attempt, Hub: c.Hub, Provider: c.Provider, Model: c.Model, Price: c.Price, Rates: c.Rates,
+		Request: c.Request, Attempt: c.Attempt, Hub: c.Hub, Provider: c.Provider, Epoch: c.Epoch, Model: c.Model, Price: c.Price, Rates: c.Rates,
 		Witness: usage.Gateway, Ending: "platform_lost", ClaimState: "absent",
 		Billable:            money.Tokens{Completion: max(min(c.RelayedTokens, c.RelayedBytes, c.Bound.Completion), 0)},
 		RecountedCompletion: c.RelayedTokens, DeliveredBytes: c.RelayedBytes,
@@ -85,6 +97,12 @@ func (c Case) Event() usage.Event {
 		e.Ending = "completed"
 		e.Billable.Completion = min(e.Billable.Completion, c.Metered.Completion)
 		e.Billable.Prompt = min(c.Metered.Prompt, c.Bound.Prompt)
+	}
+	if c.Witness != "" {
+		e.Witness = c.Witness
+	}
+	if c.Receipt != nil {
+		e.Billable.Completion = min(e.Billable.Completion, max(min(c.Receipt.Tokens, c.Receipt.Bytes), 0))
 	}
 	if !usage.ValidHub(e.Hub) {
 		e.Hub = unknownHub
@@ -107,7 +125,9 @@ type Publication struct {
 
 // ID is the publication's own, so that a server that remembers an earlier one
 // does not swallow it.
-func (p Publication) ID() string { return fmt.Sprintf("%s/gateway/%d", p.Event.Request, p.Number) }
+func (p Publication) ID() string {
+	return fmt.Sprintf("%s/%s/%d", p.Event.Request, p.Event.Witness, p.Number)
+}
 
 // Store finds and counts what is to be published.
 type Store interface {
@@ -116,8 +136,9 @@ type Store interface {
 	// gap. Those that were published MaxPublications times are closed as
 	// expired, and counted in failed.
 	OpenReviews(ctx context.Context, limit int) (cases []Case, failed int, err error)
-	// SettledReviews takes up to limit reviewed requests that are settled and
-	// due again, and counts a publication of each.
+	// SettledReviews takes up to limit reviewed requests that are settled, or
+	// whose hold is closed and of which a receipt tells, and that are due
+	// again, and counts a publication of each.
 	SettledReviews(ctx context.Context, limit int) ([]Publication, error)
 }
 
@@ -136,13 +157,13 @@ func (r *Reviewer) Open(ctx context.Context, limit int) (int, error) {
 		return 0, err
 	}
 	if failed > 0 {
-		r.Log.ErrorContext(ctx, "served requests could not be settled from the gateway's count and are given up", "requests", failed)
+		r.Log.ErrorContext(ctx, "served requests could not be settled from what their witnesses tell and are given up", "requests", failed)
 	}
 	all := make([]Publication, len(cases))
 	for i, c := range cases {
 		all[i] = Publication{Event: c.Event(), Number: c.Publication}
-		r.Log.WarnContext(ctx, "the hub tells no usage; the gateway's count is published",
-			"request_id", c.Request.String(), "hub_id", all[i].Event.Hub, "publication", c.Publication)
+		r.Log.WarnContext(ctx, "the hub tells no usage; that of another witness is published",
+			"request_id", c.Request.String(), "hub_id", all[i].Event.Hub, "witness", string(all[i].Event.Witness), "publication", c.Publication)
 	}
 	return len(cases) + failed, r.publish(ctx, all)
 }

@@ -10,12 +10,14 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/plan"
 )
 
 // Model is what admission needs to know of a model in service.
 type Model struct {
 	ID      string
 	Class   limit.Class
+	Tier    plan.Tier
 	Version ids.PriceVersionID
 	Rates   money.Rates
 }

@@ -14,6 +14,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/plan"
 )
 
 // idempotencyHeader is the metadata that the gateway makes of the HTTP header.
@@ -24,6 +25,7 @@ type Accounts struct {
 	billingv1.UnimplementedAccountAdminServiceServer
 	Accounts *account.Accounts
 	Keys     *key.Keys
+	Plans    *plan.Plans
 }
 
 // CreateAccount opens an account.
@@ -32,7 +34,11 @@ func (s *Accounts) CreateAccount(ctx context.Context, req *billingv1.CreateAccou
 	if err != nil {
 		return nil, err
 	}
-	return &billingv1.CreateAccountResponse{Account: accountToProto(a)}, nil
+	shown, err := s.show(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.CreateAccountResponse{Account: shown}, nil
 }
 
 // GetAccount reads an account. An id that cannot name one is not found either.
@@ -45,7 +51,11 @@ func (s *Accounts) GetAccount(ctx context.Context, req *billingv1.GetAccountRequ
 	if err != nil {
 		return nil, err
 	}
-	return &billingv1.GetAccountResponse{Account: accountToProto(a)}, nil
+	shown, err := s.show(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.GetAccountResponse{Account: shown}, nil
 }
 
 // GrantCredit credits an account.
@@ -62,7 +72,11 @@ func (s *Accounts) GrantCredit(ctx context.Context, req *billingv1.GrantCreditRe
 	if err != nil {
 		return nil, err
 	}
-	return &billingv1.GrantCreditResponse{EntryId: entry.String(), Account: accountToProto(a)}, nil
+	shown, err := s.show(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.GrantCreditResponse{EntryId: entry.String(), Account: shown}, nil
 }
 
 // SetAccountLimits replaces an account's limits.
@@ -78,7 +92,55 @@ func (s *Accounts) SetAccountLimits(ctx context.Context, req *billingv1.SetAccou
 	if err != nil {
 		return nil, err
 	}
-	return &billingv1.SetAccountLimitsResponse{Account: accountToProto(a)}, nil
+	shown, err := s.show(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.SetAccountLimitsResponse{Account: shown}, nil
+}
+
+// SetAccountPlan puts an account on a plan.
+func (s *Accounts) SetAccountPlan(ctx context.Context, req *billingv1.SetAccountPlanRequest) (*billingv1.SetAccountPlanResponse, error) {
+	id, err := ids.ParseAccount(req.GetAccountId())
+	if err != nil {
+		return nil, account.NotFound()
+	}
+	var until time.Time
+	if ts := req.GetUntil(); ts != nil {
+		// The zero time would read as no end at all.
+		if until = ts.AsTime(); !ts.IsValid() || until.IsZero() {
+			return nil, malformed("until")
+		}
+	}
+	if err := s.Plans.Set(ctx, id, req.GetPlan(), until); err != nil {
+		return nil, err
+	}
+	a, err := s.Accounts.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := s.show(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.SetAccountPlanResponse{Account: shown}, nil
+}
+
+// SetAccountState freezes an account or opens it.
+func (s *Accounts) SetAccountState(ctx context.Context, req *billingv1.SetAccountStateRequest) (*billingv1.SetAccountStateResponse, error) {
+	id, err := ids.ParseAccount(req.GetAccountId())
+	if err != nil {
+		return nil, account.NotFound()
+	}
+	a, err := s.Accounts.SetState(ctx, id, account.State(req.GetState()), req.GetMemo())
+	if err != nil {
+		return nil, err
+	}
+	shown, err := s.show(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.SetAccountStateResponse{Account: shown}, nil
 }
 
 // IssueKey makes a key and shows it this once.
@@ -124,14 +186,36 @@ func idempotencyKey(ctx context.Context, fromBody string) string {
 	return ""
 }
 
-func accountToProto(a account.Account) *billingv1.Account {
+// show is an account with its plan.
+func (s *Accounts) show(ctx context.Context, a account.Account) (*billingv1.Account, error) {
+	subscription, err := s.Plans.Of(ctx, a.ID)
+	if err != nil {
+		return nil, err
+	}
 	return &billingv1.Account{
-		AccountId: a.ID.String(), Name: a.Name,
+		AccountId: a.ID.String(), Name: a.Name, State: string(a.State),
 		Limits: &billingv1.Limits{
 			RequestsPerMinute: a.Limits.RequestsPerMinute, ConcurrentRequests: a.Limits.ConcurrentRequests,
 		},
 		BalanceUsd: a.Balance.Float(), BalanceUsdStr: a.Balance.String(),
 		HeldUsd: a.Held.Float(), HeldUsdStr: a.Held.String(),
-		CreatedAt: timestamppb.New(a.CreatedAt),
+		CreatedAt: timestamppb.New(a.CreatedAt), Plan: planToProto(subscription),
+	}, nil
+}
+
+func planToProto(s *plan.Subscription) *billingv1.AccountPlan {
+	if s == nil {
+		return nil
 	}
+	m := &billingv1.AccountPlan{Plan: s.Plan, From: timestamppb.New(s.From), Until: timestamp(s.Until)}
+	for _, c := range s.Counters {
+		used, most := float64(c.Used), float64(c.Cap)
+		if c.Kind == plan.ListPrice {
+			used, most = money.NanoUSD(c.Used).Float(), money.NanoUSD(c.Cap).Float()
+		}
+		m.Counters = append(m.Counters, &billingv1.PlanCounter{
+			Kind: string(c.Kind), Period: c.Period, Used: used, Cap: most, Enabled: c.Enabled, WindowEnd: timestamp(c.WindowEnd),
+		})
+	}
+	return m
 }

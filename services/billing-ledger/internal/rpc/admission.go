@@ -43,6 +43,7 @@ func (s *Admission) Admit(ctx context.Context, req *billingv1.AdmitRequest) (*bi
 		HeldNanoUsd:    int64(a.Held),
 		Requests:       rateToProto(a.Rate),
 		ExpiresAt:      timestamppb.New(a.ExpiresAt),
+		LeaseMs:        a.Lease.Milliseconds(),
 	}, nil
 }
 
@@ -58,6 +59,7 @@ func orderFromProto(req *billingv1.AdmitRequest) (hold.Order, error) {
 	return hold.Order{
 		Request: request, Key: key, Model: req.GetModelId(),
 		PromptTokens: req.GetPromptTokens(), MaxCompletionTokens: req.GetMaxCompletionTokens(), Pinned: req.GetPinned(),
+		Images: req.GetImages(),
 	}, nil
 }
 
@@ -66,8 +68,12 @@ func malformed(field string) error {
 }
 
 func billingTypeToProto(b hold.BillingType) billingv1.BillingType {
-	if b == hold.Free {
+	switch b {
+	case hold.Free:
 		return billingv1.BillingType_BILLING_TYPE_FREE
+	case hold.Plan:
+		return billingv1.BillingType_BILLING_TYPE_PLAN
+	case hold.PayAsYouGo:
 	}
 	return billingv1.BillingType_BILLING_TYPE_PAYG
 }

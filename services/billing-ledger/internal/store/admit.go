@@ -25,7 +25,7 @@ func (s *Store) Admit(ctx context.Context, claims []hold.Claim) ([]hold.Verdict,
 	err := pg.Retry(ctx, func() (err error) {
 		rows, err := s.pool.Query(ctx, admitClaims, args...)
 		if err == nil {
-			verdicts, err = scanVerdicts(rows, len(claims))
+			verdicts, err = s.scanVerdicts(rows, len(claims))
 		}
 		return err
 	})
@@ -41,7 +41,7 @@ func (s *Store) Admit(ctx context.Context, claims []hold.Claim) ([]hold.Verdict,
 
 const admitClaims = `SELECT o_ord, o_outcome, o_account, o_billing, o_amount, o_price,
 		o_input, o_output, o_payout_input, o_payout_output, o_limit, o_remaining, o_reset_at, o_expires_at, o_now
-	FROM admit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
+	FROM admit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`
 
 // admitArgs turns the claims into one array for each parameter of admit.
 func (s *Store) admitArgs(claims []hold.Claim) []any {
@@ -49,7 +49,8 @@ func (s *Store) admitArgs(claims []hold.Claim) []any {
 	var (
 		request, key, price        = make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
 		model, billing             = make([]string, n), make([]string, n)
-		class                      = make([]int16, n)
+		class, tier                = make([]int16, n), make([]int16, n)
+		images                     = make([]int32, n)
 		zero, pinned               = make([]bool, n), make([]bool, n)
 		amount, prompt, completion = make([]int64, n), make([]int64, n), make([]int64, n)
 		input, output              = make([]int64, n), make([]int64, n)
@@ -59,19 +60,33 @@ func (s *Store) admitArgs(claims []hold.Claim) []any {
 		request[i], key[i], price[i] = c.Request, c.Key, c.Price
 		model[i], billing[i] = c.Model, string(c.Billing)
 		class[i], zero[i], pinned[i] = int16(c.Class), c.ZeroPriced, c.Pinned
+		tier[i], images[i] = int16(c.Tier), c.Images
 		amount[i], prompt[i], completion[i] = int64(c.Amount), c.PromptTokens, c.MaxCompletionTokens
 		input[i], output[i] = int64(c.Rates.Input), int64(c.Rates.Output)
 		payoutInput[i], payoutOutput[i] = int64(c.Rates.PayoutInput), int64(c.Rates.PayoutOutput)
 	}
 	return []any{
 		request, key, model, class, zero, billing, amount, prompt, completion, pinned, price,
-		input, output, payoutInput, payoutOutput, s.limits.PerMinute(), s.limits.Concurrent, s.terms.Lease,
+		tier, images, input, output, payoutInput, payoutOutput, perMinute(s.limits), s.limits.Concurrent, s.terms.Lease,
 	}
+}
+
+// perMinute has NULL for no limit.
+func perMinute(limits limit.Defaults) []*int32 {
+	var out []*int32
+	for _, n := range limits.PerMinute() {
+		if n == limit.Unlimited {
+			out = append(out, nil)
+			continue
+		}
+		out = append(out, &n)
+	}
+	return out
 }
 
 // scanVerdicts puts the rows, which come in the order of their locks, back in
 // the order of the claims.
-func scanVerdicts(rows pgx.Rows, n int) ([]hold.Verdict, error) {
+func (s *Store) scanVerdicts(rows pgx.Rows, n int) ([]hold.Verdict, error) {
 	defer rows.Close()
 	verdicts := make([]hold.Verdict, n)
 	seen := 0
@@ -80,6 +95,7 @@ func scanVerdicts(rows pgx.Rows, n int) ([]hold.Verdict, error) {
 		if err != nil {
 			return nil, fmt.Errorf("scan verdict: %w", err)
 		}
+		v.Admission.Lease = s.terms.Lease
 		verdicts[ord-1] = v
 		seen++
 	}

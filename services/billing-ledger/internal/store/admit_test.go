@@ -383,7 +383,7 @@ func TestConcurrencyIsExactAndFreedByEveryEnd(t *testing.T) {
 	e.admitOne(t, e.claim(t, c, 1), hold.Admitted)
 	e.admitOne(t, e.claim(t, c, 1), hold.TooManyOpen)
 	e.overdue(t)
-	if n, err := e.store.ExpireHolds(t.Context(), 100); err != nil || n != 8 {
+	if n, err := e.store.ExpireHolds(t.Context(), ever, 100); err != nil || n != 8 {
 		t.Fatalf("expired %d: %v", n, err)
 	}
 	e.admitOne(t, e.claim(t, c, 1), hold.Admitted)

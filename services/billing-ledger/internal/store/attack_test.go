@@ -112,11 +112,11 @@ func TestDatabaseRefusesWhatTheRulesForbid(t *testing.T) {
 		{"non-DEFAULT value into column", `INSERT INTO usage_settlement (day, request_id, fee) VALUES (now(), gen_random_uuid(), 5)`, nil},
 
 		{"that sum to", `INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(), 'goodwill', 'lonely')`, nil},
-		{"that sum to", `INSERT INTO posting SELECT entry_id, 3, entry_kind, account_kind, account_owned, owner_id, 5 FROM posting WHERE leg = 1`, nil},
+		{"that sum to", `INSERT INTO posting SELECT entry_id, 3, entry_kind, account_kind, account_owned, owner_id, -5 FROM posting WHERE leg = 1`, nil},
 		{"that sum to", twoLegs("'e:goodwill', false, NULL::uuid, -5", "'l:consumer:available', true, gen_random_uuid(), 6"), nil},
 		{"posting_amount_check", twoLegs("'e:goodwill', false, NULL::uuid, 0", "'l:consumer:available', true, gen_random_uuid(), 0"), nil},
-		{"posting_entry_kind_account_kind_fkey", twoLegs("'e:goodwill', false, NULL::uuid, -5", "'l:provider:accrued', true, gen_random_uuid(), 5"), nil},
-		{"posting_account_kind_account_owned_fkey", twoLegs("'e:goodwill', false, NULL::uuid, -5", "'l:consumer:available', false, NULL::uuid, 5"), nil},
+		{"posting_rule_fkey", twoLegs("'e:goodwill', false, NULL::uuid, -5", "'l:provider:accrued', true, gen_random_uuid(), 5"), nil},
+		{"posting_account_fkey", twoLegs("'e:goodwill', false, NULL::uuid, -5", "'l:consumer:available', false, NULL::uuid, 5"), nil},
 		{"posting_check", twoLegs("'e:goodwill', false, NULL::uuid, -5", "'l:consumer:available', true, NULL::uuid, 5"), nil},
 		{"entry_kind_business_id_key", `INSERT INTO entry SELECT gen_random_uuid(), kind, business_id, memo FROM entry`, nil},
 	} {

@@ -1,19 +1,19 @@
 package store_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/pg"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/price"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
@@ -95,19 +95,16 @@ func admissions(b *testing.B, e *env, accounts, callers int) {
 // admitter runs until stop is called.
 func admitter(b *testing.B, e *env, writers int) (a *hold.Admitter, stop func()) {
 	b.Helper()
+	return admitterOn(b, e.store, e.price, writers)
+}
+
+// bookOf has one model of the standard tier.
+func bookOf(version ids.PriceVersionID) *price.Book {
 	prices := &price.Book{}
-	prices.Replace(map[string]price.Model{"acme/large": {ID: "acme/large", Class: limit.LLM, Version: e.price, Rates: centRates}})
-	a = hold.NewAdmitter(hold.Config{Batch: 256, Queue: 4096, Writers: writers, Timeout: 10 * time.Second}, prices, e.store, func(hold.Outcome, int) {})
-	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
-	var run sync.WaitGroup
-	run.Go(func() { a.Run(ctx) })
-	for !a.Running() {
-		<-time.After(time.Millisecond)
-	}
-	return a, func() {
-		cancel()
-		run.Wait()
-	}
+	prices.Replace(map[string]price.Model{
+		"acme/large": {ID: "acme/large", Class: limit.LLM, Tier: plan.Standard, Version: version, Rates: centRates},
+	})
+	return prices
 }
 
 func BenchmarkSettles(b *testing.B) {

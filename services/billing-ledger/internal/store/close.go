@@ -3,23 +3,76 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// ExpireHolds closes open holds that are over by the database's clock and of
-// which nothing is known to have been served; the others are for OpenReviews.
-// Holds that another transaction is closing are left to it.
-func (s *Store) ExpireHolds(ctx context.Context, limit int) (int, error) {
+// holdMoves are the columns of a hold h that say what its end moves.
+const holdMoves = `h.request_id, h.account_id, h.key_id, h.billing_type, h.amount, h.prompt_tokens, h.max_completion_tokens, h.images,
+	coalesce(h.plan_id, ''), coalesce(h.plan_tier, 0), coalesce(h.plan_day - date '1970-01-01', 0), coalesce(h.plan_price, 0)`
+
+// movedHold takes a row of them.
+type movedHold struct {
+	request, account, key              [16]byte
+	billing                            string
+	amount, prompt, completion, images int64
+	pin                                plan.Pin
+	price                              int64
+}
+
+func (m *movedHold) fields() []any {
+	return []any{
+		&m.request, &m.account, &m.key, &m.billing, &m.amount, &m.prompt, &m.completion, &m.images,
+		&m.pin.Plan, &m.pin.Tier, &m.pin.Day, &m.price,
+	}
+}
+
+func (m *movedHold) hold() usage.Hold {
+	return usage.Hold{
+		Account: m.account, Key: m.key, Billing: hold.BillingType(m.billing), Amount: nano(m.amount),
+		Prompt: m.prompt, MaxCompletion: m.completion,
+		Cover: plan.Cover{Pin: m.pin, Estimate: plan.Units{
+			Requests: 1, Images: m.images, Tokens: m.prompt + m.completion, ListPrice: nano(m.price),
+		}},
+	}
+}
+
+// scanMoved reads holds that are locked.
+func scanMoved(rows pgx.Rows) (map[ids.RequestID]usage.Hold, error) {
+	holds := map[ids.RequestID]usage.Hold{}
+	var m movedHold
+	_, err := pgx.ForEachRow(rows, m.fields(), func() error {
+		holds[m.request] = m.hold()
+		return nil
+	})
+	return holds, err
+}
+
+// Now is the database's clock.
+func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
+	if err := s.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return now, nil
+}
+
+// ExpireHolds closes open holds that are over by the database's clock, and were
+// so at asOf, and of which nothing is known to have been served; the others are
+// for OpenReviews. Holds that another transaction is closing are left to it.
+func (s *Store) ExpireHolds(ctx context.Context, asOf time.Time, limit int) (int, error) {
 	expired := 0
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT request_id, account_id, key_id, amount FROM hold
-			WHERE state = 'open' AND expires_at <= now() AND NOT EXISTS (SELECT FROM evidence e WHERE e.request_id = hold.request_id)
-			ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED`, limit)
+		rows, err := tx.Query(ctx, `SELECT `+holdMoves+` FROM hold h
+			WHERE h.state = 'open' AND h.expires_at <= now() AND NOT EXISTS (SELECT FROM evidence e WHERE e.request_id = h.request_id)
+			ORDER BY h.expires_at LIMIT $1 FOR UPDATE SKIP LOCKED`, limit)
 		if err != nil {
 			return fmt.Errorf("find holds that are over: %w", err)
 		}
@@ -29,94 +82,72 @@ func (s *Store) ExpireHolds(ctx context.Context, limit int) (int, error) {
 	return expired, err
 }
 
-// giveBack closes the holds in rows, which are locked, and returns their money
-// and their places.
+// giveBack closes the holds in rows, which are locked and of the columns holdMoves,
+// and returns what was set aside for them.
 func giveBack(ctx context.Context, tx pgx.Tx, rows pgx.Rows, why hold.Trigger) (int, error) {
-	var back returns
-	if err := back.scan(rows, nil); err != nil {
+	holds, err := scanMoved(rows)
+	if err != nil {
 		return 0, fmt.Errorf("lock holds: %w", err)
 	}
+	if len(holds) == 0 {
+		return 0, nil
+	}
+	closed := slices.Collect(maps.Keys(holds))
+	// After the locks: whoever frees a place with a witness has had them.
+	outcomes, err := readOutcomes(ctx, tx, closed)
+	if err != nil {
+		return 0, err
+	}
+	moves := usage.NewMoves()
+	for request, h := range holds {
+		outcome, told := outcomes[request]
+		if !told {
+			moves.Leave(h)
+		}
+		moves.Return(request, h, outcome == hold.ClientGone)
+	}
 	batch := &pgx.Batch{}
-	back.queue(batch, why)
+	queueWallets(batch, moves.Wallets)
+	closeHolds(batch, closed, moves.Refunded, why)
+	move(batch, moves)
 	if err := sendAll(ctx, tx, batch); err != nil {
 		return 0, fmt.Errorf("close holds on %s: %w", why, err)
 	}
-	return len(back.closed), nil
+	return len(closed), nil
 }
 
-// returns are holds to be closed without a charge, and what they had set aside.
-type returns struct {
-	closed  []ids.RequestID
-	wallets map[ids.AccountID]usage.Change
-	ended   map[ids.KeyID]int
-}
-
-// scan adds the holds in rows, of those in only when that is not nil.
-func (r *returns) scan(rows pgx.Rows, only map[ids.RequestID]bool) error {
-	r.wallets, r.ended = map[ids.AccountID]usage.Change{}, map[ids.KeyID]int{}
-	var request, account, key [16]byte
-	var amount int64
-	_, err := pgx.ForEachRow(rows, []any{&request, &account, &key, &amount}, func() error {
-		if only != nil && !only[request] {
-			return nil
-		}
-		r.closed = append(r.closed, request)
-		change := r.wallets[account]
-		change.Released += nano(amount)
-		r.wallets[account] = change
-		r.ended[key]++
+func readOutcomes(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map[ids.RequestID]string, error) {
+	rows, err := tx.Query(ctx, `SELECT request_id, outcome FROM witness WHERE request_id = ANY ($1)`, raw(requests))
+	if err != nil {
+		return nil, fmt.Errorf("read witnesses: %w", err)
+	}
+	outcomes := map[ids.RequestID]string{}
+	var request [16]byte
+	var outcome string
+	if _, err := pgx.ForEachRow(rows, []any{&request, &outcome}, func() error {
+		outcomes[request] = outcome
 		return nil
-	})
-	return err
+	}); err != nil {
+		return nil, fmt.Errorf("read witnesses: %w", err)
+	}
+	return outcomes, nil
 }
 
-func (r *returns) queue(batch *pgx.Batch, why hold.Trigger) {
-	queueWallets(batch, r.wallets)
-	closeHolds(batch, r.closed, why)
-	moveMoney(batch, r.wallets, r.ended)
+// closeHolds moves open holds, which are locked, to where the trigger leads;
+// refunded are those of them that plans get back. The wallets are locked before:
+// whoever admits the same request once more has its wallets and waits for a row
+// of hold that is being changed, though not for one that is only locked.
+func closeHolds(batch *pgx.Batch, closed, refunded []ids.RequestID, why hold.Trigger) {
+	to, ok := hold.Open.After(why)
+	if !ok || len(closed) == 0 {
+		return
+	}
+	batch.Queue(`UPDATE hold SET state = $2, closed_at = now(), plan_refunded = request_id = ANY ($3) WHERE request_id = ANY ($1)`,
+		raw(closed), string(to), raw(refunded))
 }
 
-// closeHolds moves open holds, which are locked, to where the trigger leads.
-// The wallets are locked before: whoever admits the same request once more has
-// its wallets and waits for a row of hold that is being changed, though not for
-// one that is only locked.
-func closeHolds(batch *pgx.Batch, closed []ids.RequestID, why hold.Trigger) {
-	if to, ok := hold.Open.After(why); ok && len(closed) > 0 {
-		batch.Queue(`UPDATE hold SET state = $2, closed_at = now() WHERE request_id = ANY ($1)`, raw(closed), string(to))
-	}
-}
-
-// moveMoney changes wallets, and the counters of keys of the same accounts, by
-// what is given, whatever they are by now. The wallets are locked.
-func moveMoney(batch *pgx.Batch, changes map[ids.AccountID]usage.Change, ended map[ids.KeyID]int) {
-	var accounts [][16]byte
-	var charged, released []int64
-	for account, c := range changes {
-		if c != (usage.Change{}) {
-			accounts = append(accounts, account)
-			charged = append(charged, int64(c.Charged))
-			released = append(released, int64(c.Released))
-		}
-	}
-	if len(accounts) > 0 {
-		batch.Queue(`UPDATE wallet w SET posted = w.posted - c.charged, held = w.held - c.released
-			FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS c (account_id, charged, released)
-			WHERE w.account_id = c.account_id`, accounts, charged, released)
-	}
-	var keys [][16]byte
-	var counts []int32
-	for key, n := range ended {
-		keys = append(keys, key)
-		counts = append(counts, int32(n))
-	}
-	if len(keys) > 0 {
-		batch.Queue(`UPDATE key_inflight f SET n = f.n - c.n
-			FROM unnest($1::uuid[], $2::integer[]) AS c (key_id, n) WHERE f.key_id = c.key_id`, keys, counts)
-	}
-}
-
-// queueWallets locks the wallets that moveMoney is going to change, in a batch
-// that ends soon: every admission of their accounts waits for it.
+// queueWallets locks the wallets of which move is going to change something, in
+// a batch that ends soon: every admission of their accounts waits for it.
 func queueWallets(batch *pgx.Batch, changes map[ids.AccountID]usage.Change) {
 	if len(changes) > 0 {
 		batch.Queue(lockInOrder, keysOf(changes))

@@ -14,8 +14,12 @@ import (
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/orphan"
+	"svc.internal/services/billing-ledger/internal/plan"
+	"svc.internal/services/billing-ledger/internal/refund"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
@@ -61,7 +65,9 @@ func (c *crowd) contest() [2]ids.RequestID {
 func (c *crowd) admit(r *rand.Rand) error {
 	var claims []hold.Claim
 	for range r.IntN(3) {
-		claims = append(claims, c.claim(c.t, c.consumers[r.IntN(len(c.consumers))], int64(r.IntN(3))))
+		claim := c.claim(c.t, c.consumers[r.IntN(len(c.consumers))], int64(r.IntN(3)))
+		claim.Tier = plan.Tier(r.IntN(4))
+		claims = append(claims, claim)
 	}
 	for _, contested := range c.contest() {
 		claim := c.claim(c.t, c.consumers[r.IntN(len(c.consumers))], 1)
@@ -116,11 +122,24 @@ func (c *crowd) renew(r *rand.Rand) error {
 	return c.store.Renew(c.t.Context(), all)
 }
 
+func (c *crowd) claimWork(r *rand.Rand) error {
+	var all []orphan.Receipt
+	for _, claim := range c.admitted(r, 8) {
+		all = append(all, signed(claim, int64(1+r.IntN(3)), func(s *orphan.Receipt) { s.Attempt = uint32(1 + r.IntN(2)) }))
+	}
+	return c.store.KeepReceipts(c.t.Context(), all, func(s orphan.Receipt, q *orphan.Request) orphan.Verdict {
+		if q == nil {
+			return orphan.Verdict{Outcome: orphan.Refused}
+		}
+		return q.Judge(s)
+	})
+}
+
 func (c *crowd) lookAfter(r *rand.Rand) error {
 	var err error
 	switch r.IntN(3) {
 	case 0:
-		_, err = c.store.ExpireHolds(c.t.Context(), 5)
+		_, err = c.store.ExpireHolds(c.t.Context(), ever, 5)
 	case 1:
 		_, _, err = c.store.OpenReviews(c.t.Context(), 5)
 	case 2:
@@ -130,15 +149,28 @@ func (c *crowd) lookAfter(r *rand.Rand) error {
 }
 
 func (c *crowd) administer(r *rand.Rand, round int) error {
-	account := c.consumers[r.IntN(len(c.consumers))].account
+	of := c.consumers[r.IntN(len(c.consumers))].account
 	var err error
-	switch r.IntN(3) {
+	switch r.IntN(7) {
 	case 0:
-		_, _, err = c.accounts.Grant(c.t.Context(), account, cent, request(c.t).String(), "")
+		_, _, err = c.accounts.Grant(c.t.Context(), of, cent, request(c.t).String(), "")
 	case 1:
-		_, _, err = c.keys.Issue(c.t.Context(), key.Order{Account: account})
+		_, _, err = c.keys.Issue(c.t.Context(), key.Order{Account: of})
 	case 2:
 		_, err = c.store.EnsurePartitions(c.t.Context(), 3, 1+round%20)
+	case 3:
+		err = c.store.Subscribe(c.t.Context(), of, []string{"", "pro"}[r.IntN(2)], time.Time{})
+	case 4:
+		_, err = c.accounts.SetState(c.t.Context(), of, []account.State{account.Open, account.Open, account.Frozen}[r.IntN(3)], "")
+	case 5:
+		for _, claim := range c.admitted(r, 3) {
+			_, err = c.store.Refund(c.t.Context(), entryID(c.t), claim.Request, refund.ProviderFault, "")
+			if errors.Is(err, refund.ErrNothingCharged) || errors.Is(err, refund.ErrPaidInPart) {
+				err = nil
+			}
+		}
+	case 6:
+		err = c.postAndUndo(r)
 	}
 	return err
 }
@@ -154,6 +186,9 @@ func (c *crowd) act(r *rand.Rand, round int) error {
 	case 9:
 		return c.renew(r)
 	case 10:
+		if r.IntN(2) == 0 {
+			return c.claimWork(r)
+		}
 		return c.lookAfter(r)
 	}
 	return c.administer(r, round)
@@ -206,7 +241,7 @@ func TestNoTwoTransactionsEverWaitForEachOther(t *testing.T) {
 	}
 	defer pool.Close()
 	st := store.New(pool, unlimited, store.Terms{Lease: 30 * time.Millisecond, Orphan: 30 * time.Millisecond, Most: time.Second})
-	e.store, e.settler = st, &usage.Settler{Store: st}
+	e.store, e.settler, e.accounts.Store, e.keys.Store = st, &usage.Settler{Store: st}, st, st
 	c := &crowd{env: e, t: t}
 	for range 4 {
 		one := e.consumer(t, money.USD)

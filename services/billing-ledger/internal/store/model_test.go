@@ -8,21 +8,27 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/orphan"
+	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
 // model is the ledger in a few lines, in cents and without a database.
 type model struct {
-	cap       int
-	posted    map[consumer]money.NanoUSD
-	open      map[ids.RequestID]hold.Claim
-	owner     map[ids.RequestID]consumer
-	gone      map[ids.RequestID]bool // released or expired
-	settled   map[ids.RequestID]usage.Delivery
-	evidence  map[ids.RequestID]int64 // what gateways say was relayed
-	final     map[ids.RequestID]bool  // the gateway's last word
-	reviewed  map[ids.RequestID]usage.Delivery
-	accrued   money.NanoUSD
+	cap      int
+	posted   map[consumer]money.NanoUSD
+	open     map[ids.RequestID]hold.Claim
+	owner    map[ids.RequestID]consumer
+	gone     map[ids.RequestID]bool // released or expired
+	settled  map[ids.RequestID]usage.Delivery
+	evidence map[ids.RequestID]int64 // what gateways say was relayed
+	final    map[ids.RequestID]bool  // the gateway's last word
+	reviewed map[ids.RequestID]usage.Delivery
+	accrued  money.NanoUSD
+	// planned is who has a plan, and what it allows; covered the requests that
+	// it pays, kept those of them that it counts.
+	planned   map[consumer]limits
+	covered   map[ids.RequestID]hold.Claim
+	kept      map[ids.RequestID]bool
 	shortfall money.NanoUSD
 }
 
@@ -30,7 +36,9 @@ func (m *model) held(c consumer) (sum money.NanoUSD, n int) {
 	for r, claim := range m.open {
 		if m.owner[r] == c {
 			sum += claim.Amount
-			n++
+			if !m.final[r] {
+				n++
+			}
 		}
 	}
 	return sum, n
@@ -41,14 +49,51 @@ func (m *model) admit(c consumer, claim hold.Claim) hold.Outcome {
 		return hold.Repeated
 	}
 	held, n := m.held(c)
+	l, planned := m.planned[c]
+	eligible := planned && claim.Tier == plan.Standard && !claim.Pinned
+	requests, images, tokens, open := m.used(c)
+	covered := eligible && requests+1 <= l.requests && tokens+claim.MaxCompletionTokens <= l.tokens &&
+		(claim.Images == 0 || images+int64(claim.Images) <= l.images)
 	switch {
 	case n >= m.cap:
 		return hold.TooManyOpen
-	case claim.Amount > m.posted[c]-held:
+	case covered && open >= l.concurrent:
+		return hold.PlanTooManyOpen
+	case !covered && claim.Amount > m.posted[c]-held && eligible:
+		return hold.PlanShort
+	case !covered && claim.Amount > m.posted[c]-held:
 		return hold.CreditShort
+	}
+	if covered {
+		m.covered[claim.Request], m.kept[claim.Request] = claim, true
+		claim.Amount = 0
 	}
 	m.open[claim.Request], m.owner[claim.Request] = claim, c
 	return hold.Admitted
+}
+
+// used is what is counted of a plan: of open requests the estimate, of settled
+// ones what they came to. open are the places that are taken.
+func (m *model) used(c consumer) (requests, images, tokens, open int64) {
+	for r, claim := range m.covered {
+		if m.owner[r] != c {
+			continue
+		}
+		if m.kept[r] {
+			requests++
+			images += int64(claim.Images)
+		}
+		d, settled := m.settled[r]
+		if _, isOpen := m.open[r]; isOpen {
+			tokens += claim.MaxCompletionTokens
+			if !m.final[r] {
+				open++
+			}
+		} else if settled && !m.gone[r] {
+			tokens += d.Event.Billable.Prompt + d.Event.Billable.Completion
+		}
+	}
+	return requests, images, tokens, open
 }
 
 func (m *model) settle(d usage.Delivery) usage.Result {
@@ -72,6 +117,12 @@ func (m *model) settle(d usage.Delivery) usage.Result {
 	}
 	held, _ := m.held(c)
 	charged := min(price, m.open[r].Amount+m.posted[c]-held)
+	if _, covered := m.covered[r]; covered {
+		charged, price = 0, 0
+		if tokens == 0 && d.Event.Ending != "completed" {
+			m.kept[r] = false
+		}
+	}
 	m.posted[c] -= charged
 	m.shortfall += price - charged
 	delete(m.open, r)
@@ -82,7 +133,7 @@ func (m *model) release(r ids.RequestID) bool {
 	_, open := m.open[r]
 	if open {
 		delete(m.open, r)
-		m.gone[r] = true
+		m.gone[r], m.kept[r] = true, false
 	}
 	return open
 }
@@ -153,11 +204,16 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 	m := &model{
 		cap: limit, posted: map[consumer]money.NanoUSD{}, open: map[ids.RequestID]hold.Claim{},
 		owner: map[ids.RequestID]consumer{}, gone: map[ids.RequestID]bool{}, settled: map[ids.RequestID]usage.Delivery{},
+		planned: map[consumer]limits{}, covered: map[ids.RequestID]hold.Claim{}, kept: map[ids.RequestID]bool{},
 		evidence: map[ids.RequestID]int64{}, final: map[ids.RequestID]bool{}, reviewed: map[ids.RequestID]usage.Delivery{},
 	}
 	var consumers []consumer
 	for range 3 {
 		c := e.consumer(t, 20*cent)
+		if len(consumers) > 0 {
+			m.planned[c] = limits{requests: 20, images: 6, tokens: 60, rate: 1000, concurrent: 2}
+			c = e.onPlan(t, c, m.planned[c])
+		}
 		m.posted[c] = 20 * cent
 		consumers = append(consumers, c)
 	}
@@ -181,6 +237,7 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 		case 1, 2, 3:
 			c := consumers[rnd.IntN(3)]
 			claim := e.claim(t, c, int64(rnd.IntN(8)))
+			claim.Tier, claim.Pinned, claim.Images = plan.Tier(2+rnd.IntN(4)/3), rnd.IntN(6) == 0, int32(rnd.IntN(4)/3)
 			if again, ok := anyClaim(); ok && rnd.IntN(4) == 0 {
 				claim, c = again, m.owner[again.Request]
 			}
@@ -250,6 +307,13 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 	for _, c := range consumers {
 		held, _ := m.held(c)
 		e.wantWallet(t, c, m.posted[c], held)
+		if _, planned := m.planned[c]; planned {
+			requests, images, tokens, open := m.used(c)
+			e.wantUsed(t, c, requests, images, tokens)
+			if n := e.used(t, c, plan.Concurrent, "none"); n != open {
+				t.Errorf("%d places are taken, in the model %d", n, open)
+			}
+		}
 	}
 	accrued := scan[int64](t, e, `SELECT coalesce(sum(payout), 0)::bigint FROM usage_settlement`)
 	short := scan[int64](t, e, `SELECT coalesce(sum(shortfall), 0)::bigint FROM usage_settlement`)

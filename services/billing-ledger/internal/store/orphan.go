@@ -68,7 +68,7 @@ func (s *Store) awaitHubs(ctx context.Context, limit int) error {
 
 // failReviews closes holds that no publication has settled.
 func failReviews(ctx context.Context, tx pgx.Tx, limit int) (int, error) {
-	rows, err := tx.Query(ctx, `SELECT h.request_id, h.account_id, h.key_id, h.amount FROM hold h JOIN orphan_review v USING (request_id)
+	rows, err := tx.Query(ctx, `SELECT `+holdMoves+` FROM hold h JOIN orphan_review v USING (request_id)
 		WHERE h.state = 'open' AND h.expires_at <= now() AND v.publications >= $2
 		ORDER BY h.expires_at LIMIT $1 FOR UPDATE OF h SKIP LOCKED`, limit, orphan.MaxPublications)
 	if err != nil {
@@ -77,35 +77,44 @@ func failReviews(ctx context.Context, tx pgx.Tx, limit int) (int, error) {
 	return giveBack(ctx, tx, rows, hold.ReviewFailed)
 }
 
-const selectCases = `SELECT h.request_id, h.model_id, h.price_version_id, h.input_rate, h.output_rate, h.payout_input_rate,
-	h.payout_output_rate, h.prompt_tokens, h.max_completion_tokens, h.pinned,
-	e.committed_attempt, e.hub_id, e.provider_id, e.relayed_tokens, e.relayed_bytes, e.metered_prompt, e.metered_completion,
-	e.route_mode, e.requested_provider, e.fallback_reason, e.first_content_ms, e.told_at,
-	coalesce((SELECT v.publications FROM orphan_review v WHERE v.request_id = h.request_id), 0) + 1
-FROM hold h JOIN evidence e USING (request_id)
+const selectCases = caseColumns + `
 WHERE h.state = 'open' AND h.expires_at <= now() AND e.told_at <= now() - $3::interval
 	AND NOT EXISTS (SELECT FROM orphan_review v WHERE v.request_id = h.request_id AND v.publications >= $2)
 ORDER BY h.expires_at LIMIT $1 FOR UPDATE OF h SKIP LOCKED`
+
+const caseColumns = `SELECT h.request_id, h.model_id, h.price_version_id, h.input_rate, h.output_rate, h.payout_input_rate,
+	h.payout_output_rate, h.prompt_tokens, h.max_completion_tokens, h.pinned,
+	e.committed_attempt, e.hub_id, e.provider_id, e.relayed_tokens, e.relayed_bytes, e.metered_prompt, e.metered_completion,
+	e.route_mode, e.requested_provider, e.fallback_reason, e.first_content_ms, e.told_at,
+	e.witness, e.epoch, e.receipt_tokens, e.receipt_bytes,
+	coalesce((SELECT v.publications FROM orphan_review v WHERE v.request_id = h.request_id), 0) + 1
+FROM hold h JOIN evidence e USING (request_id)`
 
 func scanCase(row pgx.CollectableRow) (orphan.Case, error) {
 	var (
 		c                         orphan.Case
 		request, price, provider  [16]byte
 		meteredPrompt, meteredOut *int64
+		sentTokens, sentBytes     *int64
 	)
 	err := row.Scan(&request, &c.Model, &price, &c.Rates.Input, &c.Rates.Output, &c.Rates.PayoutInput,
 		&c.Rates.PayoutOutput, &c.Bound.Prompt, &c.Bound.Completion, &c.Pinned,
 		&c.Attempt, &c.Hub, &provider, &c.RelayedTokens, &c.RelayedBytes, &meteredPrompt, &meteredOut,
-		&c.RouteMode, &c.RequestedProvider, &c.FallbackReason, &c.FirstContentMS, &c.ToldAt, &c.Publication)
+		&c.RouteMode, &c.RequestedProvider, &c.FallbackReason, &c.FirstContentMS, &c.ToldAt,
+		&c.Witness, &c.Epoch, &sentTokens, &sentBytes, &c.Publication)
 	c.Request, c.Price, c.Provider = request, price, provider
 	if meteredPrompt != nil && meteredOut != nil {
 		c.Metered = &money.Tokens{Prompt: *meteredPrompt, Completion: *meteredOut}
+	}
+	if sentTokens != nil && sentBytes != nil {
+		c.Receipt = &usage.Relayed{Tokens: *sentTokens, Bytes: *sentBytes}
 	}
 	return c, err
 }
 
 // SettledReviews takes reviewed requests that are settled and due again; see
-// orphan.Store. One whose hold is closed without a line is due no more.
+// orphan.Store. One whose hold is closed without a line or a receipt is due no
+// more.
 func (s *Store) SettledReviews(ctx context.Context, limit int) ([]orphan.Publication, error) {
 	var out []orphan.Publication
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
@@ -130,11 +139,14 @@ func (s *Store) SettledReviews(ctx context.Context, limit int) ([]orphan.Publica
 		if err != nil {
 			return err
 		}
+		if err := addLate(ctx, tx, requests, events); err != nil {
+			return err
+		}
 		batch := &pgx.Batch{}
 		for _, r := range requests {
 			n := number[r]
-			e, settled := events[r]
-			if !settled || n > orphan.MaxPublications {
+			e, due := events[r]
+			if !due || n > orphan.MaxPublications {
 				batch.Queue(`UPDATE orphan_review SET next_at = NULL WHERE request_id = $1`, [16]byte(r))
 				continue
 			}

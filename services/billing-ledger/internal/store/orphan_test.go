@@ -31,7 +31,7 @@ func (e *env) review(t testing.TB) []orphan.Publication {
 
 func (e *env) expire(t testing.TB) int {
 	t.Helper()
-	n, err := e.store.ExpireHolds(t.Context(), 500)
+	n, err := e.store.ExpireHolds(t.Context(), ever, 500)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -150,7 +150,7 @@ func TestOrphanWorkIsPaidByThePlatform(t *testing.T) {
 	}
 	e.release(t, released.Request, free.Request)
 	e.overdue(t)
-	if n, err := e.store.ExpireHolds(t.Context(), 10); err != nil || n != 1 {
+	if n, err := e.store.ExpireHolds(t.Context(), ever, 10); err != nil || n != 1 {
 		t.Fatalf("expired %d: %v", n, err)
 	}
 	batch := []usage.Delivery{e.served(t, released, 4), e.served(t, expired, 5), e.served(t, free, 9)}
@@ -259,7 +259,7 @@ func TestSettleExpireAndReleaseRaceToOneEnd(t *testing.T) {
 				}
 			})
 			racers.Go(func() {
-				if _, err := e.store.ExpireHolds(t.Context(), 7); err != nil {
+				if _, err := e.store.ExpireHolds(t.Context(), ever, 7); err != nil {
 					t.Error(err)
 				}
 			})

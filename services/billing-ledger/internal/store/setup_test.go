@@ -26,6 +26,9 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 var terms = store.Terms{Lease: time.Minute, Orphan: 10 * time.Minute, Most: time.Hour}
 
+// ever is when everything is over that is now.
+var ever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // cent is the price of one token in most tests: 10,000,000 nano-USD.
 var centRates = money.Rates{Input: 10_000_000_000, Output: 10_000_000_000, PayoutInput: 7_000_000_000, PayoutOutput: 7_000_000_000}
 

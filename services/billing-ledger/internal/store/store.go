@@ -8,15 +8,22 @@
 //  2. holds, by request; who takes them in another order passes over those that
 //     are locked (SKIP LOCKED);
 //  3. renewals and reviews, which the lock on the hold guards, and lines and
-//     entries of settled requests, likewise;
+//     entries of settled requests, likewise (every other entry is posted after
+//     the wallets it moves, by kind and business id);
 //  4. wallets, by account. Each transaction takes all that it needs at once,
 //     however little it changes of some: the lock also guards key_inflight and
-//     key_window of the account's keys, which are changed under it in any order;
+//     key_window of the account's keys, its state, and all that counts for its
+//     plan, which are changed under it in any order. A refund then locks the
+//     earnings of a provider;
 //  5. changes of holds, which are locked since 2: inserted ones by request,
 //     since another may admit the same request for another account, and those
 //     that end. Whoever inserts waits for a row that is being changed, so after
 //     a change of holds a transaction locks no wallet any more;
 //  6. the quarantine, by payload and reason.
+//
+// A witness frees the places that its request takes up in the concurrency of its
+// key and plan, or whoever closes the hold does, when there is none: each reads
+// what the other may have done after it has locked the hold.
 //
 // Whoever settles takes wallets as late as the money allows, at best in the
 // last round trip: every admission of the account waits for them.
@@ -31,12 +38,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
-	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
@@ -100,19 +105,4 @@ func raw[K any](list []ids.Of[K]) [][16]byte {
 		out[i] = id
 	}
 	return out
-}
-
-// insertEntry posts a balanced entry.
-func insertEntry(batch *pgx.Batch, e ledger.Entry) {
-	batch.Queue(`INSERT INTO entry (id, kind, business_id, memo) VALUES ($1, $2, $3, $4)`,
-		[16]byte(e.ID), string(e.Kind), e.BusinessID, e.Memo)
-	for i, p := range e.Postings {
-		var owner *[16]byte
-		if p.Account.Owner != [16]byte{} {
-			owner = &p.Account.Owner
-		}
-		batch.Queue(`INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, amount)
-			VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			[16]byte(e.ID), i+1, string(e.Kind), string(p.Account.Kind), owner != nil, owner, int64(p.Amount))
-	}
 }

@@ -13,10 +13,13 @@ import (
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// Conclude records witnesses and releases; see hold.Witnesses. Nearly all
-// witnesses tell of something served, and take one round trip.
+// Conclude records witnesses, frees the places of their requests and releases
+// what was not served; see hold.Witnesses. Whoever closes a hold looks for its
+// witness under the lock that is taken here after the witness is written, so
+// that each place is freed once.
 func (s *Store) Conclude(ctx context.Context, all []hold.Witness) (released int, err error) {
 	// In one order, for the locks.
 	all = slices.Clone(all)
@@ -25,18 +28,28 @@ func (s *Store) Conclude(ctx context.Context, all []hold.Witness) (released int,
 	if err != nil {
 		return 0, err
 	}
-	var unserved []ids.RequestID
-	for _, w := range all {
-		if w.CommittedAttempt == 0 {
-			unserved = append(unserved, w.Request)
-		}
+	requests := make([]ids.RequestID, len(all))
+	for i, w := range all {
+		requests[i] = w.Request
 	}
 	crash.At("billing.conclude.before_commit")
-	if len(unserved) == 0 {
-		err = s.atOnce(ctx, func(batch *pgx.Batch) { batch.Queue(insertWitnesses, args...) })
-	} else {
-		released, err = s.release(ctx, args, unserved)
-	}
+	err = s.pipelined(ctx, func(conn *pgx.Conn) error {
+		told, holds, err := insertWitnesses(ctx, conn, args, requests)
+		if err != nil {
+			return err
+		}
+		closed, moves := concluded(told, holds)
+		released = len(closed)
+		batch := &pgx.Batch{}
+		queueWallets(batch, moves.Wallets)
+		closeHolds(batch, closed, moves.Refunded, hold.NothingServed)
+		move(batch, moves)
+		commit(batch)
+		if err := sendAll(ctx, conn, batch); err != nil {
+			return fmt.Errorf("free places and release holds: %w", err)
+		}
+		return nil
+	})
 	if err != nil {
 		return 0, fmt.Errorf("keep witnesses: %w", err)
 	}
@@ -44,46 +57,59 @@ func (s *Store) Conclude(ctx context.Context, all []hold.Witness) (released int,
 	return released, nil
 }
 
-// release inserts witnesses and closes the holds of those requests that nobody
-// had told of before.
-func (s *Store) release(ctx context.Context, args []any, unserved []ids.RequestID) (released int, err error) {
-	err = s.pipelined(ctx, func(conn *pgx.Conn) error {
-		first := make(map[ids.RequestID]bool, len(unserved))
-		var back returns
-		batch := &pgx.Batch{}
-		begin(batch)
-		batch.Queue(insertWitnesses, args...).Query(func(rows pgx.Rows) error {
-			var request [16]byte
-			_, err := pgx.ForEachRow(rows, []any{&request}, func() error {
-				first[request] = true
-				return nil
-			})
-			return err
-		})
-		batch.Queue(`SELECT request_id, account_id, key_id, amount FROM hold
-			WHERE request_id = ANY ($1) AND state = 'open' ORDER BY request_id FOR UPDATE`, raw(unserved)).
-			Query(func(rows pgx.Rows) error { return back.scan(rows, first) })
-		if err := sendAll(ctx, conn, batch); err != nil {
-			return fmt.Errorf("lock holds: %w", err)
-		}
-		released = len(back.closed)
-		batch = &pgx.Batch{}
-		back.queue(batch, hold.NothingServed)
-		commit(batch)
-		if err := sendAll(ctx, conn, batch); err != nil {
-			return fmt.Errorf("close holds on %s: %w", hold.NothingServed, err)
-		}
-		return nil
-	})
-	return released, err
+// word is what a witness that came just now says of its request.
+type word struct {
+	served   bool
+	byCaller bool
 }
 
-// insertWitnesses keeps the first word on each known request and returns the
-// requests that it says, now, were not served. The holds of the others are left
-// alone: nearly all are settled before their lease ends, and OpenReviews gives
-// the rest their time.
-const insertWitnesses = `WITH told AS (
-	INSERT INTO witness (request_id, outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
+// insertWitnesses keeps the first word on each known request and returns it,
+// and locks those of the holds that are open.
+func insertWitnesses(ctx context.Context, conn *pgx.Conn, args []any, requests []ids.RequestID) (map[ids.RequestID]word, map[ids.RequestID]usage.Hold, error) {
+	told := make(map[ids.RequestID]word, len(requests))
+	var holds map[ids.RequestID]usage.Hold
+	batch := &pgx.Batch{}
+	begin(batch)
+	batch.Queue(insertWitness, args...).Query(func(rows pgx.Rows) error {
+		var request [16]byte
+		var w word
+		_, err := pgx.ForEachRow(rows, []any{&request, &w.served, &w.byCaller}, func() error {
+			told[request] = w
+			return nil
+		})
+		return err
+	})
+	batch.Queue(`SELECT `+holdMoves+` FROM hold h WHERE h.request_id = ANY ($1) AND h.state = 'open' ORDER BY h.request_id FOR UPDATE`, raw(requests)).
+		Query(func(rows pgx.Rows) (err error) {
+			holds, err = scanMoved(rows)
+			return err
+		})
+	if err := sendAll(ctx, conn, batch); err != nil {
+		return nil, nil, fmt.Errorf("insert witnesses and lock holds: %w", err)
+	}
+	return told, holds, nil
+}
+
+// concluded frees the places of open holds that were told of just now, and
+// closes those of which nothing was served. The others stay open: nearly all are
+// settled before their lease ends, and OpenReviews gives the rest their time.
+func concluded(told map[ids.RequestID]word, holds map[ids.RequestID]usage.Hold) (closed []ids.RequestID, moves usage.Moves) {
+	moves = usage.NewMoves()
+	for request, w := range told {
+		h, open := holds[request]
+		if !open {
+			continue
+		}
+		moves.Leave(h)
+		if !w.served {
+			closed = append(closed, request)
+			moves.Return(request, h, w.byCaller)
+		}
+	}
+	return closed, moves
+}
+
+const insertWitness = `INSERT INTO witness (request_id, outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
 		route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms,
 		hub_id, provider_id, metered_prompt, metered_completion)
 	SELECT u.* FROM unnest($1::uuid[], $2::text[], $3::integer[], $4::bigint[], $5::bigint[], $6::integer[], $7::text[],
@@ -95,8 +121,7 @@ const insertWitnesses = `WITH told AS (
 	JOIN LATERAL (SELECT FROM hold h WHERE h.request_id = u.request_id LIMIT 1) known ON true
 	ORDER BY u.request_id
 	ON CONFLICT (request_id) DO NOTHING
-	RETURNING request_id, committed_attempt)
-SELECT request_id FROM told WHERE committed_attempt = 0`
+	RETURNING request_id, committed_attempt > 0, outcome = 'client_gone'`
 
 func witnessArgs(all []hold.Witness) ([]any, error) {
 	n := len(all)

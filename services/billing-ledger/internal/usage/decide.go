@@ -8,6 +8,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/plan"
 )
 
 // Source says what a settled request was paid from.
@@ -19,6 +20,9 @@ const (
 	PayAsYouGo Source = "payg"
 	// Free costs nothing and pays nothing.
 	Free Source = "free"
+	// Plan is paid from the account's plan: nothing is charged, and the
+	// provider's payout is held until the month ends.
+	Plan Source = "plan"
 	// Orphan work came after its hold was gone: the platform pays.
 	Orphan Source = "orphan"
 )
@@ -60,15 +64,19 @@ func (r Result) Quarantined() bool {
 
 // Hold is what the store shows of a hold under lock.
 type Hold struct {
-	Account       ids.AccountID
-	Key           ids.KeyID
-	Model         string
-	Billing       hold.BillingType
-	Amount        money.NanoUSD
+	Account ids.AccountID
+	Key     ids.KeyID
+	Model   string
+	Billing hold.BillingType
+	Amount  money.NanoUSD
+	// Prompt is the estimate with its margin, MaxCompletion bounds the answer.
+	Prompt        int64
 	MaxCompletion int64
 	Price         ids.PriceVersionID
 	Rates         money.Rates
 	State         hold.State
+	// Cover is the plan that pays, if one does.
+	Cover plan.Cover
 }
 
 // Wallet is what an account has, and how much of it open holds have set aside.
@@ -88,6 +96,9 @@ type Book struct {
 	// and then told the consumer that it failed, the hub not having said what
 	// it bills.
 	Broken map[ids.RequestID]Relayed
+	// Told are the requests whose end a gateway has told of. Their places in
+	// the concurrency of key and plan are free already.
+	Told map[ids.RequestID]bool
 }
 
 // Accounts are those of the open holds, each once, in no order.
@@ -104,17 +115,24 @@ func (b Book) Accounts() []ids.AccountID {
 // Relayed is what a gateway wrote to a consumer.
 type Relayed struct{ Tokens, Bytes int64 }
 
+// lost is the ending of an answer that the platform broke off.
+const lost = "platform_lost"
+
 // within is what a hub tells as far as the gateway bears it out, and whether
-// that is less: the consumer of an answer that the platform broke off pays for
-// what came, and not for the prompt. A hub that died cannot know what came. A
-// token is at least one byte.
-func (r Relayed) within(e Event) (least Event, less bool) {
-	came := min(r.Tokens, r.Bytes)
-	if e.Witness != Hub || e.Billable.Prompt == 0 && e.Billable.Completion <= came {
+// that is something else: the consumer of an answer that the platform broke off
+// pays for what came, and not for the prompt. A hub that died cannot know what
+// came: it notes its progress now and then, and what it says of the end may
+// never have arrived. So its count can be too low as well, for which no provider
+// is to suffer. A token is at least one byte.
+func (r Relayed) within(e Event, h Hold) (came Event, other bool) {
+	n := min(r.Tokens, r.Bytes, h.MaxCompletion)
+	if e.Witness == Gateway || e.Billable.Prompt == 0 && (e.Billable.Completion == n || e.Billable.Completion < n && e.Ending != lost) {
 		return e, false
 	}
-	e.Witness, e.Ending = Gateway, "platform_lost"
-	e.Billable = money.Tokens{Completion: min(e.Billable.Completion, came)}
+	if e.Ending != lost {
+		n = min(n, e.Billable.Completion)
+	}
+	e.Witness, e.Ending, e.Billable = Gateway, lost, money.Tokens{Completion: n}
 	return e, true
 }
 
@@ -129,7 +147,7 @@ type First struct {
 // request differ by nature, and the first in the stream stands; one hub that
 // tells two stories is another matter.
 func (f First) repeated(e Event, sum [sha256.Size]byte) Result {
-	if f.Hash == sum || f.Witness == Gateway || e.Witness == Gateway || e.Settled {
+	if f.Hash == sum || f.Witness != Hub || e.Witness != Hub || e.Settled {
 		return Duplicate
 	}
 	return Altered
@@ -149,10 +167,6 @@ type Line struct {
 	Shortfall money.NanoUSD
 }
 
-// Change is what a batch does to one wallet: Charged leaves posted, Released
-// leaves held.
-type Change struct{ Charged, Released money.NanoUSD }
-
 // Effects is what a batch of events does. Results has one entry for each event,
 // in order.
 type Effects struct {
@@ -160,13 +174,10 @@ type Effects struct {
 	Lines   []Line
 	// Closed are the holds that are settled now.
 	Closed []ids.RequestID
-	// Overruled are the requests that are settled by less than their event
-	// says, of which settlement must hear.
+	// Overruled are the requests that are settled by another count than their
+	// event's, of which settlement must hear.
 	Overruled []ids.RequestID
-	// Wallets has the accounts that are touched, Ended how many holds of a key
-	// are no longer open.
-	Wallets map[ids.AccountID]Change
-	Ended   map[ids.KeyID]int
+	Moves
 	// NeedsWallets says that an event cannot be decided on a book without
 	// wallets. Everything else here is void then.
 	NeedsWallets bool
@@ -178,11 +189,7 @@ func Decide(b Book, events []Event) Effects {
 	settled := make(map[ids.RequestID]First, len(events)+len(b.Settled))
 	maps.Copy(settled, b.Settled)
 	b.Settled, b.Wallets = settled, maps.Clone(b.Wallets)
-	fx := Effects{
-		Results: make([]Result, len(events)),
-		Wallets: map[ids.AccountID]Change{},
-		Ended:   map[ids.KeyID]int{},
-	}
+	fx := Effects{Results: make([]Result, len(events)), Moves: NewMoves()}
 	for i, e := range events {
 		fx.Results[i] = fx.decide(b, e)
 	}
@@ -208,11 +215,11 @@ func (fx *Effects) decide(b Book, e Event) Result {
 		return result
 	}
 	if relayed, ok := b.Broken[e.Request]; ok {
-		if least, less := relayed.within(e); less {
-			if line, result = price(h, least); result != Settled {
+		if came, other := relayed.within(e, h); other {
+			if line, result = price(h, came); result != Settled {
 				return result
 			}
-			e, sum = least, least.Hash()
+			e, sum = came, came.Hash()
 			fx.Overruled = append(fx.Overruled, e.Request)
 		}
 	}
@@ -227,12 +234,22 @@ func (fx *Effects) decide(b Book, e Event) Result {
 	return Settled
 }
 
+// Beyond the estimate of a prompt, which knows neither the tokenizer nor the
+// template, this much is believed of whoever counted it. Hubs hold themselves to
+// the estimate and its margin; the bound is for one that does not.
+const (
+	promptFactor = 4
+	promptSlack  = 512
+)
+
+func promptBound(estimate int64) int64 { return max(promptFactor*estimate, estimate+promptSlack) }
+
 // price checks the event against what was pinned and works its amounts out.
 func price(h Hold, e Event) (Line, Result) {
 	switch {
 	case e.Price != h.Price || e.Rates != h.Rates || e.Model != h.Model:
 		return Line{}, PriceMismatch
-	case e.Billable.Completion > h.MaxCompletion:
+	case e.Billable.Completion > h.MaxCompletion || e.Billable.Prompt > promptBound(h.Prompt):
 		return Line{}, AboveHold
 	}
 	list, err := h.Rates.Charge(e.Billable)
@@ -247,30 +264,43 @@ func price(h Hold, e Event) (Line, Result) {
 }
 
 // settle charges an open hold: the list price, but never more than the hold and
-// what the consumer still has beside it. The platform bears the rest.
+// what the consumer still has beside it. The platform bears the rest. What a
+// plan covers is not charged, however much it came to.
 func (fx *Effects) settle(b Book, h Hold, line Line) {
 	w, known := b.Wallets[h.Account]
-	line.Source = PayAsYouGo
-	if h.Billing == hold.Free {
-		line.Source = Free
+	line.Source = sourceOf(h.Billing)
+	if line.Source != Plan {
+		line.Charged = line.ListPrice
 	}
-	line.Charged = line.ListPrice
-	if line.ListPrice > h.Amount {
+	if line.Charged > h.Amount {
 		// Only then does it matter what stands beside the hold, which is never
 		// below zero.
 		line.Charged = min(line.ListPrice, h.Amount+(w.Posted-w.Held))
 		fx.NeedsWallets = fx.NeedsWallets || !known
 	}
-	line.Shortfall = line.ListPrice - line.Charged
+	if line.Source != Plan {
+		line.Shortfall = line.ListPrice - line.Charged
+	}
+	request, used := line.Event.Request, line.Event.Billable
 	fx.Lines = append(fx.Lines, line)
-	fx.Closed = append(fx.Closed, line.Event.Request)
-	fx.Ended[h.Key]++
-
-	change := fx.Wallets[h.Account]
-	change.Charged += line.Charged
-	change.Released += h.Amount
-	fx.Wallets[h.Account] = change
+	fx.Closed = append(fx.Closed, request)
+	if !b.Told[request] {
+		fx.Leave(h)
+	}
+	fx.touch(h, Change{Charged: line.Charged, Released: h.Amount})
+	fx.correct(request, h, used, line.ListPrice, used == money.Tokens{} && line.Event.platformFailed())
 	if known {
 		b.Wallets[h.Account] = Wallet{Posted: w.Posted - line.Charged, Held: w.Held - h.Amount}
 	}
+}
+
+func sourceOf(b hold.BillingType) Source {
+	switch b {
+	case hold.Free:
+		return Free
+	case hold.Plan:
+		return Plan
+	case hold.PayAsYouGo:
+	}
+	return PayAsYouGo
 }

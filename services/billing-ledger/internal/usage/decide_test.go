@@ -47,10 +47,10 @@ func TestSettledMoneyAddsUp(t *testing.T) {
 		w := Wallet{Held: amount + others, Posted: amount + others + money.NanoUSD(r.Int64N(1<<22))}
 		h := Hold{
 			Account: testAccount, Key: testKey, Model: "m", Billing: hold.PayAsYouGo, Amount: amount,
-			MaxCompletion: bound.Completion, Rates: rates, State: hold.Open,
+			Prompt: bound.Prompt, MaxCompletion: bound.Completion, Rates: rates, State: hold.Open,
 		}
 		e := Event{Request: testRequest, Model: "m", Rates: rates,
-			Billable: money.Tokens{Prompt: r.Int64N(1 << 13), Completion: r.Int64N(bound.Completion + 1)}}
+			Billable: money.Tokens{Prompt: r.Int64N(bound.Prompt + promptSlack), Completion: r.Int64N(bound.Completion + 1)}}
 		blind := Decide(Book{Holds: book(h, w).Holds}, []Event{e, e})
 		fx := Decide(book(h, w), []Event{e, e})
 		if blind.NeedsWallets != (fx.Lines[0].ListPrice > amount) || fx.NeedsWallets {
@@ -106,6 +106,7 @@ func TestEachContradictionHasItsResult(t *testing.T) {
 		"other rates":        {event: func(e *Event) { e.Rates.Output++ }, want: PriceMismatch},
 		"other model":        {event: func(e *Event) { e.Model = "x" }, want: PriceMismatch},
 		"too much answer":    {event: func(e *Event) { e.Billable.Completion = 11 }, want: AboveHold},
+		"too much prompt":    {event: func(e *Event) { e.Billable.Prompt = promptSlack + 1 }, want: AboveHold},
 		"price overflows":    {event: func(e *Event) { e.Billable.Prompt = math.MaxInt64 }, hold: func(h *Hold) { h.Rates.Input = money.MaxRate; h.Rates.PayoutInput = 1 }, want: PriceMismatch},
 		"unknown":            {event: func(e *Event) { e.Request = ids.RequestID{9} }, want: UnknownRequest},
 		"released":           {hold: func(h *Hold) { h.State = hold.Released }, want: Orphaned},
@@ -172,7 +173,7 @@ func TestHashTellsEveryFieldApart(t *testing.T) {
 }
 
 // The platform broke the answer off: what came is charged, the prompt is not.
-func TestABrokenAnswerIsSettledByTheSmallestWitness(t *testing.T) {
+func TestABrokenAnswerIsSettledByWhatCame(t *testing.T) {
 	h := Hold{Account: testAccount, Key: testKey, Model: "m", Billing: hold.PayAsYouGo, Amount: 100, MaxCompletion: 10,
 		Rates: money.Rates{Input: 1000, PayoutInput: 900, Output: 5000, PayoutOutput: 4000}, State: hold.Open}
 	hubs := Event{Request: testRequest, Model: "m", Rates: h.Rates, Witness: Hub, Ending: "completed",
@@ -183,12 +184,18 @@ func TestABrokenAnswerIsSettledByTheSmallestWitness(t *testing.T) {
 		want    money.Tokens
 		less    bool
 	}{
-		"no word of a failure":          {want: money.Tokens{Prompt: 7, Completion: 6}},
-		"less came":                     {relayed: &Relayed{4, 400}, want: money.Tokens{Completion: 4}, less: true},
-		"all came but the end":          {relayed: &Relayed{6, 600}, want: money.Tokens{Completion: 6}, less: true},
-		"counted and never written":     {relayed: &Relayed{6, 0}, less: true},
-		"the hub tells no more":         {relayed: &Relayed{6, 600}, event: func(e *Event) { e.Billable.Prompt = 0 }, want: money.Tokens{Completion: 6}},
-		"the hub tells less":            {relayed: &Relayed{6, 600}, event: func(e *Event) { e.Billable = money.Tokens{} }},
+		"no word of a failure":      {want: money.Tokens{Prompt: 7, Completion: 6}},
+		"less came":                 {relayed: &Relayed{4, 400}, want: money.Tokens{Completion: 4}, less: true},
+		"all came but the end":      {relayed: &Relayed{6, 600}, want: money.Tokens{Completion: 6}, less: true},
+		"counted and never written": {relayed: &Relayed{6, 0}, less: true},
+		"the hub tells no more":     {relayed: &Relayed{6, 600}, event: func(e *Event) { e.Billable.Prompt = 0 }, want: money.Tokens{Completion: 6}},
+		"the hub tells less":        {relayed: &Relayed{6, 600}, event: func(e *Event) { e.Billable = money.Tokens{} }},
+		"the hub died and noted less": {relayed: &Relayed{6, 600}, less: true, want: money.Tokens{Completion: 6},
+			event: func(e *Event) { e.Ending, e.Billable = "platform_lost", money.Tokens{Completion: 2} }},
+		"the hub died and noted more": {relayed: &Relayed{3, 600}, less: true, want: money.Tokens{Completion: 3},
+			event: func(e *Event) { e.Ending, e.Billable = "platform_lost", money.Tokens{Completion: 5} }},
+		"the hub died, more came than is held": {relayed: &Relayed{99, 600}, less: true, want: money.Tokens{Completion: 10},
+			event: func(e *Event) { e.Ending, e.Billable = "platform_lost", money.Tokens{Completion: 5} }},
 		"the gateway's count was heard": {relayed: &Relayed{4, 400}, event: func(e *Event) { e.Witness = Gateway }, want: money.Tokens{Prompt: 7, Completion: 6}},
 	} {
 		t.Run(name, func(t *testing.T) {

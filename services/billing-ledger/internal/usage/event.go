@@ -34,6 +34,9 @@ const (
 	Hub Witness = "hub"
 	// Gateway is what a gateway relayed of a request whose hub told nothing.
 	Gateway Witness = "gateway"
+	// Receipt is what the provider signed that it sent of a request of which
+	// neither hub nor gateway told what was served.
+	Receipt Witness = "receipt"
 )
 
 // Event says that a request was served and what of it is billable.
@@ -67,6 +70,10 @@ type Event struct {
 	Settled bool
 }
 
+// platformFailed tells whether the answer ended for a reason that is neither the
+// consumer's nor its own end.
+func (e Event) platformFailed() bool { return e.Ending != "completed" && e.Ending != "client_gone" }
+
 // hubPattern keeps a hub's id fit to be part of a subject.
 var hubPattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
@@ -86,7 +93,7 @@ func (e Event) Validate() error {
 		return errors.New("a text is missing or too long")
 	case e.Ending == "" || e.ClaimState == "":
 		return errors.New("the ending or the claim state is missing")
-	case e.Witness != Hub && e.Witness != Gateway:
+	case e.Witness != Hub && e.Witness != Gateway && e.Witness != Receipt:
 		return errors.New("the witness is unknown")
 	case e.Billable.Prompt < 0 || e.Billable.Completion < 0:
 		return errors.New("a billable count is negative")
@@ -119,7 +126,7 @@ func (e Event) Hash() [sha256.Size]byte {
 	} {
 		d.bytes([]byte(s))
 	}
-	if e.Witness == Gateway { // a hub's is hashed as it was before there were others
+	if e.Witness != Hub { // a hub's is hashed as it was before there were others
 		d.bytes([]byte(e.Witness))
 	}
 	var out [sha256.Size]byte

@@ -22,13 +22,12 @@ const (
 
 // Reasons of the public table whose services are part of the contract.
 const (
-	duplicateField        fault.Reason = "duplicate_field"
-	missingRequired       fault.Reason = "missing_required_parameter"
-	planAllowanceExceeded fault.Reason = "plan_allowance_exceeded"
-	payoutPending         fault.Reason = "payout_pending"
-	payoutTooFrequent     fault.Reason = "payout_too_frequent"
-	refundBlocked         fault.Reason = "refund_blocked"
-	belowMinimum          fault.Reason = "below_minimum"
+	duplicateField    fault.Reason = "duplicate_field"
+	missingRequired   fault.Reason = "missing_required_parameter"
+	payoutPending     fault.Reason = "payout_pending"
+	payoutTooFrequent fault.Reason = "payout_too_frequent"
+	refundBlocked     fault.Reason = "refund_blocked"
+	belowMinimum      fault.Reason = "below_minimum"
 )
 
 // StatusClientClosed is logged, and sent to nobody, when the client has left.
@@ -62,10 +61,10 @@ var Table = map[fault.Reason]Row{
 	fault.KeyRevoked:    {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
 	fault.KeyExpired:    {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
 
-	fault.InsufficientCredits: {http.StatusPaymentRequired, openai.TypeInsufficientQuota, true, 0},
-	planAllowanceExceeded:     {http.StatusPaymentRequired, openai.TypeInsufficientQuota, true, 0},
-	fault.ModelNotAllowed:     {http.StatusForbidden, openai.TypePermission, true, 0},
-	fault.AccountFrozen:       {http.StatusForbidden, openai.TypePermission, true, 0},
+	fault.InsufficientCredits:   {http.StatusPaymentRequired, openai.TypeInsufficientQuota, true, 0},
+	fault.PlanAllowanceExceeded: {http.StatusPaymentRequired, openai.TypeInsufficientQuota, true, 0},
+	fault.ModelNotAllowed:       {http.StatusForbidden, openai.TypePermission, true, 0},
+	fault.AccountFrozen:         {http.StatusForbidden, openai.TypePermission, true, 0},
 
 	UnknownRoute:           {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.ModelNotFound:    {http.StatusNotFound, openai.TypeNotFound, true, 0},

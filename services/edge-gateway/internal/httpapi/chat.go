@@ -150,6 +150,7 @@ func (h *Handler) run(x *exchange, call *relay.Call) error {
 	}
 	crash.At("gateway.admitted")
 	call.Grant = grant
+	h.Leases.Last(time.Duration(grant.Terms.GetLeaseMs()) * time.Millisecond)
 	call.Running = h.Leases.Begin(x.id, x.started)
 	defer h.Leases.End(call.Running)
 	call.Again = func(ctx context.Context, failed []string) ([]*routerv1.Candidate, error) {

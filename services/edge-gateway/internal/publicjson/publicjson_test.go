@@ -21,7 +21,7 @@ import (
 // public are all messages that are answered with.
 var public = []proto.Message{
 	&billingv1.Receipt{}, &billingv1.CreateAccountResponse{}, &billingv1.GetAccountResponse{}, &billingv1.GrantCreditResponse{},
-	&billingv1.SetAccountLimitsResponse{}, &billingv1.IssueKeyResponse{}, &billingv1.RevokeKeyResponse{},
+	&billingv1.SetAccountLimitsResponse{}, &billingv1.SetAccountPlanResponse{}, &billingv1.SetAccountStateResponse{}, &billingv1.IssueKeyResponse{}, &billingv1.RevokeKeyResponse{},
 	&catalogv1.ListModelsResponse{}, &catalogv1.ListModelProvidersResponse{}, &catalogv1.PutModelResponse{},
 	&hubv1.CreateProviderResponse{}, &hubv1.ListProvidersResponse{}, &hubv1.SetProviderStatusResponse{},
 	&hubv1.IssueProviderKeyResponse{}, &hubv1.RevokeProviderKeyResponse{}, &settlementv1.ReconcileResponse{},

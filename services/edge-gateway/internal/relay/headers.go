@@ -82,6 +82,8 @@ func billingName(t billingv1.BillingType) string {
 		return "payg"
 	case billingv1.BillingType_BILLING_TYPE_FREE:
 		return "free"
+	case billingv1.BillingType_BILLING_TYPE_PLAN:
+		return "plan"
 	default:
 		return ""
 	}

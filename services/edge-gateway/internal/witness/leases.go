@@ -17,8 +17,9 @@ const maxRenewals = 1000
 
 // LeaseConfig bounds what is kept of running requests.
 type LeaseConfig struct {
-	// Every is the pause between two renewals, a quarter of what a lease
-	// lasts. A request that ends before costs no call.
+	// Every is the pause between two renewals until billing-ledger tells how
+	// long a lease lasts; then it is a quarter of that. A request that ends
+	// before costs no call.
 	Every time.Duration
 	// Retry is the pause after one that failed, when that is shorter.
 	Retry time.Duration
@@ -37,13 +38,44 @@ type Leases struct {
 	log       *slog.Logger
 	cfg       LeaseConfig
 
+	// every is the pause in force; changed tells Run of another.
+	every   atomic.Int64
+	changed chan struct{}
+
 	mu      sync.Mutex
 	running map[*Running]struct{}
 }
 
 // NewLeases makes an empty register.
 func NewLeases(admission billingv1.AdmissionServiceClient, clk clock.Clock, log *slog.Logger, cfg LeaseConfig) *Leases {
-	return &Leases{admission: admission, clock: clk, log: log, cfg: cfg, running: map[*Running]struct{}{}}
+	l := &Leases{
+		admission: admission, clock: clk, log: log, cfg: cfg,
+		changed: make(chan struct{}, 1), running: map[*Running]struct{}{},
+	}
+	l.every.Store(int64(cfg.Every))
+	return l
+}
+
+// shortestPause keeps a lease that is told too short from making a busy loop.
+const shortestPause = 10 * time.Millisecond
+
+// Last takes what billing-ledger tells of how long leases last; 0 tells nothing.
+func (l *Leases) Last(lease time.Duration) {
+	if lease <= 0 {
+		return
+	}
+	every := int64(max(lease/4, shortestPause))
+	if l.every.Swap(every) == every {
+		return
+	}
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (l *Leases) pause() time.Duration {
+	return time.Duration(l.every.Load())
 }
 
 // Running is one admitted request under way. Its own goroutine writes it, and
@@ -105,16 +137,19 @@ func (r *Running) report() *billingv1.RunningRequest {
 
 // Run renews until ctx ends.
 func (l *Leases) Run(ctx context.Context) {
-	timer := time.NewTimer(l.cfg.Every)
+	timer := time.NewTimer(l.pause())
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-l.changed:
+			timer.Reset(l.pause())
+			continue
 		case <-timer.C:
 		}
-		wait := l.cfg.Every
-		if err := l.renew(ctx); err != nil && ctx.Err() == nil {
+		wait := l.pause()
+		if err := l.Renew(ctx); err != nil && ctx.Err() == nil {
 			wait = min(wait, l.cfg.Retry)
 			l.log.WarnContext(ctx, "the holds of running requests could not be renewed", "error", err, "wait", wait)
 		}
@@ -122,9 +157,9 @@ func (l *Leases) Run(ctx context.Context) {
 	}
 }
 
-// renew tells of every request that runs for longer than the pause, and returns
+// Renew tells of every request that runs for longer than the pause, and returns
 // the first error.
-func (l *Leases) renew(ctx context.Context) error {
+func (l *Leases) Renew(ctx context.Context) error {
 	var first error
 	for batch := range slices.Chunk(l.due(), maxRenewals) {
 		if err := l.call(ctx, batch); err != nil && first == nil {
@@ -143,7 +178,7 @@ func (l *Leases) call(ctx context.Context, batch []*billingv1.RunningRequest) er
 
 // due reports the requests that are old enough.
 func (l *Leases) due() []*billingv1.RunningRequest {
-	latest := l.clock.Now().Add(-l.cfg.Every)
+	latest := l.clock.Now().Add(-l.pause())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []*billingv1.RunningRequest

@@ -50,6 +50,22 @@ func during(l *Leases, d time.Duration) {
 	l.Run(ctx)
 }
 
+func TestTheLeaseThatIsToldReplacesTheSetting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peer := &lessor{}
+		l := leases(peer, 100)
+		l.Begin("long", time.Now())
+		time.AfterFunc(time.Second, func() {
+			l.Last(0)
+			l.Last(8 * time.Second)
+		})
+		during(l, 6*time.Second)
+		if len(peer.calls) != 2 {
+			t.Errorf("%d renewals in six seconds, of a lease of eight told after the first", len(peer.calls))
+		}
+	})
+}
+
 func TestShortRequestsCostNoCallAndLongOnesAreRenewedWithTheirCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{}

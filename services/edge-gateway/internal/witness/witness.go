@@ -127,13 +127,8 @@ func (q *Queue) fill(batch []*billingv1.Witness) []*billingv1.Witness {
 // nothing, and the holds expire.
 func (q *Queue) deliver(ctx context.Context, batch []*billingv1.Witness) bool {
 	for wait := q.cfg.RetryFirst; ; wait = min(2*wait, q.cfg.RetryMost) {
-		err := q.conclude(ctx, batch)
+		err := q.Send(ctx, batch)
 		if err == nil {
-			crash.At("gateway.concluded")
-			return true
-		}
-		if f, ok := fault.As(err); ok && f.Kind == fault.Invalid {
-			q.log.ErrorContext(ctx, "billing-ledger refuses accounts of requests", "error", err, "lost", len(batch))
 			return true
 		}
 		q.log.WarnContext(ctx, "accounts of requests are sent again later", "error", err, "wait", wait)
@@ -145,6 +140,24 @@ func (q *Queue) deliver(ctx context.Context, batch []*billingv1.Witness) bool {
 			return false
 		}
 	}
+}
+
+// Waiting takes up to a batch of what waits now, for those who run the queue by
+// hand; they Send each batch until it is taken.
+func (q *Queue) Waiting() []*billingv1.Witness { return q.fill(nil) }
+
+// Send sends a batch once. An error tells that it is to be sent again.
+func (q *Queue) Send(ctx context.Context, batch []*billingv1.Witness) error {
+	err := q.conclude(ctx, batch)
+	if err == nil {
+		crash.At("gateway.concluded")
+		return nil
+	}
+	if f, ok := fault.As(err); ok && f.Kind == fault.Invalid {
+		q.log.ErrorContext(ctx, "billing-ledger refuses accounts of requests", "error", err, "lost", len(batch))
+		return nil
+	}
+	return err
 }
 
 func (q *Queue) conclude(ctx context.Context, batch []*billingv1.Witness) error {

@@ -62,7 +62,7 @@ func run(ctx context.Context, args, environ []string, diagnostics io.Writer) err
 	}
 	log.Info("agent starts", "version", version(), "node_id", agent.NodeID(), "hub", cfg.WSURL, "models", len(models))
 	err = agent.Run(ctx)
-	log.Info("agent stops")
+	log.Info("agent stops", "receipts_kept", agent.Receipts().Kept)
 	return errors.Join(err, stopTraces(context.WithoutCancel(ctx)))
 }
 

@@ -22,6 +22,10 @@
 // minute, then two, up to sixteen, so that two machines with one node id do not
 // cut each other off for ever.
 //
+// Of each request whose answer had content the agent makes a signed receipt
+// when it ends, of what was handed to the socket until then, and sends it behind
+// all answers until the hub acknowledges it (package receipts).
+//
 // Bounds: a message is 64 KiB and DATA 16 KiB; credit is 256 KiB a stream and
 // 8 MiB a connection each way; an answer waits in at most 64 KiB; request
 // bodies are bounded each and together (Config); requests under way are the sum
@@ -37,6 +41,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
+	"svc.internal/services/provider-agent/internal/receipts"
 )
 
 // Subprotocol names the dialect in the handshake.
@@ -67,6 +72,8 @@ const (
 	// silence is how long nothing at all may come from the hub, which pings
 	// every 15 s and answers our pings and heartbeats.
 	silence = 45 * time.Second
+	// receiptsEvery is the least pause between frames of receipts.
+	receiptsEvery = 100 * time.Millisecond
 	// heartbeatDefault holds until the hub has said how often.
 	heartbeatDefault = 10 * time.Second
 	heartbeatLeast   = time.Second
@@ -74,6 +81,10 @@ const (
 	// requestDefault and requestMost bound what OPEN may ask for.
 	requestDefault = 10 * time.Minute
 	requestMost    = time.Hour
+	// hubFirst is how much longer the agent waits than the hub. The hub ends a
+	// request that takes too long, and says CANCEL; were it the agent, the
+	// answer would look cut off, which is charged otherwise.
+	hubFirst = 5 * time.Second
 )
 
 // Codes of Error frames that the agent sends or tells apart.
@@ -114,6 +125,8 @@ type Deps struct {
 	Changed <-chan struct{}
 	// Serve answers requests.
 	Serve Serve
+	// Receipts keeps what was served; nil makes no receipts.
+	Receipts *receipts.Store
 	// Dial opens the network connection; nil is the system's.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }

@@ -57,6 +57,9 @@ func (s *session) onConnection(f *agentv2.Frame) *ending {
 		return nil
 	case *agentv2.Frame_Window:
 		return s.onWindow(&s.credit, body.Window)
+	case *agentv2.Frame_ReceiptAck:
+		s.onReceiptAck(body.ReceiptAck)
+		return nil
 	case *agentv2.Frame_Drain:
 		s.draining = true
 		s.drainAfter = milliseconds(body.Drain.GetReconnectAfterMs())
@@ -154,10 +157,12 @@ func (s *session) onOpen(id, seq uint32, o *agentv2.Open) *ending {
 	if timeout <= 0 {
 		timeout = requestDefault
 	}
-	ctx, stop := context.WithTimeoutCause(s.ctx, timeout, errTimeout)
+	ctx, stop := context.WithTimeoutCause(s.ctx, timeout+hubFirst, errTimeout)
 	s.streams[id] = &stream{
 		session: s, id: id, ctx: ctx, stop: stop, reserve: int64(o.GetBodyLength()), room: make(chan struct{}, 1),
 		bodyLength: int(o.GetBodyLength()), seqIn: 1, recv: streamWindow, credit: streamWindow,
+		attempt: o.GetAttempt(), proof: o.GetProof(),
+		counted: s.receipts != nil && len(o.GetProof()) > 0, count: counter{stream: o.GetStream()},
 		request: Request{
 			ID: o.GetRequestId(), ModelID: o.GetModelId(), Stream: o.GetStream(), Body: make([]byte, 0, o.GetBodyLength()),
 			ModelOffset: int(o.GetModelOffset()), ModelLength: int(o.GetModelLength()), Traceparent: o.GetTraceparent(),

@@ -89,6 +89,7 @@ func (l *Link) session(ctx context.Context) ending {
 		return *failed
 	}
 	s := newSession(l.cfg, l.deps.Log, l.deps.Serve, l.slots)
+	s.receipts, s.clock = l.deps.Receipts, l.deps.Clock
 	s.register(l.deps.Offers())
 	var work sync.WaitGroup
 	work.Go(func() {
@@ -110,7 +111,7 @@ func (l *Link) session(ctx context.Context) ending {
 	return end
 }
 
-// keep sends heartbeats and pings until the session is over, and drains it when
+// keep sends heartbeats, pings and receipts until the session is over, and drains it when
 // ctx ends. It returns how long the session was registered.
 func (l *Link) keep(ctx context.Context, s *session) time.Duration {
 	pings := time.NewTicker(pingInterval)
@@ -118,6 +119,7 @@ func (l *Link) keep(ctx context.Context, s *session) time.Duration {
 	beats := time.NewTicker(heartbeatDefault)
 	defer beats.Stop()
 	acked, stop := s.acked, ctx.Done()
+	var claims <-chan time.Time // begins with the registration
 	var overdue <-chan time.Time
 	var since time.Time
 	for {
@@ -131,6 +133,12 @@ func (l *Link) keep(ctx context.Context, s *session) time.Duration {
 			acked = nil
 			since = l.deps.Clock.Now()
 			beats.Reset(l.welcome(s))
+			if s.receipts != nil {
+				s.receipts.Connected()
+				ticker := time.NewTicker(receiptsEvery)
+				defer ticker.Stop()
+				claims = ticker.C
+			}
 			// Health may have changed while the hub looked the key up.
 			s.heartbeat(l.deps.Offers(), l.slots.active())
 		case <-beats.C:
@@ -138,6 +146,8 @@ func (l *Link) keep(ctx context.Context, s *session) time.Duration {
 			s.heartbeat(l.deps.Offers(), l.slots.active())
 		case <-l.deps.Changed:
 			s.heartbeat(l.deps.Offers(), l.slots.active())
+		case <-claims:
+			s.claims()
 		case <-pings.C:
 			s.ping()
 		case <-stop:

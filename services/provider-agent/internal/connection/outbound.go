@@ -87,7 +87,7 @@ func (s *session) schedule(st *stream) {
 }
 
 // next fills a batch: control first, then one piece of each answer in turn,
-// until the batch is full or credit is used up.
+// until the batch is full or credit is used up, then receipts.
 func (s *session) next(b *batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,10 @@ func (s *session) next(b *batch) error {
 		b.closing = s.end
 		return s.farewell(b)
 	}
-	return s.answers(b)
+	if err := s.answers(b); err != nil {
+		return err
+	}
+	return s.claim(b)
 }
 
 // farewell tells the hub what it did wrong. Needs the mutex.
@@ -165,6 +168,7 @@ func (s *session) piece(b *batch, st *stream) error {
 		return nil
 	}
 	st.seqOut++
+	s.receipt(st, st.end.GetComplete())
 	delete(s.streams, st.id)
 	return b.frame(&agentv2.Frame{Stream: st.id, Seq: st.seqOut, Body: &agentv2.Frame_End{End: st.end}})
 }

@@ -6,7 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/workreceipt"
 	agentv2 "svc.internal/proto/svc/agent/v2"
+	"svc.internal/services/provider-agent/internal/receipts"
 )
 
 // phase is where a session stands.
@@ -24,6 +27,9 @@ type session struct {
 	log   *slog.Logger
 	serve Serve
 	slots *slots
+	// receipts is nil when none are made.
+	receipts *receipts.Store
+	clock    clock.Clock
 
 	ctx   context.Context // parent of all requests; ends with the session
 	stop  context.CancelFunc
@@ -49,6 +55,8 @@ type session struct {
 	pingDue       bool
 	draining      bool // no new streams; the session ends when there are none
 	drainAfter    time.Duration
+	due           []workreceipt.Signed // receipts to be sent
+	passed        int                  // batches that went before them
 }
 
 func newSession(cfg Config, log *slog.Logger, serve Serve, slots *slots) *session {
@@ -64,8 +72,13 @@ func newSession(cfg Config, log *slog.Logger, serve Serve, slots *slots) *sessio
 func (s *session) register(offers []Offer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var key []byte
+	if s.receipts != nil {
+		key = s.receipts.PublicKey()
+	}
 	s.push(&agentv2.Frame{Body: &agentv2.Frame_Register{Register: &agentv2.Register{
-		Token: s.cfg.Key.Reveal(), NodeId: s.cfg.NodeID, NodeName: s.cfg.NodeName, AgentVersion: s.cfg.Version,
+		ReceiptKey: key,
+		Token:      s.cfg.Key.Reveal(), NodeId: s.cfg.NodeID, NodeName: s.cfg.NodeName, AgentVersion: s.cfg.Version,
 		Models: wireOffers(offers), Capabilities: []string{"chat", "stream", "cancel", "logprobs"},
 		MaxRequestBytes: s.cfg.MaxRequestBytes, Region: s.cfg.Region,
 	}}})
@@ -145,6 +158,9 @@ func (s *session) shut(why *ending) {
 		if !st.started {
 			s.free(st)
 		}
+		if st.end != nil {
+			s.receipt(st, false) // it was answered, and not all is sent
+		}
 	}
 	close(s.over)
 	s.signal()
@@ -172,6 +188,10 @@ func (s *session) start(st *stream) {
 func (s *session) finish(st *stream, answer Answer) {
 	late := context.Cause(st.ctx)
 	st.stop()
+	if st.counted {
+		st.count.end(answer.Err == nil)
+		st.note()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := answer.Err
@@ -188,7 +208,11 @@ func (s *session) finish(st *stream, answer Answer) {
 	// The slot is free before the hub hears of the end, or its next request
 	// would find none.
 	s.free(st)
+	st.claim, st.count = st.count.usage, counter{}
 	s.endStream(st, end)
+	if s.phase == phaseOver {
+		s.receipt(st, false)
+	}
 }
 
 // free gives a request's slot and memory back, once. Needs the mutex.

@@ -14,6 +14,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
 	"svc.internal/services/provider-agent/internal/connection/hubtest"
+	"svc.internal/services/provider-agent/internal/receipts"
 )
 
 const testKey = "sk-prov-never-in-a-log"
@@ -38,6 +39,8 @@ type options struct {
 	random io.Reader
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	piped  bool
+	// receipts keeps what is served; nil for none.
+	receipts *receipts.Store
 }
 
 // setup runs a link with a hub; serve answers its requests.
@@ -67,7 +70,7 @@ func setup(t testing.TB, serve Serve, opts options) *bench {
 	}
 	link, err := New(cfg, Deps{
 		Log: slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Clock: clock.System,
-		Random: opts.random, Offers: b.current, Changed: b.changed, Serve: serve, Dial: opts.dial,
+		Random: opts.random, Offers: b.current, Changed: b.changed, Serve: serve, Dial: opts.dial, Receipts: opts.receipts,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package connection
 import (
 	"context"
 
+	"svc.internal/pkg/openai"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
@@ -18,6 +19,8 @@ type stream struct {
 
 	request       Request // Body grows until it is whole
 	bodyLength    int
+	attempt       uint32
+	proof         []byte
 	started       bool  // the body is whole and a goroutine answers
 	released      bool  // slot and memory were given back
 	dropped       error // why what is written is thrown away; nil while it is not
@@ -29,6 +32,14 @@ type stream struct {
 	sent          int  // bytes of out that are gone
 	queued        bool // it stands in the ring of the writer
 	end           *agentv2.End
+
+	// For the receipt, if one is made. count belongs to the goroutine that
+	// answers.
+	counted, receipted       bool
+	count                    counter
+	acceptedTotal, sentTotal int64 // bytes
+	marks                    []mark
+	claim                    openai.Usage
 }
 
 // Write queues a piece of the engine's answer. It blocks while the buffer is
@@ -36,6 +47,10 @@ type stream struct {
 func (st *stream) Write(p []byte) (written int, err error) {
 	for {
 		n, err := st.accept(p[written:])
+		if st.counted && n > 0 {
+			st.count.add(p[written : written+n])
+			st.note()
+		}
 		written += n
 		if err != nil || written == len(p) {
 			return written, err
@@ -62,6 +77,7 @@ func (st *stream) accept(p []byte) (int, error) {
 		st.sent = 0
 	}
 	st.out = append(st.out, p[:n]...)
+	st.acceptedTotal += int64(n)
 	s.schedule(st)
 	return n, nil
 }
@@ -74,6 +90,7 @@ func (st *stream) pending() int { return len(st.out) - st.sent }
 func (st *stream) take(n int) []byte {
 	piece := st.out[st.sent : st.sent+n]
 	st.sent += n
+	st.sentTotal += int64(n)
 	if st.sent == len(st.out) {
 		st.out, st.sent = st.out[:0], 0
 	}

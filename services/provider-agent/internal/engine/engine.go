@@ -142,6 +142,9 @@ func newClient(given *http.Client, targets []Target) *http.Client {
 
 // Request is what the hub wants answered.
 type Request struct {
+	// ID goes to the engine as X-Request-ID, when it is a name of at most 64
+	// letters, digits, dots, underscores and hyphens.
+	ID      string
 	ModelID string
 	Stream  bool
 	Body    []byte
@@ -222,6 +225,9 @@ func newRequest(ctx context.Context, target Target, r Request) (*http.Request, e
 	// connection turns out to be closed: nothing was answered, so nothing is
 	// done twice that anybody sees.
 	req.Header["Idempotency-Key"] = []string{}
+	if validID(r.ID) {
+		req.Header.Set("X-Request-ID", r.ID)
+	}
 	if validTraceparent(r.Traceparent) {
 		req.Header.Set("Traceparent", r.Traceparent)
 	}
@@ -234,6 +240,17 @@ func authorize(req *http.Request, key config.Secret) {
 	if key.IsSet() {
 		req.Header.Set("Authorization", "Bearer "+key.Reveal())
 	}
+}
+
+// validID lets only what is harmless in a header and a log through.
+func validID(id string) bool {
+	for i := range len(id) {
+		c := id[i]
+		if ('0' > c || c > '9') && ('a' > c || c > 'z') && ('A' > c || c > 'Z') && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return len(id) > 0 && len(id) <= 64
 }
 
 // validTraceparent lets only W3C trace contexts of version 00 through.

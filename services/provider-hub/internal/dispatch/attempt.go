@@ -37,7 +37,7 @@ type attempt struct {
 	desk   *Desk
 	order  *Order
 	caller Caller
-	stream *session.Stream
+	stream Stream
 	answer *answer
 	span   trace.Span
 
@@ -59,7 +59,7 @@ type attempt struct {
 	progressAt     time.Time
 }
 
-func newAttempt(d *Desk, o *Order, caller Caller, stream *session.Stream, at time.Time) *attempt {
+func newAttempt(d *Desk, o *Order, caller Caller, stream Stream, at time.Time) *attempt {
 	return &attempt{
 		desk: d, order: o, caller: caller, stream: stream, answer: newAnswer(o),
 		started: at, lastData: at, commits: caller.Committed(), progressAt: at,
@@ -72,18 +72,19 @@ func (a *attempt) run(ctx context.Context) error {
 	// asked for was done. Timers with channels of their own would be put up and
 	// taken down with every event.
 	due := make(chan func() *verdict, 3)
-	after := func(d time.Duration, what func() *verdict) *time.Timer {
-		return time.AfterFunc(d, func() { due <- what })
+	after := func(d time.Duration, what func() *verdict) Timer {
+		return a.desk.rig.After(d, func() { due <- what })
 	}
 	total := after(a.order.Total, a.outOfTime)
 	defer total.Stop()
 	first := after(a.firstWait(), a.noContentYet)
 	defer first.Stop()
-	var stall *time.Timer
+	var stall Timer
 	stall = after(a.desk.cfg.StallProbe, func() *verdict { return a.stalled(stall) })
 	defer stall.Stop()
 	for {
 		var v *verdict
+		a.waits(ForAll)
 		select {
 		case <-ctx.Done():
 			v = a.left()
@@ -157,7 +158,7 @@ func (a *attempt) fails(f Failure, ending meter.Ending) *verdict {
 
 // stalled pings an agent that is silent, and gives a stream up whose content
 // stopped coming.
-func (a *attempt) stalled(timer *time.Timer) *verdict {
+func (a *attempt) stalled(timer Timer) *verdict {
 	now := a.desk.clock.Now()
 	if a.answer.begun && now.Sub(a.lastContent) >= a.desk.cfg.ContentTimeout {
 		return a.fails(Failure{Code: CodeTimeout, Message: "the answer stopped"}, meter.ProviderLost)

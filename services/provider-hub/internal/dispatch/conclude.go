@@ -95,23 +95,30 @@ func (a *attempt) awaitCommit(ctx context.Context) error {
 	if a.committed {
 		return nil
 	}
-	timer := time.NewTimer(a.desk.cfg.CommitWait)
+	late, timer := a.alarm(a.desk.cfg.CommitWait)
 	defer timer.Stop()
+	a.waits(ForCommit)
 	select {
 	case <-a.commits:
 		return a.commit()
-	case <-timer.C:
+	case <-late:
 	case <-ctx.Done():
 	case <-a.caller.Gone():
 	}
 	return nil
 }
 
+// alarm signals once, after d.
+func (a *attempt) alarm(d time.Duration) (<-chan struct{}, Timer) {
+	late := make(chan struct{}, 1)
+	return late, a.desk.rig.After(d, func() { late <- struct{}{} })
+}
+
 // drain asks the agent to stop and listens for the usage it may report.
 // Nothing of it is relayed, so the count of what was delivered stands.
 func (a *attempt) drain() {
 	a.stream.Cancel()
-	timer := time.NewTimer(a.desk.cfg.UsageDrain)
+	late, timer := a.alarm(a.desk.cfg.UsageDrain)
 	defer timer.Stop()
 	for {
 		piece, end, lost := a.stream.Take()
@@ -120,9 +127,10 @@ func (a *attempt) drain() {
 		if end != nil || lost != nil || a.answer.done {
 			return
 		}
+		a.waits(ForUsage)
 		select {
 		case <-a.stream.Ready():
-		case <-timer.C:
+		case <-late:
 			return
 		case <-a.desk.abort:
 			return

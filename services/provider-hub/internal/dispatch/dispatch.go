@@ -49,6 +49,9 @@ type Config struct {
 	MaxAnswer int
 	// FinalTimeout bounds the wait for the disk: 10 s.
 	FinalTimeout time.Duration
+	// Prove makes what the provider of an order shows later to be paid for it;
+	// nil makes none.
+	Prove func(o *Order) []byte
 }
 
 func (c Config) withDefaults() Config {
@@ -114,12 +117,12 @@ type Sessions interface {
 
 // Desk serves attempts. It is safe for concurrent use.
 type Desk struct {
-	cfg      Config
-	sessions Sessions
-	witness  Witness
-	report   func(Report)
-	clock    clock.Clock
-	log      *slog.Logger
+	cfg     Config
+	rig     Rig
+	witness Witness
+	report  func(Report)
+	clock   clock.Clock
+	log     *slog.Logger
 
 	mu       sync.Mutex
 	open     bool
@@ -131,8 +134,13 @@ type Desk struct {
 // NewDesk returns a desk that takes no orders until Open. report is told of
 // every attempt, begun or refused, and must not block.
 func NewDesk(cfg Config, sessions Sessions, witness Witness, report func(Report), c clock.Clock, log *slog.Logger) *Desk {
+	return NewRiggedDesk(cfg, live(sessions), witness, report, c, log)
+}
+
+// NewRiggedDesk returns a closed desk for the sessions and timers of a rig.
+func NewRiggedDesk(cfg Config, rig Rig, witness Witness, report func(Report), c clock.Clock, log *slog.Logger) *Desk {
 	return &Desk{
-		cfg: cfg.withDefaults(), sessions: sessions, witness: witness, report: report, clock: c, log: log,
+		cfg: cfg.withDefaults(), rig: rig, witness: witness, report: report, clock: c, log: log,
 		abort: make(chan struct{}),
 	}
 }
@@ -225,8 +233,8 @@ func (d *Desk) refused(ctx context.Context, o *Order) {
 }
 
 // begin witnesses an order and puts it on its session.
-func (d *Desk) begin(o *Order, at time.Time) (*session.Stream, error) {
-	s, ok := d.sessions.Find(o.Provider, o.Node, o.Epoch)
+func (d *Desk) begin(o *Order, at time.Time) (Stream, error) {
+	s, ok := d.rig.Find(o)
 	if !ok {
 		return nil, gone()
 	}
@@ -237,13 +245,20 @@ func (d *Desk) begin(o *Order, at time.Time) (*session.Stream, error) {
 	stream, err := s.Open(session.Request{
 		RequestID: o.Request.String(), Attempt: o.Attempt, Model: o.Model, Stream: o.Stream,
 		Body: o.Body, ModelOffset: o.ModelOffset, ModelLength: o.ModelLength,
-		Traceparent: o.Traceparent, Timeout: o.Total,
+		Traceparent: o.Traceparent, Timeout: o.Total, Proof: d.prove(o),
 	})
 	if err != nil {
 		return nil, errors.Join(refusedOpen(err), d.witness.Void(o))
 	}
 	crash.At("hub.open.sent")
 	return stream, nil
+}
+
+func (d *Desk) prove(o *Order) []byte {
+	if d.cfg.Prove == nil {
+		return nil
+	}
+	return d.cfg.Prove(o)
 }
 
 func gone() error {

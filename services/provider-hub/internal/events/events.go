@@ -25,7 +25,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
@@ -77,7 +76,7 @@ type waiting struct {
 // implements dispatch.Witness.
 type Usage struct {
 	hubID    string
-	bus      *bus.Conn
+	bus      Bus
 	resettle time.Duration
 	clock    clock.Clock
 	log      *slog.Logger
@@ -91,11 +90,14 @@ type Usage struct {
 
 	mu      sync.Mutex
 	pending map[journal.Key]*publication
+	closed  recent
+	// onClosed hears of attempts that need no receipt any more.
+	onClosed func([]journal.Key)
 }
 
 // NewUsage returns a witness without a journal. What is unsettled for resettle
 // is published again; 0 means DefaultResettle. lag may be nil.
-func NewUsage(hubID string, conn *bus.Conn, resettle time.Duration, c clock.Clock, log *slog.Logger, lag func(time.Duration)) *Usage {
+func NewUsage(hubID string, conn Bus, resettle time.Duration, c clock.Clock, log *slog.Logger, lag func(time.Duration)) *Usage {
 	if lag == nil {
 		lag = func(time.Duration) {}
 	}
@@ -232,7 +234,13 @@ func (u *Usage) Progress(o *dispatch.Order, tokens, bytes int64) error {
 }
 
 // Void implements dispatch.Witness.
-func (u *Usage) Void(o *dispatch.Order) error { return u.journal.Load().Void(keyOf(o)) }
+func (u *Usage) Void(o *dispatch.Order) error {
+	err := u.journal.Load().Void(keyOf(o))
+	if err == nil {
+		u.close(keyOf(o))
+	}
+	return err
+}
 
 // Final implements dispatch.Witness.
 func (u *Usage) Final(ctx context.Context, usage *dispatch.Usage) (publish func(), err error) {
@@ -285,7 +293,7 @@ func (u *Usage) Recorded(requests []ids.RequestID) error {
 // alone has can still be lost on its way to the other. A process that starts
 // anew has forgotten who had what, publishes again and hears again of both.
 func (u *Usage) taken(requests []ids.RequestID, mark func(*publication)) error {
-	var keys []journal.Key
+	var keys, settled []journal.Key
 	u.mu.Lock()
 	for _, id := range requests {
 		// Nobody says which attempt it was, and needs not: at most one was
@@ -296,7 +304,11 @@ func (u *Usage) taken(requests []ids.RequestID, mark func(*publication)) error {
 			if p == nil {
 				continue
 			}
+			was := p.settled
 			mark(p)
+			if p.settled && !was {
+				settled = append(settled, key)
+			}
 			if p.settled && p.recorded {
 				keys = append(keys, key)
 				delete(u.pending, key)
@@ -304,6 +316,7 @@ func (u *Usage) taken(requests []ids.RequestID, mark func(*publication)) error {
 		}
 	}
 	u.mu.Unlock()
+	u.close(settled...)
 	if len(keys) == 0 {
 		return nil
 	}

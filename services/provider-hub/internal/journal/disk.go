@@ -49,6 +49,9 @@ type folder struct {
 	path string
 	dir  *os.File
 	lock *os.File
+	// memory is where a planted fault keeps what is appended; ordinary builds
+	// have none.
+	memory memory
 }
 
 func openFolder(path string) (*folder, error) {
@@ -94,7 +97,7 @@ func (f *folder) open(name string, flag int) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return diskFile{file}, nil
+	return f.memory.file(name, diskFile{file}), nil
 }
 
 func (f *folder) Remove(name string) error { return os.Remove(filepath.Join(f.path, name)) }

@@ -87,6 +87,10 @@ type Config struct {
 	MaxBatch int
 	// MaxKeys bounds the attempts that are open or unsettled. Default 1,048,576.
 	MaxKeys int
+	// Stepped starts no goroutine: who waits for the disk does the writer's
+	// work, and everybody else's records wait for Step. So one thread, such as
+	// a simulator's, runs the same history every time.
+	Stepped bool
 }
 
 func (c Config) withDefaults() Config {
@@ -210,7 +214,7 @@ func (j *Journal) Final(ctx context.Context, key Key, payload []byte) error {
 	if err != nil {
 		return err
 	}
-	return b.wait(ctx)
+	return j.await(ctx, b)
 }
 
 func (j *Journal) queueFinal(ctx context.Context, key Key, payload []byte) (*batch, error) {
@@ -232,6 +236,7 @@ func (j *Journal) queueFinal(ctx context.Context, key Key, payload []byte) (*bat
 		if err != nil || !full {
 			return b, err
 		}
+		j.Step()
 		select {
 		case <-b.taken:
 		case <-ctx.Done():
@@ -287,7 +292,7 @@ func (j *Journal) Sync(ctx context.Context) error {
 	b := j.pending
 	j.demandSync()
 	j.mu.Unlock()
-	return b.wait(ctx)
+	return j.await(ctx, b)
 }
 
 // Usage is how full the journal is.
@@ -336,6 +341,9 @@ func (j *Journal) Close() error {
 	j.closed = true
 	j.wake.Signal()
 	j.mu.Unlock()
+	if first && j.cfg.Stepped {
+		j.run()
+	}
 	<-j.stopped
 	err := j.Err()
 	if !first {

@@ -88,7 +88,9 @@ func Open(cfg Config) (*Journal, *Recovery, error) {
 	if err := j.start(rec); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("open journal: %w", err), j.abandon())
 	}
-	go j.run()
+	if !cfg.Stepped {
+		go j.run()
+	}
 	return j, rec, nil
 }
 

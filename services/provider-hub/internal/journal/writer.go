@@ -133,10 +133,37 @@ func (j *Journal) cycle() (last bool, err error) {
 func (j *Journal) awaitWork() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for j.pending.size == 0 && !j.pending.sync && !j.closed && !j.carryPays() &&
-		(len(j.index.segments) == 1 || j.index.segments[0].live.count > 0) {
+	for !j.hasWork() {
 		j.wake.Wait()
 	}
+}
+
+// hasWork needs the mutex.
+func (j *Journal) hasWork() bool {
+	return j.pending.size > 0 || j.pending.sync || j.closed || j.carryPays() ||
+		len(j.index.segments) > 1 && j.index.segments[0].live.count == 0
+}
+
+// Step does what the writer of a stepped journal has to do by now. Otherwise it
+// does nothing, as the writer is a goroutine.
+func (j *Journal) Step() {
+	for j.cfg.Stepped && j.stepPays() {
+		if _, err := j.cycle(); err != nil {
+			j.fail(err)
+		}
+	}
+}
+
+func (j *Journal) stepPays() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.err == nil && !j.closed && j.hasWork()
+}
+
+// await waits for a batch, and works meanwhile if nobody else does.
+func (j *Journal) await(ctx context.Context, b *batch) error {
+	j.Step()
+	return b.wait(ctx)
 }
 
 // take swaps the pending batch for an empty one and, in the same moment, picks

@@ -53,6 +53,8 @@ func (s *Session) onConnection(f *agentv2.Frame) *Closing {
 		s.draining = true
 		s.registrar.Touch(s)
 		return nil
+	case *agentv2.Frame_Receipts:
+		return s.onReceipts(body.Receipts)
 	case *agentv2.Frame_Error:
 		return closing(CodeProtocolError, "the agent reported an error")
 	case nil:

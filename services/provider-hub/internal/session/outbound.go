@@ -167,7 +167,7 @@ func openFrame(st *Stream) *agentv2.Frame {
 	return &agentv2.Frame{Stream: st.id, Body: &agentv2.Frame_Open{Open: &agentv2.Open{
 		RequestId: r.RequestID, Attempt: r.Attempt, ModelId: r.Model, Stream: r.Stream,
 		ModelOffset: r.ModelOffset, ModelLength: r.ModelLength, BodyLength: uint32(len(r.Body)),
-		Traceparent: r.Traceparent, TimeoutMs: r.Timeout.Milliseconds(),
+		Traceparent: r.Traceparent, TimeoutMs: r.Timeout.Milliseconds(), Proof: r.Proof,
 	}}}
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"crypto/ed25519"
 	"time"
 
 	"svc.internal/pkg/fault"
@@ -58,6 +59,11 @@ func (s *Session) register(r *agentv2.Register) *Closing {
 		return s.refused(CodeProtocolError, "at most 32 capabilities can be declared")
 	case !validNodeID(r.GetNodeId()):
 		return s.refused(CodeProtocolError, "node_id must be 8 to 64 of letters, digits, dot, underscore and hyphen")
+	case len(r.GetReceiptKey()) != 0 && len(r.GetReceiptKey()) != ed25519.PublicKeySize:
+		return s.refused(CodeProtocolError, "receipt_key must be the 32 bytes of an Ed25519 public key")
+	}
+	if len(r.GetReceiptKey()) > 0 {
+		s.receiptKey = r.GetReceiptKey()
 	}
 	s.phase = phaseAdmitting
 	s.deadline.Stop()

@@ -22,6 +22,7 @@ type Server struct {
 	clock     clock.Clock
 	log       *slog.Logger
 	counts    *Counts
+	receipts  Receipts
 	upgrader  websocket.Upgrader
 	buffers   sync.Pool
 
@@ -132,6 +133,7 @@ func (s *Server) enter(ctx context.Context) (*Session, bool) {
 		return nil, false
 	}
 	session := newSession(s.cfg, s.registrar, s.clock, s.counts)
+	session.receipts = s.receipts
 	s.sessions[session] = struct{}{}
 	s.sockets.Add(1)
 	s.counts.Sockets.Add(1)

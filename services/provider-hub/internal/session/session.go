@@ -19,11 +19,12 @@
 // Bounds: a message is 64 KiB and a DATA frame 16 KiB; credit is 256 KiB a
 // stream and 8 MiB a connection each way; 256 models, 32 capabilities, 4,096
 // streams and 4,096 waiting control frames a session; heartbeats and pings 10 a
-// second. Everything that an agent calls itself or its models is cut to a
+// second, frames of receipts 20. Everything that an agent calls itself or its models is cut to a
 // length and to printable characters before anyone else sees it.
 package session
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -252,8 +253,12 @@ type Session struct {
 	recvCredit    int64  // what the agent may still send
 	recvOwed      int64  // taken and not yet granted again
 	sendCredit    int64  // what may still be sent
-	violations    int    // streams that were reset for exceeding their credit
+	violations    int    // streams reset for exceeding their credit, receipts forged
 	chatter       bucket
+
+	receipts      Receipts
+	receiptKey    ed25519.PublicKey
+	receiptFrames bucket
 
 	control     []*agentv2.Frame
 	interactive []*Stream // OPEN is due
@@ -280,7 +285,7 @@ func newSession(cfg Config, registrar Registrar, c clock.Clock, counts *Counts) 
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		models: map[string]*model{}, streams: map[uint32]*Stream{},
 		recvCredit: cfg.ConnWindow, sendCredit: cfg.ConnWindow,
-		chatter: newBucket(chatterRate, chatterBurst, c.Now()),
+		chatter: newBucket(chatterRate, chatterBurst, c.Now()), receiptFrames: newBucket(receiptRate, receiptBurst, c.Now()),
 	}
 }
 

@@ -22,6 +22,8 @@ type Request struct {
 	Traceparent string
 	// Timeout is when the hub gives the request up.
 	Timeout time.Duration
+	// Proof is what the agent repeats in its receipt; nil for none.
+	Proof []byte
 }
 
 // End is the agent's last word on a stream.

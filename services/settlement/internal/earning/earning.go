@@ -28,6 +28,8 @@ const (
 	Hub Witness = "hub"
 	// Gateway is what the gateway relayed of a request whose hub told nothing.
 	Gateway Witness = "gateway"
+	// Receipt is what the provider signed that it sent, where neither tells.
+	Receipt Witness = "receipt"
 )
 
 // Line is what one provider earned with one request.
@@ -66,7 +68,7 @@ func NewLine(usage Line, rates money.Rates) (Line, error) {
 		usage.ModelID == "" || strings.ContainsRune(usage.ModelID, 0) || usage.Attempt == 0 || usage.Attempt > math.MaxInt32 {
 		return Line{}, ErrIncomplete
 	}
-	if usage.Witness != Hub && usage.Witness != Gateway {
+	if usage.Witness != Hub && usage.Witness != Gateway && usage.Witness != Receipt {
 		return Line{}, ErrIncomplete
 	}
 	if err := rates.Validate(); err != nil {

@@ -34,13 +34,13 @@ type Ledger interface {
 
 // Consumer moves usage events into a Ledger.
 type Consumer struct {
-	bus    *bus.Conn
+	bus    Bus
 	ledger Ledger
 	log    *slog.Logger
 }
 
 // NewConsumer makes a consumer; Run starts it.
-func NewConsumer(conn *bus.Conn, ledger Ledger, log *slog.Logger) *Consumer {
+func NewConsumer(conn Bus, ledger Ledger, log *slog.Logger) *Consumer {
 	return &Consumer{conn, ledger, log}
 }
 
@@ -116,6 +116,7 @@ var witnesses = map[eventsv1.Witness]earning.Witness{
 	eventsv1.Witness_WITNESS_UNSPECIFIED: earning.Hub, // from a hub older than the field
 	eventsv1.Witness_WITNESS_HUB:         earning.Hub,
 	eventsv1.Witness_WITNESS_GATEWAY:     earning.Gateway,
+	eventsv1.Witness_WITNESS_RECEIPT:     earning.Receipt,
 }
 
 // lineFrom decodes one event. The text it returns is the request's id as far

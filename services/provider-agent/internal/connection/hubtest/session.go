@@ -192,7 +192,7 @@ func (s *Session) Foresee(id uint32) {
 // Ack accepts the registration, with heartbeats each 10 s.
 func (s *Session) Ack() {
 	s.Send(&agentv2.Frame{Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{
-		ProviderId: "0190", ProviderName: "tester", Epoch: 1, Status: "active", HeartbeatIntervalMs: 10_000,
+		ProviderId: "0190a000-0000-7000-8000-0000000000aa", ProviderName: "tester", Epoch: 1, Status: "active", HeartbeatIntervalMs: 10_000,
 	}}})
 }
 

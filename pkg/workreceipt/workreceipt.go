@@ -1,0 +1,200 @@
+// Package workreceipt is a provider's signed statement of what it sent of one
+// attempt's answer: the third witness of served work, beside the hub's journal
+// and the gateway's count.
+//
+// What is signed (Ed25519) is this, numbers big-endian, texts and bytes behind
+// their length in two bytes:
+//
+//	"svc provider receipt v1\n"
+//	request id, 16 bytes   attempt, 4   provider id, 16   epoch, 8
+//	model id, text
+//	claimed, 1 (0 or 1)    claimed prompt and completion tokens, 8 each
+//	sent tokens, 8         sent bytes, 8
+//	complete, 1 (0 or 1)   end in Unix milliseconds, 8
+//	proof, bytes
+//
+// The first line separates the domain: a key that signs other things too cannot
+// be made to sign a receipt. A signature says that the holder of the key stands
+// by the numbers, and nothing of whether they are true; that the attempt was
+// the provider's at all is what the proof shows to hubs.
+//
+// Bounds: a model id is 1 to 200 bytes, a proof 1 to 128, counts are at most
+// 2^40.
+package workreceipt
+
+import (
+	"crypto/ed25519"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/ids"
+	agentv2 "svc.internal/proto/svc/agent/v2"
+)
+
+// Bounds of a receipt.
+const (
+	MaxModel = 200
+	MaxProof = 128
+	MaxCount = 1 << 40
+)
+
+// domain begins what is signed. A change of the form needs another.
+const domain = "svc provider receipt v1\n"
+
+// Receipt is what a provider says that it sent.
+type Receipt struct {
+	Request  ids.RequestID
+	Attempt  uint32
+	Provider ids.ProviderID
+	// Epoch is of the session that the request came on.
+	Epoch int64
+	Model string
+	// Claimed tells that the engine reported usage, the counts what.
+	Claimed                          bool
+	ClaimedPrompt, ClaimedCompletion int64
+	// SentTokens are completion tokens by the agent's count, SentBytes the bytes
+	// of the content that they are of.
+	SentTokens, SentBytes int64
+	Complete              bool
+	// EndedAt is to the millisecond.
+	EndedAt time.Time
+	// Proof is the hub's, as it came with the request.
+	Proof []byte
+}
+
+// Signed is a receipt with its signature.
+type Signed struct {
+	Receipt
+	Signature [ed25519.SignatureSize]byte
+}
+
+// Key identifies a receipt.
+type Key struct {
+	Request ids.RequestID
+	Attempt uint32
+}
+
+// Key is the receipt's.
+func (r Receipt) Key() Key { return Key{r.Request, r.Attempt} }
+
+// ErrMalformed is returned for a receipt that no agent makes.
+var ErrMalformed = errors.New("the receipt is malformed")
+
+// ErrSignature is returned for a signature that is not the key's, or not of this
+// receipt.
+var ErrSignature = errors.New("the receipt's signature does not verify")
+
+// Validate refuses what no agent says.
+func (r Receipt) Validate() error {
+	switch {
+	case r.Request.IsZero(), r.Provider.IsZero(), r.Attempt < 1, r.Attempt > 1<<30,
+		r.Model == "", len(r.Model) > MaxModel, len(r.Proof) == 0, len(r.Proof) > MaxProof,
+		!r.Claimed && (r.ClaimedPrompt != 0 || r.ClaimedCompletion != 0),
+		r.EndedAt.UnixMilli() < 0, r.EndedAt.UnixMilli() > maxMilliseconds:
+		return ErrMalformed
+	}
+	for _, n := range []int64{r.ClaimedPrompt, r.ClaimedCompletion, r.SentTokens, r.SentBytes} {
+		if n < 0 || n > MaxCount {
+			return ErrMalformed
+		}
+	}
+	return nil
+}
+
+// maxMilliseconds is the year 9999.
+const maxMilliseconds = 253_402_300_799_999
+
+// Canonical is what is signed.
+func (r Receipt) Canonical() []byte {
+	b := make([]byte, 0, len(domain)+110+len(r.Model)+len(r.Proof))
+	b = append(b, domain...)
+	b = append(b, r.Request[:]...)
+	b = binary.BigEndian.AppendUint32(b, r.Attempt)
+	b = append(b, r.Provider[:]...)
+	b = number(b, r.Epoch)
+	b = text(b, r.Model)
+	b = truth(b, r.Claimed)
+	for _, n := range []int64{r.ClaimedPrompt, r.ClaimedCompletion, r.SentTokens, r.SentBytes} {
+		b = number(b, n)
+	}
+	b = truth(b, r.Complete)
+	b = number(b, r.EndedAt.UnixMilli())
+	return text(b, string(r.Proof))
+}
+
+func number(b []byte, n int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(n)) }
+
+func text(b []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
+}
+
+func truth(b []byte, yes bool) []byte {
+	if yes {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// Sign signs a receipt, which must be valid.
+func Sign(key ed25519.PrivateKey, r Receipt) Signed {
+	return Signed{Receipt: r, Signature: [ed25519.SignatureSize]byte(ed25519.Sign(key, r.Canonical()))}
+}
+
+// Verify checks the receipt and that the holder of key signed it.
+func (s Signed) Verify(key ed25519.PublicKey) error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	if len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, s.Canonical(), s.Signature[:]) {
+		return ErrSignature
+	}
+	return nil
+}
+
+// Message is the receipt as it travels.
+func (s Signed) Message() *agentv2.Receipt {
+	return &agentv2.Receipt{
+		RequestId: s.Request[:], Attempt: s.Attempt, ProviderId: s.Provider[:], Epoch: s.Epoch, ModelId: s.Model,
+		Claimed: s.Claimed, ClaimedPromptTokens: s.ClaimedPrompt, ClaimedCompletionTokens: s.ClaimedCompletion,
+		SentTokens: s.SentTokens, SentBytes: s.SentBytes, Complete: s.Complete, EndedAtMs: s.EndedAt.UnixMilli(),
+		Proof: s.Proof, Signature: s.Signature[:],
+	}
+}
+
+// FromMessage reads a receipt that has travelled; whether it is true to its
+// signature is for Verify to say. The proof is the message's.
+func FromMessage(m *agentv2.Receipt) (Signed, error) {
+	if len(m.GetRequestId()) != 16 || len(m.GetProviderId()) != 16 || len(m.GetSignature()) != ed25519.SignatureSize {
+		return Signed{}, ErrMalformed
+	}
+	s := Signed{Receipt: Receipt{
+		Request: ids.RequestID(m.GetRequestId()), Attempt: m.GetAttempt(), Provider: ids.ProviderID(m.GetProviderId()),
+		Epoch: m.GetEpoch(), Model: m.GetModelId(),
+		Claimed: m.GetClaimed(), ClaimedPrompt: m.GetClaimedPromptTokens(), ClaimedCompletion: m.GetClaimedCompletionTokens(),
+		SentTokens: m.GetSentTokens(), SentBytes: m.GetSentBytes(), Complete: m.GetComplete(),
+		EndedAt: time.UnixMilli(m.GetEndedAtMs()).UTC(), Proof: m.GetProof(),
+	}, Signature: [ed25519.SignatureSize]byte(m.GetSignature())}
+	return s, s.Validate()
+}
+
+// Encode is the receipt as bytes, those of its message.
+func (s Signed) Encode() ([]byte, error) {
+	data, err := proto.Marshal(s.Message())
+	if err != nil {
+		return nil, fmt.Errorf("encode a receipt: %w", err)
+	}
+	return data, nil
+}
+
+// Decode is the inverse of Encode; see FromMessage.
+func Decode(data []byte) (Signed, error) {
+	m := &agentv2.Receipt{}
+	if proto.Unmarshal(data, m) != nil {
+		return Signed{}, ErrMalformed
+	}
+	return FromMessage(m)
+}

@@ -1,0 +1,123 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/crash"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/workreceipt"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/billing-ledger/internal/orphan"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// Receipts answers what hubs ask about receipts of providers. A receipt that is
+// delivered twice is answered twice and kept once.
+type Receipts struct {
+	Bus    Bus
+	Keeper *orphan.Keeper
+	Log    *slog.Logger
+}
+
+// Run answers until ctx ends. A batch that fails comes again after a pause.
+func (r *Receipts) Run(ctx context.Context) error {
+	cfg := bus.ConsumerConfig{Stream: bus.ReceiptStream, Durable: durable, Linger: linger}
+	return r.Bus.Consume(ctx, cfg, r.Handle)
+}
+
+// Handle answers a batch; an error means that it is to come again.
+func (r *Receipts) Handle(ctx context.Context, msgs []bus.Msg) error {
+	answers := answers{}
+	var receipts []orphan.Receipt
+	var hubs []string
+	for _, m := range msgs {
+		event := &eventsv1.ReceiptEvent{}
+		receipt, err := receiptFrom(event, m.Data)
+		if err != nil {
+			r.Log.ErrorContext(ctx, "a question about a receipt is invalid", "request_id", event.GetRequestId(), "hub_id", event.GetHubId(), "error", err)
+			answers.add(event.GetHubId(), event.GetRequestId(), event.GetAttempt(), orphan.Verdict{Outcome: orphan.Refused, Reason: orphan.Invalid})
+			continue
+		}
+		receipts, hubs = append(receipts, receipt), append(hubs, event.GetHubId())
+	}
+	verdicts, err := r.Keeper.Keep(ctx, receipts)
+	if err != nil {
+		return err
+	}
+	crash.At("billing.receipt.committed")
+	for i, v := range verdicts {
+		answers.add(hubs[i], receipts[i].Request.String(), receipts[i].Attempt, v)
+	}
+	r.tell(ctx, answers)
+	return nil
+}
+
+// receiptFrom decodes a question, and verifies what does not need the hubs'
+// secret: it may have been altered on its way.
+func receiptFrom(event *eventsv1.ReceiptEvent, data []byte) (orphan.Receipt, error) {
+	if err := proto.Unmarshal(data, event); err != nil {
+		event.Reset() // what was read before the fault says nothing
+		return orphan.Receipt{}, fmt.Errorf("not a question about a receipt: %w", err)
+	}
+	r := orphan.Receipt{Key: event.GetPublicKey(), Hub: event.GetDispatchedBy()}
+	var err error
+	if r.Request, err = ids.ParseRequest(event.GetRequestId()); err != nil {
+		return r, fmt.Errorf("request id: %w", err)
+	}
+	if r.Provider, err = ids.ParseProvider(event.GetProviderId()); err != nil {
+		return r, fmt.Errorf("provider id: %w", err)
+	}
+	if r.Price, err = ids.ParsePriceVersion(event.GetPriceVersionId()); err != nil {
+		return r, fmt.Errorf("price version id: %w", err)
+	}
+	if !usage.ValidHub(r.Hub) || !usage.ValidHub(event.GetHubId()) || len(event.GetSignature()) != len(r.Signature) {
+		return r, errors.New("a hub id or the signature is malformed")
+	}
+	r.Receipt = workreceipt.Receipt{
+		Request: r.Request, Attempt: event.GetAttempt(), Provider: r.Provider, Epoch: event.GetEpoch(), Model: event.GetModelId(),
+		Claimed: event.GetClaimed(), ClaimedPrompt: event.GetClaimedPromptTokens(), ClaimedCompletion: event.GetClaimedCompletionTokens(),
+		SentTokens: event.GetSentTokens(), SentBytes: event.GetSentBytes(), Complete: event.GetComplete(),
+		EndedAt: time.UnixMilli(event.GetEndedAtMs()).UTC(), Proof: event.GetProof(),
+	}
+	copy(r.Signature[:], event.GetSignature())
+	return r, r.Verify(r.Key)
+}
+
+// answers are verdicts by the hub that asked.
+type answers map[string][]*eventsv1.ReceiptVerdict
+
+func (a answers) add(hub, request string, attempt uint32, v orphan.Verdict) {
+	if !usage.ValidHub(hub) || request == "" {
+		return
+	}
+	a[hub] = append(a[hub], &eventsv1.ReceiptVerdict{
+		RequestId: request, Attempt: attempt, Outcome: receiptOutcomes[v.Outcome], Reason: string(v.Reason),
+	})
+}
+
+var receiptOutcomes = map[orphan.Outcome]eventsv1.ReceiptOutcome{
+	orphan.AlreadySettled: eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_SETTLED,
+	orphan.Stored:         eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_STORED,
+	orphan.Refused:        eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_REFUSED,
+}
+
+// tell tells the hubs. A notice that is lost is given again when the hub asks
+// again.
+func (r *Receipts) tell(ctx context.Context, all answers) {
+	for hub, verdicts := range all {
+		data, err := proto.Marshal(&eventsv1.ReceiptNotice{Verdicts: verdicts})
+		if err == nil {
+			err = r.Bus.Publish(ctx, bus.SubjectReceipted(hub), data, nil)
+		}
+		if err != nil {
+			r.Log.WarnContext(ctx, "hub could not be told what became of receipts", "hub_id", hub, "receipts", len(verdicts), "error", err)
+		}
+	}
+}

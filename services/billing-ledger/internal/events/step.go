@@ -1,0 +1,26 @@
+package events
+
+import (
+	"context"
+	"time"
+
+	"svc.internal/pkg/bus"
+)
+
+// Bus is what the consumer and the reviews need of a connection to NATS; a
+// *bus.Conn, or a simulator's.
+type Bus interface {
+	Consume(ctx context.Context, cfg bus.ConsumerConfig, handler func(context.Context, []bus.Msg) error) error
+	Waiting(ctx context.Context, stream, durable string) (time.Duration, error)
+	Publish(ctx context.Context, subject string, data []byte, header bus.Header) error
+	EnsureStream(ctx context.Context, cfg bus.StreamConfig) error
+	PublishStreamAsync(ctx context.Context, subject, msgID string, data []byte, header bus.Header) (*bus.Future, error)
+}
+
+// Handle does with a batch what Run does; an error means that it is to come
+// again.
+func (c *Consumer) Handle(ctx context.Context, msgs []bus.Msg) error {
+	err := c.handle(ctx, msgs)
+	c.note(msgs, err)
+	return err
+}

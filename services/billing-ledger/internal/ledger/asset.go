@@ -1,0 +1,129 @@
+package ledger
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+	"time"
+
+	"svc.internal/pkg/money"
+)
+
+// Asset is what an amount counts: nano-USD, or the units of a token.
+type Asset string
+
+// USD is counted in nano-USD.
+const USD Asset = "usd"
+
+// Token is an asset on a chain, named "<chain>:<token>". It is counted in units
+// of 10^-decimals, where decimals is that of the token but at most 9: what is
+// below a billionth of a token is not in the books.
+type Token string
+
+// The tokens that the platform deals with. Those called ETH only pay for gas.
+const (
+	USDCEthereum Token = "1:usdc"
+	USDCBase     Token = "8453:usdc"
+	Native       Token = "254:native"
+	ETHEthereum  Token = "1:eth"
+	ETHBase      Token = "8453:eth"
+)
+
+// Tokens are all tokens with their decimals in the books.
+func Tokens() map[Token]int {
+	return map[Token]int{USDCEthereum: 6, USDCBase: 6, Native: 9, ETHEthereum: 9, ETHBase: 9}
+}
+
+func (t Token) decimals() (int, bool) {
+	d, ok := Tokens()[t]
+	return d, ok
+}
+
+// Chain is the chain that a token is on.
+func (t Token) Chain() Chain {
+	chain, _, _ := strings.Cut(string(t), ":")
+	return Chain(chain)
+}
+
+// Chain is the number of a chain in decimal.
+type Chain string
+
+func (c Chain) valid() bool {
+	if len(c) == 0 || len(c) > 10 || c[0] == '0' {
+		return false
+	}
+	return strings.Trim(string(c), "0123456789") == ""
+}
+
+// Month is a calendar month in UTC, "2006-01".
+type Month string
+
+// MonthOf is the month of a moment.
+func MonthOf(t time.Time) Month { return Month(t.UTC().Format(monthLayout)) }
+
+const monthLayout = "2006-01"
+
+func (m Month) valid() bool {
+	_, err := time.Parse(monthLayout, string(m))
+	return err == nil
+}
+
+// Units counts a token; see Token for how much one is.
+type Units int64
+
+// Quote is the price at which an amount of a token entered the books.
+type Quote struct {
+	Token Token
+	// Rate is in nano-USD for one whole token.
+	Rate   money.NanoUSD
+	Source string
+	At     time.Time
+}
+
+// maxSource bounds the name of a price source, in bytes.
+const maxSource = 64
+
+// Validate checks that all is there.
+func (q Quote) Validate() error {
+	_, known := q.Token.decimals()
+	switch {
+	case !known:
+		return fmt.Errorf("token %q is not in the books", q.Token)
+	case q.Rate <= 0 || q.Rate > MaxAmount:
+		return fmt.Errorf("a rate of %d is out of range", q.Rate)
+	case q.Source == "" || len(q.Source) > maxSource:
+		return fmt.Errorf("the source must have 1 to %d bytes", maxSource)
+	case q.At.IsZero():
+		return fmt.Errorf("the time is missing")
+	}
+	return nil
+}
+
+// Value is what units are worth: down is rounded down, as for what a consumer
+// is credited, and even half to even, as for what the platform holds.
+func (q Quote) Value(units Units) (down, even money.NanoUSD, err error) {
+	if err := q.Validate(); err != nil {
+		return 0, 0, fmt.Errorf("quote: %w", err)
+	}
+	if units <= 0 {
+		return 0, 0, fmt.Errorf("%d units are out of range", units)
+	}
+	decimals, _ := q.Token.decimals()
+	whole := uint64(1)
+	for range decimals {
+		whole *= 10
+	}
+	hi, lo := bits.Mul64(uint64(units), uint64(q.Rate))
+	if hi >= whole {
+		return 0, 0, money.ErrOverflow
+	}
+	quotient, remainder := bits.Div64(hi, lo, whole)
+	if quotient >= uint64(MaxAmount) {
+		return 0, 0, money.ErrOverflow
+	}
+	down, even = money.NanoUSD(quotient), money.NanoUSD(quotient)
+	if remainder > whole/2 || remainder == whole/2 && quotient&1 == 1 {
+		even++
+	}
+	return down, even, nil
+}

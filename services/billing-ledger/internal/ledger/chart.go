@@ -1,0 +1,202 @@
+package ledger
+
+import "slices"
+
+// AccountKind is a line of the chart of accounts. Its first letter tells what
+// it is: assets, liabilities, revenue, expenses, suspense, a contra account (x)
+// and memo accounts (m), which count tokens that have no value in the books.
+type AccountKind string
+
+// The chart of accounts.
+const (
+	// CardClearing is what the card processor owes.
+	CardClearing AccountKind = "a:card_clearing"
+	// Crypto is what the platform's wallets hold, by chain and token: its value
+	// in USD, and beside it the tokens themselves.
+	Crypto AccountKind = "a:crypto"
+	// Bank is money at the bank.
+	Bank AccountKind = "a:bank"
+	// ProviderReceivable is what a provider owes after a refund beyond what it
+	// had earned.
+	ProviderReceivable AccountKind = "a:provider_receivable"
+
+	// Available is what a consumer may still spend.
+	Available AccountKind = "l:consumer:available"
+	// Held is what open holds have set aside.
+	Held AccountKind = "l:consumer:held"
+	// PlanPool is what was paid for the plans of a month.
+	PlanPool AccountKind = "l:plan_pool"
+	// Accrued is what a provider has earned and was not yet batched.
+	Accrued AccountKind = "l:provider:accrued"
+	// Payable is what a provider may ask to be paid out.
+	Payable AccountKind = "l:provider:payable"
+	// PlanHeld is what a provider earned by requests of a month's plans, until
+	// the month is closed.
+	PlanHeld AccountKind = "l:provider:plan_held"
+	// PayoutInFlight is what a provider asked for and has not got yet.
+	PayoutInFlight AccountKind = "l:provider:payout_in_flight"
+	// Collateral is a provider's collateral that was paid by card.
+	Collateral AccountKind = "l:provider:collateral"
+	// CollateralRefundPending is collateral on its way back.
+	CollateralRefundPending AccountKind = "l:provider:collateral_refund_pending"
+	// SlashEscrow is slashed collateral while it may be appealed.
+	SlashEscrow AccountKind = "l:provider:slash_escrow"
+	// VendorPayable is what a gateway to frontier models is owed.
+	VendorPayable AccountKind = "l:vendor:payable"
+
+	// PlanAccrual is what a month's plans owe providers before the month is
+	// closed, and zero after.
+	PlanAccrual AccountKind = "x:plan_accrual"
+
+	// UsageMargin is list price less payout.
+	UsageMargin AccountKind = "r:usage_margin"
+	// PlanRevenue is what is left of a month's pool.
+	PlanRevenue AccountKind = "r:plan"
+	// CardFee is the fee shown at a card top-up.
+	CardFee AccountKind = "r:card_fee"
+	// PayoutFee is the flat fee of a payout.
+	PayoutFee AccountKind = "r:payout_fee"
+	// SlashRevenue is slashed collateral that nobody else gets.
+	SlashRevenue AccountKind = "r:slash"
+
+	// DepositBonus is the bonus on deposits of the native token.
+	DepositBonus AccountKind = "e:deposit_bonus"
+	// Processor is what the card processor keeps.
+	Processor AccountKind = "e:processor"
+	// Gas is what transactions on chains cost.
+	Gas AccountKind = "e:gas"
+	// Shortfall is what a request cost above what its consumer had.
+	Shortfall AccountKind = "e:shortfall"
+	// OrphanWork is what providers are paid for requests whose hold is gone.
+	OrphanWork AccountKind = "e:orphan_work"
+	// Goodwill is credit given by an operator.
+	Goodwill AccountKind = "e:goodwill"
+	// Chargeback is card money taken back after it was spent.
+	Chargeback AccountKind = "e:chargeback"
+	// FXRounding is what conversions round away.
+	FXRounding AccountKind = "e:fx_rounding"
+	// Discount is what discounts cost.
+	Discount AccountKind = "e:discount"
+	// Playground is what requests of the playground cost.
+	Playground AccountKind = "e:playground"
+	// Verification is what challenges to providers cost.
+	Verification AccountKind = "e:verification"
+
+	// UnmatchedDeposit is money that came without an account; it must drain.
+	UnmatchedDeposit AccountKind = "s:unmatched_deposit"
+	// Disputed is money in dispute; it must drain.
+	Disputed AccountKind = "s:disputed"
+
+	// Custody counts collateral tokens on a chain, which the platform does not
+	// hold, and CollateralTokens whose they are.
+	Custody          AccountKind = "m:custody"
+	CollateralTokens AccountKind = "m:collateral"
+	// Treasury is the other side of tokens in Crypto.
+	Treasury AccountKind = "m:treasury"
+)
+
+// Side is where the balance of an account normally stands.
+type Side string
+
+// The sides.
+const (
+	Debit  Side = "debit"
+	Credit Side = "credit"
+)
+
+// BookForm is what divides an account of one kind and owner further.
+type BookForm string
+
+// The forms of books.
+const (
+	// NoBook is one account, ByMonth one for each month ("2026-03"), ByChain for
+	// each chain's number ("8453"), ByToken for each token ("8453:usdc").
+	NoBook  BookForm = ""
+	ByMonth BookForm = "month"
+	ByChain BookForm = "chain"
+	ByToken BookForm = "token"
+)
+
+// Line is a kind of account.
+type Line struct {
+	Kind   AccountKind
+	Normal Side
+	// Owned tells whether each consumer, provider or vendor has one of its own.
+	Owned bool
+	Book  BookForm
+}
+
+var chart = []Line{
+	{CardClearing, Debit, false, NoBook},
+	{Crypto, Debit, false, ByToken},
+	{Bank, Debit, false, NoBook},
+	{ProviderReceivable, Debit, true, NoBook},
+
+	{Available, Credit, true, NoBook},
+	{Held, Credit, true, NoBook},
+	{PlanPool, Credit, false, ByMonth},
+	{Accrued, Credit, true, NoBook},
+	{Payable, Credit, true, NoBook},
+	{PlanHeld, Credit, true, ByMonth},
+	{PayoutInFlight, Credit, true, NoBook},
+	{Collateral, Credit, true, NoBook},
+	{CollateralRefundPending, Credit, true, NoBook},
+	{SlashEscrow, Credit, true, NoBook},
+	{VendorPayable, Credit, true, NoBook},
+
+	{PlanAccrual, Debit, false, ByMonth},
+
+	{UsageMargin, Credit, false, NoBook},
+	{PlanRevenue, Credit, false, NoBook},
+	{CardFee, Credit, false, NoBook},
+	{PayoutFee, Credit, false, NoBook},
+	{SlashRevenue, Credit, false, NoBook},
+
+	{DepositBonus, Debit, false, NoBook},
+	{Processor, Debit, false, NoBook},
+	{Gas, Debit, false, NoBook},
+	{Shortfall, Debit, false, NoBook},
+	{OrphanWork, Debit, false, NoBook},
+	{Goodwill, Debit, false, NoBook},
+	{Chargeback, Debit, false, NoBook},
+	{FXRounding, Debit, false, NoBook},
+	{Discount, Debit, false, NoBook},
+	{Playground, Debit, false, NoBook},
+	{Verification, Debit, false, NoBook},
+
+	{UnmatchedDeposit, Credit, false, NoBook},
+	{Disputed, Credit, false, NoBook},
+
+	{Custody, Debit, false, ByChain},
+	{CollateralTokens, Credit, true, NoBook},
+	{Treasury, Credit, false, NoBook},
+}
+
+// Chart is the whole chart of accounts.
+func Chart() []Line { return slices.Clone(chart) }
+
+func lineOf(kind AccountKind) (Line, bool) {
+	for _, l := range chart {
+		if l.Kind == kind {
+			return l, true
+		}
+	}
+	return Line{}, false
+}
+
+// matches tells whether a book has the form.
+func (f BookForm) matches(book string) bool {
+	switch f {
+	case NoBook:
+		return book == ""
+	case ByMonth:
+		return Month(book).valid()
+	case ByChain:
+		return Chain(book).valid()
+	case ByToken:
+		_, known := Token(book).decimals()
+		return known
+	default:
+		return false
+	}
+}

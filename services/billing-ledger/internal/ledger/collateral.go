@@ -1,0 +1,127 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+)
+
+// The kinds of entries of collateral.
+const (
+	CardCollateralPaid    EntryKind = "collateral_card"
+	CollateralSlashed     EntryKind = "slash"
+	SlashForfeited        EntryKind = "slash_forfeit"
+	SlashAppealed         EntryKind = "slash_appeal_won"
+	CollateralRefundAsked EntryKind = "collateral_refund"
+	CollateralRefundPaid  EntryKind = "collateral_refund_paid"
+	CustodyTaken          EntryKind = "custody_in"
+	CustodyReturned       EntryKind = "custody_out"
+)
+
+// CardCollateral is line 23: a provider paid collateral by card. Business id:
+// the processor's session.
+func CardCollateral(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
+	return move(CardCollateralPaid, fact, amount, Account{Kind: CardClearing}, Account{Kind: Collateral, Owner: provider})
+}
+
+// Slash is line 24: collateral of a provider is taken and waits for an appeal.
+// Business id: the penalty.
+func Slash(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
+	return move(CollateralSlashed, fact, amount, Account{Kind: Collateral, Owner: provider}, Account{Kind: SlashEscrow, Owner: provider})
+}
+
+// SlashedPercent is what a slash of so many percent takes of a provider's
+// collateral, rounded down.
+func SlashedPercent(collateral money.NanoUSD, share int) (money.NanoUSD, error) {
+	if share <= 0 || share > 100 {
+		return 0, fmt.Errorf("a slash of %d %% is out of range", share)
+	}
+	if err := notNegative("collateral", collateral); err != nil {
+		return 0, err
+	}
+	return percent(collateral, uint64(share)), nil
+}
+
+// Compensation is what a consumer gets of a slash.
+type Compensation struct {
+	Account ids.AccountID
+	Amount  money.NanoUSD
+}
+
+// maxCompensated bounds the consumers of one forfeit by the legs of an entry.
+const maxCompensated = MaxLegs - 2
+
+// SlashForfeit is the end of line 24 when nobody has appealed: affected
+// consumers get what they are given of the slash, at most 14 of them, the
+// platform the rest. Business id: the penalty.
+func SlashForfeit(fact Fact, provider ids.ProviderID, amount money.NanoUSD, affected []Compensation) (Entry, error) {
+	if len(affected) > maxCompensated {
+		return Entry{}, fmt.Errorf("slash forfeit: %d consumers are more than %d", len(affected), maxCompensated)
+	}
+	legs := []Posting{debit(SlashEscrow, provider, amount)}
+	rest := amount
+	err := positive("amount", amount)
+	for _, c := range affected {
+		err = errors.Join(err, positive("compensation", c.Amount))
+		rest -= c.Amount
+		legs = append(legs, credit(Available, c.Account, c.Amount))
+	}
+	if err = errors.Join(err, notNegative("rest", rest)); err != nil {
+		return Entry{}, fmt.Errorf("slash forfeit: %w", err)
+	}
+	return compose(SlashForfeited, fact, append(legs, credit(SlashRevenue, nobody, rest))...)
+}
+
+// SlashAppealWon is the other end of line 24: the provider has its collateral
+// back. Business id: the penalty.
+func SlashAppealWon(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
+	return move(SlashAppealed, fact, amount, Account{Kind: SlashEscrow, Owner: provider}, Account{Kind: Collateral, Owner: provider})
+}
+
+// CollateralRefund begins line 26: a provider asks for its collateral.
+// Business id: the refund.
+func CollateralRefund(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
+	return move(CollateralRefundAsked, fact, amount,
+		Account{Kind: Collateral, Owner: provider}, Account{Kind: CollateralRefundPending, Owner: provider})
+}
+
+// CollateralRefunded ends line 26, after the wait: from is what it was paid
+// from, CardClearing or Bank. Business id: the refund.
+func CollateralRefunded(fact Fact, provider ids.ProviderID, from AccountKind, amount money.NanoUSD) (Entry, error) {
+	if from != CardClearing && from != Bank {
+		return Entry{}, fmt.Errorf("%s: nothing is refunded from %s", CollateralRefundPaid, from)
+	}
+	return move(CollateralRefundPaid, fact, amount, Account{Kind: CollateralRefundPending, Owner: provider}, Account{Kind: from})
+}
+
+// CustodyIn counts tokens of a provider that came into a collateral contract,
+// which the platform does not hold. Business id: chain, transaction and log
+// index.
+func CustodyIn(fact Fact, provider ids.ProviderID, token Token, units Units) (Entry, error) {
+	return custody(CustodyTaken, fact, provider, token, units)
+}
+
+// CustodyOut counts tokens that left a collateral contract, refunded or
+// slashed. Business id: chain, transaction and log index.
+func CustodyOut(fact Fact, provider ids.ProviderID, token Token, units Units) (Entry, error) {
+	return custody(CustodyReturned, fact, provider, token, -units)
+}
+
+func custody(kind EntryKind, fact Fact, provider ids.ProviderID, token Token, units Units) (Entry, error) {
+	if (kind == CustodyTaken) != (units > 0) {
+		return Entry{}, fmt.Errorf("%s: the units are out of range", kind)
+	}
+	return compose(kind, fact,
+		debit(Custody, nobody, money.NanoUSD(units)).in(string(token.Chain())).tokens(token),
+		credit(CollateralTokens, provider, money.NanoUSD(units)).tokens(token))
+}
+
+// move is the entry of two legs in USD.
+func move(kind EntryKind, fact Fact, amount money.NanoUSD, from, to Account) (Entry, error) {
+	if err := positive("amount", amount); err != nil {
+		return Entry{}, fmt.Errorf("%s: %w", kind, err)
+	}
+	return compose(kind, fact, Posting{from, USD, -amount}, Posting{to, USD, amount})
+}

@@ -1,0 +1,162 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+)
+
+// The kinds of entries by which providers are paid.
+const (
+	EarningsBatched  EntryKind = "earnings_batch"
+	PayoutRequested  EntryKind = "payout_requested"
+	PayoutConfirmed  EntryKind = "payout_confirmed"
+	PayoutGas        EntryKind = "gas"
+	PayoutFailed     EntryKind = "payout_failed"
+	EarningsCredited EntryKind = "earnings_credit"
+	RequestRefunded  EntryKind = "request_refund"
+	GoodwillRefunded EntryKind = "goodwill_refund"
+	OrphanPayout     EntryKind = "orphan_work"
+)
+
+// MinPayout is the least that a provider may ask for.
+const MinPayout = 10 * money.USD
+
+// EarningsBatch is line 15: a day's earnings of a provider may be paid out.
+// Business id: batch, provider and chain.
+func EarningsBatch(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
+	if err := positive("amount", amount); err != nil {
+		return Entry{}, fmt.Errorf("earnings batch: %w", err)
+	}
+	return compose(EarningsBatched, fact, debit(Accrued, provider, amount), credit(Payable, provider, amount))
+}
+
+// PayoutRequest is line 16. The amount is in whole micro-USD, as it can be
+// sent; PayableInFull is the most that is. Business id: the payout.
+func PayoutRequest(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
+	if err := payable(amount); err != nil {
+		return Entry{}, fmt.Errorf("payout request: %w", err)
+	}
+	return compose(PayoutRequested, fact, debit(Payable, provider, amount), credit(PayoutInFlight, provider, amount))
+}
+
+// PayableInFull is what of a balance can be paid out: whole micro-USD. The rest
+// stays payable.
+func PayableInFull(balance money.NanoUSD) money.NanoUSD {
+	return max(balance-balance%nanoPerMicro, 0)
+}
+
+// PayoutConfirm is line 17: a payout of amount, less the fee, is final on its
+// chain and took so many units of a token. Business id: the payout.
+func PayoutConfirm(fact Fact, provider ids.ProviderID, amount, fee money.NanoUSD, token Token, units Units) (Entry, error) {
+	err := errors.Join(payable(amount), notNegative("fee", fee))
+	switch {
+	case err != nil:
+	case fee >= amount:
+		err = fmt.Errorf("a fee of %s is not below the amount", fee)
+	case units <= 0:
+		err = fmt.Errorf("%d units are out of range", units)
+	case (token == USDCEthereum || token == USDCBase) && money.NanoUSD(units)*nanoPerMicro != amount-fee:
+		err = fmt.Errorf("%d micro-USD are not %s", units, amount-fee)
+	}
+	if err != nil {
+		return Entry{}, fmt.Errorf("payout confirmation: %w", err)
+	}
+	return compose(PayoutConfirmed, fact, append(spent(token, units),
+		debit(PayoutInFlight, provider, amount),
+		credit(Crypto, nobody, amount-fee).in(string(token)),
+		credit(PayoutFee, nobody, fee))...)
+}
+
+// GasSpent is the other half of line 17: what a transaction cost, at the price
+// of quote, rounded half to even. Business id: chain and transaction.
+func GasSpent(fact Fact, units Units, quote Quote) (Entry, error) {
+	_, even, err := quote.Value(units)
+	if err == nil {
+		err = positive("value", even)
+	}
+	if err != nil {
+		return Entry{}, fmt.Errorf("gas: %w", err)
+	}
+	e, err := compose(PayoutGas, fact, append(spent(quote.Token, units),
+		debit(Gas, nobody, even), credit(Crypto, nobody, even).in(string(quote.Token)))...)
+	e.Quote = &quote
+	return e, err
+}
+
+// PayoutFail is line 18: a payout was provably not sent. Business id: the
+// payout.
+func PayoutFail(fact Fact, provider ids.ProviderID, amount money.NanoUSD) (Entry, error) {
+	if err := payable(amount); err != nil {
+		return Entry{}, fmt.Errorf("payout failure: %w", err)
+	}
+	return compose(PayoutFailed, fact, debit(PayoutInFlight, provider, amount), credit(Payable, provider, amount))
+}
+
+// EarningsCredit is line 19: a provider turns earnings into credit of its
+// consumer account. Business id: the conversion.
+func EarningsCredit(fact Fact, provider ids.ProviderID, account ids.AccountID, amount money.NanoUSD) (Entry, error) {
+	if err := positive("amount", amount); err != nil {
+		return Entry{}, fmt.Errorf("earnings credit: %w", err)
+	}
+	return compose(EarningsCredited, fact, debit(Payable, provider, amount), credit(Available, account, amount))
+}
+
+// Clawback says from where the payout of a refunded request is taken back.
+type Clawback struct {
+	Accrued, Payable, Receivable money.NanoUSD
+}
+
+// RequestRefund is line 20: a charged request is refunded because its provider
+// was at fault. The provider gives back the payout, from where taken says, and
+// the platform its margin. Business id: the request.
+func RequestRefund(fact Fact, account ids.AccountID, provider ids.ProviderID, charged, payout money.NanoUSD, taken Clawback) (Entry, error) {
+	err := errors.Join(positive("charge", charged), notNegative("payout", payout),
+		notNegative("accrued", taken.Accrued), notNegative("payable", taken.Payable), notNegative("receivable", taken.Receivable))
+	switch {
+	case err != nil:
+	case payout > charged:
+		err = fmt.Errorf("a payout of %s exceeds the charge of %s", payout, charged)
+	case taken.Accrued+taken.Payable+taken.Receivable != payout:
+		err = errors.New("what is taken back is not the payout")
+	}
+	if err != nil {
+		return Entry{}, fmt.Errorf("request refund: %w", err)
+	}
+	return compose(RequestRefunded, fact,
+		debit(Accrued, provider, taken.Accrued),
+		debit(Payable, provider, taken.Payable),
+		debit(ProviderReceivable, provider, taken.Receivable),
+		debit(UsageMargin, nobody, charged-payout),
+		credit(Available, account, charged))
+}
+
+// GoodwillRefund is line 21: a request is refunded at the platform's expense.
+// Business id: the request.
+func GoodwillRefund(fact Fact, account ids.AccountID, charged money.NanoUSD) (Entry, error) {
+	if err := positive("charge", charged); err != nil {
+		return Entry{}, fmt.Errorf("goodwill refund: %w", err)
+	}
+	return compose(GoodwillRefunded, fact, debit(Goodwill, nobody, charged), credit(Available, account, charged))
+}
+
+// Orphan is line 27: a provider is paid at the platform's expense for a request
+// whose hold was released or had expired. Business id: the request. The amount
+// is checked where the entry is posted.
+func Orphan(id ids.EntryID, request ids.RequestID, provider ids.ProviderID, payout money.NanoUSD) Entry {
+	return Entry{ID: id, Kind: OrphanPayout, BusinessID: request.String(), Postings: []Posting{
+		debit(OrphanWork, nobody, payout), credit(Accrued, provider, payout),
+	}}
+}
+
+func payable(amount money.NanoUSD) error {
+	switch {
+	case amount < MinPayout || amount > MaxAmount:
+		return fmt.Errorf("an amount of %s is out of range", amount)
+	case amount%nanoPerMicro != 0:
+		return fmt.Errorf("an amount of %s is not in whole micro-USD", amount)
+	}
+	return nil
+}

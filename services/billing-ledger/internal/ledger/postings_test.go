@@ -1,0 +1,218 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+)
+
+// legs writes an entry's legs as the table of postings does: "D account amount;
+// C account amount".
+func legs(e Entry) string {
+	var out []string
+	for _, p := range e.Postings {
+		side, amount := "C", p.Amount
+		if amount < 0 {
+			side, amount = "D", -amount
+		}
+		name := string(p.Account.Kind)
+		if p.Account.Book != "" {
+			name += "/" + p.Account.Book
+		}
+		if p.Asset != USD {
+			name += "[" + string(p.Asset) + "]"
+		}
+		out = append(out, fmt.Sprintf("%s %s %d", side, name, amount))
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return strings.Compare(b[:1], a[:1]) })
+	return strings.Join(out, "; ")
+}
+
+func TestEveryPostingOfTheTable(t *testing.T) {
+	const usd = money.USD
+	f := newFact("fact")
+	other := ids.AccountID{5}
+	for _, tc := range []struct {
+		line string
+		make func() (Entry, error)
+		want string
+	}{
+		{"1 card top-up", func() (Entry, error) { return CardTopUp(f, consumer, 20, 3) },
+			"D a:card_clearing 23; C l:consumer:available 20; C r:card_fee 3"},
+		{"1 card top-up without fee", func() (Entry, error) { return CardTopUp(f, consumer, 20, 0) },
+			"D a:card_clearing 20; C l:consumer:available 20"},
+		{"1 processor cost", func() (Entry, error) { return CardCost(f, 2) }, "D e:processor 2; C a:card_clearing 2"},
+		{"2 USDC", func() (Entry, error) { return USDCDeposit(f, consumer, USDCBase, 7) },
+			"D a:crypto/8453:usdc[8453:usdc] 7; D a:crypto/8453:usdc 7000; C m:treasury[8453:usdc] 7; C l:consumer:available 7000"},
+		// 3 tokens of $0.123456789 and a billionth: 370370367.123456789 nano-USD.
+		{"3 native token", func() (Entry, error) { return NativeDeposit(f, consumer, 3_000_000_001, quote) },
+			"D a:crypto/254:native[254:native] 3000000001; D a:crypto/254:native 370370367; D e:deposit_bonus 74074073; " +
+				"C m:treasury[254:native] 3000000001; C l:consumer:available 444444440"},
+		// 61728394.99: rounded half to even for the asset, down for the consumer.
+		{"3 native token, rounded up", func() (Entry, error) { return NativeDeposit(f, consumer, 500_000_004, quote) },
+			"D a:crypto/254:native[254:native] 500000004; D a:crypto/254:native 61728395; D e:deposit_bonus 12345678; " +
+				"C m:treasury[254:native] 500000004; C l:consumer:available 74074072; C e:fx_rounding 1"},
+		{"11 plan", func() (Entry, error) { return PlanSale(f, "2026-03", 6*usd) },
+			"D a:card_clearing 6000000000; C l:plan_pool/2026-03 6000000000"},
+		{"15 batch", func() (Entry, error) { return EarningsBatch(f, provider, 5) }, "D l:provider:accrued 5; C l:provider:payable 5"},
+		{"16 payout requested", func() (Entry, error) { return PayoutRequest(f, provider, 10*usd) },
+			"D l:provider:payable 10000000000; C l:provider:payout_in_flight 10000000000"},
+		{"17 payout confirmed", func() (Entry, error) {
+			return PayoutConfirm(f, provider, 10*usd, usd, USDCBase, 9_000_000)
+		},
+			"D m:treasury[8453:usdc] 9000000; D l:provider:payout_in_flight 10000000000; " +
+				"C a:crypto/8453:usdc[8453:usdc] 9000000; C a:crypto/8453:usdc 9000000000; C r:payout_fee 1000000000"},
+		{"17 gas", func() (Entry, error) { return GasSpent(f, 1_000_000_000, quote) },
+			"D m:treasury[254:native] 1000000000; D e:gas 123456789; C a:crypto/254:native[254:native] 1000000000; C a:crypto/254:native 123456789"},
+		{"18 payout failed", func() (Entry, error) { return PayoutFail(f, provider, 10*usd) },
+			"D l:provider:payout_in_flight 10000000000; C l:provider:payable 10000000000"},
+		{"19 earnings to credit", func() (Entry, error) { return EarningsCredit(f, provider, consumer, 5) },
+			"D l:provider:payable 5; C l:consumer:available 5"},
+		{"20 refund, provider at fault", func() (Entry, error) {
+			return RequestRefund(f, consumer, provider, 10, 7, Clawback{Accrued: 4, Payable: 2, Receivable: 1})
+		},
+			"D l:provider:accrued 4; D l:provider:payable 2; D a:provider_receivable 1; D r:usage_margin 3; C l:consumer:available 10"},
+		{"21 goodwill", func() (Entry, error) { return GoodwillRefund(f, consumer, 5) }, "D e:goodwill 5; C l:consumer:available 5"},
+		{"22 card reversed", func() (Entry, error) { return CardReversal(f, consumer, 10, 4) },
+			"D l:consumer:available 4; D e:chargeback 6; C a:card_clearing 10"},
+		{"22 card reversed, all there", func() (Entry, error) { return CardReversal(f, consumer, 10, 40) },
+			"D l:consumer:available 10; C a:card_clearing 10"},
+		{"22 card reversed, all spent", func() (Entry, error) { return CardReversal(f, consumer, 10, 0) },
+			"D e:chargeback 10; C a:card_clearing 10"},
+		{"23 card collateral", func() (Entry, error) { return CardCollateral(f, provider, 5) }, "D a:card_clearing 5; C l:provider:collateral 5"},
+		{"24 slash", func() (Entry, error) { return Slash(f, provider, 5) }, "D l:provider:collateral 5; C l:provider:slash_escrow 5"},
+		{"24 forfeit", func() (Entry, error) { return SlashForfeit(f, provider, 5, nil) }, "D l:provider:slash_escrow 5; C r:slash 5"},
+		{"24 forfeit to consumers", func() (Entry, error) {
+			return SlashForfeit(f, provider, 5, []Compensation{{consumer, 2}, {other, 1}})
+		},
+			"D l:provider:slash_escrow 5; C l:consumer:available 2; C l:consumer:available 1; C r:slash 2"},
+		{"24 appeal won", func() (Entry, error) { return SlashAppealWon(f, provider, 5) }, "D l:provider:slash_escrow 5; C l:provider:collateral 5"},
+		{"25 plan earnings forfeited", func() (Entry, error) { return PlanForfeit(f, provider, "2026-03", 5) },
+			"D l:provider:plan_held/2026-03 5; C x:plan_accrual/2026-03 5"},
+		{"26 collateral refund", func() (Entry, error) { return CollateralRefund(f, provider, 5) },
+			"D l:provider:collateral 5; C l:provider:collateral_refund_pending 5"},
+		{"26 collateral refunded", func() (Entry, error) { return CollateralRefunded(f, provider, Bank, 5) },
+			"D l:provider:collateral_refund_pending 5; C a:bank 5"},
+		{"27 orphan work", func() (Entry, error) { return Orphan(f.ID, ids.RequestID{3}, provider, 5), nil },
+			"D e:orphan_work 5; C l:provider:accrued 5"},
+		{"custody in", func() (Entry, error) { return CustodyIn(f, provider, Native, 5) },
+			"D m:custody/254[254:native] 5; C m:collateral[254:native] 5"},
+		{"custody out", func() (Entry, error) { return CustodyOut(f, provider, Native, 5) },
+			"D m:collateral[254:native] 5; C m:custody/254[254:native] 5"},
+	} {
+		t.Run(tc.line, func(t *testing.T) {
+			e, err := tc.make()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := legs(e); got != tc.want {
+				t.Errorf("legs\n%s\nwant\n%s", got, tc.want)
+			}
+			if err := e.Validate(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestPostingsRefuseArgumentsOutOfRange(t *testing.T) {
+	const usd = money.USD
+	f := newFact("fact")
+	bad := []money.NanoUSD{0, -1, MaxAmount + 1, -1 << 63}
+	for _, a := range bad {
+		for name, make := range map[string]func() (Entry, error){
+			"top-up":       func() (Entry, error) { return CardTopUp(f, consumer, a, 0) },
+			"card cost":    func() (Entry, error) { return CardCost(f, a) },
+			"USDC":         func() (Entry, error) { return USDCDeposit(f, consumer, USDCBase, Units(a)) },
+			"native":       func() (Entry, error) { return NativeDeposit(f, consumer, Units(min(a, 0)), quote) },
+			"plan":         func() (Entry, error) { return PlanSale(f, "2026-03", a) },
+			"forfeit":      func() (Entry, error) { return PlanForfeit(f, provider, "2026-03", a) },
+			"batch":        func() (Entry, error) { return EarningsBatch(f, provider, a) },
+			"payout":       func() (Entry, error) { return PayoutRequest(f, provider, a) },
+			"confirm":      func() (Entry, error) { return PayoutConfirm(f, provider, a, 0, Native, 1) },
+			"gas":          func() (Entry, error) { return GasSpent(f, Units(min(a, 0)), quote) },
+			"fail":         func() (Entry, error) { return PayoutFail(f, provider, a) },
+			"credit":       func() (Entry, error) { return EarningsCredit(f, provider, consumer, a) },
+			"refund":       func() (Entry, error) { return RequestRefund(f, consumer, provider, a, 0, Clawback{}) },
+			"goodwill":     func() (Entry, error) { return GoodwillRefund(f, consumer, a) },
+			"card gone":    func() (Entry, error) { return CardReversal(f, consumer, a, 0) },
+			"collateral":   func() (Entry, error) { return CardCollateral(f, provider, a) },
+			"slash":        func() (Entry, error) { return Slash(f, provider, a) },
+			"forfeited":    func() (Entry, error) { return SlashForfeit(f, provider, a, nil) },
+			"share":        func() (Entry, error) { return SlashForfeit(f, provider, 5, []Compensation{{consumer, a}}) },
+			"appeal":       func() (Entry, error) { return SlashAppealWon(f, provider, a) },
+			"refund asked": func() (Entry, error) { return CollateralRefund(f, provider, a) },
+			"refund paid":  func() (Entry, error) { return CollateralRefunded(f, provider, Bank, a) },
+			"custody in":   func() (Entry, error) { return CustodyIn(f, provider, Native, Units(a)) },
+			"custody out":  func() (Entry, error) { return CustodyOut(f, provider, Native, Units(a)) },
+		} {
+			if _, err := make(); err == nil {
+				t.Errorf("%s of %d: accepted", name, a)
+			}
+		}
+	}
+	many := make([]Compensation, maxCompensated+1)
+	for i := range many {
+		many[i] = Compensation{ids.AccountID{byte(i + 1)}, 1}
+	}
+	for name, make := range map[string]func() (Entry, error){
+		"negative fee":         func() (Entry, error) { return CardTopUp(f, consumer, 5, -1) },
+		"no id":                func() (Entry, error) { return CardTopUp(Fact{BusinessID: "x"}, consumer, 5, 1) },
+		"no business id":       func() (Entry, error) { return CardTopUp(Fact{ID: f.ID}, consumer, 5, 1) },
+		"no consumer":          func() (Entry, error) { return CardTopUp(f, ids.AccountID{}, 5, 1) },
+		"USDC of another sort": func() (Entry, error) { return USDCDeposit(f, consumer, Native, 5) },
+		"quote of USDC": func() (Entry, error) {
+			q := quote
+			q.Token = USDCBase
+			return NativeDeposit(f, consumer, 5, q)
+		},
+		"worth nothing":       func() (Entry, error) { return NativeDeposit(f, consumer, 1, quote) },
+		"no month":            func() (Entry, error) { return PlanSale(f, "2026-3", 5) },
+		"payout below $10":    func() (Entry, error) { return PayoutRequest(f, provider, 10*usd-1000) },
+		"payout with dust":    func() (Entry, error) { return PayoutRequest(f, provider, 10*usd+1) },
+		"fee eats the payout": func() (Entry, error) { return PayoutConfirm(f, provider, 10*usd, 10*usd, Native, 1) },
+		"fewer tokens than due": func() (Entry, error) {
+			return PayoutConfirm(f, provider, 10*usd, usd, USDCBase, 8_999_999)
+		},
+		"no tokens":            func() (Entry, error) { return PayoutConfirm(f, provider, 10*usd, usd, Native, 0) },
+		"payout above charge":  func() (Entry, error) { return RequestRefund(f, consumer, provider, 5, 6, Clawback{Accrued: 6}) },
+		"less taken than paid": func() (Entry, error) { return RequestRefund(f, consumer, provider, 5, 4, Clawback{Accrued: 3}) },
+		"negative taken": func() (Entry, error) {
+			return RequestRefund(f, consumer, provider, 5, 4, Clawback{Accrued: 5, Payable: -1})
+		},
+		"negative available":  func() (Entry, error) { return CardReversal(f, consumer, 5, -1) },
+		"more than was taken": func() (Entry, error) { return SlashForfeit(f, provider, 5, []Compensation{{consumer, 6}}) },
+		"too many consumers":  func() (Entry, error) { return SlashForfeit(f, provider, 500, many) },
+		"refund from nowhere": func() (Entry, error) { return CollateralRefunded(f, provider, Goodwill, 5) },
+	} {
+		if e, err := make(); err == nil {
+			t.Errorf("%s: accepted as %s", name, legs(e))
+		}
+	}
+	if e, err := SlashForfeit(f, provider, 500, many[1:]); err != nil || len(e.Postings) != MaxLegs {
+		t.Errorf("as many consumers as fit: %d legs, %v", len(e.Postings), err)
+	}
+}
+
+func TestPayoutsLeaveTheDust(t *testing.T) {
+	for balance, want := range map[money.NanoUSD]money.NanoUSD{12_345_678_901: 12_345_678_000, 999: 0, 0: 0, -5: 0} {
+		if got := PayableInFull(balance); got != want {
+			t.Errorf("of %d, %d can be paid out, want %d", balance, got, want)
+		}
+	}
+}
+
+func TestASlashIsRoundedDown(t *testing.T) {
+	if got, err := SlashedPercent(999, 10); err != nil || got != 99 {
+		t.Errorf("10 %% of 999 are %d, %v", got, err)
+	}
+	for _, share := range []int{0, -1, 101} {
+		if _, err := SlashedPercent(999, share); err == nil {
+			t.Errorf("%d %%: accepted", share)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package orphan
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/workreceipt"
+	"svc.internal/services/billing-ledger/internal/hold"
+)
+
+// LateMost is for how long after the end of a hold a receipt is taken.
+const LateMost = 24 * time.Hour
+
+// Receipt is a provider's, as a hub vouches for it.
+type Receipt struct {
+	workreceipt.Signed
+	Key ed25519.PublicKey
+	// Hub dispatched the attempt under Price, by the proof.
+	Hub   string
+	Price ids.PriceVersionID
+}
+
+// Outcome is what became of a receipt.
+type Outcome uint8
+
+// The outcomes.
+const (
+	// AlreadySettled adds nothing: the request is settled by this attempt.
+	AlreadySettled Outcome = iota + 1
+	// Stored is kept for the review of its request.
+	Stored
+	// Refused counts for nothing.
+	Refused
+)
+
+// Reason is why a receipt is refused, in one word.
+type Reason string
+
+// The reasons.
+const (
+	Invalid        Reason = "invalid"
+	UnknownRequest Reason = "unknown_request"
+	PriceMismatch  Reason = "price_mismatch"
+	Altered        Reason = "altered"
+	OtherAttempt   Reason = "other_attempt"
+	OtherProvider  Reason = "other_provider"
+	NothingServed  Reason = "nothing_served"
+	TooLate        Reason = "too_late"
+)
+
+// Verdict is the answer to a receipt.
+type Verdict struct {
+	Outcome Outcome
+	Reason  Reason
+}
+
+// Word is what a gateway told of a request.
+type Word struct {
+	// Last is a witness; else it is a renewal, which more may follow.
+	Last bool
+	// Attempt is 0 while none was committed to; Provider is zero where it was
+	// not named.
+	Attempt       int32
+	Provider      ids.ProviderID
+	Tokens, Bytes int64
+}
+
+// contradicts tells why the word and the receipt cannot both be true.
+func (w Word) contradicts(r Receipt) Reason {
+	switch {
+	case w.Attempt == 0 && !w.Last:
+		return "" // it may have committed to this attempt later
+	case w.Attempt == 0:
+		return NothingServed
+	case w.Attempt != int32(r.Attempt):
+		return OtherAttempt
+	case !w.Provider.IsZero() && w.Provider != r.Provider:
+		return OtherProvider
+	case w.Last && (w.Tokens <= 0 || w.Bytes <= 0):
+		return NothingServed
+	}
+	return ""
+}
+
+// Request is what is known of the request of a receipt, under lock.
+type Request struct {
+	Model string
+	Price ids.PriceVersionID
+	State hold.State
+	// Late tells that its hold has ended longer than LateMost ago.
+	Late bool
+	// Settled is by whom; nil when there is no line.
+	Settled *Served
+	// Word is the gateway's; nil when it told nothing.
+	Word *Word
+	// Kept are the signatures of receipts that were stored, by attempt.
+	Kept map[int32][ed25519.SignatureSize]byte
+}
+
+// Served names an attempt.
+type Served struct {
+	Attempt  int32
+	Provider ids.ProviderID
+}
+
+// Judge answers a receipt. Only Stored may move money, when it is reviewed.
+func (q Request) Judge(r Receipt) Verdict {
+	refuse := func(why Reason) Verdict { return Verdict{Refused, why} }
+	if r.Model != q.Model || r.Price != q.Price {
+		return refuse(PriceMismatch)
+	}
+	if kept, ok := q.Kept[int32(r.Attempt)]; ok && kept != r.Signature {
+		return refuse(Altered)
+	}
+	switch {
+	case q.Settled != nil && q.Settled.Attempt != int32(r.Attempt):
+		return refuse(OtherAttempt)
+	case q.Settled != nil && q.Settled.Provider != r.Provider:
+		return refuse(OtherProvider)
+	case q.Settled != nil, q.State == hold.Settled:
+		return Verdict{Outcome: AlreadySettled}
+	}
+	if q.Word != nil {
+		if why := q.Word.contradicts(r); why != "" {
+			return refuse(why)
+		}
+	}
+	switch {
+	case r.SentTokens <= 0 || r.SentBytes <= 0:
+		return refuse(NothingServed)
+	case q.Has(r):
+		return Verdict{Outcome: Stored}
+	case q.State != hold.Open && q.Late:
+		return refuse(TooLate)
+	}
+	return Verdict{Outcome: Stored}
+}
+
+// Has tells whether the receipt of this attempt is stored.
+func (q Request) Has(r Receipt) bool {
+	_, ok := q.Kept[int32(r.Attempt)]
+	return ok
+}
+
+// ReceiptStore keeps receipts.
+type ReceiptStore interface {
+	// KeepReceipts has judge answer each receipt, by what is known of its
+	// request under lock, nil when nothing is; keeps those that it answers with
+	// Stored, once; and has a review made at once of those whose hold is over.
+	// All is one transaction, and judge may be asked more than once.
+	KeepReceipts(ctx context.Context, all []Receipt, judge func(Receipt, *Request) Verdict) error
+}
+
+// Keeper answers receipts.
+type Keeper struct {
+	Store ReceiptStore
+	Log   *slog.Logger
+}
+
+// Keep answers receipts in order. With an error nothing can be said of any.
+func (k *Keeper) Keep(ctx context.Context, all []Receipt) ([]Verdict, error) {
+	verdicts := make(map[workreceipt.Key]Verdict, len(all))
+	err := k.Store.KeepReceipts(ctx, all, func(r Receipt, known *Request) Verdict {
+		v := Verdict{Refused, UnknownRequest}
+		if known != nil {
+			v = known.Judge(r)
+		}
+		verdicts[r.Signed.Key()] = v
+		return v
+	})
+	if err != nil {
+		return nil, fmt.Errorf("keep %d receipts: %w", len(all), err)
+	}
+	out := make([]Verdict, len(all))
+	for i, r := range all {
+		out[i] = verdicts[r.Signed.Key()]
+		level, text := slog.LevelDebug, "a receipt adds nothing"
+		switch out[i].Outcome {
+		case Stored:
+			level, text = slog.LevelInfo, "a receipt is kept"
+		case Refused:
+			level, text = slog.LevelWarn, "a receipt is refused"
+		case AlreadySettled:
+		}
+		k.Log.Log(ctx, level, text, "request_id", r.Request.String(), "attempt", r.Attempt,
+			"provider_id", r.Provider.String(), "reason", string(out[i].Reason))
+	}
+	return out, nil
+}

@@ -1,0 +1,475 @@
+package store_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// attacks try to break every constraint and trigger of the schema, one by one,
+// as the application's role; where that may not write, as the owner, after the
+// role was refused. Each line is "table object | attack": the columns with which
+// a row of the table is inserted again ("=" for the same row), or SQL after "!".
+// What it must be refused for is the object's name, or what follows "=>".
+const attacks = `
+account account_idempotency_key_check | idempotency_key = ''
+account account_idempotency_key_key | id = gen_random_uuid(), idempotency_key = 'taken'
+account account_name_check | name = ''
+account account_pkey | idempotency_key = NULL
+account account_state_check | state = 'gone'
+account account_state_is_kept | ! UPDATE account SET state = 'frozen'
+account_limits account_limits_account_id_fkey | account_id = gen_random_uuid()
+account_limits account_limits_concurrent_requests_check | concurrent_requests = -2
+account_limits account_limits_requests_per_minute_check | requests_per_minute = -2
+account_limits account_limits_pkey | =
+account_plan account_plan_account_id_fkey | account_id = gen_random_uuid()
+account_plan account_plan_check | from_at = now(), until_at = now() - interval '1 day'
+account_plan account_plan_pkey | =
+account_plan account_plan_plan_id_fkey | account_id = (SELECT id FROM account WHERE name = 'other'), plan_id = 'none'
+account_plan one_plan_at_a_time | from_at = from_at + interval '1 hour'
+account_plan account_plan_stays | ! DELETE FROM account_plan => may not change any more
+account_state_change account_state_change_account_id_fkey | account_id = gen_random_uuid()
+account_state_change account_state_change_is_made | state = 'frozen' => state of its last change
+account_state_change account_state_change_memo_check | memo = repeat('x', 201)
+account_state_change account_state_change_pkey | ! INSERT INTO account_state_change OVERRIDING SYSTEM VALUE SELECT * FROM account_state_change
+account_state_change account_state_change_state_check | state = 'gone'
+account_state_change account_state_change_stays | ! UPDATE account_state_change SET memo = 'x' => may not change any more
+asset asset_decimals_check | decimals = 10
+asset asset_id_check | id = 'doge'
+asset asset_pkey | =
+balance_snapshot balance_snapshot_account_kind_fkey | account_kind = 'l:none'
+balance_snapshot balance_snapshot_asset_fkey | asset = 'doge', book = 'x'
+balance_snapshot balance_snapshot_day_fkey | day = day + 1000
+balance_snapshot balance_snapshot_pkey | =
+chart chart_book_check | kind = 'l:mine', book = 'year'
+chart chart_kind_owned_book_key | ! ALTER TABLE chart DROP CONSTRAINT chart_kind_owned_book_key => depend on it
+chart chart_normal_check | kind = 'l:mine', normal = 'left'
+chart chart_pkey | =
+closed_day closed_day_pkey | =
+closed_day day_is_over | day = now()::date => is not over
+consumer_key consumer_key_account_id_fkey | id = gen_random_uuid(), hash = sha256('x'), account_id = gen_random_uuid()
+consumer_key consumer_key_allowed_models_check | allowed_models = array_fill('x'::text, ARRAY[101])
+consumer_key consumer_key_check | revoked_at = now()
+consumer_key consumer_key_hash_check | hash = 'short'
+consumer_key consumer_key_hash_key | id = gen_random_uuid()
+consumer_key consumer_key_name_check | name = repeat('x', 65)
+consumer_key consumer_key_pkey | hash = sha256('x')
+consumer_key consumer_key_prefix_check | prefix = repeat('x', 13)
+consumer_key consumer_key_state_check | state = 'gone'
+consumer_key revoked_for_ever | ! UPDATE consumer_key SET state = 'active', revoked_at = NULL WHERE state = 'revoked' => may not change any more
+entry entry_balances | id = gen_random_uuid(), business_id = 'x'
+entry entry_business_id_check | business_id = ''
+entry entry_day_open | ! SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(), 'goodwill', 'x') => read committed only
+entry entry_id_kind_key | ! ALTER TABLE entry DROP CONSTRAINT entry_id_kind_key => depend on it
+entry entry_kind_business_id_key | id = gen_random_uuid()
+entry entry_kind_fkey | id = gen_random_uuid(), kind = 'gift' => entry_kind_fkey
+entry entry_memo_check | memo = repeat('x', 201)
+entry entry_pkey | business_id = 'x'
+entry entry_quote_asset_fkey | id = gen_random_uuid(), kind = 'gas', quote_asset = '1:doge', quote_rate = 5, quote_source = 'x', quote_at = now()
+entry entry_quote_complete | kind = 'gas', quote_asset = '254:native'
+entry entry_quote_rate_check | kind = 'gas', quote_asset = '254:native', quote_rate = 0, quote_source = 'x', quote_at = now()
+entry entry_quote_source_check | kind = 'gas', quote_asset = '254:native', quote_rate = 5, quote_source = '', quote_at = now()
+entry entry_quoted | quote_asset = '254:native', quote_rate = 5, quote_source = 'x', quote_at = now()
+entry entry_recorded_now | id = gen_random_uuid(), business_id = 'x', at = now() - interval '1 day' => may not change any more
+entry entry_refunds_once | ! INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(), 'request_refund', 'twice'), (gen_random_uuid(), 'goodwill_refund', 'twice')
+entry entry_reversal | kind = 'reversal'
+entry entry_reverses_fkey | ! WITH u AS (SELECT gen_random_uuid() AS id) INSERT INTO entry (id, kind, business_id, reverses) SELECT gen_random_uuid(), 'reversal', id::text, id FROM u
+entry entry_reverses_key | ! INSERT INTO entry (id, kind, business_id, reverses) SELECT gen_random_uuid(), 'reversal', id::text, id FROM entry, generate_series(1, 2) WHERE kind = 'goodwill' => entry_
+entry_kind entry_kind_line_check | kind = 'gift', line = 28
+entry_kind entry_kind_pkey | =
+hold hold_amount_check | amount = -1
+hold hold_begins_open | state = 'released', closed_at = now() => may not change any more
+hold hold_billing_type | billing_type = 'gift', amount = 0
+hold hold_check | payout_input_rate = input_rate + 1
+hold hold_check1 | payout_output_rate = output_rate + 1
+hold hold_check2 | billing_type = 'free', input_rate = 0, output_rate = 0, payout_input_rate = 0, payout_output_rate = 0, amount = 5
+hold hold_check4 | closed_at = now()
+hold hold_check5 | expires_at = admitted_at
+hold hold_closes_once | ! UPDATE hold SET state = 'open', closed_at = NULL WHERE state = 'settled' => may not change any more
+hold hold_expires_reviewed | ! UPDATE hold SET state = 'expired', closed_at = now() WHERE state = 'open' => is to be reviewed
+hold hold_free_is_free | billing_type = 'free', amount = 0
+hold hold_images_check | images = -1
+hold hold_input_rate_check | input_rate = -1, payout_input_rate = -1 => hold_
+hold hold_max_completion_tokens_check | max_completion_tokens = -1
+hold hold_model_id_check | model_id = ''
+hold hold_output_rate_check | output_rate = -1, payout_output_rate = -1 => hold_
+hold hold_pin_is_payg | pinned = true, billing_type = 'free', amount = 0, input_rate = 0, output_rate = 0, payout_input_rate = 0, payout_output_rate = 0
+hold hold_pkey | =
+hold hold_plan_is_pinned | billing_type = 'plan', amount = 0
+hold hold_plan_price_check | billing_type = 'plan', amount = 0, plan_id = 'pro', plan_tier = 2, plan_day = now()::date, plan_price = -1
+hold hold_prompt_tokens_check | prompt_tokens = -1
+hold hold_rate_limit_check | rate_limit = -1
+hold hold_rate_remaining_check | rate_remaining = -1
+hold hold_refund | plan_refunded = true
+hold hold_state_check | ! UPDATE hold SET state = 'gone', closed_at = now() WHERE state = 'open'
+key_inflight key_inflight_bounds | n = -1
+key_inflight key_inflight_key_id_fkey | key_id = gen_random_uuid()
+key_inflight key_inflight_pkey | =
+key_window key_window_class_check | class = 7
+key_window key_window_minute_check | minute = minute + interval '1 second'
+key_window key_window_pkey | =
+key_window key_window_used_check | used = -1
+orphan_review orphan_review_counts_up | ! UPDATE orphan_review SET publications = publications + 2 => may not change any more
+orphan_review orphan_review_pkey | =
+orphan_review orphan_review_publications_check | publications = 14
+plan plan_id_check | id = 'Not a name'
+plan plan_pkey | =
+plan_counter plan_counter_account_id_fkey | account_id = gen_random_uuid()
+plan_counter plan_counter_cap_check | cap = -1, excess = 9
+plan_counter plan_counter_check | period = 'month', window_start = window_start + 1
+plan_counter plan_counter_excess_check | excess = -1
+plan_counter plan_counter_kind_check | kind = 'smiles'
+plan_counter plan_counter_period_check | period = 'year', window_start = '2026-01-01'
+plan_counter plan_counter_pkey | =
+plan_counter plan_counter_used_check | used = -1
+plan_counter plan_counter_within_cap | used = cap + excess + 1
+plan_gate plan_gate_account_id_fkey | account_id = gen_random_uuid()
+plan_gate plan_gate_bounds | open = -1
+plan_gate plan_gate_minute_check | minute = minute + interval '1 second'
+plan_gate plan_gate_pkey | =
+plan_gate plan_gate_used_check | used = -1
+plan_limit plan_limit_cap_check | ! UPDATE plan_limit SET cap = -1
+plan_limit plan_limit_check | plan_id = 'new', unit = 'smile'
+plan_limit plan_limit_check1 | plan_id = 'new', kind = 'concurrent', unit = 'request', period = 'day'
+plan_limit plan_limit_check2 | plan_id = 'new', kind = 'tokens', unit = 'token', period = 'minute'
+plan_limit plan_limit_check3 | plan_id = 'new', kind = 'requests', unit = 'request', period = 'minute', tiers = '{1}'::smallint[]
+plan_limit plan_limit_period_check | plan_id = 'new', kind = 'requests', unit = 'request', period = 'year'
+plan_limit plan_limit_pkey | ! INSERT INTO plan_limit SELECT 'new', 'tokens', 'week', 'token', 5, true, '{2}' FROM generate_series(1, 2)
+plan_limit plan_limit_plan_id_fkey | plan_id = 'none'
+plan_limit plan_limit_tiers_check | plan_id = 'new', kind = 'tokens', unit = 'token', period = 'week', tiers = '{4}'::smallint[]
+plan_limit plan_limits_are_whole | period = 'month' => takes no further limit
+plan_limit plan_limits_keep_their_form | ! UPDATE plan_limit SET tiers = '{3}' => may not change any more
+plan_limit plan_limits_stay | ! DELETE FROM plan_limit => may not change any more
+posting posting_account_fkey | leg = 3, book = '2026-03', account_kind = account_kind => posting_account_fkey
+posting posting_amount_bounds | amount = 500000000000000001
+posting posting_amount_check | amount = 0
+posting posting_asset_fkey | leg = 3, asset = '1:doge' => fkey
+posting posting_asset_in_book | asset = '254:native', book = '2026-03'
+posting posting_balances | leg = 3 => entry_balances
+posting posting_book_asset_fkey | leg = 3, book = '1:doge' => fkey
+posting posting_book_check | book = 'kitchen'
+posting posting_check | owner_id = NULL, account_owned = true
+posting posting_entry_id_entry_kind_fkey | entry_id = gen_random_uuid()
+posting posting_leg_check | leg = 17
+posting posting_pkey | =
+posting posting_rule_fkey | leg = 3, amount = -amount
+posting_rule posting_rule_account_kind_fkey | account_kind = 'l:none'
+posting_rule posting_rule_entry_kind_fkey | entry_kind = 'gift'
+posting_rule posting_rule_pkey | =
+posting_rule posting_rule_side_check | side = 'left'
+posting_rule posting_rule_unit_check | unit = 'goat'
+quarantine quarantine_detail_check | detail = repeat('x', 501)
+quarantine quarantine_payload_check | payload = repeat('x', 65537)::bytea
+quarantine quarantine_payload_hash_check | payload_hash = 'short'
+quarantine quarantine_payload_hash_reason_key | =
+quarantine quarantine_pkey | ! INSERT INTO quarantine OVERRIDING SYSTEM VALUE SELECT * FROM quarantine
+quarantine quarantine_reason_check | reason = 'disliked'
+receipt receipt_attempt_check | attempt = 0
+receipt receipt_claim | claimed_prompt = NULL
+receipt receipt_claimed_completion_check | claimed_completion = -1
+receipt receipt_claimed_prompt_check | claimed_prompt = -1
+receipt receipt_hub_id_check | hub_id = repeat('x', 65)
+receipt receipt_model_id_check | model_id = ''
+receipt receipt_pkey | =
+receipt receipt_proof_check | proof = ''
+receipt receipt_public_key_check | public_key = 'short'
+receipt receipt_sent_bytes_check | sent_bytes = 0
+receipt receipt_sent_tokens_check | sent_tokens = 0
+receipt receipt_signature_check | signature = 'short'
+receipt receipt_stands | ! UPDATE receipt SET sent_tokens = 99 => may not change any more
+renewal renewal_check | provider_id = NULL
+renewal renewal_check1 | committed_attempt = 0, provider_id = NULL
+renewal renewal_committed_attempt_check | committed_attempt = -1, provider_id = NULL, relayed_tokens = 0, relayed_bytes = 0 => renewal_
+renewal renewal_hub_id_check | hub_id = repeat('x', 65)
+renewal renewal_only_grows | ! UPDATE renewal SET relayed_tokens = relayed_tokens - 1 => may not change any more
+renewal renewal_pkey | =
+renewal renewal_relayed_bytes_check | relayed_bytes = -1
+renewal renewal_relayed_tokens_check | relayed_tokens = -1
+seal seal_check | entries = 5, postings = 9
+seal seal_day_fkey | day = day + 1, previous = root, root = @root(root, day + 1)
+seal seal_day_root_key | ! ALTER TABLE seal DROP CONSTRAINT seal_day_root_key => depend on it
+seal seal_digest_check | digest = 'short'
+seal seal_entries_check | entries = -1
+seal seal_follows | day = day - 10, previous = sha256('x'), root = @root(sha256('x'), day - 10)
+seal seal_first | day = day - 10, previous = NULL, root = @root(NULL, day - 10)
+seal seal_lines_check | lines = -1
+seal seal_pkey | =
+seal seal_root | root = sha256('x')
+seal seal_version_check | version = 2 => seal_
+usage_settlement day_of_request | day = day + 1
+usage_settlement free_costs_nothing | source = 'free', charged = 0, shortfall = 0
+usage_settlement only_payg_is_charged | source = 'orphan'
+usage_settlement payg_is_charged | charged = charged - 1
+usage_settlement payout_within_list_price | payout = list_price + 1
+usage_settlement usage_day_open | ! SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; INSERT INTO usage_settlement (day, request_id) SELECT day, request_id FROM usage_settlement WHERE false => read committed only
+usage_settlement usage_recorded_now | settled_at = now() - interval '1 day' => may not change any more
+usage_settlement usage_settlement_attempt_check | attempt = 0
+usage_settlement usage_settlement_charged_check | charged = -1, shortfall = list_price + 1
+usage_settlement usage_settlement_claim_state_check | claim_state = 'odd'
+usage_settlement usage_settlement_completion_tokens_check | completion_tokens = -1
+usage_settlement usage_settlement_ending_check | ending = 'happy'
+usage_settlement usage_settlement_payload_hash_check | payload_hash = 'short'
+usage_settlement usage_settlement_pkey | = => _pkey
+usage_settlement usage_settlement_prompt_tokens_check | prompt_tokens = -1
+usage_settlement usage_settlement_route_mode_check | route_mode = 'odd'
+usage_settlement usage_settlement_shortfall_check | shortfall = -1, charged = list_price + 1
+usage_settlement usage_settlement_source_check | source = 'gift', charged = 0
+usage_settlement usage_settlement_witness_check | witness = 'nobody'
+wallet wallet_account_id_fkey | account_id = gen_random_uuid()
+wallet wallet_bounds | held = posted + 1
+wallet wallet_ceiling | posted = 1000000000000000001
+wallet wallet_pkey | =
+witness witness_attempts_check | attempts = '{}'::jsonb
+witness witness_committed_attempt_check | committed_attempt = -1
+witness witness_error_code_check | error_code = repeat('x', 65)
+witness witness_fallback_reason_check | fallback_reason = repeat('x', 65)
+witness witness_first_content_ms_check | first_content_ms = -1
+witness witness_http_status_check | http_status = 600
+witness witness_hub_id_check | hub_id = repeat('x', 65)
+witness witness_metered | metered_prompt = 1
+witness witness_metered_completion_check | metered_prompt = 1, metered_completion = -1
+witness witness_metered_prompt_check | metered_prompt = -1, metered_completion = 1
+witness witness_outcome_check | outcome = 'bliss'
+witness witness_pkey | =
+witness witness_provider | provider_id = gen_random_uuid(), committed_attempt = 0
+witness witness_relayed_bytes_check | relayed_bytes = -1
+witness witness_relayed_tokens_check | relayed_tokens = -1
+witness witness_requested_provider_check | requested_provider = repeat('x', 65)
+witness witness_route_mode_check | route_mode = 'odd'
+witness witness_total_ms_check | total_ms = -1
+`
+
+// besieged has a row in every table.
+func besieged(t *testing.T) *env {
+	t.Helper()
+	e, c, open := populated(t)
+	account, key, request := [16]byte(c.account), [16]byte(c.key), [16]byte(open.Request)
+	e.pushBack(t, 2)
+	e.sealDue(t)
+	if err := e.keys.Revoke(t.Context(), e.consumer(t, 0).key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.accounts.Create(t.Context(), "other", "taken"); err != nil {
+		t.Fatal(err)
+	}
+	e.exec(t, `INSERT INTO closed_day VALUES (now()::date - 11)`)
+	e.exec(t, `INSERT INTO account_limits VALUES ($1, 0, 0)`, account)
+	e.exec(t, `INSERT INTO key_window VALUES ($1, 1, date_trunc('minute', now()), 0)`, key)
+	e.exec(t, `INSERT INTO renewal VALUES ($1, 1, 'h', gen_random_uuid(), 5, 5)`, request)
+	e.exec(t, `INSERT INTO orphan_review VALUES ($1, 1, now())`, request)
+	e.exec(t, `INSERT INTO receipt VALUES ($1, 1, gen_random_uuid(), 1, 'h', 'm', 1, 1, 1, 1, true, now(), 'x', sha256('x'), sha256('x') || sha256('x'))`, request)
+	e.exec(t, `INSERT INTO plan VALUES ('new')`)
+	e.exec(t, `INSERT INTO account_plan VALUES ($1, 'pro', now() - interval '1 day')`, account)
+	e.exec(t, `INSERT INTO plan_gate VALUES ($1, date_trunc('minute', now()), 0, 0)`, account)
+	e.exec(t, `INSERT INTO plan_counter VALUES ($1, 'tokens', 'week', date_trunc('week', now())::date, 1, 5)`, account)
+	e.exec(t, `INSERT INTO account_state_change (account_id, state, memo) VALUES ($1, 'open', '')`, account)
+	return e
+}
+
+// copied is which row of a table is inserted again.
+var copied = map[string]string{
+	"hold": "state = 'open'", "usage_settlement": "source = 'payg'", "posting": "account_kind = 'l:consumer:available'",
+	"entry": "kind = 'goodwill'", "consumer_key": "state = 'active'", "plan_limit": "kind = 'tokens' AND period = 'week'",
+	"seal": "previous IS NOT NULL", "account": "idempotency_key = 'taken'", "chart": "kind = 'e:gas'", "posting_rule": "entry_kind = 'gas'",
+	"plan": "id = 'new'", "entry_kind": "kind = 'gas'", "asset": "id = 'usd'",
+}
+
+// again inserts a row of a table again, with the columns that role may write.
+func (e *env) again(t testing.TB, as *pgxpool.Pool, table, changes string) string {
+	t.Helper()
+	rows, err := as.Query(t.Context(), `SELECT attname::text FROM pg_attribute
+		WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND attidentity = ''
+			AND has_column_privilege(attrelid, attname, 'INSERT') ORDER BY attnum`, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := map[string]string{}
+	if table == "entry" || table == "usage_settlement" {
+		set["at"], set["settled_at"] = "now()", "now()"
+	}
+	for _, change := range splitChanges(changes) {
+		name, value, ok := strings.Cut(change, " = ")
+		if !ok || !slices.Contains(names, name) {
+			t.Fatalf("%s: %q is no change of a column", table, change)
+		}
+		set[name] = value
+	}
+	values := slices.Clone(names)
+	for i, name := range names {
+		if value, ok := set[name]; ok {
+			values[i] = value
+		}
+	}
+	where := "true"
+	if w, ok := copied[table]; ok {
+		where = w
+	}
+	return "INSERT INTO " + table + " (" + strings.Join(names, ", ") + ") SELECT " + strings.Join(values, ", ") +
+		" FROM (SELECT * FROM " + table + " WHERE " + where + " LIMIT 1) AS " + table
+}
+
+// splitChanges splits at commas outside of parentheses and quotes.
+func splitChanges(changes string) []string {
+	if changes == "=" {
+		return nil
+	}
+	var out []string
+	depth, from, quoted := 0, 0, false
+	for i, c := range changes {
+		switch {
+		case c == '\'':
+			quoted = !quoted
+		case c == '(' || c == '[' || c == '{':
+			depth++
+		case c == ')' || c == ']' || c == '}':
+			depth--
+		case c == ',' && depth == 0 && !quoted:
+			out = append(out, strings.TrimSpace(changes[from:i]))
+			from = i + 1
+		}
+	}
+	return append(out, strings.TrimSpace(changes[from:]))
+}
+
+// rootOf stands for @root(previous, day): the root that a seal would have.
+func rootOf(changes string) string {
+	before, call, ok := strings.Cut(changes, "@root(")
+	if !ok {
+		return changes
+	}
+	inside := call[:strings.LastIndex(call, ")")]
+	cut := strings.LastIndex(inside, ",")
+	return before + "sha256(int2send(version) || coalesce(" + inside[:cut] + ", decode(repeat('00', 32), 'hex')) || date_send(" +
+		strings.TrimSpace(inside[cut+1:]) + ") || int8send(lines) || int8send(entries) || int8send(postings) || digest)"
+}
+
+func TestEveryConstraintAndTriggerWithstandsItsAttack(t *testing.T) {
+	e := besieged(t)
+	attacked := map[string]bool{}
+	for _, line := range strings.Split(strings.TrimSpace(attacks), "\n") {
+		object, attack, _ := strings.Cut(line, " | ")
+		table, name, _ := strings.Cut(object, " ")
+		attack, want, ok := strings.Cut(attack, " => ")
+		if !ok {
+			want = name
+		}
+		attacked[object] = true
+		sql := func(as *pgxpool.Pool) string {
+			if raw, ok := strings.CutPrefix(attack, "! "); ok {
+				return raw
+			}
+			return e.again(t, as, table, rootOf(attack))
+		}
+		var refusal *pgconn.PgError
+		if scan[bool](t, e, `SELECT has_any_column_privilege('svc_billing', $1::regclass, 'INSERT')`, table) {
+			refusal = e.attack(t, e.pool, sql(e.pool))
+		} else {
+			refusal = &pgconn.PgError{Code: "42501"}
+		}
+		if refusal != nil && refusal.Code == "42501" {
+			// Not the application's to write; the rule binds the owner too.
+			if role := e.attack(t, e.pool, sql(e.owner)); role == nil || role.Code != "42501" {
+				t.Errorf("%s: the application's role is refused by %v, want for lack of permission", object, role)
+			}
+			refusal = e.attack(t, e.owner, sql(e.owner))
+		}
+		switch {
+		case refusal == nil:
+			t.Errorf("%s: %s: accepted", object, attack)
+		case refusal.ConstraintName != want && !strings.Contains(refusal.ConstraintName+" "+refusal.Message+" "+refusal.Detail+" "+refusal.Hint, want):
+			t.Errorf("%s: %s: refused by %s %q, want %q", object, attack, refusal.ConstraintName, refusal.Message, want)
+		}
+	}
+	for _, object := range column[string](t, e, `SELECT r.relname || ' ' || x.name FROM pg_class r JOIN (
+			SELECT conrelid AS oid, conname AS name FROM pg_constraint WHERE contype IN ('c', 'f', 'p', 'u', 'x') AND conparentid = 0
+			UNION SELECT tgrelid, tgname FROM pg_trigger WHERE NOT tgisinternal
+			UNION SELECT indrelid, i.relname FROM pg_index JOIN pg_class i ON i.oid = indexrelid
+				WHERE indisunique AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid)) x USING (oid)
+		WHERE r.relnamespace = current_schema()::regnamespace AND NOT r.relispartition AND r.relname <> 'schema_migrations'`) {
+		if !attacked[object] {
+			t.Errorf("nothing attacks %s", object)
+		}
+		delete(attacked, object)
+	}
+	for object := range attacked {
+		t.Errorf("%s is attacked, and is not there", object)
+	}
+}
+
+// attack runs a statement with its commit and undoes it if that succeeds.
+func (e *env) attack(t testing.TB, as *pgxpool.Pool, sql string) *pgconn.PgError {
+	t.Helper()
+	err := pgx.BeginFunc(t.Context(), as, func(tx pgx.Tx) error {
+		for _, statement := range strings.Split(sql, "; ") {
+			if _, err := tx.Exec(t.Context(), statement); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(t.Context(), `SET CONSTRAINTS ALL IMMEDIATE`)
+		if err == nil {
+			err = errAccepted
+		}
+		return err
+	})
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) {
+		return refusal
+	}
+	if !errors.Is(err, errAccepted) {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return nil
+}
+
+var errAccepted = errors.New("accepted")
+
+// What the role may do to each table; everything else is refused by the server.
+func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
+	e := setup(t, unlimited)
+	may := map[string]string{
+		"account": "INSERT SELECT UPDATE(state)", "account_limits": "INSERT SELECT UPDATE(requests_per_minute,concurrent_requests)",
+		"account_plan": "INSERT SELECT UPDATE(until_at)", "account_state_change": "INSERT SELECT",
+		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "closed_day": "SELECT INSERT(day)",
+		"consumer_key": "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT", "evidence": "SELECT",
+		"hold":     "INSERT SELECT UPDATE(state,expires_at,closed_at,plan_refunded)",
+		"hold_leg": "SELECT", "key_inflight": "INSERT SELECT UPDATE(n)", "key_window": "INSERT SELECT UPDATE(minute,used)",
+		"ledger_leg": "SELECT", "orphan_review": "INSERT SELECT UPDATE(publications,next_at)", "plan": "SELECT",
+		"plan_counter": "INSERT SELECT UPDATE(used,cap,excess)", "plan_gate": "INSERT SELECT UPDATE(minute,used,open)", "plan_limit": "SELECT",
+		"posting": "INSERT SELECT", "posting_rule": "SELECT", "quarantine": "INSERT SELECT", "receipt": "INSERT SELECT",
+		"renewal": "INSERT SELECT UPDATE(committed_attempt,hub_id,provider_id,relayed_tokens,relayed_bytes,renewed_at)",
+		"seal":    "SELECT INSERT(day,version,lines,entries,postings,digest,previous,root)", "usage_leg": "SELECT", "usage_settlement": "INSERT SELECT",
+		"wallet": "INSERT SELECT UPDATE(posted,held)", "witness": "INSERT SELECT",
+	}
+	rows, err := e.owner.Query(t.Context(), `SELECT c.relname::text, concat_ws(' ',
+			(SELECT string_agg(a.privilege_type, ' ' ORDER BY a.privilege_type) FROM aclexplode(c.relacl) a
+				WHERE a.grantee = 'svc_billing'::regrole),
+			(SELECT string_agg(g.right_, ' ' ORDER BY g.right_) FROM (
+				SELECT p.privilege_type || '(' || string_agg(a.attname, ',' ORDER BY a.attnum) || ')' AS right_
+				FROM pg_attribute a CROSS JOIN LATERAL aclexplode(a.attacl) p
+				WHERE a.attrelid = c.oid AND p.grantee = 'svc_billing'::regrole GROUP BY p.privilege_type) g))
+		FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'v')`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table, rights string
+	if _, err := pgx.ForEachRow(rows, []any{&table, &rights}, func() error {
+		if rights != may[table] {
+			t.Errorf("%s: the role has %q, want %q", table, rights, may[table])
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if owned := scan[int64](t, e, `SELECT count(*) FROM pg_class WHERE relowner = 'svc_billing'::regrole`); owned != 0 {
+		t.Errorf("the role owns %d relations", owned)
+	}
+}

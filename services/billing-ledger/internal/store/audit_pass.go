@@ -1,0 +1,216 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/audit"
+	"svc.internal/services/billing-ledger/internal/ledger"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// One pass reads every settled request beside its hold, once, and counts what
+// contradicts anything; only then is it worth a query that names it. That no
+// hold is without its line, and none has two, follows from numbers: there are
+// as many lines as settled holds, and the exclusive or of hashes of their
+// requests is the same. What could escape that is a chance of one in 2^64.
+const linesQuery = `WITH line AS MATERIALIZED (
+	SELECT s.account_id, s.source, count(*) AS lines,
+		count(*) FILTER (WHERE s.witness = 'gateway') AS reviewed,
+		count(*) FILTER (WHERE h.request_id IS NULL
+			OR (s.account_id, s.key_id, s.model_id) <> (h.account_id, h.key_id, h.model_id)
+			OR CASE WHEN s.source = 'orphan' THEN h.state NOT IN ('released', 'expired')
+				ELSE h.state <> 'settled' OR s.source <> h.billing_type END) AS unheld,
+		count(*) FILTER (WHERE s.payout NOT BETWEEN 0 AND s.list_price) AS overpaid,
+		count(*) FILTER (WHERE (s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate)
+				<> (h.input_rate, h.output_rate, h.payout_input_rate, h.payout_output_rate)
+			-- What does not fit a bigint is worked out by the one who is shown it.
+			OR CASE WHEN greatest(s.prompt_tokens, s.completion_tokens) > 4000000
+					OR greatest(s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate) > 1000000000000
+				THEN true
+				ELSE s.list_price <> (s.prompt_tokens * s.input_rate + s.completion_tokens * s.output_rate + 500
+						-- Half to even.
+						- CASE WHEN (s.prompt_tokens * s.input_rate + s.completion_tokens * s.output_rate) % 2000 = 500 THEN 1 ELSE 0 END) / 1000
+					OR s.payout <> (s.prompt_tokens * s.payout_input_rate + s.completion_tokens * s.payout_output_rate) / 1000
+				END
+			OR s.charged + s.shortfall <> CASE s.source WHEN 'payg' THEN s.list_price ELSE 0 END
+			OR s.charged < 0 OR s.shortfall < 0
+			OR s.shortfall > 0 AND s.charged < h.amount) AS amounts,
+		bit_xor(uuid_hash_extended(s.request_id, 0)) AS requests,
+		sum(s.charged) AS charged, sum(s.shortfall) AS shortfall, sum(s.payout) AS payout, sum(s.fee) AS fee
+	FROM usage_settlement s LEFT JOIN hold h USING (request_id) GROUP BY s.account_id, s.source)
+SELECT source, sum(lines)::bigint, sum(reviewed)::bigint, sum(unheld)::bigint, sum(overpaid)::bigint, sum(amounts)::bigint,
+	bit_xor(requests), sum(charged)::bigint, sum(shortfall)::bigint, sum(payout)::bigint, sum(fee)::bigint
+FROM line GROUP BY source
+UNION ALL
+SELECT '', count(*), 0, count(*) FILTER (WHERE coalesce(w.posted, 0) <> coalesce(p.amount, 0) - coalesce(c.amount, 0)), 0, 0, 0, 0, 0, 0, 0
+FROM wallet w
+FULL JOIN (SELECT owner_id AS account_id, sum(amount) AS amount FROM posting
+	WHERE account_kind = 'l:consumer:available' GROUP BY owner_id) p USING (account_id)
+FULL JOIN (SELECT account_id, sum(charged) AS amount FROM line GROUP BY account_id) c USING (account_id)`
+
+// sourceSums are the settled requests of one source. unheld, overpaid and
+// amounts count those that look wrong.
+type sourceSums struct {
+	lines, reviewed, unheld, overpaid, amounts int64
+	requests                                   int64
+	charged, shortfall, payout, fee            int64
+}
+
+// pass is what one reading of all settled requests and holds tells.
+type pass struct {
+	sources map[usage.Source]sourceSums
+	// wallets is how many there are, wrong those that are not what their
+	// postings and charges make them.
+	wallets, wrong int64
+	// settled are the settled holds: their number, and their requests hashed.
+	settled, requests int64
+}
+
+func (p pass) sum(of func(sourceSums) int64) int64 {
+	var total int64
+	for s := range maps.Values(p.sources) {
+		total += of(s)
+	}
+	return total
+}
+
+// matched tells whether settled holds and the lines that closed them are the
+// same requests.
+func (p pass) matched() bool {
+	var lines, requests int64
+	for source, s := range p.sources {
+		if source != usage.Orphan {
+			lines += s.lines
+			requests ^= s.requests
+		}
+	}
+	return lines == p.settled && requests == p.requests
+}
+
+func readPass(ctx context.Context, tx pgx.Tx) (pass, error) {
+	p := pass{sources: map[usage.Source]sourceSums{}}
+	rows, err := tx.Query(ctx, linesQuery)
+	if err != nil {
+		return pass{}, fmt.Errorf("read settled requests and holds: %w", err)
+	}
+	var source string
+	var s sourceSums
+	if _, err := pgx.ForEachRow(rows, []any{&source, &s.lines, &s.reviewed, &s.unheld, &s.overpaid, &s.amounts,
+		&s.requests, &s.charged, &s.shortfall, &s.payout, &s.fee}, func() error {
+		if source == "" {
+			p.wallets, p.wrong = s.lines, s.unheld
+		} else {
+			p.sources[usage.Source(source)] = s
+		}
+		return nil
+	}); err != nil {
+		return pass{}, fmt.Errorf("read settled requests and holds: %w", err)
+	}
+	if err := tx.QueryRow(ctx, `SELECT count(*), coalesce(bit_xor(uuid_hash_extended(request_id, 0)), 0) FROM hold WHERE state = 'settled'`).
+		Scan(&p.settled, &p.requests); err != nil {
+		return pass{}, fmt.Errorf("count settled holds: %w", err)
+	}
+	return p, nil
+}
+
+// passChecks are the invariants of settled requests: how many rows each is
+// about, whether the pass gives reason to look, and then one text for each row
+// that breaks it.
+var passChecks = []struct {
+	name    string
+	checked func(pass) int64
+	suspect func(pass) bool
+	drift   string
+}{
+	{
+		"wallet.posted is postings less charges",
+		func(p pass) int64 { return p.wallets },
+		func(p pass) bool { return p.wrong > 0 },
+		`SELECT format('account %s: posted %s, postings %s, charged %s', account_id, w.posted, p.amount, c.amount)
+		FROM wallet w
+		FULL JOIN (SELECT owner_id AS account_id, sum(amount) AS amount FROM posting
+			WHERE account_kind = 'l:consumer:available' GROUP BY owner_id) p USING (account_id)
+		FULL JOIN (SELECT account_id, sum(charged) AS amount FROM usage_settlement GROUP BY account_id) c USING (account_id)
+		WHERE coalesce(w.posted, 0) <> coalesce(p.amount, 0) - coalesce(c.amount, 0)`,
+	}, {
+		"every settled hold has its settled request",
+		func(p pass) int64 { return p.settled },
+		func(p pass) bool { return !p.matched() },
+		`SELECT format('request %s: hold is settled, and there is no line', h.request_id) FROM hold h
+		WHERE h.state = 'settled' AND NOT EXISTS (SELECT FROM usage_settlement s
+			WHERE s.request_id = h.request_id AND s.source <> 'orphan')`,
+	}, {
+		"every settled request has its closed hold",
+		func(p pass) int64 { return p.sum(func(s sourceSums) int64 { return s.lines }) },
+		func(p pass) bool { return p.sum(func(s sourceSums) int64 { return s.unheld }) > 0 },
+		`SELECT format('request %s: source %s, and its hold is %s', s.request_id, s.source, coalesce(h.state, 'missing'))
+		FROM usage_settlement s LEFT JOIN hold h USING (request_id)
+		WHERE h.request_id IS NULL OR (s.account_id, s.key_id, s.model_id) <> (h.account_id, h.key_id, h.model_id)
+			OR CASE WHEN s.source = 'orphan' THEN h.state NOT IN ('released', 'expired')
+				ELSE h.state <> 'settled' OR s.source <> h.billing_type END`,
+	}, {
+		"no request is settled twice",
+		func(p pass) int64 { return p.sum(func(s sourceSums) int64 { return s.lines }) },
+		func(p pass) bool { return !p.matched() || p.sources[usage.Orphan].lines > 0 },
+		`SELECT format('request %s: %s lines', request_id, count(*)) FROM usage_settlement GROUP BY request_id HAVING count(*) > 1`,
+	}, {
+		"what the gateway's count settled was reviewed",
+		func(p pass) int64 { return p.sum(func(s sourceSums) int64 { return s.reviewed }) },
+		func(p pass) bool { return p.sum(func(s sourceSums) int64 { return s.reviewed }) > 0 },
+		`SELECT format('request %s: settled from the gateway, and there is no review', s.request_id) FROM usage_settlement s
+		WHERE s.witness = 'gateway' AND NOT EXISTS (SELECT FROM orphan_review v WHERE v.request_id = s.request_id)`,
+	}, {
+		"no payout exceeds its list price",
+		func(p pass) int64 { return p.sum(func(s sourceSums) int64 { return s.lines }) },
+		func(p pass) bool { return p.sum(func(s sourceSums) int64 { return s.overpaid }) > 0 },
+		`SELECT format('request %s: payout %s, list price %s', request_id, payout, list_price) FROM usage_settlement
+		WHERE payout > list_price OR payout < 0`,
+	},
+}
+
+// trialBalance has postings as they stand, settled requests by what their
+// source says they are (the view usage_leg says the same, row by row), and open
+// holds as what they have moved from available to held.
+func trialBalance(ctx context.Context, tx pgx.Tx, p pass) ([]audit.Balance, error) {
+	type account struct {
+		kind  ledger.AccountKind
+		asset ledger.Asset
+	}
+	sums := map[account]int64{}
+	rows, err := tx.Query(ctx, `SELECT account_kind, asset, sum(amount)::bigint FROM posting GROUP BY account_kind, asset
+		UNION ALL SELECT account_kind, 'usd', sum(amount)::bigint FROM hold_leg GROUP BY account_kind`)
+	if err != nil {
+		return nil, fmt.Errorf("make the trial balance: %w", err)
+	}
+	var kind, asset string
+	var amount int64
+	if _, err := pgx.ForEachRow(rows, []any{&kind, &asset, &amount}, func() error {
+		sums[account{ledger.AccountKind(kind), ledger.Asset(asset)}] += amount
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("make the trial balance: %w", err)
+	}
+	payg, plan := p.sources[usage.PayAsYouGo], p.sources[usage.Plan]
+	for kind, amount := range map[ledger.AccountKind]int64{
+		ledger.Available: -payg.charged, ledger.Shortfall: -payg.shortfall,
+		ledger.Accrued: payg.payout, ledger.UsageMargin: payg.fee,
+		ledger.PlanAccrual: -plan.payout, ledger.PlanHeld: plan.payout,
+	} {
+		sums[account{kind, ledger.USD}] += amount
+	}
+	var balances []audit.Balance
+	for _, line := range ledger.Chart() {
+		balances = append(balances, audit.Balance{Account: line.Kind, Asset: ledger.USD, Amount: money.NanoUSD(sums[account{line.Kind, ledger.USD}])})
+		for token := range ledger.Tokens() {
+			if n, ok := sums[account{line.Kind, ledger.Asset(token)}]; ok {
+				balances = append(balances, audit.Balance{Account: line.Kind, Asset: ledger.Asset(token), Amount: money.NanoUSD(n)})
+			}
+		}
+	}
+	return balances, nil
+}

@@ -1,0 +1,293 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/pkg/pg"
+	"svc.internal/services/billing-ledger/internal/ledger"
+)
+
+// maxPosts bounds how often Post begins anew because another had posted the
+// same fact meanwhile; the second time it finds it.
+const maxPosts = 3
+
+// Post posts entries and moves the wallets of the consumers in them, all in one
+// transaction. It returns the id of each: that of an entry which was posted
+// before for the same kind and business id, with the same legs, is returned
+// instead of posting again.
+//
+// ledger.ErrReused tells that a business id stands for another entry,
+// ErrNoWallet that a consumer does not exist, ErrShort that a consumer does not
+// have what is taken, ErrCeiling that it would have too much.
+func (s *Store) Post(ctx context.Context, entries ...ledger.Entry) ([]ids.EntryID, error) {
+	for _, e := range entries {
+		if err := e.Validate(); err != nil {
+			return nil, fmt.Errorf("post %s: %w", e.Kind, err)
+		}
+	}
+	for try := 1; ; try++ {
+		var posted []ids.EntryID
+		err := s.inTx(ctx, func(tx pgx.Tx) error {
+			var err error
+			posted, err = post(ctx, tx, entries)
+			return err
+		})
+		if try < maxPosts && (pg.IsUnique(err, "entry_kind_business_id_key") || pg.IsUnique(err, "entry_reverses_key")) {
+			continue
+		}
+		return posted, err
+	}
+}
+
+// Reverse posts the entry that undoes another, once: a repeat returns the first
+// reversal's id.
+func (s *Store) Reverse(ctx context.Context, id, of ids.EntryID, memo string) (ids.EntryID, error) {
+	found, err := readEntries(ctx, s.pool, []ids.EntryID{of})
+	if err != nil {
+		return ids.EntryID{}, reachable(err)
+	}
+	original, ok := found[of]
+	if !ok {
+		return ids.EntryID{}, ledger.ErrNoEntry
+	}
+	reversal, err := ledger.Reverse(id, original, memo)
+	if err != nil {
+		return ids.EntryID{}, fmt.Errorf("reverse entry %s: %w", of, err)
+	}
+	posted, err := s.Post(ctx, reversal)
+	if err != nil {
+		return ids.EntryID{}, err
+	}
+	return posted[0], nil
+}
+
+// post locks the wallets first, in the order of their ids; what it looks for
+// after that has been committed by whoever held them.
+func post(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) ([]ids.EntryID, error) {
+	if err := lockPosted(ctx, tx, entries); err != nil {
+		return nil, err
+	}
+	before, err := postedBefore(ctx, tx, entries)
+	if err != nil {
+		return nil, err
+	}
+	posted := make([]ids.EntryID, len(entries))
+	var fresh []ledger.Entry
+	for i, e := range entries {
+		first, ok := before[fact{e.Kind, e.BusinessID}]
+		switch {
+		case !ok:
+			posted[i] = e.ID
+			fresh = append(fresh, e)
+		case !slices.Equal(first.Postings, e.Postings) || first.Reverses != e.Reverses:
+			return nil, ledger.ErrReused
+		default:
+			posted[i] = first.ID
+		}
+	}
+	if err := movePosted(ctx, tx, fresh); err != nil {
+		return nil, err
+	}
+	// Who posts the same facts waits for the first, in one order.
+	slices.SortFunc(fresh, func(a, b ledger.Entry) int {
+		return cmp.Or(strings.Compare(string(a.Kind), string(b.Kind)), strings.Compare(a.BusinessID, b.BusinessID))
+	})
+	batch := &pgx.Batch{}
+	for _, e := range fresh {
+		insertEntry(batch, e)
+	}
+	if err := sendAll(ctx, tx, batch); err != nil {
+		return nil, fmt.Errorf("post entries: %w", err)
+	}
+	return posted, nil
+}
+
+// fact is what an entry is about.
+type fact struct {
+	kind       ledger.EntryKind
+	businessID string
+}
+
+// moved sums what entries do to wallets.
+func moved(entries []ledger.Entry) map[[16]byte]money.NanoUSD {
+	sums := map[[16]byte]money.NanoUSD{}
+	for _, e := range entries {
+		for _, p := range e.Postings {
+			if p.Account.Kind == ledger.Available {
+				sums[p.Account.Owner] += p.Amount
+			}
+		}
+	}
+	return sums
+}
+
+func lockPosted(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) error {
+	accounts := slices.Collect(maps.Keys(moved(entries)))
+	if len(accounts) == 0 {
+		return nil
+	}
+	tag, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = ANY ($1) ORDER BY account_id FOR UPDATE`, accounts)
+	switch {
+	case err != nil:
+		return fmt.Errorf("lock wallets: %w", err)
+	case tag.RowsAffected() != int64(len(accounts)):
+		return ledger.ErrNoWallet
+	}
+	return nil
+}
+
+func movePosted(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) error {
+	sums := moved(entries)
+	accounts := slices.SortedFunc(maps.Keys(sums), func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
+	if len(accounts) == 0 {
+		return nil
+	}
+	amounts := make([]int64, len(accounts))
+	for i, a := range accounts {
+		amounts[i] = int64(sums[a])
+	}
+	_, err := tx.Exec(ctx, `UPDATE wallet w SET posted = w.posted + m.amount
+		FROM unnest($1::uuid[], $2::bigint[]) AS m (account_id, amount) WHERE w.account_id = m.account_id`, accounts, amounts)
+	switch {
+	case pg.IsCheck(err, "wallet_ceiling"):
+		return ledger.ErrCeiling
+	case pg.IsCheck(err, "wallet_bounds"):
+		return ledger.ErrShort
+	case err != nil:
+		return fmt.Errorf("move wallets: %w", err)
+	}
+	return nil
+}
+
+func postedBefore(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) (map[fact]ledger.Entry, error) {
+	kinds, businessIDs := make([]string, len(entries)), make([]string, len(entries))
+	for i, e := range entries {
+		kinds[i], businessIDs[i] = string(e.Kind), e.BusinessID
+	}
+	rows, err := tx.Query(ctx, `SELECT e.id FROM unnest($1::text[], $2::text[]) AS u (kind, business_id)
+		JOIN entry e ON e.kind = u.kind AND e.business_id = u.business_id`, kinds, businessIDs)
+	if err != nil {
+		return nil, fmt.Errorf("look for entries: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (ids.EntryID, error) {
+		var id [16]byte
+		err := row.Scan(&id)
+		return id, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for entries: %w", err)
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	all, err := readEntries(ctx, tx, found)
+	if err != nil {
+		return nil, err
+	}
+	before := map[fact]ledger.Entry{}
+	for _, e := range all {
+		before[fact{e.Kind, e.BusinessID}] = e
+	}
+	return before, nil
+}
+
+// reader is what reading many rows needs of a pool or a transaction.
+type reader interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// readEntries reads entries with their legs.
+func readEntries(ctx context.Context, from reader, list []ids.EntryID) (map[ids.EntryID]ledger.Entry, error) {
+	rows, err := from.Query(ctx, `SELECT e.id, e.kind, e.business_id, e.memo, e.reverses,
+			e.quote_asset, e.quote_rate, e.quote_source, e.quote_at,
+			p.account_kind, p.owner_id, p.book, p.asset, p.amount
+		FROM entry e JOIN posting p ON p.entry_id = e.id WHERE e.id = ANY ($1) ORDER BY e.id, p.leg`, raw(list))
+	if err != nil {
+		return nil, fmt.Errorf("read entries: %w", err)
+	}
+	var (
+		id                       [16]byte
+		reverses, owner          *[16]byte
+		kind, account, asset     string
+		business, memo, book     string
+		quoteAsset, quotedSource *string
+		rate                     *int64
+		quotedAt                 *time.Time
+		amount                   int64
+	)
+	found := map[ids.EntryID]ledger.Entry{}
+	_, err = pgx.ForEachRow(rows, []any{&id, &kind, &business, &memo, &reverses,
+		&quoteAsset, &rate, &quotedSource, &quotedAt, &account, &owner, &book, &asset, &amount}, func() error {
+		e := found[id]
+		e.ID, e.Kind, e.BusinessID, e.Memo = id, ledger.EntryKind(kind), business, memo
+		if reverses != nil {
+			e.Reverses = *reverses
+		}
+		if quoteAsset != nil && rate != nil && quotedSource != nil && quotedAt != nil {
+			e.Quote = &ledger.Quote{Token: ledger.Token(*quoteAsset), Rate: nano(*rate), Source: *quotedSource, At: quotedAt.UTC()}
+		}
+		p := ledger.Posting{Account: ledger.Account{Kind: ledger.AccountKind(account), Book: book}, Asset: ledger.Asset(asset), Amount: nano(amount)}
+		if owner != nil {
+			p.Account.Owner = *owner
+		}
+		e.Postings = append(e.Postings, p)
+		found[id] = e
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read entries: %w", err)
+	}
+	return found, nil
+}
+
+// Entry reads an entry with its legs.
+func (s *Store) Entry(ctx context.Context, id ids.EntryID) (ledger.Entry, error) {
+	found, err := readEntries(ctx, s.pool, []ids.EntryID{id})
+	if err != nil {
+		return ledger.Entry{}, reachable(err)
+	}
+	e, ok := found[id]
+	if !ok {
+		return ledger.Entry{}, ledger.ErrNoEntry
+	}
+	return e, nil
+}
+
+// insertEntry posts a balanced entry.
+func insertEntry(batch *pgx.Batch, e ledger.Entry) {
+	var reverses *[16]byte
+	if !e.Reverses.IsZero() {
+		reverses = (*[16]byte)(&e.Reverses)
+	}
+	var (
+		token, source *string
+		rate          *int64
+		at            *time.Time
+	)
+	if q := e.Quote; q != nil {
+		token, rate, source, at = (*string)(&q.Token), (*int64)(&q.Rate), &q.Source, &q.At
+	}
+	batch.Queue(`INSERT INTO entry (id, kind, business_id, memo, reverses, quote_asset, quote_rate, quote_source, quote_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		[16]byte(e.ID), string(e.Kind), e.BusinessID, e.Memo, reverses, token, rate, source, at)
+	for i, p := range e.Postings {
+		var owner *[16]byte
+		if p.Account.Owner != [16]byte{} {
+			owner = &p.Account.Owner
+		}
+		batch.Queue(`INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, book, asset, amount)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+			[16]byte(e.ID), i+1, string(e.Kind), string(p.Account.Kind), owner != nil, owner, p.Account.Book, string(p.Asset), int64(p.Amount))
+	}
+}

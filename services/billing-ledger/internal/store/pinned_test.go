@@ -1,0 +1,61 @@
+package store_test
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/price"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// Hostile test 56.
+func TestThePinnedPriceSettlesWhateverTheCatalogSaysMeanwhile(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, money.USD)
+	prices := bookOf(e.price)
+	a := hold.NewAdmitter(hold.Config{Batch: 1, Queue: 10, Writers: 1, Timeout: 10 * time.Second}, prices, e.store, func(hold.Outcome, int) {})
+	defer runAdmitter(t, a)()
+	order := func() hold.Order {
+		return hold.Order{Request: request(t), Key: c.key, Model: "acme/large", MaxCompletionTokens: 10}
+	}
+	before := order()
+	first, err := a.Admit(t.Context(), before)
+	if err != nil || first.Price != e.price || first.Held != 10*cent {
+		t.Fatalf("%+v: %v", first, err)
+	}
+
+	dearer, err := ids.NewPriceVersion(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rates := money.Rates{Output: 2 * centRates.Output, PayoutOutput: centRates.PayoutOutput}
+	prices.Replace(map[string]price.Model{"acme/large": {ID: "acme/large", Class: limit.LLM, Version: dearer, Rates: rates}})
+	if again, err := a.Admit(t.Context(), before); err != nil || again.Price != e.price || again.Rates != centRates || again.Held != 10*cent {
+		t.Errorf("repeated %+v: %v", again, err)
+	}
+	after := order()
+	second, err := a.Admit(t.Context(), after)
+	if err != nil || second.Price != dearer || second.Held != 20*cent {
+		t.Errorf("%+v: %v", second, err)
+	}
+
+	prices.Replace(map[string]price.Model{})
+	if _, err := a.Admit(t.Context(), order()); !fault.Is(err, fault.ModelNotFound) {
+		t.Errorf("a model that is gone: %v", err)
+	}
+	claim := hold.Claim{Order: before, Price: e.price, Rates: centRates}
+	atTheNewPrice := e.served(t, claim, 4)
+	atTheNewPrice.Event.Price, atTheNewPrice.Event.Rates = dearer, rates
+	e.settle(t, usage.PriceMismatch, atTheNewPrice)
+	e.settle(t, usage.Settled, e.served(t, claim, 4))
+	e.wantWallet(t, c, money.USD-4*cent, 20*cent)
+	e.settle(t, usage.Settled, e.served(t, hold.Claim{Order: after, Price: dearer, Rates: rates}, 4))
+	e.wantWallet(t, c, money.USD-12*cent, 0)
+	e.sound(t)
+}

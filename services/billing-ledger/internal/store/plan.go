@@ -1,0 +1,114 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/plan"
+)
+
+// Subscribe puts an account on a plan; see plan.Store. Nobody is admitted for
+// the account meanwhile, since it holds the lock on the wallet, and the moment
+// is taken after that lock: two plans never overlap.
+func (s *Store) Subscribe(ctx context.Context, account ids.AccountID, name string, until time.Time) error {
+	return s.inTx(ctx, func(tx pgx.Tx) error {
+		locked, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, [16]byte(account))
+		if err != nil {
+			return fmt.Errorf("lock wallet: %w", err)
+		}
+		if locked.RowsAffected() == 0 {
+			return plan.ErrNoAccount
+		}
+		var now time.Time
+		var known bool
+		if err := tx.QueryRow(ctx, `SELECT clock_timestamp(), EXISTS (SELECT FROM plan WHERE id = $1)`, name).Scan(&now, &known); err != nil {
+			return fmt.Errorf("look for plan: %w", err)
+		}
+		switch {
+		case name != "" && !known:
+			return plan.ErrNoPlan
+		case !until.IsZero() && !until.After(now):
+			return plan.ErrPast
+		case name == "":
+			return endPlan(ctx, tx, account, now)
+		}
+		kept, err := tx.Exec(ctx, `UPDATE account_plan SET until_at = $4
+			WHERE account_id = $1 AND plan_id = $2 AND from_at <= $3 AND (until_at IS NULL OR until_at > $3)`,
+			[16]byte(account), name, now, nullTime(until))
+		if err != nil {
+			return fmt.Errorf("move the end of a plan: %w", err)
+		}
+		if kept.RowsAffected() > 0 {
+			return nil
+		}
+		if err := endPlan(ctx, tx, account, now); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `INSERT INTO account_plan (account_id, plan_id, from_at, until_at) VALUES ($1, $2, $3, $4)`,
+			[16]byte(account), name, now, nullTime(until)); err != nil {
+			return fmt.Errorf("insert plan: %w", err)
+		}
+		return nil
+	})
+}
+
+func endPlan(ctx context.Context, tx pgx.Tx, account ids.AccountID, now time.Time) error {
+	if _, err := tx.Exec(ctx, `UPDATE account_plan SET until_at = greatest(from_at, $2)
+		WHERE account_id = $1 AND (until_at IS NULL OR until_at > $2)`, [16]byte(account), now); err != nil {
+		return fmt.Errorf("end a plan: %w", err)
+	}
+	return nil
+}
+
+// Subscription is the plan in force; see plan.Store.
+func (s *Store) Subscription(ctx context.Context, account ids.AccountID) (*plan.Subscription, error) {
+	var sub plan.Subscription
+	var until *time.Time
+	err := s.pool.QueryRow(ctx, `SELECT plan_id, from_at, until_at FROM account_plan
+		WHERE account_id = $1 AND from_at <= now() AND (until_at IS NULL OR until_at > now())`, [16]byte(account)).
+		Scan(&sub.Plan, &sub.From, &until)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, reachable(fmt.Errorf("select plan: %w", err))
+	}
+	if until != nil {
+		sub.Until = *until
+	}
+	rows, err := s.pool.Query(ctx, selectCounters, [16]byte(account), sub.Plan)
+	if err != nil {
+		return nil, reachable(fmt.Errorf("select counters: %w", err))
+	}
+	sub.Counters, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (plan.Counter, error) {
+		var c plan.Counter
+		var end *time.Time
+		err := row.Scan(&c.Kind, &c.Period, &c.Used, &c.Cap, &c.Enabled, &end)
+		if end != nil {
+			c.WindowEnd = *end
+		}
+		return c, err
+	})
+	if err != nil {
+		return nil, reachable(fmt.Errorf("select counters: %w", err))
+	}
+	return &sub, nil
+}
+
+// A window of the gate that is over counts nothing any more.
+const selectCounters = `SELECT l.kind, l.period, coalesce(CASE
+		WHEN l.kind = 'concurrent' THEN g.open
+		WHEN l.period = 'minute' THEN CASE WHEN g.minute >= date_trunc('minute', now()) THEN g.used END
+		ELSE c.used END, 0)::bigint,
+	l.cap, l.enabled,
+	CASE WHEN l.period <> 'none' THEN (w.start + ('1 ' || l.period)::interval) AT TIME ZONE 'UTC' END
+FROM plan_limit l
+CROSS JOIN LATERAL (SELECT CASE WHEN l.period <> 'none' THEN date_trunc(l.period, now() AT TIME ZONE 'UTC') END AS start) w
+LEFT JOIN plan_gate g ON g.account_id = $1
+LEFT JOIN plan_counter c ON c.account_id = $1 AND c.kind = l.kind AND c.period = l.period AND c.window_start = w.start::date
+WHERE l.plan_id = $2 ORDER BY l.kind, l.period`

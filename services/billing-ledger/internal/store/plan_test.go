@@ -1,0 +1,442 @@
+package store_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/plan"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// limits are those of a small plan for tests.
+type limits struct{ requests, images, tokens, rate, concurrent, cents int64 }
+
+var roomy = limits{requests: 1000, images: 1000, tokens: 1000, rate: 1000, concurrent: 1000}
+
+// makePlan makes a plan; one with cents has a cap in money beside that of tokens.
+func (e *env) makePlan(t testing.TB, name string, l limits) {
+	t.Helper()
+	if _, err := e.owner.Exec(t.Context(), `INSERT INTO plan (id) VALUES ($1)`, name); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		kind, period, unit string
+		most               int64
+		enabled            bool
+	}{
+		{"requests", "day", "request", l.requests, true}, {"images", "day", "image", l.images, true}, {"tokens", "week", "token", l.tokens, true},
+		{"requests", "minute", "request", l.rate, true}, {"concurrent", "none", "request", l.concurrent, true},
+		{"list_price", "month", "nano_usd", l.cents * int64(cent), l.cents > 0},
+	} {
+		tiers := []int16{1, 2, 3}
+		if row.kind == "tokens" || row.kind == "list_price" {
+			tiers = tiers[:2]
+		}
+		if _, err := e.owner.Exec(t.Context(), `INSERT INTO plan_limit VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			name, row.kind, row.period, row.unit, row.most, row.enabled, tiers); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// subscriber is a consumer on a plan of these limits.
+func (e *env) subscriber(t testing.TB, credit money.NanoUSD, l limits) consumer {
+	t.Helper()
+	return e.onPlan(t, e.consumer(t, credit), l)
+}
+
+func (e *env) onPlan(t testing.TB, c consumer, l limits) consumer {
+	t.Helper()
+	name := "plan-" + c.account.String()[24:]
+	e.makePlan(t, name, l)
+	e.subscribe(t, c, name, time.Time{})
+	return c
+}
+
+func (e *env) subscribe(t testing.TB, c consumer, name string, until time.Time) {
+	t.Helper()
+	if err := e.store.Subscribe(t.Context(), c.account, name, until); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// standard is a claim that plans cover.
+func (e *env) standard(t testing.TB, c consumer, tokens int64) hold.Claim {
+	t.Helper()
+	claim := e.claim(t, c, tokens)
+	claim.Tier = plan.Standard
+	return claim
+}
+
+// used reads one counter, that of the window under way.
+func (e *env) used(t testing.TB, c consumer, kind plan.Kind, period string) int64 {
+	t.Helper()
+	s, err := e.store.Subscription(t.Context(), c.account)
+	if err != nil || s == nil {
+		t.Fatalf("plan %v: %v", s, err)
+	}
+	for _, counter := range s.Counters {
+		if counter.Kind == kind && counter.Period == period {
+			return counter.Used
+		}
+	}
+	t.Fatalf("no counter of %s a %s", kind, period)
+	return 0
+}
+
+func (e *env) wantUsed(t testing.TB, c consumer, requests, images, tokens int64) {
+	t.Helper()
+	r, i, k := e.used(t, c, plan.Requests, "day"), e.used(t, c, plan.Images, "day"), e.used(t, c, plan.Tokens, "week")
+	if r != requests || i != images || k != tokens {
+		t.Fatalf("%d requests, %d images and %d tokens are used, want %d, %d and %d", r, i, k, requests, images, tokens)
+	}
+}
+
+func TestThePlanThatIsSoldIsData(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 0)
+	e.subscribe(t, c, "pro", time.Time{})
+	s, err := e.store.Subscription(t.Context(), c.account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type limit struct {
+		kind    plan.Kind
+		period  string
+		most    int64
+		enabled bool
+	}
+	got := map[limit]bool{}
+	for _, counter := range s.Counters {
+		got[limit{counter.Kind, counter.Period, counter.Cap, counter.Enabled}] = true
+		if ends := counter.WindowEnd.IsZero(); ends != (counter.Period == "none") {
+			t.Errorf("the window of %s a %s ends at %v", counter.Kind, counter.Period, counter.WindowEnd)
+		}
+	}
+	for _, want := range []limit{
+		{plan.Requests, "day", 1500, true}, {plan.Images, "day", 75, true}, {plan.Requests, "minute", 50, true},
+		{plan.Concurrent, "none", 8, true}, {plan.Tokens, "week", 40_000_000, true}, {plan.ListPrice, "month", int64(24 * money.USD), false},
+	} {
+		if !got[want] {
+			t.Errorf("limit %+v is not among %v", want, got)
+		}
+	}
+}
+
+func TestAPlanCoversAllOfARequestOrNothing(t *testing.T) {
+	full := limits{requests: 2, images: 3, tokens: 10, rate: 100, concurrent: 100}
+	for name, tc := range map[string]struct {
+		before func(*hold.Claim)
+		change func(*hold.Claim)
+		credit money.NanoUSD
+		want   hold.Outcome
+		paid   hold.BillingType
+	}{
+		"standard tier":                           {want: hold.Admitted, paid: hold.Plan},
+		"free tier that has a price":              {change: func(c *hold.Claim) { c.Tier = plan.Free }, want: hold.Admitted, paid: hold.Plan},
+		"premium tier":                            {change: func(c *hold.Claim) { c.Tier = plan.Premium }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
+		"premium tier without credit":             {change: func(c *hold.Claim) { c.Tier = plan.Premium }, want: hold.CreditShort},
+		"pinned":                                  {change: func(c *hold.Claim) { c.Pinned = true }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
+		"zero-priced":                             {change: zeroPriced, want: hold.Admitted, paid: hold.Free},
+		"all of the allowance":                    {change: func(c *hold.Claim) { c.MaxCompletionTokens = 10 }, want: hold.Admitted, paid: hold.Plan},
+		"a token more than the allowance":         {change: func(c *hold.Claim) { c.MaxCompletionTokens = 11 }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
+		"that without credit":                     {change: func(c *hold.Claim) { c.MaxCompletionTokens = 11 }, credit: cent / 2, want: hold.PlanShort},
+		"images within":                           {change: func(c *hold.Claim) { c.Images = 3 }, want: hold.Admitted, paid: hold.Plan},
+		"an image too many":                       {change: func(c *hold.Claim) { c.Images = 4 }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
+		"no image when all images are used":       {before: func(c *hold.Claim) { c.Images = 3 }, want: hold.Admitted, paid: hold.Plan},
+		"the prompt counts like the completion":   {change: func(c *hold.Claim) { c.PromptTokens = 10 }, want: hold.PlanShort},
+		"a tier that nobody knows is not covered": {change: func(c *hold.Claim) { c.Tier = 0 }, want: hold.CreditShort},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := setup(t, unlimited)
+			c := e.subscriber(t, tc.credit, full)
+			requests := int64(0)
+			if tc.before != nil {
+				before := e.standard(t, c, 1)
+				tc.before(&before)
+				e.admitOne(t, before, hold.Admitted)
+				requests++
+			}
+			claim := e.standard(t, c, 1)
+			if tc.change != nil {
+				tc.change(&claim)
+			}
+			got := e.admitOne(t, claim, tc.want)
+			if tc.want == hold.Admitted && got.Billing != tc.paid {
+				t.Errorf("paid by %s, want %s", got.Billing, tc.paid)
+			}
+			if tc.paid == hold.Plan {
+				requests++
+				e.wantWallet(t, c, tc.credit, 0)
+			}
+			if n := e.used(t, c, plan.Requests, "day"); n != requests {
+				t.Errorf("%d requests are counted, want %d", n, requests)
+			}
+			e.sound(t)
+		})
+	}
+}
+
+func zeroPriced(c *hold.Claim) {
+	c.Rates, c.Amount, c.ZeroPriced, c.Billing = money.Rates{}, 0, true, hold.Free
+}
+
+func TestWhatThePlanHasNoRoomForIsPaidFromCreditAndNeverFlips(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.subscriber(t, 100*cent, limits{requests: 100, images: 10, tokens: 10, rate: 100, concurrent: 100})
+	first, second := e.standard(t, c, 6), e.standard(t, c, 6)
+	if got := e.admitOne(t, first, hold.Admitted); got.Billing != hold.Plan || got.Held != 0 {
+		t.Fatalf("first %+v", got)
+	}
+	if got := e.admitOne(t, second, hold.Admitted); got.Billing != hold.PayAsYouGo || got.Held != 6*cent {
+		t.Fatalf("second %+v", got)
+	}
+	e.wantUsed(t, c, 1, 0, 6)
+	// The first ends small and makes room; the second stays what it was.
+	e.settle(t, usage.Settled, e.served(t, first, 1))
+	e.wantUsed(t, c, 1, 0, 1)
+	if again := e.admitOne(t, second, hold.Repeated); again.Billing != hold.PayAsYouGo || again.Held != 6*cent {
+		t.Fatalf("repeated %+v", again)
+	}
+	if again := e.admitOne(t, first, hold.Repeated); again.Billing != hold.Plan || again.Held != 0 {
+		t.Fatalf("repeated %+v", again)
+	}
+	e.settle(t, usage.Settled, e.served(t, second, 4))
+	e.wantUsed(t, c, 1, 0, 1)
+	e.wantWallet(t, c, 96*cent, 0)
+	if source := scan[string](t, e, `SELECT string_agg(source || ' ' || charged || ' ' || payout || ' ' || list_price, ', ' ORDER BY source) FROM usage_settlement`); source != "payg 40000000 28000000 40000000, plan 0 7000000 10000000" {
+		t.Errorf("settled as %s", source)
+	}
+	e.sound(t)
+}
+
+func TestARequestTwiceInABatchIsCoveredOnce(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.subscriber(t, 0, limits{requests: 10, tokens: 10, rate: 10, concurrent: 10})
+	claim := e.standard(t, c, 4)
+	other := e.standard(t, c, 6)
+	got := e.admit(t, claim, other, claim)
+	for i, want := range []hold.Outcome{hold.Admitted, hold.Admitted, hold.Repeated} {
+		if got[i].Outcome != want || got[i].Admission.Billing != hold.Plan || got[i].Admission.Held != 0 {
+			t.Errorf("claim %d: %+v", i, got[i])
+		}
+	}
+	e.wantUsed(t, c, 2, 0, 10)
+	e.sound(t)
+}
+
+func TestRateAndConcurrencyOfAPlanRefuseAndNeverBill(t *testing.T) {
+	e := setup(t, unlimited)
+	e.atMinuteStart(t)
+	c := e.subscriber(t, money.USD, limits{requests: 100, tokens: 1000, rate: 3, concurrent: 2})
+	first := e.standard(t, c, 1)
+	if got := e.admitOne(t, first, hold.Admitted); got.Rate.Limit != 3 || got.Rate.Remaining != 2 {
+		t.Errorf("told %+v", got.Rate)
+	}
+	e.admitOne(t, e.standard(t, c, 1), hold.Admitted)
+	e.admitOne(t, e.standard(t, c, 1), hold.PlanTooManyOpen)
+	// What the plan does not cover has nothing to do with it.
+	pinned := e.standard(t, c, 1)
+	pinned.Pinned = true
+	e.admitOne(t, pinned, hold.Admitted)
+	// The gateway's word frees the place, long before anything is settled.
+	e.conclude(t, servedWord(first.Request, 1))
+	e.admitOne(t, e.standard(t, c, 1), hold.Admitted)
+	e.settle(t, usage.Settled, e.served(t, first, 1))
+	if got := e.admitOne(t, e.standard(t, c, 1), hold.PlanRateLimited); got.Rate.Limit != 3 || got.Rate.Remaining != 0 || got.Rate.Reset <= 0 {
+		t.Errorf("told %+v", got.Rate)
+	}
+	e.wantWallet(t, c, money.USD, cent)
+	e.exec(t, `UPDATE plan_gate SET minute = minute - interval '1 minute'`)
+	e.admitOne(t, e.standard(t, c, 1), hold.PlanTooManyOpen)
+	e.sound(t)
+}
+
+func TestKeysOfAnAccountShareItsPlan(t *testing.T) {
+	e := setup(t, unlimited)
+	one := e.subscriber(t, 0, limits{requests: 100, tokens: 10, rate: 100, concurrent: 3})
+	two := e.issue(t, one.account, key.Order{})
+	verdicts := e.admit(t, e.standard(t, one, 4), e.standard(t, two, 4), e.standard(t, one, 2), e.standard(t, two, 1))
+	admitted := 0
+	for _, v := range verdicts {
+		if v.Outcome == hold.Admitted {
+			admitted++
+		}
+	}
+	if admitted != 3 {
+		t.Errorf("%d of 4 are admitted: %+v", admitted, verdicts)
+	}
+	if n := scan[int64](t, e, `SELECT open FROM plan_gate`); n != 3 {
+		t.Errorf("%d places are taken", n)
+	}
+	e.sound(t)
+}
+
+func TestSettlingMayPassTheCapAndIsNotCharged(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.subscriber(t, money.USD, limits{requests: 100, tokens: 10, rate: 100, concurrent: 100})
+	claim := e.standard(t, c, 10)
+	e.admitOne(t, claim, hold.Admitted)
+	d := e.served(t, claim, 10)
+	d.Event.Billable.Prompt = 7
+	e.settle(t, usage.Settled, d)
+	e.wantUsed(t, c, 1, 0, 17)
+	e.wantWallet(t, c, money.USD, 0)
+	if excess := scan[int64](t, e, `SELECT excess FROM plan_counter WHERE kind = 'tokens'`); excess != 7 {
+		t.Errorf("%d beyond the cap", excess)
+	}
+	if got := e.admitOne(t, e.standard(t, c, 1), hold.Admitted); got.Billing != hold.PayAsYouGo {
+		t.Errorf("beyond the cap it is still covered: %+v", got)
+	}
+	e.sound(t)
+}
+
+func TestOnlyThePlatformsFailureGivesARequestBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end              func(*testing.T, *env, hold.Claim)
+		requests, tokens int64
+	}{
+		"the platform served nothing": {func(t *testing.T, e *env, c hold.Claim) { e.release(t, c.Request) }, 0, 0},
+		"the caller left before": {func(t *testing.T, e *env, c hold.Claim) {
+			left := hold.Witness{Request: c.Request, Outcome: hold.ClientGone, HTTPStatus: 499, Attempts: []hold.Attempt{}}
+			if n, err := e.store.Conclude(t.Context(), []hold.Witness{left}); n != 1 || err != nil {
+				t.Fatalf("released %d: %v", n, err)
+			}
+		}, 1, 0},
+		"nobody told anything": {func(t *testing.T, e *env, _ hold.Claim) {
+			e.overdue(t)
+			e.expire(t)
+		}, 0, 0},
+		"it was served in part": {func(t *testing.T, e *env, c hold.Claim) { e.settle(t, usage.Settled, e.served(t, c, 2)) }, 1, 2},
+		"an empty answer":       {func(t *testing.T, e *env, c hold.Claim) { e.settle(t, usage.Settled, e.served(t, c, 0)) }, 1, 0},
+		"the provider broke off before anything": {func(t *testing.T, e *env, c hold.Claim) {
+			d := e.served(t, c, 0)
+			d.Event.Ending = "provider_lost"
+			e.settle(t, usage.Settled, d)
+		}, 0, 0},
+		"the caller broke off before anything": {func(t *testing.T, e *env, c hold.Claim) {
+			d := e.served(t, c, 0)
+			d.Event.Ending = "client_gone"
+			e.settle(t, usage.Settled, d)
+		}, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := setup(t, unlimited)
+			c := e.subscriber(t, 0, roomy)
+			claim := e.standard(t, c, 5)
+			claim.Images = 3
+			e.admitOne(t, claim, hold.Admitted)
+			e.wantUsed(t, c, 1, 3, 5)
+			tc.end(t, e, claim)
+			e.wantUsed(t, c, tc.requests, 3*tc.requests, tc.tokens)
+			if n := e.used(t, c, plan.Concurrent, "none"); n != 0 {
+				t.Errorf("%d places are taken", n)
+			}
+			e.sound(t)
+		})
+	}
+}
+
+func TestACapInMoneyCountsListPrices(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.subscriber(t, 0, limits{requests: 100, tokens: 1000, rate: 100, concurrent: 100, cents: 10})
+	first := e.standard(t, c, 8)
+	e.admitOne(t, first, hold.Admitted)
+	e.admitOne(t, e.standard(t, c, 3), hold.PlanShort)
+	e.settle(t, usage.Settled, e.served(t, first, 7))
+	if used := e.used(t, c, plan.ListPrice, "month"); used != int64(7*cent) {
+		t.Errorf("%d nano-USD are used", used)
+	}
+	e.admitOne(t, e.standard(t, c, 3), hold.Admitted)
+	e.sound(t)
+}
+
+// A limit counts while it is off, so that it can be turned on.
+func TestALimitThatIsTurnedOnKnowsWhatWasUsed(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.subscriber(t, 0, roomy)
+	e.admitOne(t, e.standard(t, c, 8), hold.Admitted)
+	e.exec(t, `UPDATE plan_limit SET enabled = true, cap = $1 WHERE kind = 'list_price' AND plan_id <> 'pro'`, int64(10*cent))
+	e.admitOne(t, e.standard(t, c, 3), hold.PlanShort)
+	e.admitOne(t, e.standard(t, c, 2), hold.Admitted)
+	e.sound(t)
+}
+
+func TestARequestIsCorrectedInTheWindowsOfItsAdmission(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.subscriber(t, 0, roomy)
+	late := e.standard(t, c, 9)
+	e.admitOne(t, late, hold.Admitted)
+	e.exec(t, `UPDATE hold SET plan_day = plan_day - 7`)
+	e.exec(t, `UPDATE plan_counter SET window_start = date_trunc(period, (window_start - CASE period WHEN 'month' THEN 0 ELSE 7 END)::timestamp)::date`)
+	e.exec(t, `UPDATE plan_counter c SET window_start = date_trunc(period, h.plan_day::timestamp)::date FROM hold h WHERE period = 'month'`)
+	e.admitOne(t, e.standard(t, c, 5), hold.Admitted)
+	e.settle(t, usage.Settled, e.served(t, late, 4))
+	e.wantUsed(t, c, 1, 0, 5)
+	if n := scan[int64](t, e, `SELECT used FROM plan_counter WHERE kind = 'tokens' ORDER BY window_start LIMIT 1`); n != 4 {
+		t.Errorf("the week before has %d tokens, want 4", n)
+	}
+	e.sound(t)
+}
+
+func TestPlansOfAnAccountNeverOverlap(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 0)
+	e.makePlan(t, "a", roomy)
+	e.makePlan(t, "b", roomy)
+	var all sync.WaitGroup
+	for i := range 20 {
+		name := []string{"a", "b", ""}[i%3]
+		all.Go(func() {
+			if err := e.store.Subscribe(t.Context(), c.account, name, time.Time{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	e.subscribe(t, c, "a", time.Now().Add(time.Hour))
+	e.subscribe(t, c, "a", time.Now().Add(2*time.Hour))
+	if n := scan[int64](t, e, `SELECT count(*) FROM account_plan WHERE until_at IS NULL OR until_at > now()`); n != 1 {
+		t.Errorf("%d plans are in force", n)
+	}
+	refusedSQL(t, e, "one_plan_at_a_time", `INSERT INTO account_plan VALUES ($1, 'b', now() + interval '1 minute', NULL)`, [16]byte(c.account))
+	e.subscribe(t, c, "", time.Time{})
+	if s, err := e.store.Subscription(t.Context(), c.account); err != nil || s != nil {
+		t.Errorf("plan %+v is in force: %v", s, err)
+	}
+	e.admitOne(t, e.standard(t, c, 1), hold.CreditShort)
+	for name, tc := range map[string]struct {
+		account ids.AccountID
+		plan    string
+		until   time.Time
+		want    error
+	}{
+		"no account": {ids.AccountID{1}, "a", time.Time{}, plan.ErrNoAccount},
+		"no plan":    {c.account, "none", time.Time{}, plan.ErrNoPlan},
+		"past end":   {c.account, "a", time.Now().Add(-time.Hour), plan.ErrPast},
+	} {
+		if err := e.store.Subscribe(t.Context(), tc.account, tc.plan, tc.until); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAPlanEndsAtItsEnd(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.subscriber(t, 0, roomy)
+	running := e.standard(t, c, 4)
+	e.admitOne(t, running, hold.Admitted)
+	e.exec(t, `UPDATE account_plan SET from_at = from_at - interval '1 hour', until_at = now() - interval '1 second'`)
+	e.admitOne(t, e.standard(t, c, 1), hold.CreditShort)
+	e.settle(t, usage.Settled, e.served(t, running, 4))
+	if source := scan[string](t, e, `SELECT source FROM usage_settlement`); source != "plan" {
+		t.Errorf("what ran was settled from %s", source)
+	}
+	e.sound(t)
+}

@@ -1,0 +1,336 @@
+package store_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/pkg/workreceipt"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/orphan"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+var receiptKey = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
+
+// signed is the receipt of providerID for the second attempt of a claim.
+func signed(c hold.Claim, tokens int64, change ...func(*orphan.Receipt)) orphan.Receipt {
+	r := orphan.Receipt{Hub: "hub-1", Price: c.Price, Key: receiptKey.Public().(ed25519.PublicKey)}
+	r.Receipt = workreceipt.Receipt{
+		Request: c.Request, Attempt: 2, Provider: providerID, Epoch: 9, Model: c.Model,
+		Claimed: true, ClaimedPrompt: 100, ClaimedCompletion: 1000,
+		SentTokens: tokens, SentBytes: 100 * tokens, Complete: true, EndedAt: time.UnixMilli(1_790_000_000_000).UTC(), Proof: []byte("proof"),
+	}
+	for _, f := range change {
+		f(&r)
+	}
+	r.Signed = workreceipt.Sign(receiptKey, r.Receipt)
+	return r
+}
+
+// hand gives receipts to the ledger, and wants one answer to each.
+func (e *env) hand(t testing.TB, want orphan.Verdict, all ...orphan.Receipt) {
+	t.Helper()
+	keeper := orphan.Keeper{Store: e.store, Log: slog.New(slog.DiscardHandler)}
+	verdicts, err := keeper.Keep(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range verdicts {
+		if v != want {
+			t.Fatalf("receipt %d is answered %+v, want %+v", i, v, want)
+		}
+	}
+}
+
+var (
+	stored  = orphan.Verdict{Outcome: orphan.Stored}
+	settled = orphan.Verdict{Outcome: orphan.AlreadySettled}
+)
+
+func refusedAs(why orphan.Reason) orphan.Verdict {
+	return orphan.Verdict{Outcome: orphan.Refused, Reason: why}
+}
+
+// wait puts everything past its time, receipts too.
+func (e *env) wait(t testing.TB) {
+	t.Helper()
+	e.exec(t, `UPDATE receipt SET received_at = received_at - interval '1 hour'`)
+	e.overdue(t)
+}
+
+// paid is what the provider has earned, and by orphan work.
+func (e *env) paid(t testing.TB) (all, orphaned int64) {
+	t.Helper()
+	orphaned = scan[int64](t, e, `SELECT coalesce(sum(amount), 0)::bigint FROM posting WHERE account_kind = 'l:provider:accrued' AND owner_id = $1`, [16]byte(providerID))
+	return orphaned + scan[int64](t, e, `SELECT coalesce(sum(payout), 0)::bigint FROM usage_settlement WHERE provider_id = $1 AND source <> 'orphan'`, [16]byte(providerID)), orphaned
+}
+
+func (e *env) wantPaid(t testing.TB, all, orphaned money.NanoUSD) {
+	t.Helper()
+	if a, o := e.paid(t); a != int64(all) || o != int64(orphaned) {
+		t.Errorf("the provider has %d, %d of it for orphan work; want %d and %d", a, o, all, orphaned)
+	}
+}
+
+const payout = cent * 7 / 10
+
+// The hub, its journal and the gateway are gone: the receipt is all there is.
+func TestAReceiptSettlesWhatNobodyElseWitnessed(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 100*cent)
+	claim, silent := e.claim(t, c, 10), e.claim(t, c, 10)
+	e.admit(t, claim, silent)
+	e.renew(t, hold.Renewal{Request: claim.Request}) // it had not committed when the gateway was last heard
+	e.hand(t, stored, signed(claim, 4), signed(claim, 4))
+	e.hand(t, stored, signed(claim, 4))
+	e.overdue(t)
+	if n := e.expire(t); n != 1 {
+		t.Errorf("%d expired, want the one without a witness", n)
+	}
+	if all := e.review(t); len(all) != 0 {
+		t.Errorf("reviewed before the hub has had its time: %+v", all)
+	}
+	e.wait(t)
+	e.exec(t, `UPDATE hold SET expires_at = now() WHERE state = 'open'`)
+	all := e.review(t)
+	if len(all) != 1 {
+		t.Fatalf("published %+v", all)
+	}
+	if ev := all[0].Event; ev.Witness != usage.Receipt || ev.Billable != (money.Tokens{Completion: 4}) || ev.Provider != providerID ||
+		ev.Attempt != 2 || ev.Epoch != 9 || ev.Hub != "hub-1" || ev.Ending != "platform_lost" {
+		t.Errorf("published %+v", ev)
+	}
+	e.settle(t, usage.Settled, delivery(all[0]))
+	e.settle(t, usage.Duplicate, delivery(all[0]), e.served(t, claim, 9))
+	e.hand(t, settled, signed(claim, 4))
+	e.wantWallet(t, c, 96*cent, 0)
+	e.wantPaid(t, 4*payout, 0)
+	if n := scan[int](t, e, `SELECT count(*) FROM receipt`); n != 1 {
+		t.Errorf("%d receipts are kept", n)
+	}
+	e.sound(t)
+}
+
+func TestOfReceiptAndGatewayTheSmallerIsCharged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tell func(*env, ids.RequestID)
+		sent int64
+		want int64
+	}{
+		"the receipt is less":    {func(e *env, r ids.RequestID) { e.conclude(t, servedWord(r, 6)) }, 4, 4},
+		"the gateway's is less":  {func(e *env, r ids.RequestID) { e.conclude(t, servedWord(r, 4)) }, 6, 4},
+		"the renewal's is less":  {func(e *env, r ids.RequestID) { e.renew(t, running(r, 4)) }, 6, 4},
+		"more than the hold":     {func(*env, ids.RequestID) {}, 600, 10},
+		"gateway names nobody":   {func(e *env, r ids.RequestID) { e.conclude(t, unnamed(r, 3)) }, 6, 3},
+		"committed, not relayed": {func(e *env, r ids.RequestID) { e.renew(t, running(r, 0)) }, 6, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := setup(t, unlimited)
+			c := e.consumer(t, 100*cent)
+			claim := e.claim(t, c, 10)
+			e.admit(t, claim)
+			e.hand(t, stored, signed(claim, tc.sent))
+			tc.tell(e, claim.Request)
+			e.wait(t)
+			all := e.review(t)
+			if len(all) != 1 || all[0].Event.Billable != (money.Tokens{Completion: tc.want}) {
+				t.Fatalf("published %+v", all)
+			}
+			e.settle(t, usage.Settled, delivery(all[0]))
+			e.wantWallet(t, c, 100*cent-money.NanoUSD(tc.want)*cent, 0)
+			e.wantPaid(t, money.NanoUSD(tc.want)*payout, 0)
+			e.sound(t)
+		})
+	}
+}
+
+// unnamed is a gateway's word that does not say who served.
+func unnamed(r ids.RequestID, tokens int64) hold.Witness {
+	w := servedWord(r, tokens)
+	w.Attempts = w.Attempts[:1]
+	return w
+}
+
+func TestOfTwoAttemptsTheLastOnesReceiptCounts(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 100*cent)
+	claim := e.claim(t, c, 10)
+	e.admit(t, claim)
+	e.hand(t, stored, signed(claim, 3), signed(claim, 9, func(r *orphan.Receipt) { r.Attempt, r.Provider = 1, ids.ProviderID{9} }))
+	e.wait(t)
+	all := e.review(t)
+	if len(all) != 1 || all[0].Event.Attempt != 2 || all[0].Event.Provider != providerID || all[0].Event.Billable.Completion != 3 {
+		t.Fatalf("published %+v", all)
+	}
+	e.settle(t, usage.Settled, delivery(all[0]))
+	e.hand(t, refusedAs(orphan.OtherAttempt), signed(claim, 9, func(r *orphan.Receipt) { r.Attempt, r.Provider = 1, ids.ProviderID{9} }))
+	e.sound(t)
+}
+
+// Posting 27: the hold is gone, the work was done.
+func TestALateReceiptIsPaidByThePlatformOnce(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 100*cent)
+	claim, stale, told := e.claim(t, c, 10), e.claim(t, c, 10), e.claim(t, c, 10)
+	e.admit(t, claim, stale, told)
+	e.overdue(t)
+	if n := e.expire(t); n != 3 {
+		t.Fatalf("%d expired", n)
+	}
+	e.exec(t, `UPDATE hold SET closed_at = now() - interval '23 hours'`)
+	e.exec(t, `UPDATE hold SET closed_at = now() - interval '25 hours' WHERE request_id = $1`, [16]byte(stale.Request))
+	e.conclude(t, servedWord(told.Request, 2)) // the gateway's word is late too
+	e.hand(t, stored, signed(claim, 4), signed(told, 4))
+	e.hand(t, refusedAs(orphan.TooLate), signed(stale, 4))
+	all := e.review(t)
+	if len(all) != 2 {
+		t.Fatalf("published %+v", all)
+	}
+	for _, p := range all {
+		e.settle(t, usage.Orphaned, delivery(p))
+		e.settle(t, usage.Duplicate, delivery(p))
+	}
+	e.hand(t, settled, signed(claim, 4))
+	for range 3 { // settlement hears of it again
+		e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
+		for _, p := range e.review(t) {
+			if !p.Event.Settled {
+				t.Errorf("published as if it were not settled: %+v", p)
+			}
+			e.settle(t, usage.Duplicate, delivery(p))
+		}
+	}
+	e.wantWallet(t, c, 100*cent, 0)
+	e.wantPaid(t, 6*payout, 6*payout)
+	if n := scan[int](t, e, `SELECT count(*) FROM entry WHERE kind = 'orphan_work'`); n != 2 {
+		t.Errorf("%d entries of orphan work", n)
+	}
+	e.sound(t)
+}
+
+// Hostile test 42, as far as it is the ledger's: no receipt of these moves money.
+func TestAReceiptThatCannotBeTrueMovesNoMoney(t *testing.T) {
+	other := ids.ProviderID{0x01, 0x8f, 15: 0xbb}
+	for name, tc := range map[string]struct {
+		arrange func(*env, hold.Claim)
+		change  func(*orphan.Receipt)
+		want    orphan.Verdict
+	}{
+		"another provider than the gateway names": {func(e *env, c hold.Claim) { e.conclude(t, servedWord(c.Request, 4)) },
+			func(r *orphan.Receipt) { r.Provider = other }, refusedAs(orphan.OtherProvider)},
+		"another attempt than the gateway committed to": {func(e *env, c hold.Claim) { e.conclude(t, servedWord(c.Request, 4)) },
+			func(r *orphan.Receipt) { r.Attempt = 1 }, refusedAs(orphan.OtherAttempt)},
+		"another provider than a renewal names": {func(e *env, c hold.Claim) { e.renew(t, running(c.Request, 4)) },
+			func(r *orphan.Receipt) { r.Provider = other }, refusedAs(orphan.OtherProvider)},
+		"nothing was relayed":    {func(e *env, c hold.Claim) { e.release(t, c.Request) }, nil, refusedAs(orphan.NothingServed)},
+		"an empty answer":        {func(e *env, c hold.Claim) { e.conclude(t, servedWord(c.Request, 0)) }, nil, refusedAs(orphan.NothingServed)},
+		"an unknown request":     {nil, func(r *orphan.Receipt) { r.Request = request(t) }, refusedAs(orphan.UnknownRequest)},
+		"another model":          {nil, func(r *orphan.Receipt) { r.Model = "acme/dear" }, refusedAs(orphan.PriceMismatch)},
+		"another price":          {nil, func(r *orphan.Receipt) { r.Price = ids.PriceVersionID{1} }, refusedAs(orphan.PriceMismatch)},
+		"altered after the fact": {func(e *env, c hold.Claim) { e.hand(t, stored, signed(c, 1)) }, nil, refusedAs(orphan.Altered)},
+		"served by another, and settled": {func(e *env, c hold.Claim) {
+			d := e.served(t, c, 4)
+			d.Event.Attempt = 2
+			e.settle(t, usage.Settled, d)
+		}, nil, refusedAs(orphan.OtherProvider)},
+		"settled by another attempt": {func(e *env, c hold.Claim) { e.settle(t, usage.Settled, e.served(t, c, 4)) }, nil, refusedAs(orphan.OtherAttempt)},
+		"replayed after its hold is long gone": {func(e *env, c hold.Claim) {
+			e.overdue(t)
+			e.expire(t)
+			e.exec(t, `UPDATE hold SET closed_at = now() - interval '25 hours'`)
+		}, nil, refusedAs(orphan.TooLate)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := setup(t, unlimited)
+			c := e.consumer(t, 100*cent)
+			claim := e.claim(t, c, 10)
+			e.admit(t, claim)
+			if tc.arrange != nil {
+				tc.arrange(e, claim)
+			}
+			before := scan[int](t, e, `SELECT count(*) FROM receipt`)
+			change := tc.change
+			if change == nil {
+				change = func(*orphan.Receipt) {}
+			}
+			e.hand(t, tc.want, signed(claim, 9, change), signed(claim, 9, change))
+			if n := scan[int](t, e, `SELECT count(*) FROM receipt`); n != before {
+				t.Errorf("it is kept")
+			}
+			posted, held := e.wallet(t, c)
+			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
+			for _, p := range e.review(t) {
+				if p.Event.Witness == usage.Receipt && p.Event.Billable.Completion != 1 {
+					t.Errorf("published %+v", p)
+				}
+			}
+			if p, h := e.wallet(t, c); p != posted || h != held {
+				t.Errorf("the wallet went from %v and %v to %v and %v", posted, held, p, h)
+			}
+			e.wantPaid(t, 0, 0)
+			e.sound(t)
+		})
+	}
+}
+
+// A gateway's word that nothing was relayed releases the hold for good, whatever
+// was signed before.
+func TestAReceiptThatIsContradictedLaterIsNotPaid(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 100*cent)
+	claim := e.claim(t, c, 10)
+	e.admit(t, claim)
+	e.hand(t, stored, signed(claim, 4))
+	if n := e.release(t, claim.Request); n != 1 {
+		t.Fatalf("released %d", n)
+	}
+	e.hand(t, refusedAs(orphan.NothingServed), signed(claim, 4))
+	e.wait(t)
+	if all := e.review(t); len(all) != 0 {
+		t.Errorf("published %+v", all)
+	}
+	e.wantWallet(t, c, 100*cent, 0)
+	e.wantPaid(t, 0, 0)
+	e.sound(t)
+}
+
+func TestReceiptsAreOnlyEverAdded(t *testing.T) {
+	e := setup(t, unlimited)
+	claim := e.claim(t, e.consumer(t, 100*cent), 10)
+	e.admit(t, claim)
+	e.hand(t, stored, signed(claim, 4))
+	for _, sql := range []string{
+		`UPDATE receipt SET sent_tokens = 5`, `DELETE FROM receipt`, `TRUNCATE receipt`,
+	} {
+		if _, err := e.pool.Exec(t.Context(), sql); err == nil {
+			t.Errorf("%s is allowed", sql)
+		}
+	}
+	for _, sql := range []string{`UPDATE receipt SET sent_tokens = 5`, `DELETE FROM receipt`} {
+		if _, err := e.owner.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "may not change any more") {
+			t.Errorf("%s by the owner: %v", sql, err)
+		}
+	}
+	const insert = `INSERT INTO receipt SELECT request_id, attempt + 1, provider_id, epoch, hub_id, model_id, claimed_prompt, claimed_completion,
+		sent_tokens, sent_bytes, complete, ended_at, proof, public_key, signature FROM receipt LIMIT 1`
+	for column, value := range map[string]string{
+		"sent_tokens": "0", "sent_bytes": "-1", "public_key": `'\x00'`, "signature": `'\x00'`, "proof": `''`, "claimed_prompt": "NULL", "attempt + 1": "0",
+	} {
+		broken := bytes.Replace([]byte(insert), []byte(column+","), []byte(value+","), 1)
+		if column == "signature" {
+			broken = bytes.Replace([]byte(insert), []byte("signature FROM"), []byte(value+" FROM"), 1)
+		}
+		if _, err := e.pool.Exec(t.Context(), string(broken)); err == nil {
+			t.Errorf("%s may be %s", column, value)
+		}
+	}
+	if _, err := e.pool.Exec(t.Context(), insert); err != nil {
+		t.Errorf("a sound one: %v", err)
+	}
+}

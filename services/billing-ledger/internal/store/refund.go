@@ -1,0 +1,102 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/ledger"
+	"svc.internal/services/billing-ledger/internal/refund"
+)
+
+// Refund refunds a settled request, once: a repeat for the same cause returns
+// the first entry, one for another is refund.ErrRefunded.
+func (s *Store) Refund(ctx context.Context, id ids.EntryID, request ids.RequestID, cause refund.Cause, memo string) (ids.EntryID, error) {
+	posted := id
+	err := s.inTx(ctx, func(tx pgx.Tx) error {
+		charge, err := readCharge(ctx, tx, request)
+		if err != nil {
+			return err
+		}
+		// Two refunds of a request wait for each other here.
+		if _, err := tx.Exec(ctx, `SELECT FROM wallet WHERE account_id = $1 FOR UPDATE`, [16]byte(charge.Account)); err != nil {
+			return fmt.Errorf("lock wallet: %w", err)
+		}
+		first, err := refundedBefore(ctx, tx, request, cause)
+		if err != nil || !first.IsZero() {
+			posted = first
+			return err
+		}
+		has, err := lockEarnings(ctx, tx, charge.Provider)
+		if err != nil {
+			return err
+		}
+		entry, err := refund.Entry(id, charge, cause, has, memo)
+		if err != nil {
+			return err
+		}
+		_, err = post(ctx, tx, []ledger.Entry{entry})
+		posted = id
+		return err
+	})
+	return posted, err
+}
+
+func readCharge(ctx context.Context, tx pgx.Tx, request ids.RequestID) (refund.Charge, error) {
+	c := refund.Charge{Request: request}
+	var account, provider [16]byte
+	err := tx.QueryRow(ctx, `SELECT account_id, provider_id, charged, payout FROM usage_settlement WHERE day = $1 AND request_id = $2`,
+		request.Day(), [16]byte(request)).Scan(&account, &provider, &c.Charged, &c.Payout)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return c, refund.ErrNothingCharged
+	}
+	if err != nil {
+		return c, fmt.Errorf("read the settled request: %w", err)
+	}
+	c.Account, c.Provider = account, provider
+	return c, nil
+}
+
+func refundedBefore(ctx context.Context, tx pgx.Tx, request ids.RequestID, cause refund.Cause) (ids.EntryID, error) {
+	var id [16]byte
+	var kind string
+	err := tx.QueryRow(ctx, `SELECT id, kind FROM entry WHERE business_id = $1 AND kind IN ('request_refund', 'goodwill_refund')`,
+		request.String()).Scan(&id, &kind)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return ids.EntryID{}, nil
+	case err != nil:
+		return ids.EntryID{}, fmt.Errorf("look for a refund: %w", err)
+	case ledger.EntryKind(kind) != cause.Kind():
+		return ids.EntryID{}, refund.ErrRefunded
+	}
+	return id, nil
+}
+
+// lockEarnings reads what a provider has, for one refund at a time, as the last
+// snapshot and what was recorded since. The lock is on nothing that requests
+// change: what is settled meanwhile only adds.
+func lockEarnings(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) (refund.Earnings, error) {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('billing.earnings.' || $1::uuid::text, 0))`, [16]byte(provider)); err != nil {
+		return refund.Earnings{}, fmt.Errorf("lock earnings: %w", err)
+	}
+	var e refund.Earnings
+	err := tx.QueryRow(ctx, `SELECT coalesce(sum(balance) FILTER (WHERE kind = 'l:provider:accrued'), 0)::bigint,
+			coalesce(sum(balance) FILTER (WHERE kind = 'l:provider:payable'), 0)::bigint
+		FROM (
+			SELECT k.kind, last.balance FROM (VALUES ('l:provider:accrued'), ('l:provider:payable')) AS k (kind)
+			CROSS JOIN LATERAL (SELECT b.balance FROM balance_snapshot b
+				WHERE b.account_kind = k.kind AND b.owner_id = $1 AND b.book = '' AND b.asset = 'usd' ORDER BY b.day DESC LIMIT 1) last
+			UNION ALL
+			SELECT l.account_kind, l.amount FROM ledger_leg l
+			WHERE l.account_kind IN ('l:provider:accrued', 'l:provider:payable') AND l.owner_id = $1 AND l.asset = 'usd'
+				AND l.at >= coalesce(((SELECT max(day) FROM seal) + 1)::timestamp AT TIME ZONE 'UTC', '-infinity')
+		) legs`, [16]byte(provider)).Scan(&e.Accrued, &e.Payable)
+	if err != nil {
+		return refund.Earnings{}, fmt.Errorf("read earnings: %w", err)
+	}
+	return e, nil
+}

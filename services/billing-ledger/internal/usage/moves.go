@@ -1,0 +1,70 @@
+package usage
+
+import (
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/plan"
+)
+
+// Change is what a batch does to one wallet: Charged leaves posted, Released
+// leaves held.
+type Change struct{ Charged, Released money.NanoUSD }
+
+// Moves are what ended requests do to wallets and counters.
+type Moves struct {
+	// Wallets has every account that is touched, also where no money moves.
+	Wallets map[ids.AccountID]Change
+	// Ended is how many places in the concurrency of a key become free, Left
+	// how many in that of an account's plan.
+	Ended map[ids.KeyID]int
+	Left  map[ids.AccountID]int
+	// Plans corrects the counters of plans.
+	Plans map[plan.Key]plan.Units
+	// Refunded are the requests that their plan gets back.
+	Refunded []ids.RequestID
+}
+
+// NewMoves moves nothing.
+func NewMoves() Moves {
+	return Moves{
+		Wallets: map[ids.AccountID]Change{}, Ended: map[ids.KeyID]int{},
+		Left: map[ids.AccountID]int{}, Plans: map[plan.Key]plan.Units{},
+	}
+}
+
+// Leave frees the places that a request takes up. Every request leaves once:
+// when the gateway tells of its end, or when its hold is closed before that.
+func (m *Moves) Leave(h Hold) {
+	m.touch(h, Change{})
+	m.Ended[h.Key]++
+	if h.Cover.Covered() {
+		m.Left[h.Account]++
+	}
+}
+
+// Return gives back all that was set aside for a request of which nothing is
+// settled. The request itself, and its images, stay counted in the plan when it
+// was the caller who ended it.
+func (m *Moves) Return(request ids.RequestID, h Hold, byCaller bool) {
+	m.touch(h, Change{Released: h.Amount})
+	m.correct(request, h, money.Tokens{}, 0, !byCaller)
+}
+
+// correct tells a plan what a request came to.
+func (m *Moves) correct(request ids.RequestID, h Hold, used money.Tokens, listPrice money.NanoUSD, refunded bool) {
+	if !h.Cover.Covered() {
+		return
+	}
+	key := plan.Key{Account: h.Account, Pin: h.Cover.Pin}
+	m.Plans[key] = m.Plans[key].Plus(h.Cover.Used(used.Prompt+used.Completion, listPrice, refunded))
+	if refunded {
+		m.Refunded = append(m.Refunded, request)
+	}
+}
+
+func (m *Moves) touch(h Hold, c Change) {
+	sum := m.Wallets[h.Account]
+	sum.Charged += c.Charged
+	sum.Released += c.Released
+	m.Wallets[h.Account] = sum
+}

@@ -1,0 +1,79 @@
+package billingledger
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/seal"
+	"svc.internal/services/billing-ledger/internal/store"
+)
+
+// sealPoll is the pause between two looks whether a closed day is quiet.
+const sealPoll = 100 * time.Millisecond
+
+// SealedDay is a day that was sealed.
+type SealedDay = seal.Day
+
+// Seal seals every day in db that has been over for so long, and shows each.
+func Seal(ctx context.Context, db *pgxpool.Pool, after time.Duration, each func(SealedDay) error) error {
+	sealer := &seal.Sealer{Store: bare(db), After: after, Poll: sealPoll}
+	return sealer.Due(ctx, each)
+}
+
+// Export writes every row in db, but for the hashes of keys, as lines of JSON,
+// from one view of the data. progress hears the table and the rows so far.
+func Export(ctx context.Context, db *pgxpool.Pool, out io.Writer, progress func(table string, rows int64)) error {
+	return bare(db).Export(ctx, out, progress)
+}
+
+// bare is a store that admits nothing.
+func bare(db *pgxpool.Pool) *store.Store { return store.New(db, limit.Defaults{}, store.Terms{}) }
+
+// sealer seals days in the background.
+func (s *Service) sealer() *seal.Sealer {
+	return &seal.Sealer{Store: s.store, Every: s.cfg.SealEvery, After: s.cfg.SealAfter, Poll: sealPoll, Log: s.deps.Log}
+}
+
+// reconcile compares a part of the ledger with itself at every interval until
+// ctx ends; see store.Reconcile.
+func (s *Service) reconcile(ctx context.Context) {
+	ticker := time.NewTicker(s.cfg.ReconcileEvery)
+	defer ticker.Stop()
+	var place store.Place
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		next, drifts, err := s.store.Reconcile(ctx, place, 2*s.cfg.ReconcileEvery)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			s.deps.Log.WarnContext(ctx, "the ledger could not be compared with itself", "error", err)
+			continue
+		}
+		place = next
+		s.drift.Record(ctx, int64(len(drifts)))
+		for _, d := range drifts {
+			s.deps.Log.LogAttrs(ctx, slog.LevelError, "the ledger drifts", slog.String("invariant", d.Invariant), slog.String("drift", d.Text))
+		}
+	}
+}
+
+// newDrift makes the gauge of what reconcile found.
+func (s *Service) newDrift() error {
+	var err error
+	s.drift, err = s.deps.Meters.Meter("svc.internal/services/billing-ledger").Int64Gauge("svc.billing.drift")
+	if err != nil {
+		return fmt.Errorf("make the gauge of drift: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package billingledger_test
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+// counters are those of a plan by kind and period.
+func counters(a *billingv1.Account) map[string]float64 {
+	used := map[string]float64{}
+	for _, c := range a.GetPlan().GetCounters() {
+		used[c.GetKind()+" "+c.GetPeriod()] = c.GetUsed()
+	}
+	return used
+}
+
+func TestAPlanIsSetShownAndPaysForWhatItCovers(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "")
+	if _, err := f.admission.Admit(t.Context(), order(t, c)); !fault.Is(err, fault.InsufficientCredits) {
+		t.Fatalf("without credit and plan: %v", err)
+	}
+	until := timestamppb.New(time.Now().Add(24 * time.Hour).Truncate(time.Microsecond))
+	for range 2 {
+		set, err := f.accounts.SetAccountPlan(t.Context(), &billingv1.SetAccountPlanRequest{AccountId: c.account, Plan: "pro", Until: until})
+		p := set.GetAccount().GetPlan()
+		if err != nil || p.GetPlan() != "pro" || !p.GetUntil().AsTime().Equal(until.AsTime()) || len(p.GetCounters()) != 6 {
+			t.Fatalf("set %v: %v", set, err)
+		}
+	}
+	notices := f.notices(t)
+	req := order(t, c)
+	if a := f.admit(t, req); a.GetBillingType() != billingv1.BillingType_BILLING_TYPE_PLAN || a.GetHeldNanoUsd() != 0 || a.GetLeaseMs() != 60_000 ||
+		a.GetRequests().GetLimit() != 50 || a.GetRequests().GetRemaining() != 49 {
+		t.Errorf("admitted as %v", a)
+	}
+	f.publish(t, served(req.GetRequestId()))
+	wait(t, notices)
+	if got := f.balance(t, c); got != "0.00 held 0.00" {
+		t.Errorf("balance %s", got)
+	}
+	shown, err := f.accounts.GetAccount(t.Context(), &billingv1.GetAccountRequest{AccountId: c.account})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := counters(shown.GetAccount())
+	for name, want := range map[string]float64{"requests day": 1, "tokens week": 1100, "list_price month": 0.0014, "images day": 0, "concurrent none": 0} {
+		if used[name] != want {
+			t.Errorf("%v of %s are used, want %v", used[name], name, want)
+		}
+	}
+	got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(), AccountId: c.account})
+	if r := got.GetReceipt(); err != nil || r.GetBillingType() != "plan" || r.GetCostUsdStr() != "0.00" || r.GetCompletionTokens() != 300 {
+		t.Errorf("receipt %v: %v", r, err)
+	}
+	off, err := f.accounts.SetAccountPlan(t.Context(), &billingv1.SetAccountPlanRequest{AccountId: c.account})
+	if err != nil || off.GetAccount().GetPlan() != nil {
+		t.Errorf("taken off: %v %v", off, err)
+	}
+	for field, req := range map[string]*billingv1.SetAccountPlanRequest{
+		"plan": {AccountId: c.account, Plan: "none"}, "until": {AccountId: c.account, Plan: "pro", Until: timestamppb.New(time.Unix(1, 0))},
+		"account_id": {AccountId: newRequest(t), Plan: "pro"},
+	} {
+		_, err := f.accounts.SetAccountPlan(t.Context(), req)
+		if got, ok := fault.As(err); !ok || got.Param != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	f.sound(t)
+}
+
+func TestAFrozenAccountIsRefusedUntilItIsOpened(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "1")
+	running := order(t, c)
+	f.admit(t, running)
+	for _, state := range []string{"frozen", "frozen", "open", "frozen"} {
+		set, err := f.accounts.SetAccountState(t.Context(), &billingv1.SetAccountStateRequest{AccountId: c.account, State: state, Memo: "test"})
+		if err != nil || set.GetAccount().GetState() != state {
+			t.Fatalf("set %v: %v", set, err)
+		}
+	}
+	if _, err := f.admission.Admit(t.Context(), order(t, c)); !fault.Is(err, fault.AccountFrozen) {
+		t.Errorf("a frozen account: %v", err)
+	}
+	notices := f.notices(t)
+	f.publish(t, served(running.GetRequestId()))
+	wait(t, notices)
+	if _, err := f.accounts.SetAccountState(t.Context(), &billingv1.SetAccountStateRequest{AccountId: c.account, State: "open"}); err != nil {
+		t.Fatal(err)
+	}
+	f.admit(t, order(t, c))
+	for reason, req := range map[fault.Reason]*billingv1.SetAccountStateRequest{
+		fault.InvalidValue: {AccountId: c.account, State: "closed"}, fault.AccountNotFound: {AccountId: newRequest(t), State: "open"},
+	} {
+		if _, err := f.accounts.SetAccountState(t.Context(), req); !fault.Is(err, reason) {
+			t.Errorf("%v: %v", req, err)
+		}
+	}
+	f.sound(t)
+}

@@ -1,0 +1,178 @@
+package connection
+
+import (
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/openai"
+	"svc.internal/pkg/workreceipt"
+	agentv2 "svc.internal/proto/svc/agent/v2"
+)
+
+const (
+	// receiptsPerFrame keeps a frame below 64 KiB, receiptsEvery the frames
+	// below what a hub takes.
+	receiptsPerFrame = 128
+	// receiptPatience is how many batches of answers may go before a frame of
+	// receipts that waits.
+	receiptPatience = 64
+	// maxWhole bounds the answers that are not streamed and are counted; there
+	// is no receipt for a longer one.
+	maxWhole = 1 << 20
+)
+
+// counter counts the content of an answer as it passes, as hubs do.
+type counter struct {
+	stream bool
+	sse    openai.SSEReader
+	tally  openai.Tally
+	whole  []byte
+	broken bool
+	usage  openai.Usage
+}
+
+func (c *counter) add(piece []byte) {
+	switch {
+	case c.broken:
+	case c.stream:
+		c.sse.Feed(piece)
+		c.events()
+	case len(c.whole)+len(piece) > maxWhole:
+		c.whole, c.broken = nil, true
+	default:
+		c.whole = append(c.whole, piece...)
+	}
+}
+
+func (c *counter) events() {
+	for {
+		event, ok := c.sse.Next()
+		if !ok {
+			break
+		}
+		c.event(event)
+	}
+	c.broken = c.broken || c.sse.Err() != nil
+}
+
+func (c *counter) event(event openai.Event) {
+	if event.Done || c.broken {
+		return
+	}
+	if _, err := c.tally.Scan(event.Data); err != nil {
+		c.broken = true
+	}
+}
+
+// end counts what is known only at the end. An answer that is not streamed
+// counts when it is whole: hubs pass on no other.
+func (c *counter) end(complete bool) {
+	switch {
+	case c.broken:
+	case c.stream:
+		if event, ok := c.sse.End(); ok && complete {
+			c.event(event)
+		}
+		c.usage = c.tally.Usage
+	case complete:
+		if chunk, err := openai.ScanCompletion(c.whole); err == nil {
+			c.tally.Tokens, c.tally.ContentBytes, c.usage = chunk.Tokens, chunk.ContentBytes, chunk.Usage
+		}
+	}
+	c.whole = nil
+}
+
+// mark says how much content the first bytes of an answer hold.
+type mark struct{ end, tokens, bytes int64 }
+
+// note notes what was counted up to the end of what was accepted.
+func (st *stream) note() {
+	s := st.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := mark{end: st.acceptedTotal, tokens: int64(st.count.tally.Tokens), bytes: st.count.tally.ContentBytes}
+	// Of what is sent only the last is of use.
+	passed := 0
+	for passed+1 < len(st.marks) && st.marks[passed+1].end <= st.sentTotal {
+		passed++
+	}
+	st.marks = append(st.marks[:copy(st.marks, st.marks[passed:])], m)
+}
+
+// sentMark is what was sent. Needs the mutex.
+func (st *stream) sentMark() (sent mark) {
+	for _, m := range st.marks {
+		if m.end <= st.sentTotal {
+			sent = m
+		}
+	}
+	return sent
+}
+
+// receipt makes the receipt of a request that has ended, if any content of its
+// answer was sent. Needs the mutex.
+func (s *session) receipt(st *stream, complete bool) {
+	if !st.counted || st.receipted {
+		return
+	}
+	st.receipted = true
+	sent := st.sentMark()
+	request, err := ids.ParseRequest(st.request.ID)
+	if err != nil || sent.tokens <= 0 || sent.bytes <= 0 || s.ack == nil {
+		return
+	}
+	provider, err := ids.ParseProvider(s.ack.GetProviderId())
+	if err != nil {
+		return
+	}
+	r := workreceipt.Receipt{
+		Request: request, Attempt: st.attempt, Provider: provider, Epoch: s.ack.GetEpoch(), Model: st.request.ModelID,
+		SentTokens: sent.tokens, SentBytes: sent.bytes, Complete: complete, EndedAt: s.clock.Now(), Proof: st.proof,
+	}
+	if u := st.claim; u.State == openai.UsageValid {
+		r.Claimed, r.ClaimedPrompt, r.ClaimedCompletion = true, u.PromptTokens, u.CompletionTokens
+	}
+	s.receipts.Add(r)
+}
+
+// claims queues what is due of the receipts, unless the last of them still
+// wait.
+func (s *session) claims() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase != phaseLive || len(s.due) > 0 {
+		return
+	}
+	if s.due = s.receipts.Due(receiptsPerFrame); len(s.due) > 0 {
+		s.signal()
+	}
+}
+
+// claim sends the receipts that wait, behind all answers. Needs the mutex.
+func (s *session) claim(b *batch) error {
+	if len(s.due) == 0 || s.phase != phaseLive {
+		return nil
+	}
+	if len(s.ring) > 0 && s.passed < receiptPatience {
+		s.passed++
+		return nil
+	}
+	s.passed = 0
+	frame := &agentv2.Receipts{Receipts: make([]*agentv2.Receipt, 0, len(s.due))}
+	for _, signed := range s.due {
+		frame.Receipts = append(frame.Receipts, signed.Message())
+	}
+	s.due = nil
+	s.seqOut++
+	return b.frame(&agentv2.Frame{Seq: s.seqOut, Body: &agentv2.Frame_Receipts{Receipts: frame}})
+}
+
+// onReceiptAck forgets receipts. Needs the mutex.
+func (s *session) onReceiptAck(a *agentv2.ReceiptAck) {
+	if s.receipts == nil {
+		return
+	}
+	for _, r := range a.GetReceipts() {
+		if len(r.GetRequestId()) == len(ids.RequestID{}) {
+			s.receipts.Acked(workreceipt.Key{Request: ids.RequestID(r.GetRequestId()), Attempt: r.GetAttempt()}, cut(clean(r.GetRefused()), 64))
+		}
+	}
+}

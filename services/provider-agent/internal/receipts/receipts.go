@@ -1,0 +1,438 @@
+// Package receipts keeps what this node has served until a hub says that it is
+// settled: signed receipts, in one file of the state folder that is only
+// appended to, and written anew without what is acknowledged when that makes up
+// most of it.
+//
+// Add and Acked never wait for the disk. Run signs and writes what they queue,
+// and syncs it every 200 ms while there is something to sync. A crash of the
+// machine loses at most that much; a file that ends in the middle of a record
+// is read up to there.
+//
+// Bounds: 32,768 receipts or 8 MiB that nobody has acknowledged, 17 MiB of file;
+// 4,096 receipts wait to be written. A receipt that finds no room is dropped and counted,
+// which is logged once a minute: serving goes on, and nearly all requests are
+// settled without a receipt. Receipts of more than 7 days are dropped as well,
+// no ledger takes them any more.
+package receipts
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/workreceipt"
+)
+
+// Bounds.
+const (
+	maxKept  = 1 << 15
+	maxBytes = 16 << 20
+	maxQueue = 4096
+	maxAge   = 7 * 24 * time.Hour
+	// spareBytes of acknowledged receipts are no reason to write the file anew.
+	spareBytes = 1 << 20
+)
+
+// How often things are done.
+const (
+	syncEvery = 200 * time.Millisecond
+	tidyEvery = time.Minute
+	// settleWait is how long a receipt waits before it is sent at first: nearly
+	// always it is settled by then, and acknowledged without anybody asking.
+	settleWait = 2 * time.Second
+	// retryFirst doubles with each sending up to retryMost.
+	retryFirst = 30 * time.Second
+	retryMost  = 10 * time.Minute
+)
+
+const fileName = "receipts"
+
+// Status is what an owner may want to know.
+type Status struct {
+	// Kept receipts are not acknowledged yet, Dropped ones found no room or
+	// were too old, Refused ones count for nothing.
+	Kept             int
+	Dropped, Refused int64
+	Bytes            int64
+}
+
+// kept is a receipt that is not acknowledged.
+type kept struct {
+	signed workreceipt.Signed
+	size   int64
+	due    time.Time // when it is sent next
+	sent   int       // how often on this connection
+	gone   bool
+}
+
+// Store keeps receipts. It is safe for concurrent use.
+type Store struct {
+	key   ed25519.PrivateKey
+	clock clock.Clock
+	log   *slog.Logger
+	path  string // empty for none
+	file  *os.File
+	wake  chan struct{}
+
+	mu      sync.Mutex
+	added   []workreceipt.Receipt // to be signed and written
+	acked   []workreceipt.Key     // to be written
+	byKey   map[workreceipt.Key]*kept
+	order   []*kept // oldest first, with some that are gone
+	live    int64   // bytes of what is kept
+	bytes   int64   // of the file
+	dropped int64
+	refused int64
+	fault   bool // the file cannot be written
+	told    int64
+}
+
+// Open reads what is kept in dir and the node's key, and makes both where there
+// are none. With an empty dir nothing outlives the process.
+func Open(dir string, random io.Reader, c clock.Clock, log *slog.Logger) (*Store, error) {
+	key, err := loadKey(dir, random)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{key: key, clock: c, log: log, wake: make(chan struct{}, 1), byKey: map[workreceipt.Key]*kept{}}
+	if dir == "" {
+		return s, nil
+	}
+	s.path = filepath.Join(dir, fileName)
+	if err := s.load(); err != nil {
+		return nil, fmt.Errorf("open the receipts: %w", err)
+	}
+	return s, nil
+}
+
+// load reads the file, and cuts off what is no record at its end.
+func (s *Store) load() error {
+	file, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, 2*maxBytes))
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	foreign := 0
+	end := parse(data, func(r record) {
+		if r.kept == nil {
+			s.remove(r.acked)
+			return
+		}
+		if r.kept.Verify(s.PublicKey()) != nil {
+			foreign++ // signed with a key that this node does not have any more
+			return
+		}
+		s.keep(*r.kept, time.Time{})
+	})
+	if end < len(data) || foreign > 0 {
+		s.log.Warn("the file of receipts is not whole", "bytes_lost", len(data)-end, "foreign", foreign)
+	}
+	if err = file.Truncate(int64(end)); err == nil {
+		_, err = file.Seek(int64(end), io.SeekStart)
+	}
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	s.file, s.bytes = file, int64(end)
+	s.dropOld()
+	return nil
+}
+
+// PublicKey is what the receipts verify with.
+func (s *Store) PublicKey() ed25519.PublicKey { return s.key.Public().(ed25519.PublicKey) }
+
+// Status tells how the store is.
+func (s *Store) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Status{Kept: len(s.byKey), Dropped: s.dropped, Refused: s.refused, Bytes: s.bytes}
+}
+
+// Add queues a receipt.
+func (s *Store) Add(r workreceipt.Receipt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.added) >= maxQueue || len(s.byKey)+len(s.added) >= maxKept || s.live >= maxBytes/2 || r.Validate() != nil {
+		s.dropped++
+		return
+	}
+	s.added = append(s.added, r)
+	s.signal()
+}
+
+// Acked forgets a receipt; refused says why it counts for nothing, and is empty
+// otherwise.
+func (s *Store) Acked(key workreceipt.Key, refused string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.remove(key) {
+		return
+	}
+	if refused != "" {
+		s.refused++
+		s.log.Warn("a receipt counts for nothing", "request_id", key.Request.String(), "attempt", key.Attempt, "reason", refused)
+	}
+	s.acked = append(s.acked, key)
+	s.signal()
+}
+
+// Connected makes all receipts due on a new connection, oldest first.
+func (s *Store) Connected() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	soon := s.clock.Now().Add(settleWait)
+	for _, k := range s.order {
+		k.sent = 0
+		if k.due.After(soon) {
+			k.due = time.Time{}
+		}
+	}
+}
+
+// Due are up to most receipts to be sent now, the oldest first.
+func (s *Store) Due(most int) []workreceipt.Signed {
+	now := s.clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []workreceipt.Signed
+	for _, k := range s.order {
+		if len(out) == most {
+			break
+		}
+		if k.gone || k.due.After(now) {
+			continue
+		}
+		k.due = now.Add(min(retryFirst<<min(k.sent, 8), retryMost))
+		k.sent++
+		out = append(out, k.signed)
+	}
+	return out
+}
+
+// Run writes what is queued until ctx ends, and then the rest.
+func (s *Store) Run(ctx context.Context) {
+	tidy := time.NewTicker(tidyEvery)
+	defer tidy.Stop()
+	for {
+		select {
+		case <-s.wake:
+			s.write()
+			s.pause(ctx)
+		case <-tidy.C:
+			s.tidy()
+		case <-ctx.Done():
+			s.write()
+			s.sync()
+			return
+		}
+	}
+}
+
+// pause lets more receipts come, which one sync serves.
+func (s *Store) pause(ctx context.Context) {
+	timer := time.NewTimer(syncEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.wake:
+			s.write()
+		case <-timer.C:
+			s.sync()
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close closes the file. Run must have ended.
+func (s *Store) Close() error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
+}
+
+// write signs and writes what is queued. Only Run's goroutine writes.
+func (s *Store) write() {
+	s.mu.Lock()
+	added, acked := s.added, s.acked
+	s.added, s.acked = nil, nil
+	s.mu.Unlock()
+	var out []byte
+	first := s.clock.Now().Add(settleWait)
+	for _, r := range added {
+		signed := workreceipt.Sign(s.key, r)
+		grown, err := appendKept(out, signed)
+		if err != nil {
+			s.log.Error("a receipt cannot be encoded", "request_id", r.Request.String(), "error", err)
+			continue
+		}
+		out = grown
+		s.mu.Lock()
+		s.keep(signed, first)
+		s.mu.Unlock()
+	}
+	for _, key := range acked {
+		out = appendAcked(out, key)
+	}
+	s.append(out)
+}
+
+// append writes to the file, and writes it anew when too much of it is of no
+// use. A file that cannot be written is told once: receipts are sent from
+// memory then, and are lost with the process.
+func (s *Store) append(out []byte) {
+	if s.file == nil || len(out) == 0 {
+		return
+	}
+	_, err := s.file.Write(out)
+	s.mu.Lock()
+	s.bytes += int64(len(out))
+	wasted := s.bytes - s.live
+	s.mu.Unlock()
+	if err == nil && wasted > spareBytes && wasted > s.bytes/2 {
+		err = s.rewrite()
+	}
+	s.faulty(err)
+}
+
+func (s *Store) sync() {
+	if s.file != nil {
+		s.faulty(s.file.Sync())
+	}
+}
+
+func (s *Store) faulty(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil && !s.fault {
+		s.log.Error("receipts cannot be kept on disk; serving goes on", "error", err)
+	}
+	s.fault = err != nil
+}
+
+// rewrite puts a file in place that holds what is kept, and nothing else.
+func (s *Store) rewrite() error {
+	s.mu.Lock()
+	s.compact()
+	all := make([]workreceipt.Signed, 0, len(s.order))
+	for _, k := range s.order {
+		all = append(all, k.signed)
+	}
+	s.mu.Unlock()
+	var out []byte
+	for _, signed := range all {
+		grown, err := appendKept(out, signed)
+		if err != nil {
+			return err
+		}
+		out = grown
+	}
+	file, err := os.CreateTemp(filepath.Dir(s.path), fileName+".*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(out)
+	if err = errors.Join(err, file.Sync()); err == nil {
+		err = os.Rename(file.Name(), s.path)
+	}
+	if err != nil {
+		return errors.Join(err, file.Close(), os.Remove(file.Name()))
+	}
+	old := s.file
+	s.file = file
+	s.mu.Lock()
+	s.bytes = int64(len(out))
+	s.mu.Unlock()
+	return old.Close()
+}
+
+// tidy drops what is too old and tells what was dropped.
+func (s *Store) tidy() {
+	s.mu.Lock()
+	s.dropOld()
+	dropped, had := s.dropped, len(s.byKey)
+	fresh := dropped - s.told
+	s.told = dropped
+	s.mu.Unlock()
+	if fresh > 0 {
+		s.log.Warn("receipts were dropped; serving goes on", "receipts", fresh, "kept", had, "at_most", maxKept)
+	}
+}
+
+// dropOld needs the mutex.
+func (s *Store) dropOld() {
+	limit := s.clock.Now().Add(-maxAge)
+	old := 0
+	for _, k := range s.order {
+		if !k.gone && k.signed.EndedAt.Before(limit) {
+			s.remove(k.signed.Key())
+			s.acked = append(s.acked, k.signed.Key())
+			old++
+		}
+	}
+	if old > 0 {
+		s.log.Warn("receipts that nobody acknowledged within 7 days are dropped", "receipts", old)
+		s.signal()
+	}
+}
+
+// keep needs the mutex.
+func (s *Store) keep(signed workreceipt.Signed, due time.Time) {
+	if s.byKey[signed.Key()] != nil {
+		return
+	}
+	encoded, err := appendKept(nil, signed)
+	if err != nil {
+		return
+	}
+	k := &kept{signed: signed, size: int64(len(encoded)), due: due}
+	s.byKey[signed.Key()] = k
+	s.order = append(s.order, k)
+	s.live += k.size
+}
+
+// remove needs the mutex.
+func (s *Store) remove(key workreceipt.Key) bool {
+	k := s.byKey[key]
+	if k == nil {
+		return false
+	}
+	k.gone = true
+	delete(s.byKey, key)
+	s.live -= k.size
+	if len(s.order) > 64 && len(s.order) > 2*len(s.byKey) {
+		s.compact()
+	}
+	return true
+}
+
+// compact leaves out of order what is gone. Needs the mutex.
+func (s *Store) compact() {
+	live := make([]*kept, 0, len(s.byKey))
+	for _, k := range s.order {
+		if !k.gone {
+			live = append(live, k)
+		}
+	}
+	s.order = live
+}
+
+func (s *Store) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}

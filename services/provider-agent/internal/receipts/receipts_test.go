@@ -1,0 +1,268 @@
+package receipts
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/workreceipt"
+)
+
+var began = time.UnixMilli(1_790_000_000_000).UTC()
+
+func open(t testing.TB, dir string, c clock.Clock, log *bytes.Buffer) *Store {
+	t.Helper()
+	s, err := Open(dir, rand.Reader, c, slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func receipt(n int, at time.Time) workreceipt.Receipt {
+	r := workreceipt.Receipt{
+		Attempt: 1, Provider: ids.ProviderID{1}, Epoch: 2, Model: "m", SentTokens: 3, SentBytes: 4, Complete: true,
+		EndedAt: at, Proof: []byte("proof"),
+	}
+	binary.BigEndian.PutUint32(r.Request[:], uint32(n+1))
+	return r
+}
+
+// numbers are the receipts due, by the number that they were made with.
+func numbers(list []workreceipt.Signed) []int {
+	var out []int
+	for _, s := range list {
+		out = append(out, int(binary.BigEndian.Uint32(s.Request[:]))-1)
+	}
+	return out
+}
+
+func add(s *Store, at time.Time, all ...int) {
+	for _, n := range all {
+		s.Add(receipt(n, at))
+	}
+	s.write()
+}
+
+func same(a []int, b ...int) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func TestWhatIsNotAcknowledgedOutlivesTheProcess(t *testing.T) {
+	dir, c, log := t.TempDir(), clock.NewManual(began), &bytes.Buffer{}
+	s := open(t, dir, c, log)
+	add(s, began, 0, 1, 2)
+	s.Acked(receipt(1, began).Key(), "")
+	s.write()
+	// Killed: nothing is closed or synced.
+	again := open(t, dir, c, log)
+	due := again.Due(10)
+	if got := numbers(due); !same(got, 0, 2) {
+		t.Fatalf("receipts %v are due after a restart", got)
+	}
+	for _, signed := range due {
+		if err := signed.Verify(s.PublicKey()); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, mode := range map[string]os.FileMode{"receipt-key": 0o600, "receipts": 0o600} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v %v", name, info, err)
+		}
+	}
+}
+
+func TestReceiptsAreSentAgainEverMoreRarelyAndAtOnceOnANewConnection(t *testing.T) {
+	c := clock.NewManual(began)
+	s := open(t, "", c, &bytes.Buffer{})
+	add(s, began, 0, 1)
+	if got := s.Due(10); len(got) != 0 {
+		t.Errorf("%v is sent before it can be settled", numbers(got))
+	}
+	c.Advance(settleWait)
+	if got := numbers(s.Due(1)); !same(got, 0) {
+		t.Errorf("one at a time is %v", got)
+	}
+	if got := numbers(s.Due(10)); !same(got, 1) {
+		t.Errorf("then %v", got)
+	}
+	for _, wait := range []time.Duration{retryFirst, 2 * retryFirst, 4 * retryFirst} {
+		c.Advance(wait - 1)
+		if got := s.Due(10); len(got) != 0 {
+			t.Errorf("sent again before %v", wait)
+		}
+		c.Advance(1)
+		if got := s.Due(10); len(got) != 2 {
+			t.Errorf("not sent again after %v", wait)
+		}
+	}
+	s.Connected()
+	if got := numbers(s.Due(10)); !same(got, 0, 1) {
+		t.Errorf("a new connection is sent %v", got)
+	}
+}
+
+func TestATornTailCostsItsRecordOnly(t *testing.T) {
+	dir, log := t.TempDir(), &bytes.Buffer{}
+	s := open(t, dir, clock.NewManual(began), log)
+	add(s, began, 0, 1)
+	whole, err := os.ReadFile(s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := len(whole)/2 + 1; cut < len(whole); cut += 17 {
+		if err := os.WriteFile(s.path, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again := open(t, dir, clock.NewManual(began), log)
+		if got := numbers(again.Due(10)); !same(got, 0) {
+			t.Fatalf("cut at %d of %d, %v is there", cut, len(whole), got)
+		}
+		add(again, began, 2)
+		if got := numbers(open(t, dir, clock.NewManual(began), log).Due(10)); !same(got, 0, 2) {
+			t.Fatalf("what is written behind a torn tail is read as %v", got)
+		}
+	}
+	if !strings.Contains(log.String(), "not whole") {
+		t.Error("nobody is told")
+	}
+}
+
+func TestReceiptsOfAnotherKeyAreNotSent(t *testing.T) {
+	dir := t.TempDir()
+	add(open(t, dir, clock.NewManual(began), &bytes.Buffer{}), began, 0)
+	if err := os.Remove(filepath.Join(dir, keyFile)); err != nil {
+		t.Fatal(err)
+	}
+	if got := open(t, dir, clock.NewManual(began), &bytes.Buffer{}).Due(10); len(got) != 0 {
+		t.Errorf("%v", numbers(got))
+	}
+	if err := os.WriteFile(filepath.Join(dir, keyFile), []byte("not a key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, rand.Reader, clock.System, slog.New(slog.DiscardHandler)); err == nil || strings.Contains(err.Error(), "not a key") {
+		t.Errorf("a broken key: %v", err)
+	}
+}
+
+func TestAFullStoreDropsAndSaysSo(t *testing.T) {
+	log := &bytes.Buffer{}
+	s := open(t, "", clock.NewManual(began), log)
+	for n := range maxQueue + 1 {
+		s.Add(receipt(n, began))
+	}
+	if got := s.Status(); got.Dropped != 1 {
+		t.Errorf("%+v where one is more than may wait", got)
+	}
+	s.write()
+	for n := maxQueue; s.Status().Dropped == 1; n++ {
+		s.Add(receipt(n, began))
+		if n%1000 == 0 {
+			s.write()
+		}
+	}
+	if got := s.Status().Kept; got > maxKept || s.live > maxBytes {
+		t.Errorf("%d are kept, in %d bytes", got, s.live)
+	}
+	s.tidy()
+	s.tidy()
+	if n := strings.Count(log.String(), "were dropped"); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+}
+
+func TestAWeekOldReceiptIsDropped(t *testing.T) {
+	dir, c, log := t.TempDir(), clock.NewManual(began), &bytes.Buffer{}
+	s := open(t, dir, c, log)
+	add(s, began, 0)
+	c.Advance(maxAge)
+	add(s, c.Now(), 1)
+	c.Advance(time.Second)
+	s.tidy()
+	s.write()
+	if s.Status().Kept != 1 || !strings.Contains(log.String(), "7 days") {
+		t.Errorf("%+v\n%s", s.Status(), log)
+	}
+	if got := numbers(open(t, dir, c, log).Due(10)); !same(got, 1) {
+		t.Errorf("after a restart %v", got)
+	}
+}
+
+func TestTheFileIsWrittenAnewWithoutWhatIsAcknowledged(t *testing.T) {
+	dir, c := t.TempDir(), clock.NewManual(began)
+	s := open(t, dir, c, &bytes.Buffer{})
+	most := int64(0)
+	for n := range 12_000 {
+		add(s, began, n)
+		if n > 0 {
+			s.Acked(receipt(n, began).Key(), "")
+		}
+		most = max(most, s.Status().Bytes)
+	}
+	s.write()
+	if most > 2*spareBytes || s.Status().Kept != 1 {
+		t.Errorf("the file grew to %d, %+v", most, s.Status())
+	}
+	if got := numbers(open(t, dir, c, &bytes.Buffer{}).Due(10)); !same(got, 0) {
+		t.Errorf("after a restart %v", got)
+	}
+}
+
+func TestRunWritesTheRestWhenItEnds(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, clock.System, &bytes.Buffer{})
+	s.Add(receipt(0, time.Now()))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Run(ctx)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := numbers(open(t, dir, clock.System, &bytes.Buffer{}).Due(10)); !same(got, 0) {
+		t.Errorf("%v", got)
+	}
+}
+
+func FuzzRecordsAreReadUpToTheDamage(f *testing.F) {
+	s, err := Open("", rand.Reader, clock.System, slog.New(slog.DiscardHandler))
+	if err != nil {
+		f.Fatal(err)
+	}
+	good, err := appendKept(nil, workreceipt.Sign(s.key, receipt(0, began)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	good = appendAcked(good, receipt(1, began).Key())
+	f.Add(good)
+	f.Add(good[:len(good)-1])
+	f.Add(appendRecord(nil, 9, []byte("of a later version")))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		before := 0
+		end := parse(data, func(record) { before++ })
+		if end > len(data) {
+			t.Fatalf("read %d of %d bytes", end, len(data))
+		}
+		again := 0
+		if parse(appendAcked(bytes.Clone(data[:end]), receipt(2, began).Key()), func(record) { again++ }); again != before+1 {
+			t.Fatalf("%d records, and %d with one behind them", before, again)
+		}
+	})
+}

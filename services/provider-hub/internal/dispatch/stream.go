@@ -1,0 +1,82 @@
+package dispatch
+
+import (
+	"time"
+
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+// Stream is one order on an agent's session; session.Stream says what its
+// methods mean.
+type Stream interface {
+	Ready() <-chan struct{}
+	Take() (piece []byte, end *session.End, err error)
+	Release(n int, piece []byte)
+	Probe()
+	Cancel()
+	Close(cancel bool)
+}
+
+// Session is where orders are put; see session.Session.
+type Session interface {
+	Open(r session.Request) (Stream, error)
+}
+
+// Timer is what an attempt does with a time.Timer that calls a function.
+type Timer interface {
+	Stop() bool
+	Reset(d time.Duration) bool
+}
+
+// Waiting is where an attempt waits, and so for what.
+type Waiting uint8
+
+// The places.
+const (
+	// ForAll is for its caller, the stream, and the alarms of its beginning.
+	ForAll Waiting = iota + 1
+	// ForCommit is for its caller, and the alarm that it has just set.
+	ForCommit
+	// ForUsage is for the stream, and the alarm that it has just set.
+	ForUsage
+)
+
+// Rig is what a desk has outside of itself.
+type Rig struct {
+	// Wait, when set, is called each time before an attempt waits, so that a
+	// simulator can take over until there is exactly one thing to go on with.
+	Wait func(c Caller, what Waiting)
+	// Find finds the session that an order names.
+	Find func(o *Order) (Session, bool)
+	// After is time.AfterFunc.
+	After func(d time.Duration, f func()) Timer
+}
+
+// live is the rig of sessions with agents.
+func live(sessions Sessions) Rig {
+	return Rig{
+		Find: func(o *Order) (Session, bool) {
+			s, ok := sessions.Find(o.Provider, o.Node, o.Epoch)
+			return liveSession{s}, ok
+		},
+		After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
+	}
+}
+
+type liveSession struct{ *session.Session }
+
+// Open implements Session.
+func (s liveSession) Open(r session.Request) (Stream, error) {
+	stream, err := s.Session.Open(r)
+	if err != nil {
+		return nil, err
+	}
+	return stream, nil
+}
+
+// waits tells the rig that the attempt is about to wait.
+func (a *attempt) waits(what Waiting) {
+	if a.desk.rig.Wait != nil {
+		a.desk.rig.Wait(a.caller, what)
+	}
+}

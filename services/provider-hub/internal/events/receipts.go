@@ -1,0 +1,369 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/workreceipt"
+	agentv2 "svc.internal/proto/svc/agent/v2"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/journal"
+	proofs "svc.internal/services/provider-hub/internal/proof"
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+// Bounds of receipts. What exceeds them is dropped: the agent sends it again.
+const (
+	receiptQueue = 256
+	maxWaiting   = 1 << 16
+	// forwardAgain is the least pause between two questions about a receipt.
+	forwardAgain = 20 * time.Second
+	// waitMost is how long a receipt waits for its acknowledgement.
+	waitMost  = 10 * time.Minute
+	waitSweep = time.Minute
+)
+
+// Why receipts are refused here.
+const (
+	refusedMalformed = "malformed"
+	refusedProvider  = "other_provider"
+	refusedSignature = "invalid_signature"
+	refusedProof     = "invalid_proof"
+)
+
+// Agent is the session that receipts come from; a *session.Session.
+type Agent interface {
+	Identity() session.Identity
+	ReceiptKey() []byte
+	AckReceipts(all []session.Acknowledged)
+	Forged()
+}
+
+// Receipts answers the receipts of providers. One for an attempt that is in the
+// journal waits until that is settled; one for an attempt that was closed lately
+// is acknowledged at once; neither costs a message. Of all others billing-ledger
+// is asked: the attempt was dispatched by a hub whose journal may be lost, or by
+// an earlier life of this one.
+type Receipts struct {
+	hubID  string
+	bus    Bus
+	usage  *Usage
+	secret proofs.Secret
+	clock  clock.Clock
+	log    *slog.Logger
+
+	queue   chan handed
+	ensured bool // the stream was ensured; for the loop only
+
+	mu      sync.Mutex
+	waiting map[journal.Key]*waiter
+
+	forwarded, refused atomic.Int64
+}
+
+// handed are receipts as they came.
+type handed struct {
+	from Agent
+	all  []*agentv2.Receipt
+}
+
+// waiter is a receipt that is not answered yet.
+type waiter struct {
+	from         Agent
+	since, asked time.Time
+}
+
+// NewReceipts makes a desk for receipts and has usage tell it what is closed.
+func NewReceipts(hubID string, conn Bus, usage *Usage, secret proofs.Secret, c clock.Clock, log *slog.Logger) *Receipts {
+	r := &Receipts{
+		hubID: hubID, bus: conn, usage: usage, secret: secret, clock: c, log: log,
+		queue: make(chan handed, receiptQueue), waiting: map[journal.Key]*waiter{},
+	}
+	usage.mu.Lock()
+	usage.onClosed = r.closed
+	usage.mu.Unlock()
+	return r
+}
+
+// Forwarded counts questions to billing-ledger, Refused the receipts that count
+// for nothing.
+func (r *Receipts) Forwarded() int64 { return r.forwarded.Load() }
+
+// Refused is described beside Forwarded.
+func (r *Receipts) Refused() int64 { return r.refused.Load() }
+
+// Prove makes what the provider of an order shows later.
+func (r *Receipts) Prove(o *dispatch.Order) []byte {
+	return r.secret.Issue(
+		proofs.Attempt{Request: o.Request, Attempt: o.Attempt, Provider: o.Provider, Epoch: o.Epoch, Model: o.Model},
+		proofs.Dispatch{Hub: r.hubID, PriceVersion: o.PriceVersion})
+}
+
+// Receive implements session.Receipts.
+func (r *Receipts) Receive(s *session.Session, all []*agentv2.Receipt) { r.receive(live{s}, all) }
+
+// live is a session as an Agent.
+type live struct{ *session.Session }
+
+// ReceiptKey implements Agent.
+func (s live) ReceiptKey() []byte { return s.Session.ReceiptKey() }
+
+func (r *Receipts) receive(from Agent, all []*agentv2.Receipt) {
+	select {
+	case r.queue <- handed{from, all}:
+	default:
+	}
+}
+
+// Run answers receipts until ctx ends.
+func (r *Receipts) Run(ctx context.Context) error {
+	verdicts, err := r.bus.Subscribe(bus.SubjectReceipted(r.hubID), "", func(_ context.Context, m bus.Message) { r.onVerdicts(m.Data) })
+	if err != nil {
+		return err
+	}
+	sweep := time.NewTicker(waitSweep)
+	defer sweep.Stop()
+	for {
+		select {
+		case h := <-r.queue:
+			r.judge(ctx, h)
+		case <-sweep.C:
+			r.sweep()
+		case <-ctx.Done():
+			return verdicts.Stop()
+		}
+	}
+}
+
+// judge answers one frame of receipts.
+func (r *Receipts) judge(ctx context.Context, h handed) {
+	var answers []session.Acknowledged
+	var questions []*eventsv1.ReceiptEvent
+	for _, m := range h.all {
+		signed, err := workreceipt.FromMessage(m)
+		if err != nil {
+			r.refused.Add(1)
+			if len(m.GetRequestId()) == len(ids.RequestID{}) {
+				answers = append(answers, session.Acknowledged{
+					Key: workreceipt.Key{Request: ids.RequestID(m.GetRequestId()), Attempt: m.GetAttempt()}, Refused: refusedMalformed,
+				})
+			}
+			h.from.Forged()
+			continue
+		}
+		closed, question, why := r.consider(h.from, signed)
+		switch {
+		case why != "":
+			r.refused.Add(1)
+			r.log.Warn("a provider's receipt is refused", "request_id", signed.Request.String(), "provider_id", h.from.Identity().ProviderID.String(), "reason", why)
+			answers = append(answers, session.Acknowledged{Key: signed.Key(), Refused: why})
+		case closed:
+			answers = append(answers, session.Acknowledged{Key: signed.Key()})
+		case question != nil:
+			questions = append(questions, question)
+		}
+	}
+	h.from.AckReceipts(answers)
+	r.ask(ctx, questions)
+}
+
+// consider tells whether a receipt is closed, or why it is refused, or what
+// billing-ledger is to be asked; nothing of these when it waits.
+func (r *Receipts) consider(from Agent, signed workreceipt.Signed) (closed bool, question *eventsv1.ReceiptEvent, why string) {
+	if signed.Provider != from.Identity().ProviderID {
+		return false, nil, refusedProvider
+	}
+	key := journal.Key{Request: signed.Request, Attempt: signed.Attempt}
+	standing := r.usage.Standing(key)
+	var d proofs.Dispatch
+	if standing == Unknown {
+		// It rests on the receipt alone.
+		if err := signed.Verify(from.ReceiptKey()); err != nil {
+			from.Forged()
+			return false, nil, refusedSignature
+		}
+		ok := false
+		if d, ok = r.secret.Check(signed.Proof, proofs.Attempt{
+			Request: signed.Request, Attempt: signed.Attempt, Provider: signed.Provider, Epoch: signed.Epoch, Model: signed.Model,
+		}); !ok {
+			return false, nil, refusedProof
+		}
+	}
+	ask := standing != Closed && r.wait(key, from)
+	// What was closed before anybody waited is not heard of any more.
+	if r.usage.Standing(key) == Closed {
+		r.take(key)
+		return true, nil, ""
+	}
+	if standing == Unknown && ask {
+		question = questionOf(r.hubID, signed, d, from.ReceiptKey())
+	}
+	return false, question, ""
+}
+
+// wait notes who waits for an attempt, and tells whether billing-ledger may be
+// asked now.
+func (r *Receipts) wait(key journal.Key, from Agent) (ask bool) {
+	now := r.clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.waiting[key]
+	if w == nil {
+		if len(r.waiting) >= maxWaiting {
+			return false
+		}
+		w = &waiter{from: from}
+		r.waiting[key] = w
+	}
+	if w.from.Identity().ProviderID != from.Identity().ProviderID {
+		return false // one of the two was never given the attempt
+	}
+	w.from, w.since = from, now
+	if !w.asked.IsZero() && now.Sub(w.asked) < forwardAgain {
+		return false
+	}
+	w.asked = now
+	return true
+}
+
+// sweep forgets who has waited for too long: an agent that is still there asks
+// again.
+func (r *Receipts) sweep() {
+	now := r.clock.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, w := range r.waiting {
+		if now.Sub(w.since) > waitMost {
+			delete(r.waiting, key)
+		}
+	}
+}
+
+// take removes who waits for an attempt; nil for nobody.
+func (r *Receipts) take(key journal.Key) Agent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := r.waiting[key]
+	if w == nil {
+		return nil
+	}
+	delete(r.waiting, key)
+	return w.from
+}
+
+// closed acknowledges the receipts of attempts that were just closed.
+func (r *Receipts) closed(keys []journal.Key) {
+	done := map[Agent][]session.Acknowledged{}
+	for _, key := range keys {
+		if from := r.take(key); from != nil {
+			done[from] = append(done[from], session.Acknowledged{Key: workreceipt.Key{Request: key.Request, Attempt: key.Attempt}})
+		}
+	}
+	for from, all := range done {
+		from.AckReceipts(all)
+	}
+}
+
+func questionOf(hubID string, s workreceipt.Signed, d proofs.Dispatch, key []byte) *eventsv1.ReceiptEvent {
+	return &eventsv1.ReceiptEvent{
+		RequestId: s.Request.String(), Attempt: s.Attempt, HubId: hubID, DispatchedBy: d.Hub, PriceVersionId: d.PriceVersion,
+		ProviderId: s.Provider.String(), Epoch: s.Epoch, ModelId: s.Model,
+		Claimed: s.Claimed, ClaimedPromptTokens: s.ClaimedPrompt, ClaimedCompletionTokens: s.ClaimedCompletion,
+		SentTokens: s.SentTokens, SentBytes: s.SentBytes, Complete: s.Complete, EndedAtMs: s.EndedAt.UnixMilli(),
+		Proof: s.Proof, PublicKey: key, Signature: s.Signature[:],
+	}
+}
+
+// ask publishes questions. What is lost is asked again when the agent sends the
+// receipt again.
+func (r *Receipts) ask(ctx context.Context, questions []*eventsv1.ReceiptEvent) {
+	if len(questions) == 0 {
+		return
+	}
+	if err := r.publish(ctx, questions); err != nil {
+		r.log.Warn("billing-ledger cannot be asked about receipts now", "receipts", len(questions), "error", err)
+	}
+}
+
+func (r *Receipts) publish(ctx context.Context, questions []*eventsv1.ReceiptEvent) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTime)
+	defer cancel()
+	if !r.ensured {
+		if err := r.bus.EnsureStream(ctx, bus.ReceiptStream); err != nil {
+			return err
+		}
+		r.ensured = true
+	}
+	// Another id than before, or the server would swallow the repetition.
+	suffix := "/" + strconv.FormatInt(r.clock.Now().UnixMilli(), 10)
+	futures := make([]*bus.Future, 0, len(questions))
+	for _, q := range questions {
+		data, err := encode(q)
+		if err != nil {
+			return err
+		}
+		id := q.GetRequestId() + "/" + strconv.FormatUint(uint64(q.GetAttempt()), 10) + suffix
+		future, err := r.bus.PublishStreamAsync(ctx, bus.SubjectReceipt(r.hubID), id, data, nil)
+		if err != nil {
+			return err
+		}
+		futures = append(futures, future)
+	}
+	for _, future := range futures {
+		if _, err := future.Wait(ctx); err != nil {
+			r.ensured = false // the store may have been wiped
+			return err
+		}
+		r.forwarded.Add(1)
+	}
+	return nil
+}
+
+// onVerdicts passes billing-ledger's word on to the agents.
+func (r *Receipts) onVerdicts(data []byte) {
+	done, err := r.verdicts(data)
+	if err != nil {
+		r.log.Error("a notice of what became of receipts has no effect", "error", err)
+	}
+	for from, all := range done {
+		from.AckReceipts(all)
+	}
+}
+
+func (r *Receipts) verdicts(data []byte) (map[Agent][]session.Acknowledged, error) {
+	notice := &eventsv1.ReceiptNotice{}
+	if err := proto.Unmarshal(data, notice); err != nil {
+		return nil, fmt.Errorf("decode notice: %w", err)
+	}
+	done := map[Agent][]session.Acknowledged{}
+	for _, v := range notice.GetVerdicts() {
+		request, err := ids.ParseRequest(v.GetRequestId())
+		if err != nil {
+			return done, fmt.Errorf("read a request's id: %w", err)
+		}
+		answer := session.Acknowledged{Key: workreceipt.Key{Request: request, Attempt: v.GetAttempt()}}
+		switch v.GetOutcome() {
+		case eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_SETTLED, eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_STORED:
+		case eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_REFUSED:
+			r.refused.Add(1)
+			answer.Refused = v.GetReason()
+		default:
+			continue // of a later version
+		}
+		if from := r.take(journal.Key{Request: request, Attempt: v.GetAttempt()}); from != nil {
+			done[from] = append(done[from], answer)
+		}
+	}
+	return done, nil
+}

@@ -1,0 +1,341 @@
+package events
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"log/slog"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/workreceipt"
+	agentv2 "svc.internal/proto/svc/agent/v2"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/journal"
+	proofs "svc.internal/services/provider-hub/internal/proof"
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+// agent is a provider's session that keeps what it is told.
+type agent struct {
+	provider ids.ProviderID
+	key      ed25519.PrivateKey
+	acks     chan session.Acknowledged
+	forged   int
+}
+
+func newAgent(provider byte) *agent {
+	return &agent{
+		provider: ids.ProviderID{provider}, key: ed25519.NewKeyFromSeed(bytes.Repeat([]byte{provider}, ed25519.SeedSize)),
+		acks: make(chan session.Acknowledged, 64),
+	}
+}
+
+func (a *agent) Identity() session.Identity {
+	return session.Identity{ProviderID: a.provider, Epoch: 9}
+}
+func (a *agent) ReceiptKey() []byte { return a.key.Public().(ed25519.PublicKey) }
+func (a *agent) Forged()            { a.forged++ }
+func (a *agent) AckReceipts(all []session.Acknowledged) {
+	for _, one := range all {
+		a.acks <- one
+	}
+}
+
+func (a *agent) acked(t *testing.T) session.Acknowledged {
+	t.Helper()
+	select {
+	case one := <-a.acks:
+		return one
+	case <-time.After(10 * time.Second):
+		t.Fatal("no acknowledgement came")
+		return session.Acknowledged{}
+	}
+}
+
+// window is a hub's desk for receipts, and what billing-ledger is asked.
+type window struct {
+	*fixture
+	receipts  *Receipts
+	questions chan *eventsv1.ReceiptEvent
+}
+
+func newWindow(t *testing.T) *window {
+	t.Helper()
+	f := setup(t)
+	w := &window{fixture: f, questions: make(chan *eventsv1.ReceiptEvent, 64)}
+	w.receipts = NewReceipts("hub-a", f.bus, f.usage, proofs.Derive([]byte("pepper")), f.clock, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{}, 2)
+	go func() {
+		if err := w.receipts.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		done <- struct{}{}
+	}()
+	go func() {
+		err := f.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.ReceiptStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
+			for _, m := range list {
+				q := &eventsv1.ReceiptEvent{}
+				if err := proto.Unmarshal(m.Data, q); err != nil {
+					t.Error(err)
+				}
+				w.questions <- q
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		done <- struct{}{}
+	}()
+	t.Cleanup(func() { cancel(); <-done; <-done })
+	return w
+}
+
+// attempt is an order of a's, dispatched by this fleet, with its receipt.
+func (w *window) attempt(a *agent, n byte) (*dispatch.Order, workreceipt.Receipt) {
+	o := &dispatch.Order{
+		Request: ids.RequestID{1, 15: n}, Attempt: 2, Provider: a.provider, Epoch: 7, Model: "m",
+		PriceVersion: "0190a8b0-0000-7000-8000-000000000001",
+	}
+	return o, workreceipt.Receipt{
+		Request: o.Request, Attempt: o.Attempt, Provider: o.Provider, Epoch: o.Epoch, Model: o.Model,
+		SentTokens: 5, SentBytes: 50, Complete: true, EndedAt: w.clock.Now(), Proof: w.receipts.Prove(o),
+	}
+}
+
+func (w *window) hand(a *agent, r workreceipt.Receipt) {
+	w.receipts.receive(a, []*agentv2.Receipt{workreceipt.Sign(a.key, r).Message()})
+}
+
+func (w *window) question(t *testing.T) *eventsv1.ReceiptEvent {
+	t.Helper()
+	select {
+	case q := <-w.questions:
+		return q
+	case <-time.After(10 * time.Second):
+		t.Fatal("billing-ledger is not asked")
+		return nil
+	}
+}
+
+// quiet tells that billing-ledger was asked nothing: it is asked in order, so
+// one more question is the first to come.
+func (w *window) quiet(t *testing.T) {
+	t.Helper()
+	a := newAgent(99)
+	_, last := w.attempt(a, 99)
+	w.hand(a, last)
+	if q := w.question(t); q.GetProviderId() != a.provider.String() {
+		t.Errorf("billing-ledger was asked about %v", q)
+	}
+}
+
+func (w *window) answer(t *testing.T, outcome eventsv1.ReceiptOutcome, reason string, q *eventsv1.ReceiptEvent) {
+	t.Helper()
+	data, err := proto.Marshal(&eventsv1.ReceiptNotice{Verdicts: []*eventsv1.ReceiptVerdict{
+		{RequestId: q.GetRequestId(), Attempt: q.GetAttempt(), Outcome: outcome, Reason: reason},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.bus.Publish(t.Context(), bus.SubjectReceipted("hub-a"), data, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAReceiptWaitsForTheJournalAndCostsNoMessage(t *testing.T) {
+	w, a := newWindow(t), newAgent(1)
+	o := w.serve(t)
+	r := workreceipt.Receipt{
+		Request: o.Request, Attempt: o.Attempt, Provider: o.Provider, Model: o.Model, SentTokens: 3, SentBytes: 9,
+		EndedAt: w.clock.Now(), Proof: []byte("nobody looks at it"),
+	}
+	w.hand(a, r)
+	w.quiet(t) // it is judged, and waits
+	if len(a.acks) != 0 {
+		t.Error("acknowledged before it is settled")
+	}
+	if err := w.usage.Settled([]ids.RequestID{o.Request}); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.acked(t); got.Key != r.Key() || got.Refused != "" {
+		t.Errorf("acknowledged %+v", got)
+	}
+	// Sent again, because the acknowledgement was lost.
+	if err := w.usage.Recorded([]ids.RequestID{o.Request}); err != nil {
+		t.Fatal(err)
+	}
+	w.hand(a, r)
+	if got := a.acked(t); got.Key != r.Key() || got.Refused != "" {
+		t.Errorf("acknowledged %+v", got)
+	}
+	if n := w.receipts.Forwarded(); n != 1 {
+		t.Errorf("%d messages, of which one is the test's", n)
+	}
+}
+
+func TestAnAttemptThatIsVoidNeedsNoReceipt(t *testing.T) {
+	w, a := newWindow(t), newAgent(1)
+	o, r := w.attempt(a, 1)
+	if err := w.usage.Dispatched(o, w.clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	w.hand(a, r)
+	w.quiet(t)
+	if err := w.usage.Void(o); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.acked(t); got.Key != r.Key() || got.Refused != "" {
+		t.Errorf("acknowledged %+v", got)
+	}
+}
+
+func TestOfAnAttemptThatTheHubDoesNotKnowBillingIsAsked(t *testing.T) {
+	w, a := newWindow(t), newAgent(1)
+	for n, tc := range []struct {
+		outcome eventsv1.ReceiptOutcome
+		refused string
+	}{
+		{eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_STORED, ""},
+		{eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_SETTLED, ""},
+		{eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_REFUSED, "too_late"},
+	} {
+		_, r := w.attempt(a, byte(n))
+		w.hand(a, r)
+		q := w.question(t)
+		if q.GetRequestId() != r.Request.String() || q.GetHubId() != "hub-a" || q.GetDispatchedBy() != "hub-a" || q.GetEpoch() != 7 ||
+			q.GetSentTokens() != 5 || !bytes.Equal(q.GetPublicKey(), a.ReceiptKey()) {
+			t.Errorf("the question is %v", q)
+		}
+		w.hand(a, r) // impatient: it is not asked again at once
+		w.answer(t, tc.outcome, tc.refused, q)
+		if got := a.acked(t); got.Key != r.Key() || got.Refused != tc.refused {
+			t.Errorf("acknowledged %+v, want %q", got, tc.refused)
+		}
+	}
+}
+
+func TestALostAnswerIsAskedForAgain(t *testing.T) {
+	w, a := newWindow(t), newAgent(1)
+	_, r := w.attempt(a, 1)
+	w.hand(a, r)
+	w.question(t)
+	w.hand(a, r)
+	w.quiet(t)
+	w.clock.Advance(forwardAgain)
+	w.hand(a, r)
+	if q := w.question(t); q.GetRequestId() != r.Request.String() {
+		t.Errorf("asked about %v", q)
+	}
+}
+
+// Hostile test 42, as far as it is the hub's: nothing of it reaches
+// billing-ledger.
+func TestAForgedReceiptIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		forge  func(w *window, a *agent) workreceipt.Signed
+		want   string
+		strike bool
+	}{
+		"a bad signature": {func(w *window, a *agent) workreceipt.Signed {
+			_, r := w.attempt(a, 1)
+			s := workreceipt.Sign(a.key, r)
+			s.Signature[5]++
+			return s
+		}, refusedSignature, true},
+		"another key": {func(w *window, a *agent) workreceipt.Signed {
+			_, r := w.attempt(a, 1)
+			return workreceipt.Sign(newAgent(2).key, r)
+		}, refusedSignature, true},
+		"altered counts": {func(w *window, a *agent) workreceipt.Signed {
+			_, r := w.attempt(a, 1)
+			s := workreceipt.Sign(a.key, r)
+			s.SentTokens *= 1000
+			return s
+		}, refusedSignature, true},
+		"another's receipt": {func(w *window, _ *agent) workreceipt.Signed {
+			other := newAgent(2)
+			_, r := w.attempt(other, 1)
+			return workreceipt.Sign(other.key, r)
+		}, refusedProvider, false},
+		"a request that another served": {func(w *window, a *agent) workreceipt.Signed {
+			_, r := w.attempt(newAgent(2), 1) // the proof is the other's
+			r.Provider = a.provider
+			return workreceipt.Sign(a.key, r)
+		}, refusedProof, false},
+		"another epoch": {func(w *window, a *agent) workreceipt.Signed {
+			_, r := w.attempt(a, 1)
+			r.Epoch++
+			return workreceipt.Sign(a.key, r)
+		}, refusedProof, false},
+		"another attempt": {func(w *window, a *agent) workreceipt.Signed {
+			_, r := w.attempt(a, 1)
+			r.Attempt++
+			return workreceipt.Sign(a.key, r)
+		}, refusedProof, false},
+		"a dearer model": {func(w *window, a *agent) workreceipt.Signed {
+			_, r := w.attempt(a, 1)
+			r.Model = "dear"
+			return workreceipt.Sign(a.key, r)
+		}, refusedProof, false},
+		"a proof of another fleet": {func(w *window, a *agent) workreceipt.Signed {
+			o, r := w.attempt(a, 1)
+			r.Proof = proofs.Derive([]byte("guessed")).Issue(
+				proofs.Attempt{Request: o.Request, Attempt: o.Attempt, Provider: o.Provider, Epoch: o.Epoch, Model: o.Model},
+				proofs.Dispatch{Hub: "hub-a", PriceVersion: o.PriceVersion})
+			return workreceipt.Sign(a.key, r)
+		}, refusedProof, false},
+		"no proof": {func(w *window, a *agent) workreceipt.Signed {
+			_, r := w.attempt(a, 1)
+			r.Proof = nil
+			return workreceipt.Sign(a.key, r)
+		}, refusedMalformed, true},
+		"negative counts": {func(w *window, a *agent) workreceipt.Signed {
+			_, r := w.attempt(a, 1)
+			r.SentTokens = -5
+			return workreceipt.Sign(a.key, r)
+		}, refusedMalformed, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, a := newWindow(t), newAgent(1)
+			w.receipts.receive(a, []*agentv2.Receipt{tc.forge(w, a).Message()})
+			if got := a.acked(t); got.Refused != tc.want {
+				t.Errorf("refused as %q, want %q", got.Refused, tc.want)
+			}
+			w.quiet(t)
+			if (a.forged > 0) != tc.strike || w.receipts.Refused() != 1 {
+				t.Errorf("%d strikes, %d refused", a.forged, w.receipts.Refused())
+			}
+		})
+	}
+}
+
+func TestWhatIsRememberedIsBounded(t *testing.T) {
+	var r recent
+	for n := range uint32(3 * maxRecent / 2) {
+		r.add(journal.Key{Attempt: n})
+		r.add(journal.Key{Attempt: n})
+	}
+	if len(r.keys) != maxRecent || len(r.ring) != maxRecent || r.has(journal.Key{Attempt: 5}) || !r.has(journal.Key{Attempt: 3*maxRecent/2 - 1}) {
+		t.Errorf("%d keys, %d in the ring", len(r.keys), len(r.ring))
+	}
+	w, a := newWindow(t), newAgent(1)
+	for n := range uint32(maxWaiting + 5) {
+		w.receipts.wait(journal.Key{Attempt: n}, a)
+	}
+	if n := len(w.receipts.waiting); n != maxWaiting {
+		t.Errorf("%d wait", n)
+	}
+	w.clock.Advance(waitMost + time.Second)
+	w.receipts.sweep()
+	if n := len(w.receipts.waiting); n != 0 {
+		t.Errorf("%d wait for ever", n)
+	}
+}

@@ -1,0 +1,80 @@
+package events
+
+import "svc.internal/services/provider-hub/internal/journal"
+
+// maxRecent is how many closed attempts are remembered: those whose receipts
+// are on their way. Each takes about 60 bytes.
+const maxRecent = 1 << 15
+
+// Standing is what a hub knows of an attempt.
+type Standing uint8
+
+// The standings. Unknown is an attempt of another hub or another life of this
+// one, Unsettled one that the journal holds, Closed one that is settled, or for
+// which nothing is due.
+const (
+	Unknown Standing = iota
+	Unsettled
+	Closed
+)
+
+// recent remembers the last keys.
+type recent struct {
+	keys map[journal.Key]struct{}
+	ring []journal.Key
+	next int
+}
+
+func (r *recent) add(key journal.Key) {
+	if r.keys == nil {
+		r.keys = map[journal.Key]struct{}{}
+	}
+	if _, twice := r.keys[key]; twice {
+		return
+	}
+	r.keys[key] = struct{}{}
+	if len(r.ring) < maxRecent {
+		r.ring = append(r.ring, key)
+		return
+	}
+	delete(r.keys, r.ring[r.next])
+	r.ring[r.next] = key
+	r.next = (r.next + 1) % maxRecent
+}
+
+func (r *recent) has(key journal.Key) bool {
+	_, ok := r.keys[key]
+	return ok
+}
+
+// Standing tells what is known of an attempt.
+func (u *Usage) Standing(key journal.Key) Standing {
+	u.mu.Lock()
+	p, closed := u.pending[key], u.closed.has(key)
+	settled := p != nil && p.settled
+	u.mu.Unlock()
+	switch j := u.journal.Load(); {
+	case closed || settled:
+		return Closed
+	case p != nil, j != nil && j.Holds(key):
+		return Unsettled
+	default:
+		return Unknown
+	}
+}
+
+// close notes that attempts need no receipt.
+func (u *Usage) close(keys ...journal.Key) {
+	if len(keys) == 0 {
+		return
+	}
+	u.mu.Lock()
+	for _, key := range keys {
+		u.closed.add(key)
+	}
+	heard := u.onClosed
+	u.mu.Unlock()
+	if heard != nil {
+		heard(keys)
+	}
+}

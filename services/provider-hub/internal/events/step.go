@@ -1,0 +1,42 @@
+package events
+
+import (
+	"context"
+
+	"svc.internal/pkg/bus"
+)
+
+// Bus is what usage needs of a connection to NATS; a *bus.Conn, or a
+// simulator's.
+type Bus interface {
+	EnsureStream(ctx context.Context, cfg bus.StreamConfig) error
+	PublishStreamAsync(ctx context.Context, subject, msgID string, data []byte, header bus.Header) (*bus.Future, error)
+	Subscribe(subject, queue string, handler func(context.Context, bus.Message)) (*bus.Subscription, error)
+}
+
+// PublishWaiting publishes what waits now, as Publish does when it comes.
+func (u *Usage) PublishWaiting(ctx context.Context) {
+	for {
+		select {
+		case first := <-u.queue:
+			u.publish(ctx, u.batch(first))
+		default:
+			return
+		}
+	}
+}
+
+// SweepEarlier publishes what an earlier process left behind, with which
+// Publish begins.
+func (u *Usage) SweepEarlier(ctx context.Context) { u.sweep(ctx, u.opened) }
+
+// Sweep publishes again what is unsettled for too long, as Publish does now and
+// then.
+func (u *Usage) Sweep(ctx context.Context) { u.sweep(ctx, u.clock.Now().Add(-u.resettle)) }
+
+// OnSettled takes a notice of what is settled, OnRecorded one of what is
+// recorded.
+func (u *Usage) OnSettled(notice []byte) error { return onNotice(notice, u.Settled) }
+
+// OnRecorded is like OnSettled.
+func (u *Usage) OnRecorded(notice []byte) error { return onNotice(notice, u.Recorded) }

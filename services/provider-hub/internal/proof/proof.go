@@ -1,0 +1,112 @@
+// Package proof shows, long after an attempt, that a hub of this fleet gave it
+// to a provider: with the attempt goes a proof, the provider's receipt repeats
+// it, and any hub that has the fleet's secret can tell it from a made-up one,
+// although the journal that knew of the attempt is lost.
+//
+// A proof is a byte for the version, the name of the dispatching hub and the
+// price version, each behind its length in one byte, and an HMAC-SHA-256 over
+// both and over request, attempt, provider, epoch and model. So a provider that
+// knows of a request, but was not given it, has nothing to show.
+package proof
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/workreceipt"
+)
+
+const (
+	version = 1
+	domain  = "svc dispatch proof v1\n"
+	// maxText bounds the name of a hub and of a price version, in bytes.
+	maxText = 40
+)
+
+// Secret is shared by the hubs of a fleet, 32 bytes. It prints as nothing.
+type Secret [sha256.Size]byte
+
+// Derive makes the secret of proofs from another one. What is derived says
+// nothing of it.
+func Derive(from []byte) Secret {
+	mac := hmac.New(sha256.New, from)
+	mac.Write([]byte("svc.internal/services/provider-hub: secret of dispatch proofs"))
+	return Secret(mac.Sum(nil))
+}
+
+// String hides the secret.
+func (Secret) String() string { return "[redacted]" }
+
+// GoString hides the secret.
+func (Secret) GoString() string { return "[redacted]" }
+
+// Attempt is what a proof is for.
+type Attempt struct {
+	Request  ids.RequestID
+	Attempt  uint32
+	Provider ids.ProviderID
+	Epoch    int64
+	Model    string
+}
+
+// Dispatch is what a proof tells besides.
+type Dispatch struct{ Hub, PriceVersion string }
+
+// Issue makes the proof of an attempt; none for names that are longer than any
+// of ours.
+func (s Secret) Issue(a Attempt, d Dispatch) []byte {
+	if len(d.Hub) > maxText || len(d.PriceVersion) > maxText || len(a.Model) > workreceipt.MaxModel {
+		return nil
+	}
+	out := make([]byte, 0, 3+len(d.Hub)+len(d.PriceVersion)+sha256.Size)
+	out = append(out, version)
+	out = append(append(out, byte(len(d.Hub))), d.Hub...)
+	out = append(append(out, byte(len(d.PriceVersion))), d.PriceVersion...)
+	return s.sum(out, out, a)
+}
+
+// sum appends the HMAC over the head of a proof and its attempt.
+func (s Secret) sum(dst, head []byte, a Attempt) []byte {
+	mac := hmac.New(sha256.New, s[:])
+	mac.Write([]byte(domain))
+	mac.Write(head)
+	mac.Write(a.Request[:])
+	mac.Write(a.Provider[:])
+	var numbers [14]byte
+	binary.BigEndian.PutUint32(numbers[:], a.Attempt)
+	binary.BigEndian.PutUint64(numbers[4:], uint64(a.Epoch))
+	binary.BigEndian.PutUint16(numbers[12:], uint16(len(a.Model)))
+	mac.Write(numbers[:])
+	mac.Write([]byte(a.Model))
+	return mac.Sum(dst)
+}
+
+// Check reads a proof; false when it is not one of this attempt.
+func (s Secret) Check(proof []byte, a Attempt) (Dispatch, bool) {
+	d, head, ok := parse(proof)
+	if !ok || !hmac.Equal(s.sum(nil, head, a), proof[len(head):]) {
+		return Dispatch{}, false
+	}
+	return d, true
+}
+
+// parse reads what a proof says of itself.
+func parse(proof []byte) (d Dispatch, head []byte, ok bool) {
+	if len(proof) == 0 || proof[0] != version {
+		return Dispatch{}, nil, false
+	}
+	rest := proof[1:]
+	for _, text := range []*string{&d.Hub, &d.PriceVersion} {
+		if len(rest) == 0 || rest[0] > maxText || len(rest) <= int(rest[0]) {
+			return Dispatch{}, nil, false
+		}
+		n := int(rest[0])
+		*text, rest = string(rest[1:1+n]), rest[1+n:]
+	}
+	if len(rest) != sha256.Size {
+		return Dispatch{}, nil, false
+	}
+	return d, proof[:len(proof)-len(rest)], true
+}

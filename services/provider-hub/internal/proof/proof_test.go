@@ -1,0 +1,75 @@
+package proof
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/workreceipt"
+)
+
+var (
+	secret   = Derive([]byte("a pepper"))
+	attempt  = Attempt{Request: ids.RequestID{1}, Attempt: 2, Provider: ids.ProviderID{3}, Epoch: 4, Model: "m"}
+	dispatch = Dispatch{Hub: "hub-a", PriceVersion: "0190a8b0-0000-7000-8000-000000000001"}
+)
+
+func TestAProofHoldsForItsAttemptAlone(t *testing.T) {
+	made := secret.Issue(attempt, dispatch)
+	if got, ok := secret.Check(made, attempt); !ok || got != dispatch {
+		t.Fatalf("%+v %v", got, ok)
+	}
+	for name, change := range map[string]func(*Attempt){
+		"request": func(a *Attempt) { a.Request[9]++ }, "attempt": func(a *Attempt) { a.Attempt++ },
+		"provider": func(a *Attempt) { a.Provider[9]++ }, "epoch": func(a *Attempt) { a.Epoch++ },
+		"model": func(a *Attempt) { a.Model = "n" },
+	} {
+		other := attempt
+		change(&other)
+		if _, ok := secret.Check(made, other); ok {
+			t.Errorf("it holds for another %s", name)
+		}
+	}
+	for i := range made {
+		altered := bytes.Clone(made)
+		altered[i] ^= 1
+		if _, ok := secret.Check(altered, attempt); ok {
+			t.Errorf("byte %d may be another", i)
+		}
+	}
+	if _, ok := Derive([]byte("another pepper")).Check(made, attempt); ok {
+		t.Error("another fleet's holds")
+	}
+	if _, ok := (Secret{}).Check(made, attempt); ok {
+		t.Error("no secret holds")
+	}
+}
+
+func TestAProofFitsAReceipt(t *testing.T) {
+	long := string(bytes.Repeat([]byte("x"), maxText))
+	if n := len(secret.Issue(attempt, Dispatch{Hub: long, PriceVersion: long})); n == 0 || n > workreceipt.MaxProof {
+		t.Errorf("%d bytes", n)
+	}
+	if secret.Issue(attempt, Dispatch{Hub: long + "x"}) != nil {
+		t.Error("a name that is too long has a proof")
+	}
+}
+
+func TestASecretIsNotPrinted(t *testing.T) {
+	if s := fmt.Sprintf("%v %+v %#v %s", secret, secret, secret, secret); s != "[redacted] [redacted] [redacted] [redacted]" {
+		t.Error(s)
+	}
+}
+
+func FuzzNothingMadeUpIsAProof(f *testing.F) {
+	made := secret.Issue(attempt, dispatch)
+	f.Add(made)
+	f.Add(made[:7])
+	f.Add([]byte{version, 255})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, ok := secret.Check(data, attempt); ok && !bytes.Equal(data, made) {
+			t.Errorf("%x holds", data)
+		}
+	})
+}

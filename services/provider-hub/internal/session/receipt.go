@@ -1,0 +1,86 @@
+package session
+
+import (
+	"crypto/ed25519"
+
+	"svc.internal/pkg/workreceipt"
+	agentv2 "svc.internal/proto/svc/agent/v2"
+)
+
+// Bounds of receipts: of a frame, and frames a second.
+const (
+	maxReceipts  = 160
+	receiptRate  = 20
+	receiptBurst = 100
+)
+
+// Receipts takes what agents say that they served.
+type Receipts interface {
+	// Receive takes receipts of a session, or as many as there is room for;
+	// the agent sends again what is not acknowledged. It is called under the
+	// session's lock and must not block.
+	Receive(s *Session, all []*agentv2.Receipt)
+}
+
+// TakeReceipts says who takes receipts; without, they are passed over. It must
+// be called before Accept.
+func (s *Server) TakeReceipts(r Receipts) { s.receipts = r }
+
+// Acknowledged is the end of a receipt.
+type Acknowledged struct {
+	Key workreceipt.Key
+	// Refused says in one word why it counts for nothing; empty otherwise.
+	Refused string
+}
+
+// ReceiptKey is what the node's receipts are signed with; nil when it sends
+// none.
+func (s *Session) ReceiptKey() ed25519.PublicKey {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.receiptKey
+}
+
+// onReceipts needs the mutex.
+func (s *Session) onReceipts(r *agentv2.Receipts) *Closing {
+	switch {
+	case s.receiptKey == nil:
+		return protocolError("receipts came without a key at registration")
+	case len(r.GetReceipts()) > maxReceipts:
+		return protocolError("at most 160 receipts fit in a frame")
+	case !s.receiptFrames.take(s.clock.Now()):
+		return protocolError("too many frames of receipts")
+	}
+	if s.receipts != nil {
+		s.receipts.Receive(s, r.GetReceipts())
+	}
+	return nil
+}
+
+// AckReceipts tells the agent which receipts it may forget.
+func (s *Session) AckReceipts(all []Acknowledged) {
+	if len(all) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(all) > 0 {
+		part := all[:min(len(all), maxReceipts)]
+		all = all[len(part):]
+		ack := &agentv2.ReceiptAck{Receipts: make([]*agentv2.AckedReceipt, 0, len(part))}
+		for _, a := range part {
+			ack.Receipts = append(ack.Receipts, &agentv2.AckedReceipt{RequestId: a.Key.Request[:], Attempt: a.Key.Attempt, Refused: a.Refused})
+		}
+		s.push(&agentv2.Frame{Body: &agentv2.Frame_ReceiptAck{ReceiptAck: ack}})
+	}
+}
+
+// Forged counts a receipt that no honest agent sends; the second ends the
+// connection.
+func (s *Session) Forged() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.violations++; s.violations > 1 {
+		s.shut(protocolError("forged or broken receipts"))
+	}
+}
