@@ -1,0 +1,377 @@
+package memstore_test
+
+import (
+	"context"
+	crand "crypto/rand"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/pkg/pgtest"
+	"svc.internal/services/billing-ledger/internal/account"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/memstore"
+	"svc.internal/services/billing-ledger/internal/orphan"
+	"svc.internal/services/billing-ledger/internal/store"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+const (
+	lease      = time.Minute
+	orphanFor  = 10 * time.Minute
+	most       = time.Hour
+	concurrent = 4
+	cent       = 10_000_000 * money.NanoUSD(1)
+)
+
+var centRates = money.Rates{Input: 10_000_000_000, Output: 10_000_000_000, PayoutInput: 7_000_000_000, PayoutOutput: 7_000_000_000}
+
+// ever is when everything is over that is now.
+var ever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// ledger is what both stores do.
+type ledger interface {
+	hold.Decider
+	hold.Witnesses
+	hold.Leases
+	orphan.Store
+	usage.Store
+	ExpireHolds(ctx context.Context, asOf time.Time, limit int) (int, error)
+}
+
+// pair is both of them, with the same accounts.
+type pair struct {
+	real   *store.Store
+	memory *memstore.Store
+	owner  *pgxpool.Pool
+	price  ids.PriceVersionID
+	// passed is how much time was made to pass.
+	passed    time.Duration
+	consumers []consumer
+}
+
+type consumer struct {
+	account ids.AccountID
+	key     ids.KeyID
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	pool := pgtest.Pool(t, store.Schema, store.Role, store.Migrations)
+	none := int32(limit.Unlimited)
+	p := &pair{owner: pgtest.Owner(t, pool), real: store.New(pool, limit.Defaults{
+		LLMPerMinute: none, MultimodalPerMinute: none, EmbeddingPerMinute: none, ZeroPricedPerMinute: none, Concurrent: concurrent,
+	}, store.Terms{Lease: lease, Orphan: orphanFor, Most: most})}
+	if _, err := p.real.EnsurePartitions(t.Context(), 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	p.memory = memstore.New(func() time.Time { return time.Now().Add(p.passed) }, concurrent, memstore.Terms{Lease: lease, Orphan: orphanFor, Most: most})
+	var err error
+	if p.price, err = ids.NewPriceVersion(time.Now(), crand.Reader); err != nil {
+		t.Fatal(err)
+	}
+	accounts := &account.Accounts{Store: p.real, Clock: clock.System, Random: crand.Reader}
+	keys := &key.Keys{Store: p.real, Clock: clock.System, Random: crand.Reader, Most: 9, Announce: func(context.Context, ids.KeyID) {}}
+	for range 3 {
+		a, err := accounts.Create(t.Context(), "test", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := accounts.Grant(t.Context(), a.ID, 25*cent, crand.Text(), "test"); err != nil {
+			t.Fatal(err)
+		}
+		k, _, err := keys.Issue(t.Context(), key.Order{Account: a.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.memory.Open(a.ID, k.ID, 25*cent)
+		p.consumers = append(p.consumers, consumer{a.ID, k.ID})
+	}
+	return p
+}
+
+// pass lets time pass in both: in the database by moving all that is there into
+// the past.
+func (p *pair) pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	p.passed += d
+	tx, err := p.owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = replica`); err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{
+		`UPDATE hold SET admitted_at = admitted_at - $1::interval, expires_at = expires_at - $1::interval, closed_at = closed_at - $1::interval`,
+		`UPDATE witness SET recorded_at = recorded_at - $1::interval`,
+		`UPDATE renewal SET renewed_at = renewed_at - $1::interval`,
+		`UPDATE orphan_review SET next_at = next_at - $1::interval`,
+	} {
+		if _, err := tx.Exec(t.Context(), sql, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// story is a sequence of random operations.
+type story struct {
+	*pair
+	dice      *rand.Rand
+	claims    []hold.Claim
+	providers []ids.ProviderID
+	published []usage.Event
+}
+
+// operation is a random one, to be done on both stores; what it returns is what
+// came of it.
+func (s *story) operation(t *testing.T) (name string, do func(ctx context.Context, l ledger) (any, error)) {
+	t.Helper()
+	switch s.dice.IntN(9) {
+	case 0, 1:
+		claims := s.someClaims(t)
+		return "admit", func(ctx context.Context, l ledger) (any, error) {
+			verdicts, err := l.Admit(ctx, claims)
+			return outcomes(verdicts), err
+		}
+	case 2:
+		w := s.witness(t)
+		return "conclude", func(ctx context.Context, l ledger) (any, error) { return l.Conclude(ctx, w) }
+	case 3:
+		r := s.renewals(t)
+		return "renew", func(ctx context.Context, l ledger) (any, error) { return nil, l.Renew(ctx, r) }
+	case 4, 5:
+		batch := s.deliveries(t)
+		return "settle", func(ctx context.Context, l ledger) (any, error) {
+			return (&usage.Settler{Store: l}).Settle(ctx, batch, nil)
+		}
+	case 6:
+		return "expire", func(ctx context.Context, l ledger) (any, error) { return l.ExpireHolds(ctx, ever, 100) }
+	case 7:
+		return "review", func(ctx context.Context, l ledger) (any, error) {
+			cases, failed, err := l.OpenReviews(ctx, 100)
+			var all []usage.Event
+			for _, c := range cases {
+				all = append(all, c.Event())
+			}
+			return s.publish(all, failed), err
+		}
+	default:
+		return "publish again", func(ctx context.Context, l ledger) (any, error) {
+			again, err := l.SettledReviews(ctx, 100)
+			var all []usage.Event
+			for _, p := range again {
+				all = append(all, p.Event)
+			}
+			return s.publish(all, 0), err
+		}
+	}
+}
+
+// publish keeps what is to be delivered, and prints it without the times, which
+// the two stores take from two clocks.
+func (s *story) publish(all []usage.Event, failed int) string {
+	slices.SortFunc(all, func(a, b usage.Event) int { return slices.Compare(a.Request[:], b.Request[:]) })
+	text := fmt.Sprint(failed)
+	for _, e := range all {
+		e.EndedAt, e.DispatchedAt = time.Time{}, time.Time{}
+		s.published = append(s.published, e)
+		text += fmt.Sprintf(" %+v", e)
+	}
+	return text
+}
+
+func outcomes(verdicts []hold.Verdict) (out []string) {
+	for _, v := range verdicts {
+		text := string(v.Outcome)
+		if v.Outcome == hold.Admitted || v.Outcome == hold.Repeated {
+			text += fmt.Sprint(v.Admission.Account, v.Admission.Held, v.Admission.Rates, v.Admission.Billing)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func (s *story) someClaims(t *testing.T) []hold.Claim {
+	t.Helper()
+	claims := make([]hold.Claim, 1+s.dice.IntN(3))
+	for i := range claims {
+		if len(s.claims) > 0 && s.dice.IntN(5) == 0 {
+			claims[i] = s.claims[s.dice.IntN(len(s.claims))]
+			continue
+		}
+		tokens := int64(s.dice.IntN(8))
+		request, err := ids.NewRequest(time.Now(), crand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims[i] = hold.Claim{
+			Order: hold.Order{
+				Request: request, Key: s.consumers[s.dice.IntN(3)].key, Model: "acme/large", PromptTokens: 2, MaxCompletionTokens: tokens,
+			},
+			Class: limit.LLM, Billing: hold.PayAsYouGo, Price: s.price, Rates: centRates, Amount: money.NanoUSD(tokens) * cent,
+		}
+		s.claims = append(s.claims, claims[i])
+	}
+	return claims
+}
+
+// some is a request that may have been admitted, mostly a young one.
+func (s *story) some(t *testing.T) hold.Claim {
+	t.Helper()
+	if len(s.claims) == 0 {
+		s.someClaims(t)
+	}
+	from := max(0, len(s.claims)-8)
+	if s.dice.IntN(5) == 0 {
+		from = 0
+	}
+	return s.claims[from+s.dice.IntN(len(s.claims)-from)]
+}
+
+func (s *story) provider() ids.ProviderID { return s.providers[s.dice.IntN(len(s.providers))] }
+
+func (s *story) witness(t *testing.T) []hold.Witness {
+	t.Helper()
+	w := hold.Witness{
+		Request: s.some(t).Request, Outcome: []string{"completed", "failed", "client_gone"}[s.dice.IntN(3)], HTTPStatus: 200,
+		RouteMode: "auto", Attempts: []hold.Attempt{}, CommittedAttempt: int32(s.dice.IntN(2)),
+	}
+	if w.CommittedAttempt > 0 {
+		w.RelayedTokens = int64(s.dice.IntN(6))
+		w.RelayedBytes = w.RelayedTokens * int64(s.dice.IntN(3))
+		w.Attempts = []hold.Attempt{{Attempt: 1, ProviderID: s.provider().String(), HubID: "hub-1"}}
+		if s.dice.IntN(2) == 0 {
+			w.Metered = &money.Tokens{Prompt: int64(s.dice.IntN(4)), Completion: int64(s.dice.IntN(6))}
+		}
+	}
+	return []hold.Witness{w}
+}
+
+func (s *story) renewals(t *testing.T) []hold.Renewal {
+	t.Helper()
+	r := hold.Renewal{Request: s.some(t).Request}
+	if s.dice.IntN(3) > 0 {
+		r.CommittedAttempt, r.Hub, r.Provider = 1, "hub-1", s.provider()
+		r.RelayedTokens = int64(s.dice.IntN(6))
+		r.RelayedBytes = 3 * r.RelayedTokens
+	}
+	return []hold.Renewal{r}
+}
+
+func (s *story) deliveries(t *testing.T) []usage.Delivery {
+	t.Helper()
+	var batch []usage.Delivery
+	for range 1 + s.dice.IntN(2) {
+		c := s.some(t)
+		e := usage.Event{
+			Request: c.Request, Attempt: 1, Hub: "hub-1", Provider: s.provider(), Epoch: 7, Model: c.Model, Price: c.Price, Rates: c.Rates,
+			Witness: usage.Hub, Ending: "completed", ClaimState: "valid",
+			Billable: money.Tokens{Prompt: int64(s.dice.IntN(4)), Completion: int64(s.dice.IntN(9))},
+		}
+		if len(s.published) > 0 && s.dice.IntN(3) == 0 {
+			e = s.published[s.dice.IntN(len(s.published))]
+		}
+		sum := e.Hash()
+		batch = append(batch, usage.Delivery{Event: e, Payload: sum[:]})
+	}
+	return batch
+}
+
+func TestItDoesWhatPostgreSQLDoes(t *testing.T) {
+	for seed := range uint64(3) {
+		p := newPair(t)
+		s := &story{pair: p, dice: rand.New(rand.NewPCG(seed, 3))}
+		for range 2 {
+			provider, err := ids.NewProvider(time.Now(), crand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.providers = append(s.providers, provider)
+		}
+		for step := range 300 {
+			if s.dice.IntN(8) == 0 {
+				p.pass(t, []time.Duration{20 * time.Second, 2 * time.Minute, 11 * time.Minute, 3 * time.Hour}[s.dice.IntN(4)])
+			}
+			name, do := s.operation(t)
+			where := fmt.Sprintf("seed %d, step %d: after %s", seed, step, name)
+			before := len(s.published)
+			want, err := do(t.Context(), p.real)
+			if err != nil {
+				t.Fatalf("%s: %v", where, err)
+			}
+			s.published = s.published[:before]
+			got, err := do(t.Context(), p.memory)
+			if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("%s: it says\n%v (%v), PostgreSQL\n%v", where, got, err, want)
+			}
+			p.compare(t, where)
+		}
+	}
+}
+
+// compare looks at money, holds, lines and counters.
+func (p *pair) compare(t *testing.T, where string) {
+	t.Helper()
+	for _, c := range p.consumers {
+		var posted, held int64
+		var open int
+		err := p.owner.QueryRow(t.Context(), `SELECT w.posted, w.held, f.n FROM wallet w JOIN key_inflight f ON f.key_id = $2 WHERE w.account_id = $1`,
+			[16]byte(c.account), [16]byte(c.key)).Scan(&posted, &held, &open)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := p.memory.Wallet(c.account)
+		if int64(w.Posted) != posted || int64(w.Held) != held || p.memory.OpenOf(c.key) != open {
+			t.Fatalf("%s: %d, held %d, open %d; in PostgreSQL %d, %d, %d", where, w.Posted, w.Held, p.memory.OpenOf(c.key), posted, held, open)
+		}
+	}
+	var states, lines string
+	err := p.owner.QueryRow(t.Context(), `SELECT
+		(SELECT coalesce(string_agg(request_id || ' ' || state, ', ' ORDER BY request_id), '') FROM hold),
+		(SELECT coalesce(string_agg(request_id || ' ' || source || ' ' || witness || ' ' || charged || ' ' || shortfall || ' ' || payout, ', ' ORDER BY request_id), '')
+			FROM usage_settlement)`).Scan(&states, &lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.states(); got != states {
+		t.Fatalf("%s: holds are\n%s, in PostgreSQL\n%s", where, got, states)
+	}
+	if got := p.lines(); got != lines {
+		t.Fatalf("%s: lines are\n%s, in PostgreSQL\n%s", where, got, lines)
+	}
+}
+
+func (p *pair) states() string {
+	var all []string
+	for _, h := range p.memory.Holds() {
+		all = append(all, fmt.Sprintf("%s %s", h.Request, h.State))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+func (p *pair) lines() string {
+	var all []string
+	for _, l := range p.memory.Lines() {
+		all = append(all, fmt.Sprintf("%s %s %s %d %d %d", l.Event.Request, l.Source, l.Event.Witness, l.Charged, l.Shortfall, l.Payout))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,147 @@
+package memstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// Settle settles a batch; see usage.Store.
+func (s *Store) Settle(_ context.Context, requests []ids.RequestID, decide func(usage.Book) (usage.Effects, []usage.Reject)) error {
+	fx, rejects, err := s.decide(requests, decide)
+	if err != nil {
+		return err
+	}
+	s.apply(fx)
+	s.putAside(rejects)
+	return nil
+}
+
+// Preview decides a batch and changes nothing.
+func (s *Store) Preview(requests []ids.RequestID, decide func(usage.Book) (usage.Effects, []usage.Reject)) error {
+	_, _, err := s.decide(requests, decide)
+	return err
+}
+
+func (s *Store) decide(requests []ids.RequestID, decide func(usage.Book) (usage.Effects, []usage.Reject)) (usage.Effects, []usage.Reject, error) {
+	book := s.book(requests)
+	fx, rejects := decide(book)
+	if fx.NeedsWallets {
+		book.Wallets = map[ids.AccountID]usage.Wallet{}
+		for _, account := range book.Accounts() {
+			w := s.wallets[account]
+			book.Wallets[account] = usage.Wallet{Posted: w.Posted, Held: w.Held}
+		}
+		fx, rejects = decide(book)
+	}
+	if err := s.check(fx); err != nil {
+		return usage.Effects{}, nil, errors.Join(usage.ErrRefused, err)
+	}
+	return fx, rejects, nil
+}
+
+func (s *Store) book(requests []ids.RequestID) usage.Book {
+	b := usage.Book{
+		Holds: map[ids.RequestID]usage.Hold{}, Settled: map[ids.RequestID]usage.First{}, Broken: map[ids.RequestID]usage.Relayed{}, Told: map[ids.RequestID]bool{},
+	}
+	for _, r := range requests {
+		h := s.holds[r]
+		if h == nil {
+			continue
+		}
+		b.Holds[r] = usage.Hold{
+			Account: h.Account, Key: h.Key, Model: h.Model, Billing: h.Billing, Amount: h.Amount,
+			Prompt: h.PromptTokens, MaxCompletion: h.MaxCompletionTokens, Price: h.Price, Rates: h.Rates, State: h.State,
+		}
+		w, told := s.witnesses[r]
+		b.Told[r] = told
+		if told && w.Outcome == "failed" && w.CommittedAttempt > 0 && w.Metered == nil {
+			b.Broken[r] = usage.Relayed{Tokens: w.RelayedTokens, Bytes: w.RelayedBytes}
+		}
+		if place, ok := s.lines[r]; ok && h.State != hold.Open {
+			first := s.settled[place]
+			b.Settled[r] = usage.First{Hash: first.Hash, Witness: first.Event.Witness}
+		}
+		if s.Faults.NoPrimaryKey {
+			anew := b.Holds[r]
+			anew.State = hold.Open
+			b.Holds[r] = anew
+			delete(b.Settled, r)
+		}
+	}
+	return b
+}
+
+// check refuses what the database's CHECKs refuse.
+func (s *Store) check(fx usage.Effects) error {
+	for _, l := range fx.Lines {
+		_, exists := s.lines[l.Event.Request]
+		switch {
+		case exists && !s.Faults.NoPrimaryKey:
+			return fmt.Errorf("request %s is settled", l.Event.Request)
+		case l.Payout < 0 || l.Payout > l.ListPrice || l.Charged < 0 || l.Shortfall < 0:
+			return fmt.Errorf("amounts of request %s are out of order", l.Event.Request)
+		case l.Source == usage.PayAsYouGo && l.Charged+l.Shortfall != l.ListPrice,
+			l.Source != usage.PayAsYouGo && l.Charged+l.Shortfall != 0,
+			l.Source == usage.Free && l.ListPrice != 0:
+			return fmt.Errorf("the charge of request %s does not fit its source", l.Event.Request)
+		}
+	}
+	if s.Faults.NoPrimaryKey {
+		return nil
+	}
+	for account, c := range fx.Wallets {
+		w := s.wallets[account]
+		if posted, held := w.Posted-c.Charged, w.Held-c.Released; posted < 0 || held < 0 || held > posted {
+			return fmt.Errorf("the wallet of %s would have %d, of which %d are held", account, posted, held)
+		}
+	}
+	return nil
+}
+
+func (s *Store) apply(fx usage.Effects) {
+	for _, l := range fx.Lines {
+		s.lines[l.Event.Request] = len(s.settled)
+		s.settled = append(s.settled, l)
+		if l.Source == usage.Orphan {
+			s.orphans += l.Payout
+		}
+	}
+	now := s.now()
+	for _, r := range fx.Overruled {
+		if v := s.reviews[r]; v != nil {
+			v.next = now
+		} else {
+			s.reviews[r] = &review{publications: 1, next: now}
+		}
+	}
+	for _, r := range fx.Closed {
+		s.holds[r].State, _ = hold.Open.After(hold.Usage)
+	}
+	for account, c := range fx.Wallets {
+		s.wallets[account].Posted -= c.Charged
+		s.wallets[account].Held -= c.Released
+	}
+	for k, n := range fx.Ended {
+		s.keys[k].open -= n
+	}
+}
+
+// Quarantine keeps what will never be settled; see usage.Store.
+func (s *Store) Quarantine(_ context.Context, rejects []usage.Reject) error {
+	s.putAside(rejects)
+	return nil
+}
+
+func (s *Store) putAside(rejects []usage.Reject) {
+	for _, r := range rejects {
+		k := rejectKey{sum: r.Hash(), reason: r.Reason}
+		if _, known := s.rejects[k]; !known {
+			s.rejects[k] = r
+		}
+	}
+}

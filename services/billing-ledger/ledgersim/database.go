@@ -1,0 +1,131 @@
+package ledgersim
+
+import (
+	"context"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/memstore"
+	"svc.internal/services/billing-ledger/internal/orphan"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// Faults are what a test may break, to see that the simulator notices.
+type Faults struct {
+	// EarlyAck says that a batch is settled before it is committed.
+	EarlyAck bool
+	// NoPrimaryKey settles what is settled again.
+	NoPrimaryKey bool
+}
+
+// Database is the ledger's tables behind a connection that may fail. Fate, when
+// set, is asked at each transaction whether it happens, and whether its caller
+// hears of it.
+type Database struct {
+	*memstore.Store
+	Fate   func() (happens, heard bool)
+	faults Faults
+	staged []func()
+}
+
+// NewDatabase makes an empty one; now is the database's clock.
+func NewDatabase(now func() time.Time, concurrent int, faults Faults) *Database {
+	d := &Database{Store: memstore.New(now, concurrent, memstore.Terms{Lease: Lease, Orphan: OrphanFor, Most: HoldMost}), faults: faults}
+	d.Faults.NoPrimaryKey = faults.NoPrimaryKey
+	return d
+}
+
+// Commit commits what was acknowledged early; Lose loses it, as the death of
+// the process does.
+func (d *Database) Commit() {
+	for _, apply := range d.staged {
+		apply()
+	}
+	d.staged = nil
+}
+
+// Lose is the opposite of Commit.
+func (d *Database) Lose() { d.staged = nil }
+
+// time is the database's.
+func (d *Database) time() (time.Time, error) {
+	return transact(d, func() (time.Time, error) { return d.Now(), nil })
+}
+
+// transact runs one transaction as fate will have it.
+func transact[T any](d *Database, tx func() (T, error)) (T, error) {
+	var none T
+	happens, heard := true, true
+	if d.Fate != nil {
+		happens, heard = d.Fate()
+	}
+	if !happens {
+		return none, unavailable()
+	}
+	out, err := tx()
+	if !heard {
+		return none, unavailable()
+	}
+	return out, err
+}
+
+func exec(d *Database, tx func() error) error {
+	_, err := transact(d, func() (struct{}, error) { return struct{}{}, tx() })
+	return err
+}
+
+// Admit implements hold.Decider.
+func (d *Database) Admit(ctx context.Context, claims []hold.Claim) ([]hold.Verdict, error) {
+	return transact(d, func() ([]hold.Verdict, error) { return d.Store.Admit(ctx, claims) })
+}
+
+// Conclude implements hold.Witnesses.
+func (d *Database) Conclude(ctx context.Context, all []hold.Witness) (int, error) {
+	return transact(d, func() (int, error) { return d.Store.Conclude(ctx, all) })
+}
+
+// Renew implements hold.Leases.
+func (d *Database) Renew(ctx context.Context, all []hold.Renewal) error {
+	return exec(d, func() error { return d.Store.Renew(ctx, all) })
+}
+
+// ExpireHolds closes what is over and was not served.
+func (d *Database) ExpireHolds(ctx context.Context, asOf time.Time, limit int) (int, error) {
+	return transact(d, func() (int, error) { return d.Store.ExpireHolds(ctx, asOf, limit) })
+}
+
+type opened struct {
+	cases  []orphan.Case
+	failed int
+}
+
+// OpenReviews implements orphan.Store.
+func (d *Database) OpenReviews(ctx context.Context, limit int) ([]orphan.Case, int, error) {
+	o, err := transact(d, func() (o opened, err error) {
+		o.cases, o.failed, err = d.Store.OpenReviews(ctx, limit)
+		return o, err
+	})
+	return o.cases, o.failed, err
+}
+
+// SettledReviews implements orphan.Store.
+func (d *Database) SettledReviews(ctx context.Context, limit int) ([]orphan.Publication, error) {
+	return transact(d, func() ([]orphan.Publication, error) { return d.Store.SettledReviews(ctx, limit) })
+}
+
+// Settle implements usage.Store.
+func (d *Database) Settle(ctx context.Context, requests []ids.RequestID, decide func(usage.Book) (usage.Effects, []usage.Reject)) error {
+	return exec(d, func() error {
+		if d.faults.EarlyAck {
+			d.staged = append(d.staged, func() { _ = d.Store.Settle(ctx, requests, decide) })
+			return d.Preview(requests, decide)
+		}
+		return d.Store.Settle(ctx, requests, decide)
+	})
+}
+
+// Quarantine implements usage.Store.
+func (d *Database) Quarantine(ctx context.Context, rejects []usage.Reject) error {
+	return exec(d, func() error { return d.Store.Quarantine(ctx, rejects) })
+}

@@ -1,0 +1,173 @@
+// Package ledgersim makes billing-ledger for a simulator: the real admission,
+// settlement, witnesses, leases and reviews, behind the real RPC handlers and
+// the real consumer of usage, on tables in memory (see package memstore) and a
+// bus that the simulator provides.
+//
+// A Database outlives the processes that work on it. Nothing here takes real
+// time or runs by itself, but for one goroutine of each Ledger that commits
+// admissions while Admit waits for it; Stop ends it.
+package ledgersim
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/billing-ledger/internal/events"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/memstore"
+	"svc.internal/services/billing-ledger/internal/orphan"
+	"svc.internal/services/billing-ledger/internal/price"
+	"svc.internal/services/billing-ledger/internal/rpc"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// Names of what the simulator must speak of.
+type (
+	// Bus is a connection to NATS.
+	Bus = events.Bus
+	// Line is a settled request.
+	Line = usage.Line
+	// Hold is an admitted one.
+	Hold = memstore.Hold
+	// Wallet is an account's money.
+	Wallet = memstore.Wallet
+	// Reject is an event in quarantine.
+	Reject = usage.Reject
+)
+
+// States of holds, and what a line rests on.
+const (
+	Open     = hold.Open
+	Settled  = hold.Settled
+	Released = hold.Released
+	Expired  = hold.Expired
+
+	Orphan  = usage.Orphan
+	Gateway = usage.Gateway
+)
+
+// The times of billing-ledger in production.
+const (
+	Lease     = time.Minute
+	OrphanFor = 10 * time.Minute
+	HoldMost  = time.Hour
+	LookEvery = 5 * time.Second
+	grace     = time.Minute
+	lookBatch = 500
+)
+
+// Model is what the catalog says.
+type Model struct {
+	ID      string
+	Version ids.PriceVersionID
+	Rates   money.Rates
+}
+
+// Book is the prices in force.
+type Book struct{ prices *price.Book }
+
+// NewBook makes it of models.
+func NewBook(models ...Model) Book {
+	b := Book{&price.Book{}}
+	all := map[string]price.Model{}
+	for _, m := range models {
+		all[m.ID] = price.Model{ID: m.ID, Class: limit.LLM, Version: m.Version, Rates: m.Rates}
+	}
+	b.prices.Replace(all)
+	return b
+}
+
+// Ledger is one process of billing-ledger.
+type Ledger struct {
+	db        *Database
+	admission *rpc.Admission
+	consumer  *events.Consumer
+	expirer   *hold.Expirer
+	stop      context.CancelFunc
+	stopped   chan struct{}
+}
+
+// Start starts a process on db; connected tells whether it reaches NATS, and
+// process is the process's clock.
+func Start(db *Database, conn Bus, book Book, connected func() bool, process clock.Clock) *Ledger {
+	log := slog.New(slog.DiscardHandler)
+	admitter := hold.NewAdmitter(hold.Config{Batch: 256, Writers: 1, Queue: 4096, Timeout: time.Hour},
+		book.prices, db, func(hold.Outcome, int) {})
+	l := &Ledger{
+		db: db,
+		admission: &rpc.Admission{
+			Admitter: admitter, Renewer: &hold.Renewer{Store: db}, Concluder: &hold.Concluder{Store: db, Observe: func(int) {}},
+		},
+		consumer: &events.Consumer{Bus: conn, Settler: &usage.Settler{Store: db}, Log: log, Observe: func(usage.Result) {}},
+		stopped:  make(chan struct{}),
+	}
+	reviewer := &orphan.Reviewer{Store: db, Publish: events.Reviews{Bus: conn}.Publish, Log: log}
+	l.expirer = &hold.Expirer{
+		Every: LookEvery, Batch: lookBatch, Grace: grace, Clock: process, Log: log,
+		Ready: func(ctx context.Context) (time.Time, error) {
+			if !connected() {
+				return time.Time{}, unavailable()
+			}
+			asOf, err := db.time()
+			if err == nil {
+				err = l.consumer.UpToDate(ctx)
+			}
+			return asOf, err
+		},
+		Steps: []hold.Step{
+			{Name: "expire", Do: db.ExpireHolds}, {Name: "review", Do: hold.Whenever(reviewer.Open)}, {Name: "publish again", Do: hold.Whenever(reviewer.Settled)},
+		},
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	go func() {
+		defer close(l.stopped)
+		admitter.Run(ctx)
+	}()
+	for !admitter.Running() {
+		runtime.Gosched()
+	}
+	return l
+}
+
+// Stop ends the process. What it had in memory is gone.
+func (l *Ledger) Stop() {
+	l.stop()
+	<-l.stopped
+}
+
+// Admit answers gateways, as do Renew and Conclude.
+func (l *Ledger) Admit(ctx context.Context, r *billingv1.AdmitRequest) (*billingv1.AdmitResponse, error) {
+	return l.admission.Admit(ctx, r)
+}
+
+// Renew keeps leases.
+func (l *Ledger) Renew(ctx context.Context, r *billingv1.RenewRequest) (*billingv1.RenewResponse, error) {
+	return l.admission.Renew(ctx, r)
+}
+
+// Conclude keeps witnesses.
+func (l *Ledger) Conclude(ctx context.Context, r *billingv1.ConcludeRequest) (*billingv1.ConcludeResponse, error) {
+	return l.admission.Conclude(ctx, r)
+}
+
+// Handle settles a batch of usage; after an error it is to come again.
+func (l *Ledger) Handle(ctx context.Context, batch []bus.Msg) error {
+	return l.consumer.Handle(ctx, batch)
+}
+
+// Look looks after the holds that are over, as it is done every LookEvery.
+func (l *Ledger) Look(ctx context.Context) { l.expirer.Tick(ctx) }
+
+func unavailable() error {
+	return fault.New(fault.Unavailable, fault.ServiceUnavailable, "the store cannot be reached").After(time.Second)
+}

@@ -1,0 +1,176 @@
+// Package gatewaysim makes gateways for a simulator: the real HTTP surface,
+// admission, relay, witness queue and leases, with peers, clock and randomness
+// that the simulator provides, and with no loop of their own.
+//
+// A gateway's requests run in the goroutine that calls ServeHTTP, which blocks
+// in the peers it is given and nowhere else. Two things do not: Select is called
+// from a goroutine of the request and must answer at once from what stands in
+// its context; and the end of a request's context is told to the hub's stream
+// (CloseSend, or the end of the stream's context) from another. No timer of a
+// gateway ever fires within the real time that a simulation takes; those that
+// matter are the simulator's to play by failing a call.
+package gatewaysim
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"time"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/clock"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+
+	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/auth"
+	"svc.internal/services/edge-gateway/internal/catalog"
+	"svc.internal/services/edge-gateway/internal/httpapi"
+	"svc.internal/services/edge-gateway/internal/relay"
+	"svc.internal/services/edge-gateway/internal/witness"
+)
+
+// The times of gateways in production that a simulator plays.
+const (
+	CallTimeout = 5 * time.Second
+	Lease       = time.Minute
+	RenewEvery  = Lease / 4
+	RenewRetry  = 2 * time.Second
+	Linger      = 50 * time.Millisecond
+	RetryFirst  = 100 * time.Millisecond
+	RetryMost   = 5 * time.Second
+	HangUp      = 3 * time.Second
+)
+
+// never is longer than any simulation takes.
+const never = 24 * time.Hour
+
+// Peers are what a gateway works with.
+type Peers struct {
+	Clock     clock.Clock
+	Random    io.Reader
+	Keys      billingv1.KeyServiceClient
+	Admission billingv1.AdmissionServiceClient
+	Router    routerv1.RouterServiceClient
+	Hubs      func(dispatchAddress string) (hubv1.DispatchServiceClient, error)
+}
+
+// Shared is what all gateways of a process have in common.
+type Shared struct {
+	models  *catalog.View
+	metrics *httpapi.Metrics
+	log     *slog.Logger
+}
+
+// NewShared makes it for a catalog of models.
+func NewShared(models []*catalogv1.Model) (*Shared, error) {
+	metrics, err := httpapi.NewMetrics(metricnoop.NewMeterProvider())
+	if err != nil {
+		return nil, err
+	}
+	s := &Shared{log: slog.New(slog.DiscardHandler), metrics: metrics}
+	s.models = catalog.NewView(snapshotOnce{models: models}, s.log)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.models.Run(ctx)
+	}()
+	for s.models.Ready() != nil {
+		runtime.Gosched()
+	}
+	cancel()
+	<-done
+	return s, nil
+}
+
+// snapshotOnce is a catalog that says what it has and then nothing.
+type snapshotOnce struct {
+	catalogv1.CatalogServiceClient
+	grpc.ServerStreamingClient[catalogv1.WatchModelsResponse]
+	ctx    context.Context //nolint:containedctx // it is the stream's
+	models []*catalogv1.Model
+	told   *bool
+}
+
+// WatchModels implements catalogv1.CatalogServiceClient.
+func (s snapshotOnce) WatchModels(ctx context.Context, _ *catalogv1.WatchModelsRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[catalogv1.WatchModelsResponse], error) {
+	s.ctx, s.told = ctx, new(bool)
+	return s, nil
+}
+
+// Recv returns the snapshot, and then the end of the context.
+func (s snapshotOnce) Recv() (*catalogv1.WatchModelsResponse, error) {
+	if !*s.told {
+		*s.told = true
+		return &catalogv1.WatchModelsResponse{Models: s.models}, nil
+	}
+	<-s.ctx.Done()
+	return nil, s.ctx.Err()
+}
+
+// Gateway is one gateway. Its memory is lost with it.
+type Gateway struct {
+	handler http.Handler
+	leases  *witness.Leases
+	witness *witness.Queue
+}
+
+// New makes a gateway.
+func (s *Shared) New(p Peers) (*Gateway, error) {
+	dropped, err := metricnoop.Meter{}.Int64Counter("dropped")
+	if err != nil {
+		return nil, fmt.Errorf("make a counter: %w", err)
+	}
+	g := &Gateway{
+		leases: witness.NewLeases(p.Admission, p.Clock, s.log, witness.LeaseConfig{
+			Every: RenewEvery, Retry: RenewRetry, CallTimeout: never, Most: 1 << 10,
+		}),
+		witness: witness.NewQueue(p.Admission, s.log, dropped, witness.Config{
+			Queue: 1 << 10, BatchSize: 200, Linger: Linger, CallTimeout: never, RetryFirst: RetryFirst, RetryMost: RetryMost,
+		}),
+	}
+	g.handler = httpapi.New(httpapi.Parts{
+		Log: s.log, Tracer: tracenoop.Tracer{}, Clock: p.Clock, Random: p.Random, Metrics: s.metrics,
+		Auth: auth.New(p.Keys, p.Clock, auth.Config{
+			Known: 16, Refused: 16, KnownFor: time.Minute, RefusedFor: 5 * time.Second, Timeout: never,
+		}),
+		Catalog: s.models,
+		Gate: admit.NewGate(p.Admission, p.Router, giveBack, admit.Config{
+			AdmitTimeout: never, SelectTimeout: never, SelectGrace: never,
+		}),
+		Engine: relay.New(p.Hubs, p.Clock, relay.Config{
+			MaxAttempts: 3, FirstContent: 20 * time.Second, FirstContentAll: time.Minute, Total: 10 * time.Minute,
+			HubGrace: never, HoldHeaders: never, KeepAlive: never, WriteTimeout: never,
+		}),
+		Witness: g.witness, Leases: g.leases,
+		Ready: func(context.Context) error { return nil },
+	}, httpapi.Config{MaxBody: 1 << 20, BodyTimeout: never, AnswerTimeout: never})
+	return g, nil
+}
+
+// ServeHTTP answers one request.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.ServeHTTP(w, r) }
+
+// Renew renews the leases that are due.
+func (g *Gateway) Renew(ctx context.Context) error { return g.leases.Renew(ctx) }
+
+// Witnesses takes a batch of accounts of requests that wait.
+func (g *Gateway) Witnesses() []*billingv1.Witness { return g.witness.Waiting() }
+
+// Conclude sends a batch once; an error means that it is to be sent again.
+func (g *Gateway) Conclude(ctx context.Context, batch []*billingv1.Witness) error {
+	return g.witness.Send(ctx, batch)
+}
+
+// giveBack has no router to tell.
+func giveBack(context.Context, *eventsv1.Attempt) {}

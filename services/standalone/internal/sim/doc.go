@@ -1,0 +1,18 @@
+// Package sim plays whole histories of the fleet in one thread and in no time:
+// gateways, hubs with their journals, agents, NATS, billing-ledger and
+// settlement, with clients and engines of every kind, a virtual clock, and
+// faults. One seed is one history, to the byte of its trace.
+//
+// What is played is the services' own code as far as it has money in its hands
+// (see gatewaysim, hubsim, ledgersim and settlesim for what that is and what is
+// not). The network, NATS, PostgreSQL, routers, agents, engines and clients are
+// the simulator's: messages take their time and overtake each other, calls get
+// lost on either way, streams keep their order and break, NATS delivers more
+// than once and forgets, disks lose what was not synced, transactions are
+// committed and nobody hears of it, processes die between any two steps, freeze
+// and have clocks that jump. The database's clock alone is right.
+//
+// When nothing is left to happen, an oracle that knows only what clients got,
+// what engines sent and what stands in the ledger says what is lost, doubled,
+// unpaid, overdrawn or adrift.
+package sim

@@ -1,0 +1,153 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Config says what history to run.
+type Config struct {
+	Seed uint64
+	// Faults replace those that the seed gives, when not nil.
+	Faults []Fault
+	// Strict takes the known limits of the design for failures too.
+	Strict bool
+	// Trace is written if it is not nil.
+	Trace *Trace
+
+	// Faults planted in the parts, which the oracle must find: the hub's
+	// journal does not sync, billing-ledger acknowledges before it commits, it
+	// looks at no primary key.
+	NoFsync, EarlyAck, NoPrimaryKey bool
+}
+
+// Result is what came of a history.
+type Result struct {
+	Seed   uint64  `json:"seed"`
+	Faults []Fault `json:"faults"`
+	// Broken is what must not be, and was.
+	Broken []string `json:"broken,omitempty"`
+	Totals
+	Took time.Duration `json:"virtual"`
+}
+
+// Totals count what happened.
+type Totals struct {
+	Histories int `json:"histories"`
+	Events    int `json:"events"`
+	Requests  int `json:"requests"`
+	Admitted  int `json:"admitted"`
+	Complete  int `json:"complete"`
+	Settled   int `json:"settled"`
+	Orphans   int `json:"orphans"`
+	Witnessed int `json:"witnessed"`
+	Released  int `json:"released"`
+	Expired   int `json:"expired"`
+	Struck    int `json:"faults_struck"`
+	// Known counts what the limits of the design cost, by limit.
+	Known map[string]int `json:"known,omitempty"`
+}
+
+// Add adds those of another history.
+func (t *Totals) Add(o Totals) {
+	t.Histories += o.Histories
+	t.Events += o.Events
+	t.Requests += o.Requests
+	t.Admitted += o.Admitted
+	t.Complete += o.Complete
+	t.Settled += o.Settled
+	t.Orphans += o.Orphans
+	t.Witnessed += o.Witnessed
+	t.Released += o.Released
+	t.Expired += o.Expired
+	t.Struck += o.Struck
+	for limit, n := range o.Known {
+		if t.Known == nil {
+			t.Known = map[string]int{}
+		}
+		t.Known[limit] += n
+	}
+}
+
+// The bounds of a history.
+const (
+	mostRequests = 14
+	busyFor      = 90 * time.Second
+	// mostEvents is far more than any history that comes to rest has.
+	mostEvents = 200_000
+)
+
+// Runner runs histories. It is safe for concurrent use.
+type Runner struct {
+	once  sync.Once
+	fixed *fixed
+	err   error
+}
+
+// Run runs one history to its rest. The same Config gives the same history.
+func (r *Runner) Run(cfg Config) (Result, error) {
+	r.once.Do(func() { r.fixed, r.err = newFixed() })
+	if r.err != nil {
+		return Result{}, r.err
+	}
+	if cfg.Faults == nil {
+		cfg.Faults = drawFaults(rand.New(rand.NewPCG(cfg.Seed, 1)), busyFor+10*time.Second) //nolint:gosec // the same seed must give the same history
+	}
+	w := newWorld(cfg.Seed, cfg.Trace)
+	n := newNetwork(r.fixed, w, cfg)
+	defer n.stop()
+	for _, f := range cfg.Faults {
+		w.after(f.At, func() { kindOf(f.Kind)(n, f) })
+	}
+	n.clientsCome()
+	for w.step() {
+		if w.events > mostEvents {
+			n.fail("the history does not come to rest")
+			break
+		}
+	}
+	totals := n.judge()
+	return Result{Seed: cfg.Seed, Faults: cfg.Faults, Broken: n.broken, Totals: totals, Took: w.now}, nil
+}
+
+// clientsCome decides who asks when for what.
+func (n *network) clientsCome() {
+	w := n.world
+	for range 1 + w.dice.IntN(mostRequests) {
+		c := &client{
+			net: n, account: &n.accounts[w.dice.IntN(accounts)], gateway: n.gateways[w.dice.IntN(gateways)],
+			stream: w.chance(750), most: 1 + w.dice.IntN(maxTokens), words: map[byte]int{}, header: http.Header{},
+		}
+		if w.chance(200) {
+			c.patient = w.between(time.Millisecond, 6*time.Second)
+		}
+		n.clients = append(n.clients, c)
+		w.after(time.Duration(w.dice.Int64N(int64(busyFor))), c.begin)
+	}
+}
+
+// Shrink removes faults from a history as long as it still breaks something,
+// and returns the smallest that it finds.
+func (r *Runner) Shrink(cfg Config, broken Result) (Result, error) {
+	least := broken
+	for again := true; again; {
+		again = false
+		for i := range least.Faults {
+			fewer := make([]Fault, 0, len(least.Faults))
+			fewer = append(append(fewer, least.Faults[:i]...), least.Faults[i+1:]...)
+			cfg.Faults = fewer
+			got, err := r.Run(cfg)
+			if err != nil {
+				return least, fmt.Errorf("run with fewer faults: %w", err)
+			}
+			if len(got.Broken) > 0 {
+				least, again = got, true
+				break
+			}
+		}
+	}
+	return least, nil
+}

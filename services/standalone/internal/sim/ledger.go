@@ -1,0 +1,173 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/services/billing-ledger/ledgersim"
+	"svc.internal/services/settlement/settlesim"
+)
+
+// database is the machine that both ledgers' tables live on. Its clock is the
+// true one.
+type database struct {
+	*node
+	billing    *ledgersim.Database
+	settlement *settlesim.Database
+	// flaky is how many of a thousand transactions are lost, or their answers.
+	flaky int
+}
+
+// fate decides over one transaction of a process.
+func (d *database) fate(from *node) (happens, heard bool) {
+	w := d.world
+	if !from.up || !from.reaches(d.node) {
+		return false, false
+	}
+	if d.flaky > 0 && w.chance(d.flaky) {
+		happens = w.chance(500)
+		d.logf("a transaction of %s is lost (committed: %v)", from.name, happens)
+		return happens, false
+	}
+	return true, true
+}
+
+// ledger is a process of billing-ledger.
+type ledger struct {
+	*node
+	net    *network
+	ledger *ledgersim.Ledger
+	conn   *conn
+	looks  bool
+	// dieIn is in how many transactions it dies: dieAfter says on which side
+	// of the commit. 0 is never.
+	dieIn    int
+	dieAfter bool
+	// dieTold is in how many announcements of what is settled it dies, right
+	// after the last.
+	dieTold int
+}
+
+func (l *ledger) start() {
+	l.life++
+	l.up, l.looks = true, false
+	l.conn = &conn{nats: l.net.nats, from: l.node, life: l.life}
+	l.net.db.billing.Fate = l.fate
+	l.ledger = ledgersim.Start(l.net.db.billing, l.conn, l.net.book,
+		func() bool { return l.reaches(l.net.nats.node) }, l.node)
+	l.net.processes = append(l.net.processes, l.ledger)
+	l.logf("starts")
+	l.look()
+}
+
+// fate may have the process die over its transaction.
+func (l *ledger) fate() (happens, heard bool) {
+	happens, heard = l.net.db.fate(l.node)
+	if l.dieIn > 0 && happens && heard {
+		if l.dieIn--; l.dieIn == 0 {
+			l.logf("dies at a commit (after it: %v)", l.dieAfter)
+			l.die()
+			return l.dieAfter, false
+		}
+	}
+	return happens, heard
+}
+
+// die is a death of which it gets up by itself.
+func (l *ledger) die() {
+	l.fall()
+	l.world.after(l.world.between(time.Second, 90*time.Second), l.rise)
+}
+
+func (l *ledger) fall() {
+	if !l.up {
+		return
+	}
+	l.logf("is down")
+	l.up = false
+	l.life++
+	l.net.db.billing.Lose()
+}
+
+func (l *ledger) rise() {
+	if !l.up {
+		l.start()
+	}
+}
+
+// settle looks after what the process has just done.
+func (l *ledger) settle() {
+	l.conn.flush()
+	l.net.check()
+	if l.net.cfg.EarlyAck {
+		l.after(l.world.between(0, 400*time.Millisecond), func() {
+			l.net.db.billing.Commit()
+			l.net.check()
+		})
+	}
+	l.look()
+}
+
+// look looks after holds that are over when the next is due.
+func (l *ledger) look() {
+	due, ok := l.net.db.billing.NextDue()
+	if !ok || l.looks || !l.up {
+		return
+	}
+	l.looks = true
+	wait := max(due.Sub(l.world.time()), 0) + l.world.between(0, ledgersim.LookEvery)
+	l.after(wait, func() {
+		l.looks = false
+		l.ledger.Look(context.Background())
+		if l.up {
+			l.settle()
+		}
+	})
+}
+
+// handle takes a batch of usage.
+func (l *ledger) handle(ctx context.Context, batch []bus.Msg) error {
+	err := l.ledger.Handle(ctx, batch)
+	told := len(l.conn.said) > 0
+	l.settle()
+	if told && l.up && l.dieTold > 0 {
+		if l.dieTold--; l.dieTold == 0 {
+			l.after(l.world.between(0, 100*time.Millisecond), l.die)
+		}
+	}
+	return err
+}
+
+// settlement is a process of settlement.
+type settlement struct {
+	*node
+	net        *network
+	settlement *settlesim.Settlement
+	conn       *conn
+}
+
+func (s *settlement) start() {
+	s.life++
+	s.up = true
+	s.conn = &conn{nats: s.net.nats, from: s.node, life: s.life}
+	s.net.db.settlement.Fate = func() (bool, bool) { return s.net.db.fate(s.node) }
+	s.settlement = settlesim.Start(s.net.db.settlement, s.conn)
+}
+
+func (s *settlement) fall() {
+	s.up = false
+	s.life++
+}
+
+func (s *settlement) rise() {
+	if !s.up {
+		s.start()
+	}
+}
+
+func (s *settlement) handle(ctx context.Context, batch []bus.Msg) error {
+	err := s.settlement.Handle(ctx, batch)
+	s.conn.flush()
+	return err
+}

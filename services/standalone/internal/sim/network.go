@@ -1,0 +1,230 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/pkg/money/moneypb"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	"svc.internal/services/billing-ledger/ledgersim"
+	"svc.internal/services/edge-gateway/gatewaysim"
+	"svc.internal/services/provider-hub/hubsim"
+	"svc.internal/services/settlement/settlesim"
+)
+
+// How large the simulated fleet is.
+const (
+	gateways   = 2
+	hubs       = 2
+	agents     = 3
+	accounts   = 2
+	concurrent = 6
+	maxTokens  = 40
+)
+
+// rates have no round number in them.
+var rates = money.Rates{Input: 2_000_003, Output: 7_000_001, PayoutInput: 1_500_001, PayoutOutput: 5_000_003}
+
+// fixed are ids and secrets that all histories share.
+type fixed struct {
+	accounts  []account
+	providers []ids.ProviderID
+	price     ids.PriceVersionID
+	book      ledgersim.Book
+	shared    *gatewaysim.Shared
+}
+
+// account is a consumer's.
+type account struct {
+	id     ids.AccountID
+	key    ids.KeyID
+	secret string
+	digest apikey.Digest
+}
+
+// dices is a source of bytes.
+type dices struct{ *rand.Rand }
+
+// Read implements io.Reader.
+func (d dices) Read(p []byte) (int, error) {
+	var word [8]byte
+	for i := range p {
+		if i%8 == 0 {
+			binary.LittleEndian.PutUint64(word[:], d.Uint64())
+		}
+		p[i] = word[i%8]
+	}
+	return len(p), nil
+}
+
+func newFixed() (*fixed, error) {
+	dice := dices{rand.New(rand.NewPCG(1, 1))} //nolint:gosec // the same seed must give the same history
+	f := &fixed{}
+	var err error
+	for range accounts {
+		var a account
+		if a.id, err = ids.NewAccount(epoch, dice); err != nil {
+			return nil, fmt.Errorf("make an account: %w", err)
+		}
+		if a.key, err = ids.NewKey(epoch, dice); err != nil {
+			return nil, fmt.Errorf("make a key: %w", err)
+		}
+		if a.secret, err = apikey.Generate(apikey.Consumer, dice); err != nil {
+			return nil, fmt.Errorf("make a secret: %w", err)
+		}
+		a.digest = apikey.Sum(a.secret)
+		f.accounts = append(f.accounts, a)
+	}
+	for range agents {
+		p, err := ids.NewProvider(epoch, dice)
+		if err != nil {
+			return nil, fmt.Errorf("make a provider: %w", err)
+		}
+		f.providers = append(f.providers, p)
+	}
+	if f.price, err = ids.NewPriceVersion(epoch, dice); err != nil {
+		return nil, fmt.Errorf("make a price: %w", err)
+	}
+	f.book = ledgersim.NewBook(ledgersim.Model{ID: "m", Version: f.price, Rates: rates})
+	f.shared, err = gatewaysim.NewShared([]*catalogv1.Model{{
+		ModelId: "m", Slug: "m", Active: true, Category: catalogv1.Category_CATEGORY_LLM, ContextLength: 4096, MaxOutputTokens: maxTokens,
+		Price: &catalogv1.PriceVersion{PriceVersionId: f.price.String(), Rates: moneypb.FromRates(rates)},
+	}})
+	return f, err
+}
+
+// network is the fleet of one history, and those who judge it.
+type network struct {
+	*fixed
+	world *world
+	cfg   Config
+	epoch int64
+
+	nats       *nats
+	db         *database
+	ledger     *ledger
+	settlement *settlement
+	gateways   []*gateway
+	hubs       []*hub
+	agents     []*agent
+	clients    []*client
+	// processes are all that ever ran of billing-ledger.
+	processes []*ledgersim.Ledger
+
+	broken []string // what must not be, and was
+	known  map[string]int
+}
+
+func newNetwork(f *fixed, w *world, cfg Config) *network {
+	n := &network{fixed: f, world: w, cfg: cfg}
+	n.nats = &nats{node: w.node("nats"), net: n, seen: map[string]time.Duration{}}
+	n.nats.up = true
+	n.db = &database{
+		node:       w.node("database"),
+		billing:    ledgersim.NewDatabase(w.time, concurrent, ledgersim.Faults{EarlyAck: cfg.EarlyAck, NoPrimaryKey: cfg.NoPrimaryKey}),
+		settlement: settlesim.NewDatabase(),
+	}
+	n.db.up = true
+	for _, a := range f.accounts {
+		n.db.billing.Open(a.id, a.key, money.NanoUSD(w.dice.Int64N(4_000_000)))
+	}
+	n.ledger = &ledger{node: w.node("billing"), net: n}
+	n.settlement = &settlement{node: w.node("settlement"), net: n}
+	n.nats.read(&reader{name: "billing", linger: 100 * time.Millisecond, node: n.ledger.node, handle: n.ledger.handle})
+	n.nats.read(&reader{name: "settlement", linger: 250 * time.Millisecond, node: n.settlement.node, handle: n.settlement.handle})
+	n.ledger.start()
+	n.settlement.start()
+	for i := range hubs {
+		h := &hub{node: w.node(fmt.Sprintf("hub-%d", i+1)), net: n, disk: hubsim.NewDisk()}
+		n.hubs = append(n.hubs, h)
+		h.start()
+	}
+	for i := range gateways {
+		g := &gateway{node: w.node(fmt.Sprintf("gateway-%d", i+1)), net: n}
+		n.gateways = append(n.gateways, g)
+		g.start()
+	}
+	for i := range agents {
+		a := &agent{node: w.node(fmt.Sprintf("agent-%d", i+1)), net: n, provider: f.providers[i], letter: byte('a' + i)}
+		n.agents = append(n.agents, a)
+		a.rise()
+	}
+	return n
+}
+
+// stop ends what has goroutines.
+func (n *network) stop() {
+	for _, l := range n.processes {
+		l.Stop()
+	}
+}
+
+func (n *network) hubNamed(name string) *hub {
+	for _, h := range n.hubs {
+		if h.name == name {
+			return h
+		}
+	}
+	return nil
+}
+
+// hubOf is the hub that a subject of notices is for.
+func (n *network) hubOf(subject string) *hub {
+	return n.hubNamed(subject[strings.LastIndexByte(subject, '.')+1:])
+}
+
+// fail notes what must not be.
+func (n *network) fail(format string, args ...any) {
+	const most = 20
+	if len(n.broken) < most {
+		text := fmt.Sprintf(format, args...)
+		n.broken = append(n.broken, text)
+		n.world.logf("ORACLE", "%s", text)
+	}
+}
+
+// Limits of the design that are known: what they cost is counted, and is not a
+// failure of a history unless Config.Strict says so.
+const (
+	// commitLost: a gateway relays as soon as it has sent its commit. Its
+	// machine dies, the commit never gets to the hub, and nobody is left who
+	// knows that anything was relayed.
+	commitLost = "the commit died with its gateway"
+	// leaseOver: a gateway that stood still for longer than its lease goes on
+	// relaying what nobody holds money for any more.
+	leaseOver = "a gateway stood still for longer than a lease"
+	// endLost: the hub has witnessed its end and the ledger has settled it;
+	// what the hub said last never gets to the gateway, because the hub's
+	// machine dies or the network does, and the gateway's word that the answer
+	// broke off comes too late.
+	endLost = "a settled answer's end never got to its gateway"
+	// lastRenewal: the gateway dies before it has told how the request ended,
+	// and its hub is away for longer than it is waited for. What the gateway's
+	// last renewal told is billed.
+	lastRenewal = "a hub came back too late, the gateway not at all"
+	// neverEarned: the hub's disk and the stream are gone after the ledger had
+	// the usage and before settlement did. Reconciliation tells of it.
+	neverEarned = "settlement never heard of usage that the ledger has"
+	// bothDied: what was relayed since the hub noted it last, or all of it when
+	// its disk is gone, died with the gateway.
+	bothDied = "hub and gateway both died"
+)
+
+// tolerate notes what is known to happen.
+func (n *network) tolerate(limit, format string, args ...any) {
+	if n.cfg.Strict {
+		n.fail(format+" ("+limit+")", args...)
+		return
+	}
+	n.world.logf("known", limit+": "+format, args...)
+	if n.known == nil {
+		n.known = map[string]int{}
+	}
+	n.known[limit]++
+}
