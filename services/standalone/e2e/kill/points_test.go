@@ -80,6 +80,10 @@ var points = []point{
 	{"hub.settled.marked", settling, anyShape},
 }
 
+// elsewhere are points that a request only comes to after a hub was lost, which
+// the tests of their own service stand at.
+var elsewhere = []string{"billing.receipt.before_commit", "billing.receipt.committed"}
+
 // owner is the service that stands at a point.
 func (p point) owner() victim {
 	word, _, _ := strings.Cut(p.name, ".")
@@ -113,7 +117,7 @@ func TestTheTableHasEveryPointOfTheTreeOnce(t *testing.T) {
 		if len(places) != 1 {
 			t.Errorf("%s stands in several places: %v", name, places)
 		}
-		if !slices.ContainsFunc(points, func(p point) bool { return p.name == name }) {
+		if !slices.Contains(elsewhere, name) && !slices.ContainsFunc(points, func(p point) bool { return p.name == name }) {
 			t.Errorf("%s of %v is not in the table", name, places)
 		}
 	}

@@ -21,8 +21,8 @@ type Config struct {
 	// in Dir.
 	DatabaseURL string
 	// Replicas are how many processes of a program run, by its name; those
-	// not named have 2 (services) or 1 (the rest), and 0 leaves one out. An
-	// agent connects to the hub of its own number.
+	// not named have 2 (services) or 1 (the rest), and 0 leaves one out.
+	// Agents connect to the hubs in turn, the first to the first.
 	Replicas map[string]int
 	// EngineURL is the engine of the agents, ending in /v1; empty means
 	// tinylm-1.
@@ -44,6 +44,11 @@ type Config struct {
 	// program: {"billing-ledger": {"billing": {"hold_lease": "5s"}}}. Maps are
 	// merged, all else is replaced.
 	Settings map[string]map[string]any
+	// Via, unless nil, says where a process is told to find another, such as a
+	// proxy on the way: from and to are names of processes, and address is where
+	// to listens. What hubs tell everybody of themselves is asked for with
+	// from empty.
+	Via func(from, to, address string) (string, error)
 	// Environ, as NAME=value, is added to the environment of every process,
 	// which else has nothing that would change a setting.
 	Environ []string
@@ -83,8 +88,8 @@ func (c *Config) fill() error {
 	if c.EngineURL != "" {
 		replicas[Engine] = 0
 	}
-	if replicas[Agent] > replicas[Hub] {
-		return errors.New("fleet: there are more agents than hubs")
+	if replicas[Agent] > 0 && replicas[Hub] == 0 {
+		return errors.New("fleet: there is no hub for the agents")
 	}
 	c.Replicas = replicas
 	if c.DrainDelay == 0 {
@@ -97,6 +102,13 @@ func (c *Config) fill() error {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return nil
+}
+
+func (c *Config) via(from, to, address string) (string, error) {
+	if c.Via == nil {
+		return address, nil
+	}
+	return c.Via(from, to, address)
 }
 
 func (c *Config) step(name string) func(string) {

@@ -32,8 +32,8 @@ func number(name string) int {
 	return n
 }
 
-// program is the catalog of catalog-1.
-func program(name string) string { return name[:strings.LastIndexByte(name, '-')] }
+// Program is the program of a process: the catalog of catalog-1.
+func Program(name string) string { return name[:strings.LastIndexByte(name, '-')] }
 
 // slot is where a program's internal ports begin.
 func slot(program string) int {
@@ -52,12 +52,12 @@ func (l layout) grpc(name string) string { return address(l.port(name)) }
 // admin is where a service has its metrics and its health.
 func (l layout) admin(name string) string { return address(l.port(name) + 1) }
 
-func (l layout) port(name string) int { return l.internal + slot(program(name)) + 2*(number(name)-1) }
+func (l layout) port(name string) int { return l.internal + slot(Program(name)) + 2*(number(name)-1) }
 
 // face is where a gateway or hub listens for the world.
 func (l layout) face(name string) string {
 	port := l.public + 2*(number(name)-1)
-	if program(name) == Hub {
+	if Program(name) == Hub {
 		port++
 	}
 	return address(port)

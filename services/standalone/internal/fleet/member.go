@@ -211,7 +211,7 @@ func (f *Fleet) WaitEnd(ctx context.Context, name string) error {
 
 // LogPath is the file with what a process writes, over all its starts.
 func (f *Fleet) LogPath(name string) string {
-	if program(name) == Postgres {
+	if Program(name) == Postgres {
 		return f.dir.Path("postgres", "postgres.log")
 	}
 	return f.dir.Path("log", name+".log")

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"svc.internal/services/standalone/internal/localdata"
 )
 
 func TestSettingsAreMergedKeyByKey(t *testing.T) {
@@ -112,5 +114,52 @@ func TestProcessesInheritNothingThatChangesTheirSettings(t *testing.T) {
 	}
 	if !strings.Contains(text, "GOGC=50") || !strings.Contains(text, "SVC_CRASH_SOCKET=/x") {
 		t.Error("what is not a setting, or was given, is missing")
+	}
+}
+
+func TestProcessesAreToldTheDetoursOfTheConfiguration(t *testing.T) {
+	dir, err := localdata.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := dir.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	cfg := Config{Dir: "x", BinDir: "y", Replicas: map[string]int{Agent: 3}, Via: func(from, to, address string) (string, error) {
+		return from + ">" + to + "@" + address, nil
+	}}
+	if err := cfg.fill(); err != nil {
+		t.Fatal(err)
+	}
+	f := &Fleet{cfg: cfg, dir: dir, layout: blockLayout(20_000), members: map[string]*member{}, databaseURL: "postgres://svc:secret@127.0.0.1:5432/postgres"}
+	for _, program := range startOrder {
+		for i := 1; i <= cfg.Replicas[program]; i++ {
+			f.members[instance(program, i)] = &member{}
+		}
+	}
+	hub, err := f.settings(Hub, "provider-hub-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nats, own := f.layout.grpc("nats-1"), f.layout.grpc("provider-hub-2")
+	if hub["nats_url"] != "nats://provider-hub-2>nats-1@"+nats || hub["grpc_advertise"] != ">provider-hub-2@"+own {
+		t.Errorf("%v", hub)
+	}
+	secret, err := os.ReadFile(dir.Path("secrets", "database-url-provider-hub-2"))
+	if err != nil || !strings.Contains(string(secret), "postgres-1") {
+		t.Errorf("the database is at %s, %v", secret, err)
+	}
+	gateway, err := f.settings(Gateway, "edge-gateway-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if peers := gateway["peers"].(map[string][]string)[Billing]; len(peers) != 2 || peers[1] != "edge-gateway-1>billing-ledger-2@"+f.layout.grpc("billing-ledger-2") {
+		t.Errorf("%v", peers)
+	}
+	agent, err := f.agentEnvironment("svc-agent-3")
+	if err != nil || agent[0] != "SVC_WS_URL=ws://svc-agent-3>provider-hub-1@"+f.layout.face("provider-hub-1") {
+		t.Errorf("%v, %v", agent, err)
 	}
 }

@@ -113,7 +113,11 @@ func (f *Fleet) addMember(program, name string) error {
 		m.launch = f.program(m, Engine, nil, "-addr", f.layout.grpc(name))
 		m.probe = probeHTTP("http://" + f.layout.grpc(name) + "/v1/models")
 	case Agent:
-		m.launch = f.program(m, Agent, f.agentEnvironment(name), "run")
+		environ, err := f.agentEnvironment(name)
+		if err != nil {
+			return err
+		}
+		m.launch = f.program(m, Agent, environ, "run")
 	default:
 		m.launch = f.program(m, program, nil, "-config", f.configPath(name))
 		m.probe = probeHTTP(f.AdminURL(name) + "/readyz")

@@ -18,7 +18,7 @@ const returnTimeout = 45 * time.Second
 // before, or that they stay away.
 func (f *Fleet) Roll(ctx context.Context, name string) error {
 	before := 0
-	if program(name) == Hub {
+	if Program(name) == Hub {
 		var err error
 		if before, err = f.sessions(ctx, name); err != nil {
 			return err

@@ -127,18 +127,14 @@ func (f *Fleet) startAgents(ctx context.Context, made credentials, catalog demo.
 	if len(agents) == 0 {
 		return nil
 	}
-	var offers []offer
+	var offers []Offer
 	offered := demo.Offers(catalog, engine)
 	for _, id := range slices.Sorted(maps.Keys(offered)) {
 		m := offered[id]
-		offers = append(offers, offer{m.ID, engine.URL, m.LocalModel, m.ContextLength, engine.Capacity})
-	}
-	if err := f.writeOffers(offers); err != nil {
-		return err
+		offers = append(offers, Offer{m.ID, engine.URL, m.LocalModel, m.ContextLength, engine.Capacity})
 	}
 	for _, name := range agents {
-		n := number(name)
-		if err := f.dir.Write([]byte(made.ProviderKeys[n-1]+"\n"), "secrets", agentKeyFile(n)); err != nil {
+		if err := f.Equip(name, made.ProviderKeys[number(name)-1], offers); err != nil {
 			return err
 		}
 		if f.Pid(name) != 0 {
@@ -148,7 +144,7 @@ func (f *Fleet) startAgents(ctx context.Context, made credentials, catalog demo.
 			return err
 		}
 	}
-	return f.waitOnline(ctx, slices.Sorted(maps.Keys(offered)))
+	return f.WaitOnline(ctx, slices.Sorted(maps.Keys(offered)))
 }
 
 // onlineTimeout bounds the wait for the agents' models, and steadyAnswers is
@@ -158,8 +154,9 @@ const (
 	steadyAnswers = 4
 )
 
-// waitOnline returns when every gateway lists each model as callable.
-func (f *Fleet) waitOnline(ctx context.Context, models []string) error {
+// WaitOnline returns when every gateway lists each model as callable, at most
+// after 30 s.
+func (f *Fleet) WaitOnline(ctx context.Context, models []string) error {
 	ctx, cancel := context.WithTimeout(ctx, onlineTimeout)
 	defer cancel()
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -192,7 +189,7 @@ func (f *Fleet) newOperator() (*operator, error) {
 		err = errors.New("there is no gateway")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("seed the demo: %w", err)
+		return nil, fmt.Errorf("ask as an operator: %w", err)
 	}
 	return &operator{base: gateways[0], token: token}, nil
 }

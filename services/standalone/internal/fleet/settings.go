@@ -1,8 +1,10 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -11,7 +13,7 @@ import (
 )
 
 func (f *Fleet) configPath(name string) string {
-	if program(name) == NATS {
+	if Program(name) == NATS {
 		return f.dir.Path("config", name+".conf")
 	}
 	return f.dir.Path("config", name+".yaml")
@@ -19,9 +21,6 @@ func (f *Fleet) configPath(name string) string {
 
 // writeSettings writes the configuration file of every process that has one.
 func (f *Fleet) writeSettings() error {
-	if err := f.dir.Write([]byte(f.databaseURL+"\n"), "secrets", "database-url"); err != nil {
-		return err
-	}
 	for _, name := range f.named(NATS) {
 		if err := f.dir.Write(f.natsSettings(name), "config", name+".conf"); err != nil {
 			return err
@@ -29,7 +28,11 @@ func (f *Fleet) writeSettings() error {
 	}
 	for _, service := range Services() {
 		for _, name := range f.named(service) {
-			text, err := yaml.Marshal(f.settings(service, name))
+			values, err := f.settings(service, name)
+			if err != nil {
+				return fmt.Errorf("write the settings of %s: %w", name, err)
+			}
+			text, err := yaml.Marshal(values)
 			if err != nil {
 				return fmt.Errorf("write the settings of %s: %w", name, err)
 			}
@@ -57,8 +60,16 @@ jetstream {
 type settings = map[string]any
 
 // settings of one process, with the configuration's own on top.
-func (f *Fleet) settings(service, name string) settings {
+func (f *Fleet) settings(service, name string) (settings, error) {
 	certs := f.CertDir()
+	peers, err := f.peers(service, name)
+	if err != nil {
+		return nil, err
+	}
+	nats, err := f.cfg.via(name, instance(NATS, 1), f.layout.grpc(instance(NATS, 1)))
+	if err != nil {
+		return nil, err
+	}
 	s := settings{
 		"admin_addr": f.layout.admin(name),
 		"grpc_addr":  f.layout.grpc(name),
@@ -66,8 +77,8 @@ func (f *Fleet) settings(service, name string) settings {
 			"cert": devcerts.CertFile(certs, service), "key": devcerts.KeyFile(certs, service),
 			"ca": f.dir.Path("certs", devcerts.CAFile),
 		},
-		"peers":       f.peers(service),
-		"nats_url":    f.NATSURL(),
+		"peers":       peers,
+		"nats_url":    "nats://" + nats,
 		"log":         settings{"level": f.cfg.LogLevel, "format": "json"},
 		"drain_delay": f.cfg.DrainDelay.String(),
 	}
@@ -75,12 +86,17 @@ func (f *Fleet) settings(service, name string) settings {
 		s["traces"] = settings{"otlp_endpoint": f.cfg.OTLPEndpoint}
 	}
 	if service != Router && service != Gateway {
-		s["database_url"] = f.secret("database-url")
+		if s["database_url"], err = f.databaseSecret(name); err != nil {
+			return nil, err
+		}
 	}
 	switch service {
 	case Gateway:
 		s["gateway"] = settings{"http_addr": f.layout.face(name), "admin_token": f.secret("admin-token")}
 	case Hub:
+		if s["grpc_advertise"], err = f.cfg.via("", name, f.layout.grpc(name)); err != nil {
+			return nil, err
+		}
 		s["hub"] = settings{
 			"id": HubID(name), "ws_addr": f.layout.face(name), "pepper": f.secret("pepper"),
 			"journal_dir": f.JournalDir(name),
@@ -88,7 +104,22 @@ func (f *Fleet) settings(service, name string) settings {
 	case Billing:
 		s["billing"] = settings{"pepper": f.secret("pepper")}
 	}
-	return merge(s, f.cfg.Settings[service])
+	return merge(s, f.cfg.Settings[service]), nil
+}
+
+// databaseSecret writes the file with the database's URL that a process reads.
+func (f *Fleet) databaseSecret(name string) (string, error) {
+	at, err := url.Parse(f.databaseURL)
+	if err != nil {
+		return "", errors.New("the database's URL cannot be read") // the error would show its password
+	}
+	if f.cfg.Replicas[Postgres] > 0 {
+		if at.Host, err = f.cfg.via(name, instance(Postgres, 1), at.Host); err != nil {
+			return "", err
+		}
+	}
+	file := "database-url-" + name
+	return f.secret(file), f.dir.Write([]byte(at.String()+"\n"), "secrets", file)
 }
 
 // HubID is the id of the hub that runs as the named process.
@@ -100,17 +131,21 @@ func (f *Fleet) JournalDir(name string) string { return f.dir.Path("journal", Hu
 func (f *Fleet) secret(name string) string { return "file:" + f.dir.Path("secrets", name) }
 
 // peers are the addresses of all other services.
-func (f *Fleet) peers(service string) map[string][]string {
+func (f *Fleet) peers(service, from string) (map[string][]string, error) {
 	peers := map[string][]string{}
 	for _, other := range Services() {
 		if other == service {
 			continue
 		}
 		for _, name := range f.named(other) {
-			peers[other] = append(peers[other], f.layout.grpc(name))
+			address, err := f.cfg.via(from, name, f.layout.grpc(name))
+			if err != nil {
+				return nil, err
+			}
+			peers[other] = append(peers[other], address)
 		}
 	}
-	return peers
+	return peers, nil
 }
 
 // merge puts over onto base: maps are merged, all else is replaced.

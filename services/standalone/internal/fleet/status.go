@@ -54,7 +54,7 @@ func (f *Fleet) Status(ctx context.Context) []Status {
 }
 
 func (f *Fleet) status(ctx context.Context, name string) Status {
-	s := Status{Name: name, Program: program(name), Pid: f.Pid(name), State: StateStopped, Log: f.LogPath(name)}
+	s := Status{Name: name, Program: Program(name), Pid: f.Pid(name), State: StateStopped, Log: f.LogPath(name)}
 	switch s.Program {
 	case Gateway:
 		s.Address = "http://" + f.layout.face(name) + "/v1"

@@ -1,0 +1,130 @@
+// Package auditor judges the marketplace's money from the outside. It knows
+// what clients received, what engines sent, the ledger's export and
+// settlement's earning lines, and nothing else: every amount is computed anew
+// here, from the published rules, and no code of the services that are judged
+// is used, so that an error of theirs is not repeated.
+//
+// It finds five kinds of wrong:
+//
+//	lost       a whole answer that the ledger did not settle, or for less
+//	doubled    a request charged or paid twice, or above what the table of
+//	           stream endings allows for what its client got (endings.go)
+//	unpaid     content that reached a client and is not credited to its provider
+//	overdrawn  an account that spent more than it had, or ran above a limit
+//	drift      a balance, counter or accrual that is not the sum of its rows
+//
+// One wrong fact may show as several of them. The input must be of a fleet that
+// is idle: what is still open is not judged, and makes the audit undecided.
+//
+// Inputs are streamed, one line at a time of at most 4 MiB. What is kept is about
+// 1.2 KiB for each request, whose number is bounded by Options.MaxRequests; with
+// room for the garbage collector a million requests need about 3 GiB. A
+// malformed, truncated or contradictory input is refused with its line.
+//
+// What cannot be told from these inputs:
+//
+//   - The order of transactions whose times lie within Options.Skew. A row has the
+//     time at which its transaction began, not that of its commit, so rows may
+//     stand in another order than they took effect in. The replay of balances
+//     takes every credit as early and every debit as late as its row allows,
+//     and so never invents an overdraft, and misses one that was shorter.
+//   - What a gateway wrote to a connection that broke, or whose client left:
+//     there, bounds are judged (endings.go says which).
+//   - What an account may do that no row tells of: the rate and the concurrency of
+//     keys are judged only by limits that the setup names, and a window that is
+//     over leaves no count behind.
+//   - Whether a shortfall was unavoidable: that the wallet had no more at that
+//     moment depends on an order that rows do not tell. Only that the whole hold
+//     was taken first is judged.
+//   - A request that reached neither a client's record by its id nor an engine's
+//     by its nonce, of an account that no client used.
+//   - Tokens of engines whose tokens are not counted alike by everybody. Clients,
+//     engines and hubs agree on the count when each token is one word in one
+//     piece of content.
+package auditor
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Inputs are the files of an audit. Setup may be nil.
+type Inputs struct {
+	Export, Earnings, Clients, Engines, Setup io.Reader
+}
+
+// Options of an audit. Zero takes the default.
+type Options struct {
+	// Skew is the longest that a transaction lasts from its first statement to
+	// its commit; 2 s by default.
+	Skew time.Duration
+	// MaxRequests bounds the requests, entries and client calls that are kept,
+	// each; 4,194,304 by default.
+	MaxRequests int
+}
+
+const (
+	defaultSkew        = 2 * time.Second
+	defaultMaxRequests = 4 << 20
+)
+
+func (o Options) withDefaults() Options {
+	if o.Skew == 0 {
+		o.Skew = defaultSkew
+	}
+	if o.MaxRequests == 0 {
+		o.MaxRequests = defaultMaxRequests
+	}
+	return o
+}
+
+// audit is one audit under way.
+type audit struct {
+	*world
+	skew int64 // microseconds
+	r    *Report
+	// ordered are all requests in the order of their ids, so that two audits of
+	// the same files say the same.
+	ordered []id
+	// loose are answers of engines that nothing ties to a request.
+	loose []engineCall
+}
+
+// Audit reads the inputs and judges them. An error means that nothing can be
+// told.
+func Audit(in Inputs, opts Options) (*Report, error) {
+	opts = opts.withDefaults()
+	w := newWorld(opts.MaxRequests)
+	for _, f := range []struct {
+		name string
+		from io.Reader
+		read func(io.Reader) error
+	}{
+		{"setup", in.Setup, w.readSetup},
+		{"export", in.Export, w.readExport},
+		{"earnings", in.Earnings, w.readEarnings},
+		{"engines", in.Engines, w.readEngines},
+		{"clients", in.Clients, w.readClients},
+	} {
+		if f.from == nil {
+			if f.name == "setup" {
+				continue
+			}
+			return nil, fmt.Errorf("%s: there is none", f.name)
+		}
+		if err := f.read(f.from); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	a := &audit{world: w, skew: opts.Skew.Microseconds(), r: newReport()}
+	a.tie()
+	for _, check := range []func(){
+		a.checkEntries, a.checkRefunds, a.checkHolds, a.checkReceipts, a.checkWallets, a.checkCounters, a.checkTrialBalance, a.checkDays,
+		a.checkEarnings, a.checkSetup, a.replay, a.checkLimits, a.checkPlans, a.judgeClients,
+	} {
+		check()
+	}
+	a.summarize()
+	return a.r, nil
+}

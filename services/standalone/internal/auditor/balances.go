@@ -1,0 +1,112 @@
+package auditor
+
+import "slices"
+
+// granted is what entries gave to each consumer, or took.
+func (a *audit) granted() map[id]wide {
+	sums := map[id]wide{}
+	for _, e := range a.entries {
+		for _, p := range e.postings {
+			if owner, ok := parseID(p.owner); ok && p.kind == kindAvailable && p.asset == assetUSD {
+				sums[owner] = sums[owner].plus(p.amount)
+			}
+		}
+	}
+	return sums
+}
+
+// checkWallets works every wallet out from its rows.
+func (a *audit) checkWallets() {
+	posted, held := a.granted(), map[id]wide{}
+	for _, q := range a.requests {
+		if h := q.hold; h != nil && h.state == stateOpen {
+			held[h.account] = held[h.account].plus(h.amount)
+		}
+		for _, s := range q.lines {
+			posted[s.account] = posted[s.account].minus(s.charged)
+		}
+	}
+	for _, u := range sortedIDs(a.wallets) {
+		w := a.wallets[u]
+		if w.posted < 0 || w.held < 0 || w.held > w.posted {
+			a.r.found(Overdrawn, about("account", u), "%d are posted and %d are held", w.posted, w.held)
+		}
+		if wideOf(w.posted) != posted[u] {
+			a.r.found(Drift, about("account", u), "%d are posted, and its postings less its charges are %v", w.posted, posted[u])
+		}
+		if wideOf(w.held) != held[u] {
+			a.r.found(Overdrawn, about("account", u), "%d are held, and its open holds are %v", w.held, held[u])
+		}
+		if _, ok := a.accounts[u]; !ok {
+			a.r.found(Drift, about("account", u), "there is a wallet, and no account")
+		}
+	}
+	for _, sums := range []map[id]wide{posted, held} {
+		for _, u := range sortedIDs(sums) {
+			if _, ok := a.wallets[u]; !ok && !sums[u].zero() {
+				a.r.found(Drift, about("account", u), "its rows sum to %v, and there is no wallet", sums[u])
+			}
+		}
+	}
+}
+
+// checkCounters works out how many requests of each key run, and bounds those
+// of its current minute.
+func (a *audit) checkCounters() {
+	running := map[id]int64{}
+	admitted := map[id][]int64{}
+	for _, q := range a.requests {
+		if h := q.hold; h != nil {
+			admitted[h.key] = append(admitted[h.key], h.admittedAt)
+			if h.state == stateOpen && q.witness == nil {
+				running[h.key]++
+			}
+		}
+	}
+	for _, u := range sortedIDs(a.inflight) {
+		if a.inflight[u] != running[u] {
+			a.r.found(Drift, about("key", u), "%d requests are in flight, and %d holds are open without a witness", a.inflight[u], running[u])
+		}
+	}
+	for _, u := range sortedIDs(running) {
+		if _, ok := a.inflight[u]; !ok {
+			a.r.found(Drift, about("key", u), "%d holds are open, and nothing counts them", running[u])
+		}
+	}
+	for _, times := range admitted {
+		slices.Sort(times)
+	}
+	for _, w := range a.windows {
+		// A transaction that began in the minute before may count here.
+		times := admitted[w.key]
+		from, _ := slices.BinarySearch(times, w.minute-a.skew)
+		to, _ := slices.BinarySearch(times, w.minute+minute)
+		if w.used < 0 || w.used > int64(to-from) {
+			a.r.found(Drift, about("key", w.key), "%d requests of class %d are counted in a minute in which %d were admitted", w.used, w.class, to-from)
+		}
+	}
+}
+
+// minute is one, in microseconds.
+const minute = 60_000_000
+
+// checkSetup compares the ledger with what the harness has put into it.
+func (a *audit) checkSetup() {
+	granted := a.granted()
+	for _, u := range sortedIDs(a.setup.accounts) {
+		s := a.setup.accounts[u]
+		if s.Granted != nil && wideOf(*s.Granted) != granted[u] {
+			a.r.found(Drift, about("account", u), "%d were granted, and its postings are %v", *s.Granted, granted[u])
+		}
+	}
+	for _, u := range a.ordered {
+		h := a.requests[u].hold
+		if h == nil {
+			continue
+		}
+		if all, ok := a.setup.rates[h.model]; ok && !slices.Contains(all, h.rates) {
+			a.r.found(Drift, about("request", u), "its rates are %d, %d, %d, %d, which %s never had",
+				h.rates.input, h.rates.output, h.rates.payoutInput, h.rates.payoutOutput, h.model)
+		}
+	}
+}

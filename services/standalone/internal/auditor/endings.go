@@ -1,0 +1,151 @@
+package auditor
+
+// sight is what a client saw of its call's end.
+type sight string
+
+// The sights, in the order in which they are told apart.
+const (
+	// sawWhole is an answer that came to its proper end, with content.
+	sawWhole sight = "whole"
+	// sawEmpty is one without content.
+	sawEmpty sight = "empty"
+	// sawCut is an answer of which some came, and then an error.
+	sawCut sight = "cut"
+	// sawRefused is an error, and no content.
+	sawRefused sight = "refused"
+	// sawNothingMore is a client that hung up.
+	sawNothingMore sight = "left"
+	// sawBreak is a connection that broke, before or after the first content.
+	sawBreak sight = "broken"
+)
+
+// sights lists them all.
+func sights() []sight {
+	return []sight{sawWhole, sawEmpty, sawCut, sawRefused, sawNothingMore, sawBreak}
+}
+
+// sight tells what the client saw. An error outweighs an end mark, and an end
+// mark a client that hangs up after it.
+func (c *call) sight() sight {
+	failed := c.errored || c.status >= 400
+	switch {
+	case failed && c.received > 0:
+		return sawCut
+	case failed:
+		return sawRefused
+	case c.complete && c.bytes == 0:
+		return sawEmpty
+	case c.complete:
+		return sawWhole
+	case c.left:
+		return sawNothingMore
+	}
+	return sawBreak
+}
+
+// circumstance is what the others say of the end, where that changes the bounds.
+type circumstance string
+
+// The circumstances.
+const (
+	// ordinary is everything that is not one of the others.
+	ordinary circumstance = ""
+	// uncounted is an engine that ended properly and reported no usage.
+	uncounted circumstance = "uncounted"
+	// overtime is a request that the ledger settled as having run into the limit of
+	// time.
+	overtime circumstance = "overtime"
+	// vanished is one whose gateway told the ledger that its client had gone.
+	vanished circumstance = "vanished"
+	// crashed is a request that the ledger settled as lost by the platform.
+	crashed circumstance = "crashed"
+	// finished is one whose engine ended properly and whose hub had that on its
+	// disk before any gateway told the ledger that its client did not get it.
+	finished circumstance = "finished"
+)
+
+// count is a number of tokens that one of the parties vouches for.
+type count int
+
+// The counts.
+const (
+	nothing  count = iota
+	one            // a single token: something was delivered
+	received       // what the client got
+	perByte        // a token for each byte that the client got
+	sent           // what the credited engine sent
+	reported       // what the credited engine reported as its usage
+	coverage       // the prompt that the hold covers
+	greatest       // the greater of the engine's prompt and what the hold covers
+)
+
+// span is the least and the most that may be charged and paid for.
+type span struct{ least, most count }
+
+func exactly(c count) span { return span{c, c} }
+
+// rule is a line of the table of stream endings as it can be judged from the
+// outside.
+type rule struct {
+	saw  sight
+	told circumstance
+	// lines name those of the published table that look so from the outside.
+	lines              string
+	prompt, completion span
+}
+
+// endings is the table of stream endings: what the consumer may be charged for,
+// and so what the provider is paid for, which are always the same tokens. A
+// circumstance that a sight has no line for is ordinary.
+//
+// Where the two numbers of a span differ, the inputs cannot tell more:
+//
+//   - cut and crashed: a hub that died knows what it had noted, which is written
+//     every 256 tokens or 2 s; the gateway's word may be lost with it. The
+//     consumer is bounded by what came, and nothing can be asked for the provider.
+//   - refused and finished: the hub that served died after the usage was on disk
+//     and before the client was answered. Its usage settles as it stands unless
+//     the gateway's word of the failure came first.
+//   - cut and overtime: the engine was told to stop, and may have reported its
+//     usage within the drain of 2 s; else the prompt is the estimate.
+//   - left: the gateway had written more than the client read. The prompt is the
+//     engine's count if the drain of 2 s brought it, and else the estimate at
+//     admission, which the hold covers; it is not charged at all when the
+//     platform failed at the same time.
+//   - broken: the gateway died. Its hub handed it more than the client read, and
+//     may have had the whole answer on disk.
+//   - broken and vanished: the connection was cut on the way, which its gateway
+//     cannot tell from a client that left.
+//   - whole and uncounted: the hub's own count is an estimate, of which only is
+//     known that a token has a byte.
+var endings = []rule{
+	{sawWhole, ordinary, "normal, usage present and plausible; retry on another provider after 0 bytes", exactly(reported), exactly(reported)},
+	{sawWhole, uncounted, "normal, usage missing; usage absurd; explicit zero usage", span{nothing, coverage}, span{one, perByte}},
+	{sawEmpty, ordinary, "empty answer", exactly(nothing), exactly(nothing)},
+	{sawCut, ordinary, "provider lost mid-stream; truncated; error object inside the stream", exactly(nothing), exactly(received)},
+	{sawCut, overtime, "stream exceeds wall limit", span{nothing, greatest}, exactly(received)},
+	{sawCut, crashed, "platform crash mid-stream", exactly(nothing), span{nothing, received}},
+	{sawCut, finished, "platform crash after the end was on disk", span{nothing, reported}, span{received, reported}},
+	{sawRefused, ordinary, "engine refuses the content; every attempt failed before content; provider lost before first byte", exactly(nothing), exactly(nothing)},
+	{sawRefused, finished, "platform crash after the end was on disk", span{nothing, reported}, span{nothing, reported}},
+	{sawNothingMore, ordinary, "client gone before dispatch; client gone mid-stream; provider ignores cancel", span{nothing, greatest}, span{received, sent}},
+	{sawNothingMore, crashed, "platform crash mid-stream", exactly(nothing), span{nothing, sent}},
+	{sawBreak, ordinary, "platform crash mid-stream", exactly(nothing), span{received, sent}},
+	{sawBreak, vanished, "client gone mid-stream", span{nothing, greatest}, span{received, sent}},
+	{sawBreak, crashed, "platform crash mid-stream", exactly(nothing), span{nothing, sent}},
+	{sawBreak, finished, "platform crash after the end was on disk", span{nothing, reported}, span{received, reported}},
+}
+
+// ruleFor is the line of a sight in a circumstance.
+func ruleFor(saw sight, told circumstance) rule {
+	var plain rule
+	for _, r := range endings {
+		if r.saw == saw && r.told == told {
+			return r
+		}
+		if r.saw == saw && r.told == ordinary {
+			plain = r
+		}
+	}
+	return plain
+}

@@ -1,0 +1,61 @@
+package auditor
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestAPriceIsRoundedOnce(t *testing.T) {
+	for pico, want := range map[int64]struct{ list, payout int64 }{
+		0: {0, 0}, 1: {0, 0}, 499: {0, 0}, 500: {0, 0}, 501: {1, 0}, 999: {1, 0}, 1000: {1, 1},
+		1499: {1, 1}, 1500: {2, 1}, 1501: {2, 1}, 2500: {2, 2}, 2501: {3, 2}, 3500: {4, 3},
+	} {
+		r := rates{input: pico, payoutInput: pico}
+		list, listOK := r.listPrice(tokens{prompt: 1})
+		payout, payoutOK := r.payout(tokens{prompt: 1})
+		if list != want.list || payout != want.payout || !listOK || !payoutOK {
+			t.Errorf("%d pico-USD: list price %d, payout %d, want %v", pico, list, payout, want)
+		}
+	}
+}
+
+func TestAPriceThatNoAmountHoldsIsRefused(t *testing.T) {
+	r := rates{input: math.MaxInt64, output: math.MaxInt64, payoutInput: math.MaxInt64, payoutOutput: math.MaxInt64}
+	most := tokens{math.MaxInt64, math.MaxInt64}
+	if _, ok := r.listPrice(most); ok {
+		t.Error("the list price fits")
+	}
+	if _, ok := r.payout(most); ok {
+		t.Error("the payout fits")
+	}
+}
+
+func TestASumNeverWraps(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	edges := []int64{math.MinInt64, math.MinInt64 + 1, -1, 0, 1, math.MaxInt64}
+	for range 2000 {
+		var sum wide
+		want := new(big.Int)
+		for range 50 {
+			n := int64(r.Uint64())
+			if r.IntN(2) == 0 {
+				n = edges[r.IntN(len(edges))]
+			}
+			if r.IntN(2) == 0 {
+				sum = sum.plus(n)
+				want.Add(want, big.NewInt(n))
+			} else {
+				sum = sum.minus(n)
+				want.Sub(want, big.NewInt(n))
+			}
+			if sum.String() != want.String() || sum.negative() != (want.Sign() < 0) || sum.zero() != (want.Sign() == 0) {
+				t.Fatalf("the sum is %v, want %v", sum, want)
+			}
+			if sum.negated().String() != new(big.Int).Neg(want).String() {
+				t.Fatalf("the opposite of %v is %v", sum, sum.negated())
+			}
+		}
+	}
+}

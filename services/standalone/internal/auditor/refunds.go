@@ -1,0 +1,43 @@
+package auditor
+
+// Kinds of entries that give a charge back.
+const (
+	entryRefund   = "request_refund"
+	entryGoodwill = "goodwill_refund"
+)
+
+// checkRefunds asks that what is given back of a request is exactly what was
+// charged for it, to who paid it, and once.
+func (a *audit) checkRefunds() {
+	refunded := map[id]id{}
+	undone := map[id]bool{}
+	for _, e := range a.entries {
+		undone[e.reverses] = true
+	}
+	for _, u := range sortedIDs(a.entries) {
+		e := a.entries[u]
+		if e.kind != entryRefund && e.kind != entryGoodwill || undone[u] {
+			continue
+		}
+		request, ok := parseID(e.business)
+		q := a.requests[request]
+		if !ok || q == nil || len(q.lines) == 0 {
+			a.r.found(Drift, about("entry", u), "%s is of %s, of which nothing was settled", e.kind, e.business)
+			continue
+		}
+		if first, twice := refunded[request]; twice {
+			a.r.found(Doubled, about("request", request), "its charge is given back twice, by %v and %v", first, u)
+		}
+		refunded[request] = u
+		s := &q.lines[0]
+		var back wide
+		for _, p := range e.postings {
+			if p.kind == kindAvailable && p.owner == s.account.String() {
+				back = back.plus(p.amount)
+			}
+		}
+		if back != wideOf(s.charged) {
+			a.r.found(Drift, about("request", request), "%v are given back of %d charged", back, s.charged)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package auditor
+
+import (
+	"errors"
+	"fmt"
+)
+
+// world is everything that the inputs tell, by what it is about.
+type world struct {
+	max   int
+	names map[string]string // one copy of each repeated text
+
+	exportedAt int64
+	requests   map[id]*request
+	accounts   map[id]string // names
+	wallets    map[id]wallet
+	entries    map[id]*entry
+	// strays are postings whose entry is nowhere.
+	strays   map[id]int
+	chart    map[string]bool
+	rules    map[postingRule]bool
+	inflight map[id]int64
+	windows  []window
+	plans
+	days
+	quarantined int
+	unjudged    map[string]int64
+
+	earningSums map[accrual]wide
+	setup       setup
+	calls       []*call
+	nonces      map[string]*call
+	served      map[string][]id // requests that engines saw, by nonce
+	unnamed     map[string][]engineCall
+}
+
+// request is all that is known of one request.
+type request struct {
+	hold *hold
+	// lines is one settled row at most, or the ledger is wrong.
+	lines       []settlement
+	witness     *witness
+	reviewed    bool
+	quarantined bool
+	earnings    []earning
+	corrections []earning
+	receipts    []receipt
+	engines     []engineCall
+	calls       []*call
+}
+
+// wallet is a row of the table of that name.
+type wallet struct{ posted, held int64 }
+
+// hold is a row of the table of that name; times are in microseconds since
+// 1970, 0 is none.
+type hold struct {
+	account, key, price           id
+	model, billing, state         string
+	amount, prompt, most          int64
+	rates                         rates
+	admittedAt, expiresAt, closed int64
+	plan                          *planPin
+}
+
+// settlement is a row of usage_settlement.
+type settlement struct {
+	day                                        int64
+	account, key, provider, price              id
+	model, source, ending, claim, witness      string
+	rates                                      rates
+	tokens                                     tokens
+	listPrice, payout, fee, charged, shortfall int64
+	attempt                                    int64
+	settledAt                                  int64
+}
+
+// witness is a gateway's word: when it was told, and whether it was that the
+// client had gone.
+type witness struct {
+	recordedAt int64
+	gone       bool
+}
+
+// entry is a row of the table of that name, with its postings.
+type entry struct {
+	kind, business string
+	at             int64
+	reverses       id
+	postings       []posting
+}
+
+// posting is a row of the table of that name; an amount above zero is a credit.
+type posting struct {
+	asset, kind, owner, book string
+	amount                   int64
+}
+
+// postingRule is a row of posting_rule.
+type postingRule struct{ entry, account, side, unit string }
+
+// window is a row of key_window.
+type window struct {
+	key          id
+	class        int64
+	minute, used int64
+}
+
+// earning is a line of settlement's, or what takes its place.
+type earning struct {
+	day      int64
+	provider id
+	payout   int64
+	tokens   tokens
+}
+
+// accrual is what the two services sum by.
+type accrual struct {
+	day      int64
+	provider id
+}
+
+var (
+	errDouble  = errors.New("has the key of an earlier row")
+	errTooMany = errors.New("is one row more than are kept")
+)
+
+func newWorld(most int) *world {
+	return &world{
+		max: most, names: map[string]string{},
+		requests: map[id]*request{}, accounts: map[id]string{}, wallets: map[id]wallet{},
+		entries: map[id]*entry{}, strays: map[id]int{}, chart: map[string]bool{}, rules: map[postingRule]bool{},
+		inflight: map[id]int64{}, plans: newPlans(), days: newDays(), unjudged: map[string]int64{}, earningSums: map[accrual]wide{},
+		nonces: map[string]*call{}, served: map[string][]id{}, unnamed: map[string][]engineCall{},
+	}
+}
+
+// request is the one of that id, made when it is new.
+func (w *world) request(r *record, u id) *request {
+	q := w.requests[u]
+	if q == nil {
+		q = &request{}
+		put(w, r, w.requests, u, q)
+	}
+	return q
+}
+
+// once is one copy of a text that many rows have.
+func (w *world) once(text string) string {
+	if known, ok := w.names[text]; ok {
+		return known
+	}
+	if len(w.names) < 4096 {
+		w.names[text] = text
+	}
+	return text
+}
+
+// put keeps a row by its key, which must be new.
+func put[K comparable, V any](w *world, r *record, into map[K]V, key K, row V) {
+	if r.err != nil {
+		return
+	}
+	if _, ok := into[key]; ok {
+		r.err = fmt.Errorf("%w: %v", errDouble, key)
+		return
+	}
+	if len(into) >= w.max {
+		r.err = fmt.Errorf("%w: %d", errTooMany, w.max)
+		return
+	}
+	into[key] = row
+}

@@ -1,0 +1,261 @@
+// Package link puts TCP proxies between the processes of a fleet, one for each
+// pair of processes that talk, so that a harness can cut or stall what lies
+// between two of them while both live.
+//
+// A cut resets every connection of a link and refuses new ones by resetting them
+// at once. A stall keeps connections open, takes new ones and passes nothing on;
+// what was sent comes through, in order, when it ends.
+//
+// Limits: loopback only; a link that is stalled buffers what the kernel does and
+// one read of at most 32 KiB for each direction.
+package link
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Net is all links of a fleet. It is safe for concurrent use.
+type Net struct {
+	mu    sync.Mutex
+	links map[pair]*link
+	wg    sync.WaitGroup
+}
+
+// pair are the names of the processes at the ends of a link. from is empty where
+// everybody who dials to uses the same link.
+type pair struct{ from, to, address string }
+
+// New is a net without links.
+func New() *Net { return &Net{links: map[pair]*link{}} }
+
+// Via starts a proxy from one process to another at address, and returns the
+// address at which it listens. It is made for fleet.Config.Via.
+func (n *Net) Via(from, to, address string) (string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := pair{from, to, address}
+	if l := n.links[key]; l != nil {
+		return l.lis.Addr().String(), nil
+	}
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("proxy between %s and %s: %w", from, to, err)
+	}
+	l := &link{lis: lis, target: address, conns: map[*net.TCPConn]struct{}{}}
+	l.moved = sync.NewCond(&l.mu)
+	n.links[key] = l
+	n.wg.Go(func() { l.accept(&n.wg) })
+	return lis.Addr().String(), nil
+}
+
+// choose picks all links that lead from the processes of one program to those of
+// another, or those of one pair of processes.
+func (n *Net) choose(fromProgram, toProgram string, all bool, pick int) []*link {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var names []string
+	found := map[string][]*link{}
+	for key, l := range n.links {
+		if program(key.from) != fromProgram || program(key.to) != toProgram {
+			continue
+		}
+		name := key.from + ">" + key.to
+		if found[name] == nil {
+			names = append(names, name)
+		}
+		found[name] = append(found[name], l)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	if all {
+		return slices.Concat(slices.Collect(maps.Values(found))...)
+	}
+	slices.Sort(names)
+	return found[names[pick%len(names)]]
+}
+
+// Hurt is a set of links that are cut or stalled.
+type Hurt struct {
+	links []*link
+	undo  func(*link)
+}
+
+// Links is how many they are.
+func (h *Hurt) Links() int { return len(h.links) }
+
+// Mend makes the links pass everything again. Mending twice is harmless.
+func (h *Hurt) Mend() {
+	for _, l := range h.links {
+		h.undo(l)
+	}
+	h.links = nil
+}
+
+// Cut cuts links between the processes of two programs, all of them or the one
+// that pick chooses. from is empty for links that everybody uses.
+func (n *Net) Cut(from, to string, all bool, pick int) *Hurt {
+	h := &Hurt{links: n.choose(from, to, all, pick), undo: func(l *link) { l.set(&l.cut, -1) }}
+	for _, l := range h.links {
+		l.set(&l.cut, 1)
+		l.reset()
+	}
+	return h
+}
+
+// Stall makes links pass nothing on, chosen as by Cut.
+func (n *Net) Stall(from, to string, all bool, pick int) *Hurt {
+	h := &Hurt{links: n.choose(from, to, all, pick), undo: func(l *link) { l.set(&l.stalled, -1) }}
+	for _, l := range h.links {
+		l.set(&l.stalled, 1)
+	}
+	return h
+}
+
+// Close ends all links and returns when they have ended.
+func (n *Net) Close() error {
+	n.mu.Lock()
+	var errs []error
+	for _, l := range n.links {
+		errs = append(errs, l.lis.Close())
+		l.mu.Lock()
+		l.closed = true
+		l.moved.Broadcast()
+		l.mu.Unlock()
+		l.reset()
+	}
+	n.mu.Unlock()
+	n.wg.Wait()
+	return errors.Join(errs...)
+}
+
+// program is the catalog of catalog-1.
+func program(name string) string {
+	if i := strings.LastIndexByte(name, '-'); i >= 0 {
+		return name[:i]
+	}
+	return name
+}
+
+// link is one proxy.
+type link struct {
+	lis    net.Listener
+	target string
+
+	mu           sync.Mutex
+	moved        *sync.Cond // a stall or the link has ended
+	cut, stalled int        // how many faults want it so
+	closed       bool
+	conns        map[*net.TCPConn]struct{}
+}
+
+func (l *link) set(counter *int, by int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*counter += by
+	l.moved.Broadcast()
+}
+
+func (l *link) accept(wg *sync.WaitGroup) {
+	for {
+		conn, err := l.lis.Accept()
+		if err != nil {
+			return
+		}
+		wg.Go(func() { l.serve(conn.(*net.TCPConn)) })
+	}
+}
+
+// enter adds a connection, unless the link is cut or has ended.
+func (l *link) enter(conn *net.TCPConn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.cut > 0 {
+		return false
+	}
+	l.conns[conn] = struct{}{}
+	return true
+}
+
+func (l *link) leave(conn *net.TCPConn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, conn)
+}
+
+// reset ends all connections such that both sides see them reset.
+func (l *link) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for conn := range l.conns {
+		abort(conn)
+	}
+}
+
+func abort(conn *net.TCPConn) {
+	_ = conn.SetLinger(0) // a connection that is gone already needs none
+	_ = conn.Close()
+}
+
+// serve passes bytes between a connection and one of its own to the target.
+func (l *link) serve(near *net.TCPConn) {
+	defer abort(near)
+	if !l.enter(near) {
+		return
+	}
+	defer l.leave(near)
+	dialled, err := net.Dial("tcp", l.target)
+	if err != nil {
+		return // whoever dialled sees a reset, as good as a refusal
+	}
+	far := dialled.(*net.TCPConn)
+	defer abort(far)
+	if !l.enter(far) {
+		return
+	}
+	defer l.leave(far)
+	var wg sync.WaitGroup
+	wg.Go(func() { l.pass(far, near) })
+	wg.Go(func() { l.pass(near, far) })
+	wg.Wait()
+}
+
+// pass copies until one side ends. An end in order is passed on as such, any
+// other resets both.
+func (l *link) pass(to, from *net.TCPConn) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		l.awaitFlow()
+		if n > 0 {
+			if _, err := to.Write(buf[:n]); err != nil {
+				abort(from)
+				return
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			_ = to.CloseWrite() // it may be gone
+			return
+		case err != nil:
+			abort(to)
+			return
+		}
+	}
+}
+
+// awaitFlow returns while nothing stalls the link.
+func (l *link) awaitFlow() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.stalled > 0 && !l.closed {
+		l.moved.Wait()
+	}
+}

@@ -1,0 +1,181 @@
+package link
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+)
+
+// echo is a server that answers each line with itself.
+func echo(t *testing.T) string {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lis.Close() })
+	go func() {
+		for {
+			conn, err := lis.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for lines := bufio.NewScanner(conn); lines.Scan(); {
+					fmt.Fprintln(conn, lines.Text())
+				}
+			}()
+		}
+	}()
+	return lis.Addr().String()
+}
+
+func begin(t *testing.T) *Net {
+	t.Helper()
+	n := New()
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+// caller talks through a link.
+type caller struct {
+	net.Conn
+	lines *bufio.Reader
+}
+
+func dial(t *testing.T, n *Net, from, to, target string) *caller {
+	t.Helper()
+	address, err := n.Via(from, to, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return &caller{conn, bufio.NewReader(conn)}
+}
+
+func (c *caller) say(text string) (string, error) {
+	if _, err := fmt.Fprintln(c, text); err != nil {
+		return "", err
+	}
+	return c.lines.ReadString('\n')
+}
+
+func TestALinkPassesWhatIsSaid(t *testing.T) {
+	n := begin(t)
+	c := dial(t, n, "a-1", "b-1", echo(t))
+	for _, text := range []string{"one", "two"} {
+		if got, err := c.say(text); err != nil || got != text+"\n" {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+}
+
+func TestACutResetsAndRefusesUntilMended(t *testing.T) {
+	n, target := begin(t), echo(t)
+	cut, whole := dial(t, n, "a-1", "b-1", target), dial(t, n, "a-2", "b-1", target)
+	for _, c := range []*caller{cut, whole} {
+		if _, err := c.say("x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hurt := n.Cut("a", "b", false, 0)
+	if hurt.Links() != 1 {
+		t.Fatalf("%d links are cut", hurt.Links())
+	}
+	if got, err := cut.say("y"); err == nil {
+		t.Errorf("through a cut comes %q", got)
+	}
+	if got, err := dial(t, n, "a-1", "b-1", target).say("y"); err == nil {
+		t.Errorf("through a cut comes %q on a new connection", got)
+	}
+	if _, err := whole.say("y"); err != nil {
+		t.Errorf("another link was cut: %v", err)
+	}
+	hurt.Mend()
+	hurt.Mend()
+	if _, err := dial(t, n, "a-1", "b-1", target).say("z"); err != nil {
+		t.Errorf("after it was mended: %v", err)
+	}
+}
+
+func TestAStallPassesEverythingAfterwards(t *testing.T) {
+	n, target := begin(t), echo(t)
+	c := dial(t, n, "", "b-1", target)
+	if _, err := c.say("x"); err != nil {
+		t.Fatal(err)
+	}
+	hurt := n.Stall("", "b", true, 0)
+	answered := make(chan string, 1)
+	go func() {
+		text, err := c.say("late")
+		answered <- fmt.Sprint(text, err)
+	}()
+	other := dial(t, n, "", "b-1", target) // is let in
+	select {
+	case text := <-answered:
+		t.Fatalf("through a stall comes %q", text)
+	case <-time.After(50 * time.Millisecond):
+	}
+	hurt.Mend()
+	if got := <-answered; got != "late\n<nil>" {
+		t.Errorf("after the stall came %q", got)
+	}
+	if _, err := other.say("y"); err != nil {
+		t.Errorf("a connection of the time of the stall: %v", err)
+	}
+}
+
+func TestATargetThatIsAwayIsARefusal(t *testing.T) {
+	n := begin(t)
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := lis.Addr().String()
+	lis.Close()
+	if got, err := dial(t, n, "a-1", "b-1", target).say("x"); err == nil {
+		t.Errorf("nobody answers %q", got)
+	}
+}
+
+func TestAPairHasOneLinkAndPickIsStable(t *testing.T) {
+	n, target := begin(t), echo(t)
+	first, err := n.Via("a-1", "b-1", target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := n.Via("a-1", "b-1", target); err != nil || again != first {
+		t.Errorf("a second link at %s, %v", again, err)
+	}
+	for i := range 3 {
+		if _, err := n.Via(fmt.Sprintf("a-%d", i+1), "b-2", target); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pick := range 4 {
+		one, again := n.choose("a", "b", false, pick), n.choose("a", "b", false, pick+4)
+		if len(one) != 1 || len(again) != 1 || one[0] != again[0] {
+			t.Errorf("pick %d chooses %d and %d", pick, len(one), len(again))
+		}
+	}
+	if all := n.choose("a", "b", true, 0); len(all) != 4 {
+		t.Errorf("all are %d", len(all))
+	}
+	if none := n.Cut("b", "a", true, 0); none.Links() != 0 {
+		t.Errorf("%d links lead the other way", none.Links())
+	}
+}

@@ -1,0 +1,164 @@
+// Package store looks into the databases of the marketplace's services as nobody
+// in production may: as a superuser, for a harness that wants to know whether
+// work is left and to hand all rows to an auditor. It changes nothing, with the
+// one exception of DropSettlementKey.
+package store
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Books are the databases of billing-ledger and settlement.
+type Books struct{ pool *pgxpool.Pool }
+
+// Open makes a pool of connections to the superuser's URL. It does not dial.
+func Open(ctx context.Context, url string) (*Books, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("open the books: the database's URL cannot be read") // the error would show its password
+	}
+	cfg.MaxConns = 2
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open the books: %w", err)
+	}
+	return &Books{pool}, nil
+}
+
+// Close ends the connections.
+func (b *Books) Close() { b.pool.Close() }
+
+// Left is what has yet to happen.
+type Left struct {
+	// Holds are open; Reviews are due or under way; Unbalanced are requests of
+	// which billing-ledger and settlement do not say the same.
+	Holds, Reviews, Unbalanced int64
+	// Quarantined are events that a person must look at.
+	Quarantined int64
+}
+
+// None tells whether nothing is left. What is in quarantine stays there.
+func (l Left) None() bool { return l.Holds == 0 && l.Reviews == 0 && l.Unbalanced == 0 }
+
+// Left counts what has yet to happen.
+func (b *Books) Left(ctx context.Context) (Left, error) {
+	var l Left
+	err := b.pool.QueryRow(ctx, `SELECT
+		(SELECT count(*) FROM billing.hold WHERE state = 'open'),
+		(SELECT count(*) FROM billing.orphan_review r JOIN billing.hold h USING (request_id) WHERE h.state = 'open' AND r.next_at IS NOT NULL),
+		(SELECT count(*) FROM billing.usage_settlement s
+			FULL JOIN settlement.earning_line e USING (day, request_id)
+			LEFT JOIN settlement.earning_correction c USING (day, request_id)
+			WHERE s.payout IS DISTINCT FROM coalesce(c.payout_nano_usd, e.payout_nano_usd)),
+		(SELECT count(*) FROM billing.quarantine) + (SELECT count(*) FROM settlement.quarantine)`).
+		Scan(&l.Holds, &l.Reviews, &l.Unbalanced, &l.Quarantined)
+	if err != nil {
+		return l, fmt.Errorf("count what is left: %w", err)
+	}
+	return l, nil
+}
+
+// telling is how long the services may take to hear the same.
+const telling = 2 * time.Second
+
+// Waiting counts the requests that were admitted longer than an age ago and are
+// open, and those that one of billing-ledger and settlement alone has settled.
+func (b *Books) Waiting(ctx context.Context, age time.Duration) (int64, error) {
+	var n int64
+	err := b.pool.QueryRow(ctx, `SELECT
+		(SELECT count(*) FROM billing.hold WHERE state = 'open' AND admitted_at < now() - $1::interval) +
+		(SELECT count(*) FROM billing.usage_settlement s FULL JOIN settlement.earning_line e USING (day, request_id)
+			WHERE s.request_id IS NULL AND e.recorded_at < now() - $2::interval
+				OR e.request_id IS NULL AND s.settled_at < now() - $2::interval)`, age, telling).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count what waits: %w", err)
+	}
+	return n, nil
+}
+
+// Dump writes all rows of a schema as billing-ledger's export writes its own: JSON
+// lines from one snapshot, the first with the schema's name, the last with the
+// number of rows. Hashes of keys are left out.
+func (b *Books) Dump(ctx context.Context, schema string, out io.Writer) error {
+	w := bufio.NewWriterSize(out, 64<<10)
+	rows := 0
+	err := pgx.BeginTxFunc(ctx, b.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if err := head(ctx, tx, schema, w); err != nil {
+			return err
+		}
+		tables, err := tables(ctx, tx, schema)
+		if err != nil {
+			return err
+		}
+		for _, table := range tables {
+			n, err := dump(ctx, tx, w, schema, table)
+			if err != nil {
+				return fmt.Errorf("dump %s.%s: %w", schema, table, err)
+			}
+			rows += n
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, `{"end":true,"rows":%d}`+"\n", rows)
+	return w.Flush()
+}
+
+func head(ctx context.Context, tx pgx.Tx, schema string, w io.Writer) error {
+	var line string
+	err := tx.QueryRow(ctx, `SELECT json_build_object('export', 1, 'at', now(), 'schema', $1::text, 'seal', '')::text`, schema).Scan(&line)
+	if err != nil {
+		return fmt.Errorf("begin a dump: %w", err)
+	}
+	_, err = fmt.Fprintln(w, line)
+	return err
+}
+
+// tables are those of a schema, partitions and the migrations' own left out.
+func tables(ctx context.Context, tx pgx.Tx, schema string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname NOT LIKE 'goose%' ORDER BY 1`, schema)
+	if err != nil {
+		return nil, fmt.Errorf("list the tables of %s: %w", schema, err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("list the tables of %s: %w", schema, err)
+	}
+	return names, nil
+}
+
+func dump(ctx context.Context, tx pgx.Tx, w io.Writer, schema, table string) (int, error) {
+	rows, err := tx.Query(ctx, `SELECT json_build_object('table', $1::text, 'row', to_jsonb(t) - 'hash')::text
+		FROM `+pgx.Identifier{schema, table}.Sanitize()+` t`, table)
+	if err != nil {
+		return 0, err
+	}
+	var line string
+	n := 0
+	_, err = pgx.ForEachRow(rows, []any{&line}, func() error {
+		n++
+		_, err := fmt.Fprintln(w, line)
+		return err
+	})
+	return n, err
+}
+
+// DropSettlementKey takes the primary key off billing-ledger's settled requests,
+// for a fault that is planted.
+func (b *Books) DropSettlementKey(ctx context.Context) error {
+	if _, err := b.pool.Exec(ctx, `ALTER TABLE billing.usage_settlement DROP CONSTRAINT usage_settlement_pkey CASCADE`); err != nil {
+		return fmt.Errorf("drop the key of settled requests: %w", err)
+	}
+	return nil
+}
