@@ -62,6 +62,17 @@ test: postgres ## Run all tests but the long ones
 e2e: postgres ## Run the long tests: the fleet killed, restarted and under load
 	@. deploy/dev/postgres.env.sh && go test -timeout 40m -count=1 ./services/standalone/e2e/...
 
+.PHONY: chaos
+chaos: postgres ## Hurt a fleet under load and audit its money (CHAOS_FAULTS=n, CHAOS_SEED=n, CHAOS_CELLS=regexp, CHAOS_PLANT=fault)
+	@mkdir -p $(BIN)
+	@go build -o $(BIN)/chaos ./services/standalone/cmd/chaos
+	@. deploy/dev/postgres.env.sh && exec $(BIN)/chaos -faults "$${CHAOS_FAULTS:-0}" -seed "$${CHAOS_SEED:-}" \
+	  -cells "$${CHAOS_CELLS:-}" -plant "$${CHAOS_PLANT:-}" $(CHAOS_FLAGS)
+
+.PHONY: sim
+sim: ## Play seeded histories of the request's path with faults for a minute (SIM_FLAGS="-seed n -histories 1 -trace")
+	@go -C services/standalone run ./cmd/sim $(or $(SIM_FLAGS),-for 1m)
+
 .PHONY: engine
 engine: postgres ## Build Ollama and run the tests on it (minutes of building, once)
 	@deploy/engine/build.sh
@@ -75,6 +86,10 @@ race: postgres ## Run all tests but the long ones with the race detector (needs 
 .PHONY: bench
 bench: postgres ## Measure the product beside a bare proxy and nginx (if present)
 	@. deploy/dev/postgres.env.sh && deploy/dev/bench.sh
+
+.PHONY: bench-ledger
+bench-ledger: postgres ## Measure the ledger alone, flushing to disk (BENCH_ALL=1: up to a million accounts and ten million rows)
+	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && go test -run '^$$' -bench '^Benchmark(Ledger|Verify)$$' -benchtime 1x -timeout 90m ./internal/store
 
 .PHONY: build
 build: ## Build every program into .bin

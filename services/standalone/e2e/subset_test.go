@@ -61,8 +61,7 @@ func TestGroupsOfServicesBehaveAsOneProcess(t *testing.T) {
 			m := groups(t, encrypted)
 			anAnswerIsChargedByTheEnginesUsageToTheNanoDollar(t, m)
 			aDeadProviderIsReplacedBeforeTheFirstContent(t, m)
-			endingsChargeWhatTheTableSays(t, m)
-			aHangUpReachesTheEngineAndIsChargedAsDelivered(t, m)
+			playEndings(t, m, "groups")
 			m.Balanced(t)
 		})
 	}

@@ -1,0 +1,120 @@
+// Package endings is the table of how a request may end and what it then costs,
+// as the README publishes it: one line for each ending, in the order in which
+// people look for them. The end-to-end tests bring about every line of it on a
+// running marketplace, by its name, and hold the ledger against it; the README's
+// table is made from it.
+//
+// The rules are those of the marketplace's specification, part 1 (metering) and
+// 3, as far as it decides them; how they are worked out is provider-hub's meter.
+package endings
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Basis is what a count of tokens rests on.
+type Basis uint8
+
+// The bases.
+const (
+	// Nothing is charged.
+	Nothing Basis = iota
+	// Usage is what the engine reported.
+	Usage
+	// Count is the marketplace's own: an estimate of the prompt, a recount of
+	// the output.
+	Count
+	// Delivered is what had been relayed when it ended.
+	Delivered
+)
+
+func (b Basis) String() string {
+	switch b {
+	case Usage:
+		return "the engine's usage"
+	case Count:
+		return "our count"
+	case Delivered:
+		return "what was delivered"
+	case Nothing:
+	}
+	return "–"
+}
+
+// Told is what the client sees at the end.
+type Told uint8
+
+// What clients see.
+const (
+	// Whole is an answer with status 200 to its end.
+	Whole Told = iota
+	// Broken is a stream that ends in an error event, without [DONE].
+	Broken
+	// Refused is an error status.
+	Refused
+	// Left sees nothing: the client has gone.
+	Left
+)
+
+func (w Told) String() string {
+	switch w {
+	case Whole:
+		return "a whole answer"
+	case Broken:
+		return "an error event"
+	case Refused:
+		return "an error"
+	case Left:
+	}
+	return "(has left)"
+}
+
+// Line is one way to end. The provider that served is paid for the same tokens
+// as are charged, at the payout price, and nobody else is; what the platform
+// itself broke is at its own expense.
+type Line struct {
+	// Name is that of the line's test.
+	Name string
+	// Ending says what happened.
+	Ending         string
+	Prompt, Output Basis
+	Told           Told
+}
+
+// Free tells whether the request costs nothing and pays nothing: its hold is
+// released.
+func (l Line) Free() bool { return l.Prompt == Nothing && l.Output == Nothing }
+
+// Table has every line.
+func Table() []Line {
+	return []Line{
+		{"normal", "normal, plausible usage", Usage, Usage, Whole},
+		{"usage_missing", "normal, no usage reported", Count, Count, Whole},
+		{"usage_absurd", "absurd usage: negative, not a number, above `max_tokens`", Count, Count, Whole},
+		{"usage_zero", "usage of zero beside text", Count, Count, Whole},
+		{"client_gone_before_dispatch", "client gone before dispatch", Nothing, Nothing, Left},
+		{"client_gone", "client gone in the stream (the engine is told to stop)", Count, Delivered, Left},
+		{"cancel_ignored", "the same, and the provider goes on: later tokens are unpaid", Count, Delivered, Left},
+		{"wall_limit", "the stream runs into the limit of time", Count, Delivered, Broken},
+		{"provider_lost_before_content", "provider lost before its first byte: another serves, and only it is paid", Usage, Usage, Whole},
+		{"retried", "refused by one provider for now, served by another: only the latter is paid", Usage, Usage, Whole},
+		{"provider_lost", "provider lost in the stream", Nothing, Delivered, Broken},
+		{"truncated", "truncated: an end without a finish reason or without the end mark", Nothing, Delivered, Broken},
+		{"error_inside", "an error object in the stream", Nothing, Delivered, Broken},
+		{"platform_lost", "gateway or hub lost in the stream", Nothing, Delivered, Broken},
+		{"engine_refuses", "the engine refuses the content (4xx): no harm to the provider's health", Nothing, Nothing, Refused},
+		{"all_failed", "every attempt failed before content", Nothing, Nothing, Refused},
+		{"empty", "an empty answer: no content, no tool call, no finish reason", Nothing, Nothing, Refused},
+	}
+}
+
+// Markdown is the table as documents show it.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString("| how it ends | prompt charged | output charged | the client gets |\n|---|---|---|---|\n")
+	for _, l := range Table() {
+		fmt.Fprintf(&b, "| %s | %v | %v | %v |\n", l.Ending, l.Prompt, l.Output, l.Told)
+	}
+	return b.String()
+}
