@@ -38,6 +38,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/orphan"
 	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/price"
+	"svc.internal/services/billing-ledger/internal/refund"
 	"svc.internal/services/billing-ledger/internal/rpc"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
@@ -130,6 +131,9 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 					return n, err
 				}},
 				{Name: "review", Do: hold.Whenever(reviewer.Open)},
+				{Name: "give back", Do: hold.Whenever(func(ctx context.Context, limit int) (int, error) {
+					return refund.Correct(ctx, st, deps.Log, limit)
+				})},
 				{Name: "publish again", Do: hold.Whenever(reviewer.Settled)},
 			},
 		},

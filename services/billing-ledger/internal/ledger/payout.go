@@ -18,6 +18,7 @@ const (
 	EarningsCredited EntryKind = "earnings_credit"
 	RequestRefunded  EntryKind = "request_refund"
 	GoodwillRefunded EntryKind = "goodwill_refund"
+	AnswerBroken     EntryKind = "broken_answer"
 	OrphanPayout     EntryKind = "orphan_work"
 )
 
@@ -140,6 +141,15 @@ func GoodwillRefund(fact Fact, account ids.AccountID, charged money.NanoUSD) (En
 		return Entry{}, fmt.Errorf("goodwill refund: %w", err)
 	}
 	return compose(GoodwillRefunded, fact, debit(Goodwill, nobody, charged), credit(Available, account, charged))
+}
+
+// BrokenAnswer is line 21, in part: what a request was charged above what came of
+// an answer that the platform broke off. Business id: the request.
+func BrokenAnswer(fact Fact, account ids.AccountID, excess money.NanoUSD) (Entry, error) {
+	if err := positive("excess", excess); err != nil {
+		return Entry{}, fmt.Errorf("broken answer: %w", err)
+	}
+	return compose(AnswerBroken, fact, debit(Goodwill, nobody, excess), credit(Available, account, excess))
 }
 
 // Orphan is line 27: a provider is paid at the platform's expense for a request

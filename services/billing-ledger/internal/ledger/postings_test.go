@@ -76,6 +76,7 @@ func TestEveryPostingOfTheTable(t *testing.T) {
 			return RequestRefund(f, consumer, provider, 10, 7, Clawback{Accrued: 4, Payable: 2, Receivable: 1})
 		},
 			"D l:provider:accrued 4; D l:provider:payable 2; D a:provider_receivable 1; D r:usage_margin 3; C l:consumer:available 10"},
+		{"21 broken answer", func() (Entry, error) { return BrokenAnswer(f, consumer, 5) }, "D e:goodwill 5; C l:consumer:available 5"},
 		{"21 goodwill", func() (Entry, error) { return GoodwillRefund(f, consumer, 5) }, "D e:goodwill 5; C l:consumer:available 5"},
 		{"22 card reversed", func() (Entry, error) { return CardReversal(f, consumer, 10, 4) },
 			"D l:consumer:available 4; D e:chargeback 6; C a:card_clearing 10"},
@@ -138,6 +139,7 @@ func TestPostingsRefuseArgumentsOutOfRange(t *testing.T) {
 			"fail":         func() (Entry, error) { return PayoutFail(f, provider, a) },
 			"credit":       func() (Entry, error) { return EarningsCredit(f, provider, consumer, a) },
 			"refund":       func() (Entry, error) { return RequestRefund(f, consumer, provider, a, 0, Clawback{}) },
+			"broken":       func() (Entry, error) { return BrokenAnswer(f, consumer, a) },
 			"goodwill":     func() (Entry, error) { return GoodwillRefund(f, consumer, a) },
 			"card gone":    func() (Entry, error) { return CardReversal(f, consumer, a, 0) },
 			"collateral":   func() (Entry, error) { return CardCollateral(f, provider, a) },

@@ -30,7 +30,8 @@ var (
 	// ErrNothingCharged is a request that is not settled, or that cost its
 	// consumer nothing.
 	ErrNothingCharged = errors.New("nothing was charged for the request")
-	// ErrRefunded is a request that was refunded for another cause.
+	// ErrRefunded is a request that was refunded for another cause, or given back
+	// in part because its answer broke off.
 	ErrRefunded = errors.New("the request was refunded for another cause")
 	// ErrPaidInPart is a request whose consumer paid less than its provider
 	// earned: the provider cannot make that good, so it is goodwill.

@@ -71,8 +71,9 @@ func (s *Store) ExpireHolds(ctx context.Context, asOf time.Time, limit int) (int
 	expired := 0
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT `+holdMoves+` FROM hold h
-			WHERE h.state = 'open' AND h.expires_at <= now() AND NOT EXISTS (SELECT FROM evidence e WHERE e.request_id = h.request_id)
-			ORDER BY h.expires_at LIMIT $1 FOR UPDATE SKIP LOCKED`, limit)
+			LEFT JOIN LATERAL (SELECT e.request_id FROM evidence e WHERE e.request_id = h.request_id LIMIT 1) served ON true
+			WHERE h.state = 'open' AND h.expires_at <= least(now(), $2::timestamptz) AND served.request_id IS NULL
+			ORDER BY h.expires_at LIMIT $1 FOR UPDATE OF h SKIP LOCKED`, limit, asOf)
 		if err != nil {
 			return fmt.Errorf("find holds that are over: %w", err)
 		}

@@ -81,6 +81,7 @@ func everyEntry(t testing.TB, c consumer, provider ids.ProviderID) []ledger.Entr
 	add(ledger.RequestRefund(f(), c.account, provider, 10, 7, ledger.Clawback{Accrued: 4, Payable: 2, Receivable: 1}))
 	add(ledger.Grant(entryID(t), c.account, usd, rand.Text(), "test"), nil)
 	add(ledger.GoodwillRefund(f(), c.account, usd))
+	add(ledger.BrokenAnswer(f(), c.account, usd))
 	add(ledger.CardReversal(f(), c.account, 3*usd, usd))
 	add(ledger.CardCollateral(f(), provider, 20*usd))
 	add(ledger.Slash(f(), provider, 2*usd))

@@ -54,7 +54,7 @@ func (s *Store) OpenReviews(ctx context.Context, limit int) (cases []orphan.Case
 func (s *Store) awaitHubs(ctx context.Context, limit int) error {
 	return s.inTx(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `WITH fresh AS (
-			SELECT h.request_id, e.told_at FROM hold h JOIN evidence e USING (request_id)
+			SELECT h.request_id, e.told_at FROM hold h CROSS JOIN LATERAL (SELECT * FROM evidence o WHERE o.request_id = h.request_id LIMIT 1) e
 			WHERE h.state = 'open' AND h.expires_at <= now() AND e.told_at > now() - $2::interval
 			ORDER BY h.expires_at LIMIT $1 FOR UPDATE OF h SKIP LOCKED)
 		UPDATE hold h SET expires_at = f.told_at + $2::interval FROM fresh f WHERE h.request_id = f.request_id`,
@@ -88,7 +88,7 @@ const caseColumns = `SELECT h.request_id, h.model_id, h.price_version_id, h.inpu
 	e.route_mode, e.requested_provider, e.fallback_reason, e.first_content_ms, e.told_at,
 	e.witness, e.epoch, e.receipt_tokens, e.receipt_bytes,
 	coalesce((SELECT v.publications FROM orphan_review v WHERE v.request_id = h.request_id), 0) + 1
-FROM hold h JOIN evidence e USING (request_id)`
+FROM hold h CROSS JOIN LATERAL (SELECT * FROM evidence o WHERE o.request_id = h.request_id LIMIT 1) e`
 
 func scanCase(row pgx.CollectableRow) (orphan.Case, error) {
 	var (

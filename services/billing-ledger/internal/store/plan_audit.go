@@ -43,5 +43,12 @@ var planChecks = []check{
 		FROM entry e JOIN posting p ON p.entry_id = e.id AND p.account_kind = 'l:consumer:available'
 		JOIN usage_settlement s ON s.request_id::text = e.business_id
 		WHERE e.kind IN ('request_refund', 'goodwill_refund') AND (p.amount, p.owner_id) <> (s.charged, s.account_id)`,
+	}, {
+		"what is given back of a broken answer is no more than its charge",
+		`SELECT count(*) FROM entry WHERE kind = 'broken_answer'`,
+		`SELECT format('request %s: charged %s, given back %s', s.request_id, s.charged, p.amount)
+		FROM entry e JOIN posting p ON p.entry_id = e.id AND p.account_kind = 'l:consumer:available'
+		JOIN usage_settlement s ON s.request_id::text = e.business_id
+		WHERE e.kind = 'broken_answer' AND (p.amount > s.charged OR p.owner_id <> s.account_id)`,
 	},
 }

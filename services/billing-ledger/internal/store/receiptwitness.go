@@ -36,8 +36,10 @@ func (s *Store) KeepReceipts(ctx context.Context, all []orphan.Receipt, judge fu
 			q.Kept[int32(r.Attempt)] = r.Signature
 			queueReceipt(batch, r)
 			if q.State != hold.Open {
-				batch.Queue(`INSERT INTO orphan_review (request_id, publications, next_at) VALUES ($1, 1, now())
-					ON CONFLICT (request_id) DO UPDATE SET next_at = now()`, [16]byte(r.Request))
+				// Its hub may come back, and has the first word.
+				batch.Queue(`INSERT INTO orphan_review (request_id, publications, next_at) VALUES ($1, 1, now() + $2::interval)
+					ON CONFLICT (request_id) DO UPDATE SET next_at = greatest(orphan_review.next_at, now() + $2::interval)`,
+					[16]byte(r.Request), s.terms.Orphan)
 			}
 		}
 		crash.At("billing.receipt.before_commit")

@@ -188,6 +188,10 @@ func TestALateReceiptIsPaidByThePlatformOnce(t *testing.T) {
 	e.conclude(t, servedWord(told.Request, 2)) // the gateway's word is late too
 	e.hand(t, stored, signed(claim, 4), signed(told, 4))
 	e.hand(t, refusedAs(orphan.TooLate), signed(stale, 4))
+	if early := e.review(t); len(early) != 0 {
+		t.Errorf("published before their hub had its time: %+v", early)
+	}
+	e.exec(t, `UPDATE orphan_review SET next_at = now()`)
 	all := e.review(t)
 	if len(all) != 2 {
 		t.Fatalf("published %+v", all)

@@ -63,7 +63,7 @@ func readCharge(ctx context.Context, tx pgx.Tx, request ids.RequestID) (refund.C
 func refundedBefore(ctx context.Context, tx pgx.Tx, request ids.RequestID, cause refund.Cause) (ids.EntryID, error) {
 	var id [16]byte
 	var kind string
-	err := tx.QueryRow(ctx, `SELECT id, kind FROM entry WHERE business_id = $1 AND kind IN ('request_refund', 'goodwill_refund')`,
+	err := tx.QueryRow(ctx, `SELECT id, kind FROM entry WHERE business_id = $1 AND kind IN ('request_refund', 'goodwill_refund', 'broken_answer')`,
 		request.String()).Scan(&id, &kind)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

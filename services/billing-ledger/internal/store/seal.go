@@ -49,14 +49,14 @@ func (s *Store) DueDay(ctx context.Context, after time.Duration) (time.Time, boo
 	return *day, true, nil
 }
 
-// CloseDay closes a day and returns the number that the next transaction will
-// get: whoever has not seen the day closed has a smaller one.
+// CloseDay closes a day and returns the number of a transaction that began after
+// that was committed: whoever has not seen the day closed has a smaller one.
 func (s *Store) CloseDay(ctx context.Context, day time.Time) (seal.Barrier, error) {
 	if _, err := s.pool.Exec(ctx, `INSERT INTO closed_day (day) VALUES ($1) ON CONFLICT (day) DO NOTHING`, day); err != nil {
 		return 0, reachable(fmt.Errorf("insert the closed day: %w", err))
 	}
 	var barrier uint64
-	if err := s.pool.QueryRow(ctx, `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint`).Scan(&barrier); err != nil {
+	if err := s.pool.QueryRow(ctx, `SELECT pg_current_xact_id()::text::bigint`).Scan(&barrier); err != nil {
 		return 0, reachable(fmt.Errorf("read the transactions' numbers: %w", err))
 	}
 	return seal.Barrier(barrier), nil

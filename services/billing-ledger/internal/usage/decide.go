@@ -126,11 +126,11 @@ const lost = "platform_lost"
 // is to suffer. A token is at least one byte.
 func (r Relayed) within(e Event, h Hold) (came Event, other bool) {
 	n := min(r.Tokens, r.Bytes, h.MaxCompletion)
-	if e.Witness == Gateway || e.Billable.Prompt == 0 && (e.Billable.Completion == n || e.Billable.Completion < n && e.Ending != lost) {
+	if e.Witness == Gateway || e.Billable.Prompt == 0 && (e.Billable.Completion == n || e.Billable.Completion < n && (e.Ending != lost || e.Witness == Receipt)) {
 		return e, false
 	}
-	if e.Ending != lost {
-		n = min(n, e.Billable.Completion)
+	if e.Ending != lost || e.Witness == Receipt {
+		n = min(n, e.Billable.Completion) // nobody is paid for more than it signed
 	}
 	e.Witness, e.Ending, e.Billable = Gateway, lost, money.Tokens{Completion: n}
 	return e, true

@@ -137,6 +137,7 @@ func (r *Running) report() *billingv1.RunningRequest {
 
 // Run renews until ctx ends.
 func (l *Leases) Run(ctx context.Context) {
+	last := l.clock.Now()
 	timer := time.NewTimer(l.pause())
 	defer timer.Stop()
 	for {
@@ -144,9 +145,12 @@ func (l *Leases) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-l.changed:
-			timer.Reset(l.pause())
+			// From the last renewal on, so that replicas that tell different
+			// leases in turn do not put it off for ever.
+			timer.Reset(last.Add(l.pause()).Sub(l.clock.Now()))
 			continue
 		case <-timer.C:
+			last = l.clock.Now()
 		}
 		wait := l.pause()
 		if err := l.Renew(ctx); err != nil && ctx.Err() == nil {

@@ -59,9 +59,9 @@ func TestTheLeaseThatIsToldReplacesTheSetting(t *testing.T) {
 			l.Last(0)
 			l.Last(8 * time.Second)
 		})
-		during(l, 6*time.Second)
+		during(l, 5*time.Second)
 		if len(peer.calls) != 2 {
-			t.Errorf("%d renewals in six seconds, of a lease of eight told after the first", len(peer.calls))
+			t.Errorf("%d renewals in five seconds, of a lease of eight told after the first", len(peer.calls))
 		}
 	})
 }

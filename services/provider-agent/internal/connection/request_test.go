@@ -242,7 +242,7 @@ func TestBodyThatNeverComesFreesItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, echo, options{piped: true})
 		open := hubtest.OpenOf("m", []byte(body(1000)))
-		open.TimeoutMs = 5000
+		open.TimeoutMs = 2000
 		st := b.hub.AcceptLive().OpenOnly(open)
 		if _, end := st.Answer(); end.GetError() != errBodyLate.Error() {
 			t.Errorf("END is %v", end)
@@ -261,14 +261,14 @@ func TestAHubThatForgetsARequestDoesNotKeepItsSlot(t *testing.T) {
 		}, options{piped: true})
 		text := []byte(body(1))
 		open := hubtest.OpenOf("m", text)
-		open.TimeoutMs = 7000
+		open.TimeoutMs = 3000
 		began := time.Now()
 		st := b.hub.AcceptLive().OpenOnly(open)
 		st.SendBody(text)
 		if _, end := st.Answer(); end.GetComplete() || end.GetError() != errTimeout.Error() {
 			t.Errorf("END is %v", end)
 		}
-		if took := time.Since(began); took != 7*time.Second+hubFirst {
+		if took := time.Since(began); took != 3*time.Second+hubFirst {
 			t.Errorf("it took %v", took)
 		}
 	})

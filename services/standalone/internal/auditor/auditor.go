@@ -89,6 +89,8 @@ type audit struct {
 	ordered []id
 	// loose are answers of engines that nothing ties to a request.
 	loose []engineCall
+	// broken are the requests, by business id, of which a part was given back.
+	broken map[string]bool
 }
 
 // Audit reads the inputs and judges them. An error means that nothing can be

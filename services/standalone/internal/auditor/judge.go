@@ -166,7 +166,7 @@ func (a *audit) judgeSettled(u id, q *request, c *call) {
 			c.usage.prompt, c.usage.completion, s.tokens.prompt, s.tokens.completion)
 	}
 	a.judgeProvider(subject, q, s, c)
-	a.noteShort(s, r, c)
+	a.noteShort(u, s, r, c)
 }
 
 // tooLittle is a row below what the table gives.
@@ -204,11 +204,11 @@ func (a *audit) unknowable(subject string, c *call, e *engineCall) bool {
 
 // noteShort counts what the platform's own death took from providers: allowed,
 // for nobody can know it, and worth a look.
-func (a *audit) noteShort(s *settlement, r rule, c *call) {
+func (a *audit) noteShort(request id, s *settlement, r rule, c *call) {
 	if r.told == crashed && s.tokens.completion < c.received {
 		a.r.note("requests lost by the platform and paid for in part")
 	}
-	if r.told == finished {
+	if r.told == finished && !a.givenBack(request) {
 		a.r.note("requests whose usage settled before the word that they broke off")
 	}
 }

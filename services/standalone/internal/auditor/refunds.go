@@ -4,7 +4,23 @@ package auditor
 const (
 	entryRefund   = "request_refund"
 	entryGoodwill = "goodwill_refund"
+	// entryBroken gives back what did not come of an answer that broke off.
+	entryBroken = "broken_answer"
 )
+
+// givenBack tells whether a part of a request's charge was given back because
+// its answer broke off.
+func (a *audit) givenBack(request id) bool {
+	if a.broken == nil {
+		a.broken = map[string]bool{}
+		for _, e := range a.entries {
+			if e.kind == entryBroken {
+				a.broken[e.business] = true
+			}
+		}
+	}
+	return a.broken[request.String()]
+}
 
 // checkRefunds asks that what is given back of a request is exactly what was
 // charged for it, to who paid it, and once.

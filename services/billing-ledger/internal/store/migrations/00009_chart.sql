@@ -208,11 +208,11 @@ ALTER TABLE posting
 
 DROP INDEX posting_account;
 CREATE INDEX posting_account ON posting (account_kind, owner_id, book, asset);
-CREATE INDEX entry_recorded ON entry USING brin (at);
-CREATE INDEX usage_settlement_recorded ON usage_settlement USING brin (settled_at);
+CREATE INDEX entry_recorded ON entry (at);
+CREATE INDEX usage_settlement_recorded ON usage_settlement (settled_at);
 
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION check_entry() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION check_entry() RETURNS trigger LANGUAGE plpgsql SET search_path = billing, pg_temp AS $$
 DECLARE
     v_entry uuid;
     e       record;
@@ -275,7 +275,7 @@ CREATE TRIGGER day_is_over BEFORE INSERT ON closed_day
 -- closing was committed, and the sealer waits for all such numbers. Under
 -- another isolation the check would read an older state.
 -- +goose StatementBegin
-CREATE FUNCTION refuse_closed_day() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION refuse_closed_day() RETURNS trigger LANGUAGE plpgsql SET search_path = billing, pg_temp AS $$
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION '% is added to under read committed only', TG_TABLE_NAME

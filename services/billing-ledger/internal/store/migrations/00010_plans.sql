@@ -315,9 +315,11 @@ BEGIN
             v_free := k.free;
             v_plan := k.plan_id;
             IF v_plan IS NOT NULL THEN
-                SELECT array_agg(l.kind), array_agg(l.period), array_agg(date_trunc(l.period, v_utc)::date),
-                       array_agg(CASE WHEN l.enabled THEN l.cap END),
-                       array_agg((SELECT bit_or(1 << t) FROM unnest(l.tiers) t)), array_agg(coalesce(pc.used, 0))
+                SELECT coalesce(array_agg(l.kind), '{}'), coalesce(array_agg(l.period), '{}'),
+                       coalesce(array_agg(date_trunc(l.period, v_utc)::date), '{}'),
+                       coalesce(array_agg(CASE WHEN l.enabled THEN l.cap END), '{}'),
+                       coalesce(array_agg((SELECT bit_or(1 << t) FROM unnest(l.tiers) t)), '{}'),
+                       coalesce(array_agg(coalesce(pc.used, 0)), '{}')
                 INTO l_kind, l_period, l_start, l_cap, l_tiers, l_used
                 FROM plan_limit l
                 LEFT JOIN plan_counter pc ON pc.account_id = v_account AND pc.kind = l.kind AND pc.period = l.period

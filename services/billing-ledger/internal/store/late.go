@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/services/billing-ledger/internal/refund"
+)
+
+// LateWords finds requests for refund.Correct. A word is late when its request
+// was settled before it came, so an hour is more than enough to find it.
+func (s *Store) LateWords(ctx context.Context, limit int) ([]refund.Late, error) {
+	rows, err := s.pool.Query(ctx, `SELECT s.request_id, s.account_id, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate,
+			s.charged, s.completion_tokens, w.relayed_tokens, w.relayed_bytes
+		FROM witness w JOIN usage_settlement s ON s.request_id = w.request_id AND s.day = date '1970-01-01'
+			+ (('x' || left(replace(w.request_id::text, '-', ''), 12))::bit(48)::bigint / 86400000)::integer
+		WHERE w.outcome = 'failed' AND w.committed_attempt > 0 AND w.metered_prompt IS NULL
+			AND w.recorded_at > now() - interval '1 hour' AND s.witness <> 'gateway' AND s.source = 'payg'
+			AND s.charged > round(least(w.relayed_tokens, w.relayed_bytes, s.completion_tokens) * s.output_rate::numeric / 1000) + 1
+			AND NOT EXISTS (SELECT FROM entry e WHERE e.business_id = w.request_id::text
+				AND e.kind IN ('request_refund', 'goodwill_refund', 'broken_answer'))
+		ORDER BY w.recorded_at LIMIT $1`, limit)
+	if err != nil {
+		return nil, reachable(fmt.Errorf("find words that came late: %w", err))
+	}
+	late, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (refund.Late, error) {
+		var l refund.Late
+		var request, account [16]byte
+		err := row.Scan(&request, &account, &l.Rates.Input, &l.Rates.Output, &l.Rates.PayoutInput, &l.Rates.PayoutOutput,
+			&l.Charged, &l.Completion, &l.Relayed.Tokens, &l.Relayed.Bytes)
+		l.Request, l.Account = request, account
+		return l, err
+	})
+	if err != nil {
+		return nil, reachable(fmt.Errorf("find words that came late: %w", err))
+	}
+	return late, nil
+}

@@ -1,0 +1,94 @@
+package store_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/ledger"
+	"svc.internal/services/billing-ledger/internal/refund"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// The hub's count was settled for ten tokens before the gateway told that four
+// had come.
+func TestAWordThatComesLateGivesBackWhatDidNotCome(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, money.USD)
+	late, provider := e.settledFor(t, c)
+	whole, _ := e.settledFor(t, c)
+	brokenWord := func(tokens int64) func(*hold.Witness) {
+		return func(w *hold.Witness) { w.Outcome, w.RelayedTokens, w.RelayedBytes = "failed", tokens, 100*tokens }
+	}
+	word := servedWord(late, 4)
+	brokenWord(4)(&word)
+	all := servedWord(whole, 10)
+	brokenWord(10)(&all)
+	inTime := e.claim(t, c, 10)
+	e.admitOne(t, inTime, hold.Admitted)
+	early := servedWord(inTime.Request, 4)
+	brokenWord(4)(&early)
+	for _, w := range []hold.Witness{word, all, early} {
+		if _, err := e.store.Conclude(t.Context(), []hold.Witness{w}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.settle(t, usage.Settled, e.served(t, inTime, 10))
+	for round, want := range []int{1, 0} {
+		if n, err := refund.Correct(t.Context(), e.store, slog.New(slog.DiscardHandler), 10); err != nil || n != want {
+			t.Errorf("round %d: %d corrected, want %d: %v", round, n, want, err)
+		}
+	}
+	// Ten cents of the whole one, and four each of the others.
+	e.wantWallet(t, c, money.USD-18*cent, 0)
+	if got := e.balance(t, ledger.Accrued, provider); got != 7*cent {
+		t.Errorf("the provider has %s, and served ten tokens", got)
+	}
+	if _, err := e.store.Refund(t.Context(), entryID(t), late, refund.Goodwill, ""); !errors.Is(err, refund.ErrRefunded) {
+		t.Errorf("a refund beside it: %v", err)
+	}
+	e.sound(t)
+}
+
+// A database that stood still answers with a time by which much is over.
+func TestWhatIsOverOnlySinceTheLookBeganDoesNotExpire(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, money.USD)
+	e.admitOne(t, e.claim(t, c, 10), hold.Admitted)
+	before, err := e.store.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.overdue(t)
+	e.exec(t, `UPDATE hold SET expires_at = $1::timestamptz + interval '1 microsecond', admitted_at = $1::timestamptz - interval '1 minute'`, before)
+	if n, err := e.store.ExpireHolds(t.Context(), before, 10); err != nil || n != 0 {
+		t.Errorf("%d expired that were not over when the look began: %v", n, err)
+	}
+	if n, err := e.store.ExpireHolds(t.Context(), ever, 10); err != nil || n != 1 {
+		t.Errorf("%d expired, want 1: %v", n, err)
+	}
+}
+
+// Each look may read rows by their keys only: neither witnesses nor renewals are
+// ever removed.
+func TestLooksForWhatIsOverReadNoTableWhole(t *testing.T) {
+	e := setup(t, unlimited)
+	e.exec(t, `INSERT INTO witness (request_id, outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
+			route_mode, requested_provider, fallback_reason, stream, attempts, first_content_ms, total_ms, hub_id, provider_id)
+		SELECT gen_random_uuid(), 'completed', 1, 5, 50, 200, '', 'auto', '', '', true, '[]', 1, 1, 'hub-1', gen_random_uuid()
+		FROM generate_series(1, 20000)`)
+	e.exec(t, `ANALYZE witness`)
+	plan := column[string](t, e, `EXPLAIN SELECT h.request_id FROM hold h
+		LEFT JOIN LATERAL (SELECT e.request_id FROM evidence e WHERE e.request_id = h.request_id LIMIT 1) served ON true
+		WHERE h.state = 'open' AND h.expires_at <= now() AND served.request_id IS NULL`)
+	for _, line := range plan {
+		for _, table := range []string{"witness", "renewal", "receipt"} {
+			if strings.Contains(line, "Seq Scan on "+table) {
+				t.Errorf("%s is read whole:\n%s", table, strings.Join(plan, "\n"))
+			}
+		}
+	}
+}
