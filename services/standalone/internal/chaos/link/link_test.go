@@ -73,6 +73,22 @@ func connect(t *testing.T, address string) (*caller, error) {
 	return &caller{conn, bufio.NewReader(conn)}, conn.SetDeadline(time.Now().Add(20 * time.Second))
 }
 
+// refuses wants a new connection from a-1 to b-1 reset, while it is made or later.
+func refuses(t *testing.T, n *Net, target string) {
+	t.Helper()
+	address, err := n.Via("a-1", "b-1", target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := connect(t, address)
+	if err != nil {
+		return
+	}
+	if got, err := c.say("x"); err == nil {
+		t.Errorf("a new connection answers %q", got)
+	}
+}
+
 func (c *caller) say(text string) (string, error) {
 	if _, err := fmt.Fprintln(c, text); err != nil {
 		return "", err
@@ -105,16 +121,7 @@ func TestACutResetsAndRefusesUntilMended(t *testing.T) {
 	if got, err := cut.say("y"); err == nil {
 		t.Errorf("through a cut comes %q", got)
 	}
-	address, err := n.Via("a-1", "b-1", target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A connection is reset while it is made, or later.
-	if c, err := connect(t, address); err == nil {
-		if got, err := c.say("y"); err == nil {
-			t.Errorf("through a cut comes %q on a new connection", got)
-		}
-	}
+	refuses(t, n, target)
 	if _, err := whole.say("y"); err != nil {
 		t.Errorf("another link was cut: %v", err)
 	}
@@ -160,9 +167,7 @@ func TestATargetThatIsAwayIsARefusal(t *testing.T) {
 	}
 	target := lis.Addr().String()
 	lis.Close()
-	if got, err := dial(t, n, "a-1", "b-1", target).say("x"); err == nil {
-		t.Errorf("nobody answers %q", got)
-	}
+	refuses(t, n, target)
 }
 
 func TestAPairHasOneLinkAndPickIsStable(t *testing.T) {
