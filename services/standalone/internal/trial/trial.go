@@ -132,7 +132,13 @@ func (m *Market) Log() string {
 // the failure.
 func Until(t testing.TB, what string, reached func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(Patience)
+	UntilWithin(t, Patience, what, reached)
+}
+
+// UntilWithin is Until for what may take longer by design.
+func UntilWithin(t testing.TB, patience time.Duration, what string, reached func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	ticker := time.NewTicker(25 * time.Millisecond)
 	defer ticker.Stop()
