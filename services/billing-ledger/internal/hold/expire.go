@@ -34,6 +34,8 @@ type Expirer struct {
 	// since is from when on all has been well, ticked the end of the last look
 	// or of the decision to do without.
 	since, ticked time.Time
+	// kept tells that the log has said why nothing is looked after.
+	kept bool
 }
 
 // Step does one thing with up to limit holds that are over by the store's
@@ -78,10 +80,19 @@ func (e *Expirer) Tick(ctx context.Context) {
 	asOf, err := e.ready(ctx)
 	now := e.Clock.Now()
 	stoodStill := began.Sub(e.ticked) > 2*e.Every || now.Sub(began) > e.Every/2
+	e.say(ctx, err)
 	if err != nil || stoodStill || now.Sub(e.since) >= e.Grace && !e.look(ctx, asOf) {
 		e.since = e.Clock.Now()
 	}
 	e.ticked = e.Clock.Now()
+}
+
+// say logs the first reason of each time that holds are not looked after.
+func (e *Expirer) say(ctx context.Context, err error) {
+	if err != nil && !e.kept && ctx.Err() == nil {
+		e.Log.WarnContext(ctx, "holds that are over are kept until all has been well for a while", "grace", e.Grace, "error", err)
+	}
+	e.kept = err != nil
 }
 
 func (e *Expirer) ready(ctx context.Context) (time.Time, error) {
