@@ -25,6 +25,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/pg"
@@ -99,6 +100,7 @@ type Node struct {
 
 	mu   sync.Mutex
 	hubs map[string]*grpc.ClientConn
+	seen map[string]bool // peers that have been reached
 }
 
 type built struct {
@@ -122,6 +124,7 @@ func New(cfg Config, tel *telemetry.Telemetry, specs ...Spec) (*Node, error) {
 		cfg: cfg, specs: specs, tel: tel, in: in, creds: creds, local: serve.NewInProcess(in),
 		database: cfg.DatabaseURL.Reveal(), peers: map[string]grpc.ClientConnInterface{},
 		listeners: map[string]net.Listener{}, stopping: make(chan struct{}), hubs: map[string]*grpc.ClientConn{},
+		seen: map[string]bool{},
 	}
 	if creds != nil {
 		if err := creds.Covers(n.Names()); err != nil {
@@ -244,6 +247,37 @@ func (n *Node) Peer(service string) (grpc.ClientConnInterface, error) {
 	n.OnClose(conn.Close)
 	n.peers[service] = conn
 	return conn, nil
+}
+
+// Reached is nil once every one of the services has been seen to serve, in this
+// process or by a replica that is called; its text names those that have not.
+// What has been reached once stays so: a process that cannot do without others
+// begins when they are there, and tells callers of a later outage itself. It
+// must not be asked of services that wait for one another.
+func (n *Node) Reached(services ...string) error {
+	var missing []error
+	for _, service := range services {
+		conn, ok := n.peers[service].(*grpc.ClientConn)
+		if !ok || n.reached(service) {
+			continue
+		}
+		state := conn.GetState()
+		if state == connectivity.Ready {
+			n.mu.Lock()
+			n.seen[service] = true
+			n.mu.Unlock()
+			continue
+		}
+		conn.Connect()
+		missing = append(missing, fmt.Errorf("%s has not been reached: the connection is %s", service, strings.ToLower(state.String())))
+	}
+	return errors.Join(missing...)
+}
+
+func (n *Node) reached(service string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.seen[service]
 }
 
 // Hub is the way to the hub replica that answers at a dispatch address: a

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
@@ -373,5 +374,50 @@ func TestEveryCallerOfThisProcessIsEnforced(t *testing.T) {
 	callers := n.callers()
 	if len(callers) != 2 || callers["svc.router.v1.RouterService"][0] != Catalog {
 		t.Errorf("%v", callers)
+	}
+}
+
+func TestAPeerIsReachedOnceItServes(t *testing.T) {
+	d := &desk{stopped: func() {}}
+	d.notReady.Store(true)
+	billing := newNode(t, loopback(), deskSpec())
+	billing.Add(BillingLedger, d)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- billing.Run(ctx, Extra{}) }()
+
+	cfg := DefaultConfig()
+	cfg.Peers = map[string][]string{BillingLedger: {billing.DispatchAddress()}}
+	caller := newNode(t, cfg, Spec{Name: EdgeGateway, Peers: []string{BillingLedger}})
+	conn, err := caller.Peer(BillingLedger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer := conn.(*grpc.ClientConn)
+	// Asking makes the connection, which hears that the peer cannot serve yet.
+	for state := peer.GetState(); state != connectivity.TransientFailure; state = peer.GetState() {
+		if caller.Reached(BillingLedger) == nil {
+			t.Fatal("a peer that is not ready counts as reached")
+		}
+		if !peer.WaitForStateChange(t.Context(), state) {
+			t.Fatal("the peer has not said that it is not ready")
+		}
+	}
+	d.notReady.Store(false)
+	for state := peer.GetState(); state != connectivity.Ready; state = peer.GetState() {
+		if !peer.WaitForStateChange(t.Context(), state) {
+			t.Fatal("the peer is not reached")
+		}
+	}
+	if err := caller.Reached(BillingLedger); err != nil {
+		t.Errorf("a peer that serves: %v", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := caller.Reached(BillingLedger); err != nil {
+		t.Errorf("a peer that was reached: %v", err)
 	}
 }

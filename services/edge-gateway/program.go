@@ -66,6 +66,7 @@ func peers(n *node.Node) (Deps, error) {
 		return Deps{}, err
 	}
 	return Deps{
+		Reached:        func() error { return n.Reached(node.BillingLedger, node.Router) },
 		Keys:           billingv1.NewKeyServiceClient(billing),
 		Admission:      billingv1.NewAdmissionServiceClient(billing),
 		Receipts:       billingv1.NewReceiptServiceClient(billing),

@@ -10,6 +10,7 @@ package edgegateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -58,6 +59,9 @@ type Deps struct {
 	// Hubs finds the client of the hub at a dispatch address; it neither
 	// blocks nor dials anew for each call.
 	Hubs func(dispatchAddress string) (hubv1.DispatchServiceClient, error)
+
+	// Reached is nil once the services that every request needs have been reached.
+	Reached func() error
 
 	PublicCatalog  catalogv1.PublicCatalogServiceClient
 	CatalogAdmin   catalogv1.CatalogAdminServiceClient
@@ -163,5 +167,8 @@ func (s *Service) giveBack(ctx context.Context, attempt *eventsv1.Attempt) {
 	}
 }
 
-// Ready is nil once the models are known.
-func (s *Service) Ready(context.Context) error { return s.models.Ready() }
+// Ready is nil once the models are known and what admits and routes requests has
+// been reached.
+func (s *Service) Ready(context.Context) error {
+	return errors.Join(s.models.Ready(), s.deps.Reached())
+}

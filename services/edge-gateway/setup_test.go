@@ -158,6 +158,7 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 	f.svc, err = New(t.Context(), f.cfg, Deps{
 		Log: log, Meters: metricnoop.MeterProvider{}, Traces: tracenoop.NewTracerProvider(),
 		Clock: clock.System, Random: rand.Reader,
+		Reached:   func() error { return nil },
 		Keys:      billingv1.NewKeyServiceClient(conn),
 		Admission: billingv1.NewAdmissionServiceClient(conn),
 		Receipts:  billingv1.NewReceiptServiceClient(conn),

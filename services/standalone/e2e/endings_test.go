@@ -301,7 +301,14 @@ func platformLost(t *testing.T, s *scene) outcome {
 	if s.form != "fleet" || testing.Short() {
 		t.Skip("shown on a fleet")
 	}
-	s.move(t, trial.StartFleet(t))
+	// Whether the hub had heard that the client got content is a race. If it had,
+	// it bills from its journal once it is back; if not, the review does, from
+	// what the gateway told, and must not take its minutes here.
+	s.move(t, trial.StartFleet(t, func(c *fleet.Config) {
+		c.Settings = map[string]map[string]any{fleet.Billing: {"billing": map[string]any{
+			"hold_lease": "3s", "orphan_after": "5s", "expire_every": "250ms", "expire_grace": "1s",
+		}}}
+	}))
 	leave := make(chan struct{}, broken)
 	for range broken {
 		leave <- struct{}{}
