@@ -15,9 +15,9 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// MaxMessageBytes bounds a gRPC message: a request body of 10 MiB and room for
+// MaxMessageBytes bounds a gRPC message: a request body of 26 MiB and room for
 // what travels with it.
-const MaxMessageBytes = 12 << 20
+const MaxMessageBytes = 28 << 20
 
 const (
 	// keepAlive is shared by both ends, so that neither takes the other's

@@ -31,6 +31,67 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Endpoint is the engine's path that a request is for.
+type Endpoint int32
+
+const (
+	// Read as ENDPOINT_CHAT.
+	Endpoint_ENDPOINT_UNSPECIFIED Endpoint = 0
+	// {engine}/chat/completions
+	Endpoint_ENDPOINT_CHAT Endpoint = 1
+	// {engine}/embeddings
+	Endpoint_ENDPOINT_EMBEDDINGS Endpoint = 2
+	// {engine}/images/generations
+	Endpoint_ENDPOINT_IMAGES Endpoint = 3
+	// {engine}/audio/transcriptions
+	Endpoint_ENDPOINT_TRANSCRIPTIONS Endpoint = 4
+)
+
+// Enum value maps for Endpoint.
+var (
+	Endpoint_name = map[int32]string{
+		0: "ENDPOINT_UNSPECIFIED",
+		1: "ENDPOINT_CHAT",
+		2: "ENDPOINT_EMBEDDINGS",
+		3: "ENDPOINT_IMAGES",
+		4: "ENDPOINT_TRANSCRIPTIONS",
+	}
+	Endpoint_value = map[string]int32{
+		"ENDPOINT_UNSPECIFIED":    0,
+		"ENDPOINT_CHAT":           1,
+		"ENDPOINT_EMBEDDINGS":     2,
+		"ENDPOINT_IMAGES":         3,
+		"ENDPOINT_TRANSCRIPTIONS": 4,
+	}
+)
+
+func (x Endpoint) Enum() *Endpoint {
+	p := new(Endpoint)
+	*p = x
+	return p
+}
+
+func (x Endpoint) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Endpoint) Descriptor() protoreflect.EnumDescriptor {
+	return file_svc_agent_v2_agent_proto_enumTypes[0].Descriptor()
+}
+
+func (Endpoint) Type() protoreflect.EnumType {
+	return &file_svc_agent_v2_agent_proto_enumTypes[0]
+}
+
+func (x Endpoint) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Endpoint.Descriptor instead.
+func (Endpoint) EnumDescriptor() ([]byte, []int) {
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{0}
+}
+
 // Frame is one WebSocket message.
 type Frame struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -320,7 +381,7 @@ type Register struct {
 	AgentVersion string `protobuf:"bytes,4,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
 	// At most 256.
 	Models []*ModelOffer `protobuf:"bytes,5,rep,name=models,proto3" json:"models,omitempty"`
-	// chat, stream, cancel, logprobs.
+	// chat, stream, cancel, logprobs, embeddings, images, transcriptions.
 	Capabilities []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	// Largest request body taken, in bytes; 0 means 10 MiB.
 	MaxRequestBytes int64  `protobuf:"varint,7,opt,name=max_request_bytes,json=maxRequestBytes,proto3" json:"max_request_bytes,omitempty"`
@@ -688,8 +749,8 @@ type Open struct {
 	Attempt   uint32                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	ModelId   string                 `protobuf:"bytes,3,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	Stream    bool                   `protobuf:"varint,4,opt,name=stream,proto3" json:"stream,omitempty"`
-	// Where in the body the model's JSON string stands, quotes included; the
-	// agent puts its local model name there.
+	// Where in the body the model's name stands; the agent puts its local model
+	// name there. It is a JSON string, quotes included, or in a form the bare text.
 	ModelOffset uint32 `protobuf:"varint,5,opt,name=model_offset,json=modelOffset,proto3" json:"model_offset,omitempty"`
 	ModelLength uint32 `protobuf:"varint,6,opt,name=model_length,json=modelLength,proto3" json:"model_length,omitempty"`
 	BodyLength  uint32 `protobuf:"varint,7,opt,name=body_length,json=bodyLength,proto3" json:"body_length,omitempty"`
@@ -700,7 +761,11 @@ type Open struct {
 	// Shows that a hub gave this attempt to this provider. It means nothing to
 	// the agent, which repeats it in the receipt; at most 128 bytes, and empty
 	// when the hub takes no receipt.
-	Proof         []byte `protobuf:"bytes,10,opt,name=proof,proto3" json:"proof,omitempty"`
+	Proof []byte `protobuf:"bytes,10,opt,name=proof,proto3" json:"proof,omitempty"`
+	// Only sent to agents that declared it among their capabilities.
+	Endpoint Endpoint `protobuf:"varint,11,opt,name=endpoint,proto3,enum=svc.agent.v2.Endpoint" json:"endpoint,omitempty"`
+	// The body's media type with its parameters; empty for application/json.
+	ContentType   string `protobuf:"bytes,12,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -803,6 +868,20 @@ func (x *Open) GetProof() []byte {
 		return x.Proof
 	}
 	return nil
+}
+
+func (x *Open) GetEndpoint() Endpoint {
+	if x != nil {
+		return x.Endpoint
+	}
+	return Endpoint_ENDPOINT_UNSPECIFIED
+}
+
+func (x *Open) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
 }
 
 // Data is a piece of the request's body or of the engine's answer, as it is.
@@ -1497,7 +1576,7 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\tHeartbeat\x120\n" +
 	"\x06models\x18\x01 \x03(\v2\x18.svc.agent.v2.ModelOfferR\x06models\x12'\n" +
 	"\x0factive_requests\x18\x02 \x01(\x05R\x0eactiveRequests\"\x0e\n" +
-	"\fHeartbeatAck\"\xb0\x02\n" +
+	"\fHeartbeatAck\"\x87\x03\n" +
 	"\x04Open\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
@@ -1512,7 +1591,9 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\n" +
 	"timeout_ms\x18\t \x01(\x03R\ttimeoutMs\x12\x14\n" +
 	"\x05proof\x18\n" +
-	" \x01(\fR\x05proof\",\n" +
+	" \x01(\fR\x05proof\x122\n" +
+	"\bendpoint\x18\v \x01(\x0e2\x16.svc.agent.v2.EndpointR\bendpoint\x12!\n" +
+	"\fcontent_type\x18\f \x01(\tR\vcontentType\",\n" +
 	"\x04Data\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x10\n" +
 	"\x03fin\x18\x02 \x01(\bR\x03fin\"\x1e\n" +
@@ -1559,7 +1640,13 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x18\n" +
-	"\arefused\x18\x03 \x01(\tR\arefusedB)Z'svc.internal/proto/svc/agent/v2;agentv2b\x06proto3"
+	"\arefused\x18\x03 \x01(\tR\arefused*\x82\x01\n" +
+	"\bEndpoint\x12\x18\n" +
+	"\x14ENDPOINT_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rENDPOINT_CHAT\x10\x01\x12\x17\n" +
+	"\x13ENDPOINT_EMBEDDINGS\x10\x02\x12\x13\n" +
+	"\x0fENDPOINT_IMAGES\x10\x03\x12\x1b\n" +
+	"\x17ENDPOINT_TRANSCRIPTIONS\x10\x04B)Z'svc.internal/proto/svc/agent/v2;agentv2b\x06proto3"
 
 var (
 	file_svc_agent_v2_agent_proto_rawDescOnce sync.Once
@@ -1573,51 +1660,54 @@ func file_svc_agent_v2_agent_proto_rawDescGZIP() []byte {
 	return file_svc_agent_v2_agent_proto_rawDescData
 }
 
+var file_svc_agent_v2_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_svc_agent_v2_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_svc_agent_v2_agent_proto_goTypes = []any{
-	(*Frame)(nil),        // 0: svc.agent.v2.Frame
-	(*Register)(nil),     // 1: svc.agent.v2.Register
-	(*ModelOffer)(nil),   // 2: svc.agent.v2.ModelOffer
-	(*RegisterAck)(nil),  // 3: svc.agent.v2.RegisterAck
-	(*Heartbeat)(nil),    // 4: svc.agent.v2.Heartbeat
-	(*HeartbeatAck)(nil), // 5: svc.agent.v2.HeartbeatAck
-	(*Open)(nil),         // 6: svc.agent.v2.Open
-	(*Data)(nil),         // 7: svc.agent.v2.Data
-	(*Window)(nil),       // 8: svc.agent.v2.Window
-	(*Cancel)(nil),       // 9: svc.agent.v2.Cancel
-	(*End)(nil),          // 10: svc.agent.v2.End
-	(*Drain)(nil),        // 11: svc.agent.v2.Drain
-	(*Error)(nil),        // 12: svc.agent.v2.Error
-	(*Receipts)(nil),     // 13: svc.agent.v2.Receipts
-	(*Receipt)(nil),      // 14: svc.agent.v2.Receipt
-	(*ReceiptAck)(nil),   // 15: svc.agent.v2.ReceiptAck
-	(*AckedReceipt)(nil), // 16: svc.agent.v2.AckedReceipt
-	nil,                  // 17: svc.agent.v2.RegisterAck.RefusedModelsEntry
+	(Endpoint)(0),        // 0: svc.agent.v2.Endpoint
+	(*Frame)(nil),        // 1: svc.agent.v2.Frame
+	(*Register)(nil),     // 2: svc.agent.v2.Register
+	(*ModelOffer)(nil),   // 3: svc.agent.v2.ModelOffer
+	(*RegisterAck)(nil),  // 4: svc.agent.v2.RegisterAck
+	(*Heartbeat)(nil),    // 5: svc.agent.v2.Heartbeat
+	(*HeartbeatAck)(nil), // 6: svc.agent.v2.HeartbeatAck
+	(*Open)(nil),         // 7: svc.agent.v2.Open
+	(*Data)(nil),         // 8: svc.agent.v2.Data
+	(*Window)(nil),       // 9: svc.agent.v2.Window
+	(*Cancel)(nil),       // 10: svc.agent.v2.Cancel
+	(*End)(nil),          // 11: svc.agent.v2.End
+	(*Drain)(nil),        // 12: svc.agent.v2.Drain
+	(*Error)(nil),        // 13: svc.agent.v2.Error
+	(*Receipts)(nil),     // 14: svc.agent.v2.Receipts
+	(*Receipt)(nil),      // 15: svc.agent.v2.Receipt
+	(*ReceiptAck)(nil),   // 16: svc.agent.v2.ReceiptAck
+	(*AckedReceipt)(nil), // 17: svc.agent.v2.AckedReceipt
+	nil,                  // 18: svc.agent.v2.RegisterAck.RefusedModelsEntry
 }
 var file_svc_agent_v2_agent_proto_depIdxs = []int32{
-	1,  // 0: svc.agent.v2.Frame.register:type_name -> svc.agent.v2.Register
-	3,  // 1: svc.agent.v2.Frame.register_ack:type_name -> svc.agent.v2.RegisterAck
-	4,  // 2: svc.agent.v2.Frame.heartbeat:type_name -> svc.agent.v2.Heartbeat
-	5,  // 3: svc.agent.v2.Frame.heartbeat_ack:type_name -> svc.agent.v2.HeartbeatAck
-	6,  // 4: svc.agent.v2.Frame.open:type_name -> svc.agent.v2.Open
-	7,  // 5: svc.agent.v2.Frame.data:type_name -> svc.agent.v2.Data
-	8,  // 6: svc.agent.v2.Frame.window:type_name -> svc.agent.v2.Window
-	9,  // 7: svc.agent.v2.Frame.cancel:type_name -> svc.agent.v2.Cancel
-	10, // 8: svc.agent.v2.Frame.end:type_name -> svc.agent.v2.End
-	11, // 9: svc.agent.v2.Frame.drain:type_name -> svc.agent.v2.Drain
-	12, // 10: svc.agent.v2.Frame.error:type_name -> svc.agent.v2.Error
-	13, // 11: svc.agent.v2.Frame.receipts:type_name -> svc.agent.v2.Receipts
-	15, // 12: svc.agent.v2.Frame.receipt_ack:type_name -> svc.agent.v2.ReceiptAck
-	2,  // 13: svc.agent.v2.Register.models:type_name -> svc.agent.v2.ModelOffer
-	17, // 14: svc.agent.v2.RegisterAck.refused_models:type_name -> svc.agent.v2.RegisterAck.RefusedModelsEntry
-	2,  // 15: svc.agent.v2.Heartbeat.models:type_name -> svc.agent.v2.ModelOffer
-	14, // 16: svc.agent.v2.Receipts.receipts:type_name -> svc.agent.v2.Receipt
-	16, // 17: svc.agent.v2.ReceiptAck.receipts:type_name -> svc.agent.v2.AckedReceipt
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	2,  // 0: svc.agent.v2.Frame.register:type_name -> svc.agent.v2.Register
+	4,  // 1: svc.agent.v2.Frame.register_ack:type_name -> svc.agent.v2.RegisterAck
+	5,  // 2: svc.agent.v2.Frame.heartbeat:type_name -> svc.agent.v2.Heartbeat
+	6,  // 3: svc.agent.v2.Frame.heartbeat_ack:type_name -> svc.agent.v2.HeartbeatAck
+	7,  // 4: svc.agent.v2.Frame.open:type_name -> svc.agent.v2.Open
+	8,  // 5: svc.agent.v2.Frame.data:type_name -> svc.agent.v2.Data
+	9,  // 6: svc.agent.v2.Frame.window:type_name -> svc.agent.v2.Window
+	10, // 7: svc.agent.v2.Frame.cancel:type_name -> svc.agent.v2.Cancel
+	11, // 8: svc.agent.v2.Frame.end:type_name -> svc.agent.v2.End
+	12, // 9: svc.agent.v2.Frame.drain:type_name -> svc.agent.v2.Drain
+	13, // 10: svc.agent.v2.Frame.error:type_name -> svc.agent.v2.Error
+	14, // 11: svc.agent.v2.Frame.receipts:type_name -> svc.agent.v2.Receipts
+	16, // 12: svc.agent.v2.Frame.receipt_ack:type_name -> svc.agent.v2.ReceiptAck
+	3,  // 13: svc.agent.v2.Register.models:type_name -> svc.agent.v2.ModelOffer
+	18, // 14: svc.agent.v2.RegisterAck.refused_models:type_name -> svc.agent.v2.RegisterAck.RefusedModelsEntry
+	3,  // 15: svc.agent.v2.Heartbeat.models:type_name -> svc.agent.v2.ModelOffer
+	0,  // 16: svc.agent.v2.Open.endpoint:type_name -> svc.agent.v2.Endpoint
+	15, // 17: svc.agent.v2.Receipts.receipts:type_name -> svc.agent.v2.Receipt
+	17, // 18: svc.agent.v2.ReceiptAck.receipts:type_name -> svc.agent.v2.AckedReceipt
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_svc_agent_v2_agent_proto_init() }
@@ -1645,13 +1735,14 @@ func file_svc_agent_v2_agent_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_agent_v2_agent_proto_rawDesc), len(file_svc_agent_v2_agent_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_svc_agent_v2_agent_proto_goTypes,
 		DependencyIndexes: file_svc_agent_v2_agent_proto_depIdxs,
+		EnumInfos:         file_svc_agent_v2_agent_proto_enumTypes,
 		MessageInfos:      file_svc_agent_v2_agent_proto_msgTypes,
 	}.Build()
 	File_svc_agent_v2_agent_proto = out.File

@@ -154,8 +154,16 @@ type Receipt struct {
 	SettledAt      *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=settled_at,json=settledAt,proto3" json:"settled_at,omitempty"`
 	FirstContentMs int32                  `protobuf:"varint,28,opt,name=first_content_ms,json=firstContentMs,proto3" json:"first_content_ms,omitempty"`
 	TotalMs        int32                  `protobuf:"varint,29,opt,name=total_ms,json=totalMs,proto3" json:"total_ms,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// per_1m_tokens, per_image or per_minute; the prices are for that.
+	PricingUnit string `protobuf:"bytes,30,opt,name=pricing_unit,json=pricingUnit,proto3" json:"pricing_unit,omitempty"`
+	// What was billed of a model priced per image or per minute; 0 otherwise.
+	Images       int32   `protobuf:"varint,31,opt,name=images,proto3" json:"images,omitempty"`
+	AudioSeconds float64 `protobuf:"fixed64,32,opt,name=audio_seconds,json=audioSeconds,proto3" json:"audio_seconds,omitempty"`
+	// The request that went on with the next model of models[], when none of this
+	// one's providers served; empty otherwise.
+	ContinuedAs   string `protobuf:"bytes,33,opt,name=continued_as,json=continuedAs,proto3" json:"continued_as,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Receipt) Reset() {
@@ -389,6 +397,34 @@ func (x *Receipt) GetTotalMs() int32 {
 		return x.TotalMs
 	}
 	return 0
+}
+
+func (x *Receipt) GetPricingUnit() string {
+	if x != nil {
+		return x.PricingUnit
+	}
+	return ""
+}
+
+func (x *Receipt) GetImages() int32 {
+	if x != nil {
+		return x.Images
+	}
+	return 0
+}
+
+func (x *Receipt) GetAudioSeconds() float64 {
+	if x != nil {
+		return x.AudioSeconds
+	}
+	return 0
+}
+
+func (x *Receipt) GetContinuedAs() string {
+	if x != nil {
+		return x.ContinuedAs
+	}
+	return ""
 }
 
 type ReceiptAttempt struct {
@@ -1647,7 +1683,8 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\"G\n" +
 	"\x12GetReceiptResponse\x121\n" +
-	"\areceipt\x18\x01 \x01(\v2\x17.svc.billing.v1.ReceiptR\areceipt\"\x83\t\n" +
+	"\areceipt\x18\x01 \x01(\v2\x17.svc.billing.v1.ReceiptR\areceipt\"\x86\n" +
+	"\n" +
 	"\aReceipt\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -1686,7 +1723,11 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"\n" +
 	"settled_at\x18\x1b \x01(\v2\x1a.google.protobuf.TimestampR\tsettledAt\x12(\n" +
 	"\x10first_content_ms\x18\x1c \x01(\x05R\x0efirstContentMs\x12\x19\n" +
-	"\btotal_ms\x18\x1d \x01(\x05R\atotalMs\"\xcc\x01\n" +
+	"\btotal_ms\x18\x1d \x01(\x05R\atotalMs\x12!\n" +
+	"\fpricing_unit\x18\x1e \x01(\tR\vpricingUnit\x12\x16\n" +
+	"\x06images\x18\x1f \x01(\x05R\x06images\x12#\n" +
+	"\raudio_seconds\x18  \x01(\x01R\faudioSeconds\x12!\n" +
+	"\fcontinued_as\x18! \x01(\tR\vcontinuedAs\"\xcc\x01\n" +
 	"\x0eReceiptAttempt\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +

@@ -259,9 +259,10 @@ type AdmitRequest struct {
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	KeyId     string                 `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	ModelId   string                 `protobuf:"bytes,3,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// The estimate with the hold's margin.
+	// The estimate with the hold's margin; milliseconds of a model priced per
+	// minute.
 	PromptTokens int64 `protobuf:"varint,4,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
-	// For all choices together.
+	// For all choices together; images of a model priced per image.
 	MaxCompletionTokens int64 `protobuf:"varint,5,opt,name=max_completion_tokens,json=maxCompletionTokens,proto3" json:"max_completion_tokens,omitempty"`
 	Pinned              bool  `protobuf:"varint,6,opt,name=pinned,proto3" json:"pinned,omitempty"`
 	// How many images are asked for; 0 for anything else.
@@ -846,7 +847,10 @@ type Witness struct {
 	FirstContentMs int64                  `protobuf:"varint,12,opt,name=first_content_ms,json=firstContentMs,proto3" json:"first_content_ms,omitempty"`
 	TotalMs        int64                  `protobuf:"varint,13,opt,name=total_ms,json=totalMs,proto3" json:"total_ms,omitempty"`
 	// Set when the hub finished the committed attempt.
-	Metered       *Metered `protobuf:"bytes,14,opt,name=metered,proto3" json:"metered,omitempty"`
+	Metered *Metered `protobuf:"bytes,14,opt,name=metered,proto3" json:"metered,omitempty"`
+	// The request that goes on with the consumer's next choice of model; empty for
+	// none.
+	ContinuedAs   string `protobuf:"bytes,15,opt,name=continued_as,json=continuedAs,proto3" json:"continued_as,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -977,6 +981,13 @@ func (x *Witness) GetMetered() *Metered {
 		return x.Metered
 	}
 	return nil
+}
+
+func (x *Witness) GetContinuedAs() string {
+	if x != nil {
+		return x.ContinuedAs
+	}
+	return ""
 }
 
 type ConcludeRequest struct {
@@ -1122,7 +1133,7 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\x06hub_id\x18\a \x01(\tR\x05hubId\"[\n" +
 	"\aMetered\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x03R\fpromptTokens\x12+\n" +
-	"\x11completion_tokens\x18\x02 \x01(\x03R\x10completionTokens\"\xc8\x04\n" +
+	"\x11completion_tokens\x18\x02 \x01(\x03R\x10completionTokens\"\xeb\x04\n" +
 	"\aWitness\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x121\n" +
@@ -1142,7 +1153,8 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"receivedAt\x12(\n" +
 	"\x10first_content_ms\x18\f \x01(\x03R\x0efirstContentMs\x12\x19\n" +
 	"\btotal_ms\x18\r \x01(\x03R\atotalMs\x121\n" +
-	"\ametered\x18\x0e \x01(\v2\x17.svc.billing.v1.MeteredR\ametered\"H\n" +
+	"\ametered\x18\x0e \x01(\v2\x17.svc.billing.v1.MeteredR\ametered\x12!\n" +
+	"\fcontinued_as\x18\x0f \x01(\tR\vcontinuedAs\"H\n" +
 	"\x0fConcludeRequest\x125\n" +
 	"\twitnesses\x18\x01 \x03(\v2\x17.svc.billing.v1.WitnessR\twitnesses\"\x12\n" +
 	"\x10ConcludeResponse*p\n" +

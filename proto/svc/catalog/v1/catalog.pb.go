@@ -35,6 +35,8 @@ const (
 	Category_CATEGORY_LLM         Category = 1
 	Category_CATEGORY_MULTIMODAL  Category = 2
 	Category_CATEGORY_EMBEDDING   Category = 3
+	Category_CATEGORY_IMAGE       Category = 4
+	Category_CATEGORY_AUDIO       Category = 5
 )
 
 // Enum value maps for Category.
@@ -44,12 +46,16 @@ var (
 		1: "CATEGORY_LLM",
 		2: "CATEGORY_MULTIMODAL",
 		3: "CATEGORY_EMBEDDING",
+		4: "CATEGORY_IMAGE",
+		5: "CATEGORY_AUDIO",
 	}
 	Category_value = map[string]int32{
 		"CATEGORY_UNSPECIFIED": 0,
 		"CATEGORY_LLM":         1,
 		"CATEGORY_MULTIMODAL":  2,
 		"CATEGORY_EMBEDDING":   3,
+		"CATEGORY_IMAGE":       4,
+		"CATEGORY_AUDIO":       5,
 	}
 )
 
@@ -1430,14 +1436,16 @@ func (x *PublicOffering) GetRegion() string {
 	return ""
 }
 
-// PutModelRequest has prices in US dollars per 1M tokens as decimal strings
-// with at most six decimals, which is exact.
+// PutModelRequest has prices in US dollars as decimal strings: per 1M tokens with
+// at most six decimals, per image or per minute of audio with at most nine, which
+// is exact. The category decides the unit. An image has an output price alone, a
+// minute of audio an input price alone.
 type PutModelRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	Slug    string                 `protobuf:"bytes,2,opt,name=slug,proto3" json:"slug,omitempty"`
 	Name    string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// llm, multimodal or embedding; empty means llm.
+	// llm, multimodal, embedding, image or audio; empty means llm.
 	Category string `protobuf:"bytes,4,opt,name=category,proto3" json:"category,omitempty"`
 	// open or gateway; empty means open.
 	Kind string `protobuf:"bytes,5,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -1452,7 +1460,10 @@ type PutModelRequest struct {
 	Capabilities        []string `protobuf:"bytes,13,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
 	SupportedParameters []string `protobuf:"bytes,14,rep,name=supported_parameters,json=supportedParameters,proto3" json:"supported_parameters,omitempty"`
 	// Takes the model out of service without deleting it.
-	Inactive      bool `protobuf:"varint,15,opt,name=inactive,proto3" json:"inactive,omitempty"`
+	Inactive bool `protobuf:"varint,15,opt,name=inactive,proto3" json:"inactive,omitempty"`
+	// When the model goes away, should it; at least 30 days ahead when it is set
+	// first.
+	DeprecatedAt  *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=deprecated_at,json=deprecatedAt,proto3" json:"deprecated_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1590,6 +1601,13 @@ func (x *PutModelRequest) GetInactive() bool {
 		return x.Inactive
 	}
 	return false
+}
+
+func (x *PutModelRequest) GetDeprecatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DeprecatedAt
+	}
+	return nil
 }
 
 type PutModelResponse struct {
@@ -1764,7 +1782,7 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\f_ttft_ms_p50B\x0e\n" +
 	"\f_ttft_ms_p95B\x18\n" +
 	"\x16_tokens_per_second_p50B\x13\n" +
-	"\x11_success_rate_24h\"\x80\x04\n" +
+	"\x11_success_rate_24h\"\xc1\x04\n" +
 	"\x0fPutModelRequest\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x12\n" +
 	"\x04slug\x18\x02 \x01(\tR\x04slug\x12\x12\n" +
@@ -1782,15 +1800,18 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x11max_output_tokens\x18\f \x01(\x05R\x0fmaxOutputTokens\x12\"\n" +
 	"\fcapabilities\x18\r \x03(\tR\fcapabilities\x121\n" +
 	"\x14supported_parameters\x18\x0e \x03(\tR\x13supportedParameters\x12\x1a\n" +
-	"\binactive\x18\x0f \x01(\bR\binactive\"o\n" +
+	"\binactive\x18\x0f \x01(\bR\binactive\x12?\n" +
+	"\rdeprecated_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\fdeprecatedAt\"o\n" +
 	"\x10PutModelResponse\x121\n" +
 	"\x05model\x18\x01 \x01(\v2\x1b.svc.catalog.v1.PublicModelR\x05model\x12(\n" +
-	"\x10price_version_id\x18\x02 \x01(\tR\x0epriceVersionId*g\n" +
+	"\x10price_version_id\x18\x02 \x01(\tR\x0epriceVersionId*\x8f\x01\n" +
 	"\bCategory\x12\x18\n" +
 	"\x14CATEGORY_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCATEGORY_LLM\x10\x01\x12\x17\n" +
 	"\x13CATEGORY_MULTIMODAL\x10\x02\x12\x16\n" +
-	"\x12CATEGORY_EMBEDDING\x10\x03*=\n" +
+	"\x12CATEGORY_EMBEDDING\x10\x03\x12\x12\n" +
+	"\x0eCATEGORY_IMAGE\x10\x04\x12\x12\n" +
+	"\x0eCATEGORY_AUDIO\x10\x05*=\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tKIND_OPEN\x10\x01\x12\x10\n" +
@@ -1870,20 +1891,21 @@ var file_svc_catalog_v1_catalog_proto_depIdxs = []int32{
 	20, // 14: svc.catalog.v1.PublicModel.deprecated_at:type_name -> google.protobuf.Timestamp
 	15, // 15: svc.catalog.v1.ListModelProvidersResponse.data:type_name -> svc.catalog.v1.ListModelProvidersData
 	16, // 16: svc.catalog.v1.ListModelProvidersData.list:type_name -> svc.catalog.v1.PublicOffering
-	12, // 17: svc.catalog.v1.PutModelResponse.model:type_name -> svc.catalog.v1.PublicModel
-	7,  // 18: svc.catalog.v1.CatalogService.WatchModels:input_type -> svc.catalog.v1.WatchModelsRequest
-	9,  // 19: svc.catalog.v1.PublicCatalogService.ListModels:input_type -> svc.catalog.v1.ListModelsRequest
-	13, // 20: svc.catalog.v1.PublicCatalogService.ListModelProviders:input_type -> svc.catalog.v1.ListModelProvidersRequest
-	17, // 21: svc.catalog.v1.CatalogAdminService.PutModel:input_type -> svc.catalog.v1.PutModelRequest
-	8,  // 22: svc.catalog.v1.CatalogService.WatchModels:output_type -> svc.catalog.v1.WatchModelsResponse
-	10, // 23: svc.catalog.v1.PublicCatalogService.ListModels:output_type -> svc.catalog.v1.ListModelsResponse
-	14, // 24: svc.catalog.v1.PublicCatalogService.ListModelProviders:output_type -> svc.catalog.v1.ListModelProvidersResponse
-	18, // 25: svc.catalog.v1.CatalogAdminService.PutModel:output_type -> svc.catalog.v1.PutModelResponse
-	22, // [22:26] is the sub-list for method output_type
-	18, // [18:22] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	20, // 17: svc.catalog.v1.PutModelRequest.deprecated_at:type_name -> google.protobuf.Timestamp
+	12, // 18: svc.catalog.v1.PutModelResponse.model:type_name -> svc.catalog.v1.PublicModel
+	7,  // 19: svc.catalog.v1.CatalogService.WatchModels:input_type -> svc.catalog.v1.WatchModelsRequest
+	9,  // 20: svc.catalog.v1.PublicCatalogService.ListModels:input_type -> svc.catalog.v1.ListModelsRequest
+	13, // 21: svc.catalog.v1.PublicCatalogService.ListModelProviders:input_type -> svc.catalog.v1.ListModelProvidersRequest
+	17, // 22: svc.catalog.v1.CatalogAdminService.PutModel:input_type -> svc.catalog.v1.PutModelRequest
+	8,  // 23: svc.catalog.v1.CatalogService.WatchModels:output_type -> svc.catalog.v1.WatchModelsResponse
+	10, // 24: svc.catalog.v1.PublicCatalogService.ListModels:output_type -> svc.catalog.v1.ListModelsResponse
+	14, // 25: svc.catalog.v1.PublicCatalogService.ListModelProviders:output_type -> svc.catalog.v1.ListModelProvidersResponse
+	18, // 26: svc.catalog.v1.CatalogAdminService.PutModel:output_type -> svc.catalog.v1.PutModelResponse
+	23, // [23:27] is the sub-list for method output_type
+	19, // [19:23] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_svc_catalog_v1_catalog_proto_init() }

@@ -559,7 +559,8 @@ type UsageEvent struct {
 	PriceVersionId string    `protobuf:"bytes,7,opt,name=price_version_id,json=priceVersionId,proto3" json:"price_version_id,omitempty"`
 	Rates          *v1.Rates `protobuf:"bytes,8,opt,name=rates,proto3" json:"rates,omitempty"`
 	Ending         Ending    `protobuf:"varint,9,opt,name=ending,proto3,enum=svc.events.v1.Ending" json:"ending,omitempty"`
-	// What is charged and paid for, after the table of stream endings.
+	// What is charged and paid for, after the table of stream endings, in the unit
+	// of rates: tokens, images (completion) or milliseconds of audio (prompt).
 	BillablePromptTokens     int64 `protobuf:"varint,10,opt,name=billable_prompt_tokens,json=billablePromptTokens,proto3" json:"billable_prompt_tokens,omitempty"`
 	BillableCompletionTokens int64 `protobuf:"varint,11,opt,name=billable_completion_tokens,json=billableCompletionTokens,proto3" json:"billable_completion_tokens,omitempty"`
 	// What the engine claimed.
@@ -1011,6 +1012,78 @@ func (x *ReceiptEvent) GetSignature() []byte {
 	return nil
 }
 
+// VoidEvent says that an attempt was dispatched and that nothing of it is owed,
+// although its provider may have served: the caller vanished before any content
+// was relayed. Subject void.v1.<hub_id>, stream RECEIPTS. Identified by
+// request_id and attempt. A receipt for such an attempt counts for nothing.
+type VoidEvent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Attempt       uint32                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	HubId         string                 `protobuf:"bytes,3,opt,name=hub_id,json=hubId,proto3" json:"hub_id,omitempty"`
+	ProviderId    string                 `protobuf:"bytes,4,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VoidEvent) Reset() {
+	*x = VoidEvent{}
+	mi := &file_svc_events_v1_events_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VoidEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VoidEvent) ProtoMessage() {}
+
+func (x *VoidEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_events_v1_events_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VoidEvent.ProtoReflect.Descriptor instead.
+func (*VoidEvent) Descriptor() ([]byte, []int) {
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *VoidEvent) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *VoidEvent) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *VoidEvent) GetHubId() string {
+	if x != nil {
+		return x.HubId
+	}
+	return ""
+}
+
+func (x *VoidEvent) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
 // ReceiptVerdict is billing-ledger's word on one receipt.
 type ReceiptVerdict struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1026,7 +1099,7 @@ type ReceiptVerdict struct {
 
 func (x *ReceiptVerdict) Reset() {
 	*x = ReceiptVerdict{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[4]
+	mi := &file_svc_events_v1_events_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1111,7 @@ func (x *ReceiptVerdict) String() string {
 func (*ReceiptVerdict) ProtoMessage() {}
 
 func (x *ReceiptVerdict) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[4]
+	mi := &file_svc_events_v1_events_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1124,7 @@ func (x *ReceiptVerdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptVerdict.ProtoReflect.Descriptor instead.
 func (*ReceiptVerdict) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{4}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReceiptVerdict) GetRequestId() string {
@@ -1093,7 +1166,7 @@ type ReceiptNotice struct {
 
 func (x *ReceiptNotice) Reset() {
 	*x = ReceiptNotice{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[5]
+	mi := &file_svc_events_v1_events_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1105,7 +1178,7 @@ func (x *ReceiptNotice) String() string {
 func (*ReceiptNotice) ProtoMessage() {}
 
 func (x *ReceiptNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[5]
+	mi := &file_svc_events_v1_events_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1118,7 +1191,7 @@ func (x *ReceiptNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptNotice.ProtoReflect.Descriptor instead.
 func (*ReceiptNotice) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{5}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReceiptNotice) GetVerdicts() []*ReceiptVerdict {
@@ -1150,7 +1223,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[6]
+	mi := &file_svc_events_v1_events_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1162,7 +1235,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[6]
+	mi := &file_svc_events_v1_events_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1175,7 +1248,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{6}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Attempt) GetRequestId() string {
@@ -1261,7 +1334,7 @@ type AttemptBatch struct {
 
 func (x *AttemptBatch) Reset() {
 	*x = AttemptBatch{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[7]
+	mi := &file_svc_events_v1_events_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1346,7 @@ func (x *AttemptBatch) String() string {
 func (*AttemptBatch) ProtoMessage() {}
 
 func (x *AttemptBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[7]
+	mi := &file_svc_events_v1_events_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1359,7 @@ func (x *AttemptBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptBatch.ProtoReflect.Descriptor instead.
 func (*AttemptBatch) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{7}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AttemptBatch) GetHubId() string {
@@ -1321,7 +1394,7 @@ type ModelOffer struct {
 
 func (x *ModelOffer) Reset() {
 	*x = ModelOffer{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[8]
+	mi := &file_svc_events_v1_events_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1333,7 +1406,7 @@ func (x *ModelOffer) String() string {
 func (*ModelOffer) ProtoMessage() {}
 
 func (x *ModelOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[8]
+	mi := &file_svc_events_v1_events_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1346,7 +1419,7 @@ func (x *ModelOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelOffer.ProtoReflect.Descriptor instead.
 func (*ModelOffer) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{8}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ModelOffer) GetModelId() string {
@@ -1416,7 +1489,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[9]
+	mi := &file_svc_events_v1_events_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1501,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[9]
+	mi := &file_svc_events_v1_events_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1514,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{9}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Session) GetProviderId() string {
@@ -1550,7 +1623,7 @@ type Presence struct {
 
 func (x *Presence) Reset() {
 	*x = Presence{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[10]
+	mi := &file_svc_events_v1_events_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1635,7 @@ func (x *Presence) String() string {
 func (*Presence) ProtoMessage() {}
 
 func (x *Presence) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[10]
+	mi := &file_svc_events_v1_events_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1648,7 @@ func (x *Presence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Presence.ProtoReflect.Descriptor instead.
 func (*Presence) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{10}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Presence) GetHubId() string {
@@ -1652,7 +1725,7 @@ type KeyChanged struct {
 
 func (x *KeyChanged) Reset() {
 	*x = KeyChanged{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[11]
+	mi := &file_svc_events_v1_events_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1664,7 +1737,7 @@ func (x *KeyChanged) String() string {
 func (*KeyChanged) ProtoMessage() {}
 
 func (x *KeyChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[11]
+	mi := &file_svc_events_v1_events_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1677,7 +1750,7 @@ func (x *KeyChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyChanged.ProtoReflect.Descriptor instead.
 func (*KeyChanged) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{11}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *KeyChanged) GetKeyId() string {
@@ -1752,7 +1825,14 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x05proof\x18\x10 \x01(\fR\x05proof\x12\x1d\n" +
 	"\n" +
 	"public_key\x18\x11 \x01(\fR\tpublicKey\x12\x1c\n" +
-	"\tsignature\x18\x12 \x01(\fR\tsignature\"\x9a\x01\n" +
+	"\tsignature\x18\x12 \x01(\fR\tsignature\"|\n" +
+	"\tVoidEvent\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x15\n" +
+	"\x06hub_id\x18\x03 \x01(\tR\x05hubId\x12\x1f\n" +
+	"\vprovider_id\x18\x04 \x01(\tR\n" +
+	"providerId\"\x9a\x01\n" +
 	"\x0eReceiptVerdict\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
@@ -1871,7 +1951,7 @@ func file_svc_events_v1_events_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_events_v1_events_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_svc_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_svc_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_svc_events_v1_events_proto_goTypes = []any{
 	(Ending)(0),                   // 0: svc.events.v1.Ending
 	(ClaimState)(0),               // 1: svc.events.v1.ClaimState
@@ -1885,34 +1965,35 @@ var file_svc_events_v1_events_proto_goTypes = []any{
 	(*UsageEvent)(nil),            // 9: svc.events.v1.UsageEvent
 	(*SettledNotice)(nil),         // 10: svc.events.v1.SettledNotice
 	(*ReceiptEvent)(nil),          // 11: svc.events.v1.ReceiptEvent
-	(*ReceiptVerdict)(nil),        // 12: svc.events.v1.ReceiptVerdict
-	(*ReceiptNotice)(nil),         // 13: svc.events.v1.ReceiptNotice
-	(*Attempt)(nil),               // 14: svc.events.v1.Attempt
-	(*AttemptBatch)(nil),          // 15: svc.events.v1.AttemptBatch
-	(*ModelOffer)(nil),            // 16: svc.events.v1.ModelOffer
-	(*Session)(nil),               // 17: svc.events.v1.Session
-	(*Presence)(nil),              // 18: svc.events.v1.Presence
-	(*KeyChanged)(nil),            // 19: svc.events.v1.KeyChanged
-	(*v1.Rates)(nil),              // 20: svc.money.v1.Rates
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*VoidEvent)(nil),             // 12: svc.events.v1.VoidEvent
+	(*ReceiptVerdict)(nil),        // 13: svc.events.v1.ReceiptVerdict
+	(*ReceiptNotice)(nil),         // 14: svc.events.v1.ReceiptNotice
+	(*Attempt)(nil),               // 15: svc.events.v1.Attempt
+	(*AttemptBatch)(nil),          // 16: svc.events.v1.AttemptBatch
+	(*ModelOffer)(nil),            // 17: svc.events.v1.ModelOffer
+	(*Session)(nil),               // 18: svc.events.v1.Session
+	(*Presence)(nil),              // 19: svc.events.v1.Presence
+	(*KeyChanged)(nil),            // 20: svc.events.v1.KeyChanged
+	(*v1.Rates)(nil),              // 21: svc.money.v1.Rates
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
 }
 var file_svc_events_v1_events_proto_depIdxs = []int32{
 	2,  // 0: svc.events.v1.Route.mode:type_name -> svc.events.v1.RouteMode
 	3,  // 1: svc.events.v1.Route.fallback_reason:type_name -> svc.events.v1.FallbackReason
-	20, // 2: svc.events.v1.UsageEvent.rates:type_name -> svc.money.v1.Rates
+	21, // 2: svc.events.v1.UsageEvent.rates:type_name -> svc.money.v1.Rates
 	0,  // 3: svc.events.v1.UsageEvent.ending:type_name -> svc.events.v1.Ending
 	1,  // 4: svc.events.v1.UsageEvent.claim_state:type_name -> svc.events.v1.ClaimState
 	8,  // 5: svc.events.v1.UsageEvent.route:type_name -> svc.events.v1.Route
-	21, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
-	21, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
+	22, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
+	22, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
 	4,  // 8: svc.events.v1.UsageEvent.witness:type_name -> svc.events.v1.Witness
 	5,  // 9: svc.events.v1.ReceiptVerdict.outcome:type_name -> svc.events.v1.ReceiptOutcome
-	12, // 10: svc.events.v1.ReceiptNotice.verdicts:type_name -> svc.events.v1.ReceiptVerdict
+	13, // 10: svc.events.v1.ReceiptNotice.verdicts:type_name -> svc.events.v1.ReceiptVerdict
 	6,  // 11: svc.events.v1.Attempt.outcome:type_name -> svc.events.v1.AttemptOutcome
-	14, // 12: svc.events.v1.AttemptBatch.attempts:type_name -> svc.events.v1.Attempt
+	15, // 12: svc.events.v1.AttemptBatch.attempts:type_name -> svc.events.v1.Attempt
 	7,  // 13: svc.events.v1.Session.connection_mode:type_name -> svc.events.v1.ConnectionMode
-	16, // 14: svc.events.v1.Session.models:type_name -> svc.events.v1.ModelOffer
-	17, // 15: svc.events.v1.Presence.sessions:type_name -> svc.events.v1.Session
+	17, // 14: svc.events.v1.Session.models:type_name -> svc.events.v1.ModelOffer
+	18, // 15: svc.events.v1.Presence.sessions:type_name -> svc.events.v1.Session
 	16, // [16:16] is the sub-list for method output_type
 	16, // [16:16] is the sub-list for method input_type
 	16, // [16:16] is the sub-list for extension type_name
@@ -1931,7 +2012,7 @@ func file_svc_events_v1_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_events_v1_events_proto_rawDesc), len(file_svc_events_v1_events_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -26,6 +26,117 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Endpoint is what a provider's engine is asked for. Legacy completions are
+// asked for as chat.
+type Endpoint int32
+
+const (
+	// Read as ENDPOINT_CHAT.
+	Endpoint_ENDPOINT_UNSPECIFIED    Endpoint = 0
+	Endpoint_ENDPOINT_CHAT           Endpoint = 1
+	Endpoint_ENDPOINT_EMBEDDINGS     Endpoint = 2
+	Endpoint_ENDPOINT_IMAGES         Endpoint = 3
+	Endpoint_ENDPOINT_TRANSCRIPTIONS Endpoint = 4
+)
+
+// Enum value maps for Endpoint.
+var (
+	Endpoint_name = map[int32]string{
+		0: "ENDPOINT_UNSPECIFIED",
+		1: "ENDPOINT_CHAT",
+		2: "ENDPOINT_EMBEDDINGS",
+		3: "ENDPOINT_IMAGES",
+		4: "ENDPOINT_TRANSCRIPTIONS",
+	}
+	Endpoint_value = map[string]int32{
+		"ENDPOINT_UNSPECIFIED":    0,
+		"ENDPOINT_CHAT":           1,
+		"ENDPOINT_EMBEDDINGS":     2,
+		"ENDPOINT_IMAGES":         3,
+		"ENDPOINT_TRANSCRIPTIONS": 4,
+	}
+)
+
+func (x Endpoint) Enum() *Endpoint {
+	p := new(Endpoint)
+	*p = x
+	return p
+}
+
+func (x Endpoint) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Endpoint) Descriptor() protoreflect.EnumDescriptor {
+	return file_svc_hub_v1_dispatch_proto_enumTypes[0].Descriptor()
+}
+
+func (Endpoint) Type() protoreflect.EnumType {
+	return &file_svc_hub_v1_dispatch_proto_enumTypes[0]
+}
+
+func (x Endpoint) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Endpoint.Descriptor instead.
+func (Endpoint) EnumDescriptor() ([]byte, []int) {
+	return file_svc_hub_v1_dispatch_proto_rawDescGZIP(), []int{0}
+}
+
+// AnswerForm is what an engine's answer looks like when it is not streamed.
+type AnswerForm int32
+
+const (
+	// Read as ANSWER_FORM_JSON.
+	AnswerForm_ANSWER_FORM_UNSPECIFIED AnswerForm = 0
+	// A JSON object.
+	AnswerForm_ANSWER_FORM_JSON AnswerForm = 1
+	// Text as it is: transcriptions as text, srt or vtt.
+	AnswerForm_ANSWER_FORM_TEXT AnswerForm = 2
+)
+
+// Enum value maps for AnswerForm.
+var (
+	AnswerForm_name = map[int32]string{
+		0: "ANSWER_FORM_UNSPECIFIED",
+		1: "ANSWER_FORM_JSON",
+		2: "ANSWER_FORM_TEXT",
+	}
+	AnswerForm_value = map[string]int32{
+		"ANSWER_FORM_UNSPECIFIED": 0,
+		"ANSWER_FORM_JSON":        1,
+		"ANSWER_FORM_TEXT":        2,
+	}
+)
+
+func (x AnswerForm) Enum() *AnswerForm {
+	p := new(AnswerForm)
+	*p = x
+	return p
+}
+
+func (x AnswerForm) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AnswerForm) Descriptor() protoreflect.EnumDescriptor {
+	return file_svc_hub_v1_dispatch_proto_enumTypes[1].Descriptor()
+}
+
+func (AnswerForm) Type() protoreflect.EnumType {
+	return &file_svc_hub_v1_dispatch_proto_enumTypes[1]
+}
+
+func (x AnswerForm) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AnswerForm.Descriptor instead.
+func (AnswerForm) EnumDescriptor() ([]byte, []int) {
+	return file_svc_hub_v1_dispatch_proto_rawDescGZIP(), []int{1}
+}
+
 type DispatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -120,14 +231,18 @@ type DispatchOpen struct {
 	// Catalog id; answers are restored to it.
 	ModelId string `protobuf:"bytes,6,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	Stream  bool   `protobuf:"varint,7,opt,name=stream,proto3" json:"stream,omitempty"`
-	// At most 10 MiB, sent to the engine as it is but for the model's name.
+	// At most 10 MiB, for transcriptions 26 MiB, sent to the engine as it is but
+	// for the model's name.
 	Body []byte `protobuf:"bytes,8,opt,name=body,proto3" json:"body,omitempty"`
-	// Where in body the model's JSON string stands, quotes included.
+	// Where in body the model's name stands: a JSON string, quotes included, or in
+	// a form the bare text.
 	ModelOffset uint32 `protobuf:"varint,9,opt,name=model_offset,json=modelOffset,proto3" json:"model_offset,omitempty"`
 	ModelLength uint32 `protobuf:"varint,10,opt,name=model_length,json=modelLength,proto3" json:"model_length,omitempty"`
 	// Whether the consumer asked for usage in the stream.
 	IncludeUsage bool `protobuf:"varint,11,opt,name=include_usage,json=includeUsage,proto3" json:"include_usage,omitempty"`
-	// What metering needs.
+	// What metering needs. Counts are in the unit of rates: of an audio model the
+	// prompt's are exact milliseconds; of an image model max_output_tokens is 1 and
+	// choices is how many images are asked for.
 	EstimatedPromptTokens int64 `protobuf:"varint,12,opt,name=estimated_prompt_tokens,json=estimatedPromptTokens,proto3" json:"estimated_prompt_tokens,omitempty"`
 	// What the consumer's hold covers of the prompt; more is never billed, so
 	// that a claim cannot outgrow the money that was held for it.
@@ -139,10 +254,16 @@ type DispatchOpen struct {
 	Rates           *v1.Rates  `protobuf:"bytes,16,opt,name=rates,proto3" json:"rates,omitempty"`
 	Route           *v11.Route `protobuf:"bytes,17,opt,name=route,proto3" json:"route,omitempty"`
 	// How long the hub waits for first content, and for the whole answer.
-	FirstContentTimeoutMs int64 `protobuf:"varint,18,opt,name=first_content_timeout_ms,json=firstContentTimeoutMs,proto3" json:"first_content_timeout_ms,omitempty"`
-	TotalTimeoutMs        int64 `protobuf:"varint,19,opt,name=total_timeout_ms,json=totalTimeoutMs,proto3" json:"total_timeout_ms,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	FirstContentTimeoutMs int64    `protobuf:"varint,18,opt,name=first_content_timeout_ms,json=firstContentTimeoutMs,proto3" json:"first_content_timeout_ms,omitempty"`
+	TotalTimeoutMs        int64    `protobuf:"varint,19,opt,name=total_timeout_ms,json=totalTimeoutMs,proto3" json:"total_timeout_ms,omitempty"`
+	Endpoint              Endpoint `protobuf:"varint,21,opt,name=endpoint,proto3,enum=svc.hub.v1.Endpoint" json:"endpoint,omitempty"`
+	// The body's media type with its parameters; empty for application/json.
+	ContentType string     `protobuf:"bytes,22,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
+	AnswerForm  AnswerForm `protobuf:"varint,23,opt,name=answer_form,json=answerForm,proto3,enum=svc.hub.v1.AnswerForm" json:"answer_form,omitempty"`
+	// How many vectors an embeddings request asks for.
+	Inputs        int32 `protobuf:"varint,24,opt,name=inputs,proto3" json:"inputs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DispatchOpen) Reset() {
@@ -315,6 +436,34 @@ func (x *DispatchOpen) GetTotalTimeoutMs() int64 {
 	return 0
 }
 
+func (x *DispatchOpen) GetEndpoint() Endpoint {
+	if x != nil {
+		return x.Endpoint
+	}
+	return Endpoint_ENDPOINT_UNSPECIFIED
+}
+
+func (x *DispatchOpen) GetContentType() string {
+	if x != nil {
+		return x.ContentType
+	}
+	return ""
+}
+
+func (x *DispatchOpen) GetAnswerForm() AnswerForm {
+	if x != nil {
+		return x.AnswerForm
+	}
+	return AnswerForm_ANSWER_FORM_UNSPECIFIED
+}
+
+func (x *DispatchOpen) GetInputs() int32 {
+	if x != nil {
+		return x.Inputs
+	}
+	return 0
+}
+
 // DispatchCommit says that the caller relays this attempt's answer.
 type DispatchCommit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -455,14 +604,18 @@ func (*DispatchResponse_Failed) isDispatchResponse_Message() {}
 // already restored, and usage is left out unless it was asked for.
 type DispatchEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Json  []byte                 `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"`
+	// Of an answer in ANSWER_FORM_TEXT, the text.
+	Json []byte `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"`
 	// True on the first event that carries content, a tool call or reasoning.
 	FirstContent bool `protobuf:"varint,2,opt,name=first_content,json=firstContent,proto3" json:"first_content,omitempty"`
 	// The hub's running count of completion tokens, this event included.
 	CompletionTokens int64 `protobuf:"varint,3,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
 	// True when another event follows at once, so that the receiver may put off
 	// writing this one until then. A hub that does not know leaves it false.
-	More          bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	More bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	// The name of a server-sent event that has one; printable ASCII, at most 64
+	// bytes.
+	Name          string `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -523,6 +676,13 @@ func (x *DispatchEvent) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *DispatchEvent) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 // DispatchFinished ends an answer that was served to its proper end.
@@ -697,7 +857,7 @@ const file_svc_hub_v1_dispatch_proto_rawDesc = "" +
 	"\x0fDispatchRequest\x12.\n" +
 	"\x04open\x18\x01 \x01(\v2\x18.svc.hub.v1.DispatchOpenH\x00R\x04open\x124\n" +
 	"\x06commit\x18\x02 \x01(\v2\x1a.svc.hub.v1.DispatchCommitH\x00R\x06commitB\t\n" +
-	"\amessage\"\xd9\x05\n" +
+	"\amessage\"\xff\x06\n" +
 	"\fDispatchOpen\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
@@ -721,18 +881,24 @@ const file_svc_hub_v1_dispatch_proto_rawDesc = "" +
 	"\x05rates\x18\x10 \x01(\v2\x13.svc.money.v1.RatesR\x05rates\x12*\n" +
 	"\x05route\x18\x11 \x01(\v2\x14.svc.events.v1.RouteR\x05route\x127\n" +
 	"\x18first_content_timeout_ms\x18\x12 \x01(\x03R\x15firstContentTimeoutMs\x12(\n" +
-	"\x10total_timeout_ms\x18\x13 \x01(\x03R\x0etotalTimeoutMs\"\x10\n" +
+	"\x10total_timeout_ms\x18\x13 \x01(\x03R\x0etotalTimeoutMs\x120\n" +
+	"\bendpoint\x18\x15 \x01(\x0e2\x14.svc.hub.v1.EndpointR\bendpoint\x12!\n" +
+	"\fcontent_type\x18\x16 \x01(\tR\vcontentType\x127\n" +
+	"\vanswer_form\x18\x17 \x01(\x0e2\x16.svc.hub.v1.AnswerFormR\n" +
+	"answerForm\x12\x16\n" +
+	"\x06inputs\x18\x18 \x01(\x05R\x06inputs\"\x10\n" +
 	"\x0eDispatchCommit\"\xc2\x01\n" +
 	"\x10DispatchResponse\x121\n" +
 	"\x05event\x18\x01 \x01(\v2\x19.svc.hub.v1.DispatchEventH\x00R\x05event\x12:\n" +
 	"\bfinished\x18\x02 \x01(\v2\x1c.svc.hub.v1.DispatchFinishedH\x00R\bfinished\x124\n" +
 	"\x06failed\x18\x03 \x01(\v2\x1a.svc.hub.v1.DispatchFailedH\x00R\x06failedB\t\n" +
-	"\amessage\"\x89\x01\n" +
+	"\amessage\"\x9d\x01\n" +
 	"\rDispatchEvent\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\fR\x04json\x12#\n" +
 	"\rfirst_content\x18\x02 \x01(\bR\ffirstContent\x12+\n" +
 	"\x11completion_tokens\x18\x03 \x01(\x03R\x10completionTokens\x12\x12\n" +
-	"\x04more\x18\x04 \x01(\bR\x04more\"\x86\x01\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\"\x86\x01\n" +
 	"\x10DispatchFinished\x124\n" +
 	"\x16billable_prompt_tokens\x18\x01 \x01(\x03R\x14billablePromptTokens\x12<\n" +
 	"\x1abillable_completion_tokens\x18\x02 \x01(\x03R\x18billableCompletionTokens\"\xfa\x01\n" +
@@ -746,7 +912,18 @@ const file_svc_hub_v1_dispatch_proto_rawDesc = "" +
 	"engineType\x12!\n" +
 	"\fengine_param\x18\a \x01(\tR\vengineParam\x12\x1f\n" +
 	"\vengine_code\x18\b \x01(\tR\n" +
-	"engineCode2\\\n" +
+	"engineCode*\x82\x01\n" +
+	"\bEndpoint\x12\x18\n" +
+	"\x14ENDPOINT_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rENDPOINT_CHAT\x10\x01\x12\x17\n" +
+	"\x13ENDPOINT_EMBEDDINGS\x10\x02\x12\x13\n" +
+	"\x0fENDPOINT_IMAGES\x10\x03\x12\x1b\n" +
+	"\x17ENDPOINT_TRANSCRIPTIONS\x10\x04*U\n" +
+	"\n" +
+	"AnswerForm\x12\x1b\n" +
+	"\x17ANSWER_FORM_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10ANSWER_FORM_JSON\x10\x01\x12\x14\n" +
+	"\x10ANSWER_FORM_TEXT\x10\x022\\\n" +
 	"\x0fDispatchService\x12I\n" +
 	"\bDispatch\x12\x1b.svc.hub.v1.DispatchRequest\x1a\x1c.svc.hub.v1.DispatchResponse(\x010\x01B%Z#svc.internal/proto/svc/hub/v1;hubv1b\x06proto3"
 
@@ -762,33 +939,38 @@ func file_svc_hub_v1_dispatch_proto_rawDescGZIP() []byte {
 	return file_svc_hub_v1_dispatch_proto_rawDescData
 }
 
+var file_svc_hub_v1_dispatch_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_svc_hub_v1_dispatch_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_svc_hub_v1_dispatch_proto_goTypes = []any{
-	(*DispatchRequest)(nil),  // 0: svc.hub.v1.DispatchRequest
-	(*DispatchOpen)(nil),     // 1: svc.hub.v1.DispatchOpen
-	(*DispatchCommit)(nil),   // 2: svc.hub.v1.DispatchCommit
-	(*DispatchResponse)(nil), // 3: svc.hub.v1.DispatchResponse
-	(*DispatchEvent)(nil),    // 4: svc.hub.v1.DispatchEvent
-	(*DispatchFinished)(nil), // 5: svc.hub.v1.DispatchFinished
-	(*DispatchFailed)(nil),   // 6: svc.hub.v1.DispatchFailed
-	(*v1.Rates)(nil),         // 7: svc.money.v1.Rates
-	(*v11.Route)(nil),        // 8: svc.events.v1.Route
+	(Endpoint)(0),            // 0: svc.hub.v1.Endpoint
+	(AnswerForm)(0),          // 1: svc.hub.v1.AnswerForm
+	(*DispatchRequest)(nil),  // 2: svc.hub.v1.DispatchRequest
+	(*DispatchOpen)(nil),     // 3: svc.hub.v1.DispatchOpen
+	(*DispatchCommit)(nil),   // 4: svc.hub.v1.DispatchCommit
+	(*DispatchResponse)(nil), // 5: svc.hub.v1.DispatchResponse
+	(*DispatchEvent)(nil),    // 6: svc.hub.v1.DispatchEvent
+	(*DispatchFinished)(nil), // 7: svc.hub.v1.DispatchFinished
+	(*DispatchFailed)(nil),   // 8: svc.hub.v1.DispatchFailed
+	(*v1.Rates)(nil),         // 9: svc.money.v1.Rates
+	(*v11.Route)(nil),        // 10: svc.events.v1.Route
 }
 var file_svc_hub_v1_dispatch_proto_depIdxs = []int32{
-	1, // 0: svc.hub.v1.DispatchRequest.open:type_name -> svc.hub.v1.DispatchOpen
-	2, // 1: svc.hub.v1.DispatchRequest.commit:type_name -> svc.hub.v1.DispatchCommit
-	7, // 2: svc.hub.v1.DispatchOpen.rates:type_name -> svc.money.v1.Rates
-	8, // 3: svc.hub.v1.DispatchOpen.route:type_name -> svc.events.v1.Route
-	4, // 4: svc.hub.v1.DispatchResponse.event:type_name -> svc.hub.v1.DispatchEvent
-	5, // 5: svc.hub.v1.DispatchResponse.finished:type_name -> svc.hub.v1.DispatchFinished
-	6, // 6: svc.hub.v1.DispatchResponse.failed:type_name -> svc.hub.v1.DispatchFailed
-	0, // 7: svc.hub.v1.DispatchService.Dispatch:input_type -> svc.hub.v1.DispatchRequest
-	3, // 8: svc.hub.v1.DispatchService.Dispatch:output_type -> svc.hub.v1.DispatchResponse
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	3,  // 0: svc.hub.v1.DispatchRequest.open:type_name -> svc.hub.v1.DispatchOpen
+	4,  // 1: svc.hub.v1.DispatchRequest.commit:type_name -> svc.hub.v1.DispatchCommit
+	9,  // 2: svc.hub.v1.DispatchOpen.rates:type_name -> svc.money.v1.Rates
+	10, // 3: svc.hub.v1.DispatchOpen.route:type_name -> svc.events.v1.Route
+	0,  // 4: svc.hub.v1.DispatchOpen.endpoint:type_name -> svc.hub.v1.Endpoint
+	1,  // 5: svc.hub.v1.DispatchOpen.answer_form:type_name -> svc.hub.v1.AnswerForm
+	6,  // 6: svc.hub.v1.DispatchResponse.event:type_name -> svc.hub.v1.DispatchEvent
+	7,  // 7: svc.hub.v1.DispatchResponse.finished:type_name -> svc.hub.v1.DispatchFinished
+	8,  // 8: svc.hub.v1.DispatchResponse.failed:type_name -> svc.hub.v1.DispatchFailed
+	2,  // 9: svc.hub.v1.DispatchService.Dispatch:input_type -> svc.hub.v1.DispatchRequest
+	5,  // 10: svc.hub.v1.DispatchService.Dispatch:output_type -> svc.hub.v1.DispatchResponse
+	10, // [10:11] is the sub-list for method output_type
+	9,  // [9:10] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_svc_hub_v1_dispatch_proto_init() }
@@ -810,13 +992,14 @@ func file_svc_hub_v1_dispatch_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_hub_v1_dispatch_proto_rawDesc), len(file_svc_hub_v1_dispatch_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      2,
 			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_svc_hub_v1_dispatch_proto_goTypes,
 		DependencyIndexes: file_svc_hub_v1_dispatch_proto_depIdxs,
+		EnumInfos:         file_svc_hub_v1_dispatch_proto_enumTypes,
 		MessageInfos:      file_svc_hub_v1_dispatch_proto_msgTypes,
 	}.Build()
 	File_svc_hub_v1_dispatch_proto = out.File

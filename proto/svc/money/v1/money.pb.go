@@ -25,9 +25,68 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Rates are the four prices of one immutable price version, for a model
-// priced per token. A payout rate never exceeds its price, and a priced
-// dimension always has a payout.
+// Unit is what a price is for, and with it what the counts of a request are.
+type Unit int32
+
+const (
+	// Read as UNIT_TOKEN.
+	Unit_UNIT_UNSPECIFIED Unit = 0
+	// Counts are tokens, of the prompt and of the completion.
+	Unit_UNIT_TOKEN Unit = 1
+	// The completion counts images; there is no prompt.
+	Unit_UNIT_IMAGE Unit = 2
+	// The prompt counts milliseconds of audio, and the price is that of a minute;
+	// there is no completion.
+	Unit_UNIT_AUDIO_MINUTE Unit = 3
+)
+
+// Enum value maps for Unit.
+var (
+	Unit_name = map[int32]string{
+		0: "UNIT_UNSPECIFIED",
+		1: "UNIT_TOKEN",
+		2: "UNIT_IMAGE",
+		3: "UNIT_AUDIO_MINUTE",
+	}
+	Unit_value = map[string]int32{
+		"UNIT_UNSPECIFIED":  0,
+		"UNIT_TOKEN":        1,
+		"UNIT_IMAGE":        2,
+		"UNIT_AUDIO_MINUTE": 3,
+	}
+)
+
+func (x Unit) Enum() *Unit {
+	p := new(Unit)
+	*p = x
+	return p
+}
+
+func (x Unit) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Unit) Descriptor() protoreflect.EnumDescriptor {
+	return file_svc_money_v1_money_proto_enumTypes[0].Descriptor()
+}
+
+func (Unit) Type() protoreflect.EnumType {
+	return &file_svc_money_v1_money_proto_enumTypes[0]
+}
+
+func (x Unit) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Unit.Descriptor instead.
+func (Unit) EnumDescriptor() ([]byte, []int) {
+	return file_svc_money_v1_money_proto_rawDescGZIP(), []int{0}
+}
+
+// Rates are the four prices of one immutable price version, in pico-USD for one
+// unit: a token, an image or a minute. A payout rate never exceeds its price,
+// and a priced dimension always has a payout. What a model's unit has no count
+// of is priced 0.
 type Rates struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What the consumer pays for a prompt token.
@@ -38,6 +97,7 @@ type Rates struct {
 	PayoutInputPicoUsdPerToken int64 `protobuf:"varint,3,opt,name=payout_input_pico_usd_per_token,json=payoutInputPicoUsdPerToken,proto3" json:"payout_input_pico_usd_per_token,omitempty"`
 	// What the provider earns for a completion token.
 	PayoutOutputPicoUsdPerToken int64 `protobuf:"varint,4,opt,name=payout_output_pico_usd_per_token,json=payoutOutputPicoUsdPerToken,proto3" json:"payout_output_pico_usd_per_token,omitempty"`
+	Unit                        Unit  `protobuf:"varint,5,opt,name=unit,proto3,enum=svc.money.v1.Unit" json:"unit,omitempty"`
 	unknownFields               protoimpl.UnknownFields
 	sizeCache                   protoimpl.SizeCache
 }
@@ -100,16 +160,31 @@ func (x *Rates) GetPayoutOutputPicoUsdPerToken() int64 {
 	return 0
 }
 
+func (x *Rates) GetUnit() Unit {
+	if x != nil {
+		return x.Unit
+	}
+	return Unit_UNIT_UNSPECIFIED
+}
+
 var File_svc_money_v1_money_proto protoreflect.FileDescriptor
 
 const file_svc_money_v1_money_proto_rawDesc = "" +
 	"\n" +
-	"\x18svc/money/v1/money.proto\x12\fsvc.money.v1\"\x85\x02\n" +
+	"\x18svc/money/v1/money.proto\x12\fsvc.money.v1\"\xad\x02\n" +
 	"\x05Rates\x126\n" +
 	"\x18input_pico_usd_per_token\x18\x01 \x01(\x03R\x14inputPicoUsdPerToken\x128\n" +
 	"\x19output_pico_usd_per_token\x18\x02 \x01(\x03R\x15outputPicoUsdPerToken\x12C\n" +
 	"\x1fpayout_input_pico_usd_per_token\x18\x03 \x01(\x03R\x1apayoutInputPicoUsdPerToken\x12E\n" +
-	" payout_output_pico_usd_per_token\x18\x04 \x01(\x03R\x1bpayoutOutputPicoUsdPerTokenB)Z'svc.internal/proto/svc/money/v1;moneyv1b\x06proto3"
+	" payout_output_pico_usd_per_token\x18\x04 \x01(\x03R\x1bpayoutOutputPicoUsdPerToken\x12&\n" +
+	"\x04unit\x18\x05 \x01(\x0e2\x12.svc.money.v1.UnitR\x04unit*S\n" +
+	"\x04Unit\x12\x14\n" +
+	"\x10UNIT_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"UNIT_TOKEN\x10\x01\x12\x0e\n" +
+	"\n" +
+	"UNIT_IMAGE\x10\x02\x12\x15\n" +
+	"\x11UNIT_AUDIO_MINUTE\x10\x03B)Z'svc.internal/proto/svc/money/v1;moneyv1b\x06proto3"
 
 var (
 	file_svc_money_v1_money_proto_rawDescOnce sync.Once
@@ -123,16 +198,19 @@ func file_svc_money_v1_money_proto_rawDescGZIP() []byte {
 	return file_svc_money_v1_money_proto_rawDescData
 }
 
+var file_svc_money_v1_money_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_svc_money_v1_money_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
 var file_svc_money_v1_money_proto_goTypes = []any{
-	(*Rates)(nil), // 0: svc.money.v1.Rates
+	(Unit)(0),     // 0: svc.money.v1.Unit
+	(*Rates)(nil), // 1: svc.money.v1.Rates
 }
 var file_svc_money_v1_money_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	0, // 0: svc.money.v1.Rates.unit:type_name -> svc.money.v1.Unit
+	1, // [1:1] is the sub-list for method output_type
+	1, // [1:1] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_svc_money_v1_money_proto_init() }
@@ -145,13 +223,14 @@ func file_svc_money_v1_money_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_money_v1_money_proto_rawDesc), len(file_svc_money_v1_money_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   1,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_svc_money_v1_money_proto_goTypes,
 		DependencyIndexes: file_svc_money_v1_money_proto_depIdxs,
+		EnumInfos:         file_svc_money_v1_money_proto_enumTypes,
 		MessageInfos:      file_svc_money_v1_money_proto_msgTypes,
 	}.Build()
 	File_svc_money_v1_money_proto = out.File

@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/crash"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+
+	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/relay"
+)
+
+// run admits the call, serves it, and reports what became of it.
+func (h *Handler) run(x *exchange, call *relay.Call) error {
+	ctx := x.request.Context()
+	grant, err := h.Gate.Enter(ctx, call.Order)
+	setLimits(x.header(), grant.Terms.GetRequests())
+	if err != nil {
+		setLimits(x.header(), reachedLimit(err))
+		if grant.Held {
+			h.report(x, call, relay.Result{Err: err, Route: relay.RouteOf(call.Order.Pin)})
+		}
+		return err
+	}
+	crash.At("gateway.admitted")
+	call.Grant = grant
+	h.Leases.Last(time.Duration(grant.Terms.GetLeaseMs()) * time.Millisecond)
+	call.Running = h.Leases.Begin(x.id, x.started)
+	defer h.Leases.End(call.Running)
+	call.Again = func(ctx context.Context, failed []string) ([]*routerv1.Candidate, error) {
+		return h.Gate.Again(ctx, call.Order, failed)
+	}
+	h.Metrics.open.Add(ctx, 1)
+	defer h.Metrics.open.Add(context.WithoutCancel(ctx), -1)
+	result := h.Engine.Serve(x.answer, x.request, call)
+	h.Metrics.completion(ctx, &result)
+	crash.At("gateway.answered")
+	h.report(x, call, result)
+	return result.Err
+}
+
+// report notes the facts of a call for the log and gives billing-ledger the
+// gateway's own account of it.
+func (h *Handler) report(x *exchange, call *relay.Call, r relay.Result) {
+	w := &billingv1.Witness{
+		RequestId:        x.id,
+		Outcome:          billingv1.Outcome_OUTCOME_COMPLETED,
+		CommittedAttempt: r.Committed,
+		RelayedTokens:    r.Tokens,
+		RelayedBytes:     r.Bytes,
+		HttpStatus:       http.StatusOK,
+		Route:            r.Route,
+		Stream:           call.Stream,
+		Attempts:         r.Attempts,
+		ReceivedAt:       timestamppb.New(x.started),
+		FirstContentMs:   r.FirstContent.Milliseconds(),
+		TotalMs:          h.Clock.Now().Sub(x.started).Milliseconds(),
+	}
+	if r.Usage != nil {
+		w.Metered = &billingv1.Metered{
+			PromptTokens: r.Usage.GetBillablePromptTokens(), CompletionTokens: r.Usage.GetBillableCompletionTokens(),
+		}
+	}
+	if r.Err != nil {
+		a := apierror.Of(r.Err)
+		w.Outcome, w.ErrorCode = outcome(a), a.KnownCode()
+		if !r.Begun || a.Status == apierror.StatusClientClosed {
+			w.HttpStatus = int32(a.Status)
+		}
+	}
+	h.Witness.Add(w)
+	x.result = r
+	x.facts = append(x.facts,
+		slog.Int("attempts", len(r.Attempts)),
+		slog.Int64("first_content_ms", w.GetFirstContentMs()),
+		slog.Int64("completion_tokens", r.Tokens))
+	if r.Served != nil {
+		x.facts = append(x.facts, slog.String("provider", r.Served.GetProviderId()))
+	}
+	if r.Usage != nil {
+		x.facts = append(x.facts, slog.Int64("billed_prompt_tokens", r.Usage.GetBillablePromptTokens()),
+			slog.Int64("billed_completion_tokens", r.Usage.GetBillableCompletionTokens()))
+	}
+}
+
+func outcome(a apierror.Answer) billingv1.Outcome {
+	switch {
+	case a.Status == apierror.StatusClientClosed:
+		return billingv1.Outcome_OUTCOME_CLIENT_GONE
+	case a.Status == http.StatusGatewayTimeout:
+		return billingv1.Outcome_OUTCOME_TIMEOUT
+	case a.Status < http.StatusInternalServerError:
+		return billingv1.Outcome_OUTCOME_REFUSED
+	}
+	return billingv1.Outcome_OUTCOME_FAILED
+}
+
+// setRoute says how the request was asked to be routed.
+func setRoute(h http.Header, pin admit.Pin) {
+	if pin.ProviderID == "" {
+		h.Set("X-Svc-Route-Mode", "auto")
+		return
+	}
+	h.Set("X-Svc-Route-Mode", "explicit")
+	h.Set("X-Svc-Requested-Provider", pin.ProviderID)
+}
+
+// setLimits says how much of the key's rate is left.
+func setLimits(h http.Header, requests *billingv1.RateLimit) {
+	if requests.GetLimit() <= 0 {
+		return
+	}
+	h.Set("X-Ratelimit-Limit-Requests", strconv.Itoa(int(requests.GetLimit())))
+	h.Set("X-Ratelimit-Remaining-Requests", strconv.Itoa(int(max(requests.GetRemaining(), 0))))
+	h.Set("X-Ratelimit-Reset-Requests", (time.Duration(max(requests.GetResetMs(), 0)) * time.Millisecond).String())
+}
+
+// reachedLimit is the limit that a refusal speaks of, with nothing left; nil
+// when it speaks of none.
+func reachedLimit(err error) *billingv1.RateLimit {
+	f, ok := fault.As(err)
+	if !ok || f.Reason != fault.RateLimitExceeded {
+		return nil
+	}
+	limit, err := strconv.ParseInt(f.Meta["limit"], 10, 32)
+	if err != nil {
+		return nil
+	}
+	reset, err := strconv.ParseInt(f.Meta["reset_ms"], 10, 64)
+	if err != nil {
+		reset = f.RetryAfter.Milliseconds()
+	}
+	return &billingv1.RateLimit{Limit: int32(limit), ResetMs: reset}
+}
