@@ -15,12 +15,13 @@ var UsageStream = StreamConfig{
 }
 
 // ReceiptStream keeps the receipts of providers for requests that the hub which
-// was given them does not know: published by provider-hub, consumed by
-// billing-ledger. The agents keep them too, until they are answered, so a day
-// or 256 MiB suffices.
+// was given them does not know, and which attempts are void although their
+// provider may have served: published by provider-hub, consumed by
+// billing-ledger. The agents keep receipts too, until they are answered, so a
+// day or 256 MiB suffices.
 var ReceiptStream = StreamConfig{
 	Name:     "RECEIPTS",
-	Subjects: []string{"receipt.v1.>"},
+	Subjects: []string{"receipt.v1.>", "void.v1.>"},
 	MaxAge:   24 * time.Hour,
 	MaxBytes: 256 << 20,
 }
@@ -33,6 +34,8 @@ const (
 	SubjectPresenceAll = "presence.v1.*"
 	// SubjectAttemptsAll is the ended attempts of all hubs.
 	SubjectAttemptsAll = "attempts.v1.*"
+	// SubjectVoidPrefix begins the subjects of void attempts.
+	SubjectVoidPrefix = "void.v1."
 	// SubjectKeyChanged says that a consumer key is no longer what it was.
 	SubjectKeyChanged = "keys.v1.changed"
 )
@@ -55,6 +58,9 @@ func SubjectRecorded(hubID string) string { return "recorded.v1." + hubID }
 
 // SubjectReceipt is where a hub passes receipts on, in ReceiptStream.
 func SubjectReceipt(hubID string) string { return "receipt.v1." + hubID }
+
+// SubjectVoid is where a hub says which attempts are void, in ReceiptStream.
+func SubjectVoid(hubID string) string { return SubjectVoidPrefix + hubID }
 
 // SubjectReceipted is where a hub hears what became of receipts.
 func SubjectReceipted(hubID string) string { return "receipted.v1." + hubID }

@@ -14,6 +14,10 @@ const (
 	created  = 1_700_000_000 // Unix seconds
 	answerID = "chatcmpl-fake"
 
+	embeddingsPath     = "/v1/embeddings"
+	imagesPath         = "/v1/images/generations"
+	transcriptionsPath = "/v1/audio/transcriptions"
+
 	defaultTokens = 5
 	defaultHuge   = 8 << 20
 )
@@ -25,7 +29,7 @@ type answer struct {
 	ctx     context.Context
 	stop    <-chan struct{}
 	path    string
-	request openai.ChatRequest
+	request asked
 	// complete says that the last bytes are about to be written: a client that
 	// closes once it has them did not hang up.
 	complete func()
@@ -47,7 +51,7 @@ func (a *answer) serve() {
 	if a.BeforeFirstByte != nil && !a.wait(a.BeforeFirstByte) {
 		return
 	}
-	if a.Status != 0 || a.Raw != "" || a.path == "/v1/embeddings" {
+	if a.Status != 0 || a.Raw != "" {
 		a.complete()
 	}
 	switch {
@@ -56,8 +60,12 @@ func (a *answer) serve() {
 	case a.Raw != "":
 		a.w.Header().Set("Content-Type", a.ContentType)
 		a.write([]byte(a.Raw))
-	case a.path == "/v1/embeddings":
+	case a.path == embeddingsPath:
 		a.embed()
+	case a.path == imagesPath:
+		a.draw()
+	case a.path == transcriptionsPath:
+		a.transcribe()
 	case a.path != "/v1/chat/completions" && a.path != "/v1/completions":
 		writeError(a.w, http.StatusNotFound, "Not Found", "")
 	case a.request.Stream:
@@ -158,31 +166,32 @@ func (a *answer) whole() {
 			return
 		}
 	}
+	a.answerWhole(func() []byte {
+		return withUsages(a.object(a.completion(strings.Join(a.Tokens[:n], ""))), a.usages(n))
+	})
+}
+
+// answerWhole writes a whole answer that is JSON, ended as the behaviour says.
+func (a *answer) answerWhole(body func() []byte) {
 	switch a.End {
 	case EndError:
 		writeError(a.w, http.StatusOK, "scripted failure", "")
-		return
 	case EndHang, EndEndless:
 		a.wait(nil)
-		return
 	case EndGarbage:
 		a.w.Header().Set("Content-Type", "application/json")
 		a.write([]byte(`{"choices":[{"index":`))
-		return
-	default:
-	}
-	body := withUsages(a.object(a.completion(strings.Join(a.Tokens[:n], ""))), a.usages(n))
-	switch a.End {
 	case EndReset:
 		a.w.Header().Set("Content-Type", "application/json")
-		a.write(body[:len(body)/2])
+		text := body()
+		a.write(text[:len(text)/2])
 		a.reset()
 	case EndHugeLine:
 		a.w.Header().Set("Content-Type", "application/json")
 		a.huge(`{"id":"`)
 	default:
 		a.complete()
-		writeJSON(a.w, http.StatusOK, body)
+		writeJSON(a.w, http.StatusOK, body())
 	}
 }
 
@@ -236,24 +245,6 @@ func (a *answer) completion(text string) any {
 	}
 }
 
-// embed answers one fixed vector.
-func (a *answer) embed() {
-	type embedding struct {
-		Object    string    `json:"object"`
-		Index     int       `json:"index"`
-		Embedding []float32 `json:"embedding"`
-	}
-	usages := a.Usage
-	if usages == nil {
-		usages = []string{`{"prompt_tokens":7,"total_tokens":7}`}
-	}
-	writeJSON(a.w, http.StatusOK, withUsages(a.object(struct {
-		Object string      `json:"object"`
-		Model  string      `json:"model"`
-		Data   []embedding `json:"data"`
-	}{openai.ObjectList, a.Model, []embedding{{"embedding", 0, []float32{0.5, -0.25, 1}}}}), usages))
-}
-
 // stream writes an answer as server-sent events.
 func (a *answer) stream() {
 	a.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -269,28 +260,12 @@ func (a *answer) stream() {
 		}
 		a.piece(a.Tokens[i])
 	}
-	switch a.End {
-	case EndSilent:
-		return
-	case EndReset:
-		a.reset()
-		return
-	case EndError:
-		a.complete()
-		a.write(openai.AppendErrorEvent(nil, openai.Error{Message: "scripted failure", Type: openai.TypeServer}, ""))
-		return
-	case EndHang:
-		a.wait(nil)
-		return
-	case EndEndless:
+	if a.End == EndEndless {
 		a.endless()
 		return
-	case EndHugeLine:
-		a.huge("data: ")
+	}
+	if a.brokenOff() {
 		return
-	case EndGarbage:
-		a.event([]byte(`{"choices":[{"index":`))
-	default:
 	}
 	if a.End != EndNoFinish {
 		a.finish()
@@ -301,6 +276,28 @@ func (a *answer) stream() {
 	a.reportUsage(n)
 	a.complete()
 	a.write(openai.AppendDone(nil))
+}
+
+// brokenOff ends a stream before its proper end, if it is to end so.
+func (a *answer) brokenOff() bool {
+	switch a.End {
+	case EndSilent:
+	case EndReset:
+		a.reset()
+	case EndError:
+		a.complete()
+		a.write(openai.AppendErrorEvent(nil, openai.Error{Message: "scripted failure", Type: openai.TypeServer}, ""))
+	case EndHang:
+		a.wait(nil)
+	case EndHugeLine:
+		a.huge("data: ")
+	case EndGarbage:
+		a.event([]byte(`{"choices":[{"index":`))
+		return false
+	default:
+		return false
+	}
+	return true
 }
 
 // endless repeats the tokens; each round obeys BeforeToken.

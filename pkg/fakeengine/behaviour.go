@@ -9,7 +9,8 @@ import (
 // that answers five tokens with truthful usage.
 type Behaviour struct {
 	// Tokens are the pieces of the answer, each one token of usage and one
-	// chunk of a stream. Nil is the default answer; empty is an empty answer.
+	// chunk of a stream; together they are the text of a transcription. Nil is
+	// the default answer; empty is an empty answer.
 	Tokens []string
 	// Model is named in the answer instead of the model asked for.
 	Model string
@@ -18,6 +19,22 @@ type Behaviour struct {
 	// Extra holds members, such as `"provider":"x","n":1`, that are put at the
 	// front of every object of the answer.
 	Extra string
+
+	// Count is how many vectors or images are answered instead of as many as
+	// were asked for; negative is none at all.
+	Count int
+	// Dimensions is the length of vectors when the request does not say, 3
+	// when zero. IgnoreFormat answers floats whatever encoding_format says.
+	Dimensions   int
+	IgnoreFormat bool
+	// Image is what images hold; nil is a PNG of one pixel. Partials is how
+	// many partial images a stream shows of each when the request does not say.
+	// Base64 answers b64_json where the request does not say, instead of url.
+	Image    []byte
+	Partials int
+	Base64   bool
+	// Seconds is the duration that a verbose transcription reports, 1 when zero.
+	Seconds float64
 
 	// Usage is the JSON of the usage that is reported: nil is the truth (on a
 	// stream only if it was asked for), empty is none at all, one is that
@@ -42,8 +59,9 @@ type Behaviour struct {
 	// BeforeToken holds back each token until it gives a value or is closed.
 	BeforeToken <-chan struct{}
 
-	// End is how the answer ends, after EndAfter tokens or, if that is zero
-	// or more than there are, after all of them.
+	// End is how the answer ends, after EndAfter tokens (of images, after
+	// EndAfter images) or, if that is zero or more than there are, after all of
+	// them.
 	End      End
 	EndAfter int
 	// HugeBytes is the length of the line of EndHugeLine; zero is 8 MiB.
@@ -62,7 +80,7 @@ const (
 	// whole answer has null.
 	EndNoFinish
 	// EndNoDone ends a stream cleanly after its finish_reason, without usage
-	// and [DONE].
+	// and [DONE]; of a transcription without its last event.
 	EndNoDone
 	// EndSilent ends a stream cleanly right after a token, with neither.
 	EndSilent
@@ -129,6 +147,9 @@ func Named() map[string]Behaviour {
 		"endless":         {End: EndEndless},
 		"huge-line":       {End: EndHugeLine, EndAfter: 2},
 		"garbage":         {End: EndGarbage, EndAfter: 2},
+		"count-less":      {Count: 1},
+		"count-more":      {Count: 3},
+		"count-none":      {Count: -1},
 		"wrong-model":     {Model: "some/other-model"},
 		"extra":           {Extra: `"provider":"fake","reasoning_details":[{"x":1e400}]`},
 	}

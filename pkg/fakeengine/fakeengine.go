@@ -14,8 +14,10 @@
 // waits for a channel of the test, for the client to leave or for the end of
 // the test.
 //
-// It serves POST /v1/chat/completions, /v1/completions and /v1/embeddings,
-// whatever path under /v1 for behaviours with a Raw body, and GET /v1/models.
+// It serves POST /v1/chat/completions, /v1/completions, /v1/embeddings,
+// /v1/images/generations and /v1/audio/transcriptions, whatever path under /v1
+// for behaviours with a Raw body, and GET /v1/models. Vectors follow from their
+// input, so that the same text has the same vector in either encoding.
 //
 // Limits: MaxRecorded requests are recorded, of each at most MaxBody bytes of
 // its body, and as many cancellations.
@@ -152,7 +154,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusRequestEntityTooLarge, "body cannot be read", "")
 		return
 	}
-	request, chat := describe(r, body)
+	request, asked := describe(r, body)
 	behaviour, ok := e.take(request)
 	// A hang-up counts until the answer is complete; the server itself cancels
 	// the context only after this function has returned.
@@ -167,40 +169,69 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, "The model `"+request.Model+"` does not exist.", "model_not_found")
 		return
 	}
-	a := answer{Behaviour: behaviour, w: w, ctx: r.Context(), stop: e.stop, path: r.URL.Path, request: chat, complete: func() { stop() }}
+	a := answer{Behaviour: behaviour, w: w, ctx: r.Context(), stop: e.stop, path: r.URL.Path, request: asked, complete: func() { stop() }}
 	a.serve()
 }
 
-// describe records a request.
-func describe(r *http.Request, body []byte) (Request, openai.ChatRequest) {
+// asked is what the engine reads of a request.
+type asked struct {
+	Model         string                `json:"model"`
+	Stream        bool                  `json:"stream"`
+	StreamOptions *openai.StreamOptions `json:"stream_options"`
+	media         mediaOptions
+}
+
+// mediaOptions are those of requests that are not chat.
+type mediaOptions struct {
+	Input          json.RawMessage `json:"input"`
+	EncodingFormat string          `json:"encoding_format"`
+	Dimensions     int             `json:"dimensions"`
+	N              int             `json:"n"`
+	ResponseFormat string          `json:"response_format"`
+	PartialImages  *int            `json:"partial_images"`
+	fileSize       int
+}
+
+// describe records a request. What is none of the endpoint's leaves its options
+// empty.
+func describe(r *http.Request, body []byte) (Request, asked) {
 	request := Request{
 		Method: r.Method, Path: r.URL.Path, Header: r.Header.Clone(),
 		Body: slices.Clone(body[:min(len(body), MaxBody)]), Size: len(body),
 	}
-	// What is not a chat request leaves its messages empty; the model and the
-	// options, which stand beside them, are read all the same.
-	var head struct {
-		Model         string                `json:"model"`
-		Stream        bool                  `json:"stream"`
-		StreamOptions *openai.StreamOptions `json:"stream_options"`
-	}
+	var head asked
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err == nil && kind == "multipart/form-data" {
-		head.Model = formModel(body, params["boundary"])
+		head = readForm(body, params["boundary"])
 	} else if err := json.Unmarshal(body, &head); err != nil {
-		head.Model = ""
+		head = asked{}
+	} else if r.URL.Path == embeddingsPath || r.URL.Path == imagesPath {
+		if err := json.Unmarshal(body, &head.media); err != nil {
+			head.media = mediaOptions{}
+		}
 	}
 	request.Model, request.Stream = head.Model, head.Stream
-	return request, openai.ChatRequest{Model: head.Model, Stream: head.Stream, StreamOptions: head.StreamOptions}
+	return request, head
 }
 
-// formModel is the field "model" of a multipart form.
-func formModel(body []byte, boundary string) string {
+// readForm reads the fields of a multipart form and measures its file.
+func readForm(body []byte, boundary string) asked {
 	form, err := multipart.NewReader(bytes.NewReader(body), boundary).ReadForm(maxRead)
-	if err != nil || len(form.Value["model"]) == 0 {
-		return ""
+	if err != nil {
+		return asked{}
 	}
-	return form.Value["model"][0]
+	field := func(name string) string {
+		if len(form.Value[name]) == 0 {
+			return ""
+		}
+		return form.Value[name][0]
+	}
+	head := asked{Model: field("model"), Stream: field("stream") == "true"}
+	head.media.ResponseFormat = field("response_format")
+	for _, file := range form.File["file"] {
+		head.media.fileSize += int(file.Size)
+	}
+	return head
 }
 
 // take records the request and takes the behaviour that answers it.

@@ -287,8 +287,8 @@ func TestOtherEndpoints(t *testing.T) {
 		{"/v1/audio/transcriptions", "multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nimg\r\n--b--\r\n", `"url"`},
 		{"/v1/completions", "application/json", `{"model":"ok","prompt":["a"]}`, `"text_completion"`},
 		{"/v1/completions", "application/json", `{"model":"ok","stream":true}`, "data: [DONE]"},
-		{"/v1/embeddings", "application/json", `{"model":"ok"}`, `"embedding":[0.5,-0.25,1]`},
-		{"/v1/images/generations", "application/json", `{"model":"ok"}`, `"Not Found"`},
+		{"/v1/embeddings", "application/json", `{"model":"ok"}`, `"embedding":[`},
+		{"/v1/images/edits", "application/json", `{"model":"ok"}`, `"Not Found"`},
 	} {
 		resp, err := http.Post(e.URL+tc.path, tc.kind, strings.NewReader(tc.body))
 		if err != nil {

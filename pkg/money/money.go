@@ -1,11 +1,11 @@
 // Package money has the units of every amount in the service, all integers.
 //
 // Money that moves is in nano-USD (1e-9 US dollars), an int64 and so at most
-// about 9.2 billion dollars. Prices of text models are in pico-USD per token,
-// which is exactly micro-USD per 1M tokens: a price of $0.15 per 1M tokens is
-// 150,000. A request is rounded once: what the consumer is charged half to
-// even, what the provider is paid down. As no payout rate exceeds its price,
-// no payout exceeds its charge.
+// about 9.2 billion dollars. Prices are in pico-USD for one unit: a token, an
+// image or a minute of audio. For a token that is exactly micro-USD per 1M
+// tokens: a price of $0.15 per 1M tokens is 150,000. A request is rounded once:
+// what the consumer is charged half to even, what the provider is paid down. As
+// no payout rate exceeds its price, no payout exceeds its charge.
 package money
 
 import (
@@ -18,27 +18,27 @@ import (
 // NanoUSD is an amount of money in 1e-9 US dollars.
 type NanoUSD int64
 
-// PicoUSD is a price in 1e-12 US dollars for one token, equal to micro-USD for
-// 1M tokens.
+// PicoUSD is a price in 1e-12 US dollars for one token, image or minute. For a
+// token it equals micro-USD for 1M tokens.
 type PicoUSD int64
 
 // USD is one dollar.
 const USD NanoUSD = 1_000_000_000
 
-// MaxRate is the largest price accepted: $1,000,000 per 1M tokens.
-const MaxRate PicoUSD = 1_000_000_000_000
-
 // ErrOverflow is returned where an amount would not fit.
 var ErrOverflow = errors.New("amount out of range")
 
-// Tokens counts tokens of one request by how they are priced.
+// Tokens counts what one request is priced by, in the unit of its rates: tokens
+// of the prompt and of the completion, images as Completion, or milliseconds of
+// audio as Prompt.
 type Tokens struct {
 	Prompt     int64
 	Completion int64
 }
 
-// Rates are the prices of one price version.
+// Rates are the prices of one price version, each for one Unit.
 type Rates struct {
+	Unit         Unit
 	Input        PicoUSD
 	Output       PicoUSD
 	PayoutInput  PicoUSD
@@ -48,17 +48,26 @@ type Rates struct {
 // Free tells whether nothing is charged under these rates.
 func (r Rates) Free() bool { return r.Input == 0 && r.Output == 0 }
 
-// Validate checks the catalog's invariants: prices in range, a priced
-// dimension has a payout, and no payout exceeds its price. Its error names the
-// field.
+// Validate checks the catalog's invariants: a known unit, prices in its range,
+// none for what the unit does not count, a payout for each priced dimension, and
+// no payout above its price. Its error names the field.
 func (r Rates) Validate() error {
+	if !r.Unit.known() {
+		return &RateError{Field: "unit", Problem: "is unknown"}
+	}
 	for _, d := range []struct {
 		name          string
 		price, payout PicoUSD
-	}{{"input", r.Input, r.PayoutInput}, {"output", r.Output, r.PayoutOutput}} {
+		counted       bool
+	}{
+		{"input", r.Input, r.PayoutInput, r.Unit.CountsPrompt()},
+		{"output", r.Output, r.PayoutOutput, r.Unit.CountsCompletion()},
+	} {
 		switch {
-		case d.price < 0 || d.price > MaxRate:
+		case d.price < 0 || d.price > r.Unit.MaxRate():
 			return &RateError{Field: d.name + "_price", Problem: "is out of range"}
+		case d.price > 0 && !d.counted:
+			return &RateError{Field: d.name + "_price", Problem: "is not part of a price " + r.Unit.phrase()}
 		case d.payout < 0:
 			return &RateError{Field: "payout_" + d.name + "_price", Problem: "is out of range"}
 		case d.payout > d.price:
@@ -82,12 +91,13 @@ func (e *RateError) Error() string { return e.Field + " " + e.Problem }
 // Charge is what a consumer pays for t: the exact sum, rounded half to even.
 // It returns ErrOverflow when a count is negative or the sum does not fit.
 func (r Rates) Charge(t Tokens) (NanoUSD, error) {
-	hi, lo, err := weigh(t, r.Input, r.Output)
+	divisor := r.Unit.divisor()
+	hi, lo, err := weigh(t, r.Input, r.Output, divisor)
 	if err != nil {
 		return 0, err
 	}
-	quotient, remainder := bits.Div64(hi, lo, 1000)
-	if remainder > 500 || remainder == 500 && quotient&1 == 1 {
+	quotient, remainder := bits.Div64(hi, lo, divisor)
+	if half := divisor / 2; remainder > half || remainder == half && quotient&1 == 1 {
 		quotient++
 	}
 	return fits(quotient)
@@ -96,17 +106,18 @@ func (r Rates) Charge(t Tokens) (NanoUSD, error) {
 // Payout is what the provider earns for t: the exact sum, rounded down. It
 // returns ErrOverflow when a count is negative or the sum does not fit.
 func (r Rates) Payout(t Tokens) (NanoUSD, error) {
-	hi, lo, err := weigh(t, r.PayoutInput, r.PayoutOutput)
+	divisor := r.Unit.divisor()
+	hi, lo, err := weigh(t, r.PayoutInput, r.PayoutOutput, divisor)
 	if err != nil {
 		return 0, err
 	}
-	quotient, _ := bits.Div64(hi, lo, 1000)
+	quotient, _ := bits.Div64(hi, lo, divisor)
 	return fits(quotient)
 }
 
 // weigh is prompt·input + completion·output in 128 bits, checked to leave a
-// quotient by 1000 that fits 64 bits.
-func weigh(t Tokens, input, output PicoUSD) (hi, lo uint64, err error) {
+// quotient by divisor that fits 64 bits.
+func weigh(t Tokens, input, output PicoUSD, divisor uint64) (hi, lo uint64, err error) {
 	if t.Prompt < 0 || t.Completion < 0 || input < 0 || output < 0 {
 		return 0, 0, ErrOverflow
 	}
@@ -114,7 +125,7 @@ func weigh(t Tokens, input, output PicoUSD) (hi, lo uint64, err error) {
 	h2, l2 := bits.Mul64(uint64(t.Completion), uint64(output))
 	lo, carry := bits.Add64(l1, l2, 0)
 	hi, carry = bits.Add64(h1, h2, carry)
-	if carry != 0 || hi >= 1000 {
+	if carry != 0 || hi >= divisor {
 		return 0, 0, ErrOverflow
 	}
 	return hi, lo, nil
@@ -134,28 +145,10 @@ func (n NanoUSD) String() string { return decimal(int64(n), 9, 2) }
 // Float is the amount in dollars as the nearest float, for display only.
 func (n NanoUSD) Float() float64 { return float64(n) / float64(USD) }
 
-// String is the price in dollars per 1M tokens, for example "0.15". It is
-// exact.
-func (p PicoUSD) String() string { return decimal(int64(p), 6, 2) }
-
-// Float is the price in dollars per 1M tokens as the nearest float, for
-// display only.
-func (p PicoUSD) Float() float64 { return float64(p) / 1e6 }
-
 // ParseUSD reads an amount in dollars with at most nine decimals.
 func ParseUSD(s string) (NanoUSD, error) {
 	v, err := parseDecimal(s, 9)
 	return NanoUSD(v), err
-}
-
-// ParseRate reads a price in dollars per 1M tokens with at most six decimals.
-// Empty text is zero.
-func ParseRate(s string) (PicoUSD, error) {
-	if s == "" {
-		return 0, nil
-	}
-	v, err := parseDecimal(s, 6)
-	return PicoUSD(v), err
 }
 
 func decimal(v int64, scale, least int) string {

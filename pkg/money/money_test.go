@@ -11,7 +11,7 @@ import (
 func TestAPayoutNeverExceedsItsCharge(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 1_000_000 {
-		rates := Rates{Input: PicoUSD(r.Int64N(1e9)), Output: PicoUSD(r.Int64N(1e9))}
+		rates := Rates{Unit: Unit(r.IntN(3)), Input: PicoUSD(r.Int64N(1e9)), Output: PicoUSD(r.Int64N(1e9))}
 		rates.PayoutInput, rates.PayoutOutput = rates.Input, rates.Output
 		if r.IntN(8) != 0 {
 			rates.PayoutInput = PicoUSD(r.Int64N(int64(rates.Input) + 1))
@@ -51,13 +51,14 @@ func TestTheChargeIsTheExactSumRoundedHalfToEven(t *testing.T) {
 func TestSumsAgreeWithArbitraryPrecision(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 100_000 {
-		rates := Rates{Input: PicoUSD(r.Int64N(1 << r.IntN(41))), Output: PicoUSD(r.Int64N(1 << r.IntN(41)))}
+		rates := Rates{Unit: Unit(r.IntN(3)), Input: PicoUSD(r.Int64N(1 << r.IntN(41))), Output: PicoUSD(r.Int64N(1 << r.IntN(41)))}
 		tokens := Tokens{Prompt: r.Int64N(1 << r.IntN(40)), Completion: r.Int64N(1 << r.IntN(40))}
 		sum := new(big.Int).Add(
 			new(big.Int).Mul(big.NewInt(tokens.Prompt), big.NewInt(int64(rates.Input))),
 			new(big.Int).Mul(big.NewInt(tokens.Completion), big.NewInt(int64(rates.Output))))
-		q, m := new(big.Int).DivMod(sum, big.NewInt(1000), new(big.Int))
-		if c := m.Cmp(big.NewInt(500)); c > 0 || c == 0 && q.Bit(0) == 1 {
+		divisor := map[Unit]int64{Token: 1000, Image: 1000, AudioMinute: 60_000_000}[rates.Unit]
+		q, m := new(big.Int).DivMod(sum, big.NewInt(divisor), new(big.Int))
+		if c := m.Cmp(big.NewInt(divisor / 2)); c > 0 || c == 0 && q.Bit(0) == 1 {
 			q.Add(q, big.NewInt(1))
 		}
 		got, err := rates.Charge(tokens)
@@ -82,6 +83,8 @@ func TestWhatDoesNotFitIsAnErrorAndNeverWraps(t *testing.T) {
 		{Rates{Input: math.MaxInt64}, Tokens{Prompt: 1001}},
 		{Rates{Input: 1}, Tokens{Prompt: -1}},
 		{Rates{Input: -1}, Tokens{Prompt: 1}},
+		{Rates{Unit: Image, Output: math.MaxInt64}, Tokens{Completion: 1001}},
+		{Rates{Unit: AudioMinute, Input: math.MaxInt64}, Tokens{Prompt: 60_000_001}},
 	} {
 		if _, err := c.rates.Charge(c.tokens); !errors.Is(err, ErrOverflow) {
 			t.Errorf("charge of %+v under %+v: %v", c.tokens, c.rates, err)
@@ -96,6 +99,7 @@ func TestRatesThatBreakTheCatalogsInvariantsAreNamed(t *testing.T) {
 		"output_price":        {Output: MaxRate + 1, PayoutOutput: 1},
 		"payout_input_price":  {Input: 2, PayoutInput: 3},
 		"payout_output_price": {Output: 2},
+		"unit":                {Unit: AudioMinute + 1, Input: 2, PayoutInput: 1},
 	} {
 		err := rates.Validate()
 		var bad *RateError
@@ -121,9 +125,6 @@ func TestTextIsExactBothWays(t *testing.T) {
 		if v, err := ParseUSD(s); err == nil {
 			t.Errorf("ParseUSD(%q) = %d", s, v)
 		}
-	}
-	if p, err := ParseRate("0.0375"); err != nil || p != 37_500 || p.String() != "0.0375" {
-		t.Errorf("ParseRate: %d (%s), %v", p, p, err)
 	}
 	if s := NanoUSD(math.MinInt64).String(); s != "-9223372036.854775808" {
 		t.Errorf("the least amount prints as %q", s)

@@ -30,8 +30,13 @@ type Chunk struct {
 	HasChoices bool
 	Choices    int
 	// DataItems is the length of a top-level "data" array: images,
-	// embeddings.
-	DataItems int
+	// embeddings. Items is how many of them, or of the event's own members,
+	// hold what was asked for: a vector, an image (ScanEmbeddings, ScanImages,
+	// ScanEvent).
+	DataItems, Items int
+	// Type is the top-level "type" of an event, Text the top-level "text" when
+	// it is a string (ScanEvent, ScanTranscription).
+	Type, Text jsonscan.Span
 
 	// ContentBytes is the decoded length of all delivered text: content,
 	// reasoning, refusal, names and arguments of tools, legacy text.
@@ -50,7 +55,8 @@ type Chunk struct {
 	Finished    uint64
 	FinishCount int
 
-	open  int // offset behind the opening brace
+	named bool // a client looks for a model, choices or not
+	open  int  // offset behind the opening brace
 	edits [maxEdits]edit
 	nEdit int
 }
@@ -115,6 +121,7 @@ const (
 type scan struct {
 	data  []byte
 	body  string // the member of a choice that holds the text
+	media media  // what else than choices is looked for
 	tally *Tally // nil for a scan by itself
 	out   Chunk
 
@@ -241,10 +248,14 @@ func (s *scan) member(c *jsonscan.Cursor, name []byte, met *seen) {
 			return
 		}
 		for c.Enter(); c.NextElement(); s.out.DataItems++ {
-			c.Skip()
+			s.dataItem(c)
 		}
 	default:
-		c.Skip()
+		if s.media < transcripts {
+			c.Skip()
+			return
+		}
+		s.mediaMember(c, name, kind, met)
 	}
 }
 

@@ -22,13 +22,13 @@ func NewRewrite(model string, dropUsage bool) Rewrite {
 // Append appends the chunk or answer json, as c found it, to dst. All other
 // bytes are copied as they are. Members that equal "model" or "usage" only by
 // case folding are treated alike, because some clients read them. An answer
-// with choices but no model gets one.
+// with choices or vectors but no model gets one.
 //
 // Whether a chunk should go out at all is the caller's to ask: see
 // Chunk.UsageOnly.
 func (r Rewrite) Append(dst, json []byte, c *Chunk) []byte {
 	at := 0
-	if r.model != nil && c.HasChoices && !c.Model.Found() {
+	if r.model != nil && c.lacksModel() {
 		dst = append(dst, json[:c.open]...)
 		dst = append(dst, `"model":`...)
 		dst = append(append(dst, r.model...), ',')
@@ -47,4 +47,22 @@ func (r Rewrite) Append(dst, json []byte, c *Chunk) []byte {
 		at = e.span.End
 	}
 	return append(dst, json[at:]...)
+}
+
+// lacksModel tells whether clients look for a model that is not there.
+func (c *Chunk) lacksModel() bool {
+	return (c.HasChoices || c.named && c.DataItems > 0) && !c.Model.Found()
+}
+
+// Leaves tells whether Append would copy the chunk or answer as it is.
+func (r Rewrite) Leaves(c *Chunk) bool {
+	if r.model != nil && c.lacksModel() {
+		return false
+	}
+	for _, e := range c.edits[:c.nEdit] {
+		if e.model && r.model != nil || !e.model && r.dropUsage {
+			return false
+		}
+	}
+	return true
 }

@@ -73,6 +73,9 @@ type SSEReader struct {
 // Err is why the feed cannot be read further.
 func (r *SSEReader) Err() error { return r.err }
 
+// Buffered is how many bytes wait for the rest of their event.
+func (r *SSEReader) Buffered() int { return len(r.buf) - r.event }
+
 // Feed adds the next piece. Events of earlier pieces that were not taken with
 // Next are kept.
 func (r *SSEReader) Feed(piece []byte) {
@@ -89,12 +92,23 @@ func (r *SSEReader) Feed(piece []byte) {
 	r.buf = r.own
 }
 
+// keepBuffer is how large a buffer may be to be used for later events, in bytes:
+// one large event is no reason to hold its memory as long as the feed lasts.
+const keepBuffer = 256 << 10
+
 // keep moves what is unread into the reader's own buffer.
 func (r *SSEReader) keep() {
 	if r.owned && r.event == 0 {
 		return
 	}
-	r.own = append(r.own[:0], r.buf[r.event:]...)
+	rest := r.buf[r.event:]
+	if cap(r.own) > keepBuffer && len(rest) <= keepBuffer {
+		r.own = nil
+	}
+	if cap(r.joined) > keepBuffer && r.lines < 2 {
+		r.joined = nil
+	}
+	r.own = append(r.own[:0], rest...)
 	r.rebase(r.event)
 	r.buf, r.owned = r.own, true
 }

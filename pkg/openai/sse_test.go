@@ -222,6 +222,30 @@ func FuzzSSEReaderIsIndifferentToCuts(f *testing.F) {
 	})
 }
 
+func TestMemoryOfALargeEventIsGivenBack(t *testing.T) {
+	for name, event := range map[string]string{
+		"one line":  "data: " + strings.Repeat("x", 4<<20) + "\n\n",
+		"two lines": "data: a\ndata: " + strings.Repeat("x", 4<<20) + "\n\n",
+	} {
+		r := SSEReader{MaxEvent: 8 << 20}
+		events := 0
+		feed := func(piece string) {
+			r.Feed([]byte(piece))
+			for _, ok := r.Next(); ok; _, ok = r.Next() {
+				events++
+			}
+		}
+		feed(event[:3<<20])
+		if n := r.Buffered(); n != 3<<20 {
+			t.Errorf("%s: %d bytes wait", name, n)
+		}
+		feed(event[3<<20:] + "data: y\n\ndata: half")
+		if events != 2 || r.Buffered() != len("data: half") || cap(r.own) > keepBuffer || cap(r.joined) > keepBuffer {
+			t.Errorf("%s: %d events, %d bytes wait in %d and %d", name, events, r.Buffered(), cap(r.own), cap(r.joined))
+		}
+	}
+}
+
 func BenchmarkSSEReader(b *testing.B) {
 	frame := []byte(strings.Repeat("data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" hello\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n", 16))
 	b.SetBytes(int64(len(frame)))

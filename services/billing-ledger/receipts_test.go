@@ -134,3 +134,27 @@ func TestAQuestionThatWasAlteredIsRefused(t *testing.T) {
 	}
 	f.sound(t)
 }
+
+// The gateway died, and the hub to which the provider turns was never told of
+// the attempt: the word of the hub that was is what stands against the receipt.
+func TestAVoidAttemptIsNotPaidOnItsReceipt(t *testing.T) {
+	f := start(t, brief)
+	c := f.consumer(t, "1")
+	req := order(t, c)
+	f.admit(t, req)
+	a := f.asks(t)
+	void, err := proto.Marshal(&eventsv1.VoidEvent{RequestId: req.GetRequestId(), Attempt: 2, HubId: "hub-1", ProviderId: provider})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"once", "twice"} {
+		if _, err := f.bus.PublishStream(t.Context(), bus.SubjectVoid("hub-1"), id, void, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := a.send(t, question(t, req, 100)); v.GetOutcome() != eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_REFUSED || v.GetReason() != "nothing_served" {
+		t.Fatalf("answered %v", v)
+	}
+	until(t, func() bool { return f.balance(t, c) == "1.00 held 0.00" })
+	f.sound(t)
+}

@@ -33,15 +33,19 @@ import (
 	"svc.internal/services/billing-ledger/internal/audit"
 	"svc.internal/services/billing-ledger/internal/events"
 	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/idempotency"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/orphan"
 	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/price"
+	"svc.internal/services/billing-ledger/internal/prune"
 	"svc.internal/services/billing-ledger/internal/refund"
 	"svc.internal/services/billing-ledger/internal/rpc"
+	"svc.internal/services/billing-ledger/internal/slot"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
+	"svc.internal/services/billing-ledger/internal/visitor"
 )
 
 // Schema and Role are the service's own in a shared database.
@@ -53,6 +57,22 @@ const (
 // partitionBack is for how many days back partitions are made as well, so that
 // the first start does not send late usage to the default partition.
 const partitionBack = 7
+
+// What is remembered for a time only is pruned each pruneEvery, at most
+// pruneBatches transactions of pruneBatch rows of each kind: more than can come
+// meanwhile.
+const (
+	pruneEvery   = 15 * time.Second
+	pruneBatch   = 500
+	pruneBatches = 100
+)
+
+// Of maxConns connections, claims of idempotency keys and visits may take these:
+// those of one key or address wait for each other.
+const (
+	claimSlots = 4
+	visitSlots = 1
+)
 
 // Deps are the parts the service works with. DB is a pool opened for Schema and
 // Role.
@@ -85,6 +105,9 @@ type Service struct {
 	keys      *key.Keys
 	accounts  *account.Accounts
 	plans     *plan.Plans
+	claims    *idempotency.Claims
+	visitors  *visitor.Visitors
+	pruner    *prune.Loop
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -139,7 +162,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		},
 		catalog:  &events.Catalog{Client: deps.Catalog, Book: prices, Log: deps.Log},
 		consumer: consumer,
-		receipts: &events.Receipts{Bus: deps.Bus, Keeper: &orphan.Keeper{Store: st, Log: deps.Log}, Log: deps.Log},
+		receipts: &events.Receipts{Bus: deps.Bus, Keeper: &orphan.Keeper{Store: st, Log: deps.Log}, Voids: &orphan.Voids{Store: st, Log: deps.Log}, Log: deps.Log},
 		renewer:  &hold.Renewer{Store: st},
 		concluder: &hold.Concluder{
 			Store:   st,
@@ -151,6 +174,12 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		},
 		accounts: &account.Accounts{Store: st, Clock: deps.Clock, Random: deps.Random},
 		plans:    &plan.Plans{Store: st},
+		claims:   &idempotency.Claims{Store: st, Slots: slot.New(claimSlots)},
+		visitors: &visitor.Visitors{Store: st, Slots: slot.New(visitSlots)},
+		pruner: &prune.Loop{Every: pruneEvery, Batch: pruneBatch, Batches: pruneBatches, Log: deps.Log, Steps: []prune.Step{
+			{Name: "claims of idempotency keys", Do: st.PruneClaims},
+			{Name: "visitors", Do: st.PruneVisitors},
+		}},
 	}
 	return s, s.newDrift()
 }
@@ -162,6 +191,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store})
 	billingv1.RegisterAccountAdminServiceServer(r, &rpc.Accounts{Accounts: s.accounts, Keys: s.keys, Plans: s.plans})
 	billingv1.RegisterAccrualServiceServer(r, &rpc.Accruals{Store: s.store})
+	billingv1.RegisterIdempotencyServiceServer(r, &rpc.Idempotency{Claims: s.claims})
+	billingv1.RegisterVisitorServiceServer(r, &rpc.Visits{Visitors: s.visitors})
 }
 
 // Run admits, settles, expires and keeps prices and partitions up to date until
@@ -175,7 +206,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.makePartitions(ctx)
 
 	group, ctx := errgroup.WithContext(ctx)
-	for _, loop := range []func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run, s.keepPartitions, s.sealer().Run, s.reconcile} {
+	for _, loop := range []func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run, s.keepPartitions, s.sealer().Run, s.reconcile, s.pruner.Run} {
 		group.Go(func() error {
 			loop(ctx)
 			return nil

@@ -16,6 +16,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
+	moneyv1 "svc.internal/proto/svc/money/v1"
 	billingledger "svc.internal/services/billing-ledger"
 )
 
@@ -56,7 +57,7 @@ func TestARequestIsAdmittedSettledAndReceipted(t *testing.T) {
 	want := &billingv1.Receipt{
 		RequestId: req.GetRequestId(), Model: "acme/large", Status: "settled", BillingType: "payg", CostUsd: 0.0014, CostUsdStr: "0.0014",
 		PromptTokens: 800, CompletionTokens: 300, ClaimedPromptTokens: 800, ClaimedCompletionTokens: 300, RecountedCompletionTokens: 290,
-		PriceVersionId: price, InputPriceStr: "1.00", OutputPriceStr: "2.00", ProviderId: provider, ProviderName: "second",
+		PriceVersionId: price, PricingUnit: "per_1m_tokens", InputPriceStr: "1.00", OutputPriceStr: "2.00", ProviderId: provider, ProviderName: "second",
 		ConnectionMode: "websocket", RouteMode: "auto", Ending: "completed", HttpStatus: 200, Stream: true,
 		Attempts: []*billingv1.ReceiptAttempt{
 			{Attempt: 1, ProviderId: "p1", ProviderName: "first", Result: "busy"}, {Attempt: 2, ProviderId: provider, ProviderName: "second", Result: "served"},
@@ -68,6 +69,69 @@ func TestARequestIsAdmittedSettledAndReceipted(t *testing.T) {
 	accruals, err := f.accruals.ListAccruals(t.Context(), &billingv1.ListAccrualsRequest{FirstDay: time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)})
 	if err != nil || len(accruals.GetAccruals()) != 1 || accruals.GetAccruals()[0].GetPayoutNanoUsd() != 980_000 || accruals.GetAccruals()[0].GetProviderId() != provider {
 		t.Errorf("accruals %v %v", accruals, err)
+	}
+	f.sound(t)
+}
+
+func TestImagesAndAudioAreReceiptedInTheirUnit(t *testing.T) {
+	f := start(t)
+	image := &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_IMAGE, OutputPicoUsdPerToken: 40_000_000_000, PayoutOutputPicoUsdPerToken: 36_000_000_000}
+	audio := &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_AUDIO_MINUTE, InputPicoUsdPerToken: 6_000_000_000, PayoutInputPicoUsdPerToken: 5_400_000_000}
+	f.catalog.snapshots <- append(models(),
+		&catalogv1.Model{ModelId: "acme/painter", Category: catalogv1.Category_CATEGORY_IMAGE, Active: true,
+			Price: &catalogv1.PriceVersion{PriceVersionId: price, Rates: image}},
+		&catalogv1.Model{ModelId: "acme/scribe", Category: catalogv1.Category_CATEGORY_AUDIO, Active: true,
+			Price: &catalogv1.PriceVersion{PriceVersionId: price, Rates: audio}})
+	poor := f.consumer(t, "")
+	until(t, func() bool {
+		req := order(t, poor)
+		req.ModelId = "acme/scribe"
+		_, err := f.admission.Admit(t.Context(), req)
+		return fault.Is(err, fault.InsufficientCredits)
+	})
+	c := f.consumer(t, "1")
+	notices := f.notices(t)
+	for _, tc := range []struct {
+		model              string
+		rates              *moneyv1.Rates
+		prompt, completion int64 // ordered
+		billed             [2]int64
+		held               int64
+		want               *billingv1.Receipt
+	}{
+		{"acme/painter", image, 0, 3, [2]int64{0, 2}, 120_000_000, &billingv1.Receipt{Images: 2, CostUsdStr: "0.08",
+			CostUsd: 0.08, PricingUnit: "per_image", InputPriceStr: "0.00", OutputPriceStr: "0.04"}},
+		{"acme/scribe", audio, 90_500, 0, [2]int64{90_500, 0}, 9_050_000, &billingv1.Receipt{AudioSeconds: 90.5, CostUsdStr: "0.00905",
+			CostUsd: 0.00905, PricingUnit: "per_minute", InputPriceStr: "0.006", OutputPriceStr: "0.00"}},
+	} {
+		req := order(t, c)
+		req.ModelId, req.PromptTokens, req.MaxCompletionTokens = tc.model, tc.prompt, tc.completion
+		a := f.admit(t, req)
+		if !proto.Equal(a.GetRates(), tc.rates) || a.GetHeldNanoUsd() != tc.held || a.GetRequests().GetLimit() != 60 {
+			t.Errorf("%s admitted as %v", tc.model, a)
+		}
+		event := served(req.GetRequestId())
+		event.ModelId, event.Rates = tc.model, tc.rates
+		event.BillablePromptTokens, event.BillableCompletionTokens = tc.billed[0], tc.billed[1]
+		f.publish(t, event)
+		wait(t, notices)
+		next := newRequest(t)
+		if _, err := f.admission.Conclude(t.Context(), &billingv1.ConcludeRequest{Witnesses: []*billingv1.Witness{{
+			RequestId: req.GetRequestId(), Outcome: billingv1.Outcome_OUTCOME_COMPLETED, ContinuedAs: next,
+		}}}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.receipts.GetReceipt(t.Context(), &billingv1.GetReceiptRequest{RequestId: req.GetRequestId(), AccountId: c.account})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := got.GetReceipt()
+		told := &billingv1.Receipt{Images: r.GetImages(), AudioSeconds: r.GetAudioSeconds(), CostUsd: r.GetCostUsd(), CostUsdStr: r.GetCostUsdStr(),
+			PromptTokens: r.GetPromptTokens(), CompletionTokens: r.GetCompletionTokens(), ClaimedCompletionTokens: r.GetClaimedCompletionTokens(),
+			PricingUnit: r.GetPricingUnit(), InputPriceStr: r.GetInputPriceStr(), OutputPriceStr: r.GetOutputPriceStr()}
+		if !proto.Equal(told, tc.want) || r.GetContinuedAs() != next {
+			t.Errorf("%s is receipted as %v, want %v", tc.model, r, tc.want)
+		}
 	}
 	f.sound(t)
 }

@@ -69,6 +69,8 @@ type fleet struct {
 	receipts  billingv1.ReceiptServiceClient
 	accounts  billingv1.AccountAdminServiceClient
 	accruals  billingv1.AccrualServiceClient
+	claims    billingv1.IdempotencyServiceClient
+	visits    billingv1.VisitorServiceClient
 	// stop ends Run and waits for it.
 	stop func()
 }
@@ -77,6 +79,7 @@ var (
 	price     = "018f0000-0000-7000-8000-000000000001"
 	freePrice = "018f0000-0000-7000-8000-000000000002"
 	rates     = &moneyv1.Rates{
+		Unit:                 moneyv1.Unit_UNIT_TOKEN,
 		InputPicoUsdPerToken: 1_000_000, OutputPicoUsdPerToken: 2_000_000,
 		PayoutInputPicoUsdPerToken: 700_000, PayoutOutputPicoUsdPerToken: 1_400_000,
 	}
@@ -134,6 +137,8 @@ func assembleOn(t *testing.T, conn *bus.Conn, change ...func(*billingledger.Conf
 	f.receipts = billingv1.NewReceiptServiceClient(own.Client())
 	f.accounts = billingv1.NewAccountAdminServiceClient(own.Client())
 	f.accruals = billingv1.NewAccrualServiceClient(own.Client())
+	f.claims = billingv1.NewIdempotencyServiceClient(own.Client())
+	f.visits = billingv1.NewVisitorServiceClient(own.Client())
 	return f
 }
 

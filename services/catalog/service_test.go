@@ -14,6 +14,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
@@ -21,6 +22,7 @@ import (
 	"svc.internal/pkg/serve"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
+	moneyv1 "svc.internal/proto/svc/money/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 	"svc.internal/services/catalog/internal/store"
 )
@@ -268,6 +270,60 @@ func TestAChangeOfPriceIsANewVersionAndKeepsTheOld(t *testing.T) {
 	renamed.Name = "Another name"
 	if third := b.put(t, renamed); third.GetPriceVersionId() != second.GetPriceVersionId() {
 		t.Error("a change of name made a new price version")
+	}
+}
+
+func TestAChangeOfWhatThePriceIsForIsANewVersion(t *testing.T) {
+	b := setup(t)
+	free := wish("test/plain")
+	free.InputPrice, free.OutputPrice, free.PayoutInputPrice, free.PayoutOutputPrice = "", "", "", ""
+	first := b.put(t, free)
+	free.Category = "image"
+	second := b.put(t, free)
+	if second.GetPriceVersionId() == first.GetPriceVersionId() || second.GetModel().GetPricingUnit() != "per_image" {
+		t.Errorf("a free model that makes images now: %v", second)
+	}
+	free.OutputPrice, free.PayoutOutputPrice = "0.04", "0.036"
+	third := b.put(t, free)
+	if got := third.GetModel(); got.GetOutputPrice() != 0.04 || got.GetOutputPriceStr() != "0.04" || got.GetPayoutOutputPriceStr() != "0.036" {
+		t.Errorf("four cents an image: %v", got)
+	}
+	m := b.watch(t).until(t, "test/plain", "the price per image", func(m *catalogv1.Model) bool {
+		return m.GetPrice().GetRates().GetOutputPicoUsdPerToken() == 40_000_000_000
+	})
+	if m.GetCategory() != catalogv1.Category_CATEGORY_IMAGE || m.GetPrice().GetRates().GetUnit() != moneyv1.Unit_UNIT_IMAGE {
+		t.Errorf("services hear of %v", m)
+	}
+}
+
+func TestAnAnnouncementStandsAndCanOnlyBePutOff(t *testing.T) {
+	b := setup(t)
+	announce := func(at time.Time) (*catalogv1.PutModelResponse, error) {
+		req := wish("test/plain")
+		req.DeprecatedAt = timestamppb.New(at)
+		return b.admin.PutModel(t.Context(), req)
+	}
+	inTime := b.clock.Now().Add(30 * 24 * time.Hour)
+	for name, at := range map[string]time.Time{"too late": inTime.Add(-time.Second), "no moment": time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		if _, err := announce(at); !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if resp, err := announce(inTime); err != nil || !resp.GetModel().GetDeprecatedAt().AsTime().Equal(inTime) {
+		t.Fatalf("%v, %v", resp, err)
+	}
+	b.clock.Advance(time.Hour)
+	if resp, err := announce(inTime); err != nil || !resp.GetModel().GetDeprecatedAt().AsTime().Equal(inTime) {
+		t.Errorf("said again: %v, %v", resp, err)
+	}
+	if resp := b.put(t, wish("test/plain")); !resp.GetModel().GetDeprecatedAt().AsTime().Equal(inTime) {
+		t.Errorf("left out: %v", resp)
+	}
+	if resp, err := announce(inTime.Add(time.Hour)); err != nil || !resp.GetModel().GetDeprecatedAt().AsTime().Equal(inTime.Add(time.Hour)) {
+		t.Errorf("put off: %v, %v", resp, err)
+	}
+	if _, err := announce(inTime); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("brought forward: %v", err)
 	}
 }
 

@@ -4,19 +4,27 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"svc.internal/pkg/config"
 
+	"svc.internal/services/edge-gateway/internal/address"
 	"svc.internal/services/edge-gateway/internal/admit"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/httpapi"
+	"svc.internal/services/edge-gateway/internal/idempotency"
+	"svc.internal/services/edge-gateway/internal/openaiapi"
+	"svc.internal/services/edge-gateway/internal/playground"
 	"svc.internal/services/edge-gateway/internal/relay"
 	"svc.internal/services/edge-gateway/internal/witness"
 )
 
 // maxWitnessBatch is billing-ledger's own bound on one call.
 const maxWitnessBatch = 200
+
+// maxUpload is what a hub takes of a file, its form left out.
+const maxUpload = 25 << 20
 
 // Config bounds the gateway. DefaultConfig has the values that the public API
 // documents.
@@ -33,6 +41,13 @@ type Config struct {
 	// MaxBodyBytes bounds a completion's body, MaxAdminBodyBytes any other.
 	MaxBodyBytes      int64 `yaml:"max_body_bytes" env:"SVC_GATEWAY_MAX_BODY_BYTES"`
 	MaxAdminBodyBytes int64 `yaml:"max_admin_body_bytes" env:"SVC_GATEWAY_MAX_ADMIN_BODY_BYTES"`
+	// MaxUploadBytes bounds a file to be transcribed (at most 25 MiB),
+	// UploadMemoryBytes all uploads that are being served. One that is being
+	// rebuilt for its provider stands in memory twice for that moment.
+	MaxUploadBytes    int64 `yaml:"max_upload_bytes" env:"SVC_GATEWAY_MAX_UPLOAD_BYTES"`
+	UploadMemoryBytes int64 `yaml:"upload_memory_bytes" env:"SVC_GATEWAY_UPLOAD_MEMORY_BYTES"`
+	// MaxMessages bounds the messages of a chat, 2,048 at the most.
+	MaxMessages int64 `yaml:"max_messages" env:"SVC_GATEWAY_MAX_MESSAGES"`
 	// BodyTimeout is how long a client may take to send a body.
 	BodyTimeout time.Duration `yaml:"body_timeout" env:"SVC_GATEWAY_BODY_TIMEOUT"`
 	// WriteTimeout is how long a client may take to read one event or piece.
@@ -64,6 +79,25 @@ type Config struct {
 	KnownKeyTTL   time.Duration `yaml:"known_key_ttl" env:"SVC_GATEWAY_KNOWN_KEY_TTL"`
 	RefusedKeys   int           `yaml:"refused_keys" env:"SVC_GATEWAY_REFUSED_KEYS"`
 	RefusedKeyTTL time.Duration `yaml:"refused_key_ttl" env:"SVC_GATEWAY_REFUSED_KEY_TTL"`
+	// WrongKeys is how many unknown keys an address (of IPv6, a /64) may try in
+	// a minute, WrongKeyNetworks how many addresses are remembered for it.
+	WrongKeys        int `yaml:"wrong_keys" env:"SVC_GATEWAY_WRONG_KEYS"`
+	WrongKeyNetworks int `yaml:"wrong_key_networks" env:"SVC_GATEWAY_WRONG_KEY_NETWORKS"`
+	// TrustedProxies are the addresses and networks, separated by commas, whose
+	// X-Forwarded-For is believed; empty for none.
+	TrustedProxies string `yaml:"trusted_proxies" env:"SVC_GATEWAY_TRUSTED_PROXIES"`
+
+	// PlaygroundModels are the ids, separated by commas, of the models that
+	// visitors of the site may ask without a key, and PlaygroundKey is the
+	// consumer key of the account that pays; without either there is no
+	// playground. PlaygroundPerHour is how many chats an address (of IPv6, a
+	// /64) has within any hour, at most 1,000.
+	PlaygroundModels  string        `yaml:"playground_models" env:"SVC_GATEWAY_PLAYGROUND_MODELS"`
+	PlaygroundKey     config.Secret `yaml:"playground_key" env:"SVC_GATEWAY_PLAYGROUND_KEY"`
+	PlaygroundPerHour int           `yaml:"playground_per_hour" env:"SVC_GATEWAY_PLAYGROUND_PER_HOUR"`
+	// VisitorSecret is what visitors' addresses are hashed under, at least 16
+	// bytes and the same at all gateways. A playground needs it.
+	VisitorSecret config.Secret `yaml:"visitor_secret" env:"SVC_GATEWAY_VISITOR_SECRET"`
 
 	// HoldLease is how long billing-ledger keeps a hold that nobody renews, as
 	// far as it has not told; those of running requests are renewed four times
@@ -88,6 +122,9 @@ func DefaultConfig() Config {
 		HTTPAddr:                 "127.0.0.1:8080",
 		MaxBodyBytes:             10 << 20,
 		MaxAdminBodyBytes:        256 << 10,
+		MaxMessages:              openaiapi.MaxMessages,
+		MaxUploadBytes:           maxUpload,
+		UploadMemoryBytes:        256 << 20,
 		BodyTimeout:              time.Minute,
 		WriteTimeout:             30 * time.Second,
 		MaxAttempts:              3,
@@ -103,6 +140,9 @@ func DefaultConfig() Config {
 		KnownKeyTTL:              time.Minute,
 		RefusedKeys:              16_384,
 		RefusedKeyTTL:            5 * time.Second,
+		WrongKeys:                30,
+		WrongKeyNetworks:         16_384,
+		PlaygroundPerHour:        5,
 		HoldLease:                time.Minute,
 		WitnessQueue:             8192,
 		WitnessBatch:             maxWitnessBatch,
@@ -123,6 +163,12 @@ func (c Config) Validate() error {
 	}
 	positive("MaxBodyBytes", c.MaxBodyBytes > 0)
 	positive("MaxAdminBodyBytes", c.MaxAdminBodyBytes > 0)
+	positive("MaxUploadBytes", c.MaxUploadBytes > 0)
+	positive("UploadMemoryBytes", c.UploadMemoryBytes > 0)
+	positive("MaxMessages", c.MaxMessages > 0)
+	if c.MaxMessages > openaiapi.MaxMessages {
+		errs = append(errs, fmt.Errorf("MaxMessages must be at most %d", openaiapi.MaxMessages))
+	}
 	positive("BodyTimeout", c.BodyTimeout > 0)
 	positive("WriteTimeout", c.WriteTimeout > 0)
 	positive("MaxAttempts", c.MaxAttempts > 0)
@@ -138,10 +184,24 @@ func (c Config) Validate() error {
 	positive("KnownKeyTTL", c.KnownKeyTTL > 0)
 	positive("RefusedKeys", c.RefusedKeys > 0)
 	positive("RefusedKeyTTL", c.RefusedKeyTTL > 0)
+	positive("WrongKeys", c.WrongKeys > 0)
+	positive("WrongKeyNetworks", c.WrongKeyNetworks > 0)
+	if _, err := address.ParseProxies(c.TrustedProxies); err != nil {
+		errs = append(errs, fmt.Errorf("TrustedProxies: %w", err))
+	}
 	positive("HoldLease", c.HoldLease > 0)
+	if c.PlaygroundPerHour < 1 || c.PlaygroundPerHour > maxPerHour {
+		errs = append(errs, fmt.Errorf("PlaygroundPerHour must be 1 to %d", maxPerHour))
+	}
+	if c.hasPlayground() && len(c.VisitorSecret.Reveal()) < playground.MinSecret {
+		errs = append(errs, fmt.Errorf("VisitorSecret must have at least %d bytes for a playground", playground.MinSecret))
+	}
 	positive("WitnessQueue", c.WitnessQueue > 0)
 	positive("WitnessBatch", c.WitnessBatch > 0)
 	positive("WitnessDrain", c.WitnessDrain > 0)
+	if c.MaxUploadBytes > maxUpload {
+		errs = append(errs, fmt.Errorf("MaxUploadBytes must be at most %d", maxUpload))
+	}
 	if c.WitnessBatch > maxWitnessBatch {
 		errs = append(errs, fmt.Errorf("WitnessBatch must be at most %d", maxWitnessBatch))
 	}
@@ -151,7 +211,7 @@ func (c Config) Validate() error {
 func (c Config) auth() auth.Config {
 	return auth.Config{
 		Known: c.KnownKeys, KnownFor: c.KnownKeyTTL, Refused: c.RefusedKeys, RefusedFor: c.RefusedKeyTTL,
-		Timeout: c.AdmitTimeout,
+		Timeout: c.AdmitTimeout, WrongKeys: c.WrongKeys, WrongKeyNetworks: c.WrongKeyNetworks,
 	}
 }
 
@@ -180,12 +240,34 @@ func (c Config) leases() witness.LeaseConfig {
 	return witness.LeaseConfig{Every: c.HoldLease / 4, Retry: renewRetry, CallTimeout: c.AdmitTimeout, Most: mostRunning}
 }
 
+func (c Config) hasPlayground() bool {
+	return len(c.playground().Models) > 0 && c.PlaygroundKey.Reveal() != ""
+}
+
+func (c Config) playground() playground.Config {
+	models := strings.FieldsFunc(c.PlaygroundModels, func(r rune) bool { return r == ',' || r == ' ' })
+	return playground.Config{
+		Models: models, APIKey: c.PlaygroundKey.Reveal(), Secret: c.VisitorSecret.Reveal(),
+		PerHour: c.PlaygroundPerHour, CallTimeout: c.AdmitTimeout,
+	}
+}
+
+func (c Config) idempotency() idempotency.Config {
+	return idempotency.Config{
+		CallTimeout: c.AdmitTimeout, RenewEvery: claimRenewEvery, Total: c.TotalTimeout,
+		MostWaiting: mostWaiting, MostWaitingOfKey: mostWaitingOfKey,
+	}
+}
+
 func (c Config) http() httpapi.Config {
 	return httpapi.Config{
-		MaxBody: c.MaxBodyBytes, BodyTimeout: c.BodyTimeout, AnswerTimeout: c.WriteTimeout,
+		MaxBody: c.MaxBodyBytes, MaxMessages: c.MaxMessages, MaxUpload: c.MaxUploadBytes, Uploads: c.UploadMemoryBytes, BodyTimeout: c.BodyTimeout, AnswerTimeout: c.WriteTimeout,
 		TrustTraceContext: c.TrustTraceContext,
 	}
 }
+
+// maxPerHour is billing-ledger's own bound on the visits of an address.
+const maxPerHour = 1000
 
 // What nobody needs to set.
 const (
@@ -196,7 +278,13 @@ const (
 	// renewRetry leaves time for several tries within a lease.
 	renewRetry = 2 * time.Second
 	// mostRunning is more requests than one gateway has memory for.
-	mostRunning       = 1 << 17
+	mostRunning = 1 << 17
+	// claimRenewEvery is a quarter of billing-ledger's lease on a claim.
+	claimRenewEvery = 15 * time.Second
+	// mostWaiting and mostWaitingOfKey bound the requests that wait for another
+	// with the same Idempotency-Key, each with its body.
+	mostWaiting       = 256
+	mostWaitingOfKey  = 16
 	witnessRetryFirst = 100 * time.Millisecond
 	witnessRetryMost  = 5 * time.Second
 )

@@ -70,6 +70,8 @@ func peers(n *node.Node) (Deps, error) {
 		Keys:           billingv1.NewKeyServiceClient(billing),
 		Admission:      billingv1.NewAdmissionServiceClient(billing),
 		Receipts:       billingv1.NewReceiptServiceClient(billing),
+		Idempotency:    billingv1.NewIdempotencyServiceClient(billing),
+		Visits:         billingv1.NewVisitorServiceClient(billing),
 		Accounts:       billingv1.NewAccountAdminServiceClient(billing),
 		Router:         routerv1.NewRouterServiceClient(router),
 		Catalog:        catalogv1.NewCatalogServiceClient(catalog),

@@ -31,11 +31,14 @@ import (
 	routerv1 "svc.internal/proto/svc/router/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 
+	"svc.internal/services/edge-gateway/internal/address"
 	"svc.internal/services/edge-gateway/internal/admit"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/httpapi"
+	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/marketapi"
+	"svc.internal/services/edge-gateway/internal/playground"
 	"svc.internal/services/edge-gateway/internal/relay"
 	"svc.internal/services/edge-gateway/internal/witness"
 )
@@ -54,8 +57,12 @@ type Deps struct {
 	Keys      billingv1.KeyServiceClient
 	Admission billingv1.AdmissionServiceClient
 	Receipts  billingv1.ReceiptServiceClient
-	Router    routerv1.RouterServiceClient
-	Catalog   catalogv1.CatalogServiceClient
+	// Idempotency keeps the claims of Idempotency-Keys, for all gateways.
+	Idempotency billingv1.IdempotencyServiceClient
+	// Visits counts those without a key.
+	Visits  billingv1.VisitorServiceClient
+	Router  routerv1.RouterServiceClient
+	Catalog catalogv1.CatalogServiceClient
 	// Hubs finds the client of the hub at a dispatch address; it neither
 	// blocks nor dials anew for each call.
 	Hubs func(dispatchAddress string) (hubv1.DispatchServiceClient, error)
@@ -88,6 +95,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("configure the gateway: %w", err)
 	}
+	proxies, err := address.ParseProxies(cfg.TrustedProxies)
+	if err != nil {
+		return nil, fmt.Errorf("configure the gateway: %w", err)
+	}
 	metrics, err := httpapi.NewMetrics(deps.Meters)
 	if err != nil {
 		return nil, err
@@ -110,22 +121,33 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		leases:  witness.NewLeases(deps.Admission, deps.Clock, deps.Log, cfg.leases()),
 	}
 	s.handler = httpapi.New(httpapi.Parts{
-		Log:      deps.Log,
-		Tracer:   deps.Traces.Tracer("svc.internal/services/edge-gateway"),
-		Clock:    deps.Clock,
-		Random:   deps.Random,
-		Metrics:  metrics,
-		Auth:     s.auth,
-		Catalog:  s.models,
-		Gate:     admit.NewGate(deps.Admission, deps.Router, s.giveBack, cfg.admit()),
-		Engine:   relay.New(deps.Hubs, deps.Clock, cfg.relay()),
-		Witness:  s.witness,
-		Leases:   s.leases,
-		Receipts: deps.Receipts,
-		Market:   market,
-		Ready:    s.Ready,
+		Log:         deps.Log,
+		Tracer:      deps.Traces.Tracer("svc.internal/services/edge-gateway"),
+		Clock:       deps.Clock,
+		Random:      deps.Random,
+		Metrics:     metrics,
+		Auth:        s.auth,
+		Addresses:   address.New(proxies),
+		Catalog:     s.models,
+		Gate:        admit.NewGate(deps.Admission, deps.Router, s.giveBack, cfg.admit()),
+		Engine:      relay.New(deps.Hubs, deps.Clock, cfg.relay()),
+		Witness:     s.witness,
+		Leases:      s.leases,
+		Receipts:    deps.Receipts,
+		Playground:  newPlayground(deps.Visits, cfg),
+		Idempotency: idempotency.New(deps.Idempotency, deps.Clock, deps.Random, deps.Log, cfg.idempotency()),
+		Market:      market,
+		Ready:       s.Ready,
 	}, cfg.http())
 	return s, nil
+}
+
+// newPlayground is nil where no models are given away, or nobody pays.
+func newPlayground(visits billingv1.VisitorServiceClient, cfg Config) *playground.Playground {
+	if !cfg.hasPlayground() {
+		return nil
+	}
+	return playground.New(visits, cfg.playground())
 }
 
 // Handler answers all public requests. Its server must bound headers and must

@@ -56,6 +56,8 @@ type fleet struct {
 	catalog *catalogPeer
 	hub     *hub
 	market  *market
+	claims  *claims
+	visits  *visits
 }
 
 // logBuffer is a log that a test reads while the gateway writes it.
@@ -131,6 +133,8 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		catalog: &catalogPeer{models: []*catalogv1.Model{testModel()}},
 		hub:     &hub{opens: make(chan *hubv1.DispatchOpen, 100), ended: make(chan error, 100)},
 		market:  &market{},
+		visits:  &visits{made: map[string]int{}},
+		claims:  &claims{kept: map[string]*claimed{}, ended: make(chan *billingv1.FinishKeyRequest, 100)},
 	}
 	f.hub.script = wholeAnswer
 	f.cfg.AdminToken = config.NewSecret(adminToken)
@@ -147,6 +151,8 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		billingv1.RegisterAdmissionServiceServer(r, f.billing)
 		billingv1.RegisterReceiptServiceServer(r, receipts{})
 		billingv1.RegisterAccountAdminServiceServer(r, f.market)
+		billingv1.RegisterIdempotencyServiceServer(r, f.claims)
+		billingv1.RegisterVisitorServiceServer(r, f.visits)
 		routerv1.RegisterRouterServiceServer(r, f.router)
 		catalogv1.RegisterCatalogServiceServer(r, f.catalog)
 		catalogv1.RegisterPublicCatalogServiceServer(r, publicCatalog{})
@@ -158,12 +164,14 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 	f.svc, err = New(t.Context(), f.cfg, Deps{
 		Log: log, Meters: metricnoop.MeterProvider{}, Traces: tracenoop.NewTracerProvider(),
 		Clock: clock.System, Random: rand.Reader,
-		Reached:   func() error { return nil },
-		Keys:      billingv1.NewKeyServiceClient(conn),
-		Admission: billingv1.NewAdmissionServiceClient(conn),
-		Receipts:  billingv1.NewReceiptServiceClient(conn),
-		Router:    routerv1.NewRouterServiceClient(conn),
-		Catalog:   catalogv1.NewCatalogServiceClient(conn),
+		Reached:     func() error { return nil },
+		Keys:        billingv1.NewKeyServiceClient(conn),
+		Admission:   billingv1.NewAdmissionServiceClient(conn),
+		Receipts:    billingv1.NewReceiptServiceClient(conn),
+		Idempotency: billingv1.NewIdempotencyServiceClient(conn),
+		Visits:      billingv1.NewVisitorServiceClient(conn),
+		Router:      routerv1.NewRouterServiceClient(conn),
+		Catalog:     catalogv1.NewCatalogServiceClient(conn),
 		Hubs: func(address string) (hubv1.DispatchServiceClient, error) {
 			switch address {
 			case "inprocess":

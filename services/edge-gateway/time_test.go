@@ -50,8 +50,12 @@ func (p *pipes) dial() net.Conn {
 
 // inBubble serves a gateway over pipes, with the production server.
 func inBubble(t *testing.T, test func(f *fleet, dial func() net.Conn)) {
+	inBubbleOf(t, func(t testing.TB) *fleet { return newFleet(t) }, test)
+}
+
+func inBubbleOf(t *testing.T, made func(testing.TB) *fleet, test func(f *fleet, dial func() net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFleet(t)
+		f := made(t)
 		f.loops()
 		lis := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 		ctx, stop := context.WithCancel(t.Context())

@@ -30,6 +30,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
 	"svc.internal/services/provider-agent/internal/connection"
+	"svc.internal/services/provider-agent/internal/endpoint"
 	"svc.internal/services/provider-agent/internal/engine"
 	"svc.internal/services/provider-agent/internal/node"
 	"svc.internal/services/provider-agent/internal/offer"
@@ -60,7 +61,12 @@ type Config struct {
 	Models []Model
 	// Version of the program, for the hub's records.
 	Version string
-	// MaxRequestBytes bounds one request's body, at most 10 MiB.
+	// Capabilities are what is declared to hubs: endpoints that the engines
+	// have (chat, embeddings, images, transcriptions) and features (stream,
+	// cancel, logprobs). Nil declares all but images and transcriptions.
+	Capabilities []string
+	// MaxRequestBytes bounds one request's body, at most 26 MiB. Zero is
+	// 10 MiB, with transcriptions 26 MiB.
 	MaxRequestBytes int64
 	// MaxBufferedBytes bounds the bodies of all requests under way; requests
 	// beyond it are answered busy.
@@ -75,7 +81,6 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Version:          "dev",
-		MaxRequestBytes:  10 << 20,
 		MaxBufferedBytes: 256 << 20,
 		DrainTimeout:     30 * time.Second,
 		ProbeInterval:    10 * time.Second,
@@ -111,8 +116,8 @@ type Agent struct {
 // New checks the configuration, reads the key files of the engines and makes or
 // reads the node id. It starts nothing. All faults are returned at once.
 func New(cfg Config, deps Deps) (*Agent, error) {
-	deps = withDefaults(deps)
-	address, err := endpoint(cfg.WSURL)
+	deps, cfg = withDefaults(deps), cfg.withDefaults()
+	address, err := hubAddress(cfg.WSURL)
 	faults := []error{err, checkConfig(cfg), offer.Validate(cfg.Models)}
 	targets, err := targetsOf(cfg.Models)
 	if err := errors.Join(append(faults, err)...); err != nil {
@@ -130,7 +135,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	a.pool = engine.New(engine.Config{ProbeInterval: cfg.ProbeInterval, Client: deps.HTTPClient}, targets, deps.Log)
 	a.link, err = connection.New(connection.Config{
 		URL: address, Key: cfg.Key, NodeID: id, NodeName: cfg.NodeName, Region: cfg.Region, Version: cfg.Version,
-		MaxRequestBytes: cfg.MaxRequestBytes, MaxBufferedBytes: cfg.MaxBufferedBytes, DrainTimeout: cfg.DrainTimeout,
+		Capabilities: cfg.Capabilities, MaxRequestBytes: cfg.MaxRequestBytes, MaxBufferedBytes: cfg.MaxBufferedBytes, DrainTimeout: cfg.DrainTimeout,
 	}, connection.Deps{
 		Log: deps.Log, Clock: deps.Clock, Random: deps.Random, Dial: deps.Dial,
 		Offers: a.offers(cfg.Models), Changed: a.pool.Changed(), Serve: a.serve, Receipts: kept,
@@ -139,6 +144,25 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		return nil, errors.Join(fmt.Errorf("agent configuration: %w", err), kept.Close())
 	}
 	return a, nil
+}
+
+// The largest bodies: of requests, and of a transcription's form.
+const (
+	maxBody = 10 << 20
+	maxForm = 26 << 20
+)
+
+func (c Config) withDefaults() Config {
+	if c.Capabilities == nil {
+		c.Capabilities = endpoint.Capabilities()
+	}
+	if c.MaxRequestBytes == 0 {
+		c.MaxRequestBytes = maxBody
+		if endpoint.Transcriptions.Declared(c.Capabilities) {
+			c.MaxRequestBytes = maxForm
+		}
+	}
+	return c
 }
 
 func withDefaults(deps Deps) Deps {
@@ -154,8 +178,8 @@ func withDefaults(deps Deps) Deps {
 	return deps
 }
 
-// endpoint turns the configured address into that of the upgrade.
-func endpoint(text string) (string, error) {
+// hubAddress turns the configured address into that of the upgrade.
+func hubAddress(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", errors.New("the hub's address must be ws://host or wss://host")
@@ -174,9 +198,10 @@ func checkConfig(cfg Config) error {
 	if !printable(cfg.NodeName, 64) || !printable(cfg.Region, 32) || !printable(cfg.Version, 32) {
 		faults = append(faults, errors.New("node name, region and version may have 64, 32 and 32 printable characters"))
 	}
-	if cfg.MaxRequestBytes < 1 || cfg.MaxRequestBytes > 10<<20 {
-		faults = append(faults, errors.New("the largest request must be 1 byte to 10 MiB"))
+	if cfg.MaxRequestBytes < 1 || cfg.MaxRequestBytes > maxForm {
+		faults = append(faults, errors.New("the largest request must be 1 byte to 26 MiB"))
 	}
+	faults = append(faults, endpoint.Check(cfg.Capabilities))
 	if cfg.MaxBufferedBytes < cfg.MaxRequestBytes {
 		faults = append(faults, errors.New("the memory for requests must hold one of the largest"))
 	}
@@ -242,7 +267,7 @@ func (a *Agent) offers(models []Model) func() []connection.Offer {
 func (a *Agent) serve(ctx context.Context, r connection.Request, w io.Writer) connection.Answer {
 	span := a.engineCall(ctx, &r)
 	ended := a.pool.Forward(ctx, engine.Request{
-		ID: r.ID, ModelID: r.ModelID, Stream: r.Stream, Body: r.Body,
+		ID: r.ID, ModelID: r.ModelID, Endpoint: r.Endpoint, Stream: r.Stream, Body: r.Body, ContentType: r.ContentType,
 		ModelOffset: r.ModelOffset, ModelLength: r.ModelLength, Traceparent: r.Traceparent,
 	}, w)
 	answer := connection.Answer{Status: ended.Status, Err: ended.Err}

@@ -37,9 +37,16 @@ func providerKey(t testing.TB) config.Secret {
 // start runs an agent that serves models with a hub.
 func start(t *testing.T, models ...Model) (*Agent, *hubtest.Hub, *bytes.Buffer) {
 	t.Helper()
+	return startWith(t, func(*Config) {}, models...)
+}
+
+// startWith is start with another configuration.
+func startWith(t *testing.T, change func(*Config), models ...Model) (*Agent, *hubtest.Hub, *bytes.Buffer) {
+	t.Helper()
 	hub, log := hubtest.New(t), &bytes.Buffer{}
 	cfg := DefaultConfig()
 	cfg.WSURL, cfg.Key, cfg.StateDir, cfg.Models = strings.TrimSuffix(hub.URL, "/ws"), providerKey(t), t.TempDir(), models
+	change(&cfg)
 	agent, err := New(cfg, Deps{Log: slog.New(slog.NewTextHandler(&locked{w: log}, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -185,6 +192,14 @@ func TestNodeKeepsItsNameOverRestarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := New(cfg, Deps{}); err == nil || !strings.Contains(err.Error(), "another agent is running") {
+		t.Errorf("a second agent beside it is told %v", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := first.Run(ended); err != nil {
+		t.Fatal(err)
+	}
 	again, err := New(cfg, Deps{})
 	if err != nil || again.NodeID() != first.NodeID() {
 		t.Errorf("the second is %q, %v", again.NodeID(), err)
@@ -196,8 +211,8 @@ func TestNodeKeepsItsNameOverRestarts(t *testing.T) {
 }
 
 func TestAllFaultsOfTheConfigurationAreTold(t *testing.T) {
-	_, err := New(Config{Models: []Model{{ModelID: "m", EngineURL: "x", APIKeyFile: "/nowhere"}}, NodeName: "a\nb"}, Deps{})
-	for _, want := range []string{"hub's address", "provider key", "node name", "largest request", "probe interval", "engine_url", "engine key of m"} {
+	_, err := New(Config{Models: []Model{{ModelID: "m", EngineURL: "x", APIKeyFile: "/nowhere"}}, NodeName: "a\nb", MaxRequestBytes: -1, Capabilities: []string{"telepathy"}}, Deps{})
+	for _, want := range []string{"hub's address", "provider key", "node name", "largest request", "telepathy", "probe interval", "engine_url", "engine key of m"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%q is missing in\n%v", want, err)
 		}
@@ -232,7 +247,7 @@ func TestAddressOfTheUpgrade(t *testing.T) {
 		"ws://h?key=value": "",
 		"ws://h:port":      "",
 	} {
-		if got, err := endpoint(text); got != want || (err == nil) != (want != "") {
+		if got, err := hubAddress(text); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q becomes %q, %v; want %q", text, got, err, want)
 		}
 	}

@@ -27,8 +27,8 @@ func (a *Agent) engineCall(ctx context.Context, r *connection.Request) trace.Spa
 	if !telemetry.Sampled(ctx) {
 		return noop.Span{}
 	}
-	ctx, span := a.tracer.Start(ctx, "chat "+r.ModelID, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.request.model", r.ModelID),
+	ctx, span := a.tracer.Start(ctx, r.Endpoint.String()+" "+r.ModelID, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		attribute.String("gen_ai.operation.name", r.Endpoint.String()), attribute.String("gen_ai.request.model", r.ModelID),
 		attribute.Bool("gen_ai.request.stream", r.Stream), attribute.String("svc.request_id", r.ID)))
 	if span.IsRecording() {
 		r.Traceparent = telemetry.Traceparent(ctx)

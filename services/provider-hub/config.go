@@ -34,10 +34,13 @@ type Config struct {
 	// Pepper hides provider keys in the database.
 	Pepper apikey.Pepper `yaml:"pepper" env:"SVC_PEPPER"`
 	// ReceiptSecret is by what the hubs of a fleet know the receipts of
-	// providers for their own: 32 bytes or more, the same in all of them, and
-	// kept as long as receipts may come, a week. Unset, it is derived from the
-	// pepper.
+	// providers for their own: 32 bytes or more, the same in all of them. Unset,
+	// it is derived from the pepper.
 	ReceiptSecret config.Secret `yaml:"receipt_secret" env:"SVC_RECEIPT_SECRET"`
+	// ReceiptSecretPrevious is accepted beside it while the fleet goes from one
+	// secret to another, and as long as receipts of the old one may come, a
+	// week: 32 bytes or more, or the word pepper for what is derived from that.
+	ReceiptSecretPrevious config.Secret `yaml:"receipt_secret_previous" env:"SVC_RECEIPT_SECRET_PREVIOUS"`
 
 	// MaxSockets bounds the sockets of agents, 10,000; SessionsPerProvider
 	// those of one provider, 64.
@@ -102,6 +105,9 @@ func (c Config) Validate() error {
 	if c.ReceiptSecret.IsSet() && len(c.ReceiptSecret.Reveal()) < minReceiptSecret {
 		faults = append(faults, fmt.Errorf("receipt secret has fewer than %d bytes", minReceiptSecret))
 	}
+	if p := c.ReceiptSecretPrevious; p.IsSet() && p.Reveal() != pepperSecret && len(p.Reveal()) < minReceiptSecret {
+		faults = append(faults, fmt.Errorf("previous receipt secret has fewer than %d bytes and is not the word %s", minReceiptSecret, pepperSecret))
+	}
 	for name, d := range map[string]time.Duration{
 		"register timeout": c.RegisterTimeout, "heartbeat interval": c.HeartbeatInterval, "session timeout": c.SessionTimeout,
 		"ping interval": c.PingInterval, "pong timeout": c.PongTimeout, "cancel grace": c.CancelGrace,
@@ -123,13 +129,25 @@ func (c Config) Validate() error {
 // minReceiptSecret is in bytes.
 const minReceiptSecret = 32
 
-// proofs is the secret of what providers show for their receipts. It is never
-// one that others could know: without a pepper the configuration is refused.
-func (c Config) proofs() proof.Secret {
+// pepperSecret stands for the secret that is derived from the pepper.
+const pepperSecret = "pepper"
+
+// proofs are the secrets of what providers show for their receipts. They are
+// never ones that others could know: without a pepper the configuration is
+// refused.
+func (c Config) proofs() proof.Secrets {
+	secrets := proof.Secrets{Current: proof.Derive(c.Pepper[:])}
 	if c.ReceiptSecret.IsSet() {
-		return proof.Derive([]byte(c.ReceiptSecret.Reveal()))
+		secrets.Current = proof.Derive([]byte(c.ReceiptSecret.Reveal()))
 	}
-	return proof.Derive(c.Pepper[:])
+	if p := c.ReceiptSecretPrevious; p.IsSet() {
+		previous := proof.Derive(c.Pepper[:])
+		if p.Reveal() != pepperSecret {
+			previous = proof.Derive([]byte(p.Reveal()))
+		}
+		secrets.Previous = &previous
+	}
+	return secrets
 }
 
 func (c Config) sessions() session.Config {
@@ -142,8 +160,11 @@ func (c Config) sessions() session.Config {
 
 // maxAnswer bounds an answer that is not streamed: it travels to the gateway in
 // one message, beside a little of our own.
-const maxAnswer = min(16<<20, serve.MaxMessageBytes-64<<10)
+const (
+	maxAnswer = min(16<<20, serve.MaxMessageBytes-64<<10)
+	maxImages = min(26<<20, serve.MaxMessageBytes-64<<10)
+)
 
 func (c Config) attempts() dispatch.Config {
-	return dispatch.Config{CommitWait: c.CommitWait, ContentTimeout: c.ContentTimeout, MaxAnswer: maxAnswer}
+	return dispatch.Config{CommitWait: c.CommitWait, ContentTimeout: c.ContentTimeout, MaxAnswer: maxAnswer, MaxImages: maxImages}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/config"
 	providerhub "svc.internal/services/provider-hub"
 )
 
@@ -23,5 +24,13 @@ func TestConfigReportsEveryFaultAtOnce(t *testing.T) {
 	good.HubID, good.DispatchAddress, good.JournalDir, good.Pepper = "hub-1", "inprocess", "/tmp/x", apikey.Pepper{1}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
+	}
+	long := strings.Repeat("s", 32)
+	for previous, sound := range map[string]bool{"pepper": true, long: true, "too short": false} {
+		cfg := good
+		cfg.ReceiptSecret, cfg.ReceiptSecretPrevious = config.NewSecret(long), config.NewSecret(previous)
+		if err := cfg.Validate(); (err == nil) != sound || err != nil && strings.Contains(err.Error(), previous) {
+			t.Errorf("a previous receipt secret of %d bytes: %v", len(previous), err)
+		}
 	}
 }

@@ -61,6 +61,7 @@ func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *sessi
 		{"sessions", "Registered sessions.", func() int64 { return int64(s.registry.Len()) }},
 		{"slots", "Requests under way.", counts.Slots.Load},
 		{"unsettled", "Usage that billing-ledger has not settled or settlement not recorded.", func() int64 { return int64(s.usage.Unsettled()) }},
+		{"voids", "Void attempts that wait for NATS.", func() int64 { return int64(s.usage.Voids()) }},
 		{"journal.bytes", "Size of the journal.", s.journalBytes},
 	} {
 		if _, err := meter.Int64ObservableGauge("svc.provider_hub."+r.name,
@@ -75,6 +76,8 @@ func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *sessi
 		{"attempts.dropped", "Reports of attempts that found no room.", s.attempts.Dropped},
 		{"receipts.forwarded", "Receipts of providers that billing-ledger was asked about.", s.receipts.Forwarded},
 		{"receipts.refused", "Receipts of providers that count for nothing.", s.receipts.Refused},
+		{"receipts.dropped", "Receipts of providers that came too fast.", func() int64 { return counts.ReceiptsDropped.Load() + s.receipts.Dropped() }},
+		{"voids.lost", "Void attempts that found no room or waited for too long.", s.usage.VoidsLost},
 	} {
 		if _, err := meter.Int64ObservableCounter("svc.provider_hub."+r.name,
 			metric.WithDescription(r.description), observed(r.read)); err != nil {

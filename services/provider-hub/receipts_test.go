@@ -5,6 +5,9 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"io"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -179,5 +182,96 @@ func TestAnAgentWithoutReceiptsIsServedAsBefore(t *testing.T) {
 	a := w.dial(m, fakeagent.Options{Handler: fakeagent.Answer("Hello")})
 	if r := w.call(order(m, a, true)).rest(); r.finished == nil {
 		t.Errorf("failed: %v", r.failed)
+	}
+}
+
+// Only of an attempt whose caller is not there to hear how it ended may nobody
+// else know that nothing was served.
+func TestAnAttemptIsCalledVoidOnlyWhereItsCallerVanished(t *testing.T) {
+	w := setup(t)
+	m := w.active()
+	a := w.dial(m, fakeagent.Options{})
+	given := func(act func(c *call, r *fakeagent.Request)) *hubv1.DispatchOpen {
+		t.Helper()
+		o := order(m, a, true)
+		c := w.call(o)
+		act(c, <-a.Requests())
+		return o
+	}
+	told := []func(c *call, r *fakeagent.Request){
+		func(c *call, r *fakeagent.Request) { // served
+			go fakeagent.Answer("x")(r)
+			if end := c.rest(); end.finished == nil {
+				t.Error(end.failed)
+			}
+		},
+		func(c *call, r *fakeagent.Request) { // the engine failed, and the caller heard it
+			must(t, r.End(500, true))
+			if end := c.rest(); end.failed == nil {
+				t.Error("it did not fail")
+			}
+		},
+		func(c *call, r *fakeagent.Request) { // committed to, and then the caller vanished
+			must(t, r.Text("Hello"))
+			c.content()
+			must(t, c.stream.CloseSend())
+			wait(t, "the cancel", r.Cancelled())
+			must(t, r.End(0, false))
+			c.rest()
+		},
+	}
+	for _, act := range told {
+		given(act)
+	}
+	vanished := []*hubv1.DispatchOpen{
+		given(func(c *call, r *fakeagent.Request) { // broken off before content
+			c.cancel()
+			wait(t, "the cancel", r.Cancelled())
+			must(t, r.End(0, false))
+		}),
+		given(func(c *call, r *fakeagent.Request) { // its consumer hung up before content
+			must(t, c.stream.CloseSend())
+			wait(t, "the cancel", r.Cancelled())
+			must(t, r.End(0, false))
+		}),
+		given(func(c *call, r *fakeagent.Request) { // hung up when the answer was there, and not committed to
+			go fakeagent.Answer("x")(r)
+			for !strings.Contains(string(c.event().GetJson()), `"finish_reason":"stop"`) {
+			}
+			must(t, c.stream.CloseSend())
+			if _, err := c.stream.Recv(); err != nil && !errors.Is(err, io.EOF) {
+				t.Error(err)
+			}
+		}),
+		given(func(c *call, r *fakeagent.Request) { // broken off before it committed
+			must(t, r.Text("Hello"))
+			c.event()
+			c.cancel()
+			wait(t, "the cancel", r.Cancelled())
+			must(t, r.End(0, false))
+		}),
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var voids []*eventsv1.VoidEvent
+	must(t, w.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.ReceiptStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
+		for _, msg := range list {
+			e := &eventsv1.VoidEvent{}
+			must(t, proto.Unmarshal(msg.Data, e))
+			if voids = append(voids, e); len(voids) == len(vanished) {
+				cancel()
+			}
+		}
+		return nil
+	}))
+	if len(voids) != len(vanished) {
+		t.Fatalf("told of %d void attempts: %v", len(voids), voids)
+	}
+	for _, o := range vanished {
+		if !slices.ContainsFunc(voids, func(e *eventsv1.VoidEvent) bool {
+			return e.GetRequestId() == o.GetRequestId() && e.GetAttempt() == 1 && e.GetHubId() == testHub && e.GetProviderId() == m.id
+		}) {
+			t.Errorf("%s is not among %v", o.GetRequestId(), voids)
+		}
 	}
 }

@@ -185,6 +185,31 @@ func TestWhatCannotBecomeALineIsSetAsideAndHoldsNothingUp(t *testing.T) {
 	}
 }
 
+func TestWhatIsNotOfItsUnitIsSetAsideAndTheRestEarnsInIt(t *testing.T) {
+	b := setup(t)
+	audio := b.usage(t)
+	audio.Rates = &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_AUDIO_MINUTE, InputPicoUsdPerToken: 60_000_000_000, PayoutInputPicoUsdPerToken: 54_000_000_000}
+	audio.BillablePromptTokens, audio.BillableCompletionTokens = 1_500, 0
+	image := b.usage(t)
+	image.Rates = &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_IMAGE, OutputPicoUsdPerToken: 2_000, PayoutOutputPicoUsdPerToken: 1_000}
+	image.BillablePromptTokens = 0
+	mixed := b.usage(t)
+	mixed.Rates = image.GetRates()
+	for name, e := range map[string]*eventsv1.UsageEvent{"audio": audio, "image": image, "mixed": mixed} {
+		b.publish(t, name, encode(t, e))
+	}
+	b.settled(t)
+	if n := b.count(t, "SELECT payout_nano_usd FROM earning_line WHERE unit = 2 AND prompt_tokens = 1500"); n != 1_350_000 {
+		t.Errorf("1.5 s of audio earn %d nano-USD", n)
+	}
+	if n := b.count(t, "SELECT payout_nano_usd FROM earning_line WHERE unit = 1 AND completion_tokens = 3"); n != 3 {
+		t.Errorf("three images earn %d nano-USD", n)
+	}
+	if n := b.count(t, "SELECT count(*) FROM quarantine WHERE request_id = '"+mixed.GetRequestId()+"'"); n != 1 {
+		t.Errorf("images with a prompt: %d set aside", n)
+	}
+}
+
 func TestLinesAreOnlyEverAdded(t *testing.T) {
 	b := setup(t)
 	b.settled(t)

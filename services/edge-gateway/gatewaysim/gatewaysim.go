@@ -143,6 +143,7 @@ func (s *Shared) New(p Peers) (*Gateway, error) {
 		Log: s.log, Tracer: tracenoop.Tracer{}, Clock: p.Clock, Random: p.Random, Metrics: s.metrics,
 		Auth: auth.New(p.Keys, p.Clock, auth.Config{
 			Known: 16, Refused: 16, KnownFor: time.Minute, RefusedFor: 5 * time.Second, Timeout: never,
+			WrongKeys: 1000, WrongKeyNetworks: 16,
 		}),
 		Catalog: s.models,
 		Gate: admit.NewGate(p.Admission, p.Router, giveBack, admit.Config{
@@ -154,7 +155,7 @@ func (s *Shared) New(p Peers) (*Gateway, error) {
 		}),
 		Witness: g.witness, Leases: g.leases,
 		Ready: func(context.Context) error { return nil },
-	}, httpapi.Config{MaxBody: 1 << 20, BodyTimeout: never, AnswerTimeout: never})
+	}, httpapi.Config{MaxBody: 1 << 20, MaxMessages: 1 << 10, BodyTimeout: never, AnswerTimeout: never})
 	return g, nil
 }
 

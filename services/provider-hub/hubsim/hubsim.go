@@ -143,11 +143,11 @@ func (h *Hub) OnSettled(notice []byte) error { return h.usage.OnSettled(notice) 
 // OnRecorded is like OnSettled.
 func (h *Hub) OnRecorded(notice []byte) error { return h.usage.OnRecorded(notice) }
 
-// Unsettled is how many attempts wait to be settled, Open how many the journal
+// Unsettled is how many attempts wait to be settled, or their void to be taken, Open how many the journal
 // knows that have no end.
 func (h *Hub) Unsettled() (waiting, open, final int) {
 	u := h.usage.Journal().Usage()
-	return h.usage.Unsettled(), u.Open, u.Unsettled
+	return h.usage.Unsettled() + h.usage.Voids(), u.Open, u.Unsettled
 }
 
 // OrderOf reads what opens an attempt.

@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/openai/openai-go/v3"
@@ -12,7 +10,7 @@ import (
 	"svc.internal/services/standalone/internal/trial"
 )
 
-func sdk(m *trial.Market, key string, opts ...option.RequestOption) openai.Client {
+func official(m *trial.Market, key string, opts ...option.RequestOption) openai.Client {
 	return openai.NewClient(append([]option.RequestOption{option.WithBaseURL(m.Base() + "/v1"), option.WithAPIKey(key)}, opts...)...)
 }
 
@@ -33,7 +31,7 @@ func TestTheGoSDKGetsWholeAndStreamedAnswersFromTheFirstRun(t *testing.T) {
 }
 
 func theGoSDKGetsWholeAndStreamedAnswersFromTheFirstRun(t *testing.T, m *trial.Market) {
-	client := sdk(m, m.Key())
+	client := official(m, m.Key())
 	var raw *http.Response
 	whole, err := client.Chat.Completions.New(t.Context(), question(m.Model()), option.WithResponseInto(&raw))
 	if err != nil {
@@ -76,76 +74,12 @@ func theGoSDKGetsWholeAndStreamedAnswersFromTheFirstRun(t *testing.T, m *trial.M
 	}
 }
 
-func TestUsageComesInAStreamOnlyWhenAskedFor(t *testing.T) {
-	trial.Each(t, usageComesInAStreamOnlyWhenAskedFor)
-}
-
-func usageComesInAStreamOnlyWhenAskedFor(t *testing.T, m *trial.Market) {
-	params := question(m.Model())
-	params.StreamOptions.IncludeUsage = openai.Bool(true)
-	client := sdk(m, m.Key())
-	stream := client.Chat.Completions.NewStreaming(t.Context(), params)
-	var last openai.ChatCompletionChunk
-	for stream.Next() {
-		last = stream.Current()
-	}
-	if err := stream.Err(); err != nil {
-		t.Fatal(err)
-	}
-	if len(last.Choices) != 0 || last.Usage.TotalTokens != last.Usage.PromptTokens+last.Usage.CompletionTokens || last.Usage.TotalTokens == 0 {
-		t.Errorf("the last chunk is %s", last.RawJSON())
-	}
-}
-
-func TestTheGoSDKSeesTypedErrorsAfterOneAttempt(t *testing.T) {
-	trial.Each(t, theGoSDKSeesTypedErrorsAfterOneAttempt)
-}
-
-func theGoSDKSeesTypedErrorsAfterOneAttempt(t *testing.T, m *trial.Market) {
-	_, poor := m.Consumer(t, "")
-	long := question(m.Model())
-	long.Messages = []openai.ChatCompletionMessageParamUnion{openai.UserMessage(strings.Repeat("many words ", 20_000))}
-	bad := question(m.Model())
-	bad.TopLogprobs = openai.Int(1_000_000)
-	for _, c := range []struct {
-		name, key, code, param string
-		params                 openai.ChatCompletionNewParams
-		status                 int
-	}{
-		{name: "a made-up key", key: "sk-svc-nonsense", status: 401, code: "invalid_api_key", params: question(m.Model())},
-		{name: "a provider's key", key: m.Env["SVC_PROVIDER_KEY"], status: 401, code: "wrong_key_type", params: question(m.Model())},
-		{name: "an unknown model", key: m.Key(), status: 404, code: "model_not_found", param: "model", params: question("no/such-model")},
-		{name: "a number out of range", key: m.Key(), status: 400, code: "invalid_value", param: "top_logprobs", params: bad},
-		{name: "a prompt beyond every window", key: m.Key(), status: 400, code: "context_length_exceeded", param: "messages", params: long},
-		{name: "no credit", key: poor, status: 402, code: "insufficient_credits", params: question(m.Model())},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			attempts := 0
-			client := sdk(m, c.key, option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
-				attempts++
-				return next(r)
-			}))
-			_, err := client.Chat.Completions.New(t.Context(), c.params)
-			var apiErr *openai.Error
-			if !errors.As(err, &apiErr) {
-				t.Fatalf("got %v", err)
-			}
-			if apiErr.StatusCode != c.status || apiErr.Code != c.code || apiErr.Param != c.param || apiErr.Message == "" {
-				t.Errorf("%d %s", apiErr.StatusCode, apiErr.RawJSON())
-			}
-			if attempts != 1 {
-				t.Errorf("%d attempts at something that a retry cannot mend", attempts)
-			}
-		})
-	}
-}
-
 func TestModelsAreListedAndFoundByTheirSlashedIDs(t *testing.T) {
 	trial.Each(t, modelsAreListedAndFoundByTheirSlashedIDs)
 }
 
 func modelsAreListedAndFoundByTheirSlashedIDs(t *testing.T, m *trial.Market) {
-	client := sdk(m, "sk-svc-no-key-is-needed-here")
+	client := official(m, "sk-svc-no-key-is-needed-here")
 	page, err := client.Models.List(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,60 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Sort is what providers are ordered by. There is none by price, because all
+// providers of a model ask the same.
+type Sort int32
+
+const (
+	// By weight, with chance.
+	Sort_SORT_UNSPECIFIED Sort = 0
+	// The fastest in tokens a second first, those not measured last.
+	Sort_SORT_THROUGHPUT Sort = 1
+	// The soonest first content first, those not measured last.
+	Sort_SORT_LATENCY Sort = 2
+)
+
+// Enum value maps for Sort.
+var (
+	Sort_name = map[int32]string{
+		0: "SORT_UNSPECIFIED",
+		1: "SORT_THROUGHPUT",
+		2: "SORT_LATENCY",
+	}
+	Sort_value = map[string]int32{
+		"SORT_UNSPECIFIED": 0,
+		"SORT_THROUGHPUT":  1,
+		"SORT_LATENCY":     2,
+	}
+)
+
+func (x Sort) Enum() *Sort {
+	p := new(Sort)
+	*p = x
+	return p
+}
+
+func (x Sort) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Sort) Descriptor() protoreflect.EnumDescriptor {
+	return file_svc_router_v1_router_proto_enumTypes[0].Descriptor()
+}
+
+func (Sort) Type() protoreflect.EnumType {
+	return &file_svc_router_v1_router_proto_enumTypes[0]
+}
+
+func (x Sort) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Sort.Descriptor instead.
+func (Sort) EnumDescriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{0}
+}
+
 // ContextSource says where a context window comes from.
 type ContextSource int32
 
@@ -58,11 +112,11 @@ func (x ContextSource) String() string {
 }
 
 func (ContextSource) Descriptor() protoreflect.EnumDescriptor {
-	return file_svc_router_v1_router_proto_enumTypes[0].Descriptor()
+	return file_svc_router_v1_router_proto_enumTypes[1].Descriptor()
 }
 
 func (ContextSource) Type() protoreflect.EnumType {
-	return &file_svc_router_v1_router_proto_enumTypes[0]
+	return &file_svc_router_v1_router_proto_enumTypes[1]
 }
 
 func (x ContextSource) Number() protoreflect.EnumNumber {
@@ -71,7 +125,7 @@ func (x ContextSource) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ContextSource.Descriptor instead.
 func (ContextSource) EnumDescriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{0}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{1}
 }
 
 type SelectRequest struct {
@@ -93,8 +147,10 @@ type SelectRequest struct {
 	NearHubId string `protobuf:"bytes,9,opt,name=near_hub_id,json=nearHubId,proto3" json:"near_hub_id,omitempty"`
 	// Providers that already failed for this request; at most 8.
 	ExcludeProviderIds []string `protobuf:"bytes,10,rep,name=exclude_provider_ids,json=excludeProviderIds,proto3" json:"exclude_provider_ids,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Whom the consumer wants, besides a pin; may be absent.
+	Preferences   *Preferences `protobuf:"bytes,11,opt,name=preferences,proto3" json:"preferences,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SelectRequest) Reset() {
@@ -197,6 +253,97 @@ func (x *SelectRequest) GetExcludeProviderIds() []string {
 	return nil
 }
 
+func (x *SelectRequest) GetPreferences() *Preferences {
+	if x != nil {
+		return x.Preferences
+	}
+	return nil
+}
+
+// Preferences narrow and order the providers that may serve. They hold for a
+// pinned provider too. Ids that nobody has match nobody.
+type Preferences struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tried before all others, in this order; at most 32.
+	OrderProviderIds []string `protobuf:"bytes,1,rep,name=order_provider_ids,json=orderProviderIds,proto3" json:"order_provider_ids,omitempty"`
+	// When not empty nobody else serves; at most 32.
+	OnlyProviderIds []string `protobuf:"bytes,2,rep,name=only_provider_ids,json=onlyProviderIds,proto3" json:"only_provider_ids,omitempty"`
+	// Never serve; at most 32.
+	IgnoreProviderIds []string `protobuf:"bytes,3,rep,name=ignore_provider_ids,json=ignoreProviderIds,proto3" json:"ignore_provider_ids,omitempty"`
+	// When not empty the provider serves the model in one of these, whatever the
+	// case; unknown stands for providers that tell none. At most 16.
+	Quantizations []string `protobuf:"bytes,4,rep,name=quantizations,proto3" json:"quantizations,omitempty"`
+	// Takes the place of the weights.
+	Sort          Sort `protobuf:"varint,5,opt,name=sort,proto3,enum=svc.router.v1.Sort" json:"sort,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Preferences) Reset() {
+	*x = Preferences{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Preferences) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Preferences) ProtoMessage() {}
+
+func (x *Preferences) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Preferences.ProtoReflect.Descriptor instead.
+func (*Preferences) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Preferences) GetOrderProviderIds() []string {
+	if x != nil {
+		return x.OrderProviderIds
+	}
+	return nil
+}
+
+func (x *Preferences) GetOnlyProviderIds() []string {
+	if x != nil {
+		return x.OnlyProviderIds
+	}
+	return nil
+}
+
+func (x *Preferences) GetIgnoreProviderIds() []string {
+	if x != nil {
+		return x.IgnoreProviderIds
+	}
+	return nil
+}
+
+func (x *Preferences) GetQuantizations() []string {
+	if x != nil {
+		return x.Quantizations
+	}
+	return nil
+}
+
+func (x *Preferences) GetSort() Sort {
+	if x != nil {
+		return x.Sort
+	}
+	return Sort_SORT_UNSPECIFIED
+}
+
 type Candidate struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId      string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
@@ -215,7 +362,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[1]
+	mi := &file_svc_router_v1_router_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -227,7 +374,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[1]
+	mi := &file_svc_router_v1_router_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -240,7 +387,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{1}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Candidate) GetProviderId() string {
@@ -318,7 +465,7 @@ type SelectResponse struct {
 
 func (x *SelectResponse) Reset() {
 	*x = SelectResponse{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[2]
+	mi := &file_svc_router_v1_router_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -330,7 +477,7 @@ func (x *SelectResponse) String() string {
 func (*SelectResponse) ProtoMessage() {}
 
 func (x *SelectResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[2]
+	mi := &file_svc_router_v1_router_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -343,7 +490,7 @@ func (x *SelectResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelectResponse.ProtoReflect.Descriptor instead.
 func (*SelectResponse) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{2}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SelectResponse) GetCandidates() []*Candidate {
@@ -368,7 +515,7 @@ type ListSupplyRequest struct {
 
 func (x *ListSupplyRequest) Reset() {
 	*x = ListSupplyRequest{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[3]
+	mi := &file_svc_router_v1_router_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -380,7 +527,7 @@ func (x *ListSupplyRequest) String() string {
 func (*ListSupplyRequest) ProtoMessage() {}
 
 func (x *ListSupplyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[3]
+	mi := &file_svc_router_v1_router_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -393,7 +540,7 @@ func (x *ListSupplyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSupplyRequest.ProtoReflect.Descriptor instead.
 func (*ListSupplyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{3}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{4}
 }
 
 type ModelSupply struct {
@@ -412,7 +559,7 @@ type ModelSupply struct {
 
 func (x *ModelSupply) Reset() {
 	*x = ModelSupply{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[4]
+	mi := &file_svc_router_v1_router_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -424,7 +571,7 @@ func (x *ModelSupply) String() string {
 func (*ModelSupply) ProtoMessage() {}
 
 func (x *ModelSupply) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[4]
+	mi := &file_svc_router_v1_router_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -437,7 +584,7 @@ func (x *ModelSupply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSupply.ProtoReflect.Descriptor instead.
 func (*ModelSupply) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{4}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ModelSupply) GetModelId() string {
@@ -491,7 +638,7 @@ type ListSupplyResponse struct {
 
 func (x *ListSupplyResponse) Reset() {
 	*x = ListSupplyResponse{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[5]
+	mi := &file_svc_router_v1_router_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +650,7 @@ func (x *ListSupplyResponse) String() string {
 func (*ListSupplyResponse) ProtoMessage() {}
 
 func (x *ListSupplyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[5]
+	mi := &file_svc_router_v1_router_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +663,7 @@ func (x *ListSupplyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSupplyResponse.ProtoReflect.Descriptor instead.
 func (*ListSupplyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{5}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListSupplyResponse) GetModels() []*ModelSupply {
@@ -535,7 +682,7 @@ type ListOfferingsRequest struct {
 
 func (x *ListOfferingsRequest) Reset() {
 	*x = ListOfferingsRequest{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[6]
+	mi := &file_svc_router_v1_router_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +694,7 @@ func (x *ListOfferingsRequest) String() string {
 func (*ListOfferingsRequest) ProtoMessage() {}
 
 func (x *ListOfferingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[6]
+	mi := &file_svc_router_v1_router_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +707,7 @@ func (x *ListOfferingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOfferingsRequest.ProtoReflect.Descriptor instead.
 func (*ListOfferingsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{6}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListOfferingsRequest) GetModelId() string {
@@ -591,7 +738,7 @@ type Offering struct {
 
 func (x *Offering) Reset() {
 	*x = Offering{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[7]
+	mi := &file_svc_router_v1_router_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -603,7 +750,7 @@ func (x *Offering) String() string {
 func (*Offering) ProtoMessage() {}
 
 func (x *Offering) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[7]
+	mi := &file_svc_router_v1_router_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -616,7 +763,7 @@ func (x *Offering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Offering.ProtoReflect.Descriptor instead.
 func (*Offering) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{7}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Offering) GetProviderId() string {
@@ -705,7 +852,7 @@ type ListOfferingsResponse struct {
 
 func (x *ListOfferingsResponse) Reset() {
 	*x = ListOfferingsResponse{}
-	mi := &file_svc_router_v1_router_proto_msgTypes[8]
+	mi := &file_svc_router_v1_router_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +864,7 @@ func (x *ListOfferingsResponse) String() string {
 func (*ListOfferingsResponse) ProtoMessage() {}
 
 func (x *ListOfferingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_router_v1_router_proto_msgTypes[8]
+	mi := &file_svc_router_v1_router_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +877,7 @@ func (x *ListOfferingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOfferingsResponse.ProtoReflect.Descriptor instead.
 func (*ListOfferingsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{8}
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListOfferingsResponse) GetOfferings() []*Offering {
@@ -744,7 +891,7 @@ var File_svc_router_v1_router_proto protoreflect.FileDescriptor
 
 const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\n" +
-	"\x1asvc/router/v1/router.proto\x12\rsvc.router.v1\x1a\x1asvc/events/v1/events.proto\"\x9b\x03\n" +
+	"\x1asvc/router/v1/router.proto\x12\rsvc.router.v1\x1a\x1asvc/events/v1/events.proto\"\xd9\x03\n" +
 	"\rSelectRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x19\n" +
@@ -758,7 +905,14 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\x0fallow_fallbacks\x18\b \x01(\bR\x0eallowFallbacks\x12\x1e\n" +
 	"\vnear_hub_id\x18\t \x01(\tR\tnearHubId\x120\n" +
 	"\x14exclude_provider_ids\x18\n" +
-	" \x03(\tR\x12excludeProviderIds\"\xf6\x02\n" +
+	" \x03(\tR\x12excludeProviderIds\x12<\n" +
+	"\vpreferences\x18\v \x01(\v2\x1a.svc.router.v1.PreferencesR\vpreferences\"\xe6\x01\n" +
+	"\vPreferences\x12,\n" +
+	"\x12order_provider_ids\x18\x01 \x03(\tR\x10orderProviderIds\x12*\n" +
+	"\x11only_provider_ids\x18\x02 \x03(\tR\x0fonlyProviderIds\x12.\n" +
+	"\x13ignore_provider_ids\x18\x03 \x03(\tR\x11ignoreProviderIds\x12$\n" +
+	"\rquantizations\x18\x04 \x03(\tR\rquantizations\x12'\n" +
+	"\x04sort\x18\x05 \x01(\x0e2\x13.svc.router.v1.SortR\x04sort\"\xf6\x02\n" +
 	"\tCandidate\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12#\n" +
@@ -802,7 +956,11 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	" \x01(\x01R\x12tokensPerSecondP50\x12!\n" +
 	"\fsuccess_rate\x18\v \x01(\x01R\vsuccessRate\"N\n" +
 	"\x15ListOfferingsResponse\x125\n" +
-	"\tofferings\x18\x01 \x03(\v2\x17.svc.router.v1.OfferingR\tofferings*h\n" +
+	"\tofferings\x18\x01 \x03(\v2\x17.svc.router.v1.OfferingR\tofferings*C\n" +
+	"\x04Sort\x12\x14\n" +
+	"\x10SORT_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fSORT_THROUGHPUT\x10\x01\x12\x10\n" +
+	"\fSORT_LATENCY\x10\x02*h\n" +
 	"\rContextSource\x12\x1e\n" +
 	"\x1aCONTEXT_SOURCE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CONTEXT_SOURCE_REPORTED\x10\x01\x12\x1a\n" +
@@ -825,41 +983,45 @@ func file_svc_router_v1_router_proto_rawDescGZIP() []byte {
 	return file_svc_router_v1_router_proto_rawDescData
 }
 
-var file_svc_router_v1_router_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_router_v1_router_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_svc_router_v1_router_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_svc_router_v1_router_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_svc_router_v1_router_proto_goTypes = []any{
-	(ContextSource)(0),            // 0: svc.router.v1.ContextSource
-	(*SelectRequest)(nil),         // 1: svc.router.v1.SelectRequest
-	(*Candidate)(nil),             // 2: svc.router.v1.Candidate
-	(*SelectResponse)(nil),        // 3: svc.router.v1.SelectResponse
-	(*ListSupplyRequest)(nil),     // 4: svc.router.v1.ListSupplyRequest
-	(*ModelSupply)(nil),           // 5: svc.router.v1.ModelSupply
-	(*ListSupplyResponse)(nil),    // 6: svc.router.v1.ListSupplyResponse
-	(*ListOfferingsRequest)(nil),  // 7: svc.router.v1.ListOfferingsRequest
-	(*Offering)(nil),              // 8: svc.router.v1.Offering
-	(*ListOfferingsResponse)(nil), // 9: svc.router.v1.ListOfferingsResponse
-	(v1.ConnectionMode)(0),        // 10: svc.events.v1.ConnectionMode
-	(v1.FallbackReason)(0),        // 11: svc.events.v1.FallbackReason
+	(Sort)(0),                     // 0: svc.router.v1.Sort
+	(ContextSource)(0),            // 1: svc.router.v1.ContextSource
+	(*SelectRequest)(nil),         // 2: svc.router.v1.SelectRequest
+	(*Preferences)(nil),           // 3: svc.router.v1.Preferences
+	(*Candidate)(nil),             // 4: svc.router.v1.Candidate
+	(*SelectResponse)(nil),        // 5: svc.router.v1.SelectResponse
+	(*ListSupplyRequest)(nil),     // 6: svc.router.v1.ListSupplyRequest
+	(*ModelSupply)(nil),           // 7: svc.router.v1.ModelSupply
+	(*ListSupplyResponse)(nil),    // 8: svc.router.v1.ListSupplyResponse
+	(*ListOfferingsRequest)(nil),  // 9: svc.router.v1.ListOfferingsRequest
+	(*Offering)(nil),              // 10: svc.router.v1.Offering
+	(*ListOfferingsResponse)(nil), // 11: svc.router.v1.ListOfferingsResponse
+	(v1.ConnectionMode)(0),        // 12: svc.events.v1.ConnectionMode
+	(v1.FallbackReason)(0),        // 13: svc.events.v1.FallbackReason
 }
 var file_svc_router_v1_router_proto_depIdxs = []int32{
-	10, // 0: svc.router.v1.Candidate.connection_mode:type_name -> svc.events.v1.ConnectionMode
-	0,  // 1: svc.router.v1.Candidate.context_source:type_name -> svc.router.v1.ContextSource
-	2,  // 2: svc.router.v1.SelectResponse.candidates:type_name -> svc.router.v1.Candidate
-	11, // 3: svc.router.v1.SelectResponse.fallback_reason:type_name -> svc.events.v1.FallbackReason
-	5,  // 4: svc.router.v1.ListSupplyResponse.models:type_name -> svc.router.v1.ModelSupply
-	10, // 5: svc.router.v1.Offering.connection_mode:type_name -> svc.events.v1.ConnectionMode
-	8,  // 6: svc.router.v1.ListOfferingsResponse.offerings:type_name -> svc.router.v1.Offering
-	1,  // 7: svc.router.v1.RouterService.Select:input_type -> svc.router.v1.SelectRequest
-	4,  // 8: svc.router.v1.RouterService.ListSupply:input_type -> svc.router.v1.ListSupplyRequest
-	7,  // 9: svc.router.v1.RouterService.ListOfferings:input_type -> svc.router.v1.ListOfferingsRequest
-	3,  // 10: svc.router.v1.RouterService.Select:output_type -> svc.router.v1.SelectResponse
-	6,  // 11: svc.router.v1.RouterService.ListSupply:output_type -> svc.router.v1.ListSupplyResponse
-	9,  // 12: svc.router.v1.RouterService.ListOfferings:output_type -> svc.router.v1.ListOfferingsResponse
-	10, // [10:13] is the sub-list for method output_type
-	7,  // [7:10] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	3,  // 0: svc.router.v1.SelectRequest.preferences:type_name -> svc.router.v1.Preferences
+	0,  // 1: svc.router.v1.Preferences.sort:type_name -> svc.router.v1.Sort
+	12, // 2: svc.router.v1.Candidate.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	1,  // 3: svc.router.v1.Candidate.context_source:type_name -> svc.router.v1.ContextSource
+	4,  // 4: svc.router.v1.SelectResponse.candidates:type_name -> svc.router.v1.Candidate
+	13, // 5: svc.router.v1.SelectResponse.fallback_reason:type_name -> svc.events.v1.FallbackReason
+	7,  // 6: svc.router.v1.ListSupplyResponse.models:type_name -> svc.router.v1.ModelSupply
+	12, // 7: svc.router.v1.Offering.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	10, // 8: svc.router.v1.ListOfferingsResponse.offerings:type_name -> svc.router.v1.Offering
+	2,  // 9: svc.router.v1.RouterService.Select:input_type -> svc.router.v1.SelectRequest
+	6,  // 10: svc.router.v1.RouterService.ListSupply:input_type -> svc.router.v1.ListSupplyRequest
+	9,  // 11: svc.router.v1.RouterService.ListOfferings:input_type -> svc.router.v1.ListOfferingsRequest
+	5,  // 12: svc.router.v1.RouterService.Select:output_type -> svc.router.v1.SelectResponse
+	8,  // 13: svc.router.v1.RouterService.ListSupply:output_type -> svc.router.v1.ListSupplyResponse
+	11, // 14: svc.router.v1.RouterService.ListOfferings:output_type -> svc.router.v1.ListOfferingsResponse
+	12, // [12:15] is the sub-list for method output_type
+	9,  // [9:12] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_svc_router_v1_router_proto_init() }
@@ -872,8 +1034,8 @@ func file_svc_router_v1_router_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_router_v1_router_proto_rawDesc), len(file_svc_router_v1_router_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   9,
+			NumEnums:      2,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

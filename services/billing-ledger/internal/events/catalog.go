@@ -109,6 +109,10 @@ func modelFromProto(m *catalogv1.Model) (price.Model, error) {
 		out.Class = limit.Multimodal
 	case catalogv1.Category_CATEGORY_EMBEDDING:
 		out.Class = limit.Embedding
+	case catalogv1.Category_CATEGORY_IMAGE:
+		out.Class = limit.Image
+	case catalogv1.Category_CATEGORY_AUDIO:
+		out.Class = limit.Audio
 	default:
 		return price.Model{}, fmt.Errorf("category %v has no limits", m.GetCategory())
 	}
@@ -121,6 +125,9 @@ func modelFromProto(m *catalogv1.Model) (price.Model, error) {
 	}
 	if m.GetPrice().GetRates() == nil {
 		return price.Model{}, fmt.Errorf("there are no rates")
+	}
+	if want := out.Class.Unit(); out.Rates.Unit != want {
+		return price.Model{}, fmt.Errorf("priced %v, where its category is priced %v", out.Rates.Unit, want)
 	}
 	return out, out.Rates.Validate()
 }

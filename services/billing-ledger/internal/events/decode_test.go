@@ -49,6 +49,13 @@ func TestEachFaultOfAnEventIsItsReject(t *testing.T) {
 		"completion":    func(m *eventsv1.UsageEvent) { m.BillableCompletionTokens = -1 },
 		"payout":        func(m *eventsv1.UsageEvent) { m.Rates.PayoutOutputPicoUsdPerToken = 3 },
 		"model":         func(m *eventsv1.UsageEvent) { m.ModelId = "" },
+		"unit":          func(m *eventsv1.UsageEvent) { m.Rates.Unit = 9 },
+		"images with a prompt": func(m *eventsv1.UsageEvent) {
+			m.Rates.Unit, m.BillablePromptTokens = moneyv1.Unit_UNIT_IMAGE, 1
+		},
+		"audio with a completion": func(m *eventsv1.UsageEvent) {
+			m.Rates = &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_AUDIO_MINUTE, InputPicoUsdPerToken: 2, PayoutInputPicoUsdPerToken: 1}
+		},
 	} {
 		m := validEvent()
 		spoil(m)
@@ -97,6 +104,9 @@ func TestPauseGrowsWithinItsBounds(t *testing.T) {
 // one hash, or a reject that the quarantine can take.
 func FuzzDecodeUsage(f *testing.F) {
 	f.Add(encode(f, validEvent()))
+	image := validEvent()
+	image.Rates.Unit = moneyv1.Unit_UNIT_IMAGE
+	f.Add(encode(f, image))
 	f.Add([]byte{})
 	f.Add([]byte("\xff\xff\xff"))
 	f.Add(encode(f, &eventsv1.UsageEvent{Attempt: 1 << 31, EndedAt: &timestamppb.Timestamp{Seconds: 1 << 62}}))
@@ -123,6 +133,7 @@ func TestUsagePublishedByAReviewIsReadAsItWas(t *testing.T) {
 	for _, witness := range []usage.Witness{usage.Hub, usage.Gateway} {
 		for ending := range eventsv1.Ending_name {
 			m := validEvent()
+			m.Rates.Unit = []moneyv1.Unit{moneyv1.Unit_UNIT_TOKEN, moneyv1.Unit_UNIT_IMAGE, moneyv1.Unit_UNIT_AUDIO_MINUTE}[ending%3]
 			m.Ending, m.Settled = eventsv1.Ending(ending), true
 			m.Witness = witnessToProto(witness)
 			m.Route = &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_EXPLICIT, RequestedProviderId: "p",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -18,11 +19,13 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// Receipts answers what hubs ask about receipts of providers. A receipt that is
-// delivered twice is answered twice and kept once.
+// Receipts answers what hubs ask about receipts of providers, and takes their
+// word of attempts that are void. A receipt that is delivered twice is answered
+// twice and kept once.
 type Receipts struct {
 	Bus    Bus
 	Keeper *orphan.Keeper
+	Voids  *orphan.Voids
 	Log    *slog.Logger
 }
 
@@ -32,8 +35,59 @@ func (r *Receipts) Run(ctx context.Context) error {
 	return r.Bus.Consume(ctx, cfg, r.Handle)
 }
 
-// Handle answers a batch; an error means that it is to come again.
+// Handle answers a batch; an error means that it is to come again. What is void
+// goes first: a receipt beside it in the batch is judged by it.
 func (r *Receipts) Handle(ctx context.Context, msgs []bus.Msg) error {
+	questions, voids := r.sort(ctx, msgs)
+	if err := r.Voids.Keep(ctx, voids); err != nil {
+		return err
+	}
+	return r.answer(ctx, questions)
+}
+
+// sort parts questions from word of void attempts, which nobody awaits an
+// answer to.
+func (r *Receipts) sort(ctx context.Context, msgs []bus.Msg) (questions []bus.Msg, voids []orphan.Void) {
+	for _, m := range msgs {
+		if !strings.HasPrefix(m.Subject, bus.SubjectVoidPrefix) {
+			questions = append(questions, m)
+			continue
+		}
+		v, err := voidFrom(m.Data)
+		if err != nil {
+			r.Log.ErrorContext(ctx, "word of a void attempt is invalid", "subject", m.Subject, "error", err)
+			continue
+		}
+		voids = append(voids, v)
+	}
+	return questions, voids
+}
+
+// maxAttempt is the highest number of an attempt that a table takes.
+const maxAttempt = 1 << 30
+
+// voidFrom decodes word of a void attempt.
+func voidFrom(data []byte) (orphan.Void, error) {
+	event := &eventsv1.VoidEvent{}
+	if err := proto.Unmarshal(data, event); err != nil {
+		return orphan.Void{}, fmt.Errorf("not word of a void attempt: %w", err)
+	}
+	v := orphan.Void{Attempt: int32(event.GetAttempt()), Hub: event.GetHubId()}
+	var err error
+	if v.Request, err = ids.ParseRequest(event.GetRequestId()); err != nil {
+		return v, fmt.Errorf("request id: %w", err)
+	}
+	if v.Provider, err = ids.ParseProvider(event.GetProviderId()); err != nil {
+		return v, fmt.Errorf("provider id: %w", err)
+	}
+	if !usage.ValidHub(v.Hub) || event.GetAttempt() < 1 || event.GetAttempt() > maxAttempt {
+		return v, errors.New("the hub id or the attempt is malformed")
+	}
+	return v, nil
+}
+
+// answer answers questions about receipts.
+func (r *Receipts) answer(ctx context.Context, msgs []bus.Msg) error {
 	answers := answers{}
 	var receipts []orphan.Receipt
 	var hubs []string

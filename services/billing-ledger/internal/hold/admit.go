@@ -75,6 +75,9 @@ func (a *Admitter) claim(o Order) (Claim, error) {
 	if err != nil {
 		return Claim{}, err
 	}
+	if o, err = o.in(m.Rates.Unit); err != nil {
+		return Claim{}, err
+	}
 	c := Claim{Order: o, Class: m.Class, Tier: m.Tier, ZeroPriced: m.Rates.Free(), Billing: PayAsYouGo, Price: m.Version, Rates: m.Rates}
 	if m.Rates.Free() && !o.Pinned {
 		c.Billing = Free
@@ -88,6 +91,25 @@ func (a *Admitter) claim(o Order) (Claim, error) {
 		return Claim{}, fmt.Errorf("price the hold: %w", err)
 	}
 	return c, nil
+}
+
+// in is the order in the unit of its model: what the unit does not count is
+// nothing, and the images of an image model are its completion.
+func (o Order) in(unit money.Unit) (Order, error) {
+	if !unit.CountsPrompt() {
+		o.PromptTokens = 0
+	}
+	if !unit.CountsCompletion() {
+		o.MaxCompletionTokens = 0
+	}
+	if unit != money.Image {
+		return o, nil
+	}
+	if o.MaxCompletionTokens > MaxImages {
+		return o, fault.New(fault.Invalid, fault.InvalidValue, "images must be between 0 and %d", MaxImages).On("max_completion_tokens")
+	}
+	o.Images = int32(o.MaxCompletionTokens)
+	return o, nil
 }
 
 func creditShort() error {
@@ -128,11 +150,11 @@ func (v Verdict) fault() error {
 	return fmt.Errorf("store decided %q, which means nothing", v.Outcome)
 }
 
-// rateLimited tells the limit, by a text with room for it, and when the window
-// begins anew.
+// rateLimited tells the limit, by a text with room for it, and when a request
+// would be admitted.
 func (v Verdict) rateLimited(format string) error {
 	r := v.Admission.Rate
 	return fault.New(fault.Exhausted, fault.RateLimitExceeded, format, r.Limit).
-		After(max(r.Reset, time.Millisecond)).
+		After(max(r.Retry, time.Millisecond)).
 		With("limit", fmt.Sprint(r.Limit)).With("reset_ms", fmt.Sprint(r.Reset.Milliseconds()))
 }

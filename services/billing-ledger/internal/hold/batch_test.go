@@ -44,9 +44,11 @@ func (g *gate) Admit(ctx context.Context, claims []Claim) ([]Verdict, error) {
 func testAdmitter(g *gate, batch, queue int) *Admitter {
 	prices := &price.Book{}
 	prices.Replace(map[string]price.Model{
-		"m":    {ID: "m", Class: limit.LLM, Rates: money.Rates{Output: 1000, PayoutOutput: 1000}},
-		"dear": {ID: "dear", Class: limit.LLM, Rates: money.Rates{Output: money.MaxRate, PayoutOutput: 1}},
-		"free": {ID: "free", Class: limit.LLM},
+		"m":     {ID: "m", Class: limit.LLM, Rates: money.Rates{Output: 1000, PayoutOutput: 1000}},
+		"dear":  {ID: "dear", Class: limit.LLM, Rates: money.Rates{Output: money.MaxRate, PayoutOutput: 1}},
+		"free":  {ID: "free", Class: limit.LLM},
+		"image": {ID: "image", Class: limit.Image, Rates: money.Rates{Unit: money.Image, Output: 40_000_000_000, PayoutOutput: 1}},
+		"audio": {ID: "audio", Class: limit.Audio, Rates: money.Rates{Unit: money.AudioMinute, Input: 6_000_000_000, PayoutInput: 1}},
 	})
 	cfg := Config{Batch: batch, Queue: queue, Writers: 1, Timeout: 5 * time.Second}
 	return NewAdmitter(cfg, prices, g, func(Outcome, int) {})
@@ -235,6 +237,29 @@ func TestClaimsNeverWrap(t *testing.T) {
 		if _, err := a.claim(tc.order); !fault.Is(err, tc.want) {
 			t.Errorf("%+v: %v, want %s", tc.order, err, tc.want)
 		}
+	}
+}
+
+func TestAnOrderIsHeldInTheUnitOfItsModel(t *testing.T) {
+	a := testAdmitter(&gate{}, 1, 1)
+	for _, c := range []struct {
+		order Order
+		want  Order // the counts of it
+		held  money.NanoUSD
+	}{
+		{Order{Model: "image", PromptTokens: 500, MaxCompletionTokens: 3, Images: 9}, Order{MaxCompletionTokens: 3, Images: 3}, 120_000_000},
+		{Order{Model: "image"}, Order{}, 0},
+		{Order{Model: "audio", PromptTokens: 90_500, MaxCompletionTokens: 4096}, Order{PromptTokens: 90_500}, 9_050_000},
+		{Order{Model: "m", PromptTokens: 7, MaxCompletionTokens: 5, Images: 2}, Order{PromptTokens: 7, MaxCompletionTokens: 5, Images: 2}, 5},
+	} {
+		got, err := a.claim(c.order)
+		if err != nil || got.PromptTokens != c.want.PromptTokens || got.MaxCompletionTokens != c.want.MaxCompletionTokens ||
+			got.Images != c.want.Images || got.Amount != c.held {
+			t.Errorf("%+v is claimed as %+v, %v", c.order, got, err)
+		}
+	}
+	if _, err := a.claim(Order{Model: "image", MaxCompletionTokens: MaxImages + 1}); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("too many images: %v", err)
 	}
 }
 

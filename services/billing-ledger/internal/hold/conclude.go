@@ -54,6 +54,9 @@ type Witness struct {
 	TotalMS           int64
 	// Metered is what the hub told that it bills, nil when it did not finish.
 	Metered *money.Tokens
+	// ContinuedAs is the request that goes on with the consumer's next choice of
+	// model; zero for none.
+	ContinuedAs ids.RequestID
 }
 
 // Committed is where the committed attempt ran; zero when the witness does not
@@ -96,6 +99,9 @@ func (w Witness) bounded() Witness {
 	w.Attempts = attempts
 	if m := w.Metered; m != nil && (m.Prompt < 0 || m.Completion < 0) {
 		w.Metered = nil
+	}
+	if w.ContinuedAs == w.Request {
+		w.ContinuedAs = ids.RequestID{}
 	}
 	return w
 }

@@ -44,13 +44,16 @@ type Order struct {
 	Request ids.RequestID
 	Key     ids.KeyID
 	Model   string
-	// PromptTokens is the estimate with the hold's margin.
+	// PromptTokens is the estimate with the hold's margin; milliseconds of a
+	// model priced per minute.
 	PromptTokens int64
-	// MaxCompletionTokens is for all choices together.
+	// MaxCompletionTokens is for all choices together; images of a model priced
+	// per image.
 	MaxCompletionTokens int64
 	// Pinned says that the consumer chose the provider.
 	Pinned bool
-	// Images is how many are asked for.
+	// Images is how many are asked for; of a model priced per image it is
+	// MaxCompletionTokens.
 	Images int32
 }
 

@@ -1,23 +1,27 @@
-// Package limit has how many requests a key may make: in each fixed minute of
-// the database's clock, by class of model, and at the same time.
+// Package limit has how many requests a key may make: at what rate by the
+// database's clock, by class of model, and at the same time.
 //
-// A request for a zero-priced model counts in its category and in the one
-// window that all zero-priced models of the key share; the stricter decides.
-// Only admitted requests count: one that is refused for whatever reason takes
-// nothing from the minute.
+// A rate of n a minute lets n requests begin at once and another each minute/n
+// (the generic cell rate algorithm): within any span of time w, wherever it
+// begins, at most n + w/(minute/n). It is kept where requests are admitted, so
+// that it is exact however many gateways and replicas there are.
+//
+// A request for a zero-priced model counts in its category and in the one rate
+// that all zero-priced models of the key share; the stricter decides. Only
+// admitted requests count: one that is refused for whatever reason takes nothing.
 package limit
 
 import (
 	"time"
 
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/money"
 )
 
 // Unlimited stands for no limit.
 const Unlimited = -1
 
-// Class is a window that requests are counted in. The numbers are kept in the
-// store.
+// Class is a rate that requests count in. The numbers are kept in the store.
 type Class int16
 
 // The classes.
@@ -30,6 +34,18 @@ const (
 	Image      Class = 5
 	Audio      Class = 6
 )
+
+// Unit is what models of the class are priced by.
+func (c Class) Unit() money.Unit {
+	switch c {
+	case Image:
+		return money.Image
+	case Audio:
+		return money.AudioMinute
+	case LLM, Multimodal, Embedding, ZeroPriced:
+	}
+	return money.Token
+}
 
 // Defaults apply where an account has no limits of its own; Unlimited is none.
 type Defaults struct {
@@ -77,11 +93,14 @@ func (l Limits) Validate() error {
 	return nil
 }
 
-// Rate is what a caller is told of the window that leaves it the least room.
+// Rate is what a caller is told of the rate that leaves it the least room.
 type Rate struct {
 	// Limit of requests a minute; 0 when there is none.
-	Limit     int32
+	Limit int32
+	// Remaining is how many may begin at once.
 	Remaining int32
-	// Reset is how long until the window begins anew.
+	// Reset is how long until all of Limit may.
 	Reset time.Duration
+	// Retry is how long until one may, of a request that was refused.
+	Retry time.Duration
 }

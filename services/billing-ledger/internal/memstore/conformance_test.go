@@ -72,7 +72,8 @@ func newPair(t *testing.T) *pair {
 	pool := pgtest.Pool(t, store.Schema, store.Role, store.Migrations)
 	none := int32(limit.Unlimited)
 	p := &pair{owner: pgtest.Owner(t, pool), real: store.New(pool, limit.Defaults{
-		LLMPerMinute: none, MultimodalPerMinute: none, EmbeddingPerMinute: none, ZeroPricedPerMinute: none, Concurrent: concurrent,
+		LLMPerMinute: none, MultimodalPerMinute: none, EmbeddingPerMinute: none, ZeroPricedPerMinute: none,
+		ImagePerMinute: none, AudioPerMinute: none, Concurrent: concurrent,
 	}, store.Terms{Lease: lease, Orphan: orphanFor, Most: most})}
 	if _, err := p.real.EnsurePartitions(t.Context(), 1, 1); err != nil {
 		t.Fatal(err)
@@ -227,9 +228,36 @@ func (s *story) someClaims(t *testing.T) []hold.Claim {
 			},
 			Class: limit.LLM, Billing: hold.PayAsYouGo, Price: s.price, Rates: centRates, Amount: money.NanoUSD(tokens) * cent,
 		}
+		s.inSomeUnit(&claims[i])
 		s.claims = append(s.claims, claims[i])
 	}
 	return claims
+}
+
+// inSomeUnit leaves two of three claims in tokens. A cent buys an image, or a
+// second and a half of audio.
+func (s *story) inSomeUnit(c *hold.Claim) {
+	switch n := c.MaxCompletionTokens; s.dice.IntN(6) {
+	case 0:
+		c.Class, c.PromptTokens, c.Images = limit.Image, 0, int32(n)
+		c.Rates = money.Rates{Unit: money.Image, Output: centRates.Output, PayoutOutput: centRates.PayoutOutput}
+	case 1:
+		c.Class, c.PromptTokens, c.MaxCompletionTokens = limit.Audio, 1500*n, 0
+		c.Rates = money.Rates{Unit: money.AudioMinute, Input: 400_000_000_000, PayoutInput: 300_000_000_001}
+	}
+}
+
+// counts are of a claim's unit, and may be beyond what it holds.
+func (s *story) counts(c hold.Claim) money.Tokens {
+	counts := money.Tokens{Prompt: int64(s.dice.IntN(4)), Completion: int64(s.dice.IntN(9))}
+	switch c.Rates.Unit {
+	case money.Image:
+		counts.Prompt = 0
+	case money.AudioMinute:
+		counts = money.Tokens{Prompt: int64(s.dice.IntN(9 * 1500))}
+	case money.Token:
+	}
+	return counts
 }
 
 // some is a request that may have been admitted, mostly a young one.
@@ -283,7 +311,7 @@ func (s *story) deliveries(t *testing.T) []usage.Delivery {
 		e := usage.Event{
 			Request: c.Request, Attempt: 1, Hub: "hub-1", Provider: s.provider(), Epoch: 7, Model: c.Model, Price: c.Price, Rates: c.Rates,
 			Witness: usage.Hub, Ending: "completed", ClaimState: "valid",
-			Billable: money.Tokens{Prompt: int64(s.dice.IntN(4)), Completion: int64(s.dice.IntN(9))},
+			Billable: s.counts(c),
 		}
 		if len(s.published) > 0 && s.dice.IntN(3) == 0 {
 			e = s.published[s.dice.IntN(len(s.published))]

@@ -69,6 +69,11 @@ type Word struct {
 	Tokens, Bytes int64
 }
 
+// relayed tells whether content of an attempt reached the consumer.
+func (w *Word) relayed(attempt int32) bool {
+	return w != nil && w.Attempt == attempt && w.Tokens > 0 && w.Bytes > 0
+}
+
 // contradicts tells why the word and the receipt cannot both be true.
 func (w Word) contradicts(r Receipt) Reason {
 	switch {
@@ -97,6 +102,8 @@ type Request struct {
 	Settled *Served
 	// Word is the gateway's; nil when it told nothing.
 	Word *Word
+	// Void is the last attempt that its hub called void; 0 for none.
+	Void int32
 	// Kept are the signatures of receipts that were stored, by attempt.
 	Kept map[int32][ed25519.SignatureSize]byte
 }
@@ -130,6 +137,9 @@ func (q Request) Judge(r Receipt) Verdict {
 		}
 	}
 	switch {
+	case q.Void >= int32(r.Attempt) && !q.Word.relayed(int32(r.Attempt)):
+		// An attempt before a void one was given up with nothing relayed.
+		return refuse(NothingServed)
 	case r.SentTokens <= 0 || r.SentBytes <= 0:
 		return refuse(NothingServed)
 	case q.Has(r):
@@ -176,6 +186,7 @@ func (k *Keeper) Keep(ctx context.Context, all []Receipt) ([]Verdict, error) {
 		return nil, fmt.Errorf("keep %d receipts: %w", len(all), err)
 	}
 	out := make([]Verdict, len(all))
+	refused := map[Reason]int{}
 	for i, r := range all {
 		out[i] = verdicts[r.Signed.Key()]
 		level, text := slog.LevelDebug, "a receipt adds nothing"
@@ -183,11 +194,16 @@ func (k *Keeper) Keep(ctx context.Context, all []Receipt) ([]Verdict, error) {
 		case Stored:
 			level, text = slog.LevelInfo, "a receipt is kept"
 		case Refused:
-			level, text = slog.LevelWarn, "a receipt is refused"
+			text = "a receipt is refused"
+			refused[out[i].Reason]++
 		case AlreadySettled:
 		}
 		k.Log.Log(ctx, level, text, "request_id", r.Request.String(), "attempt", r.Attempt,
 			"provider_id", r.Provider.String(), "reason", string(out[i].Reason))
+	}
+	if len(refused) > 0 {
+		// One line whatever a provider sends.
+		k.Log.WarnContext(ctx, "receipts are refused", "by_reason", refused)
 	}
 	return out, nil
 }

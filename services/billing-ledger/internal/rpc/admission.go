@@ -153,6 +153,10 @@ func witnessFromProto(m *billingv1.Witness) (hold.Witness, bool) {
 			HubID: a.GetHubId(),
 		})
 	}
+	// What cannot name a request is none: a witness is taken as far as it goes.
+	if next, err := ids.ParseRequest(m.GetContinuedAs()); err == nil {
+		w.ContinuedAs = next
+	}
 	if m.GetMetered() != nil {
 		w.Metered = &money.Tokens{Prompt: m.GetMetered().GetPromptTokens(), Completion: m.GetMetered().GetCompletionTokens()}
 	}

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/receipt"
@@ -43,8 +44,9 @@ func receiptToProto(r *receipt.Receipt) *billingv1.Receipt {
 	m := &billingv1.Receipt{
 		RequestId: r.Request.String(), Model: r.Model, Status: string(r.State), BillingType: string(r.Billing),
 		CostUsdStr: "0.00", PriceVersionId: r.Price.String(),
-		InputPriceStr: r.Rates.Input.String(), OutputPriceStr: r.Rates.Output.String(),
-		RouteMode: "auto", AdmittedAt: timestamppb.New(r.AdmittedAt),
+		InputPriceStr: r.Rates.Unit.Price(r.Rates.Input), OutputPriceStr: r.Rates.Unit.Price(r.Rates.Output),
+		PricingUnit: r.Rates.Unit.String(),
+		RouteMode:   "auto", AdmittedAt: timestamppb.New(r.AdmittedAt),
 	}
 	if r.Pinned {
 		m.RouteMode = "explicit"
@@ -53,7 +55,7 @@ func receiptToProto(r *receipt.Receipt) *billingv1.Receipt {
 		addWitness(m, r.Witness)
 	}
 	if r.Usage != nil {
-		addUsage(m, r.Usage)
+		addUsage(m, r.Usage, r.Rates.Unit)
 		m.ProviderName = r.ProviderName()
 	}
 	return m
@@ -63,6 +65,9 @@ func addWitness(m *billingv1.Receipt, w *hold.Witness) {
 	m.HttpStatus, m.ErrorCode, m.Stream = w.HTTPStatus, w.ErrorCode, w.Stream
 	m.FirstContentMs, m.TotalMs = narrow(w.FirstContentMS), narrow(w.TotalMS)
 	m.RequestedProvider, m.FallbackReason = w.RequestedProvider, w.FallbackReason
+	if !w.ContinuedAs.IsZero() {
+		m.ContinuedAs = w.ContinuedAs.String()
+	}
 	for _, a := range w.Attempts {
 		m.Attempts = append(m.Attempts, &billingv1.ReceiptAttempt{
 			Attempt: a.Attempt, ProviderId: a.ProviderID, ProviderName: a.ProviderName,
@@ -73,11 +78,9 @@ func addWitness(m *billingv1.Receipt, w *hold.Witness) {
 
 // addUsage comes after addWitness: what is settled has the last word on the
 // route.
-func addUsage(m *billingv1.Receipt, u *receipt.Usage) {
+func addUsage(m *billingv1.Receipt, u *receipt.Usage, unit money.Unit) {
 	m.CostUsd, m.CostUsdStr = u.Charged.Float(), u.Charged.String()
-	m.PromptTokens, m.CompletionTokens = narrow(u.Billable.Prompt), narrow(u.Billable.Completion)
-	m.ClaimedPromptTokens, m.ClaimedCompletionTokens = narrow(u.Claimed.Prompt), narrow(u.Claimed.Completion)
-	m.RecountedCompletionTokens = narrow(u.RecountedCompletion)
+	addCounts(m, u, unit)
 	m.ProviderId, m.ConnectionMode, m.Ending = u.Provider.String(), websocket, u.Ending
 	if u.RouteMode != "" {
 		m.RouteMode, m.RequestedProvider, m.FallbackReason = u.RouteMode, u.RequestedProvider, u.FallbackReason
@@ -86,6 +89,19 @@ func addUsage(m *billingv1.Receipt, u *receipt.Usage) {
 		m.FirstContentMs = narrow(u.FirstContentMS)
 	}
 	m.SettledAt = timestamppb.New(u.SettledAt)
+}
+
+// addCounts tells what was billed by the name of its unit: only tokens are told
+// as tokens.
+func addCounts(m *billingv1.Receipt, u *receipt.Usage, unit money.Unit) {
+	if unit != money.Token {
+		m.Images = narrow(unit.Images(u.Billable))
+		m.AudioSeconds = float64(unit.AudioMS(u.Billable)) / 1000
+		return
+	}
+	m.PromptTokens, m.CompletionTokens = narrow(u.Billable.Prompt), narrow(u.Billable.Completion)
+	m.ClaimedPromptTokens, m.ClaimedCompletionTokens = narrow(u.Claimed.Prompt), narrow(u.Claimed.Completion)
+	m.RecountedCompletionTokens = narrow(u.RecountedCompletion)
 }
 
 // narrow fits a count into the public API's 32 bits.

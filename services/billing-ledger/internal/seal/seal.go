@@ -23,10 +23,10 @@ import (
 	"time"
 )
 
-// Version names the columns that a digest is made of, in the store. A column
-// that is added later joins a later version; days keep the version with which
-// they were sealed.
-const Version = 1
+// Version names the columns that a digest is made of, in the store; it is that
+// of days that are sealed now. A column that is added later joins a later
+// version; days keep the version with which they were sealed.
+const Version = 2
 
 // Root is the hash of a day and of all before it.
 type Root [sha256.Size]byte
@@ -40,6 +40,8 @@ type Counts struct {
 type Day struct {
 	// Day is midnight in UTC.
 	Day time.Time
+	// Version is that of the digest.
+	Version int16
 	Counts
 	Digest [sha256.Size]byte
 	// Previous is the root of the day before; zero for the first.
@@ -51,7 +53,7 @@ type Day struct {
 func Chain(d Day, previous Root) Day {
 	d.Previous = previous
 	h := sha256.New()
-	h.Write([]byte{0, Version})
+	h.Write(binary.BigEndian.AppendUint16(nil, uint16(d.Version)))
 	h.Write(previous[:])
 	// Days since 2000, as the database counts them.
 	days := int32(d.Day.Sub(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) / (24 * time.Hour))
@@ -112,9 +114,10 @@ func (d *Digest) Add(kind Kind, values [][]byte) {
 	}
 }
 
-// Day is the day that has the rows, not yet chained.
-func (d *Digest) Day(day time.Time) Day {
-	out := Day{Day: day, Counts: d.counts}
+// Day is the day that has the rows, in the columns of a version, not yet
+// chained.
+func (d *Digest) Day(day time.Time, version int16) Day {
+	out := Day{Day: day, Version: version, Counts: d.counts}
 	d.hash.Sum(out.Digest[:0])
 	return out
 }

@@ -40,8 +40,8 @@ func (s *Store) Admit(ctx context.Context, claims []hold.Claim) ([]hold.Verdict,
 }
 
 const admitClaims = `SELECT o_ord, o_outcome, o_account, o_billing, o_amount, o_price,
-		o_input, o_output, o_payout_input, o_payout_output, o_limit, o_remaining, o_reset_at, o_expires_at, o_now
-	FROM admit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`
+		o_input, o_output, o_payout_input, o_payout_output, o_unit, o_limit, o_remaining, o_reset_at, o_retry_at, o_expires_at, o_now
+	FROM admit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`
 
 // admitArgs turns the claims into one array for each parameter of admit.
 func (s *Store) admitArgs(claims []hold.Claim) []any {
@@ -49,7 +49,7 @@ func (s *Store) admitArgs(claims []hold.Claim) []any {
 	var (
 		request, key, price        = make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
 		model, billing             = make([]string, n), make([]string, n)
-		class, tier                = make([]int16, n), make([]int16, n)
+		class, tier, unit          = make([]int16, n), make([]int16, n), make([]int16, n)
 		images                     = make([]int32, n)
 		zero, pinned               = make([]bool, n), make([]bool, n)
 		amount, prompt, completion = make([]int64, n), make([]int64, n), make([]int64, n)
@@ -60,14 +60,14 @@ func (s *Store) admitArgs(claims []hold.Claim) []any {
 		request[i], key[i], price[i] = c.Request, c.Key, c.Price
 		model[i], billing[i] = c.Model, string(c.Billing)
 		class[i], zero[i], pinned[i] = int16(c.Class), c.ZeroPriced, c.Pinned
-		tier[i], images[i] = int16(c.Tier), c.Images
+		tier[i], unit[i], images[i] = int16(c.Tier), int16(c.Rates.Unit), c.Images
 		amount[i], prompt[i], completion[i] = int64(c.Amount), c.PromptTokens, c.MaxCompletionTokens
 		input[i], output[i] = int64(c.Rates.Input), int64(c.Rates.Output)
 		payoutInput[i], payoutOutput[i] = int64(c.Rates.PayoutInput), int64(c.Rates.PayoutOutput)
 	}
 	return []any{
 		request, key, model, class, zero, billing, amount, prompt, completion, pinned, price,
-		tier, images, input, output, payoutInput, payoutOutput, perMinute(s.limits), s.limits.Concurrent, s.terms.Lease,
+		tier, images, input, output, payoutInput, payoutOutput, unit, perMinute(s.limits), s.limits.Concurrent, s.terms.Lease,
 	}
 }
 
@@ -110,17 +110,18 @@ func (s *Store) scanVerdicts(rows pgx.Rows, n int) ([]hold.Verdict, error) {
 
 func scanVerdict(rows pgx.Rows) (int32, hold.Verdict, error) {
 	var (
-		ord                      int32
-		outcome, billing         string
-		account                  *[16]byte
-		price                    [16]byte
-		amount                   int64
-		input, output, pin, pout int64
-		limitPerMinute, left     int32
-		resetAt, expiresAt, now  time.Time
+		ord                  int32
+		outcome, billing     string
+		account              *[16]byte
+		price                [16]byte
+		amount               int64
+		rates                money.Rates
+		limitPerMinute, left int32
+		resetAt, retryAt     time.Time
+		expiresAt, now       time.Time
 	)
 	err := rows.Scan(&ord, &outcome, &account, &billing, &amount, &price,
-		&input, &output, &pin, &pout, &limitPerMinute, &left, &resetAt, &expiresAt, &now)
+		&rates.Input, &rates.Output, &rates.PayoutInput, &rates.PayoutOutput, &rates.Unit, &limitPerMinute, &left, &resetAt, &retryAt, &expiresAt, &now)
 	if err != nil {
 		return 0, hold.Verdict{}, err
 	}
@@ -130,15 +131,10 @@ func scanVerdict(rows pgx.Rows) (int32, hold.Verdict, error) {
 	}
 	v.Admission = hold.Admission{
 		Account: ids.AccountID(*account), Billing: hold.BillingType(billing), Price: ids.PriceVersionID(price),
-		Rates: rates(input, output, pin, pout), Held: money.NanoUSD(amount), ExpiresAt: expiresAt,
-		Rate: limit.Rate{Limit: limitPerMinute, Remaining: left, Reset: max(resetAt.Sub(now), 0)},
+		Rates: rates, Held: money.NanoUSD(amount), ExpiresAt: expiresAt,
+		Rate: limit.Rate{
+			Limit: limitPerMinute, Remaining: left, Reset: max(resetAt.Sub(now), 0), Retry: max(retryAt.Sub(now), 0),
+		},
 	}
 	return ord, v, nil
-}
-
-func rates(input, output, payoutInput, payoutOutput int64) money.Rates {
-	return money.Rates{
-		Input: money.PicoUSD(input), Output: money.PicoUSD(output),
-		PayoutInput: money.PicoUSD(payoutInput), PayoutOutput: money.PicoUSD(payoutOutput),
-	}
 }

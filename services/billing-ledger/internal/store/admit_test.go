@@ -14,6 +14,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/store"
 )
 
 func TestAdmitHoldsTheAmountAndPinsThePrice(t *testing.T) {
@@ -204,7 +205,7 @@ func TestAdmitRefusesWithoutAnyEffect(t *testing.T) {
 		e.admitOne(t, e.claim(t, tc.who, 1), tc.want)
 		e.admitOne(t, e.claim(t, tc.who, 1), tc.want)
 	}
-	if n := scan[int64](t, e, `SELECT (SELECT count(*) FROM hold) + (SELECT count(*) FROM key_window) + (SELECT sum(n) FROM key_inflight)`); n != 0 {
+	if n := scan[int64](t, e, `SELECT (SELECT count(*) FROM hold) + (SELECT count(*) FROM key_rate) + (SELECT sum(n) FROM key_inflight)`); n != 0 {
 		t.Errorf("refusals left %d traces", n)
 	}
 	e.sound(t)
@@ -243,8 +244,8 @@ func TestRateLimitIsExactUnderParallelCallers(t *testing.T) {
 	limits := unlimited
 	limits.LLMPerMinute, limits.EmbeddingPerMinute = 20, 5
 	e := setup(t, limits)
-	e.atMinuteStart(t)
 	c := e.consumer(t, money.USD)
+	began := time.Now()
 	var llm, embedding atomic.Int64
 	var callers sync.WaitGroup
 	for i := range 80 {
@@ -265,46 +266,122 @@ func TestRateLimitIsExactUnderParallelCallers(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if llm.Load() != 20 || embedding.Load() != 5 {
-		t.Errorf("admitted %d llm and %d embedding requests, want 20 and 5", llm.Load(), embedding.Load())
+	took := time.Since(began)
+	for class, c := range map[string]struct {
+		admitted int64
+		most     int64
+	}{"llm": {llm.Load(), 20}, "embedding": {embedding.Load(), 5}} {
+		if back := int64(took / (time.Minute / time.Duration(c.most))); c.admitted < c.most || c.admitted > c.most+back {
+			t.Errorf("admitted %d %s requests in %v, want %d and at most %d more", c.admitted, class, took, c.most, back)
+		}
 	}
 }
 
-// atMinuteStart skips the last seconds of a minute, so that what a test counts
-// falls into one window.
-func (e *env) atMinuteStart(t *testing.T) {
+// rest lets so much time pass for rates.
+func (e *env) rest(t testing.TB, d time.Duration) {
 	t.Helper()
-	left := scan[float64](t, e, `SELECT 60 - extract(second FROM now())::float8`)
-	if left < 10 {
-		<-time.After(time.Duration(left*float64(time.Second)) + 100*time.Millisecond)
-	}
+	e.exec(t, `UPDATE key_rate SET full_at = full_at - $1::interval`, d)
+	e.exec(t, `UPDATE plan_gate SET full_at = full_at - $1::interval`, d)
 }
 
-func TestRateLimitTellsWhatRemainsAndBeginsAnewEachMinute(t *testing.T) {
+func TestRateLimitTellsWhatRemainsAndGivesItBackEvenly(t *testing.T) {
 	limits := unlimited
 	limits.LLMPerMinute = 2
 	e := setup(t, limits)
-	e.atMinuteStart(t)
 	c := e.consumer(t, money.USD)
-	for _, left := range []int32{1, 0} {
-		if r := e.admitOne(t, e.claim(t, c, 0), hold.Admitted).Rate; r.Limit != 2 || r.Remaining != left {
+	// within tells whether d is so long, less what the test took.
+	within := func(d, long time.Duration) bool { return d <= long && d > long-20*time.Second }
+	for i, left := range []int32{1, 0} {
+		r := e.admitOne(t, e.claim(t, c, 0), hold.Admitted).Rate
+		if r.Limit != 2 || r.Remaining != left || !within(r.Reset, time.Duration(i+1)*30*time.Second) {
 			t.Errorf("rate %+v, want limit 2 and remaining %d", r, left)
 		}
 	}
+	if r := e.admitOne(t, e.claim(t, c, 0), hold.RateLimited).Rate; r.Remaining != 0 || !within(r.Retry, 30*time.Second) || !within(r.Reset, time.Minute) {
+		t.Errorf("refused with %+v", r)
+	}
+	e.rest(t, 30*time.Second)
+	if r := e.admitOne(t, e.claim(t, c, 0), hold.Admitted).Rate; r.Remaining != 0 || !within(r.Reset, time.Minute) {
+		t.Errorf("half a minute later: %+v", r)
+	}
 	e.admitOne(t, e.claim(t, c, 0), hold.RateLimited)
-	e.exec(t, `UPDATE key_window SET minute = minute - interval '1 minute'`)
+	e.rest(t, time.Hour)
+	if r := e.admitOne(t, e.claim(t, c, 0), hold.Admitted).Rate; r.Remaining != 1 || !within(r.Reset, 30*time.Second) {
+		t.Errorf("an hour later: %+v", r)
+	}
+	// A clock that was set back a little finds what has begun by the later one;
+	// nobody waits for months when it was set back by them.
+	e.rest(t, -time.Minute)
+	e.admitOne(t, e.claim(t, c, 0), hold.RateLimited)
+	e.rest(t, -90*24*time.Hour)
 	e.admitOne(t, e.claim(t, c, 0), hold.Admitted)
-
-	// A clock that was set back goes on counting in the later window.
-	e.exec(t, `UPDATE key_window SET minute = minute + interval '2 minutes', used = 2`)
-	e.admitOne(t, e.claim(t, c, 0), hold.RateLimited)
 }
 
-func TestZeroPricedModelsShareAWindowAndCountInTheirCategory(t *testing.T) {
+// TestNoSpanOfTimeSeesMoreThanItsRateAllows races two replicas while the clock
+// moves on, and looks at every span between two admissions.
+func TestNoSpanOfTimeSeesMoreThanItsRateAllows(t *testing.T) {
+	const most, every = 7, 8_571_429 * time.Microsecond // a seventh of a minute, rounded up
+	limits := unlimited
+	limits.LLMPerMinute, limits.ZeroPricedPerMinute = most, most
+	e := setup(t, limits)
+	clock := newDatabaseClock(t, e)
+	var replicas []*store.Store
+	for _, pool := range e.pools(t, 2, map[string]string{"search_path": clock.searchPath}) {
+		replicas = append(replicas, store.New(pool, limits, terms))
+	}
+	c := e.consumer(t, money.USD)
+	start := time.Now().Truncate(time.Microsecond)
+	var now time.Duration
+	var admitted []time.Duration
+	var full time.Duration // when all of the limit is back
+	for step := range 60 {
+		clock.set(t, start.Add(now))
+		var callers sync.WaitGroup
+		var begun atomic.Int64
+		for i := range 12 {
+			claim := e.claim(t, c, 0)
+			if step%2 == 0 {
+				claim = e.free(t, c)
+			}
+			callers.Go(func() {
+				v, err := replicas[i%2].Admit(t.Context(), []hold.Claim{claim})
+				switch {
+				case err != nil:
+					t.Error(err)
+				case v[0].Outcome == hold.Admitted:
+					begun.Add(1)
+				case v[0].Outcome != hold.RateLimited || v[0].Admission.Rate.Retry <= 0 || v[0].Admission.Rate.Retry > every:
+					t.Errorf("refused by %+v", v[0])
+				}
+			})
+		}
+		callers.Wait()
+		for range begun.Load() {
+			admitted = append(admitted, now)
+		}
+		// All callers ask for more than there is, so nothing is left over either.
+		want := int64(0)
+		for ; full-now <= (most-1)*every; want++ {
+			full = max(full, now) + every
+		}
+		if begun.Load() != want {
+			t.Fatalf("step %d: %d were admitted, want %d", step, begun.Load(), want)
+		}
+		now += []time.Duration{every - time.Microsecond, time.Microsecond, 2 * every, time.Minute, 3 * time.Second}[step%5]
+	}
+	for i, first := range admitted {
+		for j, last := range admitted[i:] {
+			if n := j + 1; n > most+int((last-first)/every) {
+				t.Fatalf("%d were admitted within %v", n, last-first)
+			}
+		}
+	}
+}
+
+func TestZeroPricedModelsShareARateAndCountInTheirCategory(t *testing.T) {
 	limits := unlimited
 	limits.LLMPerMinute, limits.ZeroPricedPerMinute = 4, 2
 	e := setup(t, limits)
-	e.atMinuteStart(t)
 	c := e.consumer(t, money.USD)
 	e.admitOne(t, e.free(t, c), hold.Admitted)
 	vision := e.free(t, c)
@@ -322,7 +399,6 @@ func TestAccountLimitsReplaceTheDefaults(t *testing.T) {
 	limits := unlimited
 	limits.LLMPerMinute, limits.ZeroPricedPerMinute, limits.Concurrent = 1, 1, 1
 	e := setup(t, limits)
-	e.atMinuteStart(t)
 	c := e.consumer(t, money.USD)
 	set := func(l limit.Limits) {
 		t.Helper()

@@ -98,7 +98,7 @@ func TestDatabaseRefusesWhatTheRulesForbid(t *testing.T) {
 		{"hold_pkey", copyHold("amount = 1", "request_id = request_id"), []any{request}},
 		{"consumer_key_hash_key", `INSERT INTO consumer_key (id, account_id, name, hash, prefix) SELECT gen_random_uuid(), account_id, '', hash, '' FROM consumer_key`, nil},
 		{"account_limits_requests_per_minute_check", `INSERT INTO account_limits VALUES ($1, -2, 0)`, []any{account}},
-		{"key_window_minute_check", `INSERT INTO key_window VALUES ($1, 1, date_trunc('minute', now()) + interval '1 second', 0)`, []any{key}},
+		{"key_rate_class_check", `INSERT INTO key_rate VALUES ($1, 7, now())`, []any{key}},
 
 		{"usage_settlement_", copyLine(""), nil}, // its key: the same request on the same day
 		{"day_of_request", copyLine("day = day + 1"), nil},

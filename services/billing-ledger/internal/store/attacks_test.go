@@ -91,6 +91,8 @@ hold hold_check2 | billing_type = 'free', input_rate = 0, output_rate = 0, payou
 hold hold_check4 | closed_at = now()
 hold hold_check5 | expires_at = admitted_at
 hold hold_closes_once | ! UPDATE hold SET state = 'open', closed_at = NULL WHERE state = 'settled' => may not change any more
+hold hold_counts_audio | unit = 2, max_completion_tokens = 0
+hold hold_counts_images | unit = 1, input_rate = 0, payout_input_rate = 0, prompt_tokens = 0, max_completion_tokens = 3, images = 4
 hold hold_expires_reviewed | ! UPDATE hold SET state = 'expired', closed_at = now() WHERE state = 'open' => is to be reviewed
 hold hold_free_is_free | billing_type = 'free', amount = 0
 hold hold_images_check | images = -1
@@ -106,14 +108,26 @@ hold hold_prompt_tokens_check | prompt_tokens = -1
 hold hold_rate_limit_check | rate_limit = -1
 hold hold_rate_remaining_check | rate_remaining = -1
 hold hold_refund | plan_refunded = true
+hold hold_unit_check | unit = 3
 hold hold_state_check | ! UPDATE hold SET state = 'gone', closed_at = now() WHERE state = 'open'
+idempotency_claim idempotency_claim_answer | state = 'answered', token_sha256 = sha256('x')
+idempotency_claim idempotency_claim_comes | ! UPDATE idempotency_quota SET live = 10000; INSERT INTO idempotency_claim SELECT key_id, sha256('x'), request_sha256, request_id, state, leased_until, expires_at, sealed FROM idempotency_claim => idempotency_quota_live_check
+idempotency_claim idempotency_claim_ends_once | ! UPDATE idempotency_claim SET state = 'not_kept', sealed = NULL; UPDATE idempotency_claim SET state = 'running' => may not change any more
+idempotency_claim idempotency_claim_goes | ! UPDATE idempotency_quota SET live = 0; DELETE FROM idempotency_claim => idempotency_quota_live_check
+idempotency_claim idempotency_claim_key_id_fkey | key_id = gen_random_uuid()
+idempotency_claim idempotency_claim_pkey | =
+idempotency_claim idempotency_claim_request_sha256_check | request_sha256 = 'short'
+idempotency_claim idempotency_claim_sealed_check | state = 'answered', sealed = repeat('x', 1052673)::bytea
+idempotency_claim idempotency_claim_state_check | state = 'gone'
+idempotency_claim idempotency_claim_token_sha256_check | token_sha256 = 'short'
+idempotency_quota idempotency_quota_key_id_fkey | key_id = gen_random_uuid()
+idempotency_quota idempotency_quota_live_check | live = 10001
+idempotency_quota idempotency_quota_pkey | =
 key_inflight key_inflight_bounds | n = -1
 key_inflight key_inflight_key_id_fkey | key_id = gen_random_uuid()
 key_inflight key_inflight_pkey | =
-key_window key_window_class_check | class = 7
-key_window key_window_minute_check | minute = minute + interval '1 second'
-key_window key_window_pkey | =
-key_window key_window_used_check | used = -1
+key_rate key_rate_class_check | class = 7
+key_rate key_rate_pkey | =
 orphan_review orphan_review_counts_up | ! UPDATE orphan_review SET publications = publications + 2 => may not change any more
 orphan_review orphan_review_pkey | =
 orphan_review orphan_review_publications_check | publications = 14
@@ -130,9 +144,7 @@ plan_counter plan_counter_used_check | used = -1
 plan_counter plan_counter_within_cap | used = cap + excess + 1
 plan_gate plan_gate_account_id_fkey | account_id = gen_random_uuid()
 plan_gate plan_gate_bounds | open = -1
-plan_gate plan_gate_minute_check | minute = minute + interval '1 second'
 plan_gate plan_gate_pkey | =
-plan_gate plan_gate_used_check | used = -1
 plan_limit plan_limit_cap_check | ! UPDATE plan_limit SET cap = -1
 plan_limit plan_limit_check | plan_id = 'new', unit = 'smile'
 plan_limit plan_limit_check1 | plan_id = 'new', kind = 'concurrent', unit = 'request', period = 'day'
@@ -200,12 +212,15 @@ seal seal_first | day = day - 10, previous = NULL, root = @root(NULL, day - 10)
 seal seal_lines_check | lines = -1
 seal seal_pkey | =
 seal seal_root | root = sha256('x')
-seal seal_version_check | version = 2 => seal_
+seal seal_version_check | version = 3 => seal_
 usage_settlement day_of_request | day = day + 1
 usage_settlement free_costs_nothing | source = 'free', charged = 0, shortfall = 0
 usage_settlement only_payg_is_charged | source = 'orphan'
 usage_settlement payg_is_charged | charged = charged - 1
 usage_settlement payout_within_list_price | payout = list_price + 1
+usage_settlement usage_counts_audio | unit = 2, output_rate = 0, payout_output_rate = 0
+usage_settlement usage_counts_images | unit = 1
+usage_settlement usage_settlement_unit_check | unit = -1
 usage_settlement usage_day_open | ! SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; INSERT INTO usage_settlement (day, request_id) SELECT day, request_id FROM usage_settlement WHERE false => read committed only
 usage_settlement usage_recorded_now | settled_at = now() - interval '1 day' => may not change any more
 usage_settlement usage_settlement_attempt_check | attempt = 0
@@ -220,12 +235,21 @@ usage_settlement usage_settlement_route_mode_check | route_mode = 'odd'
 usage_settlement usage_settlement_shortfall_check | shortfall = -1, charged = list_price + 1
 usage_settlement usage_settlement_source_check | source = 'gift', charged = 0
 usage_settlement usage_settlement_witness_check | witness = 'nobody'
+void_attempt void_attempt_attempt_check | attempt = 0
+void_attempt void_attempt_hub_id_check | hub_id = ''
+void_attempt void_attempt_is_kept | ! DELETE FROM void_attempt => may not change any more
+void_attempt void_attempt_pkey | =
+void_attempt void_attempt_stands | ! UPDATE void_attempt SET hub_id = 'x' => may not change any more
+visitor visitor_address_check | address = 'short'
+visitor visitor_pkey | =
+visitor visitor_taken_at_check | address = sha256('x'), taken_at = array_fill(now(), ARRAY[1001])
 wallet wallet_account_id_fkey | account_id = gen_random_uuid()
 wallet wallet_bounds | held = posted + 1
 wallet wallet_ceiling | posted = 1000000000000000001
 wallet wallet_pkey | =
 witness witness_attempts_check | attempts = '{}'::jsonb
 witness witness_committed_attempt_check | committed_attempt = -1
+witness witness_continues_another | continued_as = request_id
 witness witness_error_code_check | error_code = repeat('x', 65)
 witness witness_fallback_reason_check | fallback_reason = repeat('x', 65)
 witness witness_first_content_ms_check | first_content_ms = -1
@@ -259,13 +283,17 @@ func besieged(t *testing.T) *env {
 	}
 	e.exec(t, `INSERT INTO closed_day VALUES (now()::date - 11)`)
 	e.exec(t, `INSERT INTO account_limits VALUES ($1, 0, 0)`, account)
-	e.exec(t, `INSERT INTO key_window VALUES ($1, 1, date_trunc('minute', now()), 0)`, key)
+	e.exec(t, `INSERT INTO idempotency_quota VALUES ($1, 1)`, key)
+	e.exec(t, `INSERT INTO visitor VALUES (sha256('v'), '{}', now())`)
+	e.exec(t, `INSERT INTO idempotency_claim VALUES ($1, sha256('t'), sha256('r'), gen_random_uuid(), 'running', now(), now(), NULL)`, key)
+	e.exec(t, `INSERT INTO key_rate VALUES ($1, 1, now())`, key)
 	e.exec(t, `INSERT INTO renewal VALUES ($1, 1, 'h', gen_random_uuid(), 5, 5)`, request)
 	e.exec(t, `INSERT INTO orphan_review VALUES ($1, 1, now())`, request)
 	e.exec(t, `INSERT INTO receipt VALUES ($1, 1, gen_random_uuid(), 1, 'h', 'm', 1, 1, 1, 1, true, now(), 'x', sha256('x'), sha256('x') || sha256('x'))`, request)
+	e.exec(t, `INSERT INTO void_attempt VALUES ($1, 1, 'h', gen_random_uuid())`, request)
 	e.exec(t, `INSERT INTO plan VALUES ('new')`)
 	e.exec(t, `INSERT INTO account_plan VALUES ($1, 'pro', now() - interval '1 day')`, account)
-	e.exec(t, `INSERT INTO plan_gate VALUES ($1, date_trunc('minute', now()), 0, 0)`, account)
+	e.exec(t, `INSERT INTO plan_gate VALUES ($1, 0, now())`, account)
 	e.exec(t, `INSERT INTO plan_counter VALUES ($1, 'tokens', 'week', date_trunc('week', now())::date, 1, 5)`, account)
 	e.exec(t, `INSERT INTO account_state_change (account_id, state, memo) VALUES ($1, 'open', '')`, account)
 	return e
@@ -441,13 +469,16 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "closed_day": "SELECT INSERT(day)",
 		"consumer_key": "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT", "evidence": "SELECT",
 		"hold":     "INSERT SELECT UPDATE(state,expires_at,closed_at,plan_refunded)",
-		"hold_leg": "SELECT", "key_inflight": "INSERT SELECT UPDATE(n)", "key_window": "INSERT SELECT UPDATE(minute,used)",
+		"hold_leg": "SELECT", "key_inflight": "INSERT SELECT UPDATE(n)", "key_rate": "INSERT SELECT UPDATE(full_at)",
+		"idempotency_claim": "DELETE INSERT SELECT UPDATE(state,leased_until,sealed)", "idempotency_quota": "INSERT SELECT UPDATE(live)",
 		"ledger_leg": "SELECT", "orphan_review": "INSERT SELECT UPDATE(publications,next_at)", "plan": "SELECT",
-		"plan_counter": "INSERT SELECT UPDATE(used,cap,excess)", "plan_gate": "INSERT SELECT UPDATE(minute,used,open)", "plan_limit": "SELECT",
+		"plan_counter": "INSERT SELECT UPDATE(used,cap,excess)", "plan_gate": "INSERT SELECT UPDATE(open,full_at)", "plan_limit": "SELECT",
 		"posting": "INSERT SELECT", "posting_rule": "SELECT", "quarantine": "INSERT SELECT", "receipt": "INSERT SELECT",
 		"renewal": "INSERT SELECT UPDATE(committed_attempt,hub_id,provider_id,relayed_tokens,relayed_bytes,renewed_at)",
 		"seal":    "SELECT INSERT(day,version,lines,entries,postings,digest,previous,root)", "usage_leg": "SELECT", "usage_settlement": "INSERT SELECT",
-		"wallet": "INSERT SELECT UPDATE(posted,held)", "witness": "INSERT SELECT",
+		"void_attempt": "DELETE SELECT INSERT(request_id,attempt,hub_id,provider_id)",
+		"visitor":      "DELETE INSERT SELECT UPDATE(taken_at,expires_at)",
+		"wallet":       "INSERT SELECT UPDATE(posted,held)", "witness": "INSERT SELECT",
 	}
 	rows, err := e.owner.Query(t.Context(), `SELECT c.relname::text, concat_ws(' ',
 			(SELECT string_agg(a.privilege_type, ' ' ORDER BY a.privilege_type) FROM aclexplode(c.relacl) a
@@ -455,7 +486,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 			(SELECT string_agg(g.right_, ' ' ORDER BY g.right_) FROM (
 				SELECT p.privilege_type || '(' || string_agg(a.attname, ',' ORDER BY a.attnum) || ')' AS right_
 				FROM pg_attribute a CROSS JOIN LATERAL aclexplode(a.attacl) p
-				WHERE a.attrelid = c.oid AND p.grantee = 'svc_billing'::regrole GROUP BY p.privilege_type) g))
+				WHERE a.attrelid = c.oid AND NOT a.attisdropped AND p.grantee = 'svc_billing'::regrole GROUP BY p.privilege_type) g))
 		FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'v')`)
 	if err != nil {
 		t.Fatal(err)

@@ -132,7 +132,7 @@ func runCheck(ctx context.Context, tx pgx.Tx, facts *audit.Facts, name string, c
 // another check; here it is compared with itself.
 func auditLines(ctx context.Context, tx pgx.Tx, each func(audit.Line)) error {
 	rows, err := tx.Query(ctx, `SELECT s.request_id, s.source, s.prompt_tokens, s.completion_tokens,
-			s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate,
+			s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate, coalesce(h.unit, s.unit),
 			coalesce(h.input_rate, s.input_rate), coalesce(h.output_rate, s.output_rate),
 			coalesce(h.payout_input_rate, s.payout_input_rate), coalesce(h.payout_output_rate, s.payout_output_rate),
 			s.list_price, s.payout, s.charged, s.shortfall, coalesce(h.amount, 0)
@@ -145,8 +145,8 @@ func auditLines(ctx context.Context, tx pgx.Tx, each func(audit.Line)) error {
 	var source string
 	_, err = pgx.ForEachRow(rows, []any{
 		&request, &source, &l.Tokens.Prompt, &l.Tokens.Completion,
-		&l.Rates.Input, &l.Rates.Output, &l.Rates.PayoutInput, &l.Rates.PayoutOutput,
-		&l.Pinned.Input, &l.Pinned.Output, &l.Pinned.PayoutInput, &l.Pinned.PayoutOutput,
+		&l.Rates.Unit, &l.Rates.Input, &l.Rates.Output, &l.Rates.PayoutInput, &l.Rates.PayoutOutput,
+		&l.Pinned.Unit, &l.Pinned.Input, &l.Pinned.Output, &l.Pinned.PayoutInput, &l.Pinned.PayoutOutput,
 		&l.ListPrice, &l.Payout, &l.Charged, &l.Shortfall, &l.Held,
 	}, func() error {
 		l.Request, l.Source = request, usage.Source(source)

@@ -27,7 +27,7 @@ func auditDays(ctx context.Context, tx pgx.Tx, facts *audit.Facts) error {
 	i := audit.Invariant{Name: daysSealed, Checked: int64(len(days))}
 	var last seal.Day
 	for n, d := range days {
-		computed, err := digest(ctx, tx, d.Day)
+		computed, err := digest(ctx, tx, d.Day, d.Version)
 		if err != nil {
 			return err
 		}

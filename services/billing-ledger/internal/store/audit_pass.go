@@ -26,23 +26,28 @@ const linesQuery = `WITH line AS MATERIALIZED (
 			OR CASE WHEN s.source = 'orphan' THEN h.state NOT IN ('released', 'expired')
 				ELSE h.state <> 'settled' OR s.source <> h.billing_type END) AS unheld,
 		count(*) FILTER (WHERE s.payout NOT BETWEEN 0 AND s.list_price) AS overpaid,
-		count(*) FILTER (WHERE (s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate)
-				<> (h.input_rate, h.output_rate, h.payout_input_rate, h.payout_output_rate)
+		count(*) FILTER (WHERE (s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate)
+				<> (h.unit, h.input_rate, h.output_rate, h.payout_input_rate, h.payout_output_rate)
 			-- What does not fit a bigint is worked out by the one who is shown it.
-			OR CASE WHEN greatest(s.prompt_tokens, s.completion_tokens) > 4000000
-					OR greatest(s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate) > 1000000000000
+			OR CASE WHEN greatest(s.prompt_tokens, s.completion_tokens) > CASE s.unit WHEN 1 THEN 4000 ELSE 4000000 END
+					OR greatest(s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate)
+						> CASE s.unit WHEN 1 THEN 1000000000000000 ELSE 1000000000000 END
 				THEN true
-				ELSE s.list_price <> (s.prompt_tokens * s.input_rate + s.completion_tokens * s.output_rate + 500
+				ELSE s.list_price <> (s.prompt_tokens * s.input_rate + s.completion_tokens * s.output_rate + u.divisor / 2
 						-- Half to even.
-						- CASE WHEN (s.prompt_tokens * s.input_rate + s.completion_tokens * s.output_rate) % 2000 = 500 THEN 1 ELSE 0 END) / 1000
-					OR s.payout <> (s.prompt_tokens * s.payout_input_rate + s.completion_tokens * s.payout_output_rate) / 1000
+						- CASE WHEN (s.prompt_tokens * s.input_rate + s.completion_tokens * s.output_rate) % (2 * u.divisor) = u.divisor / 2
+							THEN 1 ELSE 0 END) / u.divisor
+					OR s.payout <> (s.prompt_tokens * s.payout_input_rate + s.completion_tokens * s.payout_output_rate) / u.divisor
 				END
 			OR s.charged + s.shortfall <> CASE s.source WHEN 'payg' THEN s.list_price ELSE 0 END
 			OR s.charged < 0 OR s.shortfall < 0
 			OR s.shortfall > 0 AND s.charged < h.amount) AS amounts,
 		bit_xor(uuid_hash_extended(s.request_id, 0)) AS requests,
 		sum(s.charged) AS charged, sum(s.shortfall) AS shortfall, sum(s.payout) AS payout, sum(s.fee) AS fee
-	FROM usage_settlement s LEFT JOIN hold h USING (request_id) GROUP BY s.account_id, s.source)
+	FROM usage_settlement s LEFT JOIN hold h USING (request_id)
+	-- What one nano-USD is of a rate times a count: audio is counted in milliseconds and priced by the minute.
+	CROSS JOIN LATERAL (SELECT CASE s.unit WHEN 2 THEN 60000000 ELSE 1000 END AS divisor) u
+	GROUP BY s.account_id, s.source)
 SELECT source, sum(lines)::bigint, sum(reviewed)::bigint, sum(unheld)::bigint, sum(overpaid)::bigint, sum(amounts)::bigint,
 	bit_xor(requests), sum(charged)::bigint, sum(shortfall)::bigint, sum(payout)::bigint, sum(fee)::bigint
 FROM line GROUP BY source

@@ -10,13 +10,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
 // holdMoves are the columns of a hold h that say what its end moves.
-const holdMoves = `h.request_id, h.account_id, h.key_id, h.billing_type, h.amount, h.prompt_tokens, h.max_completion_tokens, h.images,
+const holdMoves = `h.request_id, h.account_id, h.key_id, h.billing_type, h.amount, h.prompt_tokens, h.max_completion_tokens, h.images, h.unit,
 	coalesce(h.plan_id, ''), coalesce(h.plan_tier, 0), coalesce(h.plan_day - date '1970-01-01', 0), coalesce(h.plan_price, 0)`
 
 // movedHold takes a row of them.
@@ -24,25 +25,28 @@ type movedHold struct {
 	request, account, key              [16]byte
 	billing                            string
 	amount, prompt, completion, images int64
+	unit                               money.Unit
 	pin                                plan.Pin
 	price                              int64
 }
 
 func (m *movedHold) fields() []any {
 	return []any{
-		&m.request, &m.account, &m.key, &m.billing, &m.amount, &m.prompt, &m.completion, &m.images,
+		&m.request, &m.account, &m.key, &m.billing, &m.amount, &m.prompt, &m.completion, &m.images, &m.unit,
 		&m.pin.Plan, &m.pin.Tier, &m.pin.Day, &m.price,
 	}
 }
 
+// hold has of the rates the unit alone.
 func (m *movedHold) hold() usage.Hold {
-	return usage.Hold{
+	h := usage.Hold{
 		Account: m.account, Key: m.key, Billing: hold.BillingType(m.billing), Amount: nano(m.amount),
-		Prompt: m.prompt, MaxCompletion: m.completion,
-		Cover: plan.Cover{Pin: m.pin, Estimate: plan.Units{
-			Requests: 1, Images: m.images, Tokens: m.prompt + m.completion, ListPrice: nano(m.price),
-		}},
+		Prompt: m.prompt, MaxCompletion: m.completion, Rates: money.Rates{Unit: m.unit},
 	}
+	h.Cover = plan.Cover{Pin: m.pin, Estimate: plan.Units{
+		Requests: 1, Images: m.images, Tokens: h.Tokens(money.Tokens{Prompt: m.prompt, Completion: m.completion}), ListPrice: nano(m.price),
+	}}
+	return h
 }
 
 // scanMoved reads holds that are locked.

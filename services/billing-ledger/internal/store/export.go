@@ -24,11 +24,11 @@ const progressRows = 10_000
 // are not named here come after them, by name.
 var exported = []string{
 	"account", "wallet", "chart", "posting_rule", "entry", "posting", "hold", "usage_settlement", "witness", "renewal",
-	"orphan_review", "quarantine", "key_inflight", "key_window",
+	"orphan_review", "quarantine", "key_inflight", "key_rate",
 }
 
 // secret columns are left out.
-var secret = map[string]string{"consumer_key": "hash"}
+var secret = map[string]string{"consumer_key": "hash", "idempotency_claim": "sealed"}
 
 // Export writes every row of every table as lines of JSON, from one view of the
 // data and row by row as it arrives. The first line tells the version, the time

@@ -82,7 +82,7 @@ WHERE h.state = 'open' AND h.expires_at <= now() AND e.told_at <= now() - $3::in
 	AND NOT EXISTS (SELECT FROM orphan_review v WHERE v.request_id = h.request_id AND v.publications >= $2)
 ORDER BY h.expires_at LIMIT $1 FOR UPDATE OF h SKIP LOCKED`
 
-const caseColumns = `SELECT h.request_id, h.model_id, h.price_version_id, h.input_rate, h.output_rate, h.payout_input_rate,
+const caseColumns = `SELECT h.request_id, h.model_id, h.price_version_id, h.unit, h.input_rate, h.output_rate, h.payout_input_rate,
 	h.payout_output_rate, h.prompt_tokens, h.max_completion_tokens, h.pinned,
 	e.committed_attempt, e.hub_id, e.provider_id, e.relayed_tokens, e.relayed_bytes, e.metered_prompt, e.metered_completion,
 	e.route_mode, e.requested_provider, e.fallback_reason, e.first_content_ms, e.told_at,
@@ -97,7 +97,7 @@ func scanCase(row pgx.CollectableRow) (orphan.Case, error) {
 		meteredPrompt, meteredOut *int64
 		sentTokens, sentBytes     *int64
 	)
-	err := row.Scan(&request, &c.Model, &price, &c.Rates.Input, &c.Rates.Output, &c.Rates.PayoutInput,
+	err := row.Scan(&request, &c.Model, &price, &c.Rates.Unit, &c.Rates.Input, &c.Rates.Output, &c.Rates.PayoutInput,
 		&c.Rates.PayoutOutput, &c.Bound.Prompt, &c.Bound.Completion, &c.Pinned,
 		&c.Attempt, &c.Hub, &provider, &c.RelayedTokens, &c.RelayedBytes, &meteredPrompt, &meteredOut,
 		&c.RouteMode, &c.RequestedProvider, &c.FallbackReason, &c.FirstContentMS, &c.ToldAt,
@@ -165,7 +165,7 @@ func (s *Store) SettledReviews(ctx context.Context, limit int) ([]orphan.Publica
 // readEvents reads settled requests as the events that settled them.
 func readEvents(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map[ids.RequestID]usage.Event, error) {
 	rows, err := tx.Query(ctx, `SELECT s.request_id, s.attempt, s.hub_id, s.provider_id, s.epoch, s.model_id, s.price_version_id,
-			s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate, s.ending, s.prompt_tokens, s.completion_tokens,
+			s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate, s.ending, s.prompt_tokens, s.completion_tokens,
 			s.claim_state, s.claimed_prompt, s.claimed_completion, s.recounted_completion, s.delivered_bytes, s.estimated_prompt,
 			s.route_mode, s.requested_provider, s.fallback_reason, s.dispatched_at, s.ended_at, s.first_content_ms, s.witness
 		FROM unnest($1::date[], $2::uuid[]) AS u (day, request_id)
@@ -191,7 +191,7 @@ func scanEvent(row pgx.CollectableRow) (usage.Event, error) {
 		dispatched, ended        *time.Time
 	)
 	err := row.Scan(&request, &e.Attempt, &e.Hub, &provider, &e.Epoch, &e.Model, &price,
-		&e.Rates.Input, &e.Rates.Output, &e.Rates.PayoutInput, &e.Rates.PayoutOutput, &e.Ending, &e.Billable.Prompt, &e.Billable.Completion,
+		&e.Rates.Unit, &e.Rates.Input, &e.Rates.Output, &e.Rates.PayoutInput, &e.Rates.PayoutOutput, &e.Ending, &e.Billable.Prompt, &e.Billable.Completion,
 		&e.ClaimState, &e.Claimed.Prompt, &e.Claimed.Completion, &e.RecountedCompletion, &e.DeliveredBytes, &e.EstimatedPrompt,
 		&e.RouteMode, &e.RequestedProvider, &e.FallbackReason, &dispatched, &ended, &e.FirstContentMS, &e.Witness)
 	e.Request, e.Provider, e.Price, e.Settled = request, provider, price, true

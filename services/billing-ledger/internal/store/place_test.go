@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"testing"
+	"time"
 
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
@@ -36,11 +37,10 @@ func TestAPlaceEndsWithTheGatewaysWordAndNotWithSettling(t *testing.T) {
 	e.sound(t)
 }
 
-func TestEachClassOfModelsHasItsOwnWindow(t *testing.T) {
+func TestEachClassOfModelsHasItsOwnRate(t *testing.T) {
 	of := unlimited
 	of.ImagePerMinute, of.AudioPerMinute = 2, 3
 	e := setup(t, of)
-	e.atMinuteStart(t)
 	c := e.consumer(t, money.USD)
 	for class, most := range map[limit.Class]int{limit.Image: 2, limit.Audio: 3} {
 		for i := range most + 1 {
@@ -58,6 +58,7 @@ func TestEachClassOfModelsHasItsOwnWindow(t *testing.T) {
 	e.admitOne(t, e.claim(t, c, 1), hold.Admitted)
 	// An account's own limit replaces those of all classes.
 	e.exec(t, `INSERT INTO account_limits VALUES ($1, 4, 0)`, [16]byte(c.account))
+	e.rest(t, 15*time.Second)
 	claim := e.claim(t, c, 1)
 	claim.Class = limit.Image
 	e.admitOne(t, claim, hold.Admitted)

@@ -100,13 +100,16 @@ func (s *Store) Subscription(ctx context.Context, account ids.AccountID) (*plan.
 	return &sub, nil
 }
 
-// A window of the gate that is over counts nothing any more.
+// The rate is told by how many of its requests are not back yet, as admit counts
+// them: its window ends when all of them are.
 const selectCounters = `SELECT l.kind, l.period, coalesce(CASE
 		WHEN l.kind = 'concurrent' THEN g.open
-		WHEN l.period = 'minute' THEN CASE WHEN g.minute >= date_trunc('minute', now()) THEN g.used END
+		WHEN l.period = 'minute' AND g.full_at < now() + interval '2 minutes' THEN ceil(greatest(extract(epoch FROM g.full_at - now()), 0) * 1000000
+			/ ((59999999 + greatest(l.cap, 1)) / greatest(l.cap, 1)))
 		ELSE c.used END, 0)::bigint,
 	l.cap, l.enabled,
-	CASE WHEN l.period <> 'none' THEN (w.start + ('1 ' || l.period)::interval) AT TIME ZONE 'UTC' END
+	CASE WHEN l.period = 'minute' THEN greatest(g.full_at, now())
+		WHEN l.period <> 'none' THEN (w.start + ('1 ' || l.period)::interval) AT TIME ZONE 'UTC' END
 FROM plan_limit l
 CROSS JOIN LATERAL (SELECT CASE WHEN l.period <> 'none' THEN date_trunc(l.period, now() AT TIME ZONE 'UTC') END AS start) w
 LEFT JOIN plan_gate g ON g.account_id = $1

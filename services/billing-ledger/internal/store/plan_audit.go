@@ -10,8 +10,8 @@ var planChecks = []check{
 			SELECT h.account_id, h.plan_id, h.plan_tier, h.plan_day,
 				CASE WHEN h.plan_refunded THEN 0 ELSE 1 END AS requests,
 				CASE WHEN h.plan_refunded THEN 0 ELSE h.images END AS images,
-				CASE h.state WHEN 'open' THEN h.prompt_tokens + h.max_completion_tokens
-					WHEN 'settled' THEN s.prompt_tokens + s.completion_tokens ELSE 0 END AS tokens,
+				CASE WHEN h.unit <> 0 THEN 0 WHEN h.state = 'open' THEN h.prompt_tokens + h.max_completion_tokens
+					WHEN h.state = 'settled' THEN s.prompt_tokens + s.completion_tokens ELSE 0 END AS tokens,
 				CASE h.state WHEN 'open' THEN h.plan_price WHEN 'settled' THEN s.list_price ELSE 0 END AS list_price
 			FROM hold h LEFT JOIN usage_settlement s ON s.request_id = h.request_id AND s.source = 'plan'
 			WHERE h.plan_id IS NOT NULL),

@@ -233,7 +233,6 @@ func TestARequestTwiceInABatchIsCoveredOnce(t *testing.T) {
 
 func TestRateAndConcurrencyOfAPlanRefuseAndNeverBill(t *testing.T) {
 	e := setup(t, unlimited)
-	e.atMinuteStart(t)
 	c := e.subscriber(t, money.USD, limits{requests: 100, tokens: 1000, rate: 3, concurrent: 2})
 	first := e.standard(t, c, 1)
 	if got := e.admitOne(t, first, hold.Admitted); got.Rate.Limit != 3 || got.Rate.Remaining != 2 {
@@ -241,6 +240,9 @@ func TestRateAndConcurrencyOfAPlanRefuseAndNeverBill(t *testing.T) {
 	}
 	e.admitOne(t, e.standard(t, c, 1), hold.Admitted)
 	e.admitOne(t, e.standard(t, c, 1), hold.PlanTooManyOpen)
+	if used := e.used(t, c, plan.Requests, "minute"); used != 2 {
+		t.Errorf("%d requests are told as used of the rate, want 2", used)
+	}
 	// What the plan does not cover has nothing to do with it.
 	pinned := e.standard(t, c, 1)
 	pinned.Pinned = true
@@ -253,7 +255,7 @@ func TestRateAndConcurrencyOfAPlanRefuseAndNeverBill(t *testing.T) {
 		t.Errorf("told %+v", got.Rate)
 	}
 	e.wantWallet(t, c, money.USD, cent)
-	e.exec(t, `UPDATE plan_gate SET minute = minute - interval '1 minute'`)
+	e.rest(t, time.Minute)
 	e.admitOne(t, e.standard(t, c, 1), hold.PlanTooManyOpen)
 	e.sound(t)
 }

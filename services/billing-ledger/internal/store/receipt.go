@@ -38,10 +38,10 @@ func (s *Store) readHold(ctx context.Context, request ids.RequestID, account ids
 	var price [16]byte
 	var state, billing string
 	err := s.pool.QueryRow(ctx, `SELECT model_id, state, billing_type, price_version_id, pinned, admitted_at,
-			input_rate, output_rate, payout_input_rate, payout_output_rate
+			unit, input_rate, output_rate, payout_input_rate, payout_output_rate
 		FROM hold WHERE request_id = $1 AND account_id = $2`, [16]byte(request), [16]byte(account)).
 		Scan(&r.Model, &state, &billing, &price, &r.Pinned, &r.AdmittedAt,
-			&r.Rates.Input, &r.Rates.Output, &r.Rates.PayoutInput, &r.Rates.PayoutOutput)
+			&r.Rates.Unit, &r.Rates.Input, &r.Rates.Output, &r.Rates.PayoutInput, &r.Rates.PayoutOutput)
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +74,12 @@ func (s *Store) readWitness(ctx context.Context, request ids.RequestID) (*hold.W
 	w := &hold.Witness{Request: request}
 	var attempts []byte
 	var received *time.Time
+	var continued *[16]byte
 	err := s.pool.QueryRow(ctx, `SELECT outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
-			route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms
+			route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms, continued_as
 		FROM witness WHERE request_id = $1`, [16]byte(request)).
 		Scan(&w.Outcome, &w.CommittedAttempt, &w.RelayedTokens, &w.RelayedBytes, &w.HTTPStatus, &w.ErrorCode,
-			&w.RouteMode, &w.RequestedProvider, &w.FallbackReason, &w.Stream, &attempts, &received, &w.FirstContentMS, &w.TotalMS)
+			&w.RouteMode, &w.RequestedProvider, &w.FallbackReason, &w.Stream, &attempts, &received, &w.FirstContentMS, &w.TotalMS, &continued)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -87,6 +88,9 @@ func (s *Store) readWitness(ctx context.Context, request ids.RequestID) (*hold.W
 	}
 	if received != nil {
 		w.ReceivedAt = *received
+	}
+	if continued != nil {
+		w.ContinuedAs = *continued
 	}
 	if err := json.Unmarshal(attempts, &w.Attempts); err != nil {
 		return nil, fmt.Errorf("decode attempts: %w", err)

@@ -69,6 +69,8 @@ func lockRequests(ctx context.Context, tx pgx.Tx, all []orphan.Receipt) (map[ids
 		SELECT n.request_id, false, n.committed_attempt, n.provider_id, n.relayed_tokens, n.relayed_bytes FROM renewal n
 		WHERE n.request_id = ANY ($1) AND NOT EXISTS (SELECT FROM witness w WHERE w.request_id = n.request_id)`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanWords(rows, known) })
+	batch.Queue(`SELECT request_id, max(attempt) FROM void_attempt WHERE request_id = ANY ($1) GROUP BY request_id`, raw(requests)).
+		Query(func(rows pgx.Rows) error { return scanVoid(rows, known) })
 	batch.Queue(`SELECT s.request_id, s.attempt, s.provider_id FROM unnest($1::date[], $2::uuid[]) AS u (day, request_id)
 		JOIN usage_settlement s ON s.day = u.day AND s.request_id = u.request_id`, days(requests), raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanServed(rows, known) })
@@ -115,6 +117,18 @@ func scanWords(rows pgx.Rows, into map[ids.RequestID]*orphan.Request) error {
 		}
 		if q := into[request]; q != nil {
 			q.Word = &told
+		}
+		return nil
+	})
+	return err
+}
+
+func scanVoid(rows pgx.Rows, into map[ids.RequestID]*orphan.Request) error {
+	var request [16]byte
+	var attempt int32
+	_, err := pgx.ForEachRow(rows, []any{&request, &attempt}, func() error {
+		if q := into[request]; q != nil {
+			q.Void = attempt
 		}
 		return nil
 	})

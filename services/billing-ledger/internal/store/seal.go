@@ -14,19 +14,34 @@ import (
 // sealTimeout bounds each statement that reads a whole day.
 const sealTimeout = time.Hour
 
-// sealed are the columns of version 1 of a digest, in their order; that of the
-// rows is what makes it one. They are hashed as the database sends them, so a
-// column here may not change its type. $1 and $2 are the bounds of the day.
-var sealed = []struct {
-	kind seal.Kind
-	sql  string
-}{
-	{seal.Line, `SELECT day, request_id, account_id, key_id, provider_id, hub_id, attempt, epoch, model_id, price_version_id,
+// sealedLines are the columns of settled requests in version 1 of a digest.
+// Version 2 has the unit as well; days before it have tokens alone.
+const sealedLines = `SELECT day, request_id, account_id, key_id, provider_id, hub_id, attempt, epoch, model_id, price_version_id,
 			input_rate, output_rate, payout_input_rate, payout_output_rate, prompt_tokens, completion_tokens,
 			list_price, payout, charged, shortfall, source, ending, claim_state, claimed_prompt, claimed_completion,
 			recounted_completion, delivered_bytes, estimated_prompt, route_mode, requested_provider, fallback_reason,
-			payload_hash, first_content_ms, dispatched_at, ended_at, settled_at, witness
-		FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 ORDER BY day, request_id`},
+			payload_hash, first_content_ms, dispatched_at, ended_at, settled_at, witness`
+
+// sealedPart is one kind of rows of a digest; $1 and $2 are the bounds of its
+// day.
+type sealedPart struct {
+	kind seal.Kind
+	sql  string
+}
+
+// sealed are the rows of a digest of a version with their columns; the order of
+// both is what makes it one. They are hashed as the database sends them, so a
+// column may not change its type.
+func sealed(version int16) []sealedPart {
+	lines := sealedLines + `, unit FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 ORDER BY day, request_id`
+	if version == 1 {
+		lines = sealedLines + ` FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 AND unit = 0 ORDER BY day, request_id`
+	}
+	return append([]sealedPart{{seal.Line, lines}}, sealedEntries...)
+}
+
+// sealedEntries are the same in all versions.
+var sealedEntries = []sealedPart{
 	{seal.Entry, `SELECT id, kind, business_id, memo, at, reverses, quote_asset, quote_rate, quote_source, quote_at
 		FROM entry WHERE at >= $1 AND at < $2 ORDER BY id`},
 	{seal.Posting, `SELECT p.entry_id, p.leg, p.account_kind, p.owner_id, p.book, p.asset, p.amount
@@ -93,7 +108,7 @@ func (s *Store) SealDay(ctx context.Context, day time.Time) (seal.Day, error) {
 			}
 			previous = b.Root
 		}
-		computed, err := digest(ctx, tx, day)
+		computed, err := digest(ctx, tx, day, seal.Version)
 		if err != nil {
 			return err
 		}
@@ -104,7 +119,7 @@ func (s *Store) SealDay(ctx context.Context, day time.Time) (seal.Day, error) {
 		}
 		if _, err := tx.Exec(ctx, `INSERT INTO seal (day, version, lines, entries, postings, digest, previous, root)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			day, seal.Version, done.Lines, done.Entries, done.Postings, done.Digest[:], tie, done.Root[:]); err != nil {
+			day, done.Version, done.Lines, done.Entries, done.Postings, done.Digest[:], tie, done.Root[:]); err != nil {
 			return fmt.Errorf("insert the seal: %w", err)
 		}
 		return snapshot(ctx, tx, day)
@@ -112,10 +127,11 @@ func (s *Store) SealDay(ctx context.Context, day time.Time) (seal.Day, error) {
 	return done, err
 }
 
-// digest hashes what was recorded on a day, row by row as it arrives.
-func digest(ctx context.Context, tx pgx.Tx, day time.Time) (seal.Day, error) {
+// digest hashes what was recorded on a day by a version, row by row as it
+// arrives.
+func digest(ctx context.Context, tx pgx.Tx, day time.Time, version int16) (seal.Day, error) {
 	d := seal.NewDigest()
-	for _, part := range sealed {
+	for _, part := range sealed(version) {
 		rows, err := tx.Query(ctx, part.sql, pgx.QueryResultFormats{pgx.BinaryFormatCode}, day, day.AddDate(0, 0, 1))
 		if err != nil {
 			return seal.Day{}, fmt.Errorf("read the day: %w", err)
@@ -127,12 +143,12 @@ func digest(ctx context.Context, tx pgx.Tx, day time.Time) (seal.Day, error) {
 			return seal.Day{}, fmt.Errorf("read the day: %w", rows.Err())
 		}
 	}
-	return d.Day(day), nil
+	return d.Day(day, version), nil
 }
 
 // readSeals reads the seals of the days from first to last, in their order.
 func readSeals(ctx context.Context, tx pgx.Tx, first, last time.Time) ([]seal.Day, error) {
-	rows, err := tx.Query(ctx, `SELECT day, lines, entries, postings, digest, previous, root FROM seal
+	rows, err := tx.Query(ctx, `SELECT day, version, lines, entries, postings, digest, previous, root FROM seal
 		WHERE day BETWEEN $1 AND $2 ORDER BY day`, first, last)
 	if err != nil {
 		return nil, fmt.Errorf("read seals: %w", err)
@@ -140,7 +156,7 @@ func readSeals(ctx context.Context, tx pgx.Tx, first, last time.Time) ([]seal.Da
 	days, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (seal.Day, error) {
 		var d seal.Day
 		var digest, previous, root []byte
-		err := row.Scan(&d.Day, &d.Lines, &d.Entries, &d.Postings, &digest, &previous, &root)
+		err := row.Scan(&d.Day, &d.Version, &d.Lines, &d.Entries, &d.Postings, &digest, &previous, &root)
 		copy(d.Digest[:], digest)
 		copy(d.Previous[:], previous)
 		copy(d.Root[:], root)

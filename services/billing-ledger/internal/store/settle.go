@@ -14,6 +14,7 @@ import (
 
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/usage"
@@ -108,14 +109,15 @@ func readBook(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID) (us
 
 func scanHolds(rows pgx.Rows, into map[ids.RequestID]usage.Hold) error {
 	var (
-		m                          movedHold
-		price                      [16]byte
-		model, state               string
-		input, output, payIn, pout int64
+		m            movedHold
+		price        [16]byte
+		model, state string
+		rates        money.Rates
 	)
-	_, err := pgx.ForEachRow(rows, append(m.fields(), &model, &price, &input, &output, &payIn, &pout, &state), func() error {
+	_, err := pgx.ForEachRow(rows, append(m.fields(), &model, &price, &rates.Input, &rates.Output, &rates.PayoutInput, &rates.PayoutOutput, &state), func() error {
 		h := m.hold()
-		h.Model, h.Price, h.Rates, h.State = model, price, rates(input, output, payIn, pout), hold.State(state)
+		rates.Unit = h.Rates.Unit
+		h.Model, h.Price, h.Rates, h.State = model, price, rates, hold.State(state)
 		into[m.request] = h
 		return nil
 	})

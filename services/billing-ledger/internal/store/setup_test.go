@@ -36,7 +36,7 @@ const cent = 10_000_000 * money.NanoUSD(1)
 
 var unlimited = limit.Defaults{
 	LLMPerMinute: limit.Unlimited, MultimodalPerMinute: limit.Unlimited, EmbeddingPerMinute: limit.Unlimited,
-	ZeroPricedPerMinute: limit.Unlimited, Concurrent: limit.Unlimited,
+	ZeroPricedPerMinute: limit.Unlimited, ImagePerMinute: limit.Unlimited, AudioPerMinute: limit.Unlimited, Concurrent: limit.Unlimited,
 }
 
 // env is a ledger on a database of its own.

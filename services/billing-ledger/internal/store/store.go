@@ -12,7 +12,7 @@
 //     the wallets it moves, by kind and business id);
 //  4. wallets, by account. Each transaction takes all that it needs at once,
 //     however little it changes of some: the lock also guards key_inflight and
-//     key_window of the account's keys, its state, and all that counts for its
+//     key_rate of the account's keys, its state, and all that counts for its
 //     plan, which are changed under it in any order. A refund then locks the
 //     earnings of a provider;
 //  5. changes of holds, which are locked since 2: inserted ones by request,
@@ -20,6 +20,9 @@
 //     that end. Whoever inserts waits for a row that is being changed, so after
 //     a change of holds a transaction locks no wallet any more;
 //  6. the quarantine, by payload and reason.
+//
+// Claims of idempotency keys are apart from these: under the quota of their key,
+// and beside it they only read. So are visits, under the row of their address.
 //
 // A witness frees the places that its request takes up in the concurrency of its
 // key and plan, or whoever closes the hold does, when there is none: each reads

@@ -111,13 +111,13 @@ func concluded(told map[ids.RequestID]word, holds map[ids.RequestID]usage.Hold) 
 
 const insertWitness = `INSERT INTO witness (request_id, outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
 		route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms,
-		hub_id, provider_id, metered_prompt, metered_completion)
+		hub_id, provider_id, metered_prompt, metered_completion, continued_as)
 	SELECT u.* FROM unnest($1::uuid[], $2::text[], $3::integer[], $4::bigint[], $5::bigint[], $6::integer[], $7::text[],
 		$8::text[], $9::text[], $10::text[], $11::boolean[], $12::jsonb[], $13::timestamptz[], $14::bigint[], $15::bigint[],
-		$16::text[], $17::uuid[], $18::bigint[], $19::bigint[])
+		$16::text[], $17::uuid[], $18::bigint[], $19::bigint[], $20::uuid[])
 		AS u (request_id, outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
 		route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms,
-		hub_id, provider_id, metered_prompt, metered_completion)
+		hub_id, provider_id, metered_prompt, metered_completion, continued_as)
 	JOIN LATERAL (SELECT FROM hold h WHERE h.request_id = u.request_id LIMIT 1) known ON true
 	ORDER BY u.request_id
 	ON CONFLICT (request_id) DO NOTHING
@@ -134,7 +134,7 @@ func witnessArgs(all []hold.Witness) ([]any, error) {
 		stream                               = make([]bool, n)
 		received                             = make([]*time.Time, n)
 		hubs                                 = make([]string, n)
-		providers                            = make([]*[16]byte, n)
+		providers, continued                 = make([]*[16]byte, n), make([]*[16]byte, n)
 		meteredPrompt, meteredCompletion     = make([]*int64, n), make([]*int64, n)
 	)
 	for i, w := range all {
@@ -151,12 +151,15 @@ func witnessArgs(all []hold.Witness) ([]any, error) {
 		if !provider.IsZero() {
 			hubs[i], providers[i] = hub, (*[16]byte)(&provider)
 		}
+		if next := w.ContinuedAs; !next.IsZero() {
+			continued[i] = (*[16]byte)(&next)
+		}
 		if w.Metered != nil {
 			meteredPrompt[i], meteredCompletion[i] = &w.Metered.Prompt, &w.Metered.Completion
 		}
 	}
 	return []any{
 		request, outcome, committed, tokens, bytes, status, errorCode, mode, requested, fallback,
-		stream, attempts, received, firstContent, totalMS, hubs, providers, meteredPrompt, meteredCompletion,
+		stream, attempts, received, firstContent, totalMS, hubs, providers, meteredPrompt, meteredCompletion, continued,
 	}, nil
 }

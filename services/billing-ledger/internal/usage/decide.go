@@ -69,7 +69,8 @@ type Hold struct {
 	Model   string
 	Billing hold.BillingType
 	Amount  money.NanoUSD
-	// Prompt is the estimate with its margin, MaxCompletion bounds the answer.
+	// Prompt is the estimate with its margin, MaxCompletion bounds the answer;
+	// both in the unit of Rates.
 	Prompt        int64
 	MaxCompletion int64
 	Price         ids.PriceVersionID
@@ -77,6 +78,15 @@ type Hold struct {
 	State         hold.State
 	// Cover is the plan that pays, if one does.
 	Cover plan.Cover
+}
+
+// Tokens is how many tokens counts are, for plans; images and milliseconds are
+// none.
+func (h Hold) Tokens(counts money.Tokens) int64 {
+	if h.Rates.Unit != money.Token {
+		return 0
+	}
+	return counts.Prompt + counts.Completion
 }
 
 // Wallet is what an account has, and how much of it open holds have set aside.
@@ -120,7 +130,7 @@ const lost = "platform_lost"
 
 // within is what a hub tells as far as the gateway bears it out, and whether
 // that is something else: the consumer of an answer that the platform broke off
-// pays for what came, and not for the prompt. A hub that died cannot know what
+// pays for what came, and not for the prompt, which for audio leaves nothing. A hub that died cannot know what
 // came: it notes its progress now and then, and what it says of the end may
 // never have arrived. So its count can be too low as well, for which no provider
 // is to suffer. A token is at least one byte.
@@ -242,14 +252,21 @@ const (
 	promptSlack  = 512
 )
 
-func promptBound(estimate int64) int64 { return max(promptFactor*estimate, estimate+promptSlack) }
+// promptBound is the most prompt that is believed of an event. Only tokens are
+// estimated: audio is measured before it is admitted.
+func (h Hold) promptBound() int64 {
+	if h.Rates.Unit != money.Token {
+		return h.Prompt
+	}
+	return max(promptFactor*h.Prompt, h.Prompt+promptSlack)
+}
 
 // price checks the event against what was pinned and works its amounts out.
 func price(h Hold, e Event) (Line, Result) {
 	switch {
 	case e.Price != h.Price || e.Rates != h.Rates || e.Model != h.Model:
 		return Line{}, PriceMismatch
-	case e.Billable.Completion > h.MaxCompletion || e.Billable.Prompt > promptBound(h.Prompt):
+	case e.Billable.Completion > h.MaxCompletion || e.Billable.Prompt > h.promptBound():
 		return Line{}, AboveHold
 	}
 	list, err := h.Rates.Charge(e.Billable)

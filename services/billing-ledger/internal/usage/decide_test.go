@@ -26,7 +26,13 @@ func book(h Hold, w Wallet) Book {
 }
 
 func randomRates(r *rand.Rand) money.Rates {
-	rates := money.Rates{Input: money.PicoUSD(r.Int64N(1 << 20)), Output: money.PicoUSD(r.Int64N(1 << 20))}
+	rates := money.Rates{Unit: money.Unit(r.IntN(3)), Input: money.PicoUSD(r.Int64N(1 << 20)), Output: money.PicoUSD(r.Int64N(1 << 20))}
+	if !rates.Unit.CountsPrompt() {
+		rates.Input = 0
+	}
+	if !rates.Unit.CountsCompletion() {
+		rates.Output = 0
+	}
 	rates.PayoutInput = money.PicoUSD(r.Int64N(int64(rates.Input) + 1))
 	rates.PayoutOutput = money.PicoUSD(r.Int64N(int64(rates.Output) + 1))
 	return rates
@@ -39,6 +45,14 @@ func TestSettledMoneyAddsUp(t *testing.T) {
 	for range 20_000 {
 		rates := randomRates(r)
 		bound := money.Tokens{Prompt: r.Int64N(1 << 12), Completion: r.Int64N(1 << 12)}
+		most := money.Tokens{Prompt: bound.Prompt + promptSlack, Completion: bound.Completion}
+		switch rates.Unit {
+		case money.Image:
+			bound.Prompt, most.Prompt = 0, 0
+		case money.AudioMinute:
+			bound.Completion, most = 0, money.Tokens{Prompt: bound.Prompt}
+		case money.Token:
+		}
 		amount, err := rates.Charge(bound)
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +64,7 @@ func TestSettledMoneyAddsUp(t *testing.T) {
 			Prompt: bound.Prompt, MaxCompletion: bound.Completion, Rates: rates, State: hold.Open,
 		}
 		e := Event{Request: testRequest, Model: "m", Rates: rates,
-			Billable: money.Tokens{Prompt: r.Int64N(bound.Prompt + promptSlack), Completion: r.Int64N(bound.Completion + 1)}}
+			Billable: money.Tokens{Prompt: r.Int64N(most.Prompt + 1), Completion: r.Int64N(most.Completion + 1)}}
 		blind := Decide(Book{Holds: book(h, w).Holds}, []Event{e, e})
 		fx := Decide(book(h, w), []Event{e, e})
 		if blind.NeedsWallets != (fx.Lines[0].ListPrice > amount) || fx.NeedsWallets {
@@ -136,6 +150,65 @@ func TestEachContradictionHasItsResult(t *testing.T) {
 	}
 }
 
+func TestImagesAndAudioAreBoundByTheirHold(t *testing.T) {
+	image := Hold{Account: testAccount, Key: testKey, Model: "m", Billing: hold.PayAsYouGo, Amount: 120_000_000, MaxCompletion: 3,
+		Rates: money.Rates{Unit: money.Image, Output: 40_000_000_000, PayoutOutput: 36_000_000_000}, State: hold.Open}
+	audio := Hold{Account: testAccount, Key: testKey, Model: "m", Billing: hold.PayAsYouGo, Amount: 9_050_000, Prompt: 90_500,
+		Rates: money.Rates{Unit: money.AudioMinute, Input: 6_000_000_000, PayoutInput: 5_400_000_000}, State: hold.Open}
+	perToken := image.Rates
+	perToken.Unit = money.Token
+	for name, tc := range map[string]struct {
+		hold            Hold
+		rates           money.Rates
+		counts          money.Tokens
+		want            Result
+		charged, payout money.NanoUSD
+	}{
+		"all images":            {image, image.Rates, money.Tokens{Completion: 3}, Settled, 120_000_000, 108_000_000},
+		"an image less":         {image, image.Rates, money.Tokens{Completion: 2}, Settled, 80_000_000, 72_000_000},
+		"an image more":         {image, image.Rates, money.Tokens{Completion: 4}, AboveHold, 0, 0},
+		"images and a prompt":   {image, image.Rates, money.Tokens{Prompt: 1, Completion: 3}, AboveHold, 0, 0},
+		"images priced per 1M":  {image, perToken, money.Tokens{Completion: 3}, PriceMismatch, 0, 0},
+		"all audio":             {audio, audio.Rates, money.Tokens{Prompt: 90_500}, Settled, 9_050_000, 8_145_000},
+		"nothing of it":         {audio, audio.Rates, money.Tokens{}, Settled, 0, 0},
+		"a millisecond more":    {audio, audio.Rates, money.Tokens{Prompt: 90_501}, AboveHold, 0, 0},
+		"audio and a token":     {audio, audio.Rates, money.Tokens{Prompt: 90_500, Completion: 1}, AboveHold, 0, 0},
+		"audio priced as image": {audio, image.Rates, money.Tokens{Prompt: 90_500}, PriceMismatch, 0, 0},
+	} {
+		e := Event{Request: testRequest, Model: "m", Rates: tc.rates, Billable: tc.counts}
+		fx := Decide(book(tc.hold, Wallet{Posted: tc.hold.Amount, Held: tc.hold.Amount}), []Event{e})
+		if fx.Results[0] != tc.want || (len(fx.Lines) == 1) != (tc.want == Settled) {
+			t.Errorf("%s: %v with %d lines, want %s", name, fx.Results, len(fx.Lines), tc.want)
+			continue
+		}
+		if tc.want == Settled && (fx.Lines[0].Charged != tc.charged || fx.Lines[0].Payout != tc.payout) {
+			t.Errorf("%s: charged %d and paid %d, want %d and %d", name, fx.Lines[0].Charged, fx.Lines[0].Payout, tc.charged, tc.payout)
+		}
+	}
+}
+
+func TestABrokenAnswerIsChargedByItsImagesAndNotAtAllForAudio(t *testing.T) {
+	image := Hold{Account: testAccount, Key: testKey, Model: "m", Billing: hold.PayAsYouGo, Amount: 120, MaxCompletion: 3,
+		Rates: money.Rates{Unit: money.Image, Output: 40_000, PayoutOutput: 36_000}, State: hold.Open}
+	audio := Hold{Account: testAccount, Key: testKey, Model: "m", Billing: hold.PayAsYouGo, Amount: 100, Prompt: 60_000,
+		Rates: money.Rates{Unit: money.AudioMinute, Input: 100_000, PayoutInput: 90_000}, State: hold.Open}
+	for name, tc := range map[string]struct {
+		hold   Hold
+		counts money.Tokens
+		want   money.Tokens
+	}{
+		"two of three images": {image, money.Tokens{Completion: 3}, money.Tokens{Completion: 2}},
+		"audio":               {audio, money.Tokens{Prompt: 60_000}, money.Tokens{}},
+	} {
+		b := book(tc.hold, Wallet{Posted: 120, Held: 120})
+		b.Broken = map[ids.RequestID]Relayed{testRequest: {Tokens: 2, Bytes: 9_000}}
+		e := Event{Request: testRequest, Model: "m", Rates: tc.hold.Rates, Witness: Hub, Ending: "completed", Billable: tc.counts}
+		if fx := Decide(b, []Event{e}); fx.Results[0] != Settled || fx.Lines[0].Event.Billable != tc.want {
+			t.Errorf("%s: %v, settled by %+v, want %+v", name, fx.Results, fx.Lines, tc.want)
+		}
+	}
+}
+
 func TestOverflowOfABillIsQuarantined(t *testing.T) {
 	rates := money.Rates{Input: money.MaxRate, PayoutInput: 1}
 	h := Hold{Account: testAccount, Model: "m", Rates: rates, State: hold.Open, Billing: hold.PayAsYouGo}
@@ -152,6 +225,8 @@ func TestHashTellsEveryFieldApart(t *testing.T) {
 		"request": func(e *Event) { e.Request[15]++ }, "attempt": func(e *Event) { e.Attempt++ },
 		"text moved": func(e *Event) { e.Hub, e.Model = "ab", "c" }, "provider": func(e *Event) { e.Provider[0]++ },
 		"epoch": func(e *Event) { e.Epoch++ }, "price": func(e *Event) { e.Price[0]++ }, "rates": func(e *Event) { e.Rates.Input++ },
+		"unit":         func(e *Event) { e.Rates.Unit = money.Image },
+		"other unit":   func(e *Event) { e.Rates.Unit = money.AudioMinute },
 		"payout rates": func(e *Event) { e.Rates.PayoutInput++ }, "prompt": func(e *Event) { e.Billable.Prompt++ },
 		"completion": func(e *Event) { e.Billable.Completion++ }, "claimed": func(e *Event) { e.Claimed.Completion++ },
 		"recounted": func(e *Event) { e.RecountedCompletion++ }, "bytes": func(e *Event) { e.DeliveredBytes++ },

@@ -50,7 +50,8 @@ type Event struct {
 	Price    ids.PriceVersionID
 	Rates    money.Rates
 	// Ending is the stored name of how the answer ended.
-	Ending   string
+	Ending string
+	// Billable is in the unit of Rates.
 	Billable money.Tokens
 	// ClaimState is the stored name of what the engine's claim was worth; an
 	// absurd one may hold any number.
@@ -101,6 +102,9 @@ func (e Event) Validate() error {
 	if err := e.Rates.Validate(); err != nil {
 		return fmt.Errorf("rates: %w", err)
 	}
+	if u := e.Rates.Unit; !u.CountsPrompt() && e.Billable.Prompt != 0 || !u.CountsCompletion() && e.Billable.Completion != 0 {
+		return fmt.Errorf("a billable count is not of what is priced %v", u)
+	}
 	return nil
 }
 
@@ -125,6 +129,9 @@ func (e Event) Hash() [sha256.Size]byte {
 		e.Hub, e.Model, e.Ending, e.ClaimState, e.RouteMode, e.RequestedProvider, e.FallbackReason,
 	} {
 		d.bytes([]byte(s))
+	}
+	if e.Rates.Unit != money.Token { // tokens are hashed as they were before there were other units
+		d.number(int64(e.Rates.Unit))
 	}
 	if e.Witness != Hub { // a hub's is hashed as it was before there were others
 		d.bytes([]byte(e.Witness))

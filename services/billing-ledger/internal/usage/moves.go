@@ -56,7 +56,7 @@ func (m *Moves) correct(request ids.RequestID, h Hold, used money.Tokens, listPr
 		return
 	}
 	key := plan.Key{Account: h.Account, Pin: h.Cover.Pin}
-	m.Plans[key] = m.Plans[key].Plus(h.Cover.Used(used.Prompt+used.Completion, listPrice, refunded))
+	m.Plans[key] = m.Plans[key].Plus(h.Cover.Used(h.Tokens(used), listPrice, refunded))
 	if refunded {
 		m.Refunded = append(m.Refunded, request)
 	}

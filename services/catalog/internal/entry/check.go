@@ -23,8 +23,8 @@ const (
 
 // Normalize fills in what may be left out and checks all the rest. An empty
 // slug becomes the id with dashes for slashes, an empty name the id, category
-// llm, kind open, tier standard; 0 output tokens become the window unless the
-// model makes embeddings. Its fault names the field.
+// llm, kind open, tier standard; 0 output tokens become the window if the model
+// writes tokens. Its fault names the field.
 func (d Draft) Normalize() (Draft, error) {
 	if problem := idProblem(d.ID); problem != "" {
 		return Draft{}, invalid("model_id", problem)
@@ -46,7 +46,7 @@ func (d Draft) withDefaults() Draft {
 	d.Category = orElse(d.Category, LLM)
 	d.Kind = orElse(d.Kind, Open)
 	d.Tier = orElse(d.Tier, Standard)
-	if d.MaxOutputTokens == 0 && d.Category != Embedding {
+	if d.MaxOutputTokens == 0 && d.Category.writesTokens() {
 		d.MaxOutputTokens = d.ContextTokens
 	}
 	return d
@@ -58,8 +58,8 @@ func (d Draft) check() error {
 		return invalid("slug", `must be 1 to 128 of A-Z a-z 0-9 . _ : - and not "." or ".."`)
 	case !utf8.ValidString(d.Name) || utf8.RuneCountInString(d.Name) > maxNameChars || strings.ContainsFunc(d.Name, unicode.IsControl):
 		return invalid("name", "must be 1 to 128 characters without control characters")
-	case !slices.Contains([]Category{LLM, Multimodal, Embedding}, d.Category):
-		return invalid("category", "must be llm, multimodal or embedding")
+	case !slices.Contains([]Category{LLM, Multimodal, Embedding, Image, Audio}, d.Category):
+		return invalid("category", "must be llm, multimodal, embedding, image or audio")
 	case !slices.Contains([]Kind{Open, Gateway}, d.Kind):
 		return invalid("kind", "must be open or gateway")
 	case !slices.Contains([]Tier{Free, Standard, Premium}, d.Tier):

@@ -13,9 +13,9 @@ import (
 type Store interface {
 	// Put replaces the model of this id by what decide makes of the current
 	// one, nil when there is none, while no other Put runs. decide may be
-	// called more than once; a result equal to the current model writes
-	// nothing.
-	Put(ctx context.Context, id string, decide func(current *Model) Model) (Model, error)
+	// called more than once; a result equal to the current model, and an error,
+	// write nothing.
+	Put(ctx context.Context, id string, decide func(current *Model) (Model, error)) (Model, error)
 }
 
 // Editor carries out what operators decide.
@@ -36,7 +36,7 @@ func (e *Editor) Put(ctx context.Context, d Draft, rates money.Rates) (Model, er
 	if err != nil {
 		return Model{}, err
 	}
-	return e.Store.Put(ctx, d.ID, func(current *Model) Model {
+	return e.Store.Put(ctx, d.ID, func(current *Model) (Model, error) {
 		return d.Replace(current, rates, now, version)
 	})
 }

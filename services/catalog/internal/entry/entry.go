@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/catalog/internal/price"
@@ -19,7 +20,14 @@ import (
 // MaxModels bounds the catalog.
 const MaxModels = 10_000
 
-// Category decides which endpoints a model answers and which limits apply.
+// Notice is how long before it goes away a model must be announced to.
+const Notice = 30 * 24 * time.Hour
+
+// maxYear keeps instants within what RFC 3339 can write.
+const maxYear = 9999
+
+// Category decides which endpoints a model answers, which limits apply and what
+// its prices are for.
 type Category string
 
 // The categories.
@@ -27,7 +35,25 @@ const (
 	LLM        Category = "llm"
 	Multimodal Category = "multimodal"
 	Embedding  Category = "embedding"
+	Image      Category = "image"
+	Audio      Category = "audio"
 )
+
+// Unit is what models of the category are priced by.
+func (c Category) Unit() money.Unit {
+	switch c {
+	case Image:
+		return money.Image
+	case Audio:
+		return money.AudioMinute
+	case LLM, Multimodal, Embedding:
+	}
+	return money.Token
+}
+
+// writesTokens tells whether an answer of the category is made of tokens, which
+// can be bounded.
+func (c Category) writesTokens() bool { return c == LLM || c == Multimodal }
 
 // Kind is who serves a model. It is never inferred from the id: open models
 // carry vendor prefixes too.
@@ -60,12 +86,15 @@ type Draft struct {
 	// Active models are in service.
 	Active bool
 	// ContextTokens is the window in tokens, MaxOutputTokens the longest
-	// answer; only an embedding model may have 0 of the latter.
+	// answer; only a model that writes no tokens may have 0 of the latter.
 	ContextTokens   int64
 	MaxOutputTokens int64
 	// Capabilities and Parameters are sorted and name each thing once.
 	Capabilities []string
 	Parameters   []string
+	// DeprecatedAt is when the model goes away, as announced. A draft without it
+	// leaves an announcement as it stands.
+	DeprecatedAt time.Time
 }
 
 // Equal tells whether both say the same.
@@ -73,27 +102,54 @@ func (d Draft) Equal(other Draft) bool {
 	return d.ID == other.ID && d.Slug == other.Slug && d.Name == other.Name &&
 		d.Category == other.Category && d.Kind == other.Kind && d.Tier == other.Tier && d.Active == other.Active &&
 		d.ContextTokens == other.ContextTokens && d.MaxOutputTokens == other.MaxOutputTokens &&
-		slices.Equal(d.Capabilities, other.Capabilities) && slices.Equal(d.Parameters, other.Parameters)
+		slices.Equal(d.Capabilities, other.Capabilities) && slices.Equal(d.Parameters, other.Parameters) &&
+		d.DeprecatedAt.Equal(other.DeprecatedAt)
 }
 
 // Model is one entry of the catalog with the price in force.
 type Model struct {
 	Draft
 	CreatedAt time.Time
-	// DeprecatedAt is zero unless the model is on its way out.
-	DeprecatedAt time.Time
-	Price        price.Version
+	Price     price.Version
 }
 
 // Replace is the model after d and rates are put in the place of current, nil
-// when there was none. The price version stays while its rates do.
-func (d Draft) Replace(current *Model, rates money.Rates, now time.Time, id ids.PriceVersionID) Model {
+// when there was none. The price version stays while its rates do. Its fault
+// names the field.
+func (d Draft) Replace(current *Model, rates money.Rates, now time.Time, id ids.PriceVersionID) (Model, error) {
+	if rates.Unit != d.Category.Unit() {
+		return Model{}, invalid("category", "is priced "+d.Category.Unit().String())
+	}
+	announced := time.Time{}
+	if current != nil {
+		announced = current.DeprecatedAt
+	}
+	var err error
+	if d.DeprecatedAt, err = deprecate(announced, d.DeprecatedAt, now); err != nil {
+		return Model{}, err
+	}
 	if current == nil {
 		first := price.First(rates, now, id)
-		return Model{Draft: d, CreatedAt: first.ValidFrom, Price: first}
+		return Model{Draft: d, CreatedAt: first.ValidFrom, Price: first}, nil
 	}
 	next := *current
 	next.Draft = d
 	next.Price = current.Price.Succeed(rates, now, id)
-	return next
+	return next, nil
+}
+
+// deprecate is when the model goes away once wanted is asked for. What was
+// announced stands unless another moment is, which gives consumers Notice or
+// more time than they had; it cannot be taken back, only put off.
+func deprecate(announced, wanted, now time.Time) (time.Time, error) {
+	putOff := !announced.IsZero() && !wanted.Before(announced)
+	switch {
+	case wanted.IsZero():
+		return announced, nil
+	case wanted.Year() > maxYear:
+		return time.Time{}, invalid("deprecated_at", "is too far ahead")
+	case !putOff && wanted.Before(now.Add(Notice)):
+		return time.Time{}, fault.New(fault.Invalid, fault.InvalidValue, "deprecated_at must be at least %d days ahead", Notice/(24*time.Hour)).On("deprecated_at")
+	}
+	return wanted, nil
 }

@@ -27,9 +27,10 @@ func TestWhatIsLeftOutIsFilledIn(t *testing.T) {
 	if again, err := got.Normalize(); err != nil || !again.Equal(got) {
 		t.Errorf("a second time: %+v, %v", again, err)
 	}
-	d.Category = Embedding
-	if got, err := d.Normalize(); err != nil || got.MaxOutputTokens != 0 {
-		t.Errorf("an embedding model: %+v, %v", got, err)
+	for _, d.Category = range []Category{Embedding, Image, Audio} {
+		if got, err := d.Normalize(); err != nil || got.MaxOutputTokens != 0 {
+			t.Errorf("a model of category %s: %+v, %v", d.Category, got, err)
+		}
 	}
 	if !slices.Equal(d.Capabilities, []string{"tools", "chat", "tools"}) {
 		t.Error("the caller's list was changed")
@@ -49,7 +50,7 @@ func TestABadFieldIsRefusedByName(t *testing.T) {
 		{"name", func(d *Draft) { d.Name = "two\nlines" }},
 		{"name", func(d *Draft) { d.Name = "\xff" }},
 		{"name", func(d *Draft) { d.Name = strings.Repeat("ü", 129) }},
-		{"category", func(d *Draft) { d.Category = "image" }},
+		{"category", func(d *Draft) { d.Category = "video" }},
 		{"kind", func(d *Draft) { d.Kind = "closed" }},
 		{"tier", func(d *Draft) { d.Tier = "gold" }},
 		{"context_length", func(d *Draft) { d.ContextTokens = 0 }},
@@ -89,19 +90,81 @@ func TestBoundsAreReachable(t *testing.T) {
 func TestReplaceKeepsAgeAndPrice(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	rates := money.Rates{Input: 2, PayoutInput: 1}
-	first := draft("m").Replace(nil, rates, now, ids.PriceVersionID{1})
+	first := replace(t, draft("m"), nil, rates, now, ids.PriceVersionID{1})
 	if first.CreatedAt != now || first.Price.ID != (ids.PriceVersionID{1}) || first.Price.Rates != rates {
 		t.Fatalf("a new model: %+v", first)
 	}
 	first.DeprecatedAt = now.Add(30 * 24 * time.Hour)
 	renamed := draft("m")
 	renamed.Name = "another"
-	second := renamed.Replace(&first, rates, now.Add(time.Hour), ids.PriceVersionID{2})
+	second := replace(t, renamed, &first, rates, now.Add(time.Hour), ids.PriceVersionID{2})
 	if second.Name != "another" || second.CreatedAt != now || second.DeprecatedAt != first.DeprecatedAt || second.Price != first.Price {
 		t.Errorf("a renamed model: %+v", second)
 	}
-	if third := renamed.Replace(&first, money.Rates{}, now.Add(time.Hour), ids.PriceVersionID{2}); third.Price.ID != (ids.PriceVersionID{2}) {
+	if third := replace(t, renamed, &first, money.Rates{}, now.Add(time.Hour), ids.PriceVersionID{2}); third.Price.ID != (ids.PriceVersionID{2}) {
 		t.Errorf("a model that became free: %+v", third)
+	}
+}
+
+func replace(t *testing.T, d Draft, current *Model, rates money.Rates, now time.Time, id ids.PriceVersionID) Model {
+	t.Helper()
+	m, err := d.Replace(current, rates, now, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestTheCategoryDecidesWhatThePriceIsFor(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for category, unit := range map[Category]money.Unit{
+		LLM: money.Token, Multimodal: money.Token, Embedding: money.Token, Image: money.Image, Audio: money.AudioMinute,
+	} {
+		d := draft("m")
+		d.Category = category
+		replace(t, d, nil, money.Rates{Unit: unit}, now, ids.PriceVersionID{1})
+		_, err := d.Replace(nil, money.Rates{Unit: (unit + 1) % 3}, now, ids.PriceVersionID{1})
+		if f, ok := fault.As(err); !ok || f.Param != "category" {
+			t.Errorf("%s priced otherwise: %v", category, err)
+		}
+	}
+}
+
+func TestAModelIsAnnouncedToGoThirtyDaysBeforeItDoes(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	day := func(n int) time.Time { return now.Add(time.Duration(n) * 24 * time.Hour) }
+	var none time.Time
+	for name, c := range map[string]struct {
+		announced, wanted, want time.Time
+		refused                 bool
+	}{
+		"nothing is said":                      {none, none, none, false},
+		"in time":                              {none, day(30), day(30), false},
+		"too late":                             {none, day(30).Add(-time.Microsecond), none, true},
+		"in the past":                          {none, day(-1), none, true},
+		"left out, it stands":                  {day(40), none, day(40), false},
+		"said again, it stands":                {day(2), day(2), day(2), false},
+		"put off":                              {day(2), day(3), day(3), false},
+		"brought forward in time":              {day(90), day(30), day(30), false},
+		"brought forward too late":             {day(90), day(29), none, true},
+		"brought forward when it is all over":  {day(-1), day(-2), none, true},
+		"put off beyond what can be written":   {day(2), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), none, true},
+		"announced beyond what can be written": {none, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), none, true},
+	} {
+		current := replace(t, draft("m"), nil, money.Rates{}, day(-365), ids.PriceVersionID{1})
+		current.DeprecatedAt = c.announced
+		d := draft("m")
+		d.DeprecatedAt = c.wanted
+		got, err := d.Replace(&current, money.Rates{}, now, ids.PriceVersionID{2})
+		f, ok := fault.As(err)
+		if ok != c.refused || ok && f.Param != "deprecated_at" || !got.DeprecatedAt.Equal(c.want) {
+			t.Errorf("%s: %v, %v", name, got.DeprecatedAt, err)
+		}
+	}
+	d := draft("m")
+	d.DeprecatedAt = day(29)
+	if _, err := d.Replace(nil, money.Rates{}, now, ids.PriceVersionID{1}); err == nil {
+		t.Error("a new model goes without notice")
 	}
 }
 

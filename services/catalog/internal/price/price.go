@@ -1,7 +1,7 @@
 // Package price has the price versions of a model: immutable sets of rates,
 // one after the other without a gap, the last of them in force.
 //
-// A change of price is a new version. Requests admitted under an earlier one
+// A change of price, or of what it is for, is a new version. Requests admitted under an earlier one
 // keep it, because the hold pins its id and rates.
 package price
 
@@ -43,8 +43,8 @@ func (v Version) Succeed(rates money.Rates, now time.Time, id ids.PriceVersionID
 	return next
 }
 
-// Texts are the four prices in US dollars per 1M tokens, as decimals with at
-// most six decimals; empty is zero.
+// Texts are the four prices in US dollars, as decimals: per 1M tokens with at
+// most six, per image or per minute with at most nine; empty is zero.
 type Texts struct {
 	Input        string
 	Output       string
@@ -52,10 +52,10 @@ type Texts struct {
 	PayoutOutput string
 }
 
-// Parse reads rates and checks the catalog's invariants on them. Its fault
-// names the field.
-func Parse(t Texts) (money.Rates, error) {
-	var rates money.Rates
+// Parse reads rates for a unit and checks the catalog's invariants on them. Its
+// fault names the field.
+func Parse(unit money.Unit, t Texts) (money.Rates, error) {
+	rates := money.Rates{Unit: unit}
 	for _, f := range []struct {
 		name string
 		text string
@@ -66,7 +66,7 @@ func Parse(t Texts) (money.Rates, error) {
 		{"payout_input_price", t.PayoutInput, &rates.PayoutInput},
 		{"payout_output_price", t.PayoutOutput, &rates.PayoutOutput},
 	} {
-		rate, err := money.ParseRate(f.text)
+		rate, err := unit.ParseRate(f.text)
 		if err != nil {
 			return money.Rates{}, fault.New(fault.Invalid, fault.InvalidValue, "%s: %v", f.name, err).On(f.name)
 		}

@@ -3,7 +3,9 @@ package rpc
 import (
 	"context"
 	"log/slog"
+	"time"
 
+	"svc.internal/pkg/fault"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	"svc.internal/services/catalog/internal/entry"
 	"svc.internal/services/catalog/internal/price"
@@ -26,14 +28,18 @@ func NewAdmin(editor *entry.Editor, keeper *snapshot.Keeper, log *slog.Logger) *
 // PutModel creates or replaces a model. Readers of this process see it once
 // the call has returned, those of others a moment later.
 func (s *Admin) PutModel(ctx context.Context, req *catalogv1.PutModelRequest) (*catalogv1.PutModelResponse, error) {
-	rates, err := price.Parse(price.Texts{
+	draft, err := draftFromProto(req)
+	if err != nil {
+		return nil, err
+	}
+	rates, err := price.Parse(draft.Category.Unit(), price.Texts{
 		Input: req.GetInputPrice(), Output: req.GetOutputPrice(),
 		PayoutInput: req.GetPayoutInputPrice(), PayoutOutput: req.GetPayoutOutputPrice(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	model, err := s.editor.Put(ctx, draftFromProto(req), rates)
+	model, err := s.editor.Put(ctx, draft, rates)
 	if err != nil {
 		return nil, err
 	}
@@ -46,12 +52,20 @@ func (s *Admin) PutModel(ctx context.Context, req *catalogv1.PutModelRequest) (*
 	}, nil
 }
 
-func draftFromProto(req *catalogv1.PutModelRequest) entry.Draft {
-	return entry.Draft{
+func draftFromProto(req *catalogv1.PutModelRequest) (entry.Draft, error) {
+	d := entry.Draft{
 		ID: req.GetModelId(), Slug: req.GetSlug(), Name: req.GetName(),
 		Category: entry.Category(req.GetCategory()), Kind: entry.Kind(req.GetKind()), Tier: entry.Tier(req.GetTier()),
 		Active:        !req.GetInactive(),
 		ContextTokens: int64(req.GetContextLength()), MaxOutputTokens: int64(req.GetMaxOutputTokens()),
 		Capabilities: req.GetCapabilities(), Parameters: req.GetSupportedParameters(),
 	}
+	if at := req.GetDeprecatedAt(); at != nil {
+		if !at.IsValid() {
+			return entry.Draft{}, fault.New(fault.Invalid, fault.InvalidValue, "deprecated_at is not a moment").On("deprecated_at")
+		}
+		// What the store keeps of an instant.
+		d.DeprecatedAt = at.AsTime().Truncate(time.Microsecond)
+	}
+	return d, nil
 }

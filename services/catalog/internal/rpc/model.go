@@ -14,11 +14,8 @@ import (
 	"svc.internal/services/catalog/internal/snapshot"
 )
 
-// What all prices of the catalog are in.
-const (
-	pricingUnit = "per_1m_tokens"
-	currency    = "USD"
-)
+// currency is what all prices of the catalog are in.
+const currency = "USD"
 
 func snapshotToProto(s *snapshot.Snapshot) *catalogv1.WatchModelsResponse {
 	resp := &catalogv1.WatchModelsResponse{Revision: s.Revision, Models: make([]*catalogv1.Model, len(s.Models))}
@@ -50,16 +47,16 @@ func publicModel(m snapshot.Model) *catalogv1.PublicModel {
 	rates := m.Price.Rates
 	public := &catalogv1.PublicModel{
 		Id: m.ID, Slug: m.Slug, Name: m.Name, Category: string(m.Category), Kind: string(m.Kind),
-		Active: m.Active, Tier: string(m.Tier), PricingUnit: pricingUnit, Currency: currency,
+		Active: m.Active, Tier: string(m.Tier), PricingUnit: rates.Unit.String(), Currency: currency,
 		ContextLength: publicTokens(m.ContextTokens), MaxOutputTokens: publicTokens(m.MaxOutputTokens),
 		OnlineProviders: m.Supply.Online, GuaranteedContextBasis: m.Supply.Basis.String(),
 		Capabilities: m.Capabilities, SupportedParameters: m.Parameters, Quantizations: m.Supply.Quantizations,
 		CreatedAt: timestamppb.New(m.CreatedAt), DeprecatedAt: timeToProto(m.DeprecatedAt),
 	}
-	public.InputPrice, public.InputPriceStr = dollars(rates.Input)
-	public.OutputPrice, public.OutputPriceStr = dollars(rates.Output)
-	public.PayoutInputPrice, public.PayoutInputPriceStr = dollars(rates.PayoutInput)
-	public.PayoutOutputPrice, public.PayoutOutputPriceStr = dollars(rates.PayoutOutput)
+	public.InputPrice, public.InputPriceStr = dollars(rates.Unit, rates.Input)
+	public.OutputPrice, public.OutputPriceStr = dollars(rates.Unit, rates.Output)
+	public.PayoutInputPrice, public.PayoutInputPriceStr = dollars(rates.Unit, rates.PayoutInput)
+	public.PayoutOutputPrice, public.PayoutOutputPriceStr = dollars(rates.Unit, rates.PayoutOutput)
 	if m.Supply.Basis != guarantee.NoOnlineProviders {
 		public.GuaranteedContextLength = new(publicTokens(m.Supply.Tokens))
 	}
@@ -69,7 +66,10 @@ func publicModel(m snapshot.Model) *catalogv1.PublicModel {
 	return public
 }
 
-func dollars(p money.PicoUSD) (number float64, exact string) { return p.Float(), p.String() }
+// dollars is a price in US dollars per pricing unit.
+func dollars(unit money.Unit, p money.PicoUSD) (number float64, exact string) {
+	return unit.Number(p), unit.Price(p)
+}
 
 // publicTokens keeps a count that a provider may have made up within the
 // public type.
@@ -90,6 +90,10 @@ func categoryToProto(c entry.Category) catalogv1.Category {
 		return catalogv1.Category_CATEGORY_MULTIMODAL
 	case entry.Embedding:
 		return catalogv1.Category_CATEGORY_EMBEDDING
+	case entry.Image:
+		return catalogv1.Category_CATEGORY_IMAGE
+	case entry.Audio:
+		return catalogv1.Category_CATEGORY_AUDIO
 	}
 	return catalogv1.Category_CATEGORY_UNSPECIFIED
 }

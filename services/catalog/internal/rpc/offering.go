@@ -31,8 +31,9 @@ func publicOffering(o *routerv1.Offering, m snapshot.Model) *catalogv1.PublicOff
 	if reported {
 		public.ContextBasis = contextReported
 	}
-	public.InputPrice, public.InputPriceStr = dollars(m.Price.Rates.Input)
-	public.OutputPrice, public.OutputPriceStr = dollars(m.Price.Rates.Output)
+	rates := m.Price.Rates
+	public.InputPrice, public.InputPriceStr = dollars(rates.Unit, rates.Input)
+	public.OutputPrice, public.OutputPriceStr = dollars(rates.Unit, rates.Output)
 	if o.GetSamples() >= minSamples {
 		public.TtftMsP50 = known(o.GetTtftMsP50())
 		public.TtftMsP95 = known(o.GetTtftMsP95())

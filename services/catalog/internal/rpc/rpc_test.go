@@ -19,6 +19,7 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/serve"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
 	"svc.internal/services/catalog/internal/entry"
 	"svc.internal/services/catalog/internal/guarantee"
 	"svc.internal/services/catalog/internal/price"
@@ -74,6 +75,29 @@ func TestAPublicModelHasThePublishedFields(t *testing.T) {
 	}
 }
 
+func TestPricesAreToldInTheModelsUnit(t *testing.T) {
+	for _, c := range []struct {
+		rates         money.Rates
+		unit, in, out string
+		number        float64
+	}{
+		{money.Rates{Input: 150_000, Output: 600_000}, "per_1m_tokens", "0.15", "0.60", 0.6},
+		{money.Rates{Unit: money.Image, Output: 40_000_000_000}, "per_image", "0.00", "0.04", 0.04},
+		{money.Rates{Unit: money.AudioMinute, Input: 6_000_000_001_000}, "per_minute", "6.000000001", "0.00", 0},
+	} {
+		m := snapshot.Model{Model: model("m")}
+		m.Price.Rates = c.rates
+		got := publicModel(m)
+		if got.GetPricingUnit() != c.unit || got.GetInputPriceStr() != c.in || got.GetOutputPriceStr() != c.out || got.GetOutputPrice() != c.number {
+			t.Errorf("%+v is told as %v", c.rates, got)
+		}
+		offer := publicOffering(&routerv1.Offering{}, m)
+		if offer.GetInputPriceStr() != c.in || offer.GetOutputPriceStr() != c.out || offer.GetOutputPrice() != c.number {
+			t.Errorf("%+v is offered as %v", c.rates, offer)
+		}
+	}
+}
+
 // TestWhatIsNotKnownHasNoNumber leaves open whether JSON says null or leaves
 // the field out, which is the gateway's to decide.
 func TestWhatIsNotKnownHasNoNumber(t *testing.T) {
@@ -96,7 +120,7 @@ func TestWhatIsNotKnownHasNoNumber(t *testing.T) {
 }
 
 func TestEveryNameHasItsNumber(t *testing.T) {
-	for _, c := range []entry.Category{entry.LLM, entry.Multimodal, entry.Embedding} {
+	for _, c := range []entry.Category{entry.LLM, entry.Multimodal, entry.Embedding, entry.Image, entry.Audio} {
 		if got := categoryToProto(c); got.String() != "CATEGORY_"+strings.ToUpper(string(c)) {
 			t.Errorf("%s is %v", c, got)
 		}
@@ -130,7 +154,7 @@ func TestTheFullestCatalogFitsOneMessage(t *testing.T) {
 	for i := range entry.MaxModels {
 		m := model(strconv.Itoa(i))
 		m.ContextTokens, m.MaxOutputTokens, m.DeprecatedAt = math.MaxInt64, math.MaxInt64, m.CreatedAt.Add(math.MaxInt32)
-		m.Price.Rates = money.Rates{Input: money.MaxRate, Output: money.MaxRate, PayoutInput: money.MaxRate, PayoutOutput: money.MaxRate}
+		m.Price.Rates = money.Rates{Unit: money.AudioMinute, Input: math.MaxInt64, Output: math.MaxInt64, PayoutInput: math.MaxInt64, PayoutOutput: math.MaxInt64}
 		m.Name = strings.Repeat("x", textBytes/entry.MaxModels)
 		s.Models = append(s.Models, snapshot.Model{Model: m, Supply: guarantee.Of(supply, 1)})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,30 +19,32 @@ const lockChanges = `SELECT pg_advisory_xact_lock(hashtext('svc.catalog.put'))`
 
 const insertModel = `
 INSERT INTO model (model_id, slug, name, category, kind, tier, active, context_tokens, max_output_tokens,
-                   capabilities, supported_parameters, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
+                   capabilities, supported_parameters, deprecated_at, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 
 const updateModel = `
 UPDATE model SET slug = $2, name = $3, category = $4, kind = $5, tier = $6, active = $7, context_tokens = $8,
-                 max_output_tokens = $9, capabilities = $10, supported_parameters = $11
+                 max_output_tokens = $9, capabilities = $10, supported_parameters = $11, deprecated_at = $12
 WHERE model_id = $1`
 
 const closePrice = `UPDATE price_version SET valid_to = $2 WHERE price_version_id = $1`
 
 const insertPrice = `
 INSERT INTO price_version (price_version_id, model_id, input_pico_usd, output_pico_usd,
-                           payout_input_pico_usd, payout_output_pico_usd, valid_from)
-VALUES ($1, $2, $3, $4, $5, $6, $7)`
+                           payout_input_pico_usd, payout_output_pico_usd, valid_from, pricing_unit)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
 
 // Put implements entry.Store.
-func (s *Store) Put(ctx context.Context, id string, decide func(current *entry.Model) entry.Model) (entry.Model, error) {
+func (s *Store) Put(ctx context.Context, id string, decide func(current *entry.Model) (entry.Model, error)) (entry.Model, error) {
 	var next entry.Model
 	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		current, err := lockModel(ctx, tx, id)
 		if err != nil {
 			return err
 		}
-		next = decide(current)
+		if next, err = decide(current); err != nil {
+			return err
+		}
 		if err := writeDraft(ctx, tx, current, next); err != nil {
 			return err
 		}
@@ -76,7 +79,7 @@ func lockModel(ctx context.Context, tx pgx.Tx, id string) (*entry.Model, error) 
 func writeDraft(ctx context.Context, tx pgx.Tx, current *entry.Model, next entry.Model) error {
 	d := next.Draft
 	args := []any{d.ID, d.Slug, d.Name, string(d.Category), string(d.Kind), string(d.Tier), d.Active,
-		d.ContextTokens, d.MaxOutputTokens, orEmpty(d.Capabilities), orEmpty(d.Parameters)}
+		d.ContextTokens, d.MaxOutputTokens, orEmpty(d.Capabilities), orEmpty(d.Parameters), orNull(d.DeprecatedAt)}
 	switch {
 	case current == nil:
 		if _, err := tx.Exec(ctx, insertModel, append(args, next.CreatedAt)...); err != nil {
@@ -108,7 +111,15 @@ func writePrice(ctx context.Context, tx pgx.Tx, current *entry.Model, next entry
 
 func priceColumns(modelID string, v price.Version) []any {
 	return []any{[16]byte(v.ID), modelID, int64(v.Rates.Input), int64(v.Rates.Output),
-		int64(v.Rates.PayoutInput), int64(v.Rates.PayoutOutput), v.ValidFrom}
+		int64(v.Rates.PayoutInput), int64(v.Rates.PayoutOutput), v.ValidFrom, v.Rates.Unit.String()}
+}
+
+// orNull is the column's form of an instant that may be absent.
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 // orEmpty keeps NULL out of columns that have an empty array instead.

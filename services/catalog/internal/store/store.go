@@ -45,7 +45,7 @@ const selectModels = `
 SELECT m.model_id, m.slug, m.name, m.category, m.kind, m.tier, m.active, m.context_tokens, m.max_output_tokens,
        m.capabilities, m.supported_parameters, m.created_at, m.deprecated_at,
        p.price_version_id, p.input_pico_usd, p.output_pico_usd, p.payout_input_pico_usd, p.payout_output_pico_usd,
-       p.valid_from
+       p.valid_from, p.pricing_unit
 FROM model m JOIN price_version p ON p.model_id = m.model_id AND p.valid_to IS NULL`
 
 // Load reads the whole catalog, ordered by id, as of one moment. When its
@@ -78,15 +78,20 @@ func scanModel(row pgx.CollectableRow) (entry.Model, error) {
 	var version [16]byte
 	var deprecated *time.Time
 	var input, output, payoutInput, payoutOutput int64
+	var unit string
 	err := row.Scan(&m.ID, &m.Slug, &m.Name, &m.Category, &m.Kind, &m.Tier, &m.Active, &m.ContextTokens, &m.MaxOutputTokens,
 		&m.Capabilities, &m.Parameters, &m.CreatedAt, &deprecated,
-		&version, &input, &output, &payoutInput, &payoutOutput, &m.Price.ValidFrom)
+		&version, &input, &output, &payoutInput, &payoutOutput, &m.Price.ValidFrom, &unit)
+	if err != nil {
+		return entry.Model{}, err
+	}
 	if deprecated != nil {
 		m.DeprecatedAt = *deprecated
 	}
 	m.Price.ID = version
 	m.Price.Rates = money.Rates{Input: money.PicoUSD(input), Output: money.PicoUSD(output),
 		PayoutInput: money.PicoUSD(payoutInput), PayoutOutput: money.PicoUSD(payoutOutput)}
+	m.Price.Rates.Unit, err = money.ParseUnit(unit)
 	return m, err
 }
 

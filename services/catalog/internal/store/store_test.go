@@ -40,11 +40,16 @@ func setup(t *testing.T) *rig {
 
 func (r *rig) put(t *testing.T, id string, rates money.Rates, version ids.PriceVersionID) entry.Model {
 	t.Helper()
-	d, err := entry.Draft{ID: id, ContextTokens: 8192, Capabilities: []string{"chat"}}.Normalize()
+	return r.putDraft(t, entry.Draft{ID: id, ContextTokens: 8192, Capabilities: []string{"chat"}}, rates, version)
+}
+
+func (r *rig) putDraft(t *testing.T, draft entry.Draft, rates money.Rates, version ids.PriceVersionID) entry.Model {
+	t.Helper()
+	d, err := draft.Normalize()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := r.store.Put(t.Context(), id, func(current *entry.Model) entry.Model { return d.Replace(current, rates, noon, version) })
+	m, err := r.store.Put(t.Context(), d.ID, func(current *entry.Model) (entry.Model, error) { return d.Replace(current, rates, noon, version) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +64,7 @@ func TestWhatIsPutIsLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	rates := money.Rates{Input: money.MaxRate, Output: 3, PayoutInput: 1, PayoutOutput: 3}
-	put, err := r.store.Put(t.Context(), d.ID, func(*entry.Model) entry.Model { return d.Replace(nil, rates, noon, ids.PriceVersionID{9}) })
+	put, err := r.store.Put(t.Context(), d.ID, func(*entry.Model) (entry.Model, error) { return d.Replace(nil, rates, noon, ids.PriceVersionID{9}) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +84,16 @@ func TestWhatIsPutIsLoaded(t *testing.T) {
 	}
 }
 
+func TestAModelThatTurnsToAudioIsPricedPerMinuteAndAnnounced(t *testing.T) {
+	r := setup(t)
+	put := r.putDraft(t, entry.Draft{ID: "old", ContextTokens: 1, Category: entry.Audio, DeprecatedAt: noon.Add(entry.Notice)},
+		money.Rates{Unit: money.AudioMinute, Input: money.AudioMinute.MaxRate(), PayoutInput: 5}, ids.PriceVersionID{8})
+	_, models, _, err := r.store.Load(t.Context(), -1)
+	if err != nil || len(models) != 1 || !models[0].Equal(put.Draft) || models[0].Price != put.Price || put.Price.ID != (ids.PriceVersionID{8}) {
+		t.Errorf("loaded %+v, put %+v, %v", models, put, err)
+	}
+}
+
 // TestTheDatabaseRefusesWhatTheCodeWouldNotDo speaks SQL as the application
 // role, as an injected statement would.
 func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
@@ -94,9 +109,16 @@ func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 			values["model_id"], values["slug"], values["name"], values["category"], values["kind"], values["tier"],
 			values["context_tokens"], values["max_output_tokens"], values["capabilities"], values["supported_parameters"])
 	}
-	price := func(columns string) string {
-		return `UPDATE price_version SET valid_to = valid_from + interval '1 day' WHERE valid_to IS NULL;
-			INSERT INTO price_version SELECT gen_random_uuid(), model_id, ` + columns + `, max(valid_to), NULL FROM price_version GROUP BY model_id`
+	price := func(columns string, unit ...string) string {
+		return fmt.Sprintf(`UPDATE price_version SET valid_to = valid_from + interval '1 day' WHERE valid_to IS NULL;
+			INSERT INTO price_version SELECT gen_random_uuid(), model_id, %s, max(valid_to), NULL, '%s' FROM price_version GROUP BY model_id`,
+			columns, append(unit, "per_1m_tokens")[0])
+	}
+	imageModel := func(columns string) string {
+		return `UPDATE model SET category = 'image'; ` + price(columns, "per_image")
+	}
+	audioModel := func(columns string) string {
+		return `UPDATE model SET category = 'audio'; ` + price(columns, "per_minute")
 	}
 	if err := r.try(t, r.app, model("model_id", "'new'")); err != nil {
 		t.Fatalf("an honest model: %v", err)
@@ -104,12 +126,20 @@ func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 	if err := r.try(t, r.app, price("2, 2, 1, 2")); err != nil {
 		t.Fatalf("an honest price: %v", err)
 	}
+	for _, honest := range []string{
+		price("1000000000000, 0, 1, 0"), imageModel("0, 1000000000000000, 0, 1"), audioModel("1000000000000000, 0, 1, 0"),
+		"UPDATE model SET deprecated_at = now()",
+	} {
+		if err := r.try(t, r.app, honest); err != nil {
+			t.Errorf("%s: %v", honest, err)
+		}
+	}
 	for _, statement := range []string{
 		model("model_id", "''"), model("model_id", "'a//b'"), model("model_id", "'a/../b'"), model("model_id", "'a/./b'"),
 		model("model_id", "'a/providers'"), model("model_id", "'a b'"), model("model_id", "E'a\\n'"), model("model_id", "repeat('x', 129)"),
 		model("model_id", "'/a'"), model("model_id", "'old'"), model("slug", "'old'"), model("slug", "'a/b'"), model("slug", "'..'"),
 		model("name", "''"), model("name", "E'a\\nb'"), model("name", "repeat('x', 129)"),
-		model("category", "'image'"), model("kind", "''"), model("tier", "NULL"),
+		model("category", "'video'"), model("kind", "''"), model("tier", "NULL"),
 		model("context_tokens", "0"), model("context_tokens", "100000001"), model("max_output_tokens", "11"), model("max_output_tokens", "0"),
 		model("capabilities", "'{Chat}'"), model("capabilities", "'{NULL}'"), model("capabilities", "NULL"),
 		model("capabilities", "array_fill('x'::text, ARRAY[33])"), model("supported_parameters", "array_fill('x'::text, ARRAY[65])"),
@@ -120,7 +150,13 @@ func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 		"UPDATE price_version SET valid_to = valid_from + interval '1 day' WHERE valid_to IS NULL", // and no successor
 		"UPDATE price_version SET valid_to = NULL", "UPDATE price_version SET input_pico_usd = 30, valid_to = now()",
 		"DELETE FROM price_version", "DELETE FROM model", "TRUNCATE price_version", "TRUNCATE model CASCADE",
-		"UPDATE model SET model_id = 'other'", "UPDATE model SET created_at = now()", "UPDATE model SET deprecated_at = now()",
+		"UPDATE model SET model_id = 'other'", "UPDATE model SET created_at = now()",
+		model("category", "'image'"), model("category", "'audio'"), // priced per 1M tokens
+		"UPDATE model SET category = 'image'", "UPDATE model SET category = 'audio'",
+		price("0, 0, 0, 0", "per_image"), price("0, 0, 0, 0", "per_minute"), price("0, 0, 0, 0", "per_token"), price("0, 0, 0, 0", ""),
+		imageModel("2, 2, 1, 1"), imageModel("2, 0, 1, 0"), imageModel("0, 1000000000000001, 0, 1"), imageModel("0, 2, 0, 0"),
+		audioModel("2, 2, 1, 1"), audioModel("0, 2, 0, 1"), audioModel("1000000000000001, 0, 1, 0"),
+		"UPDATE price_version SET valid_to = now(), pricing_unit = 'per_image' WHERE valid_to IS NULL",
 		"UPDATE revision SET revision = 0", "DELETE FROM revision", "INSERT INTO revision VALUES (false, 0, 0, 0)",
 		"ALTER TABLE price_version DISABLE TRIGGER ALL",
 	} {
@@ -139,6 +175,7 @@ func TestEvenTheOwnerCannotChangeAPriceVersion(t *testing.T) {
 		"UPDATE price_version SET valid_to = valid_to + interval '1 day' WHERE valid_to IS NOT NULL",
 		"UPDATE price_version SET valid_to = NULL WHERE valid_to IS NOT NULL",
 		"UPDATE price_version SET model_id = 'old', price_version_id = gen_random_uuid()",
+		"UPDATE price_version SET pricing_unit = 'per_minute'",
 		"DELETE FROM price_version WHERE valid_to IS NOT NULL", "DELETE FROM price_version", "TRUNCATE price_version", "DELETE FROM model",
 		"INSERT INTO price_version SELECT gen_random_uuid(), 'old', 0, 0, 0, 0, '2020-01-01', '2030-01-01'",                     // over the others
 		"INSERT INTO model SELECT 'bare', 'bare', name, category, kind, tier, active, 1, 1, '{}', '{}', now(), NULL FROM model", // without a price
@@ -184,7 +221,9 @@ func TestAFullCatalogRefusesOneMore(t *testing.T) {
 		for range 64 {
 			d.Parameters = append(d.Parameters, strings.Repeat("x", 48))
 		}
-		_, err = r.store.Put(t.Context(), d.ID, func(*entry.Model) entry.Model { return d.Replace(nil, money.Rates{}, noon, ids.PriceVersionID{9}) })
+		_, err = r.store.Put(t.Context(), d.ID, func(*entry.Model) (entry.Model, error) {
+			return d.Replace(nil, money.Rates{}, noon, ids.PriceVersionID{9})
+		})
 		if f, ok := fault.As(err); !ok || f.Kind != fault.Exhausted || f.Reason != CatalogFull {
 			t.Errorf("a catalog full of %s: %v", name, err)
 		}

@@ -40,14 +40,22 @@ type Order struct {
 	RequestID string
 	KeyID     string
 	ModelID   string
-	// PromptTokens is the estimate without margin.
+	// PromptTokens is the estimate without margin, in the unit of the model's
+	// prices: of audio the exact milliseconds, of images 0.
 	PromptTokens int64
+	// WindowTokens is what the model's context window has to hold at once; 0
+	// when that is no question.
+	WindowTokens int64
+	// PromptParam names the parameter with the prompt, should it be too long.
+	PromptParam string
 	// ExplicitMaxTokens is 0 when the client did not say.
 	ExplicitMaxTokens int64
 	Bounds            Bounds
 	BodyBytes         int64
 	Capabilities      []string
 	Pin               Pin
+	// Prefer is whom the client wants besides.
+	Prefer Preferences
 }
 
 // Grant is leave to run.
@@ -98,6 +106,9 @@ func (g *Gate) Enter(ctx context.Context, o Order) (Grant, error) {
 	}
 	s := <-selected
 	grant := Grant{Terms: terms, Held: admitErr == nil || uncertain(admitErr)}
+	if admitErr == nil {
+		admitErr = o.Prefer.afford(terms)
+	}
 	if err := first(apierror.OfPeer(admitErr), inOurWords(s.err, o)); err != nil {
 		g.unbook(ctx, o, s.resp)
 		return grant, err
@@ -133,7 +144,7 @@ func (g *Gate) admit(ctx context.Context, o Order) (*billingv1.AdmitResponse, er
 		ModelId:             o.ModelID,
 		PromptTokens:        o.Bounds.HoldPromptTokens,
 		MaxCompletionTokens: o.Bounds.HoldCompletionTokens,
-		Pinned:              o.Pin.ProviderID != "",
+		Pinned:              o.Pin.ProviderID != "" || o.Prefer.names(),
 	})
 }
 
@@ -150,7 +161,7 @@ func (g *Gate) selectRequest(o Order, pin string, failed []string) *routerv1.Sel
 	return &routerv1.SelectRequest{
 		RequestId:            o.RequestID,
 		ModelId:              o.ModelID,
-		PromptTokens:         o.PromptTokens,
+		PromptTokens:         o.WindowTokens,
 		ExplicitMaxTokens:    o.ExplicitMaxTokens,
 		BodyBytes:            o.BodyBytes,
 		RequiredCapabilities: o.Capabilities,
@@ -158,6 +169,7 @@ func (g *Gate) selectRequest(o Order, pin string, failed []string) *routerv1.Sel
 		AllowFallbacks:       o.Pin.AllowFallbacks,
 		NearHubId:            g.cfg.NearHubID,
 		ExcludeProviderIds:   failed,
+		Preferences:          o.Prefer.toProto(),
 	}
 }
 
@@ -188,8 +200,8 @@ func inOurWords(err error, o Order) error {
 	}
 	own := fault.New(fault.Invalid, fault.ContextLengthExceeded,
 		"The largest context window online for this model is %s tokens. The prompt has about %d tokens and max_tokens asks for %d.",
-		window, o.PromptTokens, o.ExplicitMaxTokens)
-	return own.On("messages")
+		window, o.WindowTokens, o.ExplicitMaxTokens)
+	return own.On(o.PromptParam)
 }
 
 // order is the precedence of errors: what stands first is told first.

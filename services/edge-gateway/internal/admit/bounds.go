@@ -15,7 +15,9 @@ const (
 	holdPerMessage = 8
 )
 
-// Bounds are the most that a request can use, in tokens.
+// Bounds are the most that a request can use, in the unit of the model's
+// prices: tokens, or images as the completion, or milliseconds of audio as the
+// prompt.
 type Bounds struct {
 	// MaxOutputTokens bounds one choice; it is never 0.
 	MaxOutputTokens int64
@@ -25,9 +27,29 @@ type Bounds struct {
 	HoldCompletionTokens int64
 }
 
+// AudioBounds are the bounds of a transcription of so many milliseconds, which
+// are measured and need no margin.
+func AudioBounds(ms int64) Bounds { return Bounds{MaxOutputTokens: 1, HoldPromptTokens: ms} }
+
 // BoundsOf computes the bounds of a request on a model. It fails when the
 // client asks for a longer answer than the model gives.
 func BoundsOf(req *openaiapi.Request, m *catalog.Model) (Bounds, error) {
+	switch req.Kind {
+	case openaiapi.Embeddings:
+		return Bounds{
+			MaxOutputTokens:  1,
+			HoldPromptTokens: withMargin(req.PromptTokens) + holdPerMessage*req.Inputs,
+		}, nil
+	case openaiapi.Images:
+		return Bounds{MaxOutputTokens: 1, HoldCompletionTokens: req.Choices}, nil
+	default:
+		return boundsOfText(req, m)
+	}
+}
+
+func withMargin(tokens int64) int64 { return (tokens*holdPercent+99)/100 + holdPerRequest }
+
+func boundsOfText(req *openaiapi.Request, m *catalog.Model) (Bounds, error) {
 	if req.MaxTokens > m.MaxOutputTokens {
 		return Bounds{}, fault.New(fault.Invalid, fault.InvalidValue,
 			"%s is %d; this model answers with at most %d tokens", req.MaxTokensParam, req.MaxTokens, m.MaxOutputTokens).
@@ -44,7 +66,7 @@ func BoundsOf(req *openaiapi.Request, m *catalog.Model) (Bounds, error) {
 	// window within int32), so nothing here can wrap.
 	return Bounds{
 		MaxOutputTokens:      out,
-		HoldPromptTokens:     (req.PromptTokens*holdPercent+99)/100 + holdPerRequest + holdPerMessage*req.Messages,
+		HoldPromptTokens:     withMargin(req.PromptTokens) + holdPerMessage*req.Messages,
 		HoldCompletionTokens: out * req.Choices,
 	}, nil
 }

@@ -20,6 +20,8 @@ type Pin struct {
 	ProviderID string
 	// AllowFallbacks means nothing without a pin.
 	AllowFallbacks bool
+	// saidFallbacks tells that AllowFallbacks is the client's own word.
+	saidFallbacks bool
 }
 
 // ParsePin reads the routing headers. It fails with invalid_provider and
@@ -27,6 +29,7 @@ type Pin struct {
 func ParsePin(h http.Header) (Pin, error) {
 	pin := Pin{AllowFallbacks: true}
 	if values := h.Values(FallbacksHeader); len(values) > 0 {
+		pin.saidFallbacks = true
 		switch value := strings.ToLower(strings.TrimSpace(values[0])); {
 		case len(values) == 1 && value == "true":
 		case len(values) == 1 && value == "false":

@@ -42,6 +42,13 @@ func (a Answer) KnownCode() string {
 	return a.Code
 }
 
+// final marks a fault that no retry can mend although its reason may be mended
+// by one.
+const final = "final"
+
+// Finally marks f so that its answer tells clients not to try again.
+func Finally(f *fault.Fault) *fault.Fault { return f.With(final, "true") }
+
 // OfPeer gives the error of a call to another service the form in which it
 // concerns the client: a service that takes too long does not answer.
 func OfPeer(err error) error {
@@ -103,6 +110,9 @@ func Of(err error) Answer {
 	}
 	if a.RetryAfter == 0 {
 		a.RetryAfter = row.RetryAfter
+	}
+	if f.Meta[final] != "" {
+		a.Final, a.RetryAfter = true, 0
 	}
 	if a.Internal {
 		a.Message = "The server had an error while processing your request."

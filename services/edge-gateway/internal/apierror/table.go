@@ -18,6 +18,8 @@ const (
 	WrongKeyType                fault.Reason = "wrong_key_type"
 	RequestedProviderFailed     fault.Reason = "requested_provider_failed"
 	UpstreamError               fault.Reason = "upstream_error"
+	IdempotencyAnswerGone       fault.Reason = "idempotency_answer_gone"
+	OriginNotAllowed            fault.Reason = "origin_not_allowed"
 )
 
 // Reasons of the public table whose services are part of the contract.
@@ -65,6 +67,7 @@ var Table = map[fault.Reason]Row{
 	fault.PlanAllowanceExceeded: {http.StatusPaymentRequired, openai.TypeInsufficientQuota, true, 0},
 	fault.ModelNotAllowed:       {http.StatusForbidden, openai.TypePermission, true, 0},
 	fault.AccountFrozen:         {http.StatusForbidden, openai.TypePermission, true, 0},
+	OriginNotAllowed:            {http.StatusForbidden, openai.TypePermission, true, 0},
 
 	UnknownRoute:           {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.ModelNotFound:    {http.StatusNotFound, openai.TypeNotFound, true, 0},
@@ -95,6 +98,7 @@ var Table = map[fault.Reason]Row{
 	fault.TransitionNotAllowed: {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	belowMinimum:               {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.IdempotencyKeyReused: {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
+	IdempotencyAnswerGone:      {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.TooManyKeys:          {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 }
 

@@ -5,12 +5,13 @@
 // billing-ledger. What is remembered ages out after a minute (a refusal after
 // 5 s) and is dropped at once when billing-ledger says on NATS that the key
 // has changed. Admission checks the key again, so a cache that is behind lets
-// nobody spend.
+// nobody spend. How many unknown keys one address may have looked up is bounded.
 package auth
 
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
+	"svc.internal/services/edge-gateway/internal/address"
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
@@ -45,6 +47,9 @@ type Config struct {
 	KnownFor, RefusedFor time.Duration
 	// Timeout bounds one look-up at billing-ledger.
 	Timeout time.Duration
+	// WrongKeys is how many keys that are none one network may have looked up
+	// in a minute, and WrongKeyNetworks how many networks are remembered.
+	WrongKeys, WrongKeyNetworks int
 }
 
 // Authenticator answers for all requests of a gateway.
@@ -53,11 +58,16 @@ type Authenticator struct {
 	clock clock.Clock
 	cfg   Config
 	cache *cache
+
+	guesses *guesses
 }
 
 // New makes an authenticator with an empty cache.
 func New(keys billingv1.KeyServiceClient, c clock.Clock, cfg Config) *Authenticator {
-	return &Authenticator{keys: keys, clock: c, cfg: cfg, cache: newCache(cfg.Known, cfg.Refused)}
+	return &Authenticator{
+		keys: keys, clock: c, cfg: cfg, cache: newCache(cfg.Known, cfg.Refused),
+		guesses: newGuesses(cfg.WrongKeys, cfg.WrongKeyNetworks),
+	}
 }
 
 // maxKeyBytes is far above any key; what is longer is not even parsed.
@@ -97,9 +107,10 @@ func invalidKey() error {
 	return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "Incorrect API key provided.")
 }
 
-// Authenticate tells whose key the headers carry. Its faults are those of the
-// public table with status 401, or Unavailable.
-func (a *Authenticator) Authenticate(ctx context.Context, h http.Header) (*Principal, error) {
+// Authenticate tells whose key the headers carry that came from an address. Its
+// faults are those of the public table with status 401, rate_limit_exceeded
+// when too many keys from there were wrong, or Unavailable.
+func (a *Authenticator) Authenticate(ctx context.Context, h http.Header, from netip.Addr) (*Principal, error) {
 	key, err := Credential(h)
 	if err != nil {
 		return nil, err
@@ -116,7 +127,14 @@ func (a *Authenticator) Authenticate(ctx context.Context, h http.Header) (*Princ
 	if e, found := a.cache.get(digest, now); found {
 		return current(e.who, e.err, now)
 	}
+	network := address.Network(from)
+	if wait := a.guesses.wait(network, now); wait > 0 && !a.cache.knew(digest) {
+		return nil, fault.New(fault.Exhausted, fault.RateLimitExceeded, "Too many wrong API keys came from your address.").After(wait)
+	}
 	who, err := a.lookUp(ctx, digest)
+	if f, ok := fault.As(err); ok && f.Kind == fault.Unauthenticated {
+		a.guesses.wrong(network, now)
+	}
 	return current(who, err, now)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync"
 	"testing"
@@ -53,7 +54,7 @@ func setup(t *testing.T) bundle {
 		return &billingv1.AuthenticateKeyResponse{KeyId: "k", AccountId: "a", AllowedModelIds: []string{"m"}}, nil
 	}}
 	c := clock.NewManual(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	cfg := Config{Known: 4, Refused: 4, KnownFor: time.Minute, RefusedFor: 5 * time.Second, Timeout: time.Second}
+	cfg := Config{Known: 4, Refused: 4, KnownFor: time.Minute, RefusedFor: 5 * time.Second, Timeout: time.Second, WrongKeys: 1000, WrongKeyNetworks: 8}
 	return bundle{New(l, c, cfg), l, c, header(t)}
 }
 
@@ -68,7 +69,7 @@ func header(t *testing.T) http.Header {
 
 func (b bundle) want(t *testing.T, asked int, reason fault.Reason) {
 	t.Helper()
-	who, err := b.Authenticate(t.Context(), b.key)
+	who, err := b.Authenticate(t.Context(), b.key, netip.Addr{})
 	if reason == "" && (err != nil || who.KeyID != "k" || who.AccountID != "a" || !who.MayUse("m") || who.MayUse("x")) ||
 		reason != "" && !fault.Is(err, reason) {
 		t.Errorf("got %+v, %v", who, err)
@@ -173,8 +174,8 @@ func TestAnAnswerFromBeforeAChangeIsNotRemembered(t *testing.T) {
 			b.Forget("k")
 			return answer(d)
 		}
-		_, first := b.Authenticate(t.Context(), b.key)
-		_, second := b.Authenticate(t.Context(), b.key)
+		_, first := b.Authenticate(t.Context(), b.key, netip.Addr{})
+		_, second := b.Authenticate(t.Context(), b.key, netip.Addr{})
 		if b.ledger.asked != 2 || (first == nil) != (second == nil) {
 			t.Errorf("%s: asked %d times; %v, %v", name, b.ledger.asked, first, second)
 		}
@@ -191,13 +192,13 @@ func TestTheCacheIsBoundedOnBothSides(t *testing.T) {
 	all := make([]http.Header, 10)
 	for i := range all {
 		all[i] = header(t)
-		if _, err := b.Authenticate(t.Context(), all[i]); err != nil {
+		if _, err := b.Authenticate(t.Context(), all[i], netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	b.ledger.answer = refusal(fault.InvalidAPIKey)
 	for range 10 {
-		if _, err := b.Authenticate(t.Context(), header(t)); err == nil {
+		if _, err := b.Authenticate(t.Context(), header(t), netip.Addr{}); err == nil {
 			t.Fatal("no refusal")
 		}
 	}
@@ -208,7 +209,7 @@ func TestTheCacheIsBoundedOnBothSides(t *testing.T) {
 	// The last four are still known, whatever was refused since.
 	asked := b.ledger.asked
 	for _, h := range all[6:] {
-		if _, err := b.Authenticate(t.Context(), h); err != nil {
+		if _, err := b.Authenticate(t.Context(), h, netip.Addr{}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -45,6 +45,14 @@ func (c *cache) get(d apikey.Digest, now time.Time) (entry, bool) {
 	return *e, true
 }
 
+// knew tells whether a key was right when it was last looked up, however long
+// ago.
+func (c *cache) knew(d apikey.Digest) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known.at[d] != nil
+}
+
 // generation changes with every forget.
 func (c *cache) generation() uint64 {
 	c.mu.Lock()

@@ -16,6 +16,7 @@ import (
 
 	"svc.internal/pkg/fault"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
 // Bounds of the wait before a lost watch is begun again.
@@ -28,8 +29,15 @@ const (
 type Model struct {
 	ID   string
 	Slug string
-	// Chat tells that the model answers chat completions.
-	Chat bool
+	// Endpoint is what a provider is asked for with this model, which decides
+	// the routes that it answers: legacy completions are asked for as chat.
+	// Unspecified for a category that is not known here: such a model answers
+	// none.
+	Endpoint hubv1.Endpoint
+	// DeprecatedAt is when the model leaves; zero for no such time.
+	DeprecatedAt time.Time
+	// Online tells that a provider serves the model now.
+	Online bool
 	// ContextLength is the largest window there may be in tokens: the
 	// catalog's, or a larger one that a provider reports.
 	ContextLength int64

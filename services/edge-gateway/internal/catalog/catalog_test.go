@@ -13,6 +13,7 @@ import (
 
 	"svc.internal/pkg/fault"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
 // source plays one script for each watch.
@@ -101,16 +102,23 @@ func TestAModelsFactsAreReadOnce(t *testing.T) {
 		{ModelId: "a", Active: true, Category: catalogv1.Category_CATEGORY_LLM, ContextLength: 100, MaxOutputTokens: 50},
 		{ModelId: "b", Active: true, Category: catalogv1.Category_CATEGORY_MULTIMODAL, ContextLength: 100, Supply: &catalogv1.Supply{MaxReportedContextLength: 200, OnlineProviders: 1}},
 		{ModelId: "e", Active: true, Category: catalogv1.Category_CATEGORY_EMBEDDING, ContextLength: 100},
+		{ModelId: "i", Active: true, Category: catalogv1.Category_CATEGORY_IMAGE},
+		{ModelId: "t", Active: true, Category: catalogv1.Category_CATEGORY_AUDIO},
 		{ModelId: "weird\"\u2028", Slug: "a", Active: true},
 	})
-	if a := s.byName["a"]; a.ID != "a" || !a.Chat || a.ContextLength != 100 || a.MaxOutputTokens != 50 {
+	if a := s.byName["a"]; a.ID != "a" || a.Endpoint != hubv1.Endpoint_ENDPOINT_CHAT || a.ContextLength != 100 || a.MaxOutputTokens != 50 {
 		t.Errorf("a: %+v", a)
 	}
-	if b := s.byName["b"]; !b.Chat || b.ContextLength != 200 || b.MaxOutputTokens != 200 {
+	if b := s.byName["b"]; b.Endpoint != hubv1.Endpoint_ENDPOINT_CHAT || b.ContextLength != 200 || b.MaxOutputTokens != 200 {
 		t.Errorf("b: %+v", b)
 	}
-	if s.byName["e"].Chat {
-		t.Error("an embedding model chats")
+	for id, want := range map[string]hubv1.Endpoint{
+		"e": hubv1.Endpoint_ENDPOINT_EMBEDDINGS, "i": hubv1.Endpoint_ENDPOINT_IMAGES,
+		"t": hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS, "weird\"\u2028": hubv1.Endpoint_ENDPOINT_UNSPECIFIED,
+	} {
+		if got := s.byName[id].Endpoint; got != want {
+			t.Errorf("%s is asked for %v", id, got)
+		}
 	}
 	for _, raw := range [][]byte{s.all, s.callable, s.objects["weird\"\u2028"]} {
 		if !json.Valid(raw) {

@@ -3,9 +3,11 @@ package catalog
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"svc.internal/pkg/jsonscan"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
 // ownedByUs is owned_by of models whose id names no vendor.
@@ -50,13 +52,27 @@ func newModel(m *catalogv1.Model) *Model {
 	if out <= 0 {
 		out = window
 	}
+	var leaves time.Time
+	if m.GetDeprecatedAt() != nil {
+		leaves = m.GetDeprecatedAt().AsTime()
+	}
 	return &Model{
 		ID:              m.GetModelId(),
 		Slug:            m.GetSlug(),
-		Chat:            m.GetCategory() == catalogv1.Category_CATEGORY_LLM || m.GetCategory() == catalogv1.Category_CATEGORY_MULTIMODAL,
+		Endpoint:        endpoints[m.GetCategory()],
+		DeprecatedAt:    leaves,
+		Online:          m.GetSupply().GetOnlineProviders() > 0,
 		ContextLength:   window,
 		MaxOutputTokens: out,
 	}
+}
+
+var endpoints = map[catalogv1.Category]hubv1.Endpoint{
+	catalogv1.Category_CATEGORY_LLM:        hubv1.Endpoint_ENDPOINT_CHAT,
+	catalogv1.Category_CATEGORY_MULTIMODAL: hubv1.Endpoint_ENDPOINT_CHAT,
+	catalogv1.Category_CATEGORY_EMBEDDING:  hubv1.Endpoint_ENDPOINT_EMBEDDINGS,
+	catalogv1.Category_CATEGORY_IMAGE:      hubv1.Endpoint_ENDPOINT_IMAGES,
+	catalogv1.Category_CATEGORY_AUDIO:      hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS,
 }
 
 // appendObject appends the model as OpenAI lists it.

@@ -7,7 +7,7 @@
 //	gen_ai.server.time_per_output_token   of served streams of two tokens and more
 //	gen_ai.client.token.usage             input and output tokens that are billed
 //
-// Attributes are the operation (chat), the model as the catalog names it, the
+// Attributes are the operation, the model as the catalog names it, the
 // kind of token, and for a request that failed our own reason. All are bounded:
 // there is one set for each model of the catalog and each reason. Nothing names
 // a key, an account, a provider or a text.
@@ -29,8 +29,24 @@ import (
 // provides them behind the marketplace is for the receipts to tell.
 const system = "svc"
 
-// Request is a chat completion that has ended.
+// Operation is what a model was asked to do.
+type Operation string
+
+// The operations. The conventions have no name for the last two.
+const (
+	Chat           Operation = "chat"
+	TextCompletion Operation = "text_completion"
+	Embeddings     Operation = "embeddings"
+	Images         Operation = "image_generation"
+	Transcription  Operation = "transcription"
+)
+
+// inTokens tells whether the counts of an operation are tokens.
+func (o Operation) inTokens() bool { return o != Images && o != Transcription }
+
+// Request is a request to a model that has ended.
 type Request struct {
+	Operation Operation
 	// Model is the catalog's id.
 	Model string
 	// Reason is why it failed, one of ours; empty when it was served.
@@ -38,7 +54,8 @@ type Request struct {
 	// Took is the whole time, FirstToken the time to the first content of a
 	// stream; 0 for an answer in one piece, whose first token nobody saw.
 	Took, FirstToken time.Duration
-	// OutputTokens are those that were relayed.
+	// OutputTokens are those that were relayed. They and what is billed are left
+	// out of an operation that is not counted in tokens.
 	OutputTokens int64
 	// Billed tells that BilledInput and BilledOutput are known.
 	Billed                    bool
@@ -57,9 +74,10 @@ type Metrics struct {
 
 // key is what tells attribute sets apart.
 type key struct {
-	model  string
-	reason string
-	token  genaiconv.TokenTypeAttr
+	operation Operation
+	model     string
+	reason    string
+	token     genaiconv.TokenTypeAttr
 }
 
 // New makes the instruments, with the buckets that the conventions advise.
@@ -83,9 +101,12 @@ func New(meters metric.MeterProvider) (*Metrics, error) {
 
 // Record notes a request that has ended.
 func (m *Metrics) Record(ctx context.Context, r Request) {
-	m.duration.RecordSet(ctx, r.Took.Seconds(), m.set(key{model: r.Model, reason: r.Reason}))
+	m.duration.RecordSet(ctx, r.Took.Seconds(), m.set(key{operation: r.Operation, model: r.Model, reason: r.Reason}))
+	if !r.Operation.inTokens() {
+		return
+	}
 	if r.Reason == "" && r.FirstToken > 0 {
-		served := m.set(key{model: r.Model})
+		served := m.set(key{operation: r.Operation, model: r.Model})
 		m.first.RecordSet(ctx, r.FirstToken.Seconds(), served)
 		if r.OutputTokens > 1 {
 			rest := max(0, r.Took-r.FirstToken)
@@ -93,8 +114,8 @@ func (m *Metrics) Record(ctx context.Context, r Request) {
 		}
 	}
 	if r.Billed {
-		m.tokens.RecordSet(ctx, r.BilledInput, m.set(key{model: r.Model, token: genaiconv.TokenTypeInput}))
-		m.tokens.RecordSet(ctx, r.BilledOutput, m.set(key{model: r.Model, token: genaiconv.TokenTypeOutput}))
+		m.tokens.RecordSet(ctx, r.BilledInput, m.set(key{operation: r.Operation, model: r.Model, token: genaiconv.TokenTypeInput}))
+		m.tokens.RecordSet(ctx, r.BilledOutput, m.set(key{operation: r.Operation, model: r.Model, token: genaiconv.TokenTypeOutput}))
 	}
 }
 
@@ -103,7 +124,7 @@ func (m *Metrics) set(k key) attribute.Set {
 		return set.(attribute.Set)
 	}
 	attrs := []attribute.KeyValue{
-		attribute.String("gen_ai.operation.name", string(genaiconv.OperationNameChat)),
+		attribute.String("gen_ai.operation.name", string(k.operation)),
 		attribute.String("gen_ai.provider.name", system),
 		m.duration.AttrRequestModel(k.model),
 	}

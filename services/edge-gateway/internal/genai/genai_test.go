@@ -55,7 +55,7 @@ func seconds(t *testing.T, data metricdata.Aggregation, attrs ...attribute.KeyVa
 
 func TestAServedStreamIsMeasuredUnderTheConventionsNames(t *testing.T) {
 	m, read := start(t)
-	m.Record(t.Context(), Request{Model: "acme/m", Took: 5 * time.Second, FirstToken: time.Second, OutputTokens: 5, Billed: true, BilledInput: 7, BilledOutput: 5})
+	m.Record(t.Context(), Request{Operation: Chat, Model: "acme/m", Took: 5 * time.Second, FirstToken: time.Second, OutputTokens: 5, Billed: true, BilledInput: 7, BilledOutput: 5})
 	got := read()
 	for name, want := range map[string]float64{
 		"gen_ai.server.request.duration": 5, "gen_ai.server.time_to_first_token": 1, "gen_ai.server.time_per_output_token": 1,
@@ -73,7 +73,7 @@ func TestAServedStreamIsMeasuredUnderTheConventionsNames(t *testing.T) {
 
 func TestAFailedRequestHasItsReasonAndNoTokenTimes(t *testing.T) {
 	m, read := start(t)
-	m.Record(t.Context(), Request{Model: "acme/m", Reason: "upstream_error", Took: time.Second, FirstToken: time.Millisecond, OutputTokens: 3})
+	m.Record(t.Context(), Request{Operation: Chat, Model: "acme/m", Reason: "upstream_error", Took: time.Second, FirstToken: time.Millisecond, OutputTokens: 3})
 	got := read()
 	if n, _ := seconds(t, got["gen_ai.server.request.duration"], attribute.String("error.type", "upstream_error")); n != 1 {
 		t.Errorf("duration %+v", got["gen_ai.server.request.duration"])
@@ -85,8 +85,19 @@ func TestAFailedRequestHasItsReasonAndNoTokenTimes(t *testing.T) {
 
 func TestAnAnswerInOnePieceHasNoFirstToken(t *testing.T) {
 	m, read := start(t)
-	m.Record(t.Context(), Request{Model: "acme/m", Took: time.Second, OutputTokens: 9, Billed: true})
+	m.Record(t.Context(), Request{Operation: Chat, Model: "acme/m", Took: time.Second, OutputTokens: 9, Billed: true})
 	if got := read(); got["gen_ai.server.time_to_first_token"] != nil || got["gen_ai.server.time_per_output_token"] != nil {
+		t.Errorf("measured %v", got)
+	}
+}
+
+// What is counted in images or in milliseconds is no number of tokens.
+func TestOnlyTokensAreCountedAsTokens(t *testing.T) {
+	m, read := start(t)
+	for _, o := range []Operation{Images, Transcription} {
+		m.Record(t.Context(), Request{Operation: o, Model: "acme/m", Took: time.Second, FirstToken: time.Second, OutputTokens: 3, Billed: true, BilledInput: 60_000})
+	}
+	if got := read(); got["gen_ai.server.request.duration"] == nil || len(got) != 1 {
 		t.Errorf("measured %v", got)
 	}
 }

@@ -46,9 +46,9 @@ func tooLarge(limit int64) error {
 }
 
 // checkDeclared refuses a body that is too large by its own account.
-func (h *Handler) checkDeclared(r *http.Request) error {
-	if r.ContentLength > h.cfg.MaxBody {
-		return tooLarge(h.cfg.MaxBody)
+func checkDeclared(r *http.Request, limit int64) error {
+	if r.ContentLength > limit {
+		return tooLarge(limit)
 	}
 	return nil
 }
@@ -56,13 +56,13 @@ func (h *Handler) checkDeclared(r *http.Request) error {
 // overrules gives the error of a request that is refused before its body was
 // read: a body of unknown length is read to the limit, and thrown away, since
 // 413 comes before all else.
-func (h *Handler) overrules(x *exchange, refusal error) error {
+func overrules(x *exchange, refusal error, limit int64) error {
 	if x.request.ContentLength >= 0 {
 		return refusal
 	}
-	n, _ := io.Copy(io.Discard, io.LimitReader(x.request.Body, h.cfg.MaxBody+1))
-	if n > h.cfg.MaxBody {
-		return tooLarge(h.cfg.MaxBody)
+	n, _ := io.Copy(io.Discard, io.LimitReader(x.request.Body, limit+1))
+	if n > limit {
+		return tooLarge(limit)
 	}
 	return refusal
 }
@@ -96,12 +96,20 @@ func (a *arrival) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkForm refuses encodings that are not undone here, and forms.
-func checkForm(h http.Header) error {
+// checkEncoding refuses encodings that are not undone here.
+func checkEncoding(h http.Header) error {
 	for _, encoding := range h.Values("Content-Encoding") {
 		if encoding = strings.TrimSpace(encoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
 			return fault.New(fault.Invalid, apierror.UnsupportedEncoding, "The body must not be compressed.").On("Content-Encoding")
 		}
+	}
+	return nil
+}
+
+// checkForm refuses encodings that are not undone here, and forms.
+func checkForm(h http.Header) error {
+	if err := checkEncoding(h); err != nil {
+		return err
 	}
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	if strings.EqualFold(strings.TrimSpace(kind), "multipart/form-data") {
@@ -112,14 +120,14 @@ func checkForm(h http.Header) error {
 
 // readBody reads the whole body into buf. It is read before anything is sent
 // anywhere, so that no answer can cross it.
-func (h *Handler) readBody(x *exchange, buf *bytes.Buffer) error {
+func readBody(x *exchange, buf *bytes.Buffer, limit int64) error {
 	if n := x.request.ContentLength; n > 0 {
 		buf.Grow(int(min(n, firstBuffer)) + bytes.MinRead)
 	}
-	_, err := buf.ReadFrom(io.LimitReader(x.request.Body, h.cfg.MaxBody+1))
+	_, err := buf.ReadFrom(io.LimitReader(x.request.Body, limit+1))
 	switch {
-	case int64(buf.Len()) > h.cfg.MaxBody:
-		return tooLarge(h.cfg.MaxBody)
+	case int64(buf.Len()) > limit:
+		return tooLarge(limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fault.New(fault.Invalid, fault.InvalidRequest, "The body did not arrive in time.")
 	case err != nil:

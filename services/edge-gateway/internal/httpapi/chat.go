@@ -5,43 +5,43 @@ import (
 	"log/slog"
 
 	"svc.internal/pkg/fault"
+	hubv1 "svc.internal/proto/svc/hub/v1"
 
 	"svc.internal/services/edge-gateway/internal/admit"
-	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/auth"
-	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/relay"
 )
 
-// patchRoom is what patching may add to a body: a longer model name and the
-// option that asks for usage.
+// patchRoom is what patching may add to a body: a longer model name, the
+// option that asks for usage, and the message around a legacy prompt.
 const patchRoom = 512
 
-// chat serves POST /v1/chat/completions. The order of its steps is the public
-// order of errors: 413, 401, 400, 404, 403, then what admission says.
-func (h *Handler) chat(x *exchange) error {
-	if err := h.checkDeclared(x.request); err != nil {
+// asJSON is an endpoint whose bodies are JSON.
+type asJSON struct {
+	kind     openaiapi.Kind
+	endpoint hubv1.Endpoint
+	// capability is what the provider must have declared for it.
+	capability string
+	// prompt is the parameter that may be too long.
+	prompt string
+}
+
+var asChat = asJSON{openaiapi.Chat, hubv1.Endpoint_ENDPOINT_CHAT, "chat", "messages"}
+
+// chat serves POST /v1/chat/completions.
+func (h *Handler) chat(x *exchange) error { return h.answerJSON(x, asChat) }
+
+// answerJSON serves one request whose body is JSON. The order of its steps is
+// the public order of errors: 413, 401, 400, 404, 403, then what admission says.
+func (h *Handler) answerJSON(x *exchange, as asJSON) error {
+	who, pin, err := h.enter(x, h.cfg.MaxBody, checkForm)
+	if err != nil {
 		return err
-	}
-	who, err := h.Auth.Authenticate(x.request.Context(), x.request.Header)
-	if err != nil {
-		return h.overrules(x, err)
-	}
-	pin, err := admit.ParsePin(x.request.Header)
-	if err != nil {
-		if len(x.request.Header.Values(admit.ProviderHeader)) > 0 {
-			x.header().Set("X-Svc-Route-Mode", "explicit")
-		}
-		return h.overrules(x, err)
-	}
-	setRoute(x.header(), pin)
-	if err := checkForm(x.request.Header); err != nil {
-		return h.overrules(x, err)
 	}
 	sent := h.buffers.get()
 	defer h.buffers.put(sent)
-	call, err := h.prepare(x, who, pin, sent)
+	call, err := h.prepare(x, as, who, pin, sent)
 	if err != nil {
 		return err
 	}
@@ -50,20 +50,28 @@ func (h *Handler) chat(x *exchange) error {
 
 // prepare reads and checks the body, and leaves in sent what goes to the
 // provider. The body itself is not kept for the length of the answer.
-func (h *Handler) prepare(x *exchange, who *auth.Principal, pin admit.Pin, sent *bytes.Buffer) (*relay.Call, error) {
+func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admit.Pin, sent *bytes.Buffer) (*relay.Call, error) {
 	raw := h.buffers.get()
 	defer h.buffers.put(raw)
-	if err := h.readBody(x, raw); err != nil {
+	if err := readBody(x, raw, h.cfg.MaxBody); err != nil {
 		return nil, err
 	}
-	req, err := openaiapi.Parse(raw.Bytes())
+	req, err := openaiapi.Parse(as.kind, raw.Bytes())
 	if err != nil {
 		return nil, err
 	}
-	model, bounds, err := h.resolve(who, req)
+	if req.Messages > h.cfg.MaxMessages {
+		return nil, fault.New(fault.Invalid, fault.InvalidValue, "messages must have at most %d elements", h.cfg.MaxMessages).On("messages")
+	}
+	pin, prefer := admit.Choose(pin, req.Routing)
+	setRoute(x.header(), pin)
+	choices, err := h.resolve(as, who, req)
 	if err != nil {
 		return nil, err
 	}
+	model, bounds := choices[0].model, choices[0].bounds
+	x.choices = choices[1:]
+	setDeprecation(x.header(), model.DeprecatedAt)
 	x.model, x.stream = model.ID, req.Stream
 	x.facts = append(x.facts, slog.String("model", model.ID), slog.Bool("stream", req.Stream))
 	sent.Grow(raw.Len() + patchRoom)
@@ -74,10 +82,14 @@ func (h *Handler) prepare(x *exchange, who *auth.Principal, pin admit.Pin, sent 
 	return &relay.Call{
 		RequestID:    x.id,
 		ReceivedAt:   x.started,
+		Endpoint:     as.endpoint,
+		Legacy:       as.kind == openaiapi.Completion,
 		Stream:       req.Stream,
 		IncludeUsage: req.IncludeUsage,
 		IncludeCost:  req.IncludeCost,
 		Choices:      int32(req.Choices),
+		Inputs:       int32(req.Inputs),
+		Base64:       req.Base64,
 		Body:         body,
 		ModelOffset:  uint32(span.Start),
 		ModelLength:  uint32(span.Len()),
@@ -85,39 +97,22 @@ func (h *Handler) prepare(x *exchange, who *auth.Principal, pin admit.Pin, sent 
 			RequestID:         x.id,
 			KeyID:             who.KeyID,
 			ModelID:           model.ID,
-			PromptTokens:      req.PromptTokens,
+			PromptTokens:      req.BillablePrompt(),
+			WindowTokens:      req.LargestTokens,
+			PromptParam:       as.prompt,
 			ExplicitMaxTokens: req.MaxTokens,
 			Bounds:            bounds,
 			BodyBytes:         int64(len(body)),
-			Capabilities:      capabilities(req),
+			Capabilities:      capabilities(as, req),
 			Pin:               pin,
+			Prefer:            prefer,
 		},
 	}, nil
 }
 
-// resolve finds the model and checks that the key may use it so.
-func (h *Handler) resolve(who *auth.Principal, req *openaiapi.Request) (*catalog.Model, admit.Bounds, error) {
-	model, err := h.Catalog.Find(req.Model)
-	if err != nil {
-		return nil, admit.Bounds{}, err
-	}
-	if !model.Chat {
-		return nil, admit.Bounds{}, fault.New(fault.Invalid, apierror.UnsupportedEndpointForModel,
-			"This model does not answer chat completions.").On("model")
-	}
-	bounds, err := admit.BoundsOf(req, model)
-	if err != nil {
-		return nil, admit.Bounds{}, err
-	}
-	if !who.MayUse(model.ID) {
-		return nil, admit.Bounds{}, fault.New(fault.Denied, fault.ModelNotAllowed, "This key may not use this model.").On("model")
-	}
-	return model, bounds, nil
-}
-
 // capabilities is what the provider must have declared.
-func capabilities(req *openaiapi.Request) []string {
-	need := []string{"chat"}
+func capabilities(as asJSON, req *openaiapi.Request) []string {
+	need := []string{as.capability}
 	if req.Stream {
 		need = append(need, "stream")
 	}

@@ -10,13 +10,19 @@ const (
 	exposedHeaders = "X-Request-Id, X-Svc-Request-Id, X-Svc-Provider-Id, X-Svc-Provider-Name, X-Svc-Connection-Mode, " +
 		"X-Svc-Latency-Ms, X-Svc-Route-Mode, X-Svc-Requested-Provider, X-Svc-Fallback-Reason, X-Svc-Billing-Type, " +
 		"X-Svc-Context-Source, X-Svc-Context-Length, X-Svc-Attempts, X-Svc-Cost-Usd, X-Ratelimit-Limit-Requests, " +
-		"X-Ratelimit-Remaining-Requests, X-Ratelimit-Reset-Requests, Retry-After, Retry-After-Ms, X-Should-Retry"
+		"X-Ratelimit-Remaining-Requests, X-Ratelimit-Reset-Requests, Retry-After, Retry-After-Ms, X-Should-Retry, " +
+		"Idempotency-Replayed, Deprecation, Sunset"
 	defaultHeaders = "Authorization, Content-Type, X-Api-Key, X-Svc-Provider, X-Svc-Allow-Fallbacks, Idempotency-Key"
 	// maxAskedHeaders bounds what is echoed.
 	maxAskedHeaders = 2048
 )
 
-func isV1(path string) bool { return strings.HasPrefix(path, "/v1/") }
+// crossOrigin tells whether pages of any origin may call a path: those of the
+// OpenAI API, for which a page brings a key of its own. The playground needs no
+// key, and other pages shall not spend its visits.
+func crossOrigin(path string) bool {
+	return strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, "/v1/playground/")
+}
 
 // allowOrigin lets any page read the answer: keys are sent by the page itself
 // and never by the browser on its own, so no origin has more than another.
@@ -28,7 +34,7 @@ func allowOrigin(x *exchange) {
 	x.header().Set("Access-Control-Expose-Headers", exposedHeaders)
 }
 
-// preflight answers without a key, whatever the route.
+// preflight answers without a key, whatever the route and whatever comes of it.
 func (h *Handler) preflight(x *exchange) error {
 	header := x.header()
 	header.Set("Access-Control-Allow-Origin", "*")

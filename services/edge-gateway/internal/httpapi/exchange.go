@@ -17,6 +17,7 @@ import (
 	"svc.internal/pkg/telemetry"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/relay"
 )
 
@@ -34,12 +35,21 @@ type exchange struct {
 	facts []slog.Attr // what the log line says besides
 
 	// Of a chat completion, as far as it came.
-	model  string
-	stream bool
-	result relay.Result
+	model   string
+	stream  bool
+	choices []choice // the models that may be tried next
+	result  relay.Result
 }
 
 func (x *exchange) header() http.Header { return x.answer.Header() }
+
+// begun tells whether headers have been sent.
+func (x *exchange) begun() bool { return x.answer.status != 0 }
+
+// authenticate tells whose key the request carries.
+func (h *Handler) authenticate(x *exchange) (*auth.Principal, error) {
+	return h.Auth.Authenticate(x.request.Context(), x.request.Header, h.Addresses.Of(x.request))
+}
 
 // setWriteDeadline bounds the time in which the client must read an answer. A
 // connection that knows no deadlines has none.
@@ -114,10 +124,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.tell(x, err)
 		return
 	}
-	x.header().Set("X-Svc-Request-Id", x.id)
-	x.header().Set("X-Request-Id", x.id)
+	x.nameRequest()
 	x.header().Set("X-Content-Type-Options", "nosniff")
-	if isV1(r.URL.Path) {
+	if crossOrigin(r.URL.Path) {
 		allowOrigin(x)
 	}
 	if err := h.dispatch(x); err != nil {

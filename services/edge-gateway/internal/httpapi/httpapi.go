@@ -1,7 +1,7 @@
 // Package httpapi is the public HTTP surface: it finds the route, does what
 // every request needs (an id, a trace, CORS, one log line, an answer to every
-// error in one form), and puts the parts together that serve a chat
-// completion.
+// error in one form), and puts the parts together that serve what models are
+// asked for.
 //
 // Routes are matched by hand and not by http.ServeMux, whose redirects and
 // plain-text errors no SDK understands, and because model ids hold slashes, raw
@@ -27,11 +27,15 @@ import (
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
+	"svc.internal/services/edge-gateway/internal/address"
 	"svc.internal/services/edge-gateway/internal/admit"
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
+	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/marketapi"
+	"svc.internal/services/edge-gateway/internal/openapi"
+	"svc.internal/services/edge-gateway/internal/playground"
 	"svc.internal/services/edge-gateway/internal/relay"
 	"svc.internal/services/edge-gateway/internal/witness"
 )
@@ -43,6 +47,11 @@ const maxModelName = 256
 type Config struct {
 	// MaxBody bounds the body of a /v1 request in bytes.
 	MaxBody int64
+	// MaxUpload bounds a file that is uploaded, Uploads the memory of all
+	// uploads together, in bytes.
+	MaxUpload, Uploads int64
+	// MaxMessages bounds the messages of a chat.
+	MaxMessages int64
 	// BodyTimeout is how long a client may take to send it.
 	BodyTimeout time.Duration
 	// AnswerTimeout is how long a client may take to read an answer that is
@@ -56,20 +65,26 @@ type Config struct {
 
 // Parts are what the surface is made of.
 type Parts struct {
-	Log      *slog.Logger
-	Tracer   trace.Tracer
-	Clock    clock.Clock
-	Random   io.Reader
-	Metrics  *Metrics
-	Auth     *auth.Authenticator
-	Catalog  *catalog.View
-	Gate     *admit.Gate
-	Engine   *relay.Engine
-	Witness  *witness.Queue
-	Leases   *witness.Leases
-	Receipts billingv1.ReceiptServiceClient
-	Market   *marketapi.API
-	Ready    func(context.Context) error
+	Log     *slog.Logger
+	Tracer  trace.Tracer
+	Clock   clock.Clock
+	Random  io.Reader
+	Metrics *Metrics
+	Auth    *auth.Authenticator
+	// Addresses finds the client's address; nil trusts no proxy.
+	Addresses *address.Finder
+	Catalog   *catalog.View
+	Gate      *admit.Gate
+	Engine    *relay.Engine
+	Witness   *witness.Queue
+	Leases    *witness.Leases
+	Receipts  billingv1.ReceiptServiceClient
+	// Playground answers visitors without a key; nil where there is none.
+	Playground *playground.Playground
+	// Idempotency claims the keys of requests that carry one.
+	Idempotency *idempotency.Keeper
+	Market      *marketapi.API
+	Ready       func(context.Context) error
 }
 
 // Handler answers all public requests.
@@ -77,10 +92,13 @@ type Handler struct {
 	Parts
 	cfg     Config
 	buffers buffers
+	uploads uploads
 }
 
 // New makes the handler.
-func New(parts Parts, cfg Config) *Handler { return &Handler{Parts: parts, cfg: cfg} }
+func New(parts Parts, cfg Config) *Handler {
+	return &Handler{Parts: parts, cfg: cfg, uploads: uploads{most: cfg.Uploads}}
+}
 
 // route is one kind of request.
 type route struct {
@@ -98,13 +116,20 @@ var (
 
 // Routes without a variable part.
 var fixed = map[string]route{
-	"/v1/chat/completions": {"/v1/chat/completions", post, (*Handler).chat},
-	"/v1/models":           {"/v1/models", get, (*Handler).listModels},
-	"/v1/responses":        {"/v1/responses", nil, useChat},
-	"/v1/messages":         {"/v1/messages", nil, useChat},
-	"/api/v1/models":       {"/api/v1/models", get, (*Handler).market},
-	healthPath:             {healthPath, get, (*Handler).healthz},
-	readyPath:              {readyPath, get, (*Handler).readyz},
+	"/v1/chat/completions":     {"/v1/chat/completions", post, idempotent((*Handler).chat)},
+	"/v1/completions":          {"/v1/completions", post, idempotent((*Handler).completions)},
+	"/v1/embeddings":           {"/v1/embeddings", post, idempotent((*Handler).embeddings)},
+	"/v1/images/generations":   {"/v1/images/generations", post, idempotent((*Handler).images)},
+	"/v1/audio/transcriptions": {"/v1/audio/transcriptions", post, (*Handler).transcriptions},
+	"/v1/playground/chat":      {"/v1/playground/chat", post, (*Handler).playgroundChat},
+	"/v1/playground/models":    {"/v1/playground/models", get, (*Handler).playgroundModels},
+	"/v1/models":               {"/v1/models", get, (*Handler).listModels},
+	"/v1/responses":            {"/v1/responses", nil, useChat},
+	"/v1/messages":             {"/v1/messages", nil, useChat},
+	"/api/v1/models":           {"/api/v1/models", get, (*Handler).market},
+	"/openapi.json":            {"/openapi.json", get, (*Handler).describe},
+	healthPath:                 {healthPath, get, (*Handler).healthz},
+	readyPath:                  {readyPath, get, (*Handler).readyz},
 }
 
 // Routes with a variable part behind a prefix.
@@ -141,7 +166,10 @@ func find(path string) (route, string) {
 
 // dispatch answers one request, or returns the error to answer with.
 func (h *Handler) dispatch(x *exchange) error {
-	if x.request.Method == http.MethodOptions && isV1(x.request.URL.Path) {
+	if h.absent(x.route) {
+		return unknown.serve(h, x)
+	}
+	if x.request.Method == http.MethodOptions && crossOrigin(x.request.URL.Path) {
 		return h.preflight(x)
 	}
 	if methods := x.route.methods; methods != nil && !slices.Contains(methods, x.request.Method) {
@@ -174,6 +202,8 @@ func (h *Handler) admin(x *exchange) error {
 	return h.Market.Serve(x.answer, x.request)
 }
 
+func (h *Handler) describe(x *exchange) error { return h.json(x, openapi.Document()) }
+
 func (h *Handler) healthz(x *exchange) error { return h.json(x, []byte(`{"status":"ok"}`)) }
 
 // readyz says in one text what is missing.
@@ -200,6 +230,9 @@ func (h *Handler) getModel(x *exchange) error {
 	body, err := h.Catalog.Object(name)
 	if err != nil {
 		return err
+	}
+	if model, err := h.Catalog.Find(name); err == nil {
+		setDeprecation(x.header(), model.DeprecatedAt)
 	}
 	return h.json(x, body)
 }

@@ -10,6 +10,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	hubv1 "svc.internal/proto/svc/hub/v1"
+
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/genai"
 	"svc.internal/services/edge-gateway/internal/relay"
@@ -70,22 +72,34 @@ func (m *Metrics) request(ctx context.Context, route string, status int, took ti
 }
 
 // completion counts what became of an admitted request.
-func (m *Metrics) completion(ctx context.Context, result *relay.Result) {
+func (m *Metrics) completion(ctx context.Context, asked hubv1.Endpoint, result *relay.Result) {
 	if result.FirstContent > 0 {
 		m.firstContent.Record(ctx, result.FirstContent.Seconds())
 	}
-	m.tokens.Add(ctx, result.Tokens)
+	if asked == hubv1.Endpoint_ENDPOINT_CHAT {
+		m.tokens.Add(ctx, result.Tokens) // of others it counts something else
+	}
 	for _, attempt := range result.Attempts {
 		m.attempts.Add(ctx, 1, m.set(attemptResult(attempt.GetResult()), attribute.String("result", attempt.GetResult())))
 	}
 }
 
-// model measures a chat completion whose model is known, whatever became of it.
+// operations names what a route asks a model to do.
+var operations = map[string]genai.Operation{
+	"/v1/chat/completions":     genai.Chat,
+	"/v1/completions":          genai.TextCompletion,
+	"/v1/embeddings":           genai.Embeddings,
+	"/v1/images/generations":   genai.Images,
+	"/v1/audio/transcriptions": genai.Transcription,
+	"/v1/playground/chat":      genai.Chat,
+}
+
+// model measures a request whose model is known, whatever became of it.
 func (m *Metrics) model(ctx context.Context, x *exchange, took time.Duration) {
 	if x.model == "" {
 		return
 	}
-	r := genai.Request{Model: x.model, Took: took}
+	r := genai.Request{Operation: operations[x.route.pattern], Model: x.model, Took: took}
 	if x.told != nil {
 		r.Reason = apierror.Of(x.told).KnownCode()
 	}

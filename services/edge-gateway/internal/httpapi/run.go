@@ -19,40 +19,84 @@ import (
 	"svc.internal/services/edge-gateway/internal/relay"
 )
 
-// run admits the call, serves it, and reports what became of it.
+// run serves the call, in as many legs as it takes.
 func (h *Handler) run(x *exchange, call *relay.Call) error {
-	ctx := x.request.Context()
+	for {
+		next, err := h.leg(x, call)
+		if next == nil {
+			return err
+		}
+		x.goOn(next)
+		call = next
+	}
+}
+
+// leg admits the call, serves it, and reports what became of it. It returns the
+// call that goes on, if any.
+func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err error) {
+	ctx, began := x.request.Context(), h.Clock.Now()
 	grant, err := h.Gate.Enter(ctx, call.Order)
 	setLimits(x.header(), grant.Terms.GetRequests())
+	relay.SetBillingType(x.header(), grant.Terms.GetBillingType())
 	if err != nil {
 		setLimits(x.header(), reachedLimit(err))
-		if grant.Held {
-			h.report(x, call, relay.Result{Err: err, Route: relay.RouteOf(call.Order.Pin)})
+		next = h.next(x, call, err)
+		if next == nil && x.begun() {
+			h.Engine.Tell(x.answer, call, err)
 		}
-		return err
+		if grant.Held {
+			h.report(x, call, next, relay.Result{Err: err, Route: relay.RouteOf(call.Order.Pin), Begun: x.begun()})
+		}
+		return next, err
 	}
 	crash.At("gateway.admitted")
-	call.Grant = grant
+	call.Grant, call.Begun = grant, x.begun()
 	h.Leases.Last(time.Duration(grant.Terms.GetLeaseMs()) * time.Millisecond)
-	call.Running = h.Leases.Begin(x.id, x.started)
+	call.Running = h.Leases.Begin(call.RequestID, began)
 	defer h.Leases.End(call.Running)
 	call.Again = func(ctx context.Context, failed []string) ([]*routerv1.Candidate, error) {
 		return h.Gate.Again(ctx, call.Order, failed)
 	}
+	call.GoesOn = func(err error) bool {
+		next = h.next(x, call, err)
+		return next != nil
+	}
 	h.Metrics.open.Add(ctx, 1)
 	defer h.Metrics.open.Add(context.WithoutCancel(ctx), -1)
 	result := h.Engine.Serve(x.answer, x.request, call)
-	h.Metrics.completion(ctx, &result)
+	h.Metrics.completion(ctx, call.Endpoint, &result)
 	crash.At("gateway.answered")
-	h.report(x, call, result)
-	return result.Err
+	h.report(x, call, next, result)
+	return next, result.Err
 }
 
 // report notes the facts of a call for the log and gives billing-ledger the
-// gateway's own account of it.
-func (h *Handler) report(x *exchange, call *relay.Call, r relay.Result) {
+// gateway's own account of it, at once when a next leg goes on.
+func (h *Handler) report(x *exchange, call, next *relay.Call, r relay.Result) {
+	w := h.account(x, call, r)
+	if next != nil {
+		w.ContinuedAs = next.RequestID
+		h.settle(x.request.Context(), w)
+		return
+	}
+	h.Witness.Add(w)
+	x.result = r
+	x.facts = append(x.facts,
+		slog.Int("attempts", len(r.Attempts)),
+		slog.Int64("first_content_ms", w.GetFirstContentMs()),
+		slog.Int64("completion_tokens", r.Tokens))
+	if r.Served != nil {
+		x.facts = append(x.facts, slog.String("provider", r.Served.GetProviderId()))
+	}
+	if r.Usage != nil {
+		x.facts = append(x.facts, slog.Int64("billed_prompt_tokens", r.Usage.GetBillablePromptTokens()),
+			slog.Int64("billed_completion_tokens", r.Usage.GetBillableCompletionTokens()))
+	}
+}
+
+func (h *Handler) account(x *exchange, call *relay.Call, r relay.Result) *billingv1.Witness {
 	w := &billingv1.Witness{
-		RequestId:        x.id,
+		RequestId:        call.RequestID,
 		Outcome:          billingv1.Outcome_OUTCOME_COMPLETED,
 		CommittedAttempt: r.Committed,
 		RelayedTokens:    r.Tokens,
@@ -77,19 +121,7 @@ func (h *Handler) report(x *exchange, call *relay.Call, r relay.Result) {
 			w.HttpStatus = int32(a.Status)
 		}
 	}
-	h.Witness.Add(w)
-	x.result = r
-	x.facts = append(x.facts,
-		slog.Int("attempts", len(r.Attempts)),
-		slog.Int64("first_content_ms", w.GetFirstContentMs()),
-		slog.Int64("completion_tokens", r.Tokens))
-	if r.Served != nil {
-		x.facts = append(x.facts, slog.String("provider", r.Served.GetProviderId()))
-	}
-	if r.Usage != nil {
-		x.facts = append(x.facts, slog.Int64("billed_prompt_tokens", r.Usage.GetBillablePromptTokens()),
-			slog.Int64("billed_completion_tokens", r.Usage.GetBillableCompletionTokens()))
-	}
+	return w
 }
 
 func outcome(a apierror.Answer) billingv1.Outcome {
@@ -112,6 +144,19 @@ func setRoute(h http.Header, pin admit.Pin) {
 	}
 	h.Set("X-Svc-Route-Mode", "explicit")
 	h.Set("X-Svc-Requested-Provider", pin.ProviderID)
+}
+
+// setDeprecation says when a model leaves, if ever: it is deprecated (RFC 9745)
+// and gone (RFC 8594) at the same time, of which its users are told 30 days
+// ahead and more.
+func setDeprecation(h http.Header, leaves time.Time) {
+	if leaves.IsZero() {
+		h.Del("Deprecation")
+		h.Del("Sunset")
+		return
+	}
+	h.Set("Deprecation", "@"+strconv.FormatInt(leaves.Unix(), 10))
+	h.Set("Sunset", leaves.UTC().Format(http.TimeFormat))
 }
 
 // setLimits says how much of the key's rate is left.

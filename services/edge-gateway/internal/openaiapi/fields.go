@@ -37,6 +37,20 @@ const (
 	fieldStore
 	fieldDocuments
 	fieldChatTemplate
+	fieldPrompt
+	fieldEcho
+	fieldSuffix
+	fieldInput
+	fieldEncodingFormat
+	fieldDimensions
+	fieldSize
+	fieldQuality
+	fieldStyle
+	fieldBackground
+	fieldModeration
+	fieldOutputFormat
+	fieldOutputCompression
+	fieldPartialImages
 	fieldProvider
 	fieldModels
 	fieldUsage
@@ -74,35 +88,23 @@ var fieldNames = [fieldCount]string{
 	fieldStore:               "store",
 	fieldDocuments:           "documents",
 	fieldChatTemplate:        "chat_template",
+	fieldPrompt:              "prompt",
+	fieldEcho:                "echo",
+	fieldSuffix:              "suffix",
+	fieldInput:               "input",
+	fieldEncodingFormat:      "encoding_format",
+	fieldDimensions:          "dimensions",
+	fieldSize:                "size",
+	fieldQuality:             "quality",
+	fieldStyle:               "style",
+	fieldBackground:          "background",
+	fieldModeration:          "moderation",
+	fieldOutputFormat:        "output_format",
+	fieldOutputCompression:   "output_compression",
+	fieldPartialImages:       "partial_images",
 	fieldProvider:            "provider",
 	fieldModels:              "models",
 	fieldUsage:               "usage",
-}
-
-var fieldByName = func() map[string]field {
-	byName := make(map[string]field, fieldCount)
-	for f, name := range fieldNames {
-		byName[name] = field(f)
-	}
-	return byName
-}()
-
-// ours tells whether a member is the gateway's own and never sent on.
-func (f field) ours() bool { return f == fieldProvider || f == fieldModels || f == fieldUsage }
-
-// match finds the field that a decoded name means. It is exact when the name
-// is the field's own, and not when it is so by case folding alone.
-func match(name []byte) (f field, known, exact bool) {
-	if f, known = fieldByName[string(name)]; known {
-		return f, true, true
-	}
-	var buf [maxFolded]byte
-	folded, ok := fold(buf[:0], name)
-	if !ok {
-		return 0, false, false
-	}
-	f, known = fieldByName[string(folded)]
-	return f, known, false
 }
 
 // maxFolded is longer than any known name; what does not fit matches none.

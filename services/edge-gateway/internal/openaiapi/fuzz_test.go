@@ -40,7 +40,7 @@ func FuzzParseAgreesWithEncodingJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		r, err := Parse(body)
+		r, err := Parse(Chat, body)
 		if err != nil {
 			return
 		}
@@ -102,9 +102,10 @@ func FuzzFoldIsEncodingJSONs(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		_, known, exact := match([]byte(name))
+		_, known, exact := grammars[Chat].match([]byte(name))
 		want, wantExact := false, false
-		for _, field := range fieldNames {
+		for _, f := range chatFields {
+			field := fieldNames[f]
 			want = want || jsonscan.EqualFold([]byte(name), field)
 			wantExact = wantExact || name == field
 		}
@@ -115,41 +116,4 @@ func FuzzFoldIsEncodingJSONs(f *testing.F) {
 			t.Errorf("%q folds otherwise", name)
 		}
 	})
-}
-
-func benchBody(size int) []byte {
-	text := strings.Repeat("The quick brown fox jumps over the lazy dog, 1234 times. ", size/4/57)
-	message := `{"role":"user","content":"` + text + `"}`
-	return []byte(`{"model":"m","stream":true,"temperature":0.7,"messages":[` + strings.Join([]string{message, message, message, message}, ",") + `]}`)
-}
-
-func BenchmarkParseAndPatch(b *testing.B) {
-	for name, size := range map[string]int{"32KB": 32 << 10, "1MB": 1 << 20} {
-		body := benchBody(size)
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			out := make([]byte, 0, len(body)+512)
-			for b.Loop() {
-				r, err := Parse(body)
-				if err != nil {
-					b.Fatal(err)
-				}
-				out, _ = r.Body(out[:0], "the/id")
-			}
-		})
-		b.Run(name+"/encoding-json", func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			for b.Loop() {
-				var v map[string]any
-				if err := json.Unmarshal(body, &v); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := json.Marshal(v); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

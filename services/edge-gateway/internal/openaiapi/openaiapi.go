@@ -1,5 +1,6 @@
-// Package openaiapi reads the body of a chat completion once, strictly, and
-// patches it without marshalling it again.
+// Package openaiapi reads the JSON bodies of /v1 once, strictly, and patches
+// them without marshalling them again: chat completions, legacy completions,
+// embeddings and images.
 //
 // Parse walks the raw JSON in one pass: it refuses what is not the OpenAI
 // shape, finds the few facts that the gateway decides by (model, stream, the
@@ -7,7 +8,8 @@
 // have to change. Request.Body then writes what is sent to the provider: every
 // byte as the client sent it, but for the model's name when an alias was used,
 // stream_options.include_usage on streams, and the members that are ours
-// (provider, models, usage).
+// (provider, models, usage). A legacy completion becomes a chat completion in
+// the same way: its prompt, as it is written, becomes the one message.
 //
 // A name that the gateway acts upon may stand once only, and no other name may
 // equal it by case folding: engines written in Go would read that one instead.
@@ -51,6 +53,32 @@ const (
 	// MaxTokens is the largest max_tokens that is read; a model's own bound
 	// is far below.
 	MaxTokens = 1 << 30
+	// MaxInputs bounds the inputs of an embeddings request, MaxInputTokens the
+	// tokens of all that are sent as tokens.
+	MaxInputs      = 2048
+	MaxInputTokens = 1 << 20
+	// MaxDimensions bounds dimensions.
+	MaxDimensions = 1 << 16
+	// MaxImages bounds n of an images request, MaxPartialImages partial_images.
+	MaxImages        = 10
+	MaxPartialImages = 3
+)
+
+// DefaultCompletionTokens is max_tokens of a legacy completion that has none.
+const DefaultCompletionTokens = 16
+
+// Kind is what a body asks for.
+type Kind uint8
+
+// The kinds of bodies.
+const (
+	Chat Kind = iota
+	// Completion is a legacy completion, which is sent on as chat.
+	Completion
+	Embeddings
+	Images
+
+	kindCount
 )
 
 // Reasons of the public error table that only this package gives.
@@ -59,8 +87,9 @@ const (
 	MissingRequiredParameter fault.Reason = "missing_required_parameter"
 )
 
-// Request is a checked chat completion.
+// Request is a checked body.
 type Request struct {
+	Kind Kind
 	// Model is the name as the client wrote it: an id or an alias.
 	Model string
 	// Stream asks for server-sent events.
@@ -75,14 +104,25 @@ type Request struct {
 	// MaxTokensParam names the member that MaxTokens comes from.
 	MaxTokensParam string
 	// Choices is how many answers the engine makes: the larger of n and
-	// best_of.
+	// best_of; of images, how many.
 	Choices int64
-	// Messages counts messages.
+	// Routing says who may serve, Models which models come next, by id or alias.
+	Routing Routing
+	Models  []string
+	// Messages counts messages; a legacy completion has one.
 	Messages int64
 	// Logprobs tells that token probabilities are asked for.
 	Logprobs bool
-	// PromptTokens estimates the prompt, without any margin.
+	// PromptTokens estimates the prompt, without any margin. What was sent as
+	// tokens is counted.
 	PromptTokens int64
+	// LargestTokens is PromptTokens, or of several inputs that of the largest:
+	// each has the window for itself.
+	LargestTokens int64
+	// Inputs is how many embeddings are asked for, Base64 that they are wanted
+	// as base64.
+	Inputs int64
+	Base64 bool
 
 	data  []byte
 	model jsonscan.Span
@@ -90,11 +130,12 @@ type Request struct {
 }
 
 // Parse reads body, which must not change while the request is in use.
-func Parse(body []byte) (*Request, error) {
+func Parse(kind Kind, body []byte) (*Request, error) {
 	p := parser{
-		data: body,
-		cur:  jsonscan.New(body, jsonscan.Options{}).Cursor(),
-		req:  &Request{data: body, Choices: 1},
+		grammar: &grammars[kind],
+		data:    body,
+		cur:     jsonscan.New(body, jsonscan.Options{}).Cursor(),
+		req:     &Request{Kind: kind, data: body, Choices: 1},
 	}
 	if p.cur.Kind() != jsonscan.Object {
 		return nil, p.notAnObject()
@@ -112,6 +153,15 @@ func Parse(body []byte) (*Request, error) {
 	return p.req, nil
 }
 
+// BillablePrompt is PromptTokens of what is priced by tokens; images have no
+// price but their own.
+func (r *Request) BillablePrompt() int64 {
+	if r.Kind == Images {
+		return 0
+	}
+	return r.PromptTokens
+}
+
 func (p *parser) notAnObject() error {
 	if err := jsonscan.New(p.data, jsonscan.Options{}).Valid(); err != nil {
 		return fault.New(fault.Invalid, fault.InvalidRequest, "the body is not valid JSON: %v", err)
@@ -121,14 +171,17 @@ func (p *parser) notAnObject() error {
 
 // finish checks what only the whole request can tell.
 func (p *parser) finish() error {
-	for _, required := range []field{fieldModel, fieldMessages} {
+	for _, required := range p.grammar.required {
 		if !p.present[required] {
 			return fault.New(fault.Invalid, MissingRequiredParameter,
 				"missing required parameter: %s", fieldNames[required]).On(fieldNames[required])
 		}
 	}
-	if p.req.Stream {
-		p.forceUsage()
+	if p.req.LargestTokens == 0 {
+		p.req.LargestTokens = p.req.PromptTokens
+	}
+	if p.grammar.finish != nil {
+		return p.grammar.finish(p)
 	}
 	return nil
 }

@@ -15,8 +15,7 @@ type edit struct {
 
 // optionsAt says where stream_options stands.
 type optionsAt struct {
-	null    jsonscan.Span // its value, should that be null
-	inside  int           // offset behind its opening brace
+	inside  int // offset behind its opening brace
 	empty   bool
 	include jsonscan.Span // the value of include_usage
 }
@@ -40,7 +39,7 @@ func (p *parser) options() {
 			p.cur.Skip()
 		}
 	})
-	at.inside = at.null.Start + 1
+	at.inside = p.at[fieldStreamOptions] + 1
 }
 
 // forceUsage notes the edit after which the engine reports usage in a stream,
@@ -51,7 +50,7 @@ func (p *parser) forceUsage() {
 	case !p.met[fieldStreamOptions]:
 		p.edit(jsonscan.Span{Start: p.open, End: p.open}, `"stream_options":{"include_usage":true},`)
 	case !p.present[fieldStreamOptions]:
-		p.edit(at.null, `{"include_usage":true}`)
+		p.edit(p.null(fieldStreamOptions), `{"include_usage":true}`)
 	case at.include.Found():
 		if !p.req.IncludeUsage {
 			p.edit(at.include, "true")
@@ -61,6 +60,14 @@ func (p *parser) forceUsage() {
 	default:
 		p.edit(jsonscan.Span{Start: at.inside, End: at.inside}, `"include_usage":true,`)
 	}
+}
+
+// finishChat asks for usage in every stream.
+func (p *parser) finishChat() error {
+	if p.req.Stream {
+		p.forceUsage()
+	}
+	return nil
 }
 
 func (p *parser) edit(span jsonscan.Span, text string) {

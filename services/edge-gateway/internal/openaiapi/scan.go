@@ -10,16 +10,20 @@ import (
 
 // parser is one pass over one body. The first fault stops it.
 type parser struct {
+	grammar *grammar
 	data    []byte
 	cur     jsonscan.Cursor
 	req     *Request
 	fault   *fault.Fault
 	met     [fieldCount]bool // stood in the body, null included
 	present [fieldCount]bool // had a value
+	at      [fieldCount]int  // where its value begins
 	path    []segment
 
-	open          int // offset behind the opening brace
+	open          int           // offset behind the opening brace
+	key           jsonscan.Span // of the top-level member that is being read, quotes included
 	streamOptions optionsAt
+	bestOf        int64 // of a legacy completion
 }
 
 // segment is one step into the document: a member's name, or an index.
@@ -92,9 +96,9 @@ func (p *parser) object() {
 			p.fault = fault.New(fault.Invalid, fault.InvalidRequest, "the body has more than %d members", MaxMembers)
 			return
 		}
-		keyStart := key.Span.Start - 1
-		strip.next(p.req.edits, keyStart)
-		f, known, exact := match(key.Name(p.data))
+		p.key = jsonscan.Span{Start: key.Span.Start - 1, End: key.Span.End + 1}
+		strip.next(p.req.edits, p.key.Start)
+		f, known, exact := p.grammar.match(key.Name(p.data))
 		switch {
 		case !known:
 			p.cur.Skip()
@@ -108,8 +112,8 @@ func (p *parser) object() {
 		if p.stopped() {
 			return
 		}
-		if known && f.ours() {
-			p.req.edits = strip.cut(p.req.edits, keyStart, p.cur.Pos())
+		if known && p.grammar.dropped[f] {
+			p.req.edits = strip.cut(p.req.edits, p.key.Start, p.cur.Pos())
 		} else {
 			strip.kept(p.cur.Pos())
 		}
@@ -119,22 +123,26 @@ func (p *parser) object() {
 // member reads the value of a known top-level member.
 func (p *parser) member(f field) {
 	kind := p.cur.Kind()
-	if f == fieldStreamOptions {
-		p.streamOptions.null = jsonscan.Span{Start: p.cur.Pos(), End: p.cur.Pos() + len("null")}
-	}
+	p.at[f] = p.cur.Pos()
 	if kind == jsonscan.Null {
 		p.cur.Skip()
 		return
 	}
 	p.present[f] = true
 	p.push(fieldNames[f])
-	p.read(f)
+	p.grammar.read(p, f)
 	if !p.stopped() {
 		p.pop()
 	}
 }
 
-// read consumes the value of a known member, which is not null.
+// null is where the null stands that a member has for a value.
+func (p *parser) null(f field) jsonscan.Span {
+	return jsonscan.Span{Start: p.at[f], End: p.at[f] + len("null")}
+}
+
+// read consumes the value of a member of a chat completion, or of one that
+// means the same wherever it stands.
 func (p *parser) read(f field) {
 	switch f {
 	case fieldModel:
@@ -185,8 +193,10 @@ func (p *parser) read(f field) {
 		p.counted(func() { p.either(jsonscan.String, jsonscan.Array) })
 	case fieldUsage:
 		p.usage()
-	case fieldProvider, fieldModels:
-		p.unavailable(f)
+	case fieldProvider:
+		p.routing()
+	case fieldModels:
+		p.fallbackModels()
 	default:
 		p.cur.Skip()
 	}
@@ -228,32 +238,4 @@ func (p *parser) usage() {
 			p.pop()
 		}
 	})
-}
-
-// unavailable refuses routing preferences that would not be honoured; empty
-// ones say nothing and are stripped.
-func (p *parser) unavailable(f field) {
-	want := jsonscan.Object
-	if f == fieldModels {
-		want = jsonscan.Array
-	}
-	if p.cur.Kind() != want {
-		p.refuse("must be an %v", want)
-		return
-	}
-	span := p.cur.Skip()
-	if p.cur.Failed() {
-		return
-	}
-	inside := jsonscan.New(p.data, jsonscan.Options{}).CursorAt(span)
-	inside.Enter()
-	filled := false
-	if want == jsonscan.Array {
-		filled = inside.NextElement()
-	} else {
-		_, filled = inside.NextMember()
-	}
-	if filled {
-		p.refuse("is not available on this endpoint; pin a provider with the X-Svc-Provider header")
-	}
 }

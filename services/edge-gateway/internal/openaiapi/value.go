@@ -55,9 +55,8 @@ func (p *parser) integer(low, high int64) int64 {
 		return 0
 	}
 	n, err := jsonscan.Integral(raw)
-	var bad *jsonscan.Error
 	switch {
-	case errors.As(err, &bad) && bad.Reason == jsonscan.ReasonNotInteger:
+	case err != nil && notInteger(err):
 		p.refuse("must be an integer")
 	case err != nil || n < low || n > high:
 		p.refuse("must be between %d and %d", low, high)
@@ -65,6 +64,11 @@ func (p *parser) integer(low, high int64) int64 {
 		return n
 	}
 	return 0
+}
+
+func notInteger(err error) bool {
+	var bad *jsonscan.Error
+	return errors.As(err, &bad) && bad.Reason == jsonscan.ReasonNotInteger
 }
 
 func (p *parser) number(low, high float64) {

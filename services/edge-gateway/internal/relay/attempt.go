@@ -13,7 +13,7 @@ import (
 
 // attempt runs the request on one candidate; nil when it has served.
 func (s *session) attempt(ctx context.Context, candidate *routerv1.Candidate) *failure {
-	s.answer = newAnswer(s.call)
+	s.answer = newAnswer(s.call, s.engine.clock.Now)
 	d, err := s.dispatch(ctx, candidate)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -91,23 +91,27 @@ func (s *session) take(candidate *routerv1.Candidate, d *dispatch, m *hubv1.Disp
 
 // event takes a piece of the answer. The first with content commits.
 func (s *session) event(candidate *routerv1.Candidate, d *dispatch, e *hubv1.DispatchEvent) *failure {
+	unfit := s.call.Stream && len(e.GetJson()) > maxEvent
 	if s.result.Committed == 0 {
-		if s.call.Stream && !e.GetFirstContent() {
-			if !s.answer.keep(e.GetJson()) {
-				return &failure{err: upstream(), retry: true, result: resultFailed, reached: true}
+		if !unfit && s.call.Stream && !e.GetFirstContent() {
+			if s.answer.keep(e) {
+				return nil
 			}
-			return nil
+			unfit = true
+		}
+		if unfit || !s.answer.accept(e.GetJson()) {
+			return &failure{err: upstream(), retry: true, result: resultFailed, reached: true}
 		}
 		if err := d.commit(); err != nil {
 			return s.uncommitted(d, err)
 		}
 		crash.At("gateway.committed")
 		s.committed(candidate)
-	}
-	s.result.Tokens = e.GetCompletionTokens()
-	if !s.answer.add(s.out, e.GetJson()) {
+	} else if unfit || !s.answer.accept(e.GetJson()) {
 		return &failure{err: upstream(), result: resultFailed, reached: true}
 	}
+	s.result.Tokens = e.GetCompletionTokens()
+	s.answer.add(s.out, e)
 	return nil
 }
 
@@ -146,13 +150,13 @@ func (s *session) finish(m *hubv1.DispatchFinished) (done bool, f *failure) {
 	crash.At("gateway.finished")
 	s.result.Usage = m
 	if s.call.Stream {
-		s.answer.end(s.out, m, s.cost(m))
+		s.answer.form.end(s.out, s.usage(m, s.cost(m)))
 		return true, nil
 	}
 	s.setLatency(s.engine.since(s.call))
 	cost := s.cost(m)
 	s.out.header().Set("X-Svc-Cost-Usd", cost)
-	if s.out.whole(s.answer.whole(m, cost)) != nil {
+	if s.out.whole(s.answer.form.whole(s.answer.body, s.usage(m, cost))) != nil {
 		return false, s.cut()
 	}
 	s.call.Running.Relayed(s.result.Tokens, s.out.relayed)

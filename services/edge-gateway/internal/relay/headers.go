@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -13,10 +14,9 @@ import (
 	routerv1 "svc.internal/proto/svc/router/v1"
 )
 
-// headersOfCall says what is certain before any candidate is tried.
-func (s *session) headersOfCall() {
-	h := s.out.header()
-	if billing := billingName(s.call.Grant.Terms.GetBillingType()); billing != "" {
+// SetBillingType says how a request is paid for, as far as that is known.
+func SetBillingType(h http.Header, t billingv1.BillingType) {
+	if billing := billingName(t); billing != "" {
 		h.Set("X-Svc-Billing-Type", billing)
 	}
 }

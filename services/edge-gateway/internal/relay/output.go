@@ -45,10 +45,21 @@ func (o *output) begin() {
 // gathered is how many bytes wait for the next flush.
 func (o *output) gathered() int { return len(o.buf) }
 
-// event gathers one event. JSON may hold line ends between its tokens only; a
+// typeJSON is the content type of most whole answers.
+const typeJSON = "application/json"
+
+// maxEventName is how long the name of an event may be; one that is longer, or
+// not printable ASCII, is left out.
+const maxEventName = 64
+
+// event gathers one event, whose name may be empty. JSON may hold line ends between its tokens only; a
 // space there means the same and keeps the event on one line.
-func (o *output) event(json []byte) {
+func (o *output) event(name string, json []byte) {
 	o.relayed += int64(len(json))
+	if isEventName(name) {
+		o.buf = append(o.buf, "event: "...)
+		o.buf = append(append(o.buf, name...), '\n')
+	}
 	o.buf = append(o.buf, "data: "...)
 	start := len(o.buf)
 	o.buf = append(o.buf, json...)
@@ -60,6 +71,18 @@ func (o *output) event(json []byte) {
 		}
 	}
 	o.buf = append(o.buf, "\n\n"...)
+}
+
+func isEventName(name string) bool {
+	if name == "" || len(name) > maxEventName {
+		return false
+	}
+	for i := range len(name) {
+		if name[i] <= ' ' || name[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 func (o *output) doneEvent() { o.buf = append(o.buf, "data: [DONE]\n\n"...) }
@@ -92,10 +115,18 @@ func (o *output) flush() error {
 	return err
 }
 
+// write writes in slices, each of which has its own time.
 func (o *output) write(p []byte) error {
-	o.extend()
-	_, err := o.w.Write(p)
-	return err
+	for {
+		n := min(len(p), writeSlice)
+		o.extend()
+		if _, err := o.w.Write(p[:n]); err != nil {
+			return err
+		}
+		if p = p[n:]; len(p) == 0 {
+			return nil
+		}
+	}
 }
 
 // deadlineSlack is how much shorter than it may be a write's time can be.
@@ -115,22 +146,16 @@ func (o *output) extend() {
 }
 
 // whole answers with a body that is not streamed.
-func (o *output) whole(body []byte) error {
+func (o *output) whole(contentType string, body []byte) error {
 	o.begun = true
 	o.relayed += int64(len(body))
 	h := o.header()
-	h.Set("Content-Type", "application/json")
+	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	o.w.WriteHeader(http.StatusOK)
-	for len(body) > 0 {
-		n := min(len(body), writeSlice)
-		if err := o.write(body[:n]); err != nil {
-			o.failed = true
-			return err
-		}
-		body = body[n:]
-	}
-	return nil
+	err := o.write(body)
+	o.failed = o.failed || err != nil
+	return err
 }
 
 // done gives what is still to be written one more term.

@@ -12,7 +12,10 @@
 // comments, the end of the time) is done by timers. A reader that is too slow
 // stalls the hub's stream and in the end the provider's; one write may take
 // Config.WriteTimeout. Before the first content at most maxPending bytes are
-// kept.
+// kept. No line of a stream has more than 24 MiB; an attempt that sends a longer
+// one has failed.
+//
+// What an answer looks like is its endpoint's own: see form.
 //
 // A client that leaves and a server that is stopped both end the request's
 // context; the latter names a cause of its own. Then the hub's stream is broken
@@ -40,6 +43,11 @@ const (
 	maxPending = 64 << 10
 	// flushBytes is how much is gathered before it is written in any case.
 	flushBytes = 64 << 10
+	// maxEvent bounds the JSON of one event, so that no line of a stream has
+	// more than 24 MiB: some clients read no longer ones.
+	maxEvent = 24<<20 - len("data: ")
+	// eventRoom is more than is added to an event.
+	eventRoom = 1 << 10
 	// writeSlice is how much one write deadline has to suffice for.
 	writeSlice = 256 << 10
 )
@@ -81,15 +89,39 @@ type Call struct {
 	ReceivedAt time.Time
 	Order      admit.Order
 	Grant      admit.Grant
+	// BeganAt is when a leg that follows another began, which its time to the
+	// first content counts from; ReceivedAt when it is zero. Begun tells that
+	// an earlier leg has begun the answer.
+	BeganAt time.Time
+	Begun   bool
+	// GoesOn is asked when the call fails before its commit: true leaves it to
+	// another leg to answer the client. Nil is false.
+	GoesOn func(error) bool
 	// Running is told of the commit and of what is relayed; nil for nobody.
 	Running *witness.Running
 	// Again finds further candidates; failed names those not to be tried.
 	Again func(ctx context.Context, failed []string) ([]*routerv1.Candidate, error)
 
+	// Endpoint is what the provider is asked for.
+	Endpoint hubv1.Endpoint
+	// Legacy tells that the client asked for a text completion: the chat
+	// completion that answers is turned into one.
+	Legacy bool
 	Stream bool
 	// IncludeUsage and IncludeCost are what the client wants to see.
 	IncludeUsage, IncludeCost bool
-	Choices                   int32
+	// Choices is how many answers are asked for, of images how many images.
+	Choices int32
+	// Inputs is how many embeddings are asked for, Base64 that they are wanted
+	// as base64 and not as numbers.
+	Inputs int32
+	Base64 bool
+	// Form is what a whole answer looks like. One in text is written with the
+	// content type AnswerType.
+	Form       hubv1.AnswerForm
+	AnswerType string
+	// ContentType is that of Body, with its parameters; empty for JSON.
+	ContentType string
 	// Body is what is sent, ModelOffset and ModelLength where in it the
 	// model's name stands.
 	Body                     []byte
@@ -136,10 +168,10 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, call *Call) Resul
 		s.beat = startBeat(s.out, e.cfg.HoldHeaders-e.since(call), e.cfg.KeepAlive)
 		defer s.beat.stop()
 	}
+	s.out.begun = call.Begun
 	s.result.Route = RouteOf(call.Order.Pin)
-	s.headersOfCall()
 	err := s.run(ctx)
-	if err != nil {
+	if err != nil && !s.goesOn(ctx, err) {
 		s.tell(err)
 	}
 	s.out.done()

@@ -87,7 +87,11 @@ func (s *session) bound() bool {
 }
 
 func (s *session) firstContentLeft() time.Duration {
-	return s.engine.cfg.FirstContentAll - s.engine.since(s.call)
+	began := s.call.BeganAt
+	if began.IsZero() {
+		began = s.call.ReceivedAt
+	}
+	return s.engine.cfg.FirstContentAll - s.engine.clock.Now().Sub(began)
 }
 
 // route notes how the request comes to this candidate.
@@ -162,14 +166,18 @@ func (s *session) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
 		Route:                 s.result.Route,
 		FirstContentTimeoutMs: s.firstContentTimeout(total).Milliseconds(),
 		TotalTimeoutMs:        total.Milliseconds(),
+		Endpoint:              c.Endpoint,
+		ContentType:           c.ContentType,
+		AnswerForm:            c.Form,
+		Inputs:                c.Inputs,
 	}
 }
 
 // firstContentTimeout is how long this attempt may take to its first content.
-// An engine shows nothing of a whole answer before its end, so that one has
-// the whole time.
+// An engine shows nothing of a whole answer before its end, and of an image's
+// stream not before it is drawn, so those have the whole time.
 func (s *session) firstContentTimeout(total time.Duration) time.Duration {
-	if !s.call.Stream {
+	if !s.call.Stream || s.call.Endpoint == hubv1.Endpoint_ENDPOINT_IMAGES {
 		return total
 	}
 	return max(min(s.engine.cfg.FirstContent, s.firstContentLeft(), total), time.Millisecond)

@@ -14,12 +14,12 @@ type insertion struct {
 }
 
 // strict gives a whole answer the members that strict clients require and
-// engines often leave out, as nulls: choices[].logprobs, and content and
-// refusal of the message. Its usage is what is billed. Every other byte stays.
+// engines often leave out, as nulls: choices[].logprobs and what is in them, and
+// content and refusal of the message. Its usage is what is billed. Every other byte stays.
 // An answer that cannot be scanned is left as it is.
 func strict(body []byte, usage usageOf) []byte {
 	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
-	return f.run(usage)
+	return f.run(func() { f.top(usage) })
 }
 
 // filler is one pass over an answer, or over one event of it.
@@ -27,42 +27,72 @@ type filler struct {
 	data      []byte
 	cur       jsonscan.Cursor
 	out       []insertion
-	usageOnly bool // leave the choices alone
+	key       jsonscan.Span // of the member that is being read, quotes included
+	usageOnly bool          // leave the choices alone
+	abandoned bool          // leave all as it is
 }
 
-// run makes the pass.
-func (f *filler) run(usage usageOf) []byte {
+// member is one that an object must have.
+type member struct{ name, value string }
+
+// run makes the pass over an object; what is none stays as it is.
+func (f *filler) run(pass func()) []byte {
 	if f.cur.Kind() != jsonscan.Object {
 		return f.data
 	}
-	f.top(usage)
+	pass()
+	if f.abandoned {
+		return f.data
+	}
 	if f.cur.End() != nil {
 		return f.data
 	}
 	return splice(f.data, f.out)
 }
 
-// object walks the object that begins here. Then it inserts, at its start, a
-// null for each wanted name that is missing. each consumes a member's value.
-func (f *filler) object(wanted []string, each func(name string)) {
+// abandon gives up the pass.
+func (f *filler) abandon() bool {
+	f.abandoned = true
+	return false
+}
+
+// replace puts text in the place of a range.
+func (f *filler) replace(span jsonscan.Span, text string) {
+	if !f.cur.Failed() {
+		f.out = append(f.out, insertion{at: span.Start, drop: span.Len(), text: text})
+	}
+}
+
+// elements walks the array that begins here; each consumes an element.
+func (f *filler) elements(each func(i int)) {
+	f.cur.Enter()
+	for i := 0; !f.abandoned && f.cur.NextElement(); i++ {
+		each(i)
+	}
+}
+
+// object walks the object that begins here. Then it inserts, at its start, each
+// wanted member that is missing. each consumes a member's value.
+func (f *filler) object(wanted []member, each func(name string)) {
 	f.cur.Enter()
 	at, slot, members := f.cur.Pos(), len(f.out), 0
 	f.out = append(f.out, insertion{at: at})
 	var met uint8
-	for ; ; members++ {
+	for ; !f.abandoned; members++ {
 		key, ok := f.cur.NextMember()
 		if !ok {
 			break
 		}
+		f.key = jsonscan.Span{Start: key.Span.Start - 1, End: key.Span.End + 1}
 		name := string(key.Name(f.data))
-		if i := slices.Index(wanted, name); i >= 0 {
+		if i := slices.IndexFunc(wanted, func(m member) bool { return m.name == name }); i >= 0 {
 			met |= 1 << i
 		}
 		each(name)
 	}
-	for i, name := range wanted {
+	for i, m := range wanted {
 		if met&(1<<i) == 0 {
-			f.add(slot, `"`+name+`":null`, &members)
+			f.add(slot, `"`+m.name+`":`+m.value, &members)
 		}
 	}
 }
@@ -70,7 +100,7 @@ func (f *filler) object(wanted []string, each func(name string)) {
 // add puts a member at the start of an object of so many members.
 func (f *filler) add(slot int, member string, members *int) {
 	in := &f.out[slot]
-	if *members > 0 {
+	if *members > 0 || in.text != "" {
 		in.text = "," + in.text
 	}
 	in.text = member + in.text
@@ -98,19 +128,22 @@ func (f *filler) top(usage usageOf) {
 }
 
 func (f *filler) choices() {
-	for f.cur.Enter(); f.cur.NextElement(); {
+	f.elements(func(int) {
 		if f.cur.Kind() != jsonscan.Object {
 			f.cur.Skip()
-			continue
+			return
 		}
-		f.object([]string{"logprobs"}, func(name string) {
-			if name == "message" && f.cur.Kind() == jsonscan.Object {
-				f.object([]string{"content", "refusal"}, func(string) { f.cur.Skip() })
-				return
+		f.object([]member{{"logprobs", "null"}}, func(name string) {
+			switch kind := f.cur.Kind(); {
+			case name == "message" && kind == jsonscan.Object:
+				f.object(bothNull, func(string) { f.cur.Skip() })
+			case name == "logprobs" && kind == jsonscan.Object:
+				f.logprobs()
+			default:
+				f.cur.Skip()
 			}
-			f.cur.Skip()
 		})
-	}
+	})
 }
 
 // usage leaves a usage that agrees with what is billed, its details with it, and
@@ -131,12 +164,13 @@ func (f *filler) usage(usage usageOf) {
 }
 
 func splice(body []byte, in []insertion) []byte {
-	size := len(body)
+	size, same := len(body), true
 	for _, i := range in {
 		size += len(i.text)
+		same = same && i.text == "" && i.drop == 0
 	}
-	if size == len(body) {
-		return body // nothing is ever dropped without a text in its place
+	if same {
+		return body
 	}
 	out := make([]byte, 0, size)
 	at := 0

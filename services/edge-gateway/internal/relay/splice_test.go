@@ -19,7 +19,10 @@ func TestStrictAnswersHaveTheirNulls(t *testing.T) {
 		{`{` + u + `,"choices":[{},5]}`, `{` + u + `,"choices":[{"logprobs":null},5]}`},
 		{`{` + u + `,"choices":[{"message":{}}]}`, `{` + u + `,"choices":[{"logprobs":null,"message":{"refusal":null,"content":null}}]}`},
 		{`{` + u + `,"choices":[{"logprobs":{},"message":{"refusal":"x","content":"y","reasoning":1.0}}], "k":1e400}`,
-			`{` + u + `,"choices":[{"logprobs":{},"message":{"refusal":"x","content":"y","reasoning":1.0}}], "k":1e400}`},
+			`{` + u + `,"choices":[{"logprobs":{"refusal":null,"content":null},"message":{"refusal":"x","content":"y","reasoning":1.0}}], "k":1e400}`},
+		{`{` + u + `,"choices":[{"logprobs":{"content":[{"token":"a","logprob":-0.50},{"bytes":[1],"top_logprobs":[{"token":"b"},5]},5]},"message":null}]}`,
+			`{` + u + `,"choices":[{"logprobs":{"refusal":null,"content":[{"top_logprobs":[],"bytes":null,"token":"a","logprob":-0.50},` +
+				`{"bytes":[1],"top_logprobs":[{"bytes":null,"token":"b"},5]},5]},"message":null}]}`},
 		{`{` + u + `,"choices":[{"message":null}]}`, `{` + u + `,"choices":[{"logprobs":null,"message":null}]}`},
 		{`[]`, `[]`},
 		{`{"choices":[{}`, `{"choices":[{}`},
@@ -155,19 +158,43 @@ func TestTheUsageShownIsTheUsageBilled(t *testing.T) {
 		if got != `{"a":1,"usage":`+want+`,"b":2}` {
 			t.Errorf("%s became %s", in, got)
 		}
-		if event := string(billed([]byte(`{"a":1,"usage":`+in+`,"b":2}`), usage)); event != got {
+		if event := string(withBilled([]byte(`{"a":1,"usage":`+in+`,"b":2}`), usage)); event != got {
 			t.Errorf("the event with %s became %s", in, event)
 		}
 	}
-	if got := string(billed([]byte(`{"usage":{"x":1},"choices":[{}],"usage":{`+right+`}}`), usage)); got != `{"usage":`+shown+`,"choices":[{}],"usage":`+shown+`}` {
+	if got := string(withBilled([]byte(`{"usage":{"x":1},"choices":[{}],"usage":{`+right+`}}`), usage)); got != `{"usage":`+shown+`,"choices":[{}],"usage":`+shown+`}` {
 		t.Errorf("of two: %s", got)
 	}
 	usage.cost = "0.5"
-	if got := string(billed([]byte(`{"usage":{`+right+`}}`), usage)); got != `{"usage":{"cost":0.5,`+right+`}}` {
+	if got := string(withBilled([]byte(`{"usage":{`+right+`}}`), usage)); got != `{"usage":{"cost":0.5,`+right+`}}` {
 		t.Errorf("with the cost: %s", got)
 	}
-	if got := string(billed([]byte(`{"usage":7}`), usage)); got != `{"usage":{`+right+`,"cost":0.5}}` {
+	if got := string(withBilled([]byte(`{"usage":7}`), usage)); got != `{"usage":{`+right+`,"cost":0.5}}` {
 		t.Errorf("replaced with the cost: %s", got)
+	}
+}
+
+func TestTokenProbabilitiesOfAChunkAreWhole(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"choices":[{"logprobs" : {"content":[{"token":"a"}]},"delta":{}}]}`: `{"choices":[{"logprobs" : {"refusal":null,"content":[{"top_logprobs":[],"bytes":null,"token":"a"}]},"delta":{}}]}`,
+		`{"choices":[{"logprobs":null,"delta":{}}]}`:                          `{"choices":[{"logprobs":null,"delta":{}}]}`,
+		`{"choices":[{"delta":{"content":"\"logprobs\":{"}}]}`:                `{"choices":[{"delta":{"content":"\"logprobs\":{"}}]}`,
+		`{"x":{"logprobs":{}},"choices":[5]}`:                                 `{"x":{"logprobs":{}},"choices":[5]}`,
+		`{"choices":[{"logprobs":{`:                                           `{"choices":[{"logprobs":{`,
+	} {
+		if got := string(withLogprobs([]byte(in))); got != want {
+			t.Errorf("%s\n  became %s\n  want   %s", in, got, want)
+		}
+	}
+}
+
+func TestAnEventWithoutUsageSaysSo(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"a":1}`: `{"usage":null,"a":1}`, ` { "a":1}`: ` {"usage":null, "a":1}`, `{}`: `{"usage":null}`, `{ }`: `{"usage":null }`, `5`: `5`,
+	} {
+		if got := string(withNullUsage([]byte(in))); got != want {
+			t.Errorf("%s became %s", in, got)
+		}
 	}
 }
 

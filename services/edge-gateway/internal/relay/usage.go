@@ -11,13 +11,16 @@ import (
 type usageOf struct {
 	prompt, completion int64
 	cost               string // empty to leave it out
+	promptOnly         bool   // of what has no completion
 }
 
 // object is the usage as a JSON object.
 func (u usageOf) object() string {
-	text := `{"prompt_tokens":` + strconv.FormatInt(u.prompt, 10) +
-		`,"completion_tokens":` + strconv.FormatInt(u.completion, 10) +
-		`,"total_tokens":` + strconv.FormatInt(u.prompt+u.completion, 10)
+	text := `{"prompt_tokens":` + strconv.FormatInt(u.prompt, 10)
+	if !u.promptOnly {
+		text += `,"completion_tokens":` + strconv.FormatInt(u.completion, 10)
+	}
+	text += `,"total_tokens":` + strconv.FormatInt(u.prompt+u.completion, 10)
 	if u.cost != "" {
 		text += `,"cost":` + u.cost
 	}
@@ -49,8 +52,14 @@ func (u usageOf) agrees(json []byte, usage jsonscan.Span) bool {
 			}
 		}
 	}
+	if u.promptOnly {
+		met |= 1 << completionCount
+	}
 	return met == 1<<len(counts)-1
 }
+
+// completionCount is where the completion stands among the counts.
+const completionCount = 1
 
 // mayTellUsage is false for an event that cannot have a member named usage, in
 // whichever letters, which is nearly every one: it is far cheaper than a scan.
@@ -88,10 +97,25 @@ func hasValue(json []byte, usage jsonscan.Span) bool {
 	return usage.Found() && json[usage.Start] != 'n'
 }
 
-// billed gives an event the usage that is billed.
-func billed(event []byte, usage usageOf) []byte {
+// withNullUsage gives an event that names no usage one that is null.
+func withNullUsage(event []byte) []byte {
+	const usage = `"usage":null`
+	open := bytes.IndexByte(event, '{') + 1
+	if open == 0 {
+		return event
+	}
+	out := make([]byte, 0, len(event)+len(usage)+1)
+	out = append(append(out, event[:open]...), usage...)
+	if rest := bytes.TrimLeft(event[open:], " \t\r\n"); len(rest) > 0 && rest[0] != '}' {
+		out = append(out, ',')
+	}
+	return append(out, event[open:]...)
+}
+
+// withBilled gives an event the usage that is billed.
+func withBilled(event []byte, usage usageOf) []byte {
 	f := filler{data: event, cur: jsonscan.New(event, jsonscan.Options{}).Cursor(), usageOnly: true}
-	return f.run(usage)
+	return f.run(func() { f.top(usage) })
 }
 
 // usageEvent is the event that ends a stream whose engine told no usage. It

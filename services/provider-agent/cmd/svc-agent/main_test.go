@@ -59,9 +59,9 @@ func TestRunConnectsWithWhatItIsGiven(t *testing.T) {
 	models := write(t, "models.json", `{"models":[{"model_id":"ok","engine_url":"`+engine.URL+`/v1"}]}`)
 	keyFile := write(t, "key", key+"\n")
 	for name, c := range map[string]struct{ args, environ []string }{
-		"environment": {[]string{"--models", models}, []string{"SVC_PROVIDER_KEY=" + key, "SVC_WS_URL=", "SVC_STATE_DIR=" + t.TempDir(), "SVC_NODE_NAME=rig", "SVC_REGION=eu"}},
-		"key file":    {[]string{"--key-file", keyFile, "--state", t.TempDir(), "--name", "rig", "--region", "eu"}, []string{"SVC_MODELS=" + models}},
-		"named file":  {[]string{"--models", models, "--state", t.TempDir(), "--name", "rig", "--region", "eu"}, []string{"SVC_PROVIDER_KEY=file:" + keyFile}},
+		"environment": {[]string{"--models", models}, []string{"SVC_PROVIDER_KEY=" + key, "SVC_WS_URL=", "SVC_STATE_DIR=" + t.TempDir(), "SVC_NODE_NAME=rig", "SVC_REGION=eu", "SVC_CAPABILITIES=chat,stream,images"}},
+		"key file":    {[]string{"--key-file", keyFile, "--state", t.TempDir(), "--name", "rig", "--region", "eu", "--capabilities", "chat,stream,images"}, []string{"SVC_MODELS=" + models, "SVC_CAPABILITIES=embeddings"}},
+		"named file":  {[]string{"--capabilities", "chat,stream,images", "--models", models, "--state", t.TempDir(), "--name", "rig", "--region", "eu"}, []string{"SVC_PROVIDER_KEY=file:" + keyFile}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hub := hubtest.New(t)
@@ -72,7 +72,8 @@ func TestRunConnectsWithWhatItIsGiven(t *testing.T) {
 				done <- command(ctx, append([]string{"run", "--ws", strings.TrimSuffix(hub.URL, "/ws")}, c.args...), c.environ, &out, &diagnostics)
 			}()
 			s := hub.AcceptLive()
-			if r := s.Register; r.GetToken() != key || r.GetNodeName() != "rig" || r.GetRegion() != "eu" || r.GetModels()[0].GetModelId() != "ok" || r.GetAgentVersion() == "" {
+			if r := s.Register; r.GetToken() != key || r.GetNodeName() != "rig" || r.GetRegion() != "eu" || r.GetModels()[0].GetModelId() != "ok" || r.GetAgentVersion() == "" ||
+				strings.Join(r.GetCapabilities(), " ") != "chat stream images" {
 				t.Errorf("REGISTER is %v", r)
 			}
 			cancel()

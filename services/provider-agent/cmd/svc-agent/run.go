@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/telemetry"
@@ -17,14 +18,16 @@ import (
 
 // environment is what the agent reads from its environment; flags win.
 type environment struct {
-	WSURL     string        `env:"SVC_WS_URL"`
-	Key       config.Secret `env:"SVC_PROVIDER_KEY"`
-	Models    string        `env:"SVC_MODELS" envDefault:"models.json"`
-	StateDir  string        `env:"SVC_STATE_DIR"`
-	NodeName  string        `env:"SVC_NODE_NAME"`
-	Region    string        `env:"SVC_REGION"`
-	LogLevel  string        `env:"SVC_LOG_LEVEL" envDefault:"info"`
-	LogFormat string        `env:"SVC_LOG_FORMAT" envDefault:"text"`
+	WSURL    string        `env:"SVC_WS_URL"`
+	Key      config.Secret `env:"SVC_PROVIDER_KEY"`
+	Models   string        `env:"SVC_MODELS" envDefault:"models.json"`
+	StateDir string        `env:"SVC_STATE_DIR"`
+	NodeName string        `env:"SVC_NODE_NAME"`
+	Region   string        `env:"SVC_REGION"`
+	// Capabilities are what the engines have; empty for what most have.
+	Capabilities []string `env:"SVC_CAPABILITIES"`
+	LogLevel     string   `env:"SVC_LOG_LEVEL" envDefault:"info"`
+	LogFormat    string   `env:"SVC_LOG_FORMAT" envDefault:"text"`
 	// OTLPEndpoint is a trace collector of the owner's; empty for none.
 	// Hubs decide which requests are recorded.
 	OTLPEndpoint string `env:"SVC_OTLP_ENDPOINT"`
@@ -55,7 +58,7 @@ func run(ctx context.Context, args, environ []string, diagnostics io.Writer) err
 	agentConfig := provideragent.DefaultConfig()
 	agentConfig.WSURL, agentConfig.Key, agentConfig.StateDir = cfg.WSURL, cfg.Key, cfg.StateDir
 	agentConfig.NodeName, agentConfig.Region = cfg.NodeName, cfg.Region
-	agentConfig.Models, agentConfig.Version = models, version()
+	agentConfig.Models, agentConfig.Version, agentConfig.Capabilities = models, version(), cfg.Capabilities
 	agent, err := provideragent.New(agentConfig, provideragent.Deps{Log: log, Traces: traces})
 	if err != nil {
 		return err
@@ -79,6 +82,10 @@ func options(args, environ []string, diagnostics io.Writer) (environment, error)
 	flags.StringVar(&cfg.StateDir, "state", cfg.StateDir, "`folder` that keeps this machine's node id (SVC_STATE_DIR; default: svc-agent in the user's configuration)")
 	flags.StringVar(&cfg.NodeName, "name", cfg.NodeName, "this machine's `name`, as you want to see it (SVC_NODE_NAME; default: the host's name)")
 	flags.StringVar(&cfg.Region, "region", cfg.Region, "where this machine is (SVC_REGION)")
+	flags.Func("capabilities", "what the engines have, of chat, embeddings, images, transcriptions, stream, cancel and logprobs, as a `list` with commas (SVC_CAPABILITIES; default: all but images and transcriptions)", func(list string) error {
+		cfg.Capabilities = strings.Split(list, ",")
+		return nil
+	})
 	keyFile := flags.String("key-file", "", "`file` that holds the provider key (instead of SVC_PROVIDER_KEY)")
 	if err := flags.Parse(args); err != nil {
 		return cfg, err

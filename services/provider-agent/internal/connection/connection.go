@@ -22,7 +22,7 @@
 // minute, then two, up to sixteen, so that two machines with one node id do not
 // cut each other off for ever.
 //
-// Of each request whose answer had content the agent makes a signed receipt
+// Of each chat request whose answer had content the agent makes a signed receipt
 // when it ends, of what was handed to the socket until then, and sends it behind
 // all answers until the hub acknowledges it (package receipts).
 //
@@ -41,6 +41,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
+	"svc.internal/services/provider-agent/internal/endpoint"
 	"svc.internal/services/provider-agent/internal/receipts"
 )
 
@@ -104,6 +105,9 @@ type Config struct {
 	Key config.Secret
 	// NodeID, NodeName, Region and Version are told at registration.
 	NodeID, NodeName, Region, Version string
+	// Capabilities are declared at registration; but for chat, only endpoints
+	// among them are served.
+	Capabilities []string
 	// MaxRequestBytes bounds one request's body.
 	MaxRequestBytes int64
 	// MaxBufferedBytes bounds the bodies of all requests under way; what would
@@ -145,12 +149,16 @@ type Offer struct {
 // Request is what a hub wants answered. Body belongs to the request until
 // Serve returns.
 type Request struct {
-	ID      string
-	ModelID string
-	Stream  bool
-	Body    []byte
-	// ModelOffset and ModelLength say where in Body the model's JSON string
-	// stands; the range lies within it.
+	ID       string
+	ModelID  string
+	Endpoint endpoint.Endpoint
+	Stream   bool
+	Body     []byte
+	// ContentType is the body's media type; empty for JSON. It is printable
+	// ASCII.
+	ContentType string
+	// ModelOffset and ModelLength say where in Body the model's name stands: a
+	// JSON string, or in a form the bare text. The range lies within it.
 	ModelOffset, ModelLength int
 	Traceparent              string
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	agentv2 "svc.internal/proto/svc/agent/v2"
+	"svc.internal/services/provider-agent/internal/endpoint"
 )
 
 var (
@@ -149,7 +150,8 @@ func (s *session) onOpen(id, seq uint32, o *agentv2.Open) *ending {
 		return protocolError("OPEN is not the first frame of its stream")
 	}
 	s.last = id
-	if end := s.refuse(o); end != nil {
+	kind, known := endpointOf(o.GetEndpoint())
+	if end := s.refuse(o, kind, known); end != nil {
 		s.push(&agentv2.Frame{Stream: id, Seq: 1, Body: &agentv2.Frame_End{End: end}})
 		return nil
 	}
@@ -162,9 +164,11 @@ func (s *session) onOpen(id, seq uint32, o *agentv2.Open) *ending {
 		session: s, id: id, ctx: ctx, stop: stop, reserve: int64(o.GetBodyLength()), room: make(chan struct{}, 1),
 		bodyLength: int(o.GetBodyLength()), seqIn: 1, recv: streamWindow, credit: streamWindow,
 		attempt: o.GetAttempt(), proof: o.GetProof(),
-		counted: s.receipts != nil && len(o.GetProof()) > 0, count: counter{stream: o.GetStream()},
+		// What is served besides chat is not counted as it is sent.
+		counted: s.receipts != nil && len(o.GetProof()) > 0 && kind == endpoint.Chat, count: counter{stream: o.GetStream()},
 		request: Request{
-			ID: o.GetRequestId(), ModelID: o.GetModelId(), Stream: o.GetStream(), Body: make([]byte, 0, o.GetBodyLength()),
+			ID: o.GetRequestId(), ModelID: o.GetModelId(), Endpoint: kind, Stream: o.GetStream(),
+			Body: make([]byte, 0, o.GetBodyLength()), ContentType: o.GetContentType(),
 			ModelOffset: int(o.GetModelOffset()), ModelLength: int(o.GetModelLength()), Traceparent: o.GetTraceparent(),
 		},
 	}
@@ -173,16 +177,20 @@ func (s *session) onOpen(id, seq uint32, o *agentv2.Open) *ending {
 
 // refuse says why a request is not taken; when it returns nil a slot and the
 // body's memory are reserved. Needs the mutex.
-func (s *session) refuse(o *agentv2.Open) *agentv2.End {
+func (s *session) refuse(o *agentv2.Open, kind endpoint.Endpoint, known bool) *agentv2.End {
 	length := int64(o.GetBodyLength())
 	switch {
+	case !known || !kind.Declared(s.cfg.Capabilities):
+		return &agentv2.End{Error: "the agent does not serve this endpoint"}
+	case !mediaType(o.GetContentType()):
+		return &agentv2.End{Error: "the body's media type is malformed"}
 	case s.draining:
 		return &agentv2.End{Busy: true, Error: "the agent is about to stop"}
 	case len(s.streams) >= s.slots.sum+spareStreams:
 		return &agentv2.End{Busy: true, Error: "too many requests are open"}
 	case length > s.cfg.MaxRequestBytes:
 		return &agentv2.End{Error: "the request's body is larger than the agent takes"}
-	case o.GetModelLength() < 2 || int64(o.GetModelOffset())+int64(o.GetModelLength()) > length:
+	case o.GetModelLength() < 1 || int64(o.GetModelOffset())+int64(o.GetModelLength()) > length:
 		return &agentv2.End{Error: "the model's place is not in the request's body"}
 	}
 	switch s.slots.take(o.GetModelId(), length) {
@@ -195,6 +203,34 @@ func (s *session) refuse(o *agentv2.Open) *agentv2.End {
 	case granted:
 	}
 	return nil
+}
+
+// endpointOf is false for what a later hub may ask for.
+func endpointOf(e agentv2.Endpoint) (endpoint.Endpoint, bool) {
+	switch e {
+	case agentv2.Endpoint_ENDPOINT_UNSPECIFIED, agentv2.Endpoint_ENDPOINT_CHAT:
+		return endpoint.Chat, true
+	case agentv2.Endpoint_ENDPOINT_EMBEDDINGS:
+		return endpoint.Embeddings, true
+	case agentv2.Endpoint_ENDPOINT_IMAGES:
+		return endpoint.Images, true
+	case agentv2.Endpoint_ENDPOINT_TRANSCRIPTIONS:
+		return endpoint.Transcriptions, true
+	}
+	return 0, false
+}
+
+// maxMediaType bounds a body's media type, in bytes.
+const maxMediaType = 256
+
+// mediaType lets only what is harmless in a header through.
+func mediaType(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return len(text) <= maxMediaType
 }
 
 // onData takes a piece of a request's body. Needs the mutex.

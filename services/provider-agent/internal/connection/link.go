@@ -33,7 +33,7 @@ func New(cfg Config, deps Deps) (*Link, error) {
 	offers := deps.Offers()
 	size := proto.Size(&agentv2.Register{
 		Token: cfg.Key.Reveal(), NodeId: cfg.NodeID, NodeName: cfg.NodeName, AgentVersion: cfg.Version,
-		Models: wireOffers(offers), Region: cfg.Region,
+		Models: wireOffers(offers), Region: cfg.Region, Capabilities: cfg.Capabilities,
 	})
 	// What health and context length may add later, and the frame around it.
 	if size += 16*len(offers) + 256; size > maxMessage {

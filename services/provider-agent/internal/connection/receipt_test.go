@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,6 +126,23 @@ func TestAServedRequestIsClaimedUntilItIsAcknowledged(t *testing.T) {
 	})
 }
 
+// left is a folder with what an agent that died leaves in its own, without the
+// lock, which dies with the process.
+func left(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	for _, name := range []string{"receipt-key", "receipts"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(to, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
 func TestAReceiptThatWasNeverSentIsSentAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -136,7 +155,7 @@ func TestAReceiptThatWasNeverSentIsSentAfterARestart(t *testing.T) {
 		if n := store.Status().Kept; n != 1 {
 			t.Fatalf("%d receipts are kept", n)
 		}
-		reborn := setup(t, streamed(3), options{piped: true, receipts: keep(t, dir)})
+		reborn := setup(t, streamed(3), options{piped: true, receipts: keep(t, left(t, dir))})
 		if got := claims(reborn.hub.AcceptLive()); len(got) != 1 || got[0].GetSentTokens() != 3 {
 			t.Errorf("after a restart %v", got)
 		}

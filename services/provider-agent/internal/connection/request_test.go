@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-agent/internal/connection/hubtest"
+	"svc.internal/services/provider-agent/internal/endpoint"
 )
 
 func TestRegisterTellsWhoAndWhatIsOffered(t *testing.T) {
@@ -309,6 +311,10 @@ func TestRequestsThatCannotBeTakenAreAnswered(t *testing.T) {
 		"a model outside the body":    func(o *agentv2.Open) { o.ModelOffset = uint32(len(text)) },
 		"a model whose place wraps":   func(o *agentv2.Open) { o.ModelOffset = 1<<32 - 1 },
 		"a model of no length":        func(o *agentv2.Open) { o.ModelLength = 0 },
+		"an endpoint not declared":    func(o *agentv2.Open) { o.Endpoint = agentv2.Endpoint_ENDPOINT_IMAGES },
+		"an endpoint nobody knows":    func(o *agentv2.Open) { o.Endpoint = 99 },
+		"a media type of two lines":   func(o *agentv2.Open) { o.ContentType = "a/b\r\nX: y" },
+		"a media type without end":    func(o *agentv2.Open) { o.ContentType = strings.Repeat("a", 257) },
 		"a body that has nothing":     func(o *agentv2.Open) { o.BodyLength = 0 },
 		"a model of more than it all": func(o *agentv2.Open) { o.ModelLength = 1<<32 - 1 },
 	} {
@@ -328,6 +334,41 @@ func TestRequestsThatCannotBeTakenAreAnswered(t *testing.T) {
 	held.Answer()
 	if _, end := s.Open("m", body(3000)).Answer(); !end.GetComplete() {
 		t.Errorf("after memory is free: END is %v", end)
+	}
+}
+
+func TestEndpointAndMediaTypeReachTheEngine(t *testing.T) {
+	asked := make(chan Request, 1)
+	b := setup(t, func(_ context.Context, r Request, w io.Writer) Answer {
+		asked <- r
+		_, err := io.WriteString(w, `{"choices":[{"message":{"content":"as if it were chat"},"finish_reason":"stop"}]}`)
+		return Answer{Status: 200, Err: err}
+	}, options{receipts: keep(t, ""), cfg: func(c *Config) { c.Capabilities = []string{"embeddings", "images", "transcriptions"} }})
+	s := b.hub.AcceptLive()
+	if got := s.Register.GetCapabilities(); len(got) != 3 || got[1] != "images" {
+		t.Errorf("declared are %v", got)
+	}
+	for wire, want := range map[agentv2.Endpoint]endpoint.Endpoint{
+		agentv2.Endpoint_ENDPOINT_UNSPECIFIED: endpoint.Chat, agentv2.Endpoint_ENDPOINT_CHAT: endpoint.Chat,
+		agentv2.Endpoint_ENDPOINT_EMBEDDINGS: endpoint.Embeddings, agentv2.Endpoint_ENDPOINT_IMAGES: endpoint.Images,
+		agentv2.Endpoint_ENDPOINT_TRANSCRIPTIONS: endpoint.Transcriptions,
+	} {
+		text := []byte("--b m --b--")
+		open := &agentv2.Open{
+			RequestId: fmt.Sprintf("0190a000-0000-7000-8000-00000000000%d", wire), Attempt: 1, ModelId: "m", BodyLength: uint32(len(text)),
+			ModelOffset: 4, ModelLength: 1, Endpoint: wire, ContentType: "multipart/form-data; boundary=b", Proof: []byte("proof"),
+		}
+		st := s.OpenOnly(open)
+		st.SendBody(text)
+		if _, end := st.Answer(); !end.GetComplete() {
+			t.Errorf("%v: END is %v", wire, end)
+		}
+		if r := <-asked; r.Endpoint != want || r.ContentType != open.GetContentType() || !bytes.Equal(r.Body, text) {
+			t.Errorf("%v: asked was %v with %q", wire, r.Endpoint, r.ContentType)
+		}
+	}
+	if n := b.link.deps.Receipts.Status().Kept; n != 2 {
+		t.Errorf("%d receipts, of which chat should have two and all else none", n)
 	}
 }
 

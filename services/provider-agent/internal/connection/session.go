@@ -79,7 +79,7 @@ func (s *session) register(offers []Offer) {
 	s.push(&agentv2.Frame{Body: &agentv2.Frame_Register{Register: &agentv2.Register{
 		ReceiptKey: key,
 		Token:      s.cfg.Key.Reveal(), NodeId: s.cfg.NodeID, NodeName: s.cfg.NodeName, AgentVersion: s.cfg.Version,
-		Models: wireOffers(offers), Capabilities: []string{"chat", "stream", "cancel", "logprobs"},
+		Models: wireOffers(offers), Capabilities: s.cfg.Capabilities,
 		MaxRequestBytes: s.cfg.MaxRequestBytes, Region: s.cfg.Region,
 	}}})
 }

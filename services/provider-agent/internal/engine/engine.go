@@ -1,15 +1,16 @@
 // Package engine speaks to the inference engines on the owner's machine: it
-// forwards requests to {engine_url}/chat/completions and watches whether the
-// engines are well.
+// forwards requests to {engine_url}/chat/completions and the paths of the other
+// endpoints, and watches whether the engines are well.
 //
-// A request's body goes out as it came, but for the model's JSON string, which
-// is replaced by the local name at the place the hub named. The answer's bytes
+// A request's body goes out as it came, but for the model's name, which is
+// replaced by the local one at the place the hub named: a JSON string in JSON,
+// the bare text in a form. The answer's bytes
 // are handed on as they arrive, whatever they are. Nothing of either is kept
 // or logged. Redirects are not followed, and no proxy of the environment is
 // used: an engine is where its owner says it is.
 //
-// Limits: an answer that is not streamed is 16 MiB at most, a streamed one
-// 256 MiB; how long one may take is the caller's context.
+// Limits: an answer that is not streamed is 16 MiB at most, one of images
+// 26 MiB, a streamed one 256 MiB; how long one may take is the caller's context.
 package engine
 
 import (
@@ -19,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -27,10 +29,12 @@ import (
 
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/jsonscan"
+	"svc.internal/services/provider-agent/internal/endpoint"
 )
 
 const (
 	maxWhole  = 16 << 20
+	maxImages = 26 << 20
 	maxStream = 256 << 20
 
 	// readWhole and readStream are how much is read at once, in bytes. Pieces
@@ -43,6 +47,8 @@ const (
 	// the one that closes.
 	idleTimeout = 4 * time.Second
 	dialTimeout = 5 * time.Second
+
+	jsonType = "application/json"
 )
 
 // Target is one model and the engine that serves it.
@@ -71,12 +77,12 @@ type Config struct {
 
 // Pool forwards to the engines of one agent. It is safe for concurrent use.
 type Pool struct {
-	cfg       Config
-	log       *slog.Logger
-	client    *http.Client
-	targets   map[string]Target
-	endpoints []*endpoint
-	changed   chan struct{}
+	cfg     Config
+	log     *slog.Logger
+	client  *http.Client
+	targets map[string]Target
+	servers []*server
+	changed chan struct{}
 
 	mu     sync.Mutex
 	states map[string]*State
@@ -92,15 +98,15 @@ func New(cfg Config, targets []Target, log *slog.Logger) *Pool {
 		cfg: cfg, log: log, client: newClient(cfg.Client, targets),
 		targets: map[string]Target{}, changed: make(chan struct{}, 1), states: map[string]*State{},
 	}
-	byURL := map[[2]string]*endpoint{}
+	byURL := map[[2]string]*server{}
 	for _, t := range targets {
 		p.targets[t.ModelID] = t
 		p.order = append(p.order, t.ModelID)
 		p.states[t.ModelID] = &State{ModelID: t.ModelID, ContextLength: t.ContextLength, Reason: "not asked yet"}
 		key := [2]string{t.URL, t.APIKey.Reveal()}
 		if byURL[key] == nil {
-			byURL[key] = &endpoint{url: t.URL, key: t.APIKey, kick: make(chan struct{}, 1)}
-			p.endpoints = append(p.endpoints, byURL[key])
+			byURL[key] = &server{url: t.URL, key: t.APIKey, kick: make(chan struct{}, 1)}
+			p.servers = append(p.servers, byURL[key])
 		}
 		byURL[key].targets = append(byURL[key].targets, t)
 	}
@@ -144,12 +150,15 @@ func newClient(given *http.Client, targets []Target) *http.Client {
 type Request struct {
 	// ID goes to the engine as X-Request-ID, when it is a name of at most 64
 	// letters, digits, dots, underscores and hyphens.
-	ID      string
-	ModelID string
-	Stream  bool
-	Body    []byte
-	// ModelOffset and ModelLength say where in Body the model's JSON string
-	// stands, quotes included.
+	ID       string
+	ModelID  string
+	Endpoint endpoint.Endpoint
+	Stream   bool
+	Body     []byte
+	// ContentType is the body's media type, printable ASCII; empty for JSON.
+	ContentType string
+	// ModelOffset and ModelLength say where in Body the model's name stands: a
+	// JSON string, quotes included, or in a form the bare text.
 	ModelOffset, ModelLength int
 	Traceparent              string
 }
@@ -190,7 +199,7 @@ func (p *Pool) Forward(ctx context.Context, r Request, w io.Writer) Answer {
 	if resp.StatusCode == http.StatusNotFound {
 		p.kick(target) // it may have lost the model
 	}
-	if err := relay(w, resp.Body, r.Stream && resp.StatusCode == http.StatusOK); err != nil {
+	if err := relay(w, resp.Body, boundsOf(r, resp.StatusCode)); err != nil {
 		if ctx.Err() == nil {
 			p.kick(target)
 		}
@@ -201,11 +210,11 @@ func (p *Pool) Forward(ctx context.Context, r Request, w io.Writer) Answer {
 
 // newRequest puts the local model's name into the body without copying it.
 func newRequest(ctx context.Context, target Target, r Request) (*http.Request, error) {
-	end := r.ModelOffset + r.ModelLength
-	if r.ModelOffset < 0 || r.ModelLength < 2 || end > len(r.Body) || r.Body[r.ModelOffset] != '"' || r.Body[end-1] != '"' {
-		return nil, errModelSpan
+	local, err := localName(target, r)
+	if err != nil {
+		return nil, err
 	}
-	local := jsonscan.AppendString(nil, target.LocalModel)
+	end := r.ModelOffset + r.ModelLength
 	body := func() (io.ReadCloser, error) {
 		return io.NopCloser(io.MultiReader(
 			bytes.NewReader(r.Body[:r.ModelOffset]), bytes.NewReader(local), bytes.NewReader(r.Body[end:]))), nil
@@ -214,13 +223,13 @@ func newRequest(ctx context.Context, target Target, r Request) (*http.Request, e
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.URL+"/chat/completions", first)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.URL+r.Endpoint.Path(), first)
 	if err != nil {
 		return nil, fmt.Errorf("make the engine's request: %w", err)
 	}
 	req.GetBody = body
 	req.ContentLength = int64(len(r.Body) - r.ModelLength + len(local))
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", r.mediaType())
 	// An empty list is not sent. It lets the transport try again when a kept
 	// connection turns out to be closed: nothing was answered, so nothing is
 	// done twice that anybody sees.
@@ -233,6 +242,36 @@ func newRequest(ctx context.Context, target Target, r Request) (*http.Request, e
 	}
 	authorize(req, target.APIKey)
 	return req, nil
+}
+
+// mediaType is what the engine is told of the body.
+func (r Request) mediaType() string {
+	if r.ContentType == "" {
+		return jsonType
+	}
+	return r.ContentType
+}
+
+// form tells whether the body is a form, and no JSON.
+func (r Request) form() bool {
+	kind, _, err := mime.ParseMediaType(r.mediaType())
+	return err == nil && kind != jsonType
+}
+
+// localName is what takes the place of the model's name. In a form it stands as
+// it is: a local name holds no line break, and so no end of its part either.
+func localName(target Target, r Request) ([]byte, error) {
+	end := r.ModelOffset + r.ModelLength
+	if r.ModelOffset < 0 || r.ModelLength < 1 || end > len(r.Body) {
+		return nil, errModelSpan
+	}
+	if r.form() {
+		return []byte(target.LocalModel), nil
+	}
+	if name := r.Body[r.ModelOffset:end]; len(name) < 2 || name[0] != '"' || name[len(name)-1] != '"' {
+		return nil, errModelSpan
+	}
+	return jsonscan.AppendString(nil, target.LocalModel), nil
 }
 
 func authorize(req *http.Request, key config.Secret) {
@@ -271,16 +310,28 @@ func validTraceparent(text string) bool {
 	return true
 }
 
-// relay copies what arrives when it arrives.
-func relay(w io.Writer, body io.Reader, stream bool) error {
-	limit, size := maxWhole, readWhole
-	if stream {
-		limit, size = maxStream, readStream
+// bounds are those of one answer, in bytes.
+type bounds struct{ limit, read int }
+
+func boundsOf(r Request, status int) bounds {
+	images := r.Endpoint == endpoint.Images
+	switch {
+	case r.Stream && status == http.StatusOK && images:
+		return bounds{maxStream, readWhole} // its pieces are not small
+	case r.Stream && status == http.StatusOK:
+		return bounds{maxStream, readStream}
+	case images:
+		return bounds{maxImages, readWhole}
 	}
-	buf := make([]byte, size)
+	return bounds{maxWhole, readWhole}
+}
+
+// relay copies what arrives when it arrives.
+func relay(w io.Writer, body io.Reader, of bounds) error {
+	buf := make([]byte, of.read)
 	for total := 0; ; {
 		n, err := body.Read(buf)
-		if total += n; total > limit {
+		if total += n; total > of.limit {
 			return errTooLarge
 		}
 		if n > 0 {

@@ -33,8 +33,8 @@ type State struct {
 	failures int
 }
 
-// endpoint is one engine, asked with one key.
-type endpoint struct {
+// server is one engine, asked with one key.
+type server struct {
 	url     string
 	key     config.Secret
 	targets []Target
@@ -58,7 +58,7 @@ func (p *Pool) Changed() <-chan struct{} { return p.changed }
 // Probe asks every engine once and returns when all have answered.
 func (p *Pool) Probe(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, e := range p.endpoints {
+	for _, e := range p.servers {
 		all.Go(func() { p.probe(ctx, e) })
 	}
 	all.Wait()
@@ -67,13 +67,13 @@ func (p *Pool) Probe(ctx context.Context) {
 // Watch probes the engines until ctx ends.
 func (p *Pool) Watch(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, e := range p.endpoints {
+	for _, e := range p.servers {
 		all.Go(func() { p.watch(ctx, e) })
 	}
 	all.Wait()
 }
 
-func (p *Pool) watch(ctx context.Context, e *endpoint) {
+func (p *Pool) watch(ctx context.Context, e *server) {
 	for {
 		pause := time.NewTimer(p.pause(e))
 		select {
@@ -90,7 +90,7 @@ func (p *Pool) watch(ctx context.Context, e *endpoint) {
 
 // pause is shorter while something is wrong, so that an engine that was started
 // after the agent, or again, is offered soon.
-func (p *Pool) pause(e *endpoint) time.Duration {
+func (p *Pool) pause(e *server) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, t := range e.targets {
@@ -109,7 +109,7 @@ func (p *Pool) kick(t Target) {
 	if s := p.states[t.ModelID]; !s.Healthy || s.failures > 0 {
 		return
 	}
-	for _, e := range p.endpoints {
+	for _, e := range p.servers {
 		if e.url == t.URL && e.key == t.APIKey {
 			select {
 			case e.kick <- struct{}{}:
@@ -119,7 +119,7 @@ func (p *Pool) kick(t Target) {
 	}
 }
 
-func (p *Pool) probe(ctx context.Context, e *endpoint) {
+func (p *Pool) probe(ctx context.Context, e *server) {
 	probing, cancel := context.WithTimeout(ctx, p.cfg.ProbeTimeout)
 	defer cancel()
 	list, err := listModels(probing, p.client, e.url, e.key)

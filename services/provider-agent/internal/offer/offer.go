@@ -141,8 +141,11 @@ func checkEngineURL(text string) error {
 		return errors.New("must not hold a password; use api_key_file")
 	case u.RawQuery != "" || u.Fragment != "":
 		return errors.New("must not hold a query or a fragment")
-	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/chat/completions"):
-		return errors.New("must be the root above /chat/completions")
+	}
+	for _, path := range []string{"/chat/completions", "/embeddings", "/images/generations", "/audio/transcriptions"} {
+		if strings.HasSuffix(strings.TrimRight(u.Path, "/"), path) {
+			return errors.New("must be the root above " + path)
+		}
 	}
 	return nil
 }

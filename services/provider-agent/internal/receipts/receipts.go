@@ -6,12 +6,15 @@
 // Add and Acked never wait for the disk. Run signs and writes what they queue,
 // and syncs it every 200 ms while there is something to sync. A crash of the
 // machine loses at most that much; a file that ends in the middle of a record
-// is read up to there.
+// is read up to there. While the file cannot be written, as on a full disk,
+// receipts are sent from memory; once a minute all of them are put in the file
+// anew. A lock keeps a second agent out of the folder.
 //
-// Bounds: 32,768 receipts or 8 MiB that nobody has acknowledged, 17 MiB of file;
-// 4,096 receipts wait to be written. A receipt that finds no room is dropped and counted,
-// which is logged once a minute: serving goes on, and nearly all requests are
-// settled without a receipt. Receipts of more than 7 days are dropped as well,
+// Bounds: 32,768 receipts or 8 MiB that nobody has acknowledged, 17 MiB of file,
+// or 24 where there is no room to write it anew; 4,096 receipts wait to be
+// written. A receipt that finds no room is dropped and counted, which is logged
+// once a minute: serving goes on, and nearly all requests are settled without a
+// receipt. Receipts of more than 7 days are dropped as well,
 // no ledger takes them any more.
 package receipts
 
@@ -23,7 +26,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -37,8 +39,6 @@ const (
 	maxBytes = 16 << 20
 	maxQueue = 4096
 	maxAge   = 7 * 24 * time.Hour
-	// spareBytes of acknowledged receipts are no reason to write the file anew.
-	spareBytes = 1 << 20
 )
 
 // How often things are done.
@@ -52,8 +52,6 @@ const (
 	retryFirst = 30 * time.Second
 	retryMost  = 10 * time.Minute
 )
-
-const fileName = "receipts"
 
 // Status is what an owner may want to know.
 type Status struct {
@@ -78,9 +76,15 @@ type Store struct {
 	key   ed25519.PrivateKey
 	clock clock.Clock
 	log   *slog.Logger
-	path  string // empty for none
-	file  *os.File
+	dir   string   // empty for none
+	lock  *os.File // nil without a folder
 	wake  chan struct{}
+
+	// What follows is for the goroutine of Run, and for Open and Close.
+	file   file
+	create func(path string) (file, error)
+	behind bool // the file lacks what the memory has
+	fault  bool // that the file cannot be written was told
 
 	mu      sync.Mutex
 	added   []workreceipt.Receipt // to be signed and written
@@ -91,62 +95,29 @@ type Store struct {
 	bytes   int64   // of the file
 	dropped int64
 	refused int64
-	fault   bool // the file cannot be written
 	told    int64
 }
 
 // Open reads what is kept in dir and the node's key, and makes both where there
 // are none. With an empty dir nothing outlives the process.
 func Open(dir string, random io.Reader, c clock.Clock, log *slog.Logger) (*Store, error) {
-	key, err := loadKey(dir, random)
-	if err != nil {
-		return nil, err
+	s := &Store{dir: dir, clock: c, log: log, create: createFile, wake: make(chan struct{}, 1), byKey: map[workreceipt.Key]*kept{}}
+	var err error
+	if dir != "" {
+		if s.lock, err = lockFolder(dir, log); err != nil {
+			return nil, err
+		}
 	}
-	s := &Store{key: key, clock: c, log: log, wake: make(chan struct{}, 1), byKey: map[workreceipt.Key]*kept{}}
+	if s.key, err = loadKey(dir, random); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	if dir == "" {
 		return s, nil
 	}
-	s.path = filepath.Join(dir, fileName)
 	if err := s.load(); err != nil {
-		return nil, fmt.Errorf("open the receipts: %w", err)
+		return nil, errors.Join(fmt.Errorf("open the receipts: %w", err), s.Close())
 	}
 	return s, nil
-}
-
-// load reads the file, and cuts off what is no record at its end.
-func (s *Store) load() error {
-	file, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	data, err := io.ReadAll(io.LimitReader(file, 2*maxBytes))
-	if err != nil {
-		return errors.Join(err, file.Close())
-	}
-	foreign := 0
-	end := parse(data, func(r record) {
-		if r.kept == nil {
-			s.remove(r.acked)
-			return
-		}
-		if r.kept.Verify(s.PublicKey()) != nil {
-			foreign++ // signed with a key that this node does not have any more
-			return
-		}
-		s.keep(*r.kept, time.Time{})
-	})
-	if end < len(data) || foreign > 0 {
-		s.log.Warn("the file of receipts is not whole", "bytes_lost", len(data)-end, "foreign", foreign)
-	}
-	if err = file.Truncate(int64(end)); err == nil {
-		_, err = file.Seek(int64(end), io.SeekStart)
-	}
-	if err != nil {
-		return errors.Join(err, file.Close())
-	}
-	s.file, s.bytes = file, int64(end)
-	s.dropOld()
-	return nil
 }
 
 // PublicKey is what the receipts verify with.
@@ -231,9 +202,11 @@ func (s *Store) Run(ctx context.Context) {
 			s.pause(ctx)
 		case <-tidy.C:
 			s.tidy()
+			s.catchUp()
 		case <-ctx.Done():
 			s.write()
 			s.sync()
+			s.catchUp()
 			return
 		}
 	}
@@ -256,12 +229,16 @@ func (s *Store) pause(ctx context.Context) {
 	}
 }
 
-// Close closes the file. Run must have ended.
+// Close closes the file and lets others have the folder. Run must have ended.
 func (s *Store) Close() error {
-	if s.file == nil {
-		return nil
+	var err error
+	if s.file != nil {
+		err = s.file.Close()
 	}
-	return s.file.Close()
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
 }
 
 // write signs and writes what is queued. Only Run's goroutine writes.
@@ -288,75 +265,6 @@ func (s *Store) write() {
 		out = appendAcked(out, key)
 	}
 	s.append(out)
-}
-
-// append writes to the file, and writes it anew when too much of it is of no
-// use. A file that cannot be written is told once: receipts are sent from
-// memory then, and are lost with the process.
-func (s *Store) append(out []byte) {
-	if s.file == nil || len(out) == 0 {
-		return
-	}
-	_, err := s.file.Write(out)
-	s.mu.Lock()
-	s.bytes += int64(len(out))
-	wasted := s.bytes - s.live
-	s.mu.Unlock()
-	if err == nil && wasted > spareBytes && wasted > s.bytes/2 {
-		err = s.rewrite()
-	}
-	s.faulty(err)
-}
-
-func (s *Store) sync() {
-	if s.file != nil {
-		s.faulty(s.file.Sync())
-	}
-}
-
-func (s *Store) faulty(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil && !s.fault {
-		s.log.Error("receipts cannot be kept on disk; serving goes on", "error", err)
-	}
-	s.fault = err != nil
-}
-
-// rewrite puts a file in place that holds what is kept, and nothing else.
-func (s *Store) rewrite() error {
-	s.mu.Lock()
-	s.compact()
-	all := make([]workreceipt.Signed, 0, len(s.order))
-	for _, k := range s.order {
-		all = append(all, k.signed)
-	}
-	s.mu.Unlock()
-	var out []byte
-	for _, signed := range all {
-		grown, err := appendKept(out, signed)
-		if err != nil {
-			return err
-		}
-		out = grown
-	}
-	file, err := os.CreateTemp(filepath.Dir(s.path), fileName+".*")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(out)
-	if err = errors.Join(err, file.Sync()); err == nil {
-		err = os.Rename(file.Name(), s.path)
-	}
-	if err != nil {
-		return errors.Join(err, file.Close(), os.Remove(file.Name()))
-	}
-	old := s.file
-	s.file = file
-	s.mu.Lock()
-	s.bytes = int64(len(out))
-	s.mu.Unlock()
-	return old.Close()
 }
 
 // tidy drops what is too old and tells what was dropped.

@@ -25,7 +25,16 @@ func open(t testing.TB, dir string, c clock.Clock, log *bytes.Buffer) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { kill(s) })
 	return s
+}
+
+// kill is the death of the process: nothing is closed or synced, and the lock is
+// free.
+func kill(s *Store) {
+	if s.lock != nil {
+		_ = s.lock.Close()
+	}
 }
 
 func receipt(n int, at time.Time) workreceipt.Receipt {
@@ -71,7 +80,7 @@ func TestWhatIsNotAcknowledgedOutlivesTheProcess(t *testing.T) {
 	add(s, began, 0, 1, 2)
 	s.Acked(receipt(1, began).Key(), "")
 	s.write()
-	// Killed: nothing is closed or synced.
+	kill(s)
 	again := open(t, dir, c, log)
 	due := again.Due(10)
 	if got := numbers(due); !same(got, 0, 2) {
@@ -123,12 +132,13 @@ func TestATornTailCostsItsRecordOnly(t *testing.T) {
 	dir, log := t.TempDir(), &bytes.Buffer{}
 	s := open(t, dir, clock.NewManual(began), log)
 	add(s, began, 0, 1)
-	whole, err := os.ReadFile(s.path)
+	whole, err := os.ReadFile(s.path())
 	if err != nil {
 		t.Fatal(err)
 	}
+	kill(s)
 	for cut := len(whole)/2 + 1; cut < len(whole); cut += 17 {
-		if err := os.WriteFile(s.path, whole[:cut], 0o600); err != nil {
+		if err := os.WriteFile(s.path(), whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
 		again := open(t, dir, clock.NewManual(began), log)
@@ -136,9 +146,12 @@ func TestATornTailCostsItsRecordOnly(t *testing.T) {
 			t.Fatalf("cut at %d of %d, %v is there", cut, len(whole), got)
 		}
 		add(again, began, 2)
-		if got := numbers(open(t, dir, clock.NewManual(began), log).Due(10)); !same(got, 0, 2) {
+		kill(again)
+		last := open(t, dir, clock.NewManual(began), log)
+		if got := numbers(last.Due(10)); !same(got, 0, 2) {
 			t.Fatalf("what is written behind a torn tail is read as %v", got)
 		}
+		kill(last)
 	}
 	if !strings.Contains(log.String(), "not whole") {
 		t.Error("nobody is told")
@@ -147,13 +160,17 @@ func TestATornTailCostsItsRecordOnly(t *testing.T) {
 
 func TestReceiptsOfAnotherKeyAreNotSent(t *testing.T) {
 	dir := t.TempDir()
-	add(open(t, dir, clock.NewManual(began), &bytes.Buffer{}), began, 0)
+	first := open(t, dir, clock.NewManual(began), &bytes.Buffer{})
+	add(first, began, 0)
+	kill(first)
 	if err := os.Remove(filepath.Join(dir, keyFile)); err != nil {
 		t.Fatal(err)
 	}
-	if got := open(t, dir, clock.NewManual(began), &bytes.Buffer{}).Due(10); len(got) != 0 {
+	second := open(t, dir, clock.NewManual(began), &bytes.Buffer{})
+	if got := second.Due(10); len(got) != 0 {
 		t.Errorf("%v", numbers(got))
 	}
+	kill(second)
 	if err := os.WriteFile(filepath.Join(dir, keyFile), []byte("not a key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -200,6 +217,7 @@ func TestAWeekOldReceiptIsDropped(t *testing.T) {
 	if s.Status().Kept != 1 || !strings.Contains(log.String(), "7 days") {
 		t.Errorf("%+v\n%s", s.Status(), log)
 	}
+	kill(s)
 	if got := numbers(open(t, dir, c, log).Due(10)); !same(got, 1) {
 		t.Errorf("after a restart %v", got)
 	}
@@ -220,6 +238,7 @@ func TestTheFileIsWrittenAnewWithoutWhatIsAcknowledged(t *testing.T) {
 	if most > 2*spareBytes || s.Status().Kept != 1 {
 		t.Errorf("the file grew to %d, %+v", most, s.Status())
 	}
+	kill(s)
 	if got := numbers(open(t, dir, c, &bytes.Buffer{}).Due(10)); !same(got, 0) {
 		t.Errorf("after a restart %v", got)
 	}

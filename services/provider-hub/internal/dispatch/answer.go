@@ -1,41 +1,54 @@
 package dispatch
 
 import (
+	"bytes"
+
 	"svc.internal/pkg/openai"
+	"svc.internal/services/provider-hub/internal/meter"
 )
 
 const (
-	// maxHeld bounds what waits for the first content.
-	maxHeld = 64 << 10
+	// maxHeld bounds what waits for the first content, each event with
+	// heldOverhead.
+	maxHeld      = 64 << 10
+	heldOverhead = 64
+	// maxKept is how large an event's buffer may be to be used again.
+	maxKept = 256 << 10
 	// maxRaw is how much is kept of a stream that has no event yet, in case
 	// it is an error body.
 	maxRaw = 16 << 10
+	// maxImageEvent bounds an event that may hold an image.
+	maxImageEvent = 24 << 20
 )
 
 // answer is what is known of an engine's answer so far.
 type answer struct {
-	sse     openai.SSEReader
-	tally   openai.Tally
-	rewrite openai.Rewrite
-	begun   bool // content was relayed
-	done    bool // [DONE] was seen
+	sse    openai.SSEReader
+	reader reader
+	heard  bool // an event could be read
+	begun  bool // content was relayed
+	done   bool // the stream's own end was seen
 
 	piece []byte // what the SSE reader may still look at
 	out   []byte // the event rewritten last
 	spare []byte // the one before it
 	raw   []byte
-	held  []byte // events before the first content, one behind the other
-	cuts  []int  // where each of them ends
+	held  []heldEvent // before the first content
+	holds int         // their bytes
 	whole []byte
 }
 
 func newAnswer(o *Order) *answer {
-	return &answer{rewrite: openai.NewRewrite(o.Model, o.Stream && !o.IncludeUsage)}
+	n := &answer{reader: newReader(o)}
+	if o.Kind == meter.Images {
+		n.sse.MaxEvent = maxImageEvent
+	}
+	return n
 }
 
 // feed gives a piece to the SSE reader.
 func (n *answer) feed(piece []byte) {
-	if n.tally.Chunks > 0 {
+	if n.heard {
 		n.raw = nil
 	} else {
 		n.raw = append(n.raw, piece[:min(len(piece), maxRaw-len(n.raw))]...)
@@ -62,32 +75,44 @@ func (n *answer) gather(piece []byte, limit int) bool {
 	return true
 }
 
-// rewritten is json as the caller sees it, until the next call but one.
-func (n *answer) rewritten(json []byte, chunk *openai.Chunk) []byte {
-	n.out, n.spare = n.rewrite.Append(n.spare[:0], json, chunk), n.out
+// rewritten is the event read last as the caller sees it, until the next call
+// but one.
+func (n *answer) rewritten(json []byte) []byte {
+	if len(json) > maxKept {
+		return n.reader.restored(make([]byte, 0, len(json)+maxIDText), json)
+	}
+	n.out, n.spare = n.reader.restored(n.spare[:0], json), n.out
 	return n.out
 }
 
+// restored is the whole answer as the caller sees it.
+func (n *answer) restored() []byte {
+	if n.reader.untouched() {
+		return n.whole
+	}
+	return n.reader.restored(make([]byte, 0, len(n.whole)+maxIDText), n.whole)
+}
+
+// heldEvent is an event that waits for the first content.
+type heldEvent struct {
+	json []byte
+	name string
+}
+
 // hold keeps an event until there is content; false when too much waits.
-func (n *answer) hold(event []byte) bool {
-	if len(n.held)+len(event) > maxHeld {
+func (n *answer) hold(event []byte, name string) bool {
+	if n.holds += len(event) + heldOverhead; n.holds > maxHeld {
 		return false
 	}
-	n.held = append(n.held, event...)
-	n.cuts = append(n.cuts, len(n.held))
+	n.held = append(n.held, heldEvent{json: bytes.Clone(event), name: name})
 	return true
 }
 
 // unhold returns what waited, once.
-func (n *answer) unhold() [][]byte {
-	events := make([][]byte, 0, len(n.cuts))
-	from := 0
-	for _, to := range n.cuts {
-		events = append(events, n.held[from:to])
-		from = to
-	}
-	n.held, n.cuts = nil, nil
-	return events
+func (n *answer) unhold() []heldEvent {
+	held := n.held
+	n.held = nil
+	return held
 }
 
 // body is the engine's error body, if the answer is one.

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"fmt"
-	"math/bits"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -57,6 +56,8 @@ type attempt struct {
 
 	progressTokens int64
 	progressAt     time.Time
+	// large is this attempt's part of what large answers hold, in bytes.
+	large int64
 }
 
 func newAttempt(d *Desk, o *Order, caller Caller, stream Stream, at time.Time) *attempt {
@@ -82,6 +83,7 @@ func (a *attempt) run(ctx context.Context) error {
 	var stall Timer
 	stall = after(a.desk.cfg.StallProbe, func() *verdict { return a.stalled(stall) })
 	defer stall.Stop()
+	defer a.holds(0)
 	for {
 		var v *verdict
 		a.waits(ForAll)
@@ -177,7 +179,10 @@ func (a *attempt) commit() error {
 	a.commits, a.committed = nil, true
 	a.span.AddEvent(eventCommitted)
 	defer crash.At("hub.commit.journalled")
-	return a.desk.witness.Committed(a.order)
+	if err := a.desk.witness.Committed(a.order); err != nil || a.order.Kind != meter.Images || a.relayedTokens == 0 {
+		return err
+	}
+	return a.note() // an image that came before the commit is worth one
 }
 
 // take relays what has arrived.
@@ -203,18 +208,44 @@ func (a *attempt) take() *verdict {
 // read takes one piece of the answer.
 func (a *attempt) read(piece []byte) *verdict {
 	if !a.order.Stream {
-		if !a.answer.gather(piece, a.desk.cfg.MaxAnswer) {
+		if !a.answer.gather(piece, a.desk.cfg.maxAnswer(a.order.Kind)) {
 			return a.fails(Failure{Code: CodeUpstream, Message: "the answer is too large"}, 0)
 		}
-		return nil
+		return a.holds(len(a.answer.whole))
 	}
 	a.answer.feed(piece)
 	v := a.events()
+	if v == nil {
+		v = a.holds(a.answer.sse.Buffered())
+	}
 	// What came before the verdict is due, whatever it is; without a caller
 	// there is another.
 	if cut := a.send(false); cut != nil {
 		return cut
 	}
+	return v
+}
+
+// leastLarge is from which size on an answer counts as large, in bytes.
+const leastLarge = 1 << 20
+
+// holds notes how much of the answer waits here. It fails when large answers
+// together hold too much.
+func (a *attempt) holds(bytes int) *verdict {
+	n := int64(bytes)
+	if n < leastLarge {
+		n = 0
+	}
+	grown := n - a.large
+	if grown == 0 {
+		return nil
+	}
+	a.large = n
+	if sum := a.desk.large.Add(grown); grown < 0 || sum <= a.desk.cfg.MaxLarge {
+		return nil
+	}
+	v := a.fails(Failure{Code: CodeUpstream, Message: "this hub holds too many large answers"}, meter.PlatformLost)
+	v.outcome = Cancelled // the provider has no part in it
 	return v
 }
 
@@ -248,47 +279,43 @@ func (a *attempt) event(event openai.Event) *verdict {
 	if string(event.Name) == "error" {
 		return a.engineError(event.Data)
 	}
-	chunk, err := a.answer.tally.Scan(event.Data)
-	switch {
-	case err != nil && a.allFinished():
-		// Every choice has ended: only usage can still come, and this one
-		// is not worth reading.
-		a.answer.tally.Usage = openai.Usage{State: openai.UsageAbsurd}
-		return nil
-	case err != nil:
+	found, err := a.answer.reader.event(event)
+	if err != nil {
 		return a.broken(err)
-	case chunk.Error.Found():
+	}
+	a.answer.heard = true
+	switch {
+	case found.refusal:
 		return a.engineError(event.Data)
-	case chunk.UsageOnly() && !a.order.IncludeUsage:
+	case found.skip:
 		return nil
 	}
-	out := a.answer.rewritten(event.Data, &chunk)
-	if chunk.HasContent {
+	out := a.answer.rewritten(event.Data)
+	if found.content {
 		a.lastContent = a.lastData
 	}
-	if !a.answer.begun && !chunk.HasContent {
-		if !a.answer.hold(out) {
+	if !a.answer.begun && !found.content {
+		if !a.answer.hold(out, found.name) {
 			return a.fails(Failure{Code: CodeUpstream, Message: "the engine sends events without content"}, 0)
 		}
 		return nil
 	}
-	return a.relay(out)
-}
-
-// allFinished tells whether every choice has its finish_reason.
-func (a *attempt) allFinished() bool {
-	return bits.OnesCount64(a.answer.tally.Finished) >= int(min(a.order.Choices, 64))
+	if v := a.relay(out, found.name); v != nil || !found.last {
+		return v
+	}
+	a.answer.done = true
+	return a.streamEnd()
 }
 
 // relay takes an event for the caller, behind those that waited for content.
 // It is sent when the next one comes, or when none does: the caller is told
 // which, and writes events that come together at once.
-func (a *attempt) relay(out []byte) *verdict {
+func (a *attempt) relay(out []byte, name string) *verdict {
 	first := !a.answer.begun
 	if first {
 		a.begin()
 		for _, held := range a.answer.unhold() {
-			if err := a.caller.Event(Event{JSON: held, More: true}); err != nil {
+			if err := a.caller.Event(Event{JSON: held.json, Name: held.name, More: true}); err != nil {
 				return a.left()
 			}
 		}
@@ -296,9 +323,9 @@ func (a *attempt) relay(out []byte) *verdict {
 	if v := a.send(true); v != nil {
 		return v
 	}
-	tally := &a.answer.tally
-	a.next = Event{JSON: out, FirstContent: first, Tokens: int64(tally.Tokens)}
-	a.nextBytes = tally.ContentBytes
+	count, bytes := a.answer.reader.delivered()
+	a.next = Event{JSON: out, Name: name, FirstContent: first, Tokens: count}
+	a.nextBytes = bytes
 	return nil
 }
 
@@ -338,12 +365,25 @@ func (a *attempt) progress() error {
 			return nil
 		}
 	}
-	if a.relayedTokens-a.progressTokens < progressTokens && a.lastData.Sub(a.progressAt) < progressEvery {
+	if a.relayedTokens-a.progressTokens < progressStep(a.order.Kind) && a.lastData.Sub(a.progressAt) < progressEvery {
 		return nil
 	}
+	return a.note()
+}
+
+// note witnesses how much was relayed.
+func (a *attempt) note() error {
 	a.progressTokens, a.progressAt = a.relayedTokens, a.lastData
 	defer crash.At("hub.progress")
 	return a.desk.witness.Progress(a.order, a.billableTokens(), a.relayedBytes)
+}
+
+// progressStep is how much may be relayed between two notes.
+func progressStep(k meter.Kind) int64 {
+	if k == meter.Images {
+		return 1 // each is worth a note
+	}
+	return progressTokens
 }
 
 // billableTokens is what a crash now would be billed by.
@@ -381,17 +421,13 @@ func (a *attempt) ended(end *session.End) *verdict {
 
 // streamEnd judges a stream that has come to its end mark.
 func (a *attempt) streamEnd() *verdict {
-	if a.answer.tally.Chunks == 0 {
+	if !a.answer.heard {
 		if chunk, err := openai.ScanChunk(a.answer.raw); err == nil && chunk.Error.Found() {
 			return a.engineError(a.answer.raw) // a plain error body under a status of success
 		}
 	}
-	if a.answer.tally.FinishCount == 0 {
-		message := "the engine's answer is empty"
-		if a.answer.begun {
-			message = "the engine's answer ended without a finish_reason"
-		}
-		return a.fails(Failure{Code: CodeUpstream, EngineStatus: 200, Message: message}, meter.Truncated)
+	if why := a.answer.reader.lacks(); why != "" {
+		return a.fails(Failure{Code: CodeUpstream, EngineStatus: 200, Message: why}, meter.Truncated)
 	}
 	if !a.answer.begun {
 		// A model may well have nothing to say; its finish_reason is what the
@@ -409,7 +445,7 @@ func (a *attempt) relayHeld() *verdict {
 	a.begin()
 	for i, event := range held {
 		last := i == len(held)-1
-		if err := a.caller.Event(Event{JSON: event, FirstContent: last, More: !last}); err != nil {
+		if err := a.caller.Event(Event{JSON: event.json, Name: event.name, FirstContent: last, More: !last}); err != nil {
 			return a.left()
 		}
 	}
@@ -422,19 +458,18 @@ func (a *attempt) wholeEnd(end *session.End) *verdict {
 	if !end.Complete {
 		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: "the engine's answer was cut off: " + end.Error}, 0)
 	}
-	chunk, err := openai.ScanCompletion(body)
+	found, err := a.answer.reader.whole(body)
 	switch {
 	case err != nil:
 		return a.broken(err)
-	case chunk.Error.Found():
+	case found.refusal:
 		return a.engineError(body)
-	case chunk.FinishCount == 0:
-		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: "the engine's answer is empty or has no finish_reason"}, 0)
+	case found.lack != "":
+		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: found.lack}, 0)
 	}
 	a.begin()
-	a.answer.tally.Usage = chunk.Usage
-	a.relayedTokens, a.relayedBytes = int64(chunk.Tokens), chunk.ContentBytes
-	if err := a.caller.Event(Event{JSON: a.answer.rewritten(body, &chunk), FirstContent: true, Tokens: a.relayedTokens}); err != nil {
+	a.relayedTokens, a.relayedBytes = a.answer.reader.delivered()
+	if err := a.caller.Event(Event{JSON: a.answer.restored(), FirstContent: true, Tokens: a.relayedTokens}); err != nil {
 		return a.left()
 	}
 	return &verdict{ending: meter.Completed, outcome: Served}

@@ -36,7 +36,7 @@ func (a *attempt) conclude(ctx context.Context, v *verdict) error {
 	if !a.answer.begun || !a.committed {
 		return a.void(ctx, v)
 	}
-	if v.drain {
+	if v.drain && a.order.Kind == meter.Chat { // no other usage is billed by
 		a.drain()
 	}
 	a.stream.Close(a.unfinished())
@@ -77,7 +77,7 @@ func (a *attempt) unfinished() bool { return !a.answer.done }
 // void ends an attempt with nothing to bill.
 func (a *attempt) void(ctx context.Context, v *verdict) error {
 	a.stream.Close(a.unfinished())
-	if err := a.desk.witness.Void(a.order); err != nil {
+	if err := a.witnessVoid(ctx, v); err != nil {
 		return a.unwitnessed(err)
 	}
 	switch {
@@ -88,6 +88,22 @@ func (a *attempt) void(ctx context.Context, v *verdict) error {
 	default:
 		return said(ctx, a.caller.Failed(Failure{Code: CodeTimeout, Message: "the answer was not committed to"}))
 	}
+}
+
+// witnessVoid has it witnessed that nothing is owed.
+func (a *attempt) witnessVoid(ctx context.Context, v *verdict) error {
+	vanished := v.silent || ctx.Err() != nil
+	select {
+	case <-a.caller.Gone():
+		vanished = true
+	default:
+	}
+	if !vanished {
+		return a.desk.witness.Void(a.order)
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.desk.cfg.FinalTimeout)
+	defer cancel()
+	return a.desk.witness.Vanished(last, a.order)
 }
 
 // awaitCommit waits for the caller to commit, a while.
@@ -153,8 +169,8 @@ func (a *attempt) overhear(piece []byte) {
 			a.answer.done = true
 			return
 		}
-		if _, err := a.answer.tally.Scan(event.Data); err != nil {
-			a.answer.tally = openai.Tally{Usage: openai.Usage{State: openai.UsageAbsurd}}
+		if _, err := a.answer.reader.event(event); err != nil {
+			a.answer.reader.distrust()
 			a.answer.done = true
 			return
 		}
@@ -173,14 +189,14 @@ func (a *attempt) usage(ending meter.Ending) *Usage {
 func (a *attempt) served(ending meter.Ending, claim meter.Claim) meter.Served {
 	o := a.order
 	return meter.Served{
-		Ending: ending, EstimatedPrompt: o.EstimatedPrompt, HeldPrompt: o.HeldPrompt, MaxOutput: o.MaxOutput, Choices: o.Choices,
+		Kind: o.Kind, Ending: ending, EstimatedPrompt: o.EstimatedPrompt, HeldPrompt: o.HeldPrompt, MaxOutput: o.MaxOutput, Choices: o.Choices,
 		Recount: a.relayedTokens, DeliveredBytes: a.relayedBytes, Claim: claim,
 	}
 }
 
 // claim is the engine's own usage report.
 func (a *attempt) claim() meter.Claim {
-	u := a.answer.tally.Usage
+	u := a.answer.reader.claim()
 	switch u.State {
 	case openai.UsageValid:
 		return meter.Claim{State: meter.Valid, Prompt: u.PromptTokens, Completion: u.CompletionTokens}
@@ -194,7 +210,10 @@ func (a *attempt) claim() meter.Claim {
 // tell reports the attempt to the routers, and to whoever reads the log.
 func (a *attempt) tell(ctx context.Context, v *verdict) {
 	r := reportOf(a.order, v.outcome)
-	r.FirstContent, r.Duration, r.Tokens = a.firstContent, a.desk.clock.Now().Sub(a.started), a.relayedTokens
+	r.FirstContent, r.Duration = a.firstContent, a.desk.clock.Now().Sub(a.started)
+	if a.order.Kind == meter.Chat {
+		r.Tokens = a.relayedTokens // what routers take speeds from
+	}
 	a.desk.report(r)
 	a.desk.tell(ctx, r, a.order.Stream, a.committed)
 }

@@ -6,7 +6,9 @@
 // the model's name is restored and usage is cut out where it was not asked for.
 // Nothing goes out before the first content, so that an attempt that fails
 // before can be made again elsewhere; what came before it waits, at most 64 KiB.
-// A whole answer is gathered, at most Config.MaxAnswer.
+// A whole answer is gathered, at most Config.MaxAnswer, of images
+// Config.MaxImages; an event of a stream is at most 1 MiB, of images 24 MiB.
+// What the answers of each kind of request mean is their reader's to know.
 //
 // Order of things at the end: the caller commits; the usage is metered and on
 // disk; only then the caller hears Finished. An attempt that the caller did not
@@ -14,7 +16,8 @@
 //
 // An attempt runs in its caller's goroutine and starts none. A caller that does
 // not take its events stalls this stream alone: its credit runs out, and the
-// agent stops sending it.
+// agent stops sending it. What an attempt holds beyond that credit is one event
+// or the answer that it gathers; all that are large share Config.MaxLarge.
 package dispatch
 
 import (
@@ -22,12 +25,14 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/meter"
 	"svc.internal/services/provider-hub/internal/session"
 )
 
@@ -46,7 +51,11 @@ type Config struct {
 	// had some, before its provider counts as lost: 120 s.
 	ContentTimeout time.Duration
 	// MaxAnswer bounds an answer that is not streamed, in bytes: 16 MiB.
-	MaxAnswer int
+	// MaxImages bounds one of images: 26 MiB.
+	MaxAnswer, MaxImages int
+	// MaxLarge bounds what answers under way hold together of what is not yet
+	// passed on, in bytes: 2 GiB. Those of less than 1 MiB do not count.
+	MaxLarge int64
 	// FinalTimeout bounds the wait for the disk: 10 s.
 	FinalTimeout time.Duration
 	// Prove makes what the provider of an order shows later to be paid for it;
@@ -66,15 +75,32 @@ func (c Config) withDefaults() Config {
 	if c.MaxAnswer == 0 {
 		c.MaxAnswer = 16 << 20
 	}
+	if c.MaxImages == 0 {
+		c.MaxImages = 26 << 20
+	}
+	if c.MaxLarge == 0 {
+		c.MaxLarge = 2 << 30
+	}
 	return c
+}
+
+// maxAnswer bounds a whole answer of a kind, in bytes.
+func (c Config) maxAnswer(k meter.Kind) int {
+	if k == meter.Images {
+		return c.MaxImages
+	}
+	return c.MaxAnswer
 }
 
 // Event is one piece of an answer.
 type Event struct {
+	// JSON is the payload; of a whole answer that is text, the text.
 	JSON []byte
+	// Name is that of a server-sent event which has one.
+	Name string
 	// FirstContent marks the first event that has content.
 	FirstContent bool
-	// Tokens counts those of the answer up to here.
+	// Tokens counts what the answer holds up to here: tokens, or images.
 	Tokens int64
 	// More tells that another event follows at once.
 	More bool
@@ -108,6 +134,11 @@ type Witness interface {
 	Final(ctx context.Context, u *Usage) (publish func(), err error)
 	// Void says that nothing is billable.
 	Void(o *Order) error
+	// Vanished is Void for an attempt that reached its provider and whose
+	// caller is not there to hear how it ended. It returns once that is on
+	// disk, from where others hear of it: perhaps nobody else knows that
+	// nothing was served.
+	Vanished(ctx context.Context, o *Order) error
 }
 
 // Sessions finds the session that an order names.
@@ -123,6 +154,7 @@ type Desk struct {
 	report  func(Report)
 	clock   clock.Clock
 	log     *slog.Logger
+	large   atomic.Int64 // what large answers hold, in bytes
 
 	mu       sync.Mutex
 	open     bool
@@ -243,8 +275,8 @@ func (d *Desk) begin(o *Order, at time.Time) (Stream, error) {
 	}
 	crash.At("hub.dispatch.journalled")
 	stream, err := s.Open(session.Request{
-		RequestID: o.Request.String(), Attempt: o.Attempt, Model: o.Model, Stream: o.Stream,
-		Body: o.Body, ModelOffset: o.ModelOffset, ModelLength: o.ModelLength,
+		RequestID: o.Request.String(), Attempt: o.Attempt, Kind: o.Kind, Model: o.Model, Stream: o.Stream,
+		Body: o.Body, ContentType: o.ContentType, ModelOffset: o.ModelOffset, ModelLength: o.ModelLength,
 		Traceparent: o.Traceparent, Timeout: o.Total, Proof: d.prove(o),
 	})
 	if err != nil {

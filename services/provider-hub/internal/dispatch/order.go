@@ -14,7 +14,10 @@ const (
 	// MaxAttempt is the highest number of an attempt.
 	MaxAttempt = 16
 	maxBody    = 10 << 20
+	maxForm    = 26 << 20 // of a transcription
 	maxChoices = 128
+	maxImages  = 10
+	maxInputs  = 2048
 	maxTimeout = time.Hour
 	maxIDText  = 256
 
@@ -43,24 +46,33 @@ type Order struct {
 	Provider ids.ProviderID
 	Node     string
 	Epoch    int64
+	// Kind is what the engine is asked for.
+	Kind meter.Kind
 	// Model is the catalog's name, which answers are restored to.
 	Model  string
 	Stream bool
-	Body   []byte
-	// ModelOffset and ModelLength say where in Body the model's JSON string
-	// stands, quotes included.
+	// Text tells that the whole answer is text as it is, and no JSON.
+	Text bool
+	Body []byte
+	// ContentType is the body's media type with its parameters; empty for
+	// JSON.
+	ContentType string
+	// ModelOffset and ModelLength say where in Body the model's name stands: a
+	// JSON string, quotes included, or in a form the bare text.
 	ModelOffset, ModelLength uint32
 	// IncludeUsage tells that the consumer asked for usage in the stream.
 	IncludeUsage bool
-	// EstimatedPrompt, HeldPrompt (what the hold covers) and MaxOutput are
-	// tokens, MaxOutput those of a choice.
+	// EstimatedPrompt, HeldPrompt (what the hold covers) and MaxOutput, that of
+	// a choice, are counts in the unit of Rates.
 	EstimatedPrompt int64
 	HeldPrompt      int64
 	MaxOutput       int64
 	Choices         int64
-	PriceVersion    string
-	Rates           money.Rates
-	Route           Route
+	// Inputs is how many vectors are asked for.
+	Inputs       int64
+	PriceVersion string
+	Rates        money.Rates
+	Route        Route
 	// FirstContent bounds the wait for the first content of a stream, Total
 	// the whole answer.
 	FirstContent, Total time.Duration
@@ -82,16 +94,28 @@ func (o *Order) Check() error {
 		return refuse("model_id")
 	case len(o.PriceVersion) > maxIDText || len(o.Route.RequestedProvider) > maxIDText:
 		return refuse("price_version_id")
-	case len(o.Body) == 0 || len(o.Body) > maxBody:
+	case o.Kind >= meter.Kind(len(meter.Kinds())):
+		return refuse("endpoint")
+	case len(o.Body) == 0 || len(o.Body) > o.maxBody():
 		return refuse("body")
+	case !validMediaType(o.ContentType):
+		return refuse("content_type")
+	case o.Stream && (o.Kind == meter.Embeddings || o.Text):
+		return refuse("stream")
+	case o.Text && o.Kind != meter.Transcriptions:
+		return refuse("answer_form")
+	case o.Kind == meter.Embeddings && (o.Inputs < 1 || o.Inputs > maxInputs):
+		return refuse("inputs")
 	case uint64(o.ModelOffset)+uint64(o.ModelLength) > uint64(len(o.Body)):
 		return refuse("model_offset")
 	case o.EstimatedPrompt < 0 || o.HeldPrompt < 0:
 		return refuse("estimated_prompt_tokens")
-	case o.MaxOutput <= 0:
+	case o.MaxOutput < o.leastOutput():
 		return refuse("max_output_tokens")
-	case o.Choices < 1 || o.Choices > maxChoices:
+	case o.Choices < o.leastOutput() || o.Choices > maxChoices, o.Kind == meter.Images && o.Choices > maxImages:
 		return refuse("choices")
+	case o.Rates.Unit != unitOf(o.Kind):
+		return refuse("rates")
 	case o.FirstContent < 0 || o.Total < 0 || o.Total > maxTimeout:
 		return refuse("total_timeout_ms")
 	}
@@ -102,6 +126,44 @@ func (o *Order) Check() error {
 		o.Total = defaultTotal
 	}
 	return nil
+}
+
+func (o *Order) maxBody() int {
+	if o.Kind == meter.Transcriptions {
+		return maxForm
+	}
+	return maxBody
+}
+
+// leastOutput is 0 where nothing is counted of an answer.
+func (o *Order) leastOutput() int64 {
+	if o.Kind == meter.Chat || o.Kind == meter.Images {
+		return 1
+	}
+	return 0
+}
+
+// unitOf is the unit that a kind is priced in. Another would turn counts into
+// money that nobody agreed on.
+func unitOf(k meter.Kind) money.Unit {
+	switch k {
+	case meter.Images:
+		return money.Image
+	case meter.Transcriptions:
+		return money.AudioMinute
+	case meter.Chat, meter.Embeddings:
+	}
+	return money.Token
+}
+
+// validMediaType lets only what is harmless in a header through.
+func validMediaType(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return len(text) <= maxIDText
 }
 
 // Usage is what a committed attempt comes to.

@@ -46,13 +46,13 @@ func TestErrorObjectsWithoutAStatusAreTheProviders(t *testing.T) {
 func TestWhatIsHeldBackIsBounded(t *testing.T) {
 	n := newAnswer(&Order{Model: "m", Stream: true})
 	events := 0
-	for n.hold(make([]byte, 1000)) {
+	for n.hold(make([]byte, 1000), "") {
 		events++
 	}
-	if events != maxHeld/1000 {
+	if events != maxHeld/(1000+heldOverhead) {
 		t.Errorf("%d events of 1,000 bytes are held back", events)
 	}
-	if got := n.unhold(); len(got) != events || len(got[events-1]) != 1000 || len(n.unhold()) != 0 {
+	if got := n.unhold(); len(got) != events || len(got[events-1].json) != 1000 || len(n.unhold()) != 0 {
 		t.Errorf("%d came back", len(got))
 	}
 	if !n.gather(make([]byte, 10), 10) || n.gather([]byte{1}, 10) {

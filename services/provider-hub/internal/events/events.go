@@ -6,6 +6,9 @@
 // after its FINAL is on disk, and again, ever more rarely, until billing-ledger
 // says that it is settled and settlement that it is recorded. Attempts and presence may be lost.
 //
+// Word that an attempt is void, where nobody else may know it, is kept in the
+// journal too, until JetStream has taken it (see voids.go).
+//
 // Bounds: 4,096 usage events and 4,096 attempts wait to be published; usage
 // that finds no room is left to the next sweep, attempts are dropped and
 // counted. A sweep begins with what is 30 s old (see DefaultResettle), a usage event is
@@ -88,8 +91,13 @@ type Usage struct {
 	queue   chan waiting
 	ensured bool // the stream was ensured; for the publishing loop only
 
+	voidQueue    chan waiting
+	voidsEnsured bool // like ensured, for the stream of receipts
+	voidsLost    atomic.Int64
+
 	mu      sync.Mutex
 	pending map[journal.Key]*publication
+	voids   map[journal.Key]struct{} // their VoidEvent is in the journal
 	closed  recent
 	// onClosed hears of attempts that need no receipt any more.
 	onClosed func([]journal.Key)
@@ -107,6 +115,7 @@ func NewUsage(hubID string, conn Bus, resettle time.Duration, c clock.Clock, log
 	return &Usage{
 		hubID: hubID, bus: conn, resettle: resettle, clock: c, log: log, lag: lag,
 		queue: make(chan waiting, usageQueue), pending: map[journal.Key]*publication{},
+		voidQueue: make(chan waiting, usageQueue), voids: map[journal.Key]struct{}{},
 	}
 }
 
@@ -131,6 +140,10 @@ func (u *Usage) Open(cfg journal.Config) error {
 			u.log.Error("usage in the journal cannot be read", "attempt", f.Key.String(), "error", err)
 			continue
 		}
+		if isVoid(f.Payload) {
+			u.voidFound(f.Key)
+			continue
+		}
 		u.pending[f.Key] = &publication{}
 	}
 	for unfinished, err := range recovered.Dispatches() {
@@ -141,7 +154,10 @@ func (u *Usage) Open(cfg journal.Config) error {
 	return nil
 }
 
-// finish ends an attempt of an earlier process.
+// finish ends an attempt of an earlier process. Of one that was not committed it
+// says nothing to anybody: the process that died may have given content to a
+// gateway that relayed it, and whose commit it did not live to read. A gateway
+// that lives tells, and otherwise the provider's receipt does.
 func (u *Usage) finish(j *journal.Journal, a journal.Unfinished, unreadable error) error {
 	if unreadable != nil {
 		u.log.Error("an attempt in the journal cannot be read and is not billed", "attempt", a.Key.String(), "error", unreadable)

@@ -67,6 +67,8 @@ func (u *Usage) Publish(ctx context.Context) error {
 		select {
 		case first := <-u.queue:
 			u.publish(ctx, u.batch(first))
+		case first := <-u.voidQueue:
+			u.publishVoids(ctx, u.voidBatch(first))
 		case <-sweep.C:
 			began := u.clock.Now()
 			wait := every
@@ -104,6 +106,8 @@ func (u *Usage) flush(ctx context.Context) {
 		select {
 		case first := <-u.queue:
 			u.publish(ctx, u.batch(first))
+		case first := <-u.voidQueue:
+			u.publishVoids(ctx, u.voidBatch(first))
 		default:
 			return
 		}
@@ -155,9 +159,15 @@ func (u *Usage) publish(ctx context.Context, batch []waiting) bool {
 func (u *Usage) sweep(ctx context.Context, before time.Time) bool {
 	now := u.clock.Now()
 	var batch []waiting
+	voids := voidSweep{usage: u, now: now}
+	defer voids.flush(ctx)
 	for f, err := range u.journal.Load().Unsettled(before) {
 		if err != nil {
 			u.log.Error("unsettled usage cannot be read", "attempt", f.Key.String(), "error", err)
+			continue
+		}
+		if isVoid(f.Payload) {
+			voids.add(ctx, f)
 			continue
 		}
 		traceparent, due := u.due(f.Key, now)

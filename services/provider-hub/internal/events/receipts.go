@@ -54,14 +54,16 @@ type Agent interface {
 // journal waits until that is settled; one for an attempt that was closed lately
 // is acknowledged at once; neither costs a message. Of all others billing-ledger
 // is asked: the attempt was dispatched by a hub whose journal may be lost, or by
-// an earlier life of this one.
+// an earlier life of this one. What became of a receipt is remembered, and said
+// again when it is sent again. Refusals are counted, and logged once a minute.
 type Receipts struct {
-	hubID  string
-	bus    Bus
-	usage  *Usage
-	secret proofs.Secret
-	clock  clock.Clock
-	log    *slog.Logger
+	hubID   string
+	bus     Bus
+	usage   *Usage
+	secrets proofs.Secrets
+	clock   clock.Clock
+	log     *slog.Logger
+	known   *verdicts
 
 	queue   chan handed
 	ensured bool // the stream was ensured; for the loop only
@@ -69,7 +71,7 @@ type Receipts struct {
 	mu      sync.Mutex
 	waiting map[journal.Key]*waiter
 
-	forwarded, refused atomic.Int64
+	forwarded, refused, dropped atomic.Int64
 }
 
 // handed are receipts as they came.
@@ -82,12 +84,14 @@ type handed struct {
 type waiter struct {
 	from         Agent
 	since, asked time.Time
+	// what billing-ledger was asked about last.
+	question digest
 }
 
 // NewReceipts makes a desk for receipts and has usage tell it what is closed.
-func NewReceipts(hubID string, conn Bus, usage *Usage, secret proofs.Secret, c clock.Clock, log *slog.Logger) *Receipts {
+func NewReceipts(hubID string, conn Bus, usage *Usage, secrets proofs.Secrets, c clock.Clock, log *slog.Logger) *Receipts {
 	r := &Receipts{
-		hubID: hubID, bus: conn, usage: usage, secret: secret, clock: c, log: log,
+		hubID: hubID, bus: conn, usage: usage, secrets: secrets, clock: c, log: log, known: newVerdicts(),
 		queue: make(chan handed, receiptQueue), waiting: map[journal.Key]*waiter{},
 	}
 	usage.mu.Lock()
@@ -103,9 +107,12 @@ func (r *Receipts) Forwarded() int64 { return r.forwarded.Load() }
 // Refused is described beside Forwarded.
 func (r *Receipts) Refused() int64 { return r.refused.Load() }
 
+// Dropped counts receipts that found no room here.
+func (r *Receipts) Dropped() int64 { return r.dropped.Load() }
+
 // Prove makes what the provider of an order shows later.
 func (r *Receipts) Prove(o *dispatch.Order) []byte {
-	return r.secret.Issue(
+	return r.secrets.Issue(
 		proofs.Attempt{Request: o.Request, Attempt: o.Attempt, Provider: o.Provider, Epoch: o.Epoch, Model: o.Model},
 		proofs.Dispatch{Hub: r.hubID, PriceVersion: o.PriceVersion})
 }
@@ -123,6 +130,7 @@ func (r *Receipts) receive(from Agent, all []*agentv2.Receipt) {
 	select {
 	case r.queue <- handed{from, all}:
 	default:
+		r.dropped.Add(int64(len(all)))
 	}
 }
 
@@ -153,7 +161,7 @@ func (r *Receipts) judge(ctx context.Context, h handed) {
 	for _, m := range h.all {
 		signed, err := workreceipt.FromMessage(m)
 		if err != nil {
-			r.refused.Add(1)
+			r.refuse(refusedMalformed)
 			if len(m.GetRequestId()) == len(ids.RequestID{}) {
 				answers = append(answers, session.Acknowledged{
 					Key: workreceipt.Key{Request: ids.RequestID(m.GetRequestId()), Attempt: m.GetAttempt()}, Refused: refusedMalformed,
@@ -162,11 +170,10 @@ func (r *Receipts) judge(ctx context.Context, h handed) {
 			h.from.Forged()
 			continue
 		}
-		closed, question, why := r.consider(h.from, signed)
+		closed, question, why := r.recall(h.from, signed)
 		switch {
 		case why != "":
-			r.refused.Add(1)
-			r.log.Warn("a provider's receipt is refused", "request_id", signed.Request.String(), "provider_id", h.from.Identity().ProviderID.String(), "reason", why)
+			r.refuse(why)
 			answers = append(answers, session.Acknowledged{Key: signed.Key(), Refused: why})
 		case closed:
 			answers = append(answers, session.Acknowledged{Key: signed.Key()})
@@ -178,12 +185,34 @@ func (r *Receipts) judge(ctx context.Context, h handed) {
 	r.ask(ctx, questions)
 }
 
-// consider tells whether a receipt is closed, or why it is refused, or what
-// billing-ledger is to be asked; nothing of these when it waits.
-func (r *Receipts) consider(from Agent, signed workreceipt.Signed) (closed bool, question *eventsv1.ReceiptEvent, why string) {
+// refuse counts a receipt that counts for nothing.
+func (r *Receipts) refuse(why string) {
+	r.refused.Add(1)
+	r.known.count(why)
+}
+
+// recall is consider for a receipt that may have been judged before.
+func (r *Receipts) recall(from Agent, signed workreceipt.Signed) (closed bool, question *eventsv1.ReceiptEvent, why string) {
 	if signed.Provider != from.Identity().ProviderID {
 		return false, nil, refusedProvider
 	}
+	d, ok := digestOf(signed)
+	if !ok {
+		return false, nil, refusedMalformed
+	}
+	if why, known := r.known.of(d); known {
+		return why == "", nil, why
+	}
+	closed, question, why = r.consider(from, signed, d)
+	if why == refusedProof {
+		r.known.keep(d, why)
+	}
+	return closed, question, why
+}
+
+// consider tells whether a receipt is closed, or why it is refused, or what
+// billing-ledger is to be asked; nothing of these when it waits.
+func (r *Receipts) consider(from Agent, signed workreceipt.Signed, asked digest) (closed bool, question *eventsv1.ReceiptEvent, why string) {
 	key := journal.Key{Request: signed.Request, Attempt: signed.Attempt}
 	standing := r.usage.Standing(key)
 	var d proofs.Dispatch
@@ -194,13 +223,13 @@ func (r *Receipts) consider(from Agent, signed workreceipt.Signed) (closed bool,
 			return false, nil, refusedSignature
 		}
 		ok := false
-		if d, ok = r.secret.Check(signed.Proof, proofs.Attempt{
+		if d, ok = r.secrets.Check(signed.Proof, proofs.Attempt{
 			Request: signed.Request, Attempt: signed.Attempt, Provider: signed.Provider, Epoch: signed.Epoch, Model: signed.Model,
 		}); !ok {
 			return false, nil, refusedProof
 		}
 	}
-	ask := standing != Closed && r.wait(key, from)
+	ask := standing != Closed && r.wait(key, from, asked)
 	// What was closed before anybody waited is not heard of any more.
 	if r.usage.Standing(key) == Closed {
 		r.take(key)
@@ -214,7 +243,7 @@ func (r *Receipts) consider(from Agent, signed workreceipt.Signed) (closed bool,
 
 // wait notes who waits for an attempt, and tells whether billing-ledger may be
 // asked now.
-func (r *Receipts) wait(key journal.Key, from Agent) (ask bool) {
+func (r *Receipts) wait(key journal.Key, from Agent, question digest) (ask bool) {
 	now := r.clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,13 +262,16 @@ func (r *Receipts) wait(key journal.Key, from Agent) (ask bool) {
 	if !w.asked.IsZero() && now.Sub(w.asked) < forwardAgain {
 		return false
 	}
-	w.asked = now
+	w.asked, w.question = now, question
 	return true
 }
 
 // sweep forgets who has waited for too long: an agent that is still there asks
-// again.
+// again. And it tells what was refused meanwhile.
 func (r *Receipts) sweep() {
+	if refused := r.known.drain(); len(refused) > 0 {
+		r.log.Warn("receipts of providers are refused", "by_reason", refused)
+	}
 	now := r.clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,23 +283,20 @@ func (r *Receipts) sweep() {
 }
 
 // take removes who waits for an attempt; nil for nobody.
-func (r *Receipts) take(key journal.Key) Agent {
+func (r *Receipts) take(key journal.Key) *waiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.waiting[key]
-	if w == nil {
-		return nil
-	}
 	delete(r.waiting, key)
-	return w.from
+	return w
 }
 
 // closed acknowledges the receipts of attempts that were just closed.
 func (r *Receipts) closed(keys []journal.Key) {
 	done := map[Agent][]session.Acknowledged{}
 	for _, key := range keys {
-		if from := r.take(key); from != nil {
-			done[from] = append(done[from], session.Acknowledged{Key: workreceipt.Key{Request: key.Request, Attempt: key.Attempt}})
+		if w := r.take(key); w != nil {
+			done[w.from] = append(done[w.from], session.Acknowledged{Key: workreceipt.Key{Request: key.Request, Attempt: key.Attempt}})
 		}
 	}
 	for from, all := range done {
@@ -356,14 +385,21 @@ func (r *Receipts) verdicts(data []byte) (map[Agent][]session.Acknowledged, erro
 		switch v.GetOutcome() {
 		case eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_SETTLED, eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_STORED:
 		case eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_REFUSED:
-			r.refused.Add(1)
 			answer.Refused = v.GetReason()
 		default:
 			continue // of a later version
 		}
-		if from := r.take(journal.Key{Request: request, Attempt: v.GetAttempt()}); from != nil {
-			done[from] = append(done[from], answer)
+		w := r.take(journal.Key{Request: request, Attempt: v.GetAttempt()})
+		if w == nil {
+			continue
 		}
+		if answer.Refused != "" {
+			r.refuse(answer.Refused)
+		}
+		if !w.asked.IsZero() {
+			r.known.keep(w.question, answer.Refused)
+		}
+		done[w.from] = append(done[w.from], answer)
 	}
 	return done, nil
 }

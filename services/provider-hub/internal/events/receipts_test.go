@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"encoding/binary"
 	"log/slog"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,11 +68,15 @@ type window struct {
 	questions chan *eventsv1.ReceiptEvent
 }
 
+// rotatedOut is the secret before the current one.
+var rotatedOut = proofs.Derive([]byte("the pepper before"))
+
 func newWindow(t *testing.T) *window {
 	t.Helper()
 	f := setup(t)
 	w := &window{fixture: f, questions: make(chan *eventsv1.ReceiptEvent, 64)}
-	w.receipts = NewReceipts("hub-a", f.bus, f.usage, proofs.Derive([]byte("pepper")), f.clock, slog.New(slog.DiscardHandler))
+	w.receipts = NewReceipts("hub-a", f.bus, f.usage, proofs.Secrets{Current: proofs.Derive([]byte("pepper")), Previous: &rotatedOut},
+		f.clock, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, 2)
 	go func() {
@@ -198,7 +205,7 @@ func TestAnAttemptThatIsVoidNeedsNoReceipt(t *testing.T) {
 }
 
 func TestOfAnAttemptThatTheHubDoesNotKnowBillingIsAsked(t *testing.T) {
-	w, a := newWindow(t), newAgent(1)
+	w := newWindow(t)
 	for n, tc := range []struct {
 		outcome eventsv1.ReceiptOutcome
 		refused string
@@ -207,6 +214,7 @@ func TestOfAnAttemptThatTheHubDoesNotKnowBillingIsAsked(t *testing.T) {
 		{eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_SETTLED, ""},
 		{eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_REFUSED, "too_late"},
 	} {
+		a := newAgent(1) // one for each, as an impatient one may hear an answer twice
 		_, r := w.attempt(a, byte(n))
 		w.hand(a, r)
 		q := w.question(t)
@@ -328,7 +336,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 	w, a := newWindow(t), newAgent(1)
 	for n := range uint32(maxWaiting + 5) {
-		w.receipts.wait(journal.Key{Attempt: n}, a)
+		w.receipts.wait(journal.Key{Attempt: n}, a, digest{})
 	}
 	if n := len(w.receipts.waiting); n != maxWaiting {
 		t.Errorf("%d wait", n)
@@ -337,5 +345,106 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	w.receipts.sweep()
 	if n := len(w.receipts.waiting); n != 0 {
 		t.Errorf("%d wait for ever", n)
+	}
+}
+
+func TestWhatBecameOfAReceiptIsSaidAgainWithoutAMessage(t *testing.T) {
+	w, a := newWindow(t), newAgent(1)
+	for n, tc := range []struct {
+		outcome eventsv1.ReceiptOutcome
+		refused string
+	}{
+		{eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_STORED, ""},
+		{eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_REFUSED, "nothing_served"},
+	} {
+		_, r := w.attempt(a, byte(n))
+		w.hand(a, r)
+		w.answer(t, tc.outcome, tc.refused, w.question(t))
+		a.acked(t)
+		w.clock.Advance(forwardAgain)
+		w.hand(a, r) // the acknowledgement was lost
+		if got := a.acked(t); got.Key != r.Key() || got.Refused != tc.refused {
+			t.Errorf("acknowledged %+v", got)
+		}
+		if r.SentTokens++; tc.refused != "" { // another receipt is another question
+			w.hand(a, r)
+			if q := w.question(t); q.GetSentTokens() != r.SentTokens {
+				t.Errorf("asked about %v", q)
+			}
+		}
+	}
+	w.quiet(t)
+}
+
+func TestRefusalsAreCountedAndToldOnceAMinute(t *testing.T) {
+	var log bytes.Buffer
+	f, a := setup(t), newAgent(1)
+	r := NewReceipts("hub-a", f.bus, f.usage, proofs.Secrets{Current: proofs.Derive([]byte("pepper"))}, f.clock, slog.New(slog.NewTextHandler(&log, nil)))
+	w := &window{fixture: f, receipts: r}
+	_, made := w.attempt(a, 1)
+	made.Proof = []byte("made up")
+	forged := workreceipt.Sign(a.key, made).Message()
+	for range 3 {
+		r.judge(t.Context(), handed{a, []*agentv2.Receipt{forged, forged}})
+	}
+	r.sweep()
+	r.sweep()
+	if n := r.Refused(); n != 6 || len(a.acks) != 6 {
+		t.Errorf("%d are refused, %d answered", n, len(a.acks))
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "invalid_proof:6") {
+		t.Errorf("%d lines: %s", n, log.String())
+	}
+	if len(r.known.all) != 1 {
+		t.Errorf("%d verdicts are remembered", len(r.known.all))
+	}
+	for n := range 3 * maxReasons {
+		r.known.count(strconv.Itoa(n))
+	}
+	if n := len(r.known.drain()); n > maxReasons+1 {
+		t.Errorf("%d reasons are counted apart", n)
+	}
+}
+
+func TestVerdictsAreBounded(t *testing.T) {
+	v := newVerdicts()
+	nth := func(n uint32) digest { return digest(binary.BigEndian.AppendUint32(make([]byte, 12), n)) }
+	for n := range uint32(maxVerdicts + 5) {
+		v.keep(nth(n), "x")
+		v.keep(nth(n), "y")
+	}
+	if _, known := v.of(nth(4)); known || len(v.all) != maxVerdicts || len(v.ring) != maxVerdicts {
+		t.Errorf("%d verdicts, %d in the ring", len(v.all), len(v.ring))
+	}
+	if why, known := v.of(nth(5)); !known || why != "x" {
+		t.Errorf("the oldest that fits is %q, %v", why, known)
+	}
+}
+
+func TestReceiptsBeyondTheQueueAreDroppedAndCounted(t *testing.T) {
+	f, a := setup(t), newAgent(1)
+	r := NewReceipts("hub-a", f.bus, f.usage, proofs.Secrets{}, f.clock, slog.New(slog.DiscardHandler))
+	for range receiptQueue + 2 {
+		r.receive(a, make([]*agentv2.Receipt, 3))
+	}
+	if r.Dropped() != 6 {
+		t.Errorf("%d are counted", r.Dropped())
+	}
+}
+
+// A receipt whose proof is of the secret before the last rotation is judged as
+// any other.
+func TestAReceiptUnderThePreviousSecretIsAskedAbout(t *testing.T) {
+	w, a := newWindow(t), newAgent(1)
+	o, old := w.attempt(a, 1)
+	old.Proof = proofs.Secrets{Current: rotatedOut}.Issue(
+		proofs.Attempt{Request: o.Request, Attempt: o.Attempt, Provider: o.Provider, Epoch: o.Epoch, Model: o.Model},
+		proofs.Dispatch{Hub: "hub-z", PriceVersion: o.PriceVersion})
+	_, fresh := w.attempt(a, 2)
+	for _, r := range []workreceipt.Receipt{old, fresh} {
+		w.hand(a, r)
+		if q := w.question(t); q.GetRequestId() != r.Request.String() {
+			t.Errorf("asked about %v", q)
+		}
 	}
 }

@@ -20,6 +20,8 @@ func (u *Usage) PublishWaiting(ctx context.Context) {
 		select {
 		case first := <-u.queue:
 			u.publish(ctx, u.batch(first))
+		case first := <-u.voidQueue:
+			u.publishVoids(ctx, u.voidBatch(first))
 		default:
 			return
 		}

@@ -2,13 +2,59 @@
 // charged and paid for. It is the published table of stream endings, as one
 // pure function.
 //
-// All counts are tokens unless they say bytes. Whatever an engine claims, a
-// bill is never negative and never above what the hub itself can be certain
-// of: a completion token is at least one delivered byte, but for a few special
-// ones per choice, and no choice is longer than it was allowed to be.
+// Counts are in the unit that the kind of request is priced in, tokens unless
+// Kind says otherwise. Whatever an engine claims, a bill is never negative and
+// never above what the hub itself can be certain of: a completion token is at
+// least one delivered byte, but for a few special ones per choice, no choice is
+// longer than it was allowed to be, and an image is one that was delivered and
+// asked for.
 package meter
 
 import "math"
+
+// Kind is what a request asks for, and with it what is counted.
+type Kind uint8
+
+// The kinds. The zero value is Chat.
+const (
+	// Chat counts tokens of the prompt and of the completion.
+	Chat Kind = iota
+	// Embeddings counts tokens of the prompt only.
+	Embeddings
+	// Images counts images, as completion.
+	Images
+	// Transcriptions counts milliseconds of audio, as prompt. They were
+	// measured before, so that the estimate is exact.
+	Transcriptions
+
+	kinds // one past the last
+)
+
+// Kinds returns every kind.
+func Kinds() []Kind {
+	all := make([]Kind, 0, kinds)
+	for k := Chat; k < kinds; k++ {
+		all = append(all, k)
+	}
+	return all
+}
+
+// String names the kind for logs; it is also what nodes call it among their
+// capabilities.
+func (k Kind) String() string {
+	switch k {
+	case Chat:
+		return "chat"
+	case Embeddings:
+		return "embeddings"
+	case Images:
+		return "images"
+	case Transcriptions:
+		return "transcriptions"
+	default:
+		return "unknown"
+	}
+}
 
 // Ending is how an attempt ended once content had been served.
 type Ending uint8
@@ -96,13 +142,15 @@ const (
 
 // Served is what is known of an attempt at its end.
 type Served struct {
+	Kind   Kind
 	Ending Ending
 	// EstimatedPrompt is the gateway's estimate, HeldPrompt what the
 	// consumer's hold covers; 0 is not known.
 	EstimatedPrompt int64
 	HeldPrompt      int64
 	// MaxOutput is the largest answer of one choice, Choices how many there
-	// are (less than one counts as one).
+	// are (less than one counts as one). Of images, Choices is how many were
+	// asked for.
 	MaxOutput int64
 	Choices   int64
 	// Recount is the hub's own count of what was relayed, DeliveredBytes the
@@ -122,20 +170,42 @@ type Bill struct {
 
 // Charge applies the table:
 //
-//	ending                                            prompt             completion
-//	Completed, claim valid                            claim              claim
-//	Completed, claim absent, absurd or an empty zero  estimate           recount
-//	Completed, nothing delivered                      0                  0
-//	ClientGone, WallLimit                             claim or estimate  the smaller of recount and valid claim
-//	ProviderLost, Truncated, EngineError, PlatformLost  0                recount
+//	kind            ending                                            prompt             completion
+//	Chat            Completed, claim valid                            claim              claim
+//	Chat            Completed, claim absent, absurd or an empty zero  estimate           recount
+//	Chat            Completed, nothing delivered                      0                  0
+//	Chat            ClientGone, WallLimit                             claim or estimate  the smaller of recount and valid claim
+//	Chat            ProviderLost, Truncated, EngineError, PlatformLost  0                recount
+//	Embeddings      Completed, ClientGone, WallLimit                  claim or estimate  0
+//	Embeddings      any other                                         0                  0
+//	Images          any                                               0                  the smaller of asked and delivered
+//	Transcriptions  Completed, ClientGone, WallLimit                  estimate           0
+//	Transcriptions  any other                                         0                  0
 //
 // No prompt is billed beyond what is held for it: a provider who overstates
 // prompts would otherwise be paid with money that nobody has put up. An answer
-// without a byte is worth nothing, or answering nothing would be a trade.
+// without a byte is worth nothing, or answering nothing would be a trade; but
+// silence is a transcription, too: the audio was heard.
 //
-// Every completion is held below choices × max output and below the delivered
-// bytes and a slack of 32 for each choice.
+// Every completion of Chat is held below choices × max output and below the
+// delivered bytes and a slack of 32 for each choice. What engines claim of
+// images and audio is in other units and is passed over.
 func Charge(s Served) Bill {
+	switch s.Kind {
+	case Chat:
+		return s.chat()
+	case Embeddings:
+		return s.embeddings()
+	case Images:
+		return s.images()
+	case Transcriptions:
+		return s.transcription()
+	default:
+		return Bill{Claim: Absent}
+	}
+}
+
+func (s Served) chat() Bill {
 	ceiling := s.ceiling()
 	state := s.judge(ceiling)
 	bill := Bill{Claim: state, Completion: clamp(s.Recount, ceiling)}
@@ -163,6 +233,48 @@ func Charge(s Served) Bill {
 		bill.Completion = 0
 	}
 	return bill
+}
+
+// embeddings bills the prompt. A claim of a completion means nothing: there is
+// none.
+func (s Served) embeddings() Bill {
+	s.Claim.Completion = 0
+	bill := Bill{Claim: s.judge(math.MaxInt64)}
+	if !s.whole() || s.DeliveredBytes <= 0 {
+		return bill
+	}
+	bill.Prompt = clamp(s.EstimatedPrompt, math.MaxInt64)
+	if bill.Claim == Valid {
+		bill.Prompt = s.prompt()
+	}
+	return bill
+}
+
+func (s Served) images() Bill {
+	bill := Bill{Claim: Absent}
+	if s.Ending >= Completed && s.Ending < endings {
+		asked := mulSaturating(max(s.Choices, 1), max(s.MaxOutput, 0))
+		bill.Completion = clamp(min(s.Recount, s.DeliveredBytes), asked)
+	}
+	return bill
+}
+
+func (s Served) transcription() Bill {
+	bill := Bill{Claim: Absent}
+	if s.whole() {
+		bill.Prompt = clamp(s.EstimatedPrompt, math.MaxInt64)
+	}
+	return bill
+}
+
+// whole tells whether the ending costs what was put in, too.
+func (s Served) whole() bool {
+	switch s.Ending {
+	case Completed, ClientGone, WallLimit:
+		return true
+	default:
+		return false
+	}
 }
 
 // ceiling is the most completion tokens that can be certain.

@@ -42,6 +42,25 @@ func (Secret) String() string { return "[redacted]" }
 // GoString hides the secret.
 func (Secret) GoString() string { return "[redacted]" }
 
+// Secrets are those whose proofs a hub knows for its fleet's. It issues with
+// Current; Previous is nil but while the fleet goes from one secret to another.
+type Secrets struct {
+	Current  Secret
+	Previous *Secret
+}
+
+// Issue makes the proof of an attempt; see Secret.Issue.
+func (s Secrets) Issue(a Attempt, d Dispatch) []byte { return s.Current.Issue(a, d) }
+
+// Check reads a proof under either secret; see Secret.Check.
+func (s Secrets) Check(proof []byte, a Attempt) (Dispatch, bool) {
+	d, ok := s.Current.Check(proof, a)
+	if !ok && s.Previous != nil {
+		d, ok = s.Previous.Check(proof, a)
+	}
+	return d, ok
+}
+
 // Attempt is what a proof is for.
 type Attempt struct {
 	Request  ids.RequestID

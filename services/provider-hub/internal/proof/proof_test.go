@@ -46,6 +46,27 @@ func TestAProofHoldsForItsAttemptAlone(t *testing.T) {
 	}
 }
 
+func TestASecretThatIsRotatedOutHoldsWhileItIsThePreviousOne(t *testing.T) {
+	next := Derive([]byte("the next pepper"))
+	old, fresh := secret.Issue(attempt, dispatch), next.Issue(attempt, dispatch)
+	both := Secrets{Current: next, Previous: &secret}
+	for name, proof := range map[string][]byte{"previous": old, "current": fresh} {
+		if got, ok := both.Check(proof, attempt); !ok || got != dispatch {
+			t.Errorf("the %s one: %+v %v", name, got, ok)
+		}
+	}
+	if got := both.Issue(attempt, dispatch); !bytes.Equal(got, fresh) {
+		t.Error("it issues with another than the current one")
+	}
+	alone := Secrets{Current: next}
+	if _, ok := alone.Check(old, attempt); ok {
+		t.Error("the previous one holds for ever")
+	}
+	if _, ok := both.Check(Derive([]byte("guessed")).Issue(attempt, dispatch), attempt); ok {
+		t.Error("a third one holds")
+	}
+}
+
 func TestAProofFitsAReceipt(t *testing.T) {
 	long := string(bytes.Repeat([]byte("x"), maxText))
 	if n := len(secret.Issue(attempt, Dispatch{Hub: long, PriceVersion: long})); n == 0 || n > workreceipt.MaxProof {

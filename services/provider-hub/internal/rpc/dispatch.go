@@ -15,6 +15,7 @@ import (
 	"svc.internal/pkg/telemetry"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/meter"
 )
 
 // Dispatch answers hub.v1.DispatchService.
@@ -89,7 +90,7 @@ func (c *call) Committed() <-chan struct{} { return c.committed }
 
 // Event implements dispatch.Caller.
 func (c *call) Event(e dispatch.Event) error {
-	c.event.Json, c.event.FirstContent, c.event.CompletionTokens, c.event.More = e.JSON, e.FirstContent, e.Tokens, e.More
+	c.event.Json, c.event.FirstContent, c.event.CompletionTokens, c.event.More, c.event.Name = e.JSON, e.FirstContent, e.Tokens, e.More, e.Name
 	return c.stream.Send(&c.message)
 }
 
@@ -122,9 +123,14 @@ func orderFromProto(m *hubv1.DispatchOpen) (*dispatch.Order, error) {
 	if err != nil {
 		return nil, fault.New(fault.Invalid, fault.InvalidRequest, "provider_id").On("provider_id")
 	}
+	kind, ok := kindFromProto(m.GetEndpoint())
+	if !ok {
+		return nil, fault.New(fault.Invalid, fault.InvalidRequest, "endpoint").On("endpoint")
+	}
 	return &dispatch.Order{
 		Request: request, Attempt: m.GetAttempt(), Provider: providerID, Node: m.GetNodeId(), Epoch: m.GetEpoch(),
-		Model: m.GetModelId(), Stream: m.GetStream(), Body: m.GetBody(),
+		Kind: kind, Model: m.GetModelId(), Stream: m.GetStream(), Body: m.GetBody(), ContentType: m.GetContentType(),
+		Text: m.GetAnswerForm() == hubv1.AnswerForm_ANSWER_FORM_TEXT, Inputs: int64(m.GetInputs()),
 		ModelOffset: m.GetModelOffset(), ModelLength: m.GetModelLength(), IncludeUsage: m.GetIncludeUsage(),
 		EstimatedPrompt: m.GetEstimatedPromptTokens(), HeldPrompt: m.GetHeldPromptTokens(), MaxOutput: m.GetMaxOutputTokens(), Choices: int64(m.GetChoices()),
 		PriceVersion: m.GetPriceVersionId(), Rates: moneypb.ToRates(m.GetRates()),
@@ -136,6 +142,21 @@ func orderFromProto(m *hubv1.DispatchOpen) (*dispatch.Order, error) {
 		FirstContent: milliseconds(m.GetFirstContentTimeoutMs()),
 		Total:        milliseconds(m.GetTotalTimeoutMs()),
 	}, nil
+}
+
+// kindFromProto is false for what a later gateway may ask for.
+func kindFromProto(e hubv1.Endpoint) (meter.Kind, bool) {
+	switch e {
+	case hubv1.Endpoint_ENDPOINT_UNSPECIFIED, hubv1.Endpoint_ENDPOINT_CHAT:
+		return meter.Chat, true
+	case hubv1.Endpoint_ENDPOINT_EMBEDDINGS:
+		return meter.Embeddings, true
+	case hubv1.Endpoint_ENDPOINT_IMAGES:
+		return meter.Images, true
+	case hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS:
+		return meter.Transcriptions, true
+	}
+	return 0, false
 }
 
 // milliseconds saturates instead of wrapping round; the domain refuses both

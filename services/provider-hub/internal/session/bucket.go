@@ -24,6 +24,14 @@ func (b *bucket) take(now time.Time) bool {
 	return true
 }
 
+// takeMost spends up to most tokens, as many as there are.
+func (b *bucket) takeMost(now time.Time, most int) int {
+	b.refill(now)
+	n := min(most, int(b.tokens))
+	b.tokens -= float64(n)
+	return n
+}
+
 // reserve spends a token that may still have to come and says how long that
 // takes. When it would take longer than most, nothing is spent.
 func (b *bucket) reserve(now time.Time, most time.Duration) (time.Duration, bool) {

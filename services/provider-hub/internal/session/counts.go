@@ -8,6 +8,8 @@ type Counts struct {
 	Sockets, Slots atomic.Int64
 	// FramesIn and FramesOut count frames, BytesIn the bytes of DATA.
 	FramesIn, FramesOut, BytesIn atomic.Int64
+	// ReceiptsDropped came faster than receipts are taken.
+	ReceiptsDropped atomic.Int64
 }
 
 func (c *Counts) slots(n int64) { c.Slots.Add(n) }

@@ -2,6 +2,7 @@ package session
 
 import (
 	agentv2 "svc.internal/proto/svc/agent/v2"
+	"svc.internal/services/provider-hub/internal/meter"
 )
 
 // batchBytes is about how much one write to a socket carries.
@@ -168,7 +169,22 @@ func openFrame(st *Stream) *agentv2.Frame {
 		RequestId: r.RequestID, Attempt: r.Attempt, ModelId: r.Model, Stream: r.Stream,
 		ModelOffset: r.ModelOffset, ModelLength: r.ModelLength, BodyLength: uint32(len(r.Body)),
 		Traceparent: r.Traceparent, TimeoutMs: r.Timeout.Milliseconds(), Proof: r.Proof,
+		Endpoint: endpointOf(r.Kind), ContentType: r.ContentType,
 	}}}
+}
+
+// endpointOf leaves chat unnamed, as agents know it that know no other.
+func endpointOf(k meter.Kind) agentv2.Endpoint {
+	switch k {
+	case meter.Embeddings:
+		return agentv2.Endpoint_ENDPOINT_EMBEDDINGS
+	case meter.Images:
+		return agentv2.Endpoint_ENDPOINT_IMAGES
+	case meter.Transcriptions:
+		return agentv2.Endpoint_ENDPOINT_TRANSCRIPTIONS
+	case meter.Chat:
+	}
+	return agentv2.Endpoint_ENDPOINT_UNSPECIFIED
 }
 
 // shift removes the first n of a queue, giving its memory up when it is empty.

@@ -7,11 +7,14 @@ import (
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
-// Bounds of receipts: of a frame, and frames a second.
+// Bounds of receipts: of a frame, frames a second, and receipts a second. An
+// agent that comes back with all that it kept, 32,768, is heard within minutes.
 const (
-	maxReceipts  = 160
-	receiptRate  = 20
-	receiptBurst = 100
+	maxReceipts   = 160
+	receiptRate   = 20
+	receiptBurst  = 100
+	receiptsRate  = 200
+	receiptsBurst = 4096
 )
 
 // Receipts takes what agents say that they served.
@@ -51,8 +54,15 @@ func (s *Session) onReceipts(r *agentv2.Receipts) *Closing {
 	case !s.receiptFrames.take(s.clock.Now()):
 		return protocolError("too many frames of receipts")
 	}
-	if s.receipts != nil {
-		s.receipts.Receive(s, r.GetReceipts())
+	if s.receipts == nil {
+		return nil
+	}
+	all := r.GetReceipts()
+	// What is too much is passed over and not answered: it comes again.
+	n := s.receiptItems.takeMost(s.clock.Now(), len(all))
+	s.counts.ReceiptsDropped.Add(int64(len(all) - n))
+	if n > 0 {
+		s.receipts.Receive(s, all[:n])
 	}
 	return nil
 }

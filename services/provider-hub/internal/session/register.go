@@ -14,7 +14,10 @@ const (
 	defaultCapacity = 10
 	maxCapacity     = 1024
 	maxContext      = 1 << 31
-	maxRequestBytes = 10 << 20
+
+	// What an agent takes that does not say, and the most that is ever sent.
+	defaultRequestBytes = 10 << 20
+	maxRequestBytes     = 26 << 20
 )
 
 // Grant is what a provider key entitles to.
@@ -76,9 +79,9 @@ func (s *Session) register(r *agentv2.Register) *Closing {
 			s.caps = append(s.caps, c)
 		}
 	}
-	s.maxBody = r.GetMaxRequestBytes()
-	if s.maxBody <= 0 || s.maxBody > maxRequestBytes {
-		s.maxBody = maxRequestBytes
+	s.maxBody = min(r.GetMaxRequestBytes(), maxRequestBytes)
+	if s.maxBody <= 0 {
+		s.maxBody = defaultRequestBytes
 	}
 	refused := s.offer(r.GetModels())
 	key := r.GetToken()

@@ -19,7 +19,7 @@
 // Bounds: a message is 64 KiB and a DATA frame 16 KiB; credit is 256 KiB a
 // stream and 8 MiB a connection each way; 256 models, 32 capabilities, 4,096
 // streams and 4,096 waiting control frames a session; heartbeats and pings 10 a
-// second, frames of receipts 20. Everything that an agent calls itself or its models is cut to a
+// second, frames of receipts 20, receipts 200. Everything that an agent calls itself or its models is cut to a
 // length and to printable characters before anyone else sees it.
 package session
 
@@ -259,6 +259,7 @@ type Session struct {
 	receipts      Receipts
 	receiptKey    ed25519.PublicKey
 	receiptFrames bucket
+	receiptItems  bucket
 
 	control     []*agentv2.Frame
 	interactive []*Stream // OPEN is due
@@ -286,6 +287,7 @@ func newSession(cfg Config, registrar Registrar, c clock.Clock, counts *Counts) 
 		models: map[string]*model{}, streams: map[uint32]*Stream{},
 		recvCredit: cfg.ConnWindow, sendCredit: cfg.ConnWindow,
 		chatter: newBucket(chatterRate, chatterBurst, c.Now()), receiptFrames: newBucket(receiptRate, receiptBurst, c.Now()),
+		receiptItems: newBucket(receiptsRate, receiptsBurst, c.Now()),
 	}
 }
 

@@ -182,7 +182,7 @@ func TestRegisterIsBoundedAndCleaned(t *testing.T) {
 	}
 	s.admission.Wait()
 	v, ok := s.View()
-	if !ok || v.NodeName != "a[31mb"+strings.Repeat("c", 58) || len(v.Region) != maxRegion || v.MaxRequestBytes != maxRequestBytes ||
+	if !ok || v.NodeName != "a[31mb"+strings.Repeat("c", 58) || len(v.Region) != maxRegion || v.MaxRequestBytes != defaultRequestBytes ||
 		len(v.Capabilities) != 1 || len(v.Offers) != 2 {
 		t.Fatalf("view %+v", v)
 	}

@@ -1,9 +1,11 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	agentv2 "svc.internal/proto/svc/agent/v2"
+	"svc.internal/services/provider-hub/internal/meter"
 )
 
 // Request is what an agent is asked to do.
@@ -11,12 +13,14 @@ type Request struct {
 	RequestID string
 	Attempt   uint32
 	Model     string
-	Stream    bool
+	// Kind is what is asked for. But for chat, agents must have declared it.
+	Kind   meter.Kind
+	Stream bool
 	// Body goes to the agent as it is. It must not change until the stream is
-	// closed.
-	Body []byte
-	// ModelOffset and ModelLength say where in Body the model's JSON string
-	// stands.
+	// closed. ContentType is its media type; empty for JSON.
+	Body        []byte
+	ContentType string
+	// ModelOffset and ModelLength say where in Body the model's name stands.
 	ModelOffset uint32
 	ModelLength uint32
 	Traceparent string
@@ -70,7 +74,7 @@ func (s *Session) Open(r Request) (*Stream, error) {
 		return nil, ErrGone
 	}
 	m := s.models[r.Model]
-	if m == nil {
+	if m == nil || !s.answers(r.Kind) {
 		return nil, ErrNotOffered
 	}
 	if m.inFlight >= m.offer.Capacity || len(s.streams) >= maxStreams {
@@ -87,6 +91,11 @@ func (s *Session) Open(r Request) (*Stream, error) {
 	s.interactive = append(s.interactive, st)
 	s.signal()
 	return st, nil
+}
+
+// answers tells whether the agent takes requests of a kind. Needs the mutex.
+func (s *Session) answers(k meter.Kind) bool {
+	return k == meter.Chat || slices.Contains(s.caps, k.String())
 }
 
 // Ready is signalled when Take has something new.

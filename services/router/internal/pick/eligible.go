@@ -17,9 +17,10 @@ const (
 	Inactive
 	Draining
 	Unhealthy
-	BodyTooLarge
 	LacksCapability
+	BodyTooLarge
 	WindowTooSmall
+	Unwanted
 	Excluded
 	BreakerOpen
 	Busy
@@ -43,6 +44,8 @@ func (r Reason) String() string {
 		return "capability_missing"
 	case WindowTooSmall:
 		return "window_too_small"
+	case Unwanted:
+		return "not_wanted_by_request"
 	case Excluded:
 		return "failed_this_request"
 	case BreakerOpen:
@@ -79,21 +82,33 @@ func online(seat *presence.Seat) Reason {
 // fits tells whether a seat that is online can serve this request. What needs
 // no look at the record is asked before.
 func (s *search) fits(seat *presence.Seat) Reason {
+	if !s.capable(seat) {
+		return LacksCapability
+	}
 	if limit := seat.Session.MaxRequestBytes; limit > 0 && s.req.BodyBytes > limit {
 		return BodyTooLarge
 	}
-	for _, c := range s.req.Capabilities {
-		if !slices.Contains(seat.Session.Capabilities, c) {
-			return LacksCapability
-		}
-	}
 	if w, _ := effective(seat, s.catalog); w > 0 && s.need > w {
 		return WindowTooSmall
+	}
+	if !s.req.Prefer.want(seat) {
+		return Unwanted
 	}
 	if slices.Contains(s.req.Exclude, seat.Session.Provider) {
 		return Excluded
 	}
 	return Eligible
+}
+
+// capable tells whether a seat has all that the request requires. A name that
+// nobody declares is had by nobody.
+func (s *search) capable(seat *presence.Seat) bool {
+	for _, c := range s.req.Capabilities {
+		if !slices.Contains(seat.Session.Capabilities, c) {
+			return false
+		}
+	}
+	return true
 }
 
 // lane says how a seat may be used.

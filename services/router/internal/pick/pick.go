@@ -19,6 +19,10 @@
 // they come first in one of ProbeOneIn choices, otherwise behind all others, and
 // they serve normally when nobody else is eligible.
 //
+// Preferences narrow who is eligible and may take the place of the score:
+// providers named in an order come first in that order, and a sort by a measured
+// figure leaves nothing to chance. Then no probe leads.
+//
 // When all that are eligible are busy the caller waits for up to MaxWait. At
 // most MaxWaiters wait at a time; beyond that they are told so at once.
 package pick
@@ -65,6 +69,7 @@ type Request struct {
 	NearHub        string
 	// Exclude lists providers that have failed this request.
 	Exclude []string
+	Prefer  Preferences
 }
 
 // Source says where a window comes from.

@@ -18,14 +18,15 @@ const (
 var errBusy = errors.New("all eligible providers are busy")
 
 // refusal says why a walk found nobody. A request is blamed only for what fits
-// nowhere, and then the body before the window.
+// nowhere, and then the body, which only providers with the required
+// capabilities are asked about, before the window.
 func (s *search) refusal() error {
 	switch {
 	case s.busy+s.busyProbe > 0:
 		return errBusy
 	case s.online == 0:
 		return offline("no provider is online for this model")
-	case !s.bodyOpen && s.req.BodyBytes > s.maxBody:
+	case s.capables > 0 && !s.bodyOpen && s.req.BodyBytes > s.maxBody:
 		return fault.New(fault.Exhausted, fault.RequestTooLarge,
 			"the body has %d bytes, and no provider online takes more than %d", s.req.BodyBytes, s.maxBody)
 	case !s.boundless && s.need > s.maxWindow:

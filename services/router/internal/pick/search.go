@@ -23,6 +23,7 @@ type option struct {
 	seat   *presence.Seat
 	record *standing.Record
 	score  float64
+	figure float64 // what the request sorts by
 }
 
 // search is one look at the seats of a model.
@@ -50,6 +51,7 @@ type search struct {
 	boundless  bool // some window is not known
 	maxBody    int64
 	bodyOpen   bool // somebody takes any body
+	capables   int  // have what the request requires
 	chosen     []Candidate
 	candidates [MaxCandidates]Candidate
 }
@@ -63,7 +65,7 @@ func (s *search) begin(req *Request, seats []*presence.Seat, catalog int64, now 
 func (s *search) reset() {
 	s.main, s.probe, s.chosen = s.main[:0], s.probe[:0], s.candidates[:0]
 	s.online, s.busy, s.busyProbe, s.maxWindow, s.maxBody = 0, 0, 0, 0, 0
-	s.boundless, s.bodyOpen = false, false
+	s.boundless, s.bodyOpen, s.capables = false, false, 0
 }
 
 func (s *search) reseed(hi, lo uint64) {
@@ -89,7 +91,7 @@ func emptied(lane []option) []option {
 // sample draws seats at random. It tells whether enough of them can be used
 // for an answer that a walk could not better.
 func (s *search) sample() bool {
-	if len(s.seats) <= sampleAbove {
+	if len(s.seats) <= sampleAbove || s.req.Prefer.given() {
 		return false
 	}
 	for range sampleTries {
@@ -170,6 +172,12 @@ func (s *search) survey(seat *presence.Seat) {
 	w, _ := effective(seat, s.catalog)
 	s.maxWindow = max(s.maxWindow, w)
 	s.boundless = s.boundless || w == 0
+	// What a body may be depends on what is asked for: only providers that have
+	// it are heard on that.
+	if !s.capable(seat) {
+		return
+	}
+	s.capables++
 	s.maxBody = max(s.maxBody, seat.Session.MaxRequestBytes)
 	s.bodyOpen = s.bodyOpen || seat.Session.MaxRequestBytes == 0
 }
@@ -179,6 +187,9 @@ func (s *search) admit(seat *presence.Seat) Reason {
 	where := laneOf(rec, s.now)
 	if where == shut {
 		return BreakerOpen
+	}
+	if where == probeLane && s.req.Prefer.ordered(seat.Session.Provider) {
+		where = mainLane
 	}
 	load, limit := seat.Slots.Usage(s.now)
 	if load >= limit {
@@ -190,11 +201,13 @@ func (s *search) admit(seat *presence.Seat) Reason {
 		return Busy
 	}
 	in := score.Input{Trust: score.Unverified, Success: 1, Load: load, Limit: limit}
+	o := option{seat: seat, record: rec}
 	if rec != nil {
 		health := rec.Window.Health()
 		in.Success, in.FirstContent = health.Success, health.FirstContent
+		o.figure = s.req.Prefer.figure(health)
 	}
-	o := option{seat: seat, record: rec, score: score.Of(in)}
+	o.score = score.Of(in)
 	if where == probeLane {
 		s.probe = append(s.probe, o)
 	} else {
@@ -207,7 +220,7 @@ func (s *search) admit(seat *presence.Seat) Reason {
 // is empty when no slot could be booked.
 func (s *search) choose() []Candidate {
 	first, second := &s.main, &s.probe
-	if len(s.probe) > 0 && s.random.IntN(ProbeOneIn) == 0 {
+	if len(s.probe) > 0 && !s.req.Prefer.ordering() && s.random.IntN(ProbeOneIn) == 0 {
 		first, second = second, first
 	}
 	if !s.book(first) && !s.book(second) {
@@ -240,14 +253,24 @@ func (s *search) book(from *[]option) bool {
 // breaker is left alone: its probe is worth a primary's place only.
 func (s *search) alternates() {
 	for len(s.chosen) < MaxCandidates && len(s.main) > 0 {
-		s.addOther(s.draw(&s.main))
-	}
-	for len(s.chosen) < MaxCandidates && len(s.probe) > 0 {
-		o := s.draw(&s.probe)
-		if _, probe := o.record.Breaker.Admits(s.now); !probe {
+		// Only a provider that is ordered can be half open in this lane.
+		if o := s.draw(&s.main); len(s.req.Prefer.Order) == 0 || !s.halfOpen(o) {
 			s.addOther(o)
 		}
 	}
+	for len(s.chosen) < MaxCandidates && len(s.probe) > 0 {
+		if o := s.draw(&s.probe); !s.halfOpen(o) {
+			s.addOther(o)
+		}
+	}
+}
+
+func (s *search) halfOpen(o option) bool {
+	if o.record == nil {
+		return false
+	}
+	_, probe := o.record.Breaker.Admits(s.now)
+	return probe
 }
 
 func (s *search) addOther(o option) {
@@ -264,24 +287,34 @@ func (s *search) add(o option) {
 	s.chosen = append(s.chosen, Candidate{Seat: o.seat, Window: w, Source: source})
 }
 
-// draw takes the better of two random options out of a lane.
+// draw takes an option out of a lane: the one that is preferred, else the better
+// of two random ones.
 func (s *search) draw(from *[]option) option {
 	lane := *from
-	best := s.random.IntN(len(lane))
-	if len(lane) > 1 {
-		other := s.random.IntN(len(lane) - 1)
-		if other >= best {
-			other++
-		}
-		if s.better(lane[other], lane[best]) {
-			best = other
-		}
+	best := s.preferred(lane)
+	if best < 0 {
+		best = s.betterOfTwo(lane)
 	}
 	o := lane[best]
 	last := len(lane) - 1
 	lane[best] = lane[last]
 	*from = lane[:last]
 	return o
+}
+
+func (s *search) betterOfTwo(lane []option) int {
+	best := s.random.IntN(len(lane))
+	if len(lane) == 1 {
+		return best
+	}
+	other := s.random.IntN(len(lane) - 1)
+	if other >= best {
+		other++
+	}
+	if s.better(lane[other], lane[best]) {
+		return other
+	}
+	return best
 }
 
 // better tells whether a is to be preferred to b.

@@ -5,6 +5,7 @@ package rpc
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/crash"
@@ -22,6 +23,8 @@ const (
 	maxTokens       = 1 << 40
 	maxCapabilities = 16
 	maxExcluded     = 8
+	maxPreferred    = 32
+	maxQuantization = 16
 	maxID           = 128
 )
 
@@ -137,12 +140,48 @@ func selectFromProto(m *routerv1.SelectRequest) (*pick.Request, error) {
 	if len(m.GetExcludeProviderIds()) > maxExcluded {
 		return nil, invalid("exclude_provider_ids")
 	}
+	prefer, err := preferencesFromProto(m.GetPreferences())
+	if err != nil {
+		return nil, err
+	}
 	return &pick.Request{
 		ID: m.GetRequestId(), Model: m.GetModelId(), PromptTokens: m.GetPromptTokens(),
 		MaxTokens: m.GetExplicitMaxTokens(), BodyBytes: m.GetBodyBytes(),
 		Capabilities: m.GetRequiredCapabilities(), Pin: m.GetPinnedProviderId(),
 		AllowFallbacks: m.GetAllowFallbacks(), NearHub: m.GetNearHubId(), Exclude: m.GetExcludeProviderIds(),
+		Prefer: prefer,
 	}, nil
+}
+
+func preferencesFromProto(m *routerv1.Preferences) (pick.Preferences, error) {
+	for _, list := range []struct {
+		field  string
+		values []string
+		most   int
+	}{
+		{"preferences.order_provider_ids", m.GetOrderProviderIds(), maxPreferred},
+		{"preferences.only_provider_ids", m.GetOnlyProviderIds(), maxPreferred},
+		{"preferences.ignore_provider_ids", m.GetIgnoreProviderIds(), maxPreferred},
+		{"preferences.quantizations", m.GetQuantizations(), maxQuantization},
+	} {
+		if len(list.values) > list.most || slices.ContainsFunc(list.values, func(s string) bool { return !within(s, 1) }) {
+			return pick.Preferences{}, invalid(list.field)
+		}
+	}
+	prefer := pick.Preferences{
+		Order: m.GetOrderProviderIds(), Only: m.GetOnlyProviderIds(), Ignore: m.GetIgnoreProviderIds(),
+		Quantizations: m.GetQuantizations(),
+	}
+	switch m.GetSort() {
+	case routerv1.Sort_SORT_UNSPECIFIED:
+	case routerv1.Sort_SORT_THROUGHPUT:
+		prefer.Sort = pick.ByThroughput
+	case routerv1.Sort_SORT_LATENCY:
+		prefer.Sort = pick.ByLatency
+	default:
+		return pick.Preferences{}, invalid("preferences.sort")
+	}
+	return prefer, nil
 }
 
 func within(text string, least int) bool { return len(text) >= least && len(text) <= maxID }

@@ -3,6 +3,8 @@ package rpc
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -61,5 +63,33 @@ func TestEveryWordOfTheDomainHasItsMessage(t *testing.T) {
 		if got := sourceToProto(s); got != want {
 			t.Errorf("source %d became %v", s, got)
 		}
+	}
+}
+
+func TestPreferencesOutOfBoundsAreRefused(t *testing.T) {
+	base := func(p *routerv1.Preferences) *routerv1.SelectRequest {
+		return &routerv1.SelectRequest{RequestId: "r", ModelId: "m", Preferences: p}
+	}
+	for name, p := range map[string]*routerv1.Preferences{
+		"too many":      {OnlyProviderIds: make([]string, maxPreferred+1)},
+		"empty":         {IgnoreProviderIds: []string{""}},
+		"too long":      {OrderProviderIds: []string{strings.Repeat("x", maxID+1)}},
+		"quantizations": {Quantizations: slices.Repeat([]string{"q"}, maxQuantization+1)},
+		"sort":          {Sort: 9},
+	} {
+		if _, err := selectFromProto(base(p)); !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	got, err := selectFromProto(base(&routerv1.Preferences{
+		OrderProviderIds: []string{"a"}, OnlyProviderIds: []string{"b"}, IgnoreProviderIds: []string{"c"},
+		Quantizations: []string{"d"}, Sort: routerv1.Sort_SORT_LATENCY,
+	}))
+	if err != nil || !slices.Equal(slices.Concat(got.Prefer.Order, got.Prefer.Only, got.Prefer.Ignore, got.Prefer.Quantizations),
+		[]string{"a", "b", "c", "d"}) || got.Prefer.Sort != pick.ByLatency {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if plain, err := selectFromProto(base(nil)); err != nil || plain.Prefer.Sort != pick.ByWeight {
+		t.Errorf("%+v, %v", plain, err)
 	}
 }

@@ -9,8 +9,9 @@
 //
 // A booking is fresh until a report made well after it arrives: from then on
 // the report has counted it, or the caller never dispatched. So a booking that
-// is abandoned weighs at most until the next report, and one that is kept is
-// counted once.
+// is abandoned weighs at most until the next report. One that a report made just
+// after it has counted too weighs twice while it runs, and not at all once it
+// has ended.
 //
 // Capacity is what the provider declared. Each time it turns a request away
 // the learnt capacity falls by a quarter, at most once a second and never
@@ -110,7 +111,7 @@ func (c *Counter) End(request string, startedAt time.Time) {
 	defer c.mu.Unlock()
 	if b, held := c.bookings[request]; held {
 		c.drop(request, b)
-		if b.fresh {
+		if b.fresh && startedAt.After(c.reportedAt) {
 			return
 		}
 	} else if startedAt.After(c.reportedAt) {

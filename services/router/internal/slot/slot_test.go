@@ -32,6 +32,18 @@ func TestABookingIsCountedOnceWhateverTheReportsSay(t *testing.T) {
 	load(t, c, start, 0, 4)
 }
 
+func TestABookingThatAReportCountedJustAfterItLeavesNothingBehind(t *testing.T) {
+	c := New()
+	c.Report(1, 0, start.Add(-time.Second))
+	c.Book("a", start)
+	c.Report(1, 1, start.Add(settling/2)) // the hub had it already
+	c.End("a", start.Add(settling/4))
+	load(t, c, start.Add(time.Second), 0, 1)
+	if !c.Book("b", start.Add(time.Second)) {
+		t.Error("the slot of a request that has ended is still taken")
+	}
+}
+
 func TestAnAbandonedBookingWeighsUntilTheNextReport(t *testing.T) {
 	c := New()
 	c.Report(1, 0, start)

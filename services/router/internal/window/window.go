@@ -51,7 +51,9 @@ type Health struct {
 	Success float64
 	// FirstContent is the moving average; 0 when nothing is known.
 	FirstContent time.Duration
-	Degraded     bool
+	// TokensPerSecond is a moving average too.
+	TokensPerSecond float64
+	Degraded        bool
 }
 
 // Figures are what the public sees. All zero without samples.
@@ -76,6 +78,7 @@ type Window struct {
 	samples []Sample // a ring once it is full
 	next    int
 	average time.Duration
+	speed   float64
 	hours   [hours]hour
 }
 
@@ -106,6 +109,12 @@ func (w *Window) Record(s Sample) {
 			w.average = s.FirstContent
 		}
 		w.average += time.Duration(newestWeight * float64(s.FirstContent-w.average))
+	}
+	if s.Served && s.TokensPerSecond > 0 {
+		if w.speed == 0 {
+			w.speed = s.TokensPerSecond
+		}
+		w.speed += newestWeight * (s.TokensPerSecond - w.speed)
 	}
 	w.judge(s.At)
 }
@@ -144,12 +153,12 @@ func (w *Window) judge(now time.Time) {
 		}
 	}
 	if all == 0 {
-		w.average = 0
+		w.average, w.speed = 0, 0
 		w.health.Store(nil)
 		return
 	}
 	h := Health{
-		Samples: all, FirstContent: w.average,
+		Samples: all, FirstContent: w.average, TokensPerSecond: w.speed,
 		Success: float64(served+1) / float64(all+1),
 	}
 	h.Degraded = all >= Enough && h.Success < DegradedBelow

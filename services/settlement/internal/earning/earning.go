@@ -1,8 +1,8 @@
 // Package earning has the lines of what providers have earned.
 //
-// A line is made from a usage event alone: the payout is the billable tokens
-// at the payout rates that the event pins, rounded down. billing-ledger
-// computes the same from the rates on its own hold; that the two agree is what
+// A line is made from a usage event alone: the payout is the billable tokens,
+// images or milliseconds of audio at the payout rates that the event pins for
+// their unit, rounded down. billing-ledger computes the same from the rates on its own hold; that the two agree is what
 // package reconcile checks. (Specification part 8: a served request credits
 // the provider tokens times payout price.)
 package earning
@@ -39,9 +39,11 @@ type Line struct {
 	PriceVersionID ids.PriceVersionID
 	ModelID        string
 	Attempt        uint32
-	Tokens         money.Tokens
-	Payout         money.NanoUSD
-	Witness        Witness
+	// Tokens counts in Unit, which is that of the pinned rates.
+	Tokens  money.Tokens
+	Unit    money.Unit
+	Payout  money.NanoUSD
+	Witness Witness
 	// Settled says that the ledger settled the request so.
 	Settled bool
 }
@@ -56,13 +58,16 @@ func (l Line) Contradicts(first Line) bool {
 // identifies the line.
 func (l Line) Day() time.Time { return l.RequestID.Day() }
 
+// ErrCounts is returned for usage that counts what its unit does not.
+var ErrCounts = errors.New("usage counts what its unit does not")
+
 // ErrIncomplete is returned for usage that names no request, provider, model,
 // attempt or known witness, or one that the store cannot hold.
 var ErrIncomplete = errors.New("usage is incomplete")
 
 // NewLine makes the line of usage under the pinned rates. It fails on what can
 // never become a line: missing names, rates that break the catalog's
-// invariants, and amounts out of range.
+// invariants, counts of another unit, and amounts out of range.
 func NewLine(usage Line, rates money.Rates) (Line, error) {
 	if usage.RequestID.IsZero() || usage.ProviderID.IsZero() || usage.PriceVersionID.IsZero() ||
 		usage.ModelID == "" || strings.ContainsRune(usage.ModelID, 0) || usage.Attempt == 0 || usage.Attempt > math.MaxInt32 {
@@ -74,11 +79,14 @@ func NewLine(usage Line, rates money.Rates) (Line, error) {
 	if err := rates.Validate(); err != nil {
 		return Line{}, fmt.Errorf("pinned rates: %w", err)
 	}
+	if !rates.Unit.CountsPrompt() && usage.Tokens.Prompt != 0 || !rates.Unit.CountsCompletion() && usage.Tokens.Completion != 0 {
+		return Line{}, ErrCounts
+	}
 	payout, err := rates.Payout(usage.Tokens)
 	if err != nil {
 		return Line{}, fmt.Errorf("payout: %w", err)
 	}
-	usage.Payout = payout
+	usage.Payout, usage.Unit = payout, rates.Unit
 	return usage, nil
 }
 

@@ -45,6 +45,28 @@ func TestALinePaysThePinnedPayoutRoundedDown(t *testing.T) {
 	}
 }
 
+func TestALinePaysForImagesAndMinutesByTheirUnit(t *testing.T) {
+	for _, c := range []struct {
+		rates  money.Rates
+		tokens money.Tokens
+		want   money.NanoUSD
+	}{
+		{money.Rates{Unit: money.Image, Output: 40_000_000_000, PayoutOutput: 36_000_000_001}, money.Tokens{Completion: 3}, 108_000_000},
+		{money.Rates{Unit: money.AudioMinute, Input: 6_000_000_000, PayoutInput: 5_400_000_000}, money.Tokens{Prompt: 1_001}, 90_090},
+	} {
+		l := usage(t)
+		l.Tokens = c.tokens
+		line, err := NewLine(l, c.rates)
+		if err != nil || line.Payout != c.want || line.Unit != c.rates.Unit {
+			t.Errorf("%+v at %+v is %+v, %v; want %d", c.tokens, c.rates, line, err, c.want)
+		}
+		l.Tokens = money.Tokens{Prompt: c.tokens.Completion, Completion: c.tokens.Prompt}
+		if _, err := NewLine(l, c.rates); !errors.Is(err, ErrCounts) {
+			t.Errorf("counts of another unit: %v", err)
+		}
+	}
+}
+
 func TestUsageThatCannotBecomeALineIsRefused(t *testing.T) {
 	good := money.Rates{Input: 1, PayoutInput: 1}
 	for name, spoil := range map[string]func(*Line, *money.Rates){
@@ -57,6 +79,7 @@ func TestUsageThatCannotBecomeALineIsRefused(t *testing.T) {
 		"no witness":       func(l *Line, _ *money.Rates) { l.Witness = "" },
 		"no attempt":       func(l *Line, _ *money.Rates) { l.Attempt = 0 },
 		"negative tokens":  func(l *Line, _ *money.Rates) { l.Tokens.Prompt = -1 },
+		"unknown unit":     func(_ *Line, r *money.Rates) { r.Unit = -1 },
 		"payout > price":   func(_ *Line, r *money.Rates) { r.PayoutInput = 2 },
 	} {
 		line, rates := usage(t), good

@@ -56,11 +56,11 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('en
 // Adding a line that stands already changes nothing.
 const insertLines = `
 INSERT INTO earning_line (day, request_id, provider_id, attempt, model_id, price_version_id,
-                          prompt_tokens, completion_tokens, payout_nano_usd, witness)
+                          prompt_tokens, completion_tokens, payout_nano_usd, witness, unit)
 SELECT * FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::uuid[],
-                     $7::bigint[], $8::bigint[], $9::bigint[], $10::text[])
+                     $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::smallint[])
     AS u(day, request_id, provider_id, attempt, model_id, price_version_id,
-         prompt_tokens, completion_tokens, payout_nano_usd, witness)
+         prompt_tokens, completion_tokens, payout_nano_usd, witness, unit)
 ORDER BY day, request_id
 ON CONFLICT (day, request_id) DO NOTHING
 RETURNING request_id`
@@ -70,9 +70,9 @@ RETURNING request_id`
 const selectDiffering = `
 SELECT i.request_id
 FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::uuid[],
-            $7::bigint[], $8::bigint[], $9::bigint[], $10::text[])
+            $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::smallint[])
     AS i(day, request_id, provider_id, attempt, model_id, price_version_id,
-         prompt_tokens, completion_tokens, payout_nano_usd, witness)
+         prompt_tokens, completion_tokens, payout_nano_usd, witness, unit)
 JOIN earning_line l USING (day, request_id)
 WHERE l.witness = 'hub' AND i.witness = 'hub'
   AND (l.provider_id, l.attempt, l.payout_nano_usd) IS DISTINCT FROM (i.provider_id, i.attempt, i.payout_nano_usd)`
@@ -81,13 +81,13 @@ WHERE l.witness = 'hub' AND i.witness = 'hub'
 // and differs in money. It says it once.
 const insertCorrections = `
 INSERT INTO earning_correction (day, request_id, was_witness, was_provider_id, was_payout_nano_usd,
-                                witness, provider_id, prompt_tokens, completion_tokens, payout_nano_usd)
+                                witness, provider_id, prompt_tokens, completion_tokens, payout_nano_usd, unit)
 SELECT l.day, l.request_id, l.witness, l.provider_id, l.payout_nano_usd,
-       i.witness, i.provider_id, i.prompt_tokens, i.completion_tokens, i.payout_nano_usd
+       i.witness, i.provider_id, i.prompt_tokens, i.completion_tokens, i.payout_nano_usd, i.unit
 FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::uuid[],
-            $7::bigint[], $8::bigint[], $9::bigint[], $10::text[])
+            $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::smallint[])
      AS i(day, request_id, provider_id, attempt, model_id, price_version_id,
-          prompt_tokens, completion_tokens, payout_nano_usd, witness)
+          prompt_tokens, completion_tokens, payout_nano_usd, witness, unit)
 JOIN earning_line l USING (day, request_id)
 WHERE l.witness <> i.witness AND (l.provider_id, l.payout_nano_usd) <> (i.provider_id, i.payout_nano_usd)
 ORDER BY l.day, l.request_id
@@ -175,14 +175,14 @@ func lineColumns(lines []earning.Line) []any {
 	requests, providers, versions := make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
 	attempts := make([]int32, n)
 	prompts, completions, payouts := make([]int64, n), make([]int64, n), make([]int64, n)
-	witnesses := make([]string, n)
+	witnesses, units := make([]string, n), make([]int16, n)
 	for i, l := range lines {
 		days[i], models[i], attempts[i] = l.Day(), l.ModelID, int32(l.Attempt)
 		requests[i], providers[i], versions[i] = l.RequestID, l.ProviderID, l.PriceVersionID
 		prompts[i], completions[i], payouts[i] = l.Tokens.Prompt, l.Tokens.Completion, int64(l.Payout)
-		witnesses[i] = string(l.Witness)
+		witnesses[i], units[i] = string(l.Witness), int16(l.Unit)
 	}
-	return []any{days, requests, providers, attempts, models, versions, prompts, completions, payouts, witnesses}
+	return []any{days, requests, providers, attempts, models, versions, prompts, completions, payouts, witnesses, units}
 }
 
 func rejectedColumns(rejected []earning.Rejected) []any {

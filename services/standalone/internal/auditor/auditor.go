@@ -31,13 +31,15 @@
 //   - What a gateway wrote to a connection that broke, or whose client left:
 //     there, bounds are judged (endings.go says which).
 //   - What an account may do that no row tells of: the rate and the concurrency of
-//     keys are judged only by limits that the setup names, and a window that is
-//     over leaves no count behind.
+//     keys are judged only by limits that the setup names, and a rate leaves no
+//     count behind.
 //   - Whether a shortfall was unavoidable: that the wallet had no more at that
 //     moment depends on an order that rows do not tell. Only that the whole hold
 //     was taken first is judged.
 //   - A request that reached neither a client's record by its id nor an engine's
 //     by its nonce, of an account that no client used.
+//   - How many images or how much audio a call was for: the records of clients and
+//     engines count tokens. What was settled is judged by its hold.
 //   - Tokens of engines whose tokens are not counted alike by everybody. Clients,
 //     engines and hubs agree on the count when each token is one word in one
 //     piece of content.

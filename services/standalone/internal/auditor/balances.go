@@ -50,8 +50,8 @@ func (a *audit) checkWallets() {
 	}
 }
 
-// checkCounters works out how many requests of each key run, and bounds those
-// of its current minute.
+// checkCounters works out how many requests of each key run, and bounds how far
+// its rates are ahead.
 func (a *audit) checkCounters() {
 	running := map[id]int64{}
 	admitted := map[id][]int64{}
@@ -76,13 +76,15 @@ func (a *audit) checkCounters() {
 	for _, times := range admitted {
 		slices.Sort(times)
 	}
-	for _, w := range a.windows {
-		// A transaction that began in the minute before may count here.
-		times := admitted[w.key]
-		from, _ := slices.BinarySearch(times, w.minute-a.skew)
-		to, _ := slices.BinarySearch(times, w.minute+minute)
-		if w.used < 0 || w.used > int64(to-from) {
-			a.r.found(Drift, about("key", w.key), "%d requests of class %d are counted in a minute in which %d were admitted", w.used, w.class, to-from)
+	for _, w := range a.rated {
+		// However high the limit is, all of it is back a minute after the last
+		// request, but for what was rounded.
+		var last int64
+		if times := admitted[w.key]; len(times) > 0 {
+			last = times[len(times)-1]
+		}
+		if w.full > last+minute+a.skew {
+			a.r.found(Drift, about("key", w.key), "its rate of class %d is full at %d, and its last request was admitted at %d", w.class, w.full, last)
 		}
 	}
 }
@@ -105,8 +107,8 @@ func (a *audit) checkSetup() {
 			continue
 		}
 		if all, ok := a.setup.rates[h.model]; ok && !slices.Contains(all, h.rates) {
-			a.r.found(Drift, about("request", u), "its rates are %d, %d, %d, %d, which %s never had",
-				h.rates.input, h.rates.output, h.rates.payoutInput, h.rates.payoutOutput, h.model)
+			a.r.found(Drift, about("request", u), "its rates are %d, %d, %d, %d of unit %d, which %s never had",
+				h.rates.input, h.rates.output, h.rates.payoutInput, h.rates.payoutOutput, h.rates.unit, h.model)
 		}
 	}
 }

@@ -144,6 +144,7 @@ func (w *world) readSetup(from io.Reader) error {
 		Accounts []allowance `json:"accounts"`
 		Models   []struct {
 			Model        string `json:"model"`
+			Unit         int64  `json:"unit"`
 			Input        int64  `json:"input_rate"`
 			Output       int64  `json:"output_rate"`
 			PayoutInput  int64  `json:"payout_input_rate"`
@@ -169,7 +170,7 @@ func (w *world) readSetup(from io.Reader) error {
 		w.setup.accounts[u] = a
 	}
 	for _, m := range file.Models {
-		w.setup.rates[m.Model] = append(w.setup.rates[m.Model], rates{m.Input, m.Output, m.PayoutInput, m.PayoutOutput})
+		w.setup.rates[m.Model] = append(w.setup.rates[m.Model], rates{m.Unit, m.Input, m.Output, m.PayoutInput, m.PayoutOutput})
 	}
 	for _, p := range file.Providers {
 		u, ok := parseID(p.Provider)

@@ -39,7 +39,7 @@ func bump(r row, column string, by int64) {
 // follows from it, so that only the judgement by the table can find it.
 func resettle(f *fixture, n int, prompt, completion int64) {
 	s := f.line(n)
-	r := rates{s["input_rate"].(int64), s["output_rate"].(int64), s["payout_input_rate"].(int64), s["payout_output_rate"].(int64)}
+	r := rates{unitToken, s["input_rate"].(int64), s["output_rate"].(int64), s["payout_input_rate"].(int64), s["payout_output_rate"].(int64)}
 	list, payout := listed(r, prompt, completion), paid(r, prompt, completion)
 	maps.Copy(s, row{"prompt_tokens": prompt, "completion_tokens": completion, "list_price": list, "payout": payout, "fee": list - payout})
 	if s["source"] == "payg" {
@@ -185,6 +185,15 @@ func withinTheBooks() []corruption {
 		{"a hold has two states", func(f *fixture) { f.hold(wholeAnswer)["closed_at"] = nil }, Drift, onRequest(wholeAnswer), "was closed at 0"},
 		{"a hold closed at another time", func(f *fixture) { f.hold(wholeAnswer)["closed_at"] = at(2.5) }, Drift, onRequest(wholeAnswer), "its hold closed at"},
 		{"a settlement has other rates", func(f *fixture) { bump(f.hold(wholeAnswer), "payout_output_rate", 1) }, Drift, onRequest(wholeAnswer), "not of the account, key, model or price"},
+		{"a settlement is of another unit", func(f *fixture) { f.hold(wholeAnswer)["unit"] = unitMinute }, Drift, onRequest(wholeAnswer), "not of the account, key, model or price"},
+		{"a settlement counts what its unit does not", func(f *fixture) {
+			f.hold(wholeAnswer)["unit"], f.line(wholeAnswer)["unit"] = unitImage, unitImage
+		}, Drift, onRequest(wholeAnswer), "which unit 1 does not count"},
+		{"more audio is settled than is held", func(f *fixture) {
+			f.hold(wholeAnswer)["unit"], f.line(wholeAnswer)["unit"] = unitMinute, unitMinute
+			f.hold(wholeAnswer)["prompt_tokens"] = 6
+		}, Drift, onRequest(wholeAnswer), "7 of the prompt are settled, and its hold is for 6"},
+		{"the unit is nobody's", func(f *fixture) { f.hold(refused)["unit"] = unitImage }, Drift, onRequest(refused), "which priced never had"},
 		{"the rates are nobody's", func(f *fixture) { bump(f.hold(refused), "output_rate", 1) }, Drift, onRequest(refused), "which priced never had"},
 		{"more is settled than is held", func(f *fixture) { f.hold(wholeAnswer)["max_completion_tokens"] = 4 }, Drift, onRequest(wholeAnswer), "its hold is for 4"},
 		{"a settlement is from another source", func(f *fixture) { f.line(planned)["source"] = "free" }, Drift, onRequest(planned), "settled from free"},
@@ -199,7 +208,7 @@ func withinTheBooks() []corruption {
 			bump(f.wallet(payer), "posted", 5)
 		}, Drift, onAccount(payer), "1000000 were granted, and its postings are 1000005"},
 		{"in flight is off by one", func(f *fixture) { f.row("key_inflight", "key_id", keyID(payer))["n"] = 1 }, Drift, onKey(payer), "1 requests are in flight, and 0"},
-		{"a minute counts more than there were", func(f *fixture) { f.tables["key_window"][0]["used"] = 99 }, Drift, onKey(payer), "99 requests of class 1"},
+		{"a rate is ahead of all requests", func(f *fixture) { f.tables["key_rate"][0]["full_at"] = at(100_000) }, Drift, onKey(payer), "its rate of class 1"},
 
 		{"a posting is missing", func(f *fixture) { f.tables["posting"] = f.tables["posting"][1:] }, Drift, onEntry(1), "sum to 1000000"},
 		{"and the entry has one leg", func(f *fixture) { f.tables["posting"] = f.tables["posting"][1:] }, Drift, onEntry(1), "has 1 postings"},
@@ -350,13 +359,13 @@ func overTime() []corruption {
 				f.add("hold", h)
 			}
 		}, Overdrawn, onKey(payer), "5 requests ran at once, of 4"},
-		{"more begin in a minute than may", func(f *fixture) {
+		{"more begin at a time than may", func(f *fixture) {
 			for n := range 21 {
 				h := maps.Clone(f.hold(refused))
-				maps.Copy(h, row{"request_id": requestID(90 + n), "admitted_at": at(500 + float64(n)), "closed_at": at(500 + float64(n))})
+				maps.Copy(h, row{"request_id": requestID(90 + n), "admitted_at": at(500 + float64(n)/10), "closed_at": at(500 + float64(n)/10)})
 				f.add("hold", h)
 			}
-		}, Overdrawn, onRequest(90 + 20), "above 20 requests of priced in one minute"},
+		}, Overdrawn, onRequest(90 + 20), "above 20 requests of priced a minute"},
 	}
 }
 

@@ -66,7 +66,7 @@ func (w *world) tables() map[string]func(*record) {
 		"orphan_review":    func(r *record) { w.request(r, r.id("request_id")).reviewed = true },
 		"quarantine":       w.takeQuarantine,
 		"key_inflight":     func(r *record) { put(w, r, w.inflight, r.id("key_id"), r.integer("n")) },
-		"key_window":       w.takeWindow,
+		"key_rate":         w.takeRate,
 		"seal":             w.takeSeal,
 		"balance_snapshot": w.takeSnapshot,
 		"plan_limit":       w.takePlanLimit,
@@ -139,8 +139,10 @@ func (w *world) takeHold(r *record) {
 	}
 }
 
+// ratesOf reads pinned prices. Before there were units all were of tokens.
 func ratesOf(r *record) rates {
 	return rates{
+		unit:  r.integerOr("unit", unitToken),
 		input: r.count("input_rate"), output: r.count("output_rate"),
 		payoutInput: r.count("payout_input_rate"), payoutOutput: r.count("payout_output_rate"),
 	}
@@ -182,12 +184,10 @@ func (w *world) takeQuarantine(r *record) {
 	}
 }
 
-func (w *world) takeWindow(r *record) {
-	if len(w.windows) >= w.max {
+func (w *world) takeRate(r *record) {
+	if len(w.rated) >= w.max {
 		r.err = errTooMany
 		return
 	}
-	w.windows = append(w.windows, window{
-		key: r.id("key_id"), class: r.integer("class"), minute: r.time("minute"), used: r.integer("used"),
-	})
+	w.rated = append(w.rated, rated{key: r.id("key_id"), class: r.integer("class"), full: r.time("full_at")})
 }

@@ -383,10 +383,10 @@ func (f *fixture) sum() {
 		f.add("wallet", row{"account_id": accountID(a), "posted": posted[accountID(a)], "held": 0})
 		f.add("key_inflight", row{"key_id": keyID(a), "n": 0})
 	}
-	f.add("key_window", row{"key_id": keyID(payer), "class": 1, "minute": start.Truncate(time.Minute).Format(time.RFC3339), "used": 1})
+	f.add("key_rate", row{"key_id": keyID(payer), "class": 1, "full_at": at(30)})
 	f.add("plan_counter", row{"account_id": accountID(planner), "kind": "requests", "period": "day", "window_start": "2026-03-04", "used": 1, "cap": 10, "excess": 0})
 	f.add("plan_counter", row{"account_id": accountID(planner), "kind": "tokens", "period": "week", "window_start": "2026-03-02", "used": 12, "cap": nil, "excess": 0})
-	f.add("plan_gate", row{"account_id": accountID(planner), "minute": at(0), "used": 1, "open": 0})
+	f.add("plan_gate", row{"account_id": accountID(planner), "open": 0, "full_at": at(0)})
 }
 
 // seal closes the fixture's day, with the snapshots of some accounts.
@@ -461,7 +461,7 @@ type texts struct{ export, earnings, clients, engines, setup string }
 
 var exportOrder = []string{
 	"account", "wallet", "chart", "posting_rule", "entry", "posting", "hold", "usage_settlement", "witness", "receipt", "renewal", "orphan_review",
-	"quarantine", "key_inflight", "key_window", "seal", "balance_snapshot", "plan_limit", "plan_counter", "plan_gate", "novelty",
+	"quarantine", "key_inflight", "key_rate", "seal", "balance_snapshot", "plan_limit", "plan_counter", "plan_gate", "novelty",
 }
 
 func (f *fixture) texts(t testing.TB) texts {

@@ -70,6 +70,9 @@ func (a *audit) checkLine(u id, q *request, s *settlement) {
 	if s.day != u.day() {
 		drift("it is settled on day %d, and its id is of day %d since 1970", s.day, u.day())
 	}
+	if !s.rates.counts(s.tokens) {
+		drift("%d + %d are settled, which unit %d does not count", s.tokens.prompt, s.tokens.completion, s.rates.unit)
+	}
 	if list, ok := s.rates.listPrice(s.tokens); !ok || list != s.listPrice {
 		drift("%d + %d tokens cost %d, and the list price is %d", s.tokens.prompt, s.tokens.completion, list, s.listPrice)
 	}
@@ -127,6 +130,10 @@ func (a *audit) checkHold(u id, q *request) {
 		}
 		if s.tokens.completion > h.most {
 			drift("%d completion tokens are settled, and its hold is for %d", s.tokens.completion, h.most)
+		}
+		// Only tokens of a prompt are estimated.
+		if h.rates.unit != unitToken && s.tokens.prompt > h.prompt {
+			drift("%d of the prompt are settled, and its hold is for %d", s.tokens.prompt, h.prompt)
 		}
 		orphan := s.source == sourceOrphan
 		if closed := h.state == stateReleased || h.state == stateExpired; orphan && !closed || !orphan && h.state != stateSettled || !orphan && s.source != h.billing {

@@ -137,6 +137,10 @@ func (a *audit) wantsNothing(q *request) bool {
 
 // judgeSettled judges the row of a call.
 func (a *audit) judgeSettled(u id, q *request, c *call) {
+	if q.lines[0].rates.unit != unitToken {
+		a.r.note("settled requests of images or audio, which no record of a call counts")
+		return
+	}
 	subject, s, saw := about("request", u), &q.lines[0], c.sight()
 	e := q.engineOf(s, saw == sawWhole)
 	if a.unknowable(subject, c, e) {

@@ -5,20 +5,14 @@ import (
 	"slices"
 )
 
-// checkLimits asks whether more ran at once, or began in one minute, than the
-// setup allows an account. Both take every order that the rows allow, as replay
-// does: a request runs from the end of its admission's span to the earlier of
-// its hold's end and the gateway's word, and one that was admitted in the last
-// moments of a minute may count in the next. The rate is that of one model,
-// for the limit of an account is one for each category of models.
+// checkLimits asks whether more ran at once, or began within any span of time,
+// than the setup allows an account. The first takes every order that the rows
+// allow, as replay does: a request runs from the end of its admission's span to
+// the earlier of its hold's end and the gateway's word. The rate is that of one
+// model, for the limit of an account is one for each category of models.
 func (a *audit) checkLimits() {
-	type perMinute struct {
-		key    id
-		model  string
-		minute int64
-	}
 	edges := map[id][]edge{}
-	rate := map[perMinute]int64{}
+	begun := map[paced][]begin{}
 	for _, u := range a.ordered {
 		q := a.requests[u]
 		h := q.hold
@@ -32,15 +26,47 @@ func (a *audit) checkLimits() {
 		if limits.ConcurrentRequests > 0 {
 			edges[h.key] = append(edges[h.key], a.span(q)...)
 		}
-		if limits.RequestsPerMinute > 0 && h.admittedAt%minute < minute-a.skew {
-			at := perMinute{h.key, h.model, h.admittedAt / minute}
-			if rate[at]++; rate[at] == limits.RequestsPerMinute+1 {
-				a.r.found(Overdrawn, about("request", u), "it is above %d requests of %s in one minute of key %v", limits.RequestsPerMinute, h.model, h.key)
-			}
+		if limits.RequestsPerMinute > 0 {
+			to := paced{h.key, h.model, limits.RequestsPerMinute}
+			begun[to] = append(begun[to], begin{h.admittedAt, u})
 		}
+	}
+	for to, all := range begun {
+		a.checkRate(to, all)
 	}
 	for _, key := range sortedIDs(edges) {
 		a.checkConcurrency(key, edges[key])
+	}
+}
+
+// paced is what has one rate: that many may begin at once, and another each
+// minute divided by as many.
+type paced struct {
+	key       id
+	model     string
+	perMinute int64
+}
+
+// begin is the admission of a request.
+type begin struct {
+	at      int64
+	request id
+}
+
+// checkRate finds the first request that began too soon. What each one takes is
+// back one after the other, so it is enough to know when all of it is.
+func (a *audit) checkRate(to paced, all []begin) {
+	slices.SortFunc(all, func(x, y begin) int {
+		return cmp.Or(cmp.Compare(x.at, y.at), slices.Compare(x.request[:], y.request[:]))
+	})
+	every := (minute + to.perMinute - 1) / to.perMinute
+	var full int64
+	for _, b := range all {
+		if full-b.at > (to.perMinute-1)*every {
+			a.r.found(Overdrawn, about("request", b.request), "it is above %d requests of %s a minute of key %v", to.perMinute, to.model, to.key)
+			return
+		}
+		full = max(full, b.at) + every
 	}
 }
 

@@ -144,6 +144,9 @@ func (q *request) taken(kind string) int64 {
 			return h.plan.images
 		}
 	case "tokens":
+		if h.rates.unit != unitToken {
+			return 0
+		}
 		if open {
 			return h.prompt + h.most
 		}

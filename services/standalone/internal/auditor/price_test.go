@@ -21,6 +21,27 @@ func TestAPriceIsRoundedOnce(t *testing.T) {
 	}
 }
 
+func TestAMinuteIsPaidByTheMillisecondAndAnImageAsAWhole(t *testing.T) {
+	audio := rates{unit: unitMinute, input: 6_000_000_000, payoutInput: 5_399_999_999}
+	image := rates{unit: unitImage, output: 40_000_000_000, payoutOutput: 36_000_000_000}
+	half := rates{unit: unitMinute, input: 30_000_000, payoutInput: 30_000_000}
+	for _, c := range []struct {
+		r            rates
+		counts       tokens
+		list, payout int64
+	}{
+		{audio, tokens{prompt: 60_000}, 6_000_000, 5_399_999}, {audio, tokens{prompt: 1}, 100, 89},
+		{image, tokens{completion: 2}, 80_000_000, 72_000_000},
+		{half, tokens{prompt: 1}, 0, 0}, {half, tokens{prompt: 2}, 1, 1}, {half, tokens{prompt: 3}, 2, 1},
+	} {
+		list, listOK := c.r.listPrice(c.counts)
+		payout, payoutOK := c.r.payout(c.counts)
+		if list != c.list || payout != c.payout || !listOK || !payoutOK {
+			t.Errorf("%+v at %+v: %d and %d, want %d and %d", c.counts, c.r, list, payout, c.list, c.payout)
+		}
+	}
+}
+
 func TestAPriceThatNoAmountHoldsIsRefused(t *testing.T) {
 	r := rates{input: math.MaxInt64, output: math.MaxInt64, payoutInput: math.MaxInt64, payoutOutput: math.MaxInt64}
 	most := tokens{math.MaxInt64, math.MaxInt64}

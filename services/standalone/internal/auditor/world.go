@@ -20,7 +20,7 @@ type world struct {
 	chart    map[string]bool
 	rules    map[postingRule]bool
 	inflight map[id]int64
-	windows  []window
+	rated    []rated
 	plans
 	days
 	quarantined int
@@ -99,11 +99,11 @@ type posting struct {
 // postingRule is a row of posting_rule.
 type postingRule struct{ entry, account, side, unit string }
 
-// window is a row of key_window.
-type window struct {
-	key          id
-	class        int64
-	minute, used int64
+// rated is a row of key_rate: when all that a key may begin at once is back.
+type rated struct {
+	key   id
+	class int64
+	full  int64
 }
 
 // earning is a line of settlement's, or what takes its place.

@@ -57,6 +57,11 @@ func (s *nats) publish(from *node, subject, id string, data []byte) (duplicate b
 		return true, nil
 	}
 	s.seen[id] = w.now
+	if strings.HasPrefix(subject, bus.SubjectVoidPrefix) {
+		// In a stream of its own, which nobody reads: no provider here signs.
+		s.logf("stores %s from %s", id, from.name)
+		return false, nil
+	}
 	s.stream = append(s.stream, bus.Msg{
 		Subject: subject, Data: slices.Clone(data), ID: id, Sequence: uint64(len(s.stream) + 1), Deliveries: 1, Published: w.time(),
 	})

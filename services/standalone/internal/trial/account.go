@@ -13,6 +13,23 @@ func (m *Market) PutModel(t testing.TB, id string) {
 		"payout_input_price":"0.9","payout_output_price":"2.7","context_length":8192,"max_output_tokens":1024,"capabilities":["chat"]}`)
 }
 
+// Prices of the models that PutModelOf makes, each per its category's unit: per
+// 1M tokens, per image, per minute.
+var pricesOf = map[string]string{
+	"embedding": `"input_price":"1","output_price":"0","payout_input_price":"0.9","payout_output_price":"0"`,
+	"image":     `"input_price":"0","output_price":"0.04","payout_input_price":"0","payout_output_price":"0.036"`,
+	"audio":     `"input_price":"0.006","output_price":"0","payout_input_price":"0.0054","payout_output_price":"0"`,
+}
+
+// PutModelOf puts a model of another category than PutModel's into the catalog:
+// embedding, image or audio. An embedded token costs 1,000 nano-USD, an image
+// 0.04 and a minute of audio 0.006 US dollars; providers get nine tenths.
+func (m *Market) PutModelOf(t testing.TB, category, id string) {
+	t.Helper()
+	m.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id, `{"name":"Test model","category":"`+category+`",`+pricesOf[category]+
+		`,"context_length":8192,"max_output_tokens":1024}`)
+}
+
 // Consumer makes an account with credit in US dollars (empty for none) and a
 // key.
 func (m *Market) Consumer(t testing.TB, credit string) (accountID, key string) {

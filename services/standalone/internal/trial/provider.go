@@ -40,14 +40,31 @@ func (m *Market) Join(t testing.TB, name, engineURL string, models ...string) *P
 	return m.JoinAt(t, m.WSURL(), name, engineURL, models...)
 }
 
+// roomy is how many requests at once Join's providers take: more than any test
+// makes.
+const roomy = 256
+
 // JoinAt is Join at a certain hub.
 func (m *Market) JoinAt(t testing.TB, wsURL, name, engineURL string, models ...string) *Provider {
 	t.Helper()
+	return m.joinAt(t, wsURL, name, engineURL, roomy, models)
+}
+
+// JoinWithSlots is Join for a provider that takes so many requests at once, for
+// each model.
+func (m *Market) JoinWithSlots(t testing.TB, name, engineURL string, slots int, models ...string) *Provider {
+	t.Helper()
+	return m.joinAt(t, m.WSURL(), name, engineURL, slots, models)
+}
+
+func (m *Market) joinAt(t testing.TB, wsURL, name, engineURL string, slots int, models []string) *Provider {
+	t.Helper()
 	p := m.Provider(t, name)
 	cfg := provideragent.DefaultConfig()
+	cfg.Capabilities = []string{"chat", "stream", "cancel", "logprobs", "embeddings", "images", "transcriptions"}
 	cfg.WSURL, cfg.Key, cfg.StateDir, cfg.NodeName = wsURL, config.NewSecret(p.Key), t.TempDir(), name
 	for _, id := range models {
-		cfg.Models = append(cfg.Models, provideragent.Model{ModelID: id, EngineURL: engineURL + "/v1", LocalModel: id, ContextLength: 8192, Capacity: 256})
+		cfg.Models = append(cfg.Models, provideragent.Model{ModelID: id, EngineURL: engineURL + "/v1", LocalModel: id, ContextLength: 8192, Capacity: slots})
 	}
 	agent, err := provideragent.New(cfg, provideragent.Deps{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -1,0 +1,101 @@
+package billingledger_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/services/billing-ledger/internal/idempotency"
+)
+
+func newRequestID(t *testing.T) string {
+	t.Helper()
+	id, err := ids.NewRequest(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id.String()
+}
+
+func TestAnAnswerOfTheLargestSizeIsKeptAndGivenBack(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "")
+	token, content := sha256.Sum256([]byte("token")), sha256.Sum256([]byte("content"))
+	claim := func(request string) *billingv1.ClaimKeyResponse {
+		t.Helper()
+		resp, err := f.claims.ClaimKey(t.Context(), &billingv1.ClaimKeyRequest{
+			KeyId: c.key, TokenSha256: token[:], RequestSha256: content[:], RequestId: request,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	first, second := newRequestID(t), newRequestID(t)
+	if got := claim(first); got.GetState() != billingv1.ClaimState_CLAIM_STATE_GRANTED || got.GetRequestId() != first {
+		t.Fatalf("the first is answered %v", got)
+	}
+	if got := claim(second); got.GetState() != billingv1.ClaimState_CLAIM_STATE_RUNNING || got.GetRequestId() != first {
+		t.Fatalf("the second is answered %v", got)
+	}
+	sealed := make([]byte, idempotency.MaxSealed)
+	if _, err := rand.Read(sealed); err != nil {
+		t.Fatal(err)
+	}
+	end := &billingv1.FinishKeyRequest{KeyId: c.key, TokenSha256: token[:], RequestId: first, End: billingv1.KeyEnd_KEY_END_ANSWERED,
+		Answer: &billingv1.KeptAnswer{Sealed: append(sealed, 0)}}
+	if _, err := f.claims.FinishKey(t.Context(), end); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("one byte too many is answered %v", err)
+	}
+	end.Answer.Sealed = sealed
+	for range 2 {
+		if _, err := f.claims.FinishKey(t.Context(), end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := claim(second); got.GetState() != billingv1.ClaimState_CLAIM_STATE_ANSWERED || !bytes.Equal(got.GetAnswer().GetSealed(), sealed) {
+		t.Errorf("the second is answered %s with %d bytes", got.GetState(), len(got.GetAnswer().GetSealed()))
+	}
+}
+
+func TestMalformedClaimsAreRefusedByName(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "")
+	sum := sha256.Sum256(nil)
+	sound := func() *billingv1.ClaimKeyRequest {
+		return &billingv1.ClaimKeyRequest{KeyId: c.key, TokenSha256: sum[:], RequestSha256: sum[:], RequestId: newRequestID(t)}
+	}
+	for param, spoil := range map[string]func(*billingv1.ClaimKeyRequest){
+		"key_id":         func(r *billingv1.ClaimKeyRequest) { r.KeyId = "x" },
+		"token_sha256":   func(r *billingv1.ClaimKeyRequest) { r.TokenSha256 = sum[:31] },
+		"request_sha256": func(r *billingv1.ClaimKeyRequest) { r.RequestSha256 = append(sum[:], 0) },
+		"request_id":     func(r *billingv1.ClaimKeyRequest) { r.RequestId = "" },
+	} {
+		req := sound()
+		spoil(req)
+		_, err := f.claims.ClaimKey(t.Context(), req)
+		if got, ok := fault.As(err); !ok || got.Kind != fault.Invalid || got.Param != param {
+			t.Errorf("%s: claiming is answered %v", param, err)
+		}
+		if param == "request_sha256" {
+			continue
+		}
+		_, err = f.claims.FinishKey(t.Context(), &billingv1.FinishKeyRequest{
+			KeyId: req.GetKeyId(), TokenSha256: req.GetTokenSha256(), RequestId: req.GetRequestId(), End: billingv1.KeyEnd_KEY_END_NOT_KEPT,
+		})
+		if got, ok := fault.As(err); !ok || got.Kind != fault.Invalid || got.Param != param {
+			t.Errorf("%s: ending is answered %v", param, err)
+		}
+	}
+	r := sound()
+	if _, err := f.claims.FinishKey(t.Context(), &billingv1.FinishKeyRequest{
+		KeyId: r.GetKeyId(), TokenSha256: r.GetTokenSha256(), RequestId: r.GetRequestId(),
+	}); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("an end that is not known is answered %v", err)
+	}
+}

@@ -1,0 +1,217 @@
+// Package idempotency remembers requests that carried an Idempotency-Key, so
+// that a repeat is answered once and billed once, whichever gateway it reaches.
+//
+// The first request with a key claims it, for as long as it runs: a claim is a
+// lease of Lease, which its gateway renews. In the end the answer is kept,
+// sealed so that only the caller's own key opens it; or it is noted that there
+// is one which is not kept; or the claim is forgotten because nothing was
+// billed, and the next request with the key runs. All of it is over Life after
+// the claim was made.
+//
+// A gateway may die, or be unable to say how its request ended. Its claim then
+// lapses, and what the ledger knows of the request decides (Fate): it is never
+// run again while it may still be billed, or once it was.
+package idempotency
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/slot"
+)
+
+const (
+	// Lease is how long a claim lasts that nobody renews.
+	Lease = time.Minute
+	// Life is how long a claim, or the answer to it, is remembered.
+	Life = 24 * time.Hour
+	// MaxSealed bounds a kept answer in bytes: 1 MiB, and what sealing adds.
+	MaxSealed = 1<<20 + 4<<10
+	// MaxLive bounds the claims of one key.
+	MaxLive = 10_000
+)
+
+// Digest is the SHA-256 of what may be long or secret.
+type Digest [sha256.Size]byte
+
+// Ask is a request that carries an Idempotency-Key: whose, with which (its
+// digest), what for (of route and body), and by which request.
+type Ask struct {
+	Key     ids.KeyID
+	Token   Digest
+	Content Digest
+	Request ids.RequestID
+}
+
+// State is what is kept of a claim.
+type State string
+
+// The states. A claim begins Running and ends once.
+const (
+	Running  State = "running"
+	Answered State = "answered"
+	NotKept  State = "not_kept"
+)
+
+// Claim is what the store has under a token. One that is older than Life is as
+// good as none.
+type Claim struct {
+	Request ids.RequestID
+	Content Digest
+	State   State
+	// Lapsed tells that nobody renewed it in time.
+	Lapsed bool
+	// Sealed is the answer to an Answered one.
+	Sealed []byte
+}
+
+// Fate is what the ledger knows of the request that has a claim.
+type Fate string
+
+const (
+	// CostNothing is of one that was never admitted, or whose hold was given
+	// back, or that was settled at nothing.
+	CostNothing Fate = "nothing"
+	// Undecided is of one whose hold is open, when nobody has said that anything
+	// was served.
+	Undecided Fate = "undecided"
+	// Served is of one that is billed, or will be.
+	Served Fate = "served"
+)
+
+// Standing is how a claim stands for who asks.
+type Standing int
+
+// The standings.
+const (
+	// Granted: the asker has the claim, and runs.
+	Granted Standing = iota + 1
+	// Busy: another request runs.
+	Busy
+	// Replay: it was answered, and here is what.
+	Replay
+	// Gone: it was answered, and the answer is not here.
+	Gone
+	// Reused: the token stands for another request.
+	Reused
+	// Lapsed: what became of the holder decides, as After tells.
+	Lapsed
+)
+
+// Stands is how c, nil for none, stands for ask.
+func (c *Claim) Stands(ask Ask) Standing {
+	switch {
+	case c == nil, c.State == Running && c.Request == ask.Request:
+		return Granted
+	case c.State == Running && c.Lapsed:
+		return Lapsed
+	case c.Content != ask.Content:
+		return Reused
+	case c.State == Answered:
+		return Replay
+	case c.State == NotKept:
+		return Gone
+	}
+	return Busy
+}
+
+// After is how a lapsed claim stands for ask, when it is known what became of
+// its holder. Granted means that the claim passes to ask, whatever it is for: a
+// request that cost nothing is forgotten.
+func (c *Claim) After(fate Fate, ask Ask) Standing {
+	same := c.Content == ask.Content
+	switch {
+	case fate == CostNothing:
+		return Granted
+	case !same:
+		return Reused
+	case fate == Served:
+		return Gone
+	}
+	return Busy
+}
+
+// Answer is how an ask was answered.
+type Answer struct {
+	Standing Standing
+	// Request is who has the claim.
+	Request ids.RequestID
+	// Sealed is set for Replay.
+	Sealed []byte
+}
+
+// End is how the holder ends its claim: Answered with what is kept, NotKept, or
+// with Forget, which stands for neither.
+type End struct {
+	Key     ids.KeyID
+	Token   Digest
+	Request ids.RequestID
+	State   State
+	Sealed  []byte
+}
+
+// Forget ends a claim of which the holder believes that it cost nothing.
+const Forget State = "forgotten"
+
+// Validate refuses what cannot be kept.
+func (e End) Validate() error {
+	switch {
+	case e.State != Answered && e.State != NotKept && e.State != Forget:
+		return fault.New(fault.Invalid, fault.InvalidValue, "end is not known").On("end")
+	case (e.State == Answered) != (len(e.Sealed) > 0):
+		return fault.New(fault.Invalid, fault.InvalidValue, "an answer is kept with KEY_END_ANSWERED and never otherwise").On("answer")
+	case len(e.Sealed) > MaxSealed:
+		return fault.New(fault.Invalid, fault.InvalidValue, "the answer has more than %d bytes", MaxSealed).On("answer")
+	}
+	return nil
+}
+
+// Store keeps claims, exact however many ask at once and wherever.
+type Store interface {
+	// ClaimKey answers ask; Granted is kept as Lease from now.
+	ClaimKey(ctx context.Context, ask Ask) (Answer, error)
+	// FinishKey ends the claim that e.Request has, and does nothing when it has
+	// none. What is forgotten though it was billed counts as NotKept, and as
+	// lapsed where that is undecided.
+	FinishKey(ctx context.Context, e End) error
+}
+
+// TooMany refuses one more claim of a key that has MaxLive.
+func TooMany() error {
+	return fault.New(fault.Exhausted, fault.RateLimitExceeded,
+		"This key has used %d Idempotency-Keys within 24 hours.", MaxLive).After(time.Minute)
+}
+
+// Claims answers gateways, so many at a time as there are Slots.
+type Claims struct {
+	Store Store
+	Slots *slot.Slots
+}
+
+// Claim asks for the right to run a request.
+func (c *Claims) Claim(ctx context.Context, ask Ask) (Answer, error) {
+	var a Answer
+	err := c.Slots.Do(ctx, func() (err error) {
+		a, err = c.Store.ClaimKey(ctx, ask)
+		return err
+	})
+	if err != nil {
+		return Answer{}, fmt.Errorf("claim an idempotency key: %w", err)
+	}
+	return a, nil
+}
+
+// Finish ends a claim.
+func (c *Claims) Finish(ctx context.Context, e End) error {
+	if err := e.Validate(); err != nil {
+		return err
+	}
+	if err := c.Slots.Do(ctx, func() error { return c.Store.FinishKey(ctx, e) }); err != nil {
+		return fmt.Errorf("end the claim of an idempotency key: %w", err)
+	}
+	return nil
+}

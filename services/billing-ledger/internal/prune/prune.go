@@ -1,0 +1,58 @@
+// Package prune deletes what the service remembers for a time only, in batches,
+// so that no transaction is long and nobody waits for one.
+package prune
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Step deletes up to limit rows of one kind that are over, and returns how many.
+type Step struct {
+	Name string
+	Do   func(ctx context.Context, limit int) (int, error)
+}
+
+// Loop takes its steps again and again. What it does not get to waits for the
+// next time, and counts for nobody meanwhile.
+type Loop struct {
+	// Every is the pause between two times, Batch the most rows of one
+	// transaction, Batches the most of them for one step at a time.
+	Every          time.Duration
+	Batch, Batches int
+	Steps          []Step
+	Log            *slog.Logger
+}
+
+// Run prunes at every interval until ctx ends.
+func (l *Loop) Run(ctx context.Context) {
+	ticker := time.NewTicker(l.Every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			l.Tick(ctx)
+		}
+	}
+}
+
+// Tick is what Run does at every interval. A step that fails stops no other.
+func (l *Loop) Tick(ctx context.Context) {
+	for _, step := range l.Steps {
+		if err := l.take(ctx, step); err != nil && ctx.Err() == nil {
+			l.Log.WarnContext(ctx, "what is over could not be pruned", "step", step.Name, "error", err)
+		}
+	}
+}
+
+func (l *Loop) take(ctx context.Context, step Step) error {
+	for range l.Batches {
+		if n, err := step.Do(ctx, l.Batch); err != nil || n < l.Batch {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package slot_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/services/billing-ledger/internal/slot"
+)
+
+func TestNoMoreWorkAtATimeThanThereArePlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := slot.New(2)
+		goOn := make(chan struct{})
+		var working, done atomic.Int32
+		for range 5 {
+			go func() {
+				if err := slots.Do(t.Context(), func() error {
+					working.Add(1)
+					<-goOn
+					working.Add(-1)
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+				done.Add(1)
+			}()
+		}
+		synctest.Wait()
+		if n := working.Load(); n != 2 {
+			t.Errorf("%d work at a time", n)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := slots.Do(ctx, func() error {
+			t.Error("it ran without a place")
+			return nil
+		})
+		if f, ok := fault.As(err); !ok || f.Kind != fault.Unavailable || f.RetryAfter <= 0 {
+			t.Errorf("without a place: %v", err)
+		}
+		close(goOn)
+		synctest.Wait()
+		if n := done.Load(); n != 5 {
+			t.Errorf("%d of 5 were done", n)
+		}
+	})
+}
+
+func TestAPlaceIsGivenBackWhateverComesOfTheWork(t *testing.T) {
+	slots := slot.New(1)
+	broken := errors.New("broken")
+	for range 3 {
+		if err := slots.Do(t.Context(), func() error { return broken }); !errors.Is(err, broken) {
+			t.Fatal(err)
+		}
+	}
+}

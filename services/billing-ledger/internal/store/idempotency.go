@@ -1,0 +1,224 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/idempotency"
+)
+
+// pruneOwn is how many claims of one key are pruned when it has no room left.
+const pruneOwn = 1000
+
+// ClaimKey answers an ask; see idempotency.Store. Who only asks again takes no
+// lock.
+func (s *Store) ClaimKey(ctx context.Context, ask idempotency.Ask) (idempotency.Answer, error) {
+	c, err := readClaim(ctx, s.pool, ask.Key, ask.Token)
+	if err != nil {
+		return idempotency.Answer{}, reachable(err)
+	}
+	if st := c.Stands(ask); st != idempotency.Granted && st != idempotency.Lapsed {
+		return idempotency.Answer{Standing: st, Request: c.Request, Sealed: c.Sealed}, nil
+	}
+	var answer idempotency.Answer
+	err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
+		answer, err = claimLocked(ctx, tx, ask)
+		return err
+	})
+	return answer, err
+}
+
+// claimLocked decides under the lock on the key's quota.
+func claimLocked(ctx context.Context, tx pgx.Tx, ask idempotency.Ask) (idempotency.Answer, error) {
+	live, err := lockQuota(ctx, tx, ask.Key)
+	if err != nil {
+		return idempotency.Answer{}, err
+	}
+	c, err := readClaim(ctx, tx, ask.Key, ask.Token)
+	if err != nil {
+		return idempotency.Answer{}, err
+	}
+	st := c.Stands(ask)
+	if st == idempotency.Lapsed {
+		fate, err := readFate(ctx, tx, c.Request)
+		if err != nil {
+			return idempotency.Answer{}, err
+		}
+		st = c.After(fate, ask)
+	}
+	switch {
+	case st != idempotency.Granted:
+		return idempotency.Answer{Standing: st, Request: c.Request, Sealed: c.Sealed}, nil
+	case c != nil && c.Request == ask.Request:
+		err = renewClaim(ctx, tx, ask)
+	default:
+		err = insertClaim(ctx, tx, ask, live)
+	}
+	return idempotency.Answer{Standing: st, Request: ask.Request}, err
+}
+
+// lockQuota locks all that concerns a key's claims, and returns how many there
+// are.
+func lockQuota(ctx context.Context, tx pgx.Tx, key ids.KeyID) (int, error) {
+	var live int
+	err := tx.QueryRow(ctx, `INSERT INTO idempotency_quota AS q (key_id, live) VALUES ($1, 0)
+		ON CONFLICT (key_id) DO UPDATE SET live = q.live RETURNING live`, [16]byte(key)).Scan(&live)
+	var pe *pgconn.PgError
+	if errors.As(err, &pe) && pe.ConstraintName == "idempotency_quota_key_id_fkey" {
+		return 0, fault.New(fault.Invalid, fault.InvalidValue, "key_id names no key").On("key_id")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("lock the claims of a key: %w", err)
+	}
+	return live, nil
+}
+
+// readClaim is nil when there is none that still counts. The time is read when
+// the row is, not when the transaction began: it may have waited for its lock.
+func readClaim(ctx context.Context, on querier, key ids.KeyID, token idempotency.Digest) (*idempotency.Claim, error) {
+	c := &idempotency.Claim{}
+	var request [16]byte
+	var content []byte
+	err := on.QueryRow(ctx, `SELECT request_id, request_sha256, state, leased_until <= clock_timestamp(), sealed
+		FROM idempotency_claim WHERE key_id = $1 AND token_sha256 = $2 AND expires_at > clock_timestamp()`,
+		[16]byte(key), token[:]).Scan(&request, &content, &c.State, &c.Lapsed, &c.Sealed)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("select claim: %w", err)
+	}
+	c.Request = request
+	copy(c.Content[:], content)
+	return c, nil
+}
+
+// maxLegs bounds the requests that one goes on as, far above what gateways do.
+const maxLegs = 16
+
+// readFate is what the ledger knows of a request, and of those that it was
+// continued as. An open hold becomes something else in the end, and nothing
+// becomes open any more once a claim has lapsed: its gateway has stopped.
+func readFate(ctx context.Context, tx pgx.Tx, request ids.RequestID) (idempotency.Fate, error) {
+	for range maxLegs {
+		fate, next, err := readLeg(ctx, tx, request)
+		if err != nil || fate != idempotency.CostNothing || next.IsZero() {
+			return fate, err
+		}
+		request = next
+	}
+	return idempotency.Undecided, nil
+}
+
+// readLeg is the fate of one request, and the request that goes on, if any.
+func readLeg(ctx context.Context, tx pgx.Tx, request ids.RequestID) (fate idempotency.Fate, next ids.RequestID, err error) {
+	var continued *[16]byte
+	err = tx.QueryRow(ctx, `SELECT CASE (SELECT state FROM hold WHERE request_id = $1)
+			WHEN 'open' THEN CASE WHEN EXISTS (SELECT FROM evidence WHERE request_id = $1) THEN 'served' ELSE 'undecided' END
+			WHEN 'settled' THEN CASE WHEN EXISTS (SELECT FROM usage_settlement
+				WHERE day = $2 AND request_id = $1 AND (charged > 0 OR prompt_tokens > 0 OR completion_tokens > 0))
+				THEN 'served' ELSE 'nothing' END
+			ELSE 'nothing' END,
+		(SELECT continued_as FROM witness WHERE request_id = $1)`, [16]byte(request), request.Day()).Scan(&fate, &continued)
+	if err != nil {
+		return "", next, fmt.Errorf("select what became of a request: %w", err)
+	}
+	if continued != nil {
+		next = *continued
+	}
+	return fate, next, nil
+}
+
+func renewClaim(ctx context.Context, tx pgx.Tx, ask idempotency.Ask) error {
+	if _, err := tx.Exec(ctx, `UPDATE idempotency_claim SET leased_until = clock_timestamp() + $3::interval
+		WHERE key_id = $1 AND token_sha256 = $2`, [16]byte(ask.Key), ask.Token[:], idempotency.Lease); err != nil {
+		return fmt.Errorf("renew claim: %w", err)
+	}
+	return nil
+}
+
+// insertClaim takes the place of what no longer counts under the token.
+func insertClaim(ctx context.Context, tx pgx.Tx, ask idempotency.Ask, live int) error {
+	replaced, err := tx.Exec(ctx, `DELETE FROM idempotency_claim WHERE key_id = $1 AND token_sha256 = $2`, [16]byte(ask.Key), ask.Token[:])
+	if err != nil {
+		return fmt.Errorf("delete the claim before: %w", err)
+	}
+	if live -= int(replaced.RowsAffected()); live >= idempotency.MaxLive {
+		pruned, err := tx.Exec(ctx, `DELETE FROM idempotency_claim WHERE (key_id, token_sha256) IN (
+			SELECT key_id, token_sha256 FROM idempotency_claim WHERE key_id = $1 AND expires_at <= now() LIMIT $2)`, [16]byte(ask.Key), pruneOwn)
+		if err != nil {
+			return fmt.Errorf("prune the claims of a key: %w", err)
+		}
+		if pruned.RowsAffected() == 0 {
+			return idempotency.TooMany()
+		}
+	}
+	if _, err := tx.Exec(ctx, `INSERT INTO idempotency_claim (key_id, token_sha256, request_sha256, request_id, leased_until, expires_at)
+		SELECT $1, $2, $3, $4, t.now + $5::interval, t.now + $6::interval FROM (SELECT clock_timestamp() AS now) t`,
+		[16]byte(ask.Key), ask.Token[:], ask.Content[:], [16]byte(ask.Request), idempotency.Lease, idempotency.Life); err != nil {
+		return fmt.Errorf("insert claim: %w", err)
+	}
+	return nil
+}
+
+// FinishKey ends a claim; see idempotency.Store.
+func (s *Store) FinishKey(ctx context.Context, e idempotency.End) error {
+	return s.inTx(ctx, func(tx pgx.Tx) error {
+		if _, err := lockQuota(ctx, tx, e.Key); err != nil {
+			return err
+		}
+		c, err := readClaim(ctx, tx, e.Key, e.Token)
+		if err != nil || c == nil || c.Request != e.Request || c.State != idempotency.Running {
+			return err
+		}
+		sql, args := `UPDATE idempotency_claim SET state = $3, sealed = $4 WHERE key_id = $1 AND token_sha256 = $2`,
+			[]any{[16]byte(e.Key), e.Token[:], e.State, e.Sealed}
+		if e.State == idempotency.Forget {
+			fate, err := readFate(ctx, tx, e.Request)
+			if err != nil {
+				return err
+			}
+			sql, args = forget[fate], args[:2]
+		}
+		if _, err := tx.Exec(ctx, sql, args...); err != nil {
+			return fmt.Errorf("end claim: %w", err)
+		}
+		return nil
+	})
+}
+
+// forget is how a claim is forgotten by what became of its request.
+var forget = map[idempotency.Fate]string{
+	idempotency.CostNothing: `DELETE FROM idempotency_claim WHERE key_id = $1 AND token_sha256 = $2`,
+	idempotency.Undecided:   `UPDATE idempotency_claim SET leased_until = clock_timestamp() WHERE key_id = $1 AND token_sha256 = $2`,
+	idempotency.Served:      `UPDATE idempotency_claim SET state = 'not_kept' WHERE key_id = $1 AND token_sha256 = $2`,
+}
+
+// PruneClaims deletes up to limit claims that are over and returns how many it
+// took up. Claims of a key that is being worked on wait for the next time, so
+// that nobody waits for this.
+func (s *Store) PruneClaims(ctx context.Context, limit int) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, pruneTimeout)
+	defer cancel()
+	tag, err := s.pool.Exec(ctx, `WITH due AS (
+			SELECT key_id, token_sha256 FROM idempotency_claim WHERE expires_at <= now() ORDER BY expires_at LIMIT $1
+		), locked AS (
+			SELECT q.key_id FROM idempotency_quota q WHERE q.key_id IN (SELECT key_id FROM due) ORDER BY q.key_id FOR UPDATE SKIP LOCKED
+		)
+		DELETE FROM idempotency_claim c USING due d, locked l
+		WHERE l.key_id = d.key_id AND c.key_id = d.key_id AND c.token_sha256 = d.token_sha256 AND c.expires_at <= now()`, limit)
+	if err != nil {
+		return 0, reachable(fmt.Errorf("prune claims: %w", err))
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+// pruneTimeout bounds one batch of what is forgotten.
+const pruneTimeout = 10 * time.Second

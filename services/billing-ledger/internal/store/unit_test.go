@@ -1,0 +1,238 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/audit"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/plan"
+	"svc.internal/services/billing-ledger/internal/seal"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// An image costs four cents here, a minute of audio six tenths of one.
+var (
+	imageRates = money.Rates{Unit: money.Image, Output: 40_000_000_000, PayoutOutput: 36_000_000_000}
+	audioRates = money.Rates{Unit: money.AudioMinute, Input: 6_000_000_000, PayoutInput: 5_400_000_000}
+)
+
+// images asks for n of them.
+func (e *env) images(t testing.TB, c consumer, n int64) hold.Claim {
+	t.Helper()
+	claim := e.claim(t, c, n)
+	claim.Model, claim.Class, claim.Tier, claim.Rates, claim.Images = "acme/painter", limit.Image, plan.Standard, imageRates, int32(n)
+	claim.Amount = money.NanoUSD(n) * 4 * cent
+	return claim
+}
+
+// audio asks for so much of it.
+func (e *env) audio(t testing.TB, c consumer, d time.Duration) hold.Claim {
+	t.Helper()
+	claim := e.claim(t, c, 0)
+	claim.Model, claim.Class, claim.Tier, claim.Rates, claim.PromptTokens = "acme/scribe", limit.Audio, plan.Standard, audioRates, d.Milliseconds()
+	amount, err := audioRates.Charge(money.Tokens{Prompt: d.Milliseconds()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim.Amount = amount
+	return claim
+}
+
+// delivered is the usage of a claim with these counts.
+func (e *env) delivered(t testing.TB, c hold.Claim, counts money.Tokens) usage.Delivery {
+	t.Helper()
+	d := e.served(t, c, 0)
+	d.Event.Billable = counts
+	sum := d.Event.Hash()
+	d.Payload = sum[:]
+	return d
+}
+
+func TestImagesAndAudioAreHeldAndChargedInTheirUnit(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, money.USD)
+	pictures, speech := e.images(t, c, 3), e.audio(t, c, 90_500*time.Millisecond)
+	for _, v := range e.admit(t, pictures, speech, pictures) {
+		if v.Outcome != hold.Admitted && v.Outcome != hold.Repeated {
+			t.Fatalf("admission is %s", v.Outcome)
+		}
+		if v.Admission.Rates != imageRates && v.Admission.Rates != audioRates {
+			t.Errorf("told of the rates %+v", v.Admission.Rates)
+		}
+	}
+	if again := e.admitOne(t, speech, hold.Repeated); again.Rates != audioRates {
+		t.Errorf("asked again, told of the rates %+v", again.Rates)
+	}
+	e.wantWallet(t, c, money.USD, 12*cent+9_050_000)
+	e.settle(t, usage.Settled, e.delivered(t, pictures, money.Tokens{Completion: 2}), e.delivered(t, speech, money.Tokens{Prompt: 90_500}))
+	e.wantWallet(t, c, money.USD-8*cent-9_050_000, 0)
+	if paid := scan[int64](t, e, `SELECT sum(payout)::bigint FROM usage_settlement`); paid != 72_000_000+8_145_000 {
+		t.Errorf("providers earn %d nano-USD", paid)
+	}
+	r, err := e.store.Receipt(t.Context(), speech.Request, c.account)
+	if err != nil || r.Rates != audioRates || r.Usage.Billable != (money.Tokens{Prompt: 90_500}) {
+		t.Errorf("receipt %+v, %v", r, err)
+	}
+	e.sound(t)
+}
+
+func TestUsageInAnotherUnitIsQuarantined(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, money.USD)
+	pictures, speech := e.images(t, c, 3), e.audio(t, c, time.Minute)
+	e.admit(t, pictures, speech)
+	perToken := e.delivered(t, pictures, money.Tokens{Completion: 3})
+	perToken.Event.Rates.Unit = money.Token
+	e.settle(t, usage.PriceMismatch, perToken)
+	e.settle(t, usage.AboveHold, e.delivered(t, pictures, money.Tokens{Completion: 4}), e.delivered(t, speech, money.Tokens{Prompt: 60_001}))
+	e.wantWallet(t, c, money.USD, 12*cent+6_000_000)
+	e.sound(t)
+}
+
+func TestAReviewPublishesInTheUnitOfTheHold(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, money.USD)
+	pictures, speech := e.images(t, c, 3), e.audio(t, c, time.Minute)
+	e.admit(t, pictures, speech)
+	e.renew(t, running(pictures.Request, 2), running(speech.Request, 2))
+	e.overdue(t)
+	for _, p := range e.review(t) {
+		want := map[money.Rates]money.Tokens{imageRates: {Completion: 2}, audioRates: {}}
+		if counts, ok := want[p.Event.Rates]; !ok || p.Event.Billable != counts || p.Event.Validate() != nil {
+			t.Errorf("published %+v", p.Event)
+		}
+		e.settle(t, usage.Settled, delivery(p))
+	}
+	e.wantWallet(t, c, money.USD-8*cent, 0)
+	e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
+	for _, p := range e.review(t) {
+		if p.Event.Rates != imageRates && p.Event.Rates != audioRates {
+			t.Errorf("published again with the rates %+v", p.Event.Rates)
+		}
+	}
+	e.sound(t)
+}
+
+func TestPlansCountTokensOfTokenModelsAndImagesOfImageModels(t *testing.T) {
+	e := setup(t, unlimited)
+	l := roomy
+	l.images = 4
+	c := e.subscriber(t, money.USD, l)
+	text, pictures, more := e.standard(t, c, 10), e.images(t, c, 3), e.images(t, c, 2)
+	if a := e.admitOne(t, text, hold.Admitted); a.Billing != hold.Plan {
+		t.Errorf("tokens are billed as %s", a.Billing)
+	}
+	if a := e.admitOne(t, pictures, hold.Admitted); a.Billing != hold.Plan {
+		t.Errorf("images are billed as %s", a.Billing)
+	}
+	e.wantUsed(t, c, 2, 3, 10)
+	if a := e.admitOne(t, more, hold.Admitted); a.Billing != hold.PayAsYouGo || a.Held != 8*cent {
+		t.Errorf("more images than a day has are billed as %+v", a)
+	}
+	e.settle(t, usage.Settled, e.served(t, text, 4), e.delivered(t, pictures, money.Tokens{Completion: 2}), e.delivered(t, more, money.Tokens{Completion: 2}))
+	e.wantUsed(t, c, 2, 3, 4)
+	e.wantWallet(t, c, money.USD-8*cent, 0)
+	e.sound(t)
+}
+
+func TestAPlanCoversOnlyWhatItCounts(t *testing.T) {
+	e := setup(t, unlimited)
+	tokens := e.subscriber(t, money.USD, roomy)
+	inMoney := roomy
+	inMoney.cents = 50
+	priced := e.subscriber(t, money.USD, inMoney)
+	if a := e.admitOne(t, e.audio(t, tokens, time.Minute), hold.Admitted); a.Billing != hold.PayAsYouGo {
+		t.Errorf("audio under an allowance of tokens is billed as %s", a.Billing)
+	}
+	if a := e.admitOne(t, e.audio(t, priced, time.Minute), hold.Admitted); a.Billing != hold.Plan {
+		t.Errorf("audio under an allowance in money is billed as %s", a.Billing)
+	}
+	if used := e.used(t, priced, plan.ListPrice, "month"); used != 6_000_000 {
+		t.Errorf("a minute of audio uses %d nano-USD of the allowance", used)
+	}
+	premium := e.images(t, tokens, 1)
+	premium.Tier = plan.Premium
+	if a := e.admitOne(t, premium, hold.Admitted); a.Billing != hold.PayAsYouGo {
+		t.Errorf("images of a premium model are billed as %s", a.Billing)
+	}
+	e.exec(t, `UPDATE plan_limit SET enabled = false WHERE kind = 'images'`)
+	if a := e.admitOne(t, e.images(t, tokens, 1), hold.Admitted); a.Billing != hold.PayAsYouGo {
+		t.Errorf("images that nothing limits are billed as %s", a.Billing)
+	}
+	if a := e.admitOne(t, e.images(t, priced, 1), hold.Admitted); a.Billing != hold.Plan {
+		t.Errorf("images under an allowance in money are billed as %s", a.Billing)
+	}
+	e.sound(t)
+}
+
+func TestVerifyRecomputesInTheUnit(t *testing.T) {
+	for _, tc := range []struct{ invariant, names, plant string }{
+		{audit.AmountsRecomputed, "rates", `ALTER TABLE usage_settlement DROP CONSTRAINT usage_counts_images; UPDATE usage_settlement SET unit = 0 WHERE unit = 1`},
+		{audit.AmountsRecomputed, "list price", `UPDATE usage_settlement SET list_price = list_price + 1, charged = charged + 1 WHERE unit = 2`},
+		{audit.AmountsRecomputed, "payout", `UPDATE usage_settlement SET payout = payout - 1 WHERE unit = 2`},
+		{audit.AmountsRecomputed, "list price", `UPDATE usage_settlement SET list_price = list_price + 1, charged = charged + 1 WHERE unit = 1 AND source = 'payg'`},
+		{audit.AmountsRecomputed, "list price", `UPDATE usage_settlement SET unit = 0 WHERE unit = 2; UPDATE hold SET unit = 0 WHERE unit = 2`},
+		{"plan counters are what the plans covered", "images", `UPDATE plan_counter SET used = used - 1 WHERE kind = 'images'`},
+		{"plan counters are what the plans covered", "tokens", `UPDATE hold SET unit = 0 WHERE plan_id IS NOT NULL; UPDATE usage_settlement SET unit = 0 WHERE source = 'plan'`},
+	} {
+		t.Run(tc.plant, func(t *testing.T) {
+			e := setup(t, unlimited)
+			c := e.consumer(t, money.USD)
+			pictures, speech := e.images(t, c, 3), e.audio(t, c, 90_500*time.Millisecond)
+			e.admit(t, pictures, speech)
+			e.settle(t, usage.Settled, e.delivered(t, pictures, money.Tokens{Completion: 3}), e.delivered(t, speech, money.Tokens{Prompt: 90_500}))
+			covered := e.images(t, e.subscriber(t, 0, roomy), 2)
+			e.admitOne(t, covered, hold.Admitted)
+			e.settle(t, usage.Settled, e.delivered(t, covered, money.Tokens{Completion: 2}))
+			e.sound(t)
+			e.exec(t, tc.plant)
+			report, err := audit.Run(t.Context(), e.store)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range report.Invariants {
+				if i.Name == tc.invariant && i.Drift > 0 && strings.Contains(strings.Join(i.Examples, " "), tc.names) {
+					return
+				}
+			}
+			t.Errorf("nothing of %q in %+v", tc.invariant, report.Invariants)
+		})
+	}
+}
+
+// TestDaysKeepTheVersionTheyWereSealedWith makes the first day one of before
+// there were units.
+func TestDaysKeepTheVersionTheyWereSealedWith(t *testing.T) {
+	e, _, days := history(t)
+	for _, d := range days {
+		if d.Version != seal.Version {
+			t.Errorf("%s is sealed with version %d", d.Day, d.Version)
+		}
+	}
+	first, err := e.store.DigestOf(t.Context(), days[0].Day, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Digest == days[0].Digest || first.Counts != days[0].Counts {
+		t.Fatalf("version 1 is %+v, version 2 %+v", first, days[0])
+	}
+	old := seal.Chain(first, seal.Root{})
+	second := seal.Chain(days[1], old.Root)
+	e.exec(t, `UPDATE seal SET version = 1, digest = $2, root = $3 WHERE day = $1`, old.Day, old.Digest[:], old.Root[:])
+	e.exec(t, `UPDATE seal SET previous = $2, root = $3 WHERE day = $1`, second.Day, old.Root[:], second.Root[:])
+	e.sound(t)
+	e.exec(t, `UPDATE usage_settlement SET unit = 2, output_rate = 0, completion_tokens = 0 WHERE settled_at < now() - interval '1 day' AND source = 'payg'`)
+	report, err := audit.Run(t.Context(), e.store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range report.Invariants {
+		if i.Name == "every sealed day is as it was sealed" && i.Drift == 0 {
+			t.Error("a unit was written into a day of before there were units, and no seal shows it")
+		}
+	}
+}

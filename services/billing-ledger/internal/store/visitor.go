@@ -1,0 +1,51 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/services/billing-ledger/internal/visitor"
+)
+
+// TakeVisit takes a visit of an address, under the lock on its row; see
+// visitor.Store.
+func (s *Store) TakeVisit(ctx context.Context, v visitor.Visit) (left visitor.Left, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		var made []time.Time
+		var now time.Time
+		// The time is read once the row is locked, lest a visit come before one
+		// that it waited for.
+		err := tx.QueryRow(ctx, `INSERT INTO visitor AS v (address, taken_at, expires_at) VALUES ($1, '{}', now())
+			ON CONFLICT (address) DO UPDATE SET expires_at = v.expires_at RETURNING taken_at, clock_timestamp()`,
+			v.Address[:]).Scan(&made, &now)
+		if err != nil {
+			return fmt.Errorf("lock the visits of an address: %w", err)
+		}
+		made, left, err = v.Take(made, now)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE visitor SET taken_at = $2, expires_at = $3 WHERE address = $1`,
+			v.Address[:], made, now.Add(v.Window)); err != nil {
+			return fmt.Errorf("note a visit: %w", err)
+		}
+		return nil
+	})
+	return left, err
+}
+
+// PruneVisitors forgets up to limit addresses whose visits count no more, and
+// returns how many.
+func (s *Store) PruneVisitors(ctx context.Context, limit int) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, pruneTimeout)
+	defer cancel()
+	tag, err := s.pool.Exec(ctx, `DELETE FROM visitor WHERE address IN (
+		SELECT address FROM visitor WHERE expires_at <= now() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)`, limit)
+	if err != nil {
+		return 0, reachable(fmt.Errorf("prune visitors: %w", err))
+	}
+	return int(tag.RowsAffected()), nil
+}

@@ -1,0 +1,76 @@
+package store_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/services/billing-ledger/internal/visitor"
+)
+
+func TestOfAHundredRacingVisitsFiveAreTaken(t *testing.T) {
+	e := setup(t, unlimited)
+	replicas := e.replicas(t, 2, nil)
+	v := visitor.Visit{Address: visitor.Address{1}, Limit: 5, Window: time.Hour}
+	var mu sync.Mutex
+	taken := map[int]int{}
+	refused := 0
+	var racers sync.WaitGroup
+	for i := range 100 {
+		racers.Go(func() {
+			left, err := replicas[i%2].TakeVisit(t.Context(), v)
+			mu.Lock()
+			defer mu.Unlock()
+			f, ok := fault.As(err)
+			switch {
+			case err == nil:
+				taken[left.Remaining]++
+			case ok && f.Reason == fault.RateLimitExceeded && f.RetryAfter > 59*time.Minute && f.RetryAfter <= time.Hour:
+				refused++
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	racers.Wait()
+	for remaining := range 5 {
+		if taken[remaining] != 1 {
+			t.Errorf("%d visits have %d left", taken[remaining], remaining)
+		}
+	}
+	if refused != 95 {
+		t.Errorf("%d are refused", refused)
+	}
+	v.Address = visitor.Address{2}
+	if _, err := e.store.TakeVisit(t.Context(), v); err != nil {
+		t.Errorf("another address: %v", err)
+	}
+}
+
+func TestVisitorsAreForgottenWhenTheirVisitsCountNoMore(t *testing.T) {
+	e := setup(t, unlimited)
+	v := visitor.Visit{Limit: 1, Window: time.Hour}
+	for i := range byte(5) {
+		v.Address = visitor.Address{i}
+		if _, err := e.store.TakeVisit(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.exec(t, `UPDATE visitor SET taken_at = ARRAY[now() - interval '61 minutes'], expires_at = now() - interval '1 minute' WHERE address > $1`, make([]byte, 32))
+	if _, err := e.store.TakeVisit(t.Context(), v); err != nil {
+		t.Errorf("after an hour: %v", err)
+	}
+	for _, want := range []int{2, 1, 0} {
+		n, err := e.store.PruneVisitors(t.Context(), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n != want {
+			t.Errorf("%d are forgotten, want %d", n, want)
+		}
+	}
+	if left := scan[int](t, e, `SELECT count(*) FROM visitor`); left != 2 {
+		t.Errorf("%d are left, want the one that came again and the one whose visit counts", left)
+	}
+}

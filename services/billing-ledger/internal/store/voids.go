@@ -1,0 +1,61 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/services/billing-ledger/internal/orphan"
+)
+
+// voidsKept is for how long void attempts are kept; the table asserts the same.
+const voidsKept = 7 * 24 * time.Hour
+
+// KeepVoids keeps void attempts; see orphan.VoidStore. The lock on the hold is
+// the one that receipts are judged under, so that of a receipt and a void one
+// sees the other. Each attempt that is kept makes room for itself: two that are
+// too old go, so the table holds no more than came within a week.
+func (s *Store) KeepVoids(ctx context.Context, all []orphan.Void) (settled []orphan.Void, err error) {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b orphan.Void) int { return bytes.Compare(a.Request[:], b.Request[:]) }) // for the locks
+	n := len(all)
+	requests, providers := make([][16]byte, n), make([][16]byte, n)
+	attempts, hubs, at := make([]int32, n), make([]string, n), make([]time.Time, n)
+	for i, v := range all {
+		requests[i], attempts[i], hubs[i], providers[i], at[i] = v.Request, v.Attempt, v.Hub, v.Provider, v.Request.Day()
+	}
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		settled = nil
+		batch := &pgx.Batch{}
+		batch.Queue(`SELECT FROM hold WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, requests)
+		batch.Queue(`INSERT INTO void_attempt (request_id, attempt, hub_id, provider_id)
+			SELECT u.* FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::uuid[]) AS u (request_id, attempt, hub_id, provider_id)
+			JOIN LATERAL (SELECT FROM hold h WHERE h.request_id = u.request_id LIMIT 1) known ON true
+			ON CONFLICT (request_id, attempt) DO NOTHING`, requests, attempts, hubs, providers)
+		batch.Queue(`SELECT u.nth FROM unnest($1::date[], $2::uuid[], $3::integer[]) WITH ORDINALITY AS u (day, request_id, attempt, nth)
+			JOIN usage_settlement s ON s.day = u.day AND s.request_id = u.request_id AND s.attempt = u.attempt
+			WHERE s.witness = 'receipt'`, at, requests, attempts).
+			Query(func(rows pgx.Rows) error {
+				var nth int64
+				_, err := pgx.ForEachRow(rows, []any{&nth}, func() error {
+					settled = append(settled, all[nth-1])
+					return nil
+				})
+				return err
+			})
+		batch.Queue(`DELETE FROM void_attempt WHERE (request_id, attempt) IN (
+			SELECT v.request_id, v.attempt FROM void_attempt v
+			WHERE v.received_at <= now() - $1::interval
+				AND NOT EXISTS (SELECT FROM hold h WHERE h.request_id = v.request_id AND h.state = 'open')
+			ORDER BY v.received_at, v.request_id LIMIT $2)`, voidsKept, 2*n)
+		if err := sendAll(ctx, tx, batch); err != nil {
+			return fmt.Errorf("lock holds and insert void attempts: %w", err)
+		}
+		return nil
+	})
+	return settled, err
+}

@@ -1,0 +1,286 @@
+package store_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/orphan"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// void has hub-1 say that attempts of requests are void, and returns what was
+// logged.
+func (e *env) void(t testing.TB, attempt int32, requests ...ids.RequestID) string {
+	t.Helper()
+	var log bytes.Buffer
+	voids := orphan.Voids{Store: e.store, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	var all []orphan.Void
+	for _, r := range requests {
+		all = append(all, orphan.Void{Request: r, Attempt: attempt, Hub: "hub-1", Provider: providerID})
+	}
+	if err := voids.Keep(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	return log.String()
+}
+
+func (e *env) voids(t testing.TB) int {
+	t.Helper()
+	return scan[int](t, e, `SELECT count(*) FROM void_attempt`)
+}
+
+// The fraud: the caller vanished before content, the gateway died with it, and
+// the provider hands a genuine proof with invented counts to another hub.
+func TestAReceiptOfAVoidAttemptIsNotPaidWhicheverCameFirst(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tell func(*env, hold.Claim)
+		gone bool // the hold was given back before the receipt came
+	}{
+		"the void came first": {func(e *env, c hold.Claim) {
+			e.void(t, 2, c.Request)
+			e.hand(t, refusedAs(orphan.NothingServed), signed(c, 9), signed(c, 9))
+		}, false},
+		"the receipt came first": {func(e *env, c hold.Claim) {
+			e.hand(t, stored, signed(c, 9))
+			e.void(t, 2, c.Request)
+			e.void(t, 2, c.Request)
+			e.hand(t, refusedAs(orphan.NothingServed), signed(c, 9))
+		}, false},
+		"both at once": {func(e *env, c hold.Claim) {
+			keeper := orphan.Keeper{Store: e.store, Log: slog.New(slog.DiscardHandler)}
+			var both sync.WaitGroup
+			both.Go(func() { e.void(t, 2, c.Request) })
+			both.Go(func() {
+				if _, err := keeper.Keep(t.Context(), []orphan.Receipt{signed(c, 9)}); err != nil {
+					t.Error(err)
+				}
+			})
+			both.Wait()
+		}, false},
+		"the void came first, and both were late": {func(e *env, c hold.Claim) {
+			e.void(t, 2, c.Request)
+			e.hand(t, refusedAs(orphan.NothingServed), signed(c, 9))
+		}, true},
+		"the receipt came first, and both were late": {func(e *env, c hold.Claim) {
+			e.hand(t, stored, signed(c, 9))
+			e.void(t, 2, c.Request)
+		}, true},
+		"the gateway had not committed when it was last heard": {func(e *env, c hold.Claim) {
+			e.renew(t, hold.Renewal{Request: c.Request})
+			e.hand(t, stored, signed(c, 9))
+			e.void(t, 2, c.Request)
+		}, false},
+		"the gateway had committed and relayed nothing when it was last heard": {func(e *env, c hold.Claim) {
+			e.renew(t, running(c.Request, 0))
+			e.hand(t, stored, signed(c, 9))
+			e.void(t, 2, c.Request)
+			e.hand(t, refusedAs(orphan.NothingServed), signed(c, 9))
+		}, false},
+		"a later attempt is void": {func(e *env, c hold.Claim) {
+			e.hand(t, stored, signed(c, 9))
+			e.void(t, 3, c.Request)
+			e.hand(t, refusedAs(orphan.NothingServed), signed(c, 9))
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := setup(t, unlimited)
+			c := e.consumer(t, 100*cent)
+			claim := e.claim(t, c, 10)
+			e.admit(t, claim)
+			if tc.gone {
+				e.overdue(t)
+				e.expire(t)
+			}
+			tc.tell(e, claim)
+			if n := e.voids(t); n != 1 {
+				t.Errorf("%d void attempts are kept", n)
+			}
+			e.wait(t)
+			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
+			if all := e.review(t); len(all) != 0 {
+				t.Errorf("published %+v", all)
+			}
+			if n := scan[int](t, e, `SELECT count(*) FROM orphan_review WHERE next_at IS NOT NULL`); n != 0 {
+				t.Errorf("%d reviews are due for ever", n)
+			}
+			e.expire(t)
+			e.wantWallet(t, c, 100*cent, 0)
+			e.wantPaid(t, 0, 0)
+			e.sound(t)
+		})
+	}
+}
+
+func TestAGatewaysWordThatContentWasRelayedIsWorthMoreThanAVoid(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tell    func(*env, hold.Claim)
+		want    int64
+		witness usage.Witness
+	}{
+		"its last word, after the void":   {func(e *env, c hold.Claim) { e.void(t, 2, c.Request); e.conclude(t, servedWord(c.Request, 4)) }, 4, usage.Gateway},
+		"its last word, before the void":  {func(e *env, c hold.Claim) { e.conclude(t, servedWord(c.Request, 4)); e.void(t, 2, c.Request) }, 4, usage.Gateway},
+		"its last renewal, with the void": {func(e *env, c hold.Claim) { e.renew(t, running(c.Request, 4)); e.void(t, 2, c.Request) }, 4, usage.Gateway},
+		"with a receipt of less": {func(e *env, c hold.Claim) {
+			e.hand(t, stored, signed(c, 3))
+			e.void(t, 2, c.Request)
+			e.conclude(t, servedWord(c.Request, 4))
+		}, 3, usage.Gateway},
+		"a word that names nobody, and a receipt after the void": {func(e *env, c hold.Claim) {
+			e.void(t, 2, c.Request)
+			e.conclude(t, unnamed(c.Request, 4))
+			e.hand(t, stored, signed(c, 9))
+		}, 4, usage.Receipt},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := setup(t, unlimited)
+			c := e.consumer(t, 100*cent)
+			claim := e.claim(t, c, 10)
+			e.admit(t, claim)
+			tc.tell(e, claim)
+			if n := e.voids(t); n != 1 {
+				t.Errorf("%d void attempts are kept", n)
+			}
+			e.wait(t)
+			all := e.review(t)
+			if len(all) != 1 || all[0].Event.Billable.Completion != tc.want || all[0].Event.Witness != tc.witness {
+				t.Fatalf("published %+v", all)
+			}
+			e.settle(t, usage.Settled, delivery(all[0]))
+			e.wantPaid(t, money.NanoUSD(tc.want)*payout, 0)
+			e.sound(t)
+		})
+	}
+}
+
+// What is settled is not undone by a void, whoever settled it; one that was paid
+// on a receipt alone is said aloud.
+func TestAVoidThatComesWhenTheRequestIsSettledMovesNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		settle func(*env, hold.Claim)
+		loud   bool
+	}{
+		"by the receipt": {func(e *env, c hold.Claim) {
+			e.hand(t, stored, signed(c, 4))
+			e.wait(t)
+			for _, p := range e.review(t) {
+				e.settle(t, usage.Settled, delivery(p))
+			}
+		}, true},
+		"by a hub": {func(e *env, c hold.Claim) {
+			d := e.served(t, c, 4)
+			d.Event.Attempt, d.Event.Provider = 2, providerID
+			e.settle(t, usage.Settled, d)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := setup(t, unlimited)
+			c := e.consumer(t, 100*cent)
+			claim := e.claim(t, c, 10)
+			e.admit(t, claim)
+			tc.settle(e, claim)
+			if log := e.void(t, 2, claim.Request); strings.Contains(log, "may be owed a refund") != tc.loud {
+				t.Errorf("the log says %q", log)
+			}
+			e.hand(t, settled, signed(claim, 4))
+			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
+			for _, p := range e.review(t) { // settlement hears of it again, as ever
+				e.settle(t, usage.Duplicate, delivery(p))
+			}
+			e.wantWallet(t, c, 96*cent, 0)
+			e.wantPaid(t, 4*payout, 0)
+			e.sound(t)
+		})
+	}
+}
+
+// Between the publication of a review and its settling a void still saves the
+// consumer: the hold is given back, and the provider, whose earnings settlement
+// may have noted by then, is paid by the platform, once.
+func TestAVoidBetweenReviewAndSettlingCostsThePlatformNotTheConsumer(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 100*cent)
+	claim := e.claim(t, c, 10)
+	e.admit(t, claim)
+	e.hand(t, stored, signed(claim, 4))
+	e.wait(t)
+	all := e.review(t)
+	if len(all) != 1 {
+		t.Fatalf("published %+v", all)
+	}
+	e.void(t, 2, claim.Request)
+	e.wait(t)
+	if again := e.review(t); len(again) != 0 {
+		t.Errorf("published again: %+v", again)
+	}
+	if n := e.expire(t); n != 1 {
+		t.Errorf("%d expired", n)
+	}
+	e.settle(t, usage.Orphaned, delivery(all[0]))
+	e.settle(t, usage.Duplicate, delivery(all[0]))
+	e.wantWallet(t, c, 100*cent, 0)
+	e.wantPaid(t, 4*payout, 4*payout)
+	e.sound(t)
+}
+
+func TestAnEarlierVoidDoesNotHarmALaterAttempt(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 100*cent)
+	claim := e.claim(t, c, 10)
+	e.admit(t, claim)
+	e.void(t, 1, claim.Request)
+	e.hand(t, stored, signed(claim, 4))
+	e.wait(t)
+	all := e.review(t)
+	if len(all) != 1 || all[0].Event.Attempt != 2 {
+		t.Fatalf("published %+v", all)
+	}
+	e.settle(t, usage.Settled, delivery(all[0]))
+	e.wantPaid(t, 4*payout, 0)
+	e.sound(t)
+}
+
+func TestVoidsAreKeptOnceForAWeekAndOnlyOfKnownRequests(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 100*cent)
+	var claims []hold.Claim
+	var requests []ids.RequestID
+	for range 4 {
+		claim := e.claim(t, c, 1)
+		claims, requests = append(claims, claim), append(requests, claim.Request)
+	}
+	e.admit(t, claims...)
+	e.void(t, 1, request(t))
+	if n := e.voids(t); n != 0 {
+		t.Errorf("%d of unknown requests are kept", n)
+	}
+	e.void(t, 1, requests[:3]...)
+	e.void(t, 1, requests[:3]...)
+	if n := e.voids(t); n != 3 {
+		t.Errorf("%d are kept, want 3", n)
+	}
+	e.exec(t, `UPDATE void_attempt SET received_at = now() - interval '6 days 23 hours'`)
+	e.void(t, 1, requests[3])
+	if n := e.voids(t); n != 4 {
+		t.Errorf("%d are kept within a week, want 4", n)
+	}
+	e.exec(t, `UPDATE void_attempt SET received_at = now() - interval '7 days' WHERE request_id <> $1`, [16]byte(requests[3]))
+	e.void(t, 2, requests[3])
+	if n := e.voids(t); n != 5 {
+		t.Errorf("%d are kept while their holds are open, want 5", n)
+	}
+	e.release(t, requests[:3]...)
+	e.void(t, 3, requests[3]) // one comes, two go
+	if n := e.voids(t); n != 4 {
+		t.Errorf("%d are kept, want 4", n)
+	}
+	e.void(t, 4, requests[3])
+	if n := e.voids(t); n != 4 {
+		t.Errorf("%d are kept, want 4", n)
+	}
+}

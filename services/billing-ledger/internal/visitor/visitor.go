@@ -1,0 +1,102 @@
+// Package visitor counts what is given to those who have no key, by where they
+// come from: so many visits within any window of time that ends now, exact over
+// all gateways and all replicas.
+//
+// An address comes as a keyed hash, whose key gateways have, so that nothing
+// here tells who came. It is forgotten when its last visit has left the window.
+package visitor
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strconv"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/services/billing-ledger/internal/slot"
+)
+
+// What may be asked for.
+const (
+	// MaxLimit bounds the visits of a window.
+	MaxLimit  = 1000
+	MinWindow = time.Second
+	MaxWindow = 24 * time.Hour
+)
+
+// Address is the keyed hash of where a visitor comes from.
+type Address [sha256.Size]byte
+
+// Visit asks for one of Limit visits within Window.
+type Visit struct {
+	Address Address
+	Limit   int
+	Window  time.Duration
+}
+
+// Validate refuses what cannot be counted.
+func (v Visit) Validate() error {
+	switch {
+	case v.Limit < 1 || v.Limit > MaxLimit:
+		return fault.New(fault.Invalid, fault.InvalidValue, "limit must be 1 to %d", MaxLimit).On("limit")
+	case v.Window < MinWindow || v.Window > MaxWindow:
+		return fault.New(fault.Invalid, fault.InvalidValue, "window must be %s to %s", MinWindow, MaxWindow).On("window_ms")
+	}
+	return nil
+}
+
+// Left is what a visitor has left. Reset is when the oldest visit leaves the
+// window.
+type Left struct {
+	Remaining int
+	Reset     time.Duration
+}
+
+// Take adds a visit at now to those that were made, oldest first, if there is
+// room for it. The visits that still count are returned with it.
+func (v Visit) Take(made []time.Time, now time.Time) (counting []time.Time, left Left, err error) {
+	for _, at := range made {
+		if at.After(now.Add(-v.Window)) {
+			counting = append(counting, at)
+		}
+	}
+	if n := len(counting); n >= v.Limit {
+		// There is room again when all but one less than the limit have left.
+		wait := counting[n-v.Limit].Add(v.Window).Sub(now)
+		return nil, Left{}, fault.New(fault.Exhausted, fault.RateLimitExceeded,
+			"This address has made its %d requests.", v.Limit).After(wait).
+			With("limit", strconv.Itoa(v.Limit)).With("reset_ms", strconv.FormatInt(wait.Milliseconds(), 10))
+	}
+	counting = append(counting, now)
+	return counting, Left{Remaining: v.Limit - len(counting), Reset: counting[0].Add(v.Window).Sub(now)}, nil
+}
+
+// Store keeps the visits of each address.
+type Store interface {
+	// TakeVisit is Visit.Take on what is kept, one after the other for an
+	// address.
+	TakeVisit(ctx context.Context, v Visit) (Left, error)
+}
+
+// Visitors answers gateways, so many at a time as there are Slots.
+type Visitors struct {
+	Store Store
+	Slots *slot.Slots
+}
+
+// Take takes one visit, or refuses with rate_limit_exceeded and the time to wait.
+func (s *Visitors) Take(ctx context.Context, v Visit) (Left, error) {
+	if err := v.Validate(); err != nil {
+		return Left{}, err
+	}
+	var left Left
+	err := s.Slots.Do(ctx, func() (err error) {
+		left, err = s.Store.TakeVisit(ctx, v)
+		return err
+	})
+	if err != nil {
+		return Left{}, fmt.Errorf("take a visit: %w", err)
+	}
+	return left, nil
+}

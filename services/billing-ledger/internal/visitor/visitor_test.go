@@ -1,0 +1,64 @@
+package visitor_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/services/billing-ledger/internal/visitor"
+)
+
+func TestNoWindowEverHasMoreVisitsThanItsLimit(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 57))
+		v := visitor.Visit{Limit: 1 + random.IntN(6), Window: time.Hour}
+		var kept, all []time.Time
+		for range 200 {
+			now = now.Add(time.Duration(random.Int64N(int64(30 * time.Minute))))
+			counting, left, err := v.Take(kept, now)
+			if err != nil {
+				f, ok := fault.As(err)
+				if !ok || f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0 || f.RetryAfter > v.Window {
+					t.Fatalf("refused by %v", err)
+				}
+				// A moment before the time that it says there is no room, then there is.
+				if _, _, err := v.Take(kept, now.Add(f.RetryAfter-1)); err == nil {
+					t.Errorf("there is room before %s", f.RetryAfter)
+				}
+				if _, _, err := v.Take(kept, now.Add(f.RetryAfter)); err != nil {
+					t.Errorf("there is no room after %s: %v", f.RetryAfter, err)
+				}
+				continue
+			}
+			kept, all = counting, append(all, now)
+			if left.Remaining != v.Limit-len(kept) || left.Reset <= 0 || left.Reset > v.Window {
+				t.Errorf("%+v are left with %d of %d made", left, len(kept), v.Limit)
+			}
+			if len(all) > v.Limit && all[len(all)-1].Sub(all[len(all)-1-v.Limit]) < v.Window {
+				t.Fatalf("%d visits within %s", v.Limit+1, all[len(all)-1].Sub(all[len(all)-1-v.Limit]))
+			}
+		}
+		if len(all) < 40 {
+			t.Errorf("only %d visits were let in", len(all))
+		}
+	}
+}
+
+func TestVisitsAreAskedForWithinBounds(t *testing.T) {
+	for _, tc := range []struct {
+		limit  int
+		window time.Duration
+		param  string
+	}{
+		{1, time.Second, ""}, {1000, 24 * time.Hour, ""},
+		{0, time.Hour, "limit"}, {1001, time.Hour, "limit"}, {5, time.Second - 1, "window_ms"}, {5, 24*time.Hour + 1, "window_ms"},
+	} {
+		err := visitor.Visit{Limit: tc.limit, Window: tc.window}.Validate()
+		f, _ := fault.As(err)
+		if tc.param == "" && err != nil || tc.param != "" && (f == nil || f.Param != tc.param) {
+			t.Errorf("%d within %s: %v", tc.limit, tc.window, err)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package edgegateway
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+)
+
+func TestAModelOnItsWayOutSaysWhenItLeaves(t *testing.T) {
+	f := newFleet(t)
+	leaves := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
+	old := proto.Clone(testModel()).(*catalogv1.Model)
+	old.ModelId, old.Slug, old.DeprecatedAt = "old", "", timestamppb.New(leaves)
+	f.catalog.models = append(f.catalog.models, old)
+	f.start()
+	said := map[string]string{"Deprecation": "@" + strconv.FormatInt(leaves.Unix(), 10), "Sunset": "Mon, 01 Mar 2027 12:00:00 GMT"}
+	silent := map[string]string{"Deprecation": "", "Sunset": ""}
+	toOld := strings.Replace(hello, modelID, "old", 1)
+
+	wantHeaders(t, f.post(toOld).Header, said)
+	wantHeaders(t, f.post(hello).Header, silent)
+	wantHeaders(t, f.do(http.MethodGet, "/v1/models/old", "").Header, said)
+	wantHeaders(t, f.do(http.MethodGet, "/v1/models/"+modelID, "").Header, silent)
+	f.billing.refuse(fault.New(fault.Precondition, fault.InsufficientCredits, "short"))
+	wantHeaders(t, f.post(toOld).Header, said)
+	f.billing.refuse(nil)
+
+	// It is the model that serves that is spoken of.
+	f.hub.byModel(map[string]func(*played) error{"old": failing(upstreamFailed()), modelID: wholeAnswer})
+	resp := f.post(strings.Replace(withModels(modelID), `"model":"`+modelID, `"model":"old`, 1))
+	if body := read(t, resp); resp.StatusCode != http.StatusOK {
+		t.Fatal(body)
+	}
+	wantHeaders(t, resp.Header, silent)
+}
+
+// What is known when a request fails is said, wherever it fails.
+func TestErrorsCarryWhatIsKnown(t *testing.T) {
+	f := start(t)
+	known := map[string]string{
+		"X-Svc-Route-Mode": "auto", "X-Svc-Billing-Type": "payg", "X-Ratelimit-Limit-Requests": "200",
+		"X-Ratelimit-Remaining-Requests": "199", "X-Ratelimit-Reset-Requests": "30.5s",
+	}
+	f.router.refuse(fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody").After(30 * time.Second))
+	resp := f.post(hello)
+	wantError(t, resp, http.StatusServiceUnavailable, "no_provider_online")
+	wantHeaders(t, resp.Header, known)
+	wantHeaders(t, resp.Header, map[string]string{"Retry-After": "30", "Retry-After-Ms": "30000", "X-Svc-Attempts": "", "X-Should-Retry": ""})
+
+	f.router.set(nil)
+	f.hub.set(failing(upstreamFailed()))
+	resp = f.post(hello)
+	wantError(t, resp, http.StatusBadGateway, "upstream_error")
+	wantHeaders(t, resp.Header, known)
+	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Attempts": "3"})
+
+	f.hub.set(failing(&hubFailed))
+	resp = f.post(hello)
+	if read(t, resp); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	wantHeaders(t, resp.Header, known)
+	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Attempts": "1", "X-Svc-Provider-Id": providerA, "X-Should-Retry": "false"})
+}
+
+// A receipt is made of what the hub has metered and of this: each of its fields
+// that only the gateway knows must be told.
+func TestTheAccountOfAFailoverIsWhole(t *testing.T) {
+	f := start(t)
+	f.hub.byAttempt(failing(upstreamFailed()), streamAnswer)
+	resp := f.post(helloStream, "X-Svc-Provider", providerA)
+	read(t, resp)
+	w := f.witness()
+	if w.GetRequestId() != resp.Header.Get("X-Svc-Request-Id") || !w.GetStream() || w.GetHttpStatus() != http.StatusOK ||
+		w.GetOutcome() != billingv1.Outcome_OUTCOME_COMPLETED || w.GetCommittedAttempt() != 2 || w.GetErrorCode() != "" {
+		t.Errorf("the account says %v", w)
+	}
+	if r := w.GetRoute(); r.GetMode() != eventsv1.RouteMode_ROUTE_MODE_EXPLICIT || r.GetRequestedProviderId() != providerA ||
+		r.GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED {
+		t.Errorf("the route is %v", r)
+	}
+	if m := w.GetMetered(); m.GetPromptTokens() != 9 || m.GetCompletionTokens() != 3 {
+		t.Errorf("metered %v", m)
+	}
+	if since := time.Since(w.GetReceivedAt().AsTime()); since < 0 || since > time.Minute || w.GetTotalMs() < w.GetFirstContentMs() {
+		t.Errorf("received %v ago, first content after %d ms, ended after %d", since, w.GetFirstContentMs(), w.GetTotalMs())
+	}
+	want := []*billingv1.AttemptRecord{
+		{Attempt: 1, ProviderId: providerA, ProviderName: "Provider a", Result: "failed", EngineStatus: 500, HubId: "hub-1"},
+		{Attempt: 2, ProviderId: providerB, ProviderName: "Provider b", Result: "served", HubId: "hub-1"},
+	}
+	if len(w.GetAttempts()) != len(want) {
+		t.Fatalf("attempts: %v", w.GetAttempts())
+	}
+	for i, a := range w.GetAttempts() {
+		a.LatencyMs = 0
+		if !proto.Equal(a, want[i]) {
+			t.Errorf("attempt %v, want %v", a, want[i])
+		}
+	}
+}
+
+// Hostile test 3: one address may try so many keys; whom a proxy that is not
+// trusted names does not matter.
+func TestWrongKeysOfAnAddressAreBounded(t *testing.T) {
+	stranger := func() string {
+		key, err := apikey.Generate(apikey.Consumer, &counting{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "Bearer " + key
+	}
+	f := start(t, func(c *Config) { c.WrongKeys = 2 })
+	for range 2 {
+		wantError(t, f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", stranger()), 401, "invalid_api_key")
+	}
+	resp := f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", stranger(), "X-Forwarded-For", "203.0.113.1")
+	wantError(t, resp, 429, "rate_limit_exceeded")
+	if resp.Header.Get("Retry-After") == "" || resp.Header.Get("Retry-After-Ms") == "" {
+		t.Errorf("how long to wait is not said: %v", resp.Header)
+	}
+	wantError(t, f.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", "Bearer nonsense"), 401, "invalid_api_key")
+
+	behind := start(t, func(c *Config) { c.WrongKeys, c.TrustedProxies = 2, "127.0.0.0/8, ::1" })
+	for n := range 5 {
+		from := "203.0.113." + strconv.Itoa(n)
+		wantError(t, behind.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", stranger(), "X-Forwarded-For", "1.2.3.4, "+from), 401, "invalid_api_key")
+	}
+	for n := range 3 {
+		code, status := "invalid_api_key", 401
+		if n == 2 {
+			code, status = "rate_limit_exceeded", 429
+		}
+		from := "2001:db8::" + strconv.Itoa(n)
+		wantError(t, behind.do(http.MethodPost, "/v1/chat/completions", hello, "Authorization", stranger(), "X-Forwarded-For", from), status, code)
+	}
+}
+
+// counting is randomness of which every key is another.
+type counting struct{}
+
+var counted byte
+
+func (*counting) Read(p []byte) (int, error) {
+	counted++
+	for i := range p {
+		p[i] = counted
+	}
+	return len(p), nil
+}
+
+func TestTheNumberOfMessagesIsBounded(t *testing.T) {
+	f := start(t, func(c *Config) { c.MaxMessages = 2 })
+	message := `{"role":"user","content":"x"}`
+	chat := func(n int) string {
+		return `{"model":"` + modelID + `","messages":[` + strings.TrimSuffix(strings.Repeat(message+",", n), ",") + `]}`
+	}
+	if resp := f.post(chat(2)); resp.StatusCode != http.StatusOK {
+		t.Errorf("two: %s", read(t, resp))
+	}
+	if e := wantError(t, f.post(chat(3)), http.StatusBadRequest, "invalid_value"); e.Error.Param == nil || *e.Error.Param != "messages" {
+		t.Errorf("the param is %v", e.Error.Param)
+	}
+}
+
+// Hostile test 16: what could be read in two ways is refused, and its connection
+// is closed, so that nothing behind it is taken for a request.
+func TestWhatCouldBeReadInTwoWaysIsRefused(t *testing.T) {
+	const smuggled = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
+	cases := map[string]struct {
+		request string
+		status  int
+	}{
+		"two lengths":             {head + "Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcd" + smuggled, 400},
+		"list of lengths":         {head + "Content-Length: 4, 5\r\n\r\nabcd" + smuggled, 400},
+		"signed length":           {head + "Content-Length: +4\r\n\r\nabcd" + smuggled, 400},
+		"length of letters":       {head + "Content-Length: 0x4\r\n\r\nabcd" + smuggled, 400},
+		"two encodings":           {head + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + smuggled, 501},
+		"encoding unknown":        {head + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n" + smuggled, 501},
+		"encoding twice":          {head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled, 501},
+		"space before the colon":  {head + "Content-Length : 4\r\n\r\nabcd" + smuggled, 400},
+		"folded header":           {head + " Transfer-Encoding: chunked\r\n\r\n" + smuggled, 400},
+		"control in a value":      {head + "X-A: a\x00b\r\n\r\n" + smuggled, 400},
+		"no host":                 {"GET /healthz HTTP/1.1\r\n\r\n" + smuggled, 400},
+		"two hosts":               {"GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n" + smuggled, 400},
+		"malformed first line":    {"GET /healthz\r\n\r\n" + smuggled, 400},
+		"version of another kind": {"GET /healthz HTTP/3.7\r\nHost: x\r\n\r\n" + smuggled, 505},
+		"expectation":             {head + "Expect: the-impossible\r\nContent-Length: 0\r\n\r\n" + smuggled, 417},
+		"100,000 headers":         {head + strings.Repeat("X-A: b\r\n", 100_000) + "\r\n" + smuggled, 431},
+		"length and chunks":       {head + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled, 401},
+		"malformed chunk":         {head + "Transfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n0\r\n\r\n" + smuggled, 401},
+	}
+	inBubble(t, func(_ *fleet, dial func() net.Conn) {
+		for name, c := range cases {
+			conn := dial()
+			go func() { _, _ = conn.Write([]byte(c.request)) }() // it may be refused half-way
+			in := bufio.NewReader(conn)
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if resp.StatusCode != c.status {
+				t.Errorf("%s: status %d, want %d", name, resp.StatusCode, c.status)
+			}
+			if _, err := http.ReadResponse(bufio.NewReader(resp.Body), nil); err == nil {
+				t.Errorf("%s: an answer within the answer", name)
+			}
+			// Of a length and chunks the chunks hold, as the RFC says; what comes
+			// behind them is a request.
+			if next, err := http.ReadResponse(in, nil); (err == nil) != (name == "length and chunks") {
+				t.Errorf("%s: what came behind was answered with %v, %v", name, next, err)
+			}
+			if err := conn.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

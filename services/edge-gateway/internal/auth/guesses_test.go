@@ -1,0 +1,132 @@
+package auth
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+// guessing is an authenticator that knows one key and lets a network try three
+// others a minute.
+func guessing(t *testing.T) bundle {
+	t.Helper()
+	b := setup(t)
+	b.cfg.WrongKeys, b.cfg.WrongKeyNetworks = 3, 2
+	b.Authenticator = New(b.ledger, b.clock, b.cfg)
+	if _, err := b.Authenticate(t.Context(), b.key, netip.Addr{}); err != nil {
+		t.Fatal(err)
+	}
+	b.ledger.answer = func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
+		return nil, fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "no such key")
+	}
+	return b
+}
+
+func (b bundle) guess(t *testing.T, from string, want fault.Reason) {
+	t.Helper()
+	if _, err := b.Authenticate(t.Context(), header(t), netip.MustParseAddr(from)); !fault.Is(err, want) {
+		t.Errorf("a guess from %s: %v, want %s", from, err, want)
+	}
+}
+
+func TestGuessesOfANetworkAreBounded(t *testing.T) {
+	b := guessing(t)
+	for n := range 3 {
+		b.guess(t, fmt.Sprintf("2001:db8::%d", n+1), fault.InvalidAPIKey)
+	}
+	asked := b.ledger.asked
+	b.guess(t, "2001:db8::ffff:1", fault.RateLimitExceeded)
+	if b.ledger.asked != asked {
+		t.Error("a guess above the bound was looked up")
+	}
+	_, err := b.Authenticate(t.Context(), header(t), netip.MustParseAddr("2001:db8::1"))
+	if f, ok := fault.As(err); !ok || f.RetryAfter <= 0 || f.RetryAfter > 20*time.Second {
+		t.Errorf("wait: %v", err)
+	}
+	b.guess(t, "2001:db8:0:1::1", fault.InvalidAPIKey)
+	b.clock.Advance(20 * time.Second)
+	b.guess(t, "2001:db8::1", fault.InvalidAPIKey)
+	b.guess(t, "2001:db8::1", fault.RateLimitExceeded)
+}
+
+// What is known, or was, is let in whoever else sits behind the address; so is
+// a wrong key that is remembered refused as ever.
+func TestAGuesserDoesNotShutOutItsNeighbours(t *testing.T) {
+	b := guessing(t)
+	from := netip.MustParseAddr("203.0.113.9")
+	wrong := header(t)
+	if _, err := b.Authenticate(t.Context(), wrong, from); !fault.Is(err, fault.InvalidAPIKey) {
+		t.Fatal(err)
+	}
+	for range 2 {
+		b.guess(t, from.String(), fault.InvalidAPIKey)
+	}
+	b.guess(t, from.String(), fault.RateLimitExceeded)
+	if _, err := b.Authenticate(t.Context(), wrong, from); !fault.Is(err, fault.InvalidAPIKey) {
+		t.Errorf("a key that is known to be wrong: %v", err)
+	}
+	if _, err := b.Authenticate(t.Context(), b.key, from); err != nil {
+		t.Errorf("a known key: %v", err)
+	}
+	b.clock.Advance(61 * time.Second) // the key is looked up again
+	for range 3 {
+		b.guess(t, from.String(), fault.InvalidAPIKey)
+	}
+	b.ledger.answer = func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
+		return &billingv1.AuthenticateKeyResponse{KeyId: "k", AccountId: "a"}, nil
+	}
+	if _, err := b.Authenticate(t.Context(), b.key, from); err != nil {
+		t.Errorf("a key that was known: %v", err)
+	}
+}
+
+// An outage is no guess, and neither is a good key that comes often at once.
+func TestOnlyWrongKeysAreCounted(t *testing.T) {
+	b := guessing(t)
+	from := netip.MustParseAddr("203.0.113.9")
+	b.ledger.answer = func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
+		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")
+	}
+	for range 10 {
+		b.guess(t, from.String(), fault.ServiceUnavailable)
+	}
+	b.ledger.answer = func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
+		return &billingv1.AuthenticateKeyResponse{KeyId: "k2", AccountId: "a"}, nil
+	}
+	key := header(t)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := b.Authenticate(t.Context(), key, from); err != nil {
+				t.Errorf("a good key: %v", err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestNetworksOfGuessersAreBoundedAndSoIsTheirDebt(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	g := newGuesses(3, 10)
+	for n := range 1000 {
+		g.wrong(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}), 32), now)
+	}
+	if len(g.at) != 10 || g.order.Len() != 10 {
+		t.Errorf("%d networks are remembered", len(g.at))
+	}
+	one := netip.MustParsePrefix("192.0.2.1/32")
+	for range 10_000 {
+		g.wrong(one, now)
+	}
+	if wait := g.wait(one, now); wait < maxDebt-2*guessSpan || wait > maxDebt {
+		t.Errorf("has to wait %v", wait)
+	}
+	if g.wait(one, now.Add(maxDebt)) != 0 {
+		t.Error("a debt is never paid")
+	}
+}

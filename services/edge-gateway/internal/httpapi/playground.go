@@ -1,0 +1,206 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"svc.internal/pkg/fault"
+
+	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/openaiapi"
+	"svc.internal/services/edge-gateway/internal/playground"
+)
+
+// playgroundRoutes begins the patterns of the playground's routes.
+const playgroundRoutes = "/v1/playground/"
+
+// absent tells whether a route is not there as the gateway is configured.
+func (h *Handler) absent(r route) bool {
+	return h.Playground == nil && strings.HasPrefix(r.pattern, playgroundRoutes)
+}
+
+// playgroundChat serves POST /v1/playground/chat: a short chat for a visitor of
+// the site, without a key, paid for by the platform. The order of its steps is
+// that of a chat, with the visit before admission: what is refused before it
+// costs the visitor nothing.
+func (h *Handler) playgroundChat(x *exchange) error {
+	if err := sameOrigin(x); err != nil {
+		return err
+	}
+	if err := checkDeclared(x.request, playground.MaxBody); err != nil {
+		return err
+	}
+	if err := checkForm(x.request.Header); err != nil {
+		return overrules(x, err, playground.MaxBody)
+	}
+	raw := h.buffers.get()
+	defer h.buffers.put(raw)
+	if err := readBody(x, raw, playground.MaxBody); err != nil {
+		return err
+	}
+	body, err := h.checkVisit(x, raw.Bytes())
+	if err != nil {
+		return err
+	}
+	ctx, client := x.request.Context(), h.Addresses.Of(x.request)
+	who, err := h.Auth.Authenticate(ctx, h.Playground.Credentials(), client)
+	if err != nil {
+		// The visitor has no key that could be wrong.
+		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "The playground is closed for a while.")
+	}
+	x.request.Body, x.request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	sent := h.buffers.get()
+	defer h.buffers.put(sent)
+	call, err := h.prepare(x, asChat, who, admit.Pin{}, sent)
+	if err != nil {
+		return err
+	}
+	left, err := h.Playground.Visit(ctx, client)
+	x.answer.ResponseWriter = &visited{ResponseWriter: x.answer.ResponseWriter, left: left}
+	if err != nil {
+		return err
+	}
+	return ofPlatform(h.run(x, call))
+}
+
+// sameOrigin refuses pages of other sites, and whoever is no page.
+func sameOrigin(x *exchange) error {
+	if playground.SameOrigin(x.request) {
+		return nil
+	}
+	return fault.New(fault.Denied, apierror.OriginNotAllowed,
+		"The playground answers the pages of this site only. Use POST /v1/chat/completions with a key.").On("Origin")
+}
+
+// checkVisit refuses what is not given to visitors, and returns the body with the
+// bound on its answer.
+func (h *Handler) checkVisit(x *exchange, raw []byte) ([]byte, error) {
+	req, err := openaiapi.Parse(openaiapi.Chat, raw)
+	if err != nil {
+		return nil, err
+	}
+	refuse := func(param, format string, args ...any) error {
+		return fault.New(fault.Invalid, fault.InvalidValue, format, args...).On(param)
+	}
+	switch {
+	case len(x.request.Header.Values(admit.ProviderHeader)) > 0:
+		return nil, refuse(admit.ProviderHeader, "The playground chooses the provider.")
+	case !reflect.ValueOf(req.Routing).IsZero():
+		// Whoever could choose would earn from the platform by asking itself.
+		return nil, refuse("provider", "The playground chooses the provider.")
+	case req.Stream:
+		return nil, refuse("stream", "The playground does not stream.")
+	case req.MaxTokens > playground.MaxOutputTokens:
+		return nil, refuse(req.MaxTokensParam, "%s must be at most %d in the playground.", req.MaxTokensParam, playground.MaxOutputTokens)
+	case req.Choices > 1:
+		return nil, refuse("n", "The playground gives one answer.")
+	case len(req.Models) > 0:
+		return nil, refuse("models", "The playground asks one model.")
+	}
+	model, err := h.Catalog.Find(req.Model)
+	if err != nil {
+		return nil, err
+	}
+	if !h.Playground.Offers(model.ID) {
+		return nil, fault.New(fault.NotFound, fault.ModelNotFound,
+			"The playground does not have this model. GET /v1/playground/models lists those that it has.").On("model")
+	}
+	x.facts = append(x.facts, slog.Bool("playground", true))
+	if req.MaxTokens > 0 {
+		return raw, nil
+	}
+	inside := raw[bytes.IndexByte(raw, '{')+1:] // what was parsed is an object
+	return fmt.Appendf(make([]byte, 0, len(inside)+32), `{"max_tokens":%d,%s`, playground.MaxOutputTokens, inside), nil
+}
+
+// ofPlatform gives an error that speaks of the paying account's own means the
+// form in which it concerns a visitor.
+func ofPlatform(err error) error {
+	if f, ok := fault.As(err); ok && slices.Contains(platformsOwn, f.Reason) {
+		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "The playground is closed for a while.")
+	}
+	return err
+}
+
+// platformsOwn are the reasons that speak of who pays.
+var platformsOwn = []fault.Reason{
+	fault.InsufficientCredits, fault.PlanAllowanceExceeded, fault.AccountFrozen, fault.ModelNotAllowed,
+	fault.RateLimitExceeded, fault.ConcurrencyLimitExceeded, fault.InvalidAPIKey, fault.KeyRevoked, fault.KeyExpired,
+}
+
+// playgroundModels serves GET /v1/playground/models, in the form of /v1/models.
+func (h *Handler) playgroundModels(x *exchange) error {
+	if err := sameOrigin(x); err != nil {
+		return err
+	}
+	list := struct {
+		Object string            `json:"object"`
+		Data   []json.RawMessage `json:"data"`
+	}{Object: "list", Data: []json.RawMessage{}}
+	for _, id := range h.Playground.Models() {
+		object, err := h.Catalog.Object(id)
+		if fault.Is(err, fault.ModelNotFound) {
+			continue // the catalog may be behind the configuration
+		}
+		if err != nil {
+			return err
+		}
+		list.Data = append(list.Data, object)
+	}
+	body, err := json.Marshal(list)
+	if err != nil {
+		return fmt.Errorf("encode the models: %w", err)
+	}
+	return h.json(x, body)
+}
+
+// visited says in the headers of an answer who pays, and what a visitor has left,
+// in place of the paying account's own terms.
+type visited struct {
+	http.ResponseWriter
+	left playground.Left
+	told bool
+}
+
+func (v *visited) tell() {
+	if v.told {
+		return
+	}
+	v.told = true
+	h := v.Header()
+	h.Set("X-Svc-Billing-Type", "playground")
+	for name := range h {
+		if strings.HasPrefix(name, "X-Ratelimit-") {
+			h.Del(name)
+		}
+	}
+	if v.left.Limit > 0 {
+		h.Set("X-Ratelimit-Limit-Requests", strconv.Itoa(v.left.Limit))
+		h.Set("X-Ratelimit-Remaining-Requests", strconv.Itoa(v.left.Remaining))
+		h.Set("X-Ratelimit-Reset-Requests", v.left.Reset.String())
+	}
+}
+
+// WriteHeader sends the status.
+func (v *visited) WriteHeader(status int) {
+	v.tell()
+	v.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends a part of the body.
+func (v *visited) Write(p []byte) (int, error) {
+	v.tell()
+	return v.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController find the connection.
+func (v *visited) Unwrap() http.ResponseWriter { return v.ResponseWriter }

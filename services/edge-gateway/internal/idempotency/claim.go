@@ -1,0 +1,118 @@
+package idempotency
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+// Claim is the right to run a request.
+type Claim struct {
+	keeper *Keeper
+	ask    Ask
+}
+
+// errLost ends a request whose claim has passed to another.
+var errLost = errors.New("the claim of the idempotency key was lost")
+
+// Hold renews the claim until release is called, which waits for a renewal under
+// way. The context that it returns ends, with a cause, when the claim has passed
+// to another request: a gateway that stood still for a minute may lose it, and
+// must not run what another runs.
+func (c *Claim) Hold(ctx context.Context) (held context.Context, release func()) {
+	held, lose := context.WithCancelCause(ctx)
+	stop := make(chan struct{})
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		ticker := time.NewTicker(c.keeper.cfg.RenewEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticker.C:
+				// A renewal outlives a client that leaves, lest it come after the end.
+				if !c.renew(context.WithoutCancel(ctx)) {
+					lose(errLost)
+					return
+				}
+			}
+		}
+	})
+	return held, sync.OnceFunc(func() {
+		close(stop)
+		renewing.Wait()
+	})
+}
+
+// renew is false when the claim is lost. One that could not be renewed is not:
+// what runs has a hold, and nobody is given the claim while that is open.
+func (c *Claim) renew(ctx context.Context) bool {
+	resp, err := c.keeper.claim(ctx, c.ask)
+	if err != nil {
+		c.keeper.log.WarnContext(ctx, "the claim of an idempotency key could not be renewed", "request_id", c.ask.RequestID, "error", err)
+		return true
+	}
+	return resp.GetState() == billingv1.ClaimState_CLAIM_STATE_GRANTED
+}
+
+// End is how a claim ends.
+type End int
+
+// A request may have been answered with what is kept; answered, and not kept; or
+// have cost nothing as far as the gateway knows, which billing-ledger compares
+// with what it knows.
+const (
+	NotKept End = iota
+	Kept
+	Forgotten
+)
+
+// finishTries is how often the end of a claim is told. One that is not heard of
+// lapses; then billing-ledger decides by what became of the request, and no
+// answer is kept.
+const finishTries = 3
+
+// Finish ends the claim; answer is what is kept, for Kept. An answer that cannot
+// be kept is not.
+func (c *Claim) Finish(ctx context.Context, end End, answer *Answer) {
+	ctx = context.WithoutCancel(ctx)
+	var sealed []byte
+	if end == Kept {
+		var err error
+		if sealed, err = seal(c.ask, answer, c.keeper.random); err != nil {
+			c.keeper.log.DebugContext(ctx, "an answer is not kept", "request_id", c.ask.RequestID, "error", err)
+			end = NotKept
+		}
+	}
+	for try := 1; ; try++ {
+		err := c.tell(ctx, end, sealed)
+		if err == nil {
+			return
+		}
+		if try == finishTries {
+			c.keeper.log.WarnContext(ctx, "the end of an idempotency key's claim could not be told", "request_id", c.ask.RequestID, "error", err)
+			return
+		}
+	}
+}
+
+func (c *Claim) tell(ctx context.Context, end End, sealed []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, c.keeper.cfg.CallTimeout)
+	defer cancel()
+	return c.keeper.finish(ctx, c.ask, endToProto(end), sealed)
+}
+
+func endToProto(end End) billingv1.KeyEnd {
+	switch end {
+	case Kept:
+		return billingv1.KeyEnd_KEY_END_ANSWERED
+	case Forgotten:
+		return billingv1.KeyEnd_KEY_END_FORGOTTEN
+	case NotKept:
+	}
+	return billingv1.KeyEnd_KEY_END_NOT_KEPT
+}

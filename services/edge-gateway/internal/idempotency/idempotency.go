@@ -1,0 +1,215 @@
+// Package idempotency answers a request that is sent again with the same
+// Idempotency-Key once, and lets it be billed once, whichever gateway it
+// reaches.
+//
+// billing-ledger keeps the claims. Before a request runs it claims its key; if
+// another request has the claim, the gateway asks again, with a pause that grows
+// to longestPause, until that one has ended, the client leaves or the request's
+// time is over. A request that runs renews its claim each RenewEvery. In the end
+// its answer is kept for those who ask later, sealed under the caller's own API
+// key, so that what is stored can be read by nobody without it.
+//
+// Limits: a key of 255 characters; an answer of MaxAnswer bytes; Config.MostWaiting
+// requests that wait, of which a consumer key may have Config.MostWaitingOfKey,
+// since each keeps its body.
+package idempotency
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
+)
+
+// Between two questions whether another request still runs.
+const (
+	firstPause   = 50 * time.Millisecond
+	longestPause = 2 * time.Second
+)
+
+// Config has the times and bounds of claims.
+type Config struct {
+	// CallTimeout bounds one call to billing-ledger.
+	CallTimeout time.Duration
+	// RenewEvery is the pause between two renewals of a running request's
+	// claim; billing-ledger gives it up after a minute without.
+	RenewEvery time.Duration
+	// Total is how long a request may wait and run together.
+	Total time.Duration
+	// MostWaiting is how many requests of this gateway wait for others,
+	// MostWaitingOfKey how many of one consumer key.
+	MostWaiting, MostWaitingOfKey int
+}
+
+// Keeper claims keys for all requests of a gateway.
+type Keeper struct {
+	claims  billingv1.IdempotencyServiceClient
+	clock   clock.Clock
+	random  io.Reader
+	log     *slog.Logger
+	cfg     Config
+	waiting waiting
+}
+
+// New makes a keeper.
+func New(claims billingv1.IdempotencyServiceClient, clk clock.Clock, random io.Reader, log *slog.Logger, cfg Config) *Keeper {
+	return &Keeper{
+		claims: claims, clock: clk, random: random, log: log, cfg: cfg,
+		waiting: waiting{most: cfg.MostWaiting, mostOfKey: cfg.MostWaitingOfKey, ofKey: map[string]int{}},
+	}
+}
+
+// Ask is a request that carries an Idempotency-Key.
+type Ask struct {
+	// KeyID names the consumer key, APIKey is its text, under which answers are
+	// sealed.
+	KeyID, APIKey string
+	Token         Token
+	Content       Digest
+	RequestID     string
+	// ReceivedAt is when its time began.
+	ReceivedAt time.Time
+}
+
+// Take claims the key of a request. It returns the claim, or the answer that the
+// request was given before, which is nil otherwise. Its faults are those of the
+// public table: idempotency_key_reused, idempotency_answer_gone, timeout,
+// concurrency_limit_exceeded when too many wait, rate_limit_exceeded when the
+// consumer key has used too many, and service_unavailable.
+func (k *Keeper) Take(ctx context.Context, ask Ask) (*Claim, *Answer, error) {
+	waits := false
+	for pause := firstPause; ; pause = min(pause*3/2, longestPause) {
+		resp, err := k.claim(ctx, ask)
+		if err != nil {
+			k.abandon(ctx, ask)
+			return nil, nil, err
+		}
+		switch resp.GetState() {
+		case billingv1.ClaimState_CLAIM_STATE_GRANTED:
+			return &Claim{keeper: k, ask: ask}, nil, nil
+		case billingv1.ClaimState_CLAIM_STATE_ANSWERED:
+			answer, err := k.open(ctx, ask, resp)
+			return nil, answer, err
+		case billingv1.ClaimState_CLAIM_STATE_GONE:
+			return nil, nil, gone(resp.GetRequestId())
+		case billingv1.ClaimState_CLAIM_STATE_REUSED:
+			return nil, nil, fault.New(fault.Precondition, fault.IdempotencyKeyReused,
+				"This Idempotency-Key was used for another request, %s.", resp.GetRequestId()).On(Header)
+		case billingv1.ClaimState_CLAIM_STATE_RUNNING:
+		case billingv1.ClaimState_CLAIM_STATE_UNSPECIFIED:
+			return nil, nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "A part of the service gives no answer that is understood.")
+		}
+		if !waits {
+			if !k.waiting.enter(ask.KeyID) {
+				return nil, nil, fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded,
+					"Too many requests wait for others with the same Idempotency-Key.").After(longestPause)
+			}
+			defer k.waiting.leave(ask.KeyID)
+			waits = true
+		}
+		if err := k.pause(ctx, ask, pause); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+func gone(requestID string) error {
+	return fault.New(fault.Precondition, apierror.IdempotencyAnswerGone,
+		"This request was answered before, and its answer is not kept. Its receipt is GET /api/v1/requests/%s.", requestID).On(Header)
+}
+
+// open gives the kept answer. One that does not open is as good as not kept.
+func (k *Keeper) open(ctx context.Context, ask Ask, resp *billingv1.ClaimKeyResponse) (*Answer, error) {
+	answer, err := open(ask, resp.GetRequestId(), resp.GetAnswer().GetSealed())
+	if err != nil {
+		k.log.ErrorContext(ctx, "a kept answer does not open", "request_id", resp.GetRequestId(), "error", err)
+		return nil, gone(resp.GetRequestId())
+	}
+	answer.RequestID = resp.GetRequestId()
+	return answer, nil
+}
+
+// pause waits for d, as long as the client does and the request's time lasts.
+func (k *Keeper) pause(ctx context.Context, ask Ask, d time.Duration) error {
+	left := k.cfg.Total - k.clock.Now().Sub(ask.ReceivedAt)
+	if left <= 0 {
+		return fault.New(fault.Timeout, fault.DeadlineExceeded,
+			"Another request with this Idempotency-Key still runs.")
+	}
+	timer := time.NewTimer(min(d, left))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return fault.Wrap(ctx.Err(), fault.Canceled, fault.ClientClosed, "the client has left")
+	case <-timer.C:
+		return nil
+	}
+}
+
+// claim asks billing-ledger once.
+func (k *Keeper) claim(ctx context.Context, ask Ask) (*billingv1.ClaimKeyResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.CallTimeout)
+	defer cancel()
+	resp, err := k.claims.ClaimKey(ctx, &billingv1.ClaimKeyRequest{
+		KeyId: ask.KeyID, TokenSha256: ask.Token.digest(), RequestSha256: ask.Content[:], RequestId: ask.RequestID,
+	})
+	return resp, apierror.OfPeer(err)
+}
+
+// abandonTimeout bounds the giving back of a claim that may not exist.
+const abandonTimeout = time.Second
+
+// abandon gives up a claim whose answer was lost, so that the next request need
+// not wait until it lapses. Nobody is told when it fails: then it lapses.
+func (k *Keeper) abandon(ctx context.Context, ask Ask) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(abandonTimeout, k.cfg.CallTimeout))
+	defer cancel()
+	if err := k.finish(ctx, ask, billingv1.KeyEnd_KEY_END_FORGOTTEN, nil); err != nil {
+		k.log.DebugContext(ctx, "a claim that may exist is left to lapse", "request_id", ask.RequestID, "error", err)
+	}
+}
+
+func (k *Keeper) finish(ctx context.Context, ask Ask, end billingv1.KeyEnd, sealed []byte) error {
+	req := &billingv1.FinishKeyRequest{KeyId: ask.KeyID, TokenSha256: ask.Token.digest(), RequestId: ask.RequestID, End: end}
+	if sealed != nil {
+		req.Answer = &billingv1.KeptAnswer{Sealed: sealed}
+	}
+	_, err := k.claims.FinishKey(ctx, req)
+	return err
+}
+
+// waiting counts the requests that wait for others.
+type waiting struct {
+	most, mostOfKey int
+
+	mu    sync.Mutex
+	all   int
+	ofKey map[string]int
+}
+
+func (w *waiting) enter(keyID string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all >= w.most || w.ofKey[keyID] >= w.mostOfKey {
+		return false
+	}
+	w.all++
+	w.ofKey[keyID]++
+	return true
+}
+
+func (w *waiting) leave(keyID string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all--
+	if w.ofKey[keyID]--; w.ofKey[keyID] == 0 {
+		delete(w.ofKey, keyID)
+	}
+}

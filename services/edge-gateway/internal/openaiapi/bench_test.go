@@ -1,0 +1,117 @@
+package openaiapi
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+)
+
+func benchBody(size int) []byte {
+	text := strings.Repeat("The quick brown fox jumps over the lazy dog, 1234 times. ", size/4/57)
+	message := `{"role":"user","content":"` + text + `"}`
+	return []byte(`{"model":"m","stream":true,"temperature":0.7,"messages":[` + strings.Join([]string{message, message, message, message}, ",") + `]}`)
+}
+
+// BenchmarkParseAndPatch is the whole of what is done with a body, beside what
+// others need: encoding/json to read and write it, gjson to check it and find
+// the members that are decided by, without an estimate of its tokens.
+func BenchmarkParseAndPatch(b *testing.B) {
+	for name, size := range map[string]int{"32KB": 32 << 10, "1MB": 1 << 20} {
+		body := benchBody(size)
+		b.Run(name, func(b *testing.B) { parseAndPatch(b, Chat, body) })
+		b.Run(name+"/gjson", func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if !gjson.ValidBytes(body) {
+					b.Fatal("not valid")
+				}
+				found := gjson.GetManyBytes(body, "model", "stream", "stream_options.include_usage", "max_tokens", "n", "temperature", "messages.#.content")
+				if found[0].Str != "m" || len(found[6].Array()) != 4 {
+					b.Fatal("not found")
+				}
+			}
+		})
+		b.Run(name+"/encoding-json", func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				var v map[string]any
+				if err := json.Unmarshal(body, &v); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := json.Marshal(v); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkEveryKind is the whole of what is done with a body of each kind.
+func BenchmarkEveryKind(b *testing.B) {
+	const size = 1 << 20
+	text := strings.Repeat("The quick brown fox jumps over the lazy dog, 1234 times. ", size/57)
+	for name, c := range map[string]struct {
+		kind Kind
+		body string
+	}{
+		"completion": {Completion, `{"model":"m","prompt":"` + text + `"}`},
+		"texts":      {Embeddings, input(`[` + strings.Repeat(`"`+text[:1000]+`",`, size/1000) + `"a"]`)},
+		"tokens":     {Embeddings, input(`[` + strings.Repeat(`12345,`, size/6) + `1]`)},
+		"images":     {Images, `{"model":"m","prompt":"` + text + `"}`},
+	} {
+		b.Run(name, func(b *testing.B) { parseAndPatch(b, c.kind, []byte(c.body)) })
+	}
+}
+
+func parseAndPatch(b *testing.B, kind Kind, body []byte) {
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	out := make([]byte, 0, len(body)+512)
+	for b.Loop() {
+		r, err := Parse(kind, body)
+		if err != nil {
+			b.Fatal(err)
+		}
+		out, _ = r.Body(out[:0], "the/id")
+	}
+}
+
+// BenchmarkHostileBodies are bodies of 10 MiB that are refused, each by the
+// bound that is met last (hostile test 14): each must be under 50 ms.
+func BenchmarkHostileBodies(b *testing.B) {
+	const size = 10 << 20
+	long := strings.Repeat("x", size)
+	var keys strings.Builder
+	for i := 0; keys.Len() < size; i++ {
+		keys.WriteString(`"k` + strconv.Itoa(i) + `":1,`)
+	}
+	for name, c := range map[string]struct {
+		kind Kind
+		body string
+	}{
+		"deep":         {Chat, `{"model":"m","x":` + strings.Repeat("[", size)},
+		"keys":         {Chat, `{` + keys.String() + `"model":"m"}`},
+		"keys-within":  {Chat, `{"model":"m","metadata":{` + keys.String() + `"k":1},"messages":[]}`},
+		"string":       {Chat, `{"model":"` + long + `"}`},
+		"number":       {Chat, `{"model":"m","max_tokens":1` + strings.Repeat("0", size) + `}`},
+		"exponent":     {Chat, `{"model":"m","max_tokens":1e` + strings.Repeat("9", size) + `}`},
+		"tokens":       {Embeddings, input(`[` + strings.Repeat("1,", size/2) + `1]`)},
+		"inputs":       {Embeddings, input(`[` + strings.Repeat(`"a",`, size/4) + `"a"]`)},
+		"many-prompts": {Completion, `{"model":"m","prompt":[` + strings.Repeat(`"a",`, size/4) + `"a"]}`},
+	} {
+		body := []byte(c.body)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Parse(c.kind, body); err == nil {
+					b.Fatal("accepted")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,291 @@
+package openaiapi
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/fault"
+)
+
+func completion(members string) string { return `{"model":"m","prompt":"hi",` + members + `}` }
+func input(value string) string        { return `{"model":"m","input":` + value + `}` }
+func picture(members string) string    { return `{"model":"m","prompt":"a cat",` + members + `}` }
+
+type refusal struct {
+	body   string
+	reason fault.Reason
+	param  string
+}
+
+func wantRefusals(t *testing.T, kind Kind, cases []refusal) {
+	t.Helper()
+	for _, c := range cases {
+		_, err := Parse(kind, []byte(c.body))
+		f, ok := fault.As(err)
+		if !ok || f.Kind != fault.Invalid || f.Reason != c.reason || f.Param != c.param {
+			t.Errorf("%.80s\n  gives %v on %q, want %s on %q", c.body, err, param(f), c.reason, c.param)
+		}
+	}
+}
+
+// Hostile tests 13, 14 and 21: what stands twice, is too deep or too much, or no
+// number that counts.
+func TestEveryKindRefusesWhatChatRefuses(t *testing.T) {
+	bodies := map[Kind]func(string) string{
+		Completion: completion, Images: picture,
+		Embeddings: func(members string) string { return `{"model":"m","input":"hi",` + members + `}` },
+	}
+	prompts := map[Kind]string{Completion: "prompt", Images: "prompt", Embeddings: "input"}
+	for kind, with := range bodies {
+		prompt := prompts[kind]
+		wantRefusals(t, kind, []refusal{
+			{``, fault.InvalidRequest, ""},
+			{`[]`, fault.InvalidRequest, ""},
+			{with(`"x":tru`), fault.InvalidRequest, ""},
+			{with(`"x":1`) + `x`, fault.InvalidRequest, ""},
+			{"\ufeff" + with(`"x":1`), fault.InvalidRequest, ""},
+			{with(`"x":` + strings.Repeat("[", 100_000)), fault.InvalidRequest, ""},
+			{with(manyMembers(MaxMembers)), fault.InvalidRequest, ""},
+			{`{}`, MissingRequiredParameter, "model"},
+			{`{"model":"m"}`, MissingRequiredParameter, prompt},
+			{`{"model":"m","` + prompt + `":null}`, MissingRequiredParameter, prompt},
+			{`{"model":5,"` + prompt + `":"x"}`, fault.InvalidValue, "model"},
+			{with(`"model":"x"`), DuplicateField, "model"},
+			{with(`"Model":"x"`), DuplicateField, "model"},
+			{with(`"mod\u0065l":"x"`), DuplicateField, "model"},
+			{with(`"` + prompt + `":"x"`), DuplicateField, prompt},
+			{with(`"` + strings.ToUpper(prompt) + `":null`), DuplicateField, prompt},
+			{with(`"u\u017fer":"x"`), DuplicateField, "user"},
+			{with(`"user":5`), fault.InvalidValue, "user"},
+			{with(`"usage":{"include":1}`), fault.InvalidValue, "usage.include"},
+		})
+	}
+}
+
+func TestALegacyCompletionThatChatCannotExpressIsRefused(t *testing.T) {
+	cases := []refusal{
+		{`{"model":"m","prompt":[]}`, fault.InvalidValue, "prompt"},
+		{`{"model":"m","prompt":["x","y"]}`, fault.InvalidValue, "prompt"},
+		{`{"model":"m","prompt":[1,2]}`, fault.InvalidValue, "prompt"},
+		{`{"model":"m","prompt":[[1,2]]}`, fault.InvalidValue, "prompt"},
+		{`{"model":"m","prompt":[null]}`, fault.InvalidValue, "prompt"},
+		{`{"model":"m","prompt":5}`, fault.InvalidValue, "prompt"},
+		{`{"model":"m","prompt":{}}`, fault.InvalidValue, "prompt"},
+		{`{"model":"m","prompt":[tru`, fault.InvalidRequest, ""},
+		{`{"model":"m","prompt":["x"`, fault.InvalidRequest, ""},
+		{completion(`"echo":true`), fault.InvalidValue, "echo"},
+		{completion(`"echo":"no"`), fault.InvalidValue, "echo"},
+		{completion(`"suffix":"x"`), fault.InvalidValue, "suffix"},
+		{completion(`"suffix":["x"]`), fault.InvalidValue, "suffix"},
+		{completion(`"best_of":2`), fault.InvalidValue, "best_of"},
+		{completion(`"n":2,"best_of":3`), fault.InvalidValue, "best_of"},
+		{completion(`"best_of":1000000`), fault.InvalidValue, "best_of"},
+		{completion(`"logprobs":1`), fault.InvalidValue, "logprobs"},
+		{completion(`"logprobs":0`), fault.InvalidValue, "logprobs"},
+		{completion(`"logprobs":true`), fault.InvalidValue, "logprobs"},
+		{completion(`"top_logprobs":2`), fault.InvalidValue, "top_logprobs"},
+		{completion(`"messages":[]`), fault.InvalidValue, "messages"},
+		{completion(`"Messages":null`), DuplicateField, "messages"},
+		{completion(`"tools":[]`), fault.InvalidValue, "tools"},
+		{completion(`"tool_choice":"auto"`), fault.InvalidValue, "tool_choice"},
+		{completion(`"functions":[]`), fault.InvalidValue, "functions"},
+		{completion(`"n":1000000`), fault.InvalidValue, "n"},
+		{completion(`"stream_options":{"include_usage":1}`), fault.InvalidValue, "stream_options.include_usage"},
+	}
+	for _, n := range []string{"-1", "0", "2147483648", "9223372036854775808", "1e30", `"5"`} {
+		cases = append(cases, refusal{completion(`"max_tokens":` + n), fault.InvalidValue, "max_tokens"})
+	}
+	wantRefusals(t, Completion, cases)
+}
+
+func TestEmbeddingsAreRefusedByTheInputThatIsWrong(t *testing.T) {
+	wantRefusals(t, Embeddings, []refusal{
+		{input(`""`), fault.InvalidValue, "input"},
+		{input(`[]`), fault.InvalidValue, "input"},
+		{input(`[ ]`), fault.InvalidValue, "input"},
+		{input(`5`), fault.InvalidValue, "input"},
+		{input(`{}`), fault.InvalidValue, "input"},
+		{input(`[null]`), fault.InvalidValue, "input"},
+		{input(`[{}]`), fault.InvalidValue, "input"},
+		{input(`[tru`), fault.InvalidRequest, ""},
+		{input(`["a",""]`), fault.InvalidValue, "input[1]"},
+		{input(`["a",5]`), fault.InvalidValue, "input[1]"},
+		{input(`["a",[1]]`), fault.InvalidValue, "input[1]"},
+		{input(`[1,"a"]`), fault.InvalidValue, "input[1]"},
+		{input(`[1.5]`), fault.InvalidValue, "input[0]"},
+		{input(`[-1]`), fault.InvalidValue, "input[0]"},
+		{input(`[4294967296]`), fault.InvalidValue, "input[0]"},
+		{input(`[1e999999]`), fault.InvalidValue, "input[0]"},
+		{input(`[[]]`), fault.InvalidValue, "input[0]"},
+		{input(`[[1],[]]`), fault.InvalidValue, "input[1]"},
+		{input(`[[1],["a"]]`), fault.InvalidValue, "input[1][0]"},
+		{input(`[` + strings.Repeat(`"a",`, MaxInputs) + `"a"]`), fault.InvalidValue, "input"},
+		{input(`[` + strings.Repeat(`[1],`, MaxInputs) + `[1]]`), fault.InvalidValue, "input"},
+		{input(`[` + strings.Repeat(`1,`, MaxInputTokens) + `1]`), fault.InvalidValue, "input"},
+		{input(`[[1],[` + strings.Repeat(`1,`, MaxInputTokens-1) + `1]]`), fault.InvalidValue, "input[1]"},
+		{input(`"a","encoding_format":"int8"`), fault.InvalidValue, "encoding_format"},
+		{input(`"a","encoding_format":5`), fault.InvalidValue, "encoding_format"},
+		{input(`"a","dimensions":0`), fault.InvalidValue, "dimensions"},
+		{input(`"a","dimensions":65537`), fault.InvalidValue, "dimensions"},
+		{input(`"a","dimensions":"5"`), fault.InvalidValue, "dimensions"},
+		{input(`"a","Input":"b"`), DuplicateField, "input"},
+	})
+}
+
+// Hostile test 25: no number of images multiplies past its bound.
+func TestImagesAreRefusedByTheMemberThatIsWrong(t *testing.T) {
+	cases := []refusal{
+		{`{"model":"m","prompt":""}`, fault.InvalidValue, "prompt"},
+		{`{"model":"m","prompt":["x"]}`, fault.InvalidValue, "prompt"},
+		{picture(`"response_format":"png"`), fault.InvalidValue, "response_format"},
+		{picture(`"response_format":{"type":"url"}`), fault.InvalidValue, "response_format"},
+		{picture(`"partial_images":4`), fault.InvalidValue, "partial_images"},
+		{picture(`"partial_images":-1`), fault.InvalidValue, "partial_images"},
+		{picture(`"output_compression":101`), fault.InvalidValue, "output_compression"},
+		{picture(`"size":5`), fault.InvalidValue, "size"},
+		{picture(`"size":"` + strings.Repeat("9", MaxNameBytes+1) + `"`), fault.InvalidValue, "size"},
+		{picture(`"quality":null,"Quality":"hd"`), DuplicateField, "quality"},
+		{picture(`"background":{}`), fault.InvalidValue, "background"},
+		{picture(`"stream":"yes"`), fault.InvalidValue, "stream"},
+	}
+	for _, n := range []string{"-1", "0", "11", "2147483648", "9223372036854775808", "1e30", `"5"`, "1.5"} {
+		cases = append(cases, refusal{picture(`"n":` + n), fault.InvalidValue, "n"})
+	}
+	wantRefusals(t, Images, cases)
+}
+
+func TestALegacyCompletionBecomesAChatOfTheSameBytes(t *testing.T) {
+	const hi = `"messages":[{"role":"user","content":"h\u0069"}]`
+	cases := []struct{ in, out string }{
+		{`{"model":"m","prompt":"h\u0069"}`, `{"max_tokens":16,"model":"big/model",` + hi + `}`},
+		{`{"model":"m","prompt": ["h\u0069" ] }`, `{"max_tokens":16,"model":"big/model","messages": [{"role":"user","content":"h\u0069"}] }`},
+		{`{"pr\u006fmpt":"h\u0069","model":"m","max_tokens":1e1}`, `{` + hi + `,"model":"big/model","max_tokens":1e1}`},
+		{`{"model":"m","max_tokens":null,"prompt":"h\u0069"}`, `{"model":"big/model","max_tokens":16,` + hi + `}`},
+		{`{"model":"m","max_completion_tokens":5,"prompt":"h\u0069"}`, `{"model":"big/model","max_completion_tokens":5,` + hi + `}`},
+		{`{"echo":false,"suffix":"","logprobs":null,"best_of":1,"messages":null,"prompt":"h\u0069","model":"m","max_tokens":1}`,
+			`{` + hi + `,"model":"big/model","max_tokens":1}`},
+		{`{"prompt":"h\u0069","model":"m","n":3,"best_of":3,"max_tokens":1,"x":[1.0,1e400],"usage":{}}`,
+			`{` + hi + `,"model":"big/model","n":3,"max_tokens":1,"x":[1.0,1e400]}`},
+		{`{"prompt":"h\u0069","model":"m","stream":true}`,
+			`{"max_tokens":16,"stream_options":{"include_usage":true},` + hi + `,"model":"big/model","stream":true}`},
+	}
+	for _, c := range cases {
+		r, err := Parse(Completion, []byte(c.in))
+		if err != nil {
+			t.Errorf("%s: %v", c.in, err)
+			continue
+		}
+		out, span := r.Body([]byte("before"), "big/model")
+		out = out[len("before"):]
+		if string(out) != c.out {
+			t.Errorf("%s\n  became %s\n  want   %s", c.in, out, c.out)
+		}
+		if got := string(out[span.Start:span.End]); got != `"big/model"` {
+			t.Errorf("%s: the model's span is %q", c.in, got)
+		}
+		if _, err := Parse(Chat, out); err != nil {
+			t.Errorf("%s is no chat: %v", out, err)
+		}
+	}
+}
+
+func TestALegacyCompletionIsShortUnlessItSaysOtherwise(t *testing.T) {
+	for members, want := range map[string]int64{
+		`"x":1`: DefaultCompletionTokens, `"max_tokens":null`: DefaultCompletionTokens, `"max_tokens":7`: 7, `"max_completion_tokens":9`: 9,
+	} {
+		r, err := Parse(Completion, []byte(completion(members)))
+		if err != nil || r.MaxTokens != want || r.Messages != 1 || r.PromptTokens < 1 {
+			t.Errorf("%s: %+v, %v", members, r, err)
+		}
+	}
+}
+
+func TestInputsAreCountedEachForItself(t *testing.T) {
+	for in, want := range map[string]struct{ inputs, tokens, largest int64 }{
+		`[1,2,3]`:          {1, 3, 3},
+		`[[1],[2,3],[4]]`:  {3, 4, 2},
+		`"word"`:           {1, 1, 1},
+		`["word","word"]`:  {2, 2, 1},
+		`[ [ 1e1 , 2.0 ]]`: {1, 2, 2},
+	} {
+		r, err := Parse(Embeddings, []byte(input(in)))
+		if err != nil || r.Inputs != want.inputs || r.PromptTokens != want.tokens || r.LargestTokens != want.largest || r.Base64 {
+			t.Errorf("%s: %+v, %v", in, r, err)
+		}
+	}
+	full := `[` + strings.Repeat(`"a",`, MaxInputs-1) + `"a"]`
+	r, err := Parse(Embeddings, []byte(input(full+`,"encoding_format":"base64","dimensions":256`)))
+	if err != nil || r.Inputs != MaxInputs || !r.Base64 {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// Hostile test 26: what is sent as text is estimated, in whichever form.
+func TestNothingInAnInputIsFree(t *testing.T) {
+	long := strings.Repeat("word ", 500)
+	for kind, bodies := range map[Kind][]string{
+		Completion: {`{"model":"m","prompt":"` + long + `"}`, `{"model":"m","prompt":["` + long + `"]}`},
+		Embeddings: {input(`"` + long + `"`), input(`["x","` + long + `"]`), input(`[` + strings.Repeat("1,", 499) + `1]`)},
+		Images:     {`{"model":"m","prompt":"` + long + `"}`},
+	} {
+		for _, body := range bodies {
+			r, err := Parse(kind, []byte(body))
+			if err != nil || r.PromptTokens < 400 || r.LargestTokens < 400 {
+				t.Errorf("%.40s: %+v, %v", body, r, err)
+			}
+		}
+	}
+}
+
+func TestNullCountsAsAbsentInEveryKind(t *testing.T) {
+	for kind, g := range grammars {
+		for name, f := range g.byName {
+			body := `{"model":"m","input":"x","prompt":"x","messages":[{"role":"user","content":"x"}],"` + name + `":null}`
+			if f == fieldModel || f == fieldInput || f == fieldPrompt || f == fieldMessages {
+				continue
+			}
+			if Kind(kind) == Completion {
+				body = completion(`"` + name + `":null`)
+			}
+			r, err := Parse(Kind(kind), []byte(body))
+			if err != nil || r.Choices != 1 || r.Stream || r.Base64 {
+				t.Errorf("kind %d, %s: %v", kind, name, err)
+			}
+		}
+	}
+}
+
+func TestImagesPassThroughWhatIsTheEnginesToKnow(t *testing.T) {
+	body := `{"model":"m","prompt":"a cat","n":1e1,"size":"1792x1024","quality":"hd","style":"vivid","background":"transparent","moderation":"low",` +
+		`"output_format":"webp","output_compression":50,"response_format":"b64_json","partial_images":3,"stream":true,"seed":1.50,"user":"u"}`
+	r, err := Parse(Images, []byte(body))
+	if err != nil || r.Choices != 10 || !r.Stream || r.BillablePrompt() != 0 || r.PromptTokens < 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if out, _ := r.Body(nil, "m"); string(out) != body {
+		t.Errorf("became %s", out)
+	}
+}
+
+// Hostile test 15: bytes that are no text are preserved or refused, never
+// altered.
+func TestEveryKindPreservesBytes(t *testing.T) {
+	const odd = `"` + "\xff\xfe" + `\ud800\u0000"`
+	for kind, body := range map[Kind]string{Embeddings: input(odd), Images: `{"model":"m","prompt":` + odd + `}`} {
+		r, err := Parse(kind, []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, _ := r.Body(nil, "m"); string(out) != body {
+			t.Errorf("became %q", out)
+		}
+	}
+	r, err := Parse(Completion, []byte(fmt.Sprintf(`{"model":"m","prompt":%s}`, odd)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := r.Body(nil, "m"); !strings.Contains(string(out), odd) {
+		t.Errorf("became %q", out)
+	}
+}

@@ -1,0 +1,40 @@
+package playground
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// SameOrigin tells whether a request was made by a page of the site that it is
+// made to. Browsers say so in headers that no page can set: Sec-Fetch-Site, or
+// Origin, whose host is that of the request. The scheme is not compared, since a
+// proxy in front may have ended TLS.
+func SameOrigin(r *http.Request) bool {
+	if sites := r.Header.Values("Sec-Fetch-Site"); len(sites) == 1 && sites[0] == "same-origin" {
+		return true
+	}
+	origins := r.Header.Values("Origin")
+	if len(origins) != 1 || r.Host == "" {
+		return false
+	}
+	origin, err := url.Parse(origins[0])
+	if err != nil || origin.User != nil || origin.Path != "" || origin.RawQuery != "" || origin.Fragment != "" {
+		return false
+	}
+	switch origin.Scheme {
+	case "https", "http":
+		return strings.EqualFold(plainHost(origin.Host), plainHost(r.Host))
+	}
+	return false
+}
+
+// plainHost leaves out the ports that stand for themselves.
+func plainHost(host string) string {
+	for _, port := range []string{":443", ":80"} {
+		if rest, ok := strings.CutSuffix(host, port); ok && !strings.HasSuffix(rest, ":") {
+			return rest
+		}
+	}
+	return host
+}

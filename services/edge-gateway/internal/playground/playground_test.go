@@ -1,0 +1,136 @@
+package playground
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+// visits notes what is asked and answers so.
+type visits struct {
+	billingv1.VisitorServiceClient
+	asked []*billingv1.TakeVisitRequest
+	err   error
+}
+
+func (v *visits) TakeVisit(_ context.Context, req *billingv1.TakeVisitRequest, _ ...grpc.CallOption) (*billingv1.TakeVisitResponse, error) {
+	v.asked = append(v.asked, req)
+	return &billingv1.TakeVisitResponse{Remaining: 3, ResetMs: 1500}, v.err
+}
+
+func config() Config {
+	return Config{Models: []string{"a/b"}, APIKey: "sk-x", Secret: "a secret of gateways", PerHour: 5, CallTimeout: time.Second}
+}
+
+func TestAVisitIsCountedByNetworkUnderTheSecret(t *testing.T) {
+	v := &visits{}
+	hash := func(addr, secret string) []byte {
+		cfg := config()
+		cfg.Secret = secret
+		client, _ := netip.ParseAddr(addr)
+		left, err := New(v, cfg).Visit(t.Context(), client)
+		if err != nil || left != (Left{5, 3, 1500 * time.Millisecond}) {
+			t.Fatalf("%+v, %v", left, err)
+		}
+		last := v.asked[len(v.asked)-1]
+		if len(last.GetAddress()) != 32 || last.GetLimit() != 5 || last.GetWindowMs() != 3_600_000 {
+			t.Fatalf("asked %v", last)
+		}
+		return last.GetAddress()
+	}
+	const secret = "one secret"
+	for _, tc := range []struct {
+		a, b string
+		same bool
+	}{
+		{"203.0.113.9", "203.0.113.9", true},
+		{"203.0.113.9", "203.0.113.10", false},
+		{"2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff", true},
+		{"2001:db8::1", "2001:db8:0:1::1", false},
+		{"", "", true},
+		{"", "0.0.0.0", false},
+	} {
+		if got := bytes.Equal(hash(tc.a, secret), hash(tc.b, secret)); got != tc.same {
+			t.Errorf("%q and %q are counted together: %v", tc.a, tc.b, got)
+		}
+	}
+	if bytes.Equal(hash("203.0.113.9", secret), hash("203.0.113.9", "another secret")) {
+		t.Error("the secret does not count")
+	}
+}
+
+func TestAVisitThatIsNotGivenSaysWhy(t *testing.T) {
+	v := &visits{err: fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(7 * time.Minute)}
+	left, err := New(v, config()).Visit(t.Context(), netip.Addr{})
+	f, _ := fault.As(err)
+	if f == nil || f.Reason != fault.RateLimitExceeded || f.RetryAfter != 7*time.Minute || left != (Left{5, 0, 7 * time.Minute}) {
+		t.Errorf("%+v, %v", left, err)
+	}
+	for _, away := range []error{
+		fault.New(fault.Unavailable, fault.ServiceUnavailable, "x"), fault.New(fault.Timeout, fault.DeadlineExceeded, "x"),
+	} {
+		v.err = away
+		_, err := New(v, config()).Visit(t.Context(), netip.Addr{})
+		if f, _ := fault.As(err); f == nil || f.Kind != fault.Unavailable {
+			t.Errorf("%v: %v", away, err)
+		}
+	}
+}
+
+func TestOnlyPagesOfTheSiteItselfAreLetIn(t *testing.T) {
+	for _, tc := range []struct {
+		host    string
+		origins []string
+		sites   []string
+		want    bool
+	}{
+		{"site.example", []string{"https://site.example"}, nil, true},
+		{"site.example", []string{"http://site.example"}, nil, true},
+		{"Site.example:443", []string{"https://site.EXAMPLE"}, nil, true},
+		{"site.example:8080", []string{"http://site.example:8080"}, nil, true},
+		{"[::1]:8080", []string{"http://[::1]:8080"}, nil, true},
+		{"inner", []string{"https://site.example"}, []string{"same-origin"}, true},
+		{"site.example", nil, []string{"same-origin"}, true},
+
+		{"site.example", nil, nil, false},
+		{"site.example", []string{"null"}, nil, false},
+		{"site.example", []string{"https://evil.example"}, []string{"cross-site"}, false},
+		{"site.example", []string{"https://a.site.example"}, []string{"same-site"}, false},
+		{"site.example", []string{"https://site.example:8443"}, nil, false},
+		{"site.example", []string{"https://site.example.evil.example"}, nil, false},
+		{"site.example", []string{"https://site.example@evil.example"}, nil, false},
+		{"site.example", []string{"https://user@site.example"}, nil, false},
+		{"site.example", []string{"https://site.example/"}, nil, false},
+		{"site.example", []string{"https://site.example", "https://evil.example"}, nil, false},
+		{"site.example", []string{"file://site.example"}, nil, false},
+		{"site.example", nil, []string{"same-origin", "cross-site"}, false},
+		{"site.example", nil, []string{"none"}, false},
+		{"", []string{"https://"}, nil, false},
+	} {
+		r := &http.Request{Host: tc.host, Header: http.Header{"Origin": tc.origins, "Sec-Fetch-Site": tc.sites}}
+		if got := SameOrigin(r); got != tc.want {
+			t.Errorf("host %q, origin %q, site %q: %v", tc.host, tc.origins, tc.sites, got)
+		}
+	}
+}
+
+func FuzzSameOrigin(f *testing.F) {
+	f.Add("site.example", "https://site.example")
+	f.Add("[::1]:80", "http://[::1]")
+	f.Add("site.example", "null")
+	f.Add("", "https://:443")
+	f.Fuzz(func(t *testing.T, host, origin string) {
+		r := &http.Request{Host: host, Header: http.Header{"Origin": {origin}}}
+		if SameOrigin(r) && (host == "" || len(origin) < len("http://")) {
+			t.Errorf("host %q, origin %q", host, origin)
+		}
+	})
+}

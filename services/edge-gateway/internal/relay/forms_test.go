@@ -1,0 +1,382 @@
+package relay
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"maps"
+	"math"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	hubv1 "svc.internal/proto/svc/hub/v1"
+)
+
+func TestAChatBecomesATextCompletionOfTheSameBytes(t *testing.T) {
+	const nulls = `"finish_reason":null,"logprobs":null`
+	for in, want := range map[string]string{
+		`{"id":"chatcmpl-7","object":"chat.completion","created":1e0,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"h\u0069","refusal":null},"logprobs":null,"finish_reason":"stop"}],"x":1.50}`: `{"id":"cmpl-7","object":"text_completion","created":1e0,"model":"m","choices":[{"index":0,"text":"h\u0069","logprobs":null,"finish_reason":"stop"}],"x":1.50}`,
+		`{"id":"7","choices":[]}`:                          `{"object":"text_completion","id":"cmpl-7","choices":[]}`,
+		`{"id":"cmpl-7","object":"x"}`:                     `{"id":"cmpl-7","object":"text_completion"}`,
+		`{}`:                                               `{"object":"text_completion","id":"cmpl-own"}`,
+		`{"id":"7","object":"o","choices":[{}]}`:           `{"id":"cmpl-7","object":"text_completion","choices":[{"text":"",` + nulls + `}]}`,
+		`{"id":"7","object":"o","choices":[5]}`:            `{"id":"cmpl-7","object":"text_completion","choices":[5]}`,
+		`{"id":"7","object":"o","choices":[{"delta":{}}]}`: `{"id":"cmpl-7","object":"text_completion","choices":[{` + nulls + `,"text":""}]}`,
+		`{"id":"7","object":"o","choices":[{"delta":{"role":"assistant","content":"a","re\u0061soning":[1.0]},"logprobs":{"content":[]},"finish_reason":null}],"usage":null}`: `{"id":"cmpl-7","object":"text_completion","choices":[{"text":"a","re\u0061soning":[1.0],"logprobs":null,"finish_reason":null}],"usage":null}`,
+		`{"id":"7","object":"o","choices":[{"index":0,"message":{"index":5,"text":"x","content":["y"]}}]}`:                                                                    `{"id":"cmpl-7","object":"text_completion","choices":[{` + nulls + `,"index":0,"text":"","content":["y"]}]}`,
+		`{"id":"7","choices":[{}`: `{"id":"7","choices":[{}`,
+		`[]`:                      `[]`, ``: ``,
+	} {
+		if got := string(legacy([]byte(in), "own", nil)); got != want {
+			t.Errorf("%s\n  became %s\n  want   %s", in, got, want)
+		}
+	}
+	usage := usageOf{prompt: 2, completion: 3}
+	const shown = `"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}`
+	for in, want := range map[string]string{
+		`{"id":"7","object":"o"}`:                       `{` + shown + `,"id":"cmpl-7","object":"text_completion"}`,
+		`{"id":"7","object":"o","usage":{"a":1}}`:       `{"id":"cmpl-7","object":"text_completion",` + shown + `}`,
+		`{"id":"7","object":"o",` + shown + `,"y":1.0}`: `{"id":"cmpl-7","object":"text_completion",` + shown + `,"y":1.0}`,
+	} {
+		if got := string(legacy([]byte(in), "own", &usage)); got != want {
+			t.Errorf("%s\n  became %s\n  want   %s", in, got, want)
+		}
+	}
+}
+
+// FuzzATextCompletionIsAlwaysJSON: whatever an engine says, the translation is
+// JSON, and its choices have what strict clients require.
+func FuzzATextCompletionIsAlwaysJSON(f *testing.F) {
+	for _, s := range []string{
+		`{"id":"chatcmpl-1","choices":[{"index":0,"message":{"content":"a"}}],"usage":{}}`, `{"choices":[{"delta":{"content":null}},{}]}`,
+		`{"choices":[{"text":"x","delta":{"content":"a"}}]}`, `{"object":5,"id":null,"choices":[{"logprobs":{"a":[]}}]}`,
+		`{"choices":[{"message":{"a":1}, "message" : {}}]}`,
+	} {
+		f.Add([]byte(s), true)
+	}
+	f.Fuzz(func(t *testing.T, body []byte, whole bool) {
+		if !json.Valid(body) || len(body) == 0 {
+			return
+		}
+		var usage *usageOf
+		if whole {
+			usage = &usageOf{prompt: 2, completion: 3, cost: "0.5"}
+		}
+		out := legacy(body, "own", usage)
+		if !json.Valid(out) {
+			t.Fatalf("%s became %s", body, out)
+		}
+		if hasTwice(body) {
+			return
+		}
+		var text map[string]json.RawMessage
+		var choices []map[string]json.RawMessage
+		if json.Unmarshal(out, &text) != nil || text["choices"] == nil || json.Unmarshal(text["choices"], &choices) != nil {
+			return // no chat at all
+		}
+		if string(text["object"]) != `"text_completion"` {
+			t.Fatalf("%s became %s", body, out)
+		}
+		for _, c := range choices {
+			if c == nil {
+				continue
+			}
+			for _, name := range []string{"text", "logprobs", "finish_reason"} {
+				if _, ok := c[name]; !ok {
+					t.Fatalf("%s lacks %s: %s", body, name, out)
+				}
+			}
+		}
+	})
+}
+
+// base64Of is a vector as the SDKs read it.
+func base64Of(vector ...float32) string {
+	var raw []byte
+	for _, x := range vector {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+	}
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+func TestVectorsComeInTheFormThatWasAskedFor(t *testing.T) {
+	v := base64Of(0.1, -2, 1e-20)
+	const entry = `{"object":"embedding","index":0,"embedding":`
+	cases := []struct {
+		in, want string
+		base64   bool
+	}{
+		{`[0.10, -2 , 1e-20]`, `[0.10, -2 , 1e-20]`, false},
+		{`[0.10, -2 , 1e-20]`, `"` + v + `"`, true},
+		{`"` + v + `"`, `"` + v + `"`, true},
+		{`"` + v + `"`, `[0.1,-2,1e-20]`, false},
+		{`"` + strings.ReplaceAll(v, "A", `\u0041`) + `"`, `[0.1,-2,1e-20]`, false},
+		{`[]`, `""`, true},
+		{`""`, `[]`, false},
+	}
+	for _, c := range cases {
+		form := embeddings{base64: c.base64, model: "m"}
+		got, ok := form.accept([]byte(`{"object":"list","model":"m","data":[` + entry + c.in + `,"x":1.0}]}`))
+		if want := `{"object":"list","model":"m","data":[` + entry + c.want + `,"x":1.0}]}`; !ok || string(got) != want {
+			t.Errorf("%s, base64 %v: %v\n  became %s\n  want   %s", c.in, c.base64, ok, got, want)
+		}
+	}
+	got, ok := (&embeddings{model: "m"}).accept([]byte(`{"data":[{"embedding":[1]},{"embedding":[2]}]}`))
+	if !ok || string(got) != `{"model":"m","object":"list","data":[{"index":0,"object":"embedding","embedding":[1]},{"index":1,"object":"embedding","embedding":[2]}]}` {
+		t.Errorf("%v, %s", ok, got)
+	}
+}
+
+func TestWhatIsNoVectorIsNoAnswer(t *testing.T) {
+	for in, want64 := range map[string]bool{
+		`[1,"2"]`: true, `[1e39]`: true, `[null]`: true, `null`: true, `5`: false, `{}`: false, `"AAA="`: false, `"A"`: false, `"*"`: false,
+		`"` + base64Of(float32(math.NaN())) + `"`: false, `"` + base64Of(float32(math.Inf(1))) + `"`: false,
+	} {
+		body := `{"data":[{"embedding":[1]},{"embedding":` + in + `}]}`
+		if got, ok := (&embeddings{base64: want64}).accept([]byte(body)); ok {
+			t.Errorf("%s was taken for a vector: %s", in, got)
+		}
+	}
+	for _, body := range []string{`{"data":[{}]}`, `{"data":[5]}`} {
+		if _, ok := (&embeddings{}).accept([]byte(body)); ok {
+			t.Errorf("%s was taken for an answer", body)
+		}
+	}
+}
+
+// FuzzVectorsSurviveBothForms: a vector turned into base64 and back is the same
+// vector.
+func FuzzVectorsSurviveBothForms(f *testing.F) {
+	f.Add([]byte(`[0.1,-2,1e-20,3.4028234e38,0,-0.0]`))
+	f.Add([]byte(`[]`))
+	f.Add([]byte(`[1e39]`))
+	f.Fuzz(func(t *testing.T, vector []byte) {
+		var want []float32
+		body := []byte(`{"data":[{"embedding":` + string(vector) + `}]}`)
+		if !json.Valid(vector) || json.Unmarshal(vector, &want) != nil || want == nil || strings.Contains(string(vector), "null") {
+			return
+		}
+		packed, ok := (&embeddings{base64: true}).accept(body)
+		if !ok {
+			t.Fatalf("%s is a vector", vector)
+		}
+		plain, ok := (&embeddings{}).accept(packed)
+		if !ok {
+			t.Fatalf("%s is a vector", packed)
+		}
+		var got struct {
+			Data []struct{ Embedding []float32 }
+		}
+		if err := json.Unmarshal(plain, &got); err != nil || len(got.Data[0].Embedding) != len(want) {
+			t.Fatalf("%s became %s: %v", vector, plain, err)
+		}
+		for i, x := range got.Data[0].Embedding {
+			if math.Float32bits(x) != math.Float32bits(want[i]) {
+				t.Fatalf("%v became %v", want[i], x)
+			}
+		}
+	})
+}
+
+func TestEmbeddingsTellTheirPromptAlone(t *testing.T) {
+	const shown = `"usage":{"prompt_tokens":2,"total_tokens":2}`
+	for in, want := range map[string]string{
+		`{"data":[]}`: `{` + shown + `,"data":[]}`,
+		`{"data":[],"usage":{"prompt_tokens":2,"total_tokens":2,"x":1.0}}`:                `{"data":[],"usage":{"prompt_tokens":2,"total_tokens":2,"x":1.0}}`,
+		`{"usage":{"prompt_tokens":2,"total_tokens":2,"completion_tokens":0},"data":[]}`:  `{"usage":{"prompt_tokens":2,"total_tokens":2,"completion_tokens":0},"data":[]}`,
+		`{"usage":{"prompt_tokens":2,"total_tokens":2,"completion_tokens":50},"data":[]}`: `{` + shown + `,"data":[]}`,
+		`{"usage":{"prompt_tokens":99,"total_tokens":99},"data":[]}`:                      `{` + shown + `,"data":[]}`,
+		`{"usage":null}`: `{` + shown + `}`,
+	} {
+		if _, got := (&embeddings{}).whole([]byte(in), usageOf{prompt: 2}); string(got) != want {
+			t.Errorf("%s\n  became %s\n  want   %s", in, got, want)
+		}
+	}
+	_, got := (&embeddings{}).whole([]byte(`{}`), usageOf{prompt: 2, cost: "0.5"})
+	if string(got) != `{"usage":{"prompt_tokens":2,"total_tokens":2,"cost":0.5}}` {
+		t.Errorf("with the cost: %s", got)
+	}
+}
+
+func TestImagesAreDatedAndOtherwiseTheEnginesOwn(t *testing.T) {
+	form := images{now: func() time.Time { return time.Unix(17, 0) }}
+	for in, want := range map[string]string{
+		`{"data":[{"url":"x"}],"usage":{"total_tokens":5}}`: `{"created":17,"data":[{"url":"x"}],"usage":{"total_tokens":5}}`,
+		`{"created":5,"data":[]}`:                           `{"created":5,"data":[]}`,
+	} {
+		if _, got := form.whole([]byte(in), usageOf{completion: 1}); string(got) != want {
+			t.Errorf("%s became %s", in, got)
+		}
+	}
+}
+
+func TestEventsOfImagesAreDatedAndSayWhatTheyAre(t *testing.T) {
+	form := &images{now: func() time.Time { return time.Unix(17, 0) }}
+	got := streamed(t, form, true, event("image_generation.completed", `{"b64_json":"AA","x":1.0}`),
+		event("image_generation.completed", `{"type":"image_generation.completed","created_at":5}`), event("", `{"y":1}`))
+	if want := "event: image_generation.completed\ndata: {\"type\":\"image_generation.completed\",\"created_at\":17,\"b64_json\":\"AA\",\"x\":1.0}\n\n" +
+		"event: image_generation.completed\ndata: {\"type\":\"image_generation.completed\",\"created_at\":5}\n\ndata: {\"y\":1}\n\n"; got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+// audible is 1.001 seconds.
+var audible = usageOf{prompt: 1001}
+
+func TestATranscriptTellsItsDuration(t *testing.T) {
+	const shown = `"usage":{"type":"duration","seconds":2}`
+	form := transcript{}
+	for in, want := range map[string]string{
+		`{"text":"a"}`: `{` + shown + `,"text":"a"}`,
+		`{"text":"a","usage":{"seconds": 2,"type":"duration","x":1}}`:          `{"text":"a","usage":{"seconds": 2,"type":"duration","x":1}}`,
+		`{"text":"a","usage":{"type":"duration","seconds":900}}`:               `{"text":"a",` + shown + `}`,
+		`{"text":"a","usage":{"type":"tokens","total_tokens":5}}`:              `{"text":"a",` + shown + `}`,
+		`{"text":"a","usage":{"seconds":2,"seconds":2,"type":"duration"}}`:     `{"text":"a",` + shown + `}`,
+		`{"text":"a","usage":null,"segments":[{"start":0.0}],"duration":1.10}`: `{"text":"a",` + shown + `,"segments":[{"start":0.0}],"duration":1.10}`,
+	} {
+		if kind, got := form.whole([]byte(in), audible); string(got) != want || kind != typeJSON {
+			t.Errorf("%s\n  became %s\n  want   %s", in, got, want)
+		}
+	}
+	text := transcript{text: true, contentType: "text/plain; charset=utf-8"}
+	if kind, got := text.whole([]byte("1\n00:00 --> {"), audible); kind != "text/plain; charset=utf-8" || string(got) != "1\n00:00 --> {" {
+		t.Errorf("%s: %s", kind, got)
+	}
+}
+
+// streamed writes events in a form and gives what the client reads.
+func streamed(t *testing.T, form form, end bool, events ...*hubv1.DispatchEvent) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	out := newOutput(w, time.Minute)
+	out.begin()
+	for _, e := range events {
+		form.event(out, e)
+	}
+	if end {
+		form.end(out, audible)
+	} else {
+		form.cut(out)
+	}
+	if err := out.flush(); err != nil {
+		t.Fatal(err)
+	}
+	return w.Body.String()
+}
+
+func event(name, json string) *hubv1.DispatchEvent {
+	return &hubv1.DispatchEvent{Name: name, Json: []byte(json)}
+}
+
+func TestATranscriptsLastEventWaitsUntilItIsBilled(t *testing.T) {
+	const delta, done = `{"type":"transcript.text.delta","delta":"transcript.text.done"}`, `{"type":"transcript.text.done","text":"a"}`
+	const billed = `data: {"usage":{"type":"duration","seconds":2},"type":"transcript.text.done","text":"a"}` + "\n\n"
+	if got := streamed(t, &transcript{}, true, event("", delta), event("", done)); got != "data: "+delta+"\n\n"+billed {
+		t.Errorf("served: %s", got)
+	}
+	if got := streamed(t, &transcript{}, false, event("", delta), event("", done)); got != "data: "+delta+"\n\n" {
+		t.Errorf("failed: %s", got)
+	}
+	if got := streamed(t, &transcript{}, true, event("", done), event("", delta), event("", done)); got != "data: "+done+"\n\ndata: "+delta+"\n\n"+billed {
+		t.Errorf("not the last: %s", got)
+	}
+}
+
+func TestEventNamesAreWrittenWhenTheyAreNames(t *testing.T) {
+	form := &embeddings{}
+	for name, want := range map[string]string{
+		"image_generation.completed": "event: image_generation.completed\ndata: {}\n\n",
+		"":                           "data: {}\n\n", "a\nb": "data: {}\n\n", "a b": "data: {}\n\n", "é": "data: {}\n\n",
+		strings.Repeat("x", maxEventName):   "event: " + strings.Repeat("x", maxEventName) + "\ndata: {}\n\n",
+		strings.Repeat("x", maxEventName+1): "data: {}\n\n",
+	} {
+		if got := streamed(t, form, true, event(name, "{}")); got != want {
+			t.Errorf("%q: %q", name, got)
+		}
+	}
+}
+
+func TestAStreamHasOneIDAndOneDate(t *testing.T) {
+	form := &chat{}
+	got := streamed(t, form, true,
+		event("", `{"id":"","object":"o","created":0,"choices":[]}`),
+		event("", `{"id":"a","created":5,"choices":[1.0]}`),
+		event("", `{"created" : 6 ,"id": "b","choices":[{"id":"c","created":7}]}`),
+		event("", `{"id":"","object":"o","created":5}`),
+		event("", `{"choices":[]}`))
+	want := `{"id":"","object":"o","created":0,"choices":[]}|{"id":"a","created":5,"choices":[1.0]}|` +
+		`{"created" : 5 ,"id": "a","choices":[{"id":"c","created":7}]}|{"id":"a","object":"o","created":5}|{"choices":[]}|[DONE]|`
+	if got != "data: "+strings.TrimSuffix(strings.ReplaceAll(want, "|", "\n\ndata: "), "data: ") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+// FuzzAChunkKeepsWhatIsThere: a chunk of a stream stays JSON and loses nothing.
+func FuzzAChunkKeepsWhatIsThere(f *testing.F) {
+	for _, s := range []string{
+		`{"id":"b","created":7,"choices":[{"logprobs":{"content":[{"token":"a"}]}}]}`, `{"choices":[{"logprobs" : {"refusal":[{"top_logprobs":[{}]}]}}]}`,
+		`{"created":1e5,"x":{"id":5}}`, `{}`, ` { } `, `{"usage":{}}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var before map[string]any
+		if json.Unmarshal(body, &before) != nil || before == nil || hasTwice(body) {
+			return
+		}
+		known := identity{id: []byte(`"a"`), created: []byte("5")}
+		for name, out := range map[string][]byte{"logprobs": withLogprobs(body), "identity": known.of(body), "usage": withNullUsage(body)} {
+			var after map[string]any
+			if err := json.Unmarshal(out, &after); err != nil {
+				t.Fatalf("%s: %s became %s: %v", name, body, out, err)
+			}
+			want := maps.Clone(before)
+			if name == "identity" {
+				for member, value := range map[string]any{"id": "a", "created": 5.0} {
+					if _, ok := want[member]; ok {
+						want[member] = value
+					}
+				}
+			}
+			if !within(want, after) {
+				t.Fatalf("%s: lost something of %s: %s", name, body, out)
+			}
+		}
+	})
+}
+
+// FuzzEveryFormKeepsWhatIsThere: whatever an engine answers, in each form it
+// stays JSON and loses nothing but a usage that is not billed.
+func FuzzEveryFormKeepsWhatIsThere(f *testing.F) {
+	for _, s := range []string{
+		`{"data":[{"embedding":[1.0]},{}],"usage":{"prompt_tokens":2}}`, `{"text":"a","usage":{"type":"duration","seconds":2}}`,
+		`{"created":null,"data":[{"b64_json":"AA"}]}`, `{"type":"transcript.text.done","usage":[]}`, `{}`, `{"usage" : "x" , "a":1e400}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var before map[string]any
+		if json.Unmarshal(body, &before) != nil || before == nil {
+			return
+		}
+		delete(before, "usage")
+		for _, form := range []form{
+			&embeddings{model: "m"}, &images{now: func() time.Time { return time.Unix(17, 0) }}, &transcript{},
+		} {
+			accepted, ok := form.accept(body)
+			if !ok {
+				continue
+			}
+			_, out := form.whole(accepted, audible)
+			var after map[string]any
+			if err := json.Unmarshal(out, &after); err != nil {
+				t.Fatalf("%T made %s of %s: %v", form, out, body, err)
+			}
+			if !hasTwice(body) && !within(before, after) {
+				t.Fatalf("%T lost something of %s: %s", form, body, out)
+			}
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package relay
+
+import (
+	"bytes"
+
+	"svc.internal/pkg/jsonscan"
+)
+
+// What a chat completion's id begins with, and a text completion's.
+const (
+	chatIDPrefix   = "chatcmpl-"
+	legacyIDPrefix = "cmpl-"
+)
+
+// legacy makes a text completion of a chat completion, or of one chunk of a
+// stream. Every value stays as its engine wrote it; the members of a message
+// that a text completion has no place for stand beside its text. The usage of a
+// whole answer is what is billed; that of a chunk is not touched. ownID is the
+// id of an answer whose engine gives none.
+func legacy(body []byte, ownID string, billed *usageOf) []byte {
+	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
+	return f.run(func() { f.legacy(ownID, billed) })
+}
+
+func (f *filler) legacy(ownID string, billed *usageOf) {
+	wanted := []member{
+		{"id", string(jsonscan.AppendString(nil, legacyIDPrefix+ownID))},
+		{"object", `"text_completion"`},
+	}
+	if billed != nil {
+		wanted = append(wanted, member{"usage", billed.object()})
+	}
+	f.object(wanted, func(name string) {
+		switch {
+		case name == "id" && f.cur.Kind() == jsonscan.String:
+			f.legacyID()
+		case name == "object":
+			f.replace(f.cur.Skip(), `"text_completion"`)
+		case name == "choices" && f.cur.Kind() == jsonscan.Array:
+			f.elements(func(int) { f.legacyChoice() })
+		case name == "usage" && billed != nil:
+			f.usage(*billed)
+		default:
+			f.cur.Skip()
+		}
+	})
+}
+
+func (f *filler) legacyID() {
+	span := f.cur.Skip()
+	if f.cur.Failed() {
+		return
+	}
+	inner := jsonscan.Span{Start: span.Start + 1, End: span.End - 1}
+	switch text := inner.Of(f.data); {
+	case bytes.HasPrefix(text, []byte(chatIDPrefix)):
+		f.replace(jsonscan.Span{Start: inner.Start, End: inner.Start + len(chatIDPrefix)}, legacyIDPrefix)
+	case !bytes.HasPrefix(text, []byte(legacyIDPrefix)):
+		f.replace(jsonscan.Span{Start: inner.Start, End: inner.Start}, legacyIDPrefix)
+	}
+}
+
+// legacyChoice makes text of the message, or of the delta, of a choice.
+func (f *filler) legacyChoice() {
+	if f.cur.Kind() != jsonscan.Object {
+		f.cur.Skip()
+		return
+	}
+	slot, members, said := len(f.out), 0, false
+	wanted := []member{{"logprobs", "null"}, {"finish_reason", "null"}}
+	f.object(wanted, func(name string) {
+		members++
+		switch {
+		case (name == "message" || name == "delta") && f.cur.Kind() == jsonscan.Object && !said:
+			said = true
+			key := f.key
+			text := f.legacyText()
+			f.replace(jsonscan.Span{Start: key.Start, End: f.cur.Pos()}, text)
+		case name == "text":
+			said = true
+			f.cur.Skip()
+		case name == "logprobs":
+			// Those of chat have another shape, and none were asked for.
+			f.replace(f.cur.Skip(), "null")
+		default:
+			f.cur.Skip()
+		}
+	})
+	if !said {
+		f.add(slot, `"text":""`, &members)
+	}
+}
+
+// legacyText consumes a message and gives the members that stand for it.
+func (f *filler) legacyText() string {
+	text, rest := `""`, ""
+	for f.cur.Enter(); ; {
+		key, ok := f.cur.NextMember()
+		if !ok {
+			break
+		}
+		name, kind := string(key.Name(f.data)), f.cur.Kind()
+		value := string(f.cur.Skip().Of(f.data))
+		switch {
+		case name == "content" && kind == jsonscan.String:
+			text = value
+		case name == "role", kind == jsonscan.Null, inLegacyChoice[name]:
+		default:
+			rest += `,"` + string(key.Span.Of(f.data)) + `":` + value
+		}
+	}
+	return `"text":` + text + rest
+}
+
+// inLegacyChoice names what a choice says itself, so that nothing out of its
+// message may say it again.
+var inLegacyChoice = map[string]bool{"text": true, "index": true, "logprobs": true, "finish_reason": true}

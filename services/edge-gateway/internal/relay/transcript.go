@@ -1,0 +1,109 @@
+package relay
+
+import (
+	"bytes"
+	"strconv"
+
+	"svc.internal/pkg/jsonscan"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+)
+
+// transcript is the form of transcriptions: text as it is, JSON, or a stream of
+// events whose last says that it is the last. That one waits until the
+// transcript is billed, and is not sent when it is not.
+type transcript struct {
+	text        bool
+	contentType string // of text
+	done        *hubv1.DispatchEvent
+}
+
+// msPerSecond: what is billed of audio is counted in milliseconds.
+const msPerSecond = 1000
+
+func (*transcript) accept(body []byte) ([]byte, bool) { return body, true }
+
+func (t *transcript) whole(body []byte, billed usageOf) (contentType string, out []byte) {
+	if t.text {
+		return t.contentType, body
+	}
+	return typeJSON, withDuration(body, billed)
+}
+
+func (t *transcript) event(out *output, e *hubv1.DispatchEvent) {
+	if t.done != nil {
+		out.event(t.done.GetName(), t.done.GetJson()) // it was not the last
+		t.done = nil
+	}
+	if isDone(e.GetJson()) {
+		t.done = e
+		return
+	}
+	out.event(e.GetName(), e.GetJson())
+}
+
+func (t *transcript) cut(*output) { t.done = nil }
+
+func (t *transcript) end(out *output, billed usageOf) {
+	if t.done != nil {
+		out.event(t.done.GetName(), withDuration(t.done.GetJson(), billed))
+		t.done = nil
+	}
+}
+
+// typeDone is the type of a transcript's last event.
+const typeDone = "transcript.text.done"
+
+func isDone(json []byte) bool {
+	if !bytes.Contains(json, []byte(typeDone)) {
+		return false // which is cheaper than a scan
+	}
+	for m, err := range jsonscan.New(json, jsonscan.Options{}).Members() {
+		if err != nil {
+			return false
+		}
+		if string(m.Key.Name(json)) == "type" {
+			return jsonscan.StringIs(m.Value.Of(json), typeDone)
+		}
+	}
+	return false
+}
+
+// withDuration makes the usage what is billed: the length of the audio in whole
+// seconds, rounded up. An engine that says the same keeps its own words.
+func withDuration(body []byte, billed usageOf) []byte {
+	seconds := strconv.FormatInt((billed.prompt+msPerSecond-1)/msPerSecond, 10)
+	usage := member{"usage", `{"type":"duration","seconds":` + seconds + `}`}
+	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
+	return f.run(func() {
+		f.object([]member{usage}, func(name string) {
+			span := f.cur.Skip()
+			if name == "usage" && !f.cur.Failed() && !f.tellsDuration(span, seconds) {
+				f.replace(span, usage.value)
+			}
+		})
+	})
+}
+
+func (f *filler) tellsDuration(usage jsonscan.Span, seconds string) bool {
+	if f.data[usage.Start] != '{' {
+		return false
+	}
+	kind, length := 0, 0
+	for m, err := range jsonscan.New(f.data, jsonscan.Options{}).Object(usage) {
+		if err != nil {
+			return false
+		}
+		value := m.Value.Of(f.data)
+		switch string(m.Key.Name(f.data)) {
+		case "type":
+			if kind++; !jsonscan.StringIs(value, "duration") {
+				return false
+			}
+		case "seconds":
+			if length++; string(value) != seconds {
+				return false
+			}
+		}
+	}
+	return kind == 1 && length == 1
+}

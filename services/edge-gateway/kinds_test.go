@@ -1,0 +1,469 @@
+package edgegateway
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+)
+
+// The models of each category, one each beside testModel.
+const (
+	seeingID    = "acme/seer"
+	embeddingID = "acme/embed"
+	imageID     = "acme/paint"
+	audioID     = "acme/hear"
+)
+
+func withKinds(t *testing.T, change ...func(*Config)) *fleet {
+	t.Helper()
+	f := newFleet(t, change...)
+	for id, category := range map[string]catalogv1.Category{
+		seeingID: catalogv1.Category_CATEGORY_MULTIMODAL, embeddingID: catalogv1.Category_CATEGORY_EMBEDDING,
+		imageID: catalogv1.Category_CATEGORY_IMAGE, audioID: catalogv1.Category_CATEGORY_AUDIO,
+	} {
+		m := testModel()
+		m.ModelId, m.Slug, m.Category = id, "", category
+		f.catalog.models = append(f.catalog.models, m)
+	}
+	return f.start()
+}
+
+// send posts a body to a route with the key.
+func (f *fleet) send(path, body string, headers ...string) *http.Response {
+	f.t.Helper()
+	return f.do(http.MethodPost, path, body, append([]string{"Authorization", "Bearer " + f.key}, headers...)...)
+}
+
+const (
+	completionsPath = "/v1/completions"
+	embeddingsPath  = "/v1/embeddings"
+	imagesPath      = "/v1/images/generations"
+	legacyHello     = `{"model":"acme/tiny-1b","prompt":"Say hello to the world"}`
+	embedHello      = `{"model":"acme/embed","input":"Say hello to the world"}`
+	paintHello      = `{"model":"acme/paint","prompt":"Say hello to the world"}`
+)
+
+// answering is a script that serves one whole answer.
+func answering(json string, prompt, completion int64) func(*played) error {
+	return func(p *played) error {
+		return p.steps(func() error { return p.event(json, true, completion) }, p.committed,
+			func() error { return p.finish(prompt, completion) })
+	}
+}
+
+// A model answers the endpoints of its category, and is refused by all others.
+func TestEachCategoryHasItsEndpoints(t *testing.T) {
+	f := withKinds(t)
+	models := []string{modelID, seeingID, embeddingID, imageID, audioID}
+	serves := map[string]map[string]bool{
+		"/v1/chat/completions": {modelID: true, seeingID: true},
+		completionsPath:        {modelID: true, seeingID: true},
+		embeddingsPath:         {embeddingID: true},
+		imagesPath:             {imageID: true},
+	}
+	bodies := map[string]string{"/v1/chat/completions": hello, completionsPath: legacyHello, embeddingsPath: embedHello, imagesPath: paintHello}
+	right := map[string]string{
+		modelID: "/v1/chat/completions", seeingID: "/v1/chat/completions", embeddingID: embeddingsPath, imageID: imagesPath,
+		audioID: "/v1/audio/transcriptions",
+	}
+	for path, body := range bodies {
+		for _, id := range models {
+			resp := f.send(path, strings.NewReplacer(modelID, id, embeddingID, id, imageID, id).Replace(body))
+			if serves[path][id] {
+				if resp.StatusCode != http.StatusOK {
+					t.Errorf("%s for %s: %d %s", path, id, resp.StatusCode, read(t, resp))
+				}
+				f.witness()
+				continue
+			}
+			e := wantError(t, resp, 400, "unsupported_endpoint_for_model")
+			if e.Error.Param == nil || *e.Error.Param != "model" || !strings.Contains(e.Error.Message, right[id]+".") {
+				t.Errorf("%s for %s: %s", path, id, e.Error.Message)
+			}
+			noWitness(t, f)
+		}
+	}
+}
+
+func TestALegacyCompletionIsAnsweredOverChat(t *testing.T) {
+	f := start(t)
+	resp := f.send(completionsPath, `{"prompt":["Say \u0068ello"],"model":"tiny","n":2,"seed":1.0,"echo":false}`)
+	const want = `{"id":"cmpl-x","object":"text_completion","created":1,"model":"acme/tiny-1b","choices":[{"logprobs":null,"index":0,` +
+		`"text":"Hello","finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
+	if body := read(t, resp); resp.StatusCode != 200 || body != want {
+		t.Errorf("%d\n%s\nwant\n%s", resp.StatusCode, body, want)
+	}
+	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.00000315", "X-Svc-Attempts": "1", "Content-Type": "application/json"})
+	open := <-f.hub.opens
+	const sent = `{"max_tokens":16,"messages":[{"role":"user","content":"Say \u0068ello"}],"model":"acme/tiny-1b","n":2,"seed":1.0}`
+	if string(open.GetBody()) != sent || open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_CHAT || open.GetMaxOutputTokens() != 16 || open.GetChoices() != 2 {
+		t.Errorf("open says %v", open)
+	}
+	if got := string(open.GetBody()[open.GetModelOffset():][:open.GetModelLength()]); got != `"acme/tiny-1b"` {
+		t.Errorf("the model's span is %q", got)
+	}
+	if a := <-f.billing.admits; a.GetMaxCompletionTokens() != 32 {
+		t.Errorf("admit says %v", a)
+	}
+	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat" || sel.GetExplicitMaxTokens() != 16 {
+		t.Errorf("select says %v", sel)
+	}
+	if w := f.witness(); w.GetRelayedBytes() != int64(len(want)) {
+		t.Errorf("the witness says %v", w)
+	}
+}
+
+func TestALegacyCompletionTellsItsCostWhenAsked(t *testing.T) {
+	f := start(t)
+	body := read(t, f.send(completionsPath, strings.Replace(legacyHello, "{", `{"usage":{"include":true},`, 1)))
+	if !strings.HasSuffix(body, `"usage":{"cost":0.00000315,"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`) {
+		t.Errorf("got %s", body)
+	}
+	f.hub.set(answering(`{"id":"chatcmpl-1","choices":[{"index":0,"message":{"content":"x"}}],"usage":{"prompt_tokens":900,"completion_tokens":3,"total_tokens":903}}`, 9, 3))
+	body = read(t, f.send(completionsPath, legacyHello))
+	if !strings.HasSuffix(body, `"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`) {
+		t.Errorf("the engine's claim is shown: %s", body)
+	}
+}
+
+// Hostile test 22, on legacy completions too.
+func TestALegacyStreamIsTheChatsInText(t *testing.T) {
+	f := start(t)
+	f.hub.set(streamAnswer)
+	chunk := func(text, finish string) string {
+		return `data: {"id":"cmpl-x","object":"text_completion","created":1,"model":"acme/tiny-1b","choices":[{"logprobs":null,"index":0,"text":"` +
+			text + `","finish_reason":` + finish + `}]}` + "\n\n"
+	}
+	said := chunk("", "null") + chunk("Hel", "null") + chunk("lo", `"stop"`)
+	asked := strings.ReplaceAll(said, "data: {", `data: {"usage":null,`)
+	const usage = `{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}`
+	told := func(u string) string {
+		return `data: {"id":"cmpl-x","object":"text_completion","created":1,"model":"acme/tiny-1b","choices":[],"usage":` + u + `}` + "\n\n"
+	}
+	for members, want := range map[string]string{
+		``: said,
+		`"stream_options":{"include_usage":false},`: said,
+		`"stream_options":{"include_usage":true},`:  asked + told(usage),
+		`"usage":{"include":true},`:                 asked + told(`{"cost":0.00000315,`+usage[1:]),
+	} {
+		resp := f.send(completionsPath, strings.Replace(legacyHello, "{", `{"stream":true,`+members, 1))
+		if body := read(t, resp); body != want+"data: [DONE]\n\n" {
+			t.Errorf("%s\n%s\nwant\n%s", members, body, want)
+		}
+		open := <-f.hub.opens
+		if !open.GetStream() || !strings.Contains(string(open.GetBody()), `"include_usage":true`) {
+			t.Errorf("%s: open says %v", members, open)
+		}
+		if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat stream" {
+			t.Errorf("select asks for %v", sel.GetRequiredCapabilities())
+		}
+	}
+}
+
+func TestALegacyStreamThatBreaksSaysSo(t *testing.T) {
+	f := start(t)
+	f.hub.set(func(p *played) error {
+		return p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed,
+			func() error { return p.fail(upstreamFailed()) })
+	})
+	body := read(t, f.send(completionsPath, strings.Replace(legacyHello, "{", `{"stream":true,`, 1)))
+	if !strings.Contains(body, `"text":"Hel"`) || !strings.Contains(body, `data: {"error":`) || strings.Contains(body, "[DONE]") {
+		t.Errorf("got %s", body)
+	}
+}
+
+func vectorJSON(embedding string) string {
+	return `{"object":"list","data":[{"object":"embedding","index":0,"embedding":` + embedding + `}],"model":"acme/embed",` +
+		`"usage":{"prompt_tokens":5,"total_tokens":5}}`
+}
+
+// packed is 0.5 and -2 as the SDKs ask for them.
+var packed = base64.StdEncoding.EncodeToString([]byte{0, 0, 0, 0x3f, 0, 0, 0, 0xc0})
+
+func TestEmbeddingsComeAsTheyWereAskedFor(t *testing.T) {
+	f := withKinds(t)
+	for _, c := range []struct{ format, engine, want string }{
+		{``, `[0.50,-2]`, `[0.50,-2]`},
+		{``, `"` + packed + `"`, `[0.5,-2]`},
+		{`"encoding_format":"float",`, `"` + packed + `"`, `[0.5,-2]`},
+		{`"encoding_format":null,`, `[0.50,-2]`, `[0.50,-2]`},
+		{`"encoding_format":"base64",`, `[0.50,-2]`, `"` + packed + `"`},
+		{`"encoding_format":"base64",`, `"` + packed + `"`, `"` + packed + `"`},
+	} {
+		f.hub.set(answering(vectorJSON(c.engine), 5, 0))
+		body := strings.Replace(embedHello, "{", "{"+c.format, 1)
+		resp := f.send(embeddingsPath, body)
+		if got := read(t, resp); resp.StatusCode != 200 || got != vectorJSON(c.want) {
+			t.Errorf("%s of %s: %d %s", c.format, c.engine, resp.StatusCode, got)
+		}
+		wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.00000075", "Content-Type": "application/json"})
+		if open := <-f.hub.opens; string(open.GetBody()) != body || open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_EMBEDDINGS ||
+			open.GetInputs() != 1 || open.GetMaxOutputTokens() != 1 || open.GetStream() {
+			t.Errorf("open says %v", open)
+		}
+	}
+	f.hub.set(answering(`{"data":[{"embedding":[1]}],"usage":{"prompt_tokens":99,"total_tokens":99}}`, 5, 0))
+	got := read(t, f.send(embeddingsPath, strings.Replace(embedHello, "{", `{"usage":{"include":true},`, 1)))
+	if want := `{"model":"acme/embed","object":"list","data":[{"index":0,"object":"embedding","embedding":[1]}],` +
+		`"usage":{"prompt_tokens":5,"total_tokens":5,"cost":0.00000075}}`; got != want {
+		t.Errorf("with the cost\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Each input has the window for itself; all of them are paid for.
+func TestEmbeddingsAreHeldWholeAndFitOneByOne(t *testing.T) {
+	f := withKinds(t)
+	f.hub.set(answering(vectorJSON(`[1]`), 5, 0))
+	read(t, f.send(embeddingsPath, `{"model":"acme/embed","input":[[1,2,3],[4,5,6,7]]}`))
+	open, admit, sel := <-f.hub.opens, <-f.billing.admits, <-f.router.selects
+	if open.GetEstimatedPromptTokens() != 7 || open.GetInputs() != 2 || open.GetHeldPromptTokens() != admit.GetPromptTokens() {
+		t.Errorf("open says %v", open)
+	}
+	if admit.GetPromptTokens() != 9+16+16 || admit.GetMaxCompletionTokens() != 0 {
+		t.Errorf("admit says %v", admit)
+	}
+	if sel.GetPromptTokens() != 4 || sel.GetExplicitMaxTokens() != 0 || strings.Join(sel.GetRequiredCapabilities(), " ") != "embeddings" {
+		t.Errorf("select says %v", sel)
+	}
+}
+
+func TestVectorsThatNobodyCanReadAreAnothersToMake(t *testing.T) {
+	f := withKinds(t)
+	f.hub.byAttempt(
+		func(p *played) error {
+			return p.steps(func() error { return p.event(vectorJSON(`"no base64"`), true, 0) }, p.committed)
+		},
+		answering(vectorJSON(`[1]`), 5, 0))
+	resp := f.send(embeddingsPath, embedHello)
+	if got := read(t, resp); resp.StatusCode != 200 || got != vectorJSON(`[1]`) || resp.Header.Get("X-Svc-Attempts") != "2" {
+		t.Errorf("%d %s", resp.StatusCode, got)
+	}
+	if w := f.witness(); w.GetCommittedAttempt() != 2 || w.GetAttempts()[0].GetResult() != "failed" {
+		t.Errorf("the witness says %v", w)
+	}
+}
+
+// Hostile test 25: so many images are held as are asked for, and none more is
+// billed than the hub says was delivered.
+func TestImagesAreHeldByNumber(t *testing.T) {
+	f := withKinds(t)
+	const one = `{"b64_json":"AAAA","revised_prompt":"x"}`
+	f.hub.set(answering(`{"created":7,"data":[`+one+`],"usage":{"total_tokens":1.0}}`, 0, 1))
+	resp := f.send(imagesPath, strings.Replace(paintHello, "{", `{"n":3,"size":"99999x99999","quality":"hd","response_format":"b64_json",`, 1))
+	if got := read(t, resp); resp.StatusCode != 200 || got != `{"created":7,"data":[`+one+`],"usage":{"total_tokens":1.0}}` {
+		t.Errorf("%d %s", resp.StatusCode, got)
+	}
+	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.0000006"})
+	open, admit, sel := <-f.hub.opens, <-f.billing.admits, <-f.router.selects
+	if open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_IMAGES || open.GetChoices() != 3 || open.GetMaxOutputTokens() != 1 ||
+		open.GetEstimatedPromptTokens() != 0 || open.GetHeldPromptTokens() != 0 {
+		t.Errorf("open says %v", open)
+	}
+	if admit.GetPromptTokens() != 0 || admit.GetMaxCompletionTokens() != 3 {
+		t.Errorf("admit says %v", admit)
+	}
+	if sel.GetPromptTokens() < 1 || strings.Join(sel.GetRequiredCapabilities(), " ") != "images" {
+		t.Errorf("select says %v", sel)
+	}
+}
+
+func TestImagesAreStreamedByNameAndEndWithoutDone(t *testing.T) {
+	f := withKinds(t)
+	const partial, completed = `{"type":"image_generation.partial_image","created_at":1,"b64_json":"AA","partial_image_index":0}`, `{"type":"image_generation.completed","created_at":2,"b64_json":"AAAA","usage":{"total_tokens":5}}`
+	f.hub.set(func(p *played) error {
+		return p.steps(
+			func() error {
+				return p.send(&hubv1.DispatchEvent{Name: "image_generation.partial_image", Json: []byte(partial), FirstContent: true})
+			}, p.committed,
+			func() error {
+				return p.send(&hubv1.DispatchEvent{Name: "image_generation.completed", Json: []byte(completed), CompletionTokens: 1})
+			},
+			func() error { return p.finish(0, 1) })
+	})
+	resp := f.send(imagesPath, strings.Replace(paintHello, "{", `{"stream":true,"partial_images":1,`, 1))
+	want := "event: image_generation.partial_image\ndata: " + partial + "\n\nevent: image_generation.completed\ndata: " + completed + "\n\n"
+	if got := read(t, resp); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	wantHeaders(t, resp.Header, map[string]string{"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"})
+	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "images stream" {
+		t.Errorf("select asks for %v", sel.GetRequiredCapabilities())
+	}
+	if w := f.witness(); w.GetRelayedTokens() != 1 || !w.GetStream() {
+		t.Errorf("the witness says %v", w)
+	}
+}
+
+func TestNoLineOfAStreamIsLongerThanClientsRead(t *testing.T) {
+	f := withKinds(t)
+	const most = 24 << 20
+	image := func(size int) []byte {
+		return []byte(`{"b64_json":"` + strings.Repeat("A", size-len(`data: {"b64_json":""}`)) + `"}`)
+	}
+	const name = "image_generation.partial_image"
+	f.hub.byAttempt(
+		func(p *played) error {
+			return p.steps(func() error {
+				return p.send(&hubv1.DispatchEvent{Name: name, Json: image(most + 1), FirstContent: true})
+			}, p.committed)
+		},
+		func(p *played) error {
+			return p.steps(
+				func() error { return p.send(&hubv1.DispatchEvent{Name: name, Json: image(most), FirstContent: true}) }, p.committed,
+				func() error { return p.send(&hubv1.DispatchEvent{Name: name, Json: image(most + 1)}) })
+		})
+	body := read(t, f.send(imagesPath, strings.Replace(paintHello, "{", `{"stream":true,`, 1)))
+	line, rest, _ := strings.Cut(strings.TrimPrefix(body, "event: "+name+"\n"), "\n")
+	if len(line) != most || !strings.HasPrefix(rest, "\ndata: {\"error\":") {
+		t.Errorf("a line of %d bytes, then %.100s", len(line), rest)
+	}
+	if w := f.witness(); w.GetCommittedAttempt() != 2 {
+		t.Errorf("the witness says %v", w)
+	}
+}
+
+// Hostile tests 13, 14, 15 and 21 on every endpoint with a JSON body: what is
+// told apart by nothing but case, is too deep, too much or no number that counts
+// is 400 and costs nothing.
+func TestHostileBodiesAreRefusedOnEveryEndpoint(t *testing.T) {
+	f := withKinds(t, func(c *Config) { c.MaxBodyBytes = 1 << 20 })
+	number := map[string]string{completionsPath: "max_tokens", embeddingsPath: "dimensions", imagesPath: "n"}
+	for path, body := range map[string]string{completionsPath: legacyHello, embeddingsPath: embedHello, imagesPath: paintHello} {
+		with := func(members string) string { return strings.Replace(body, "{", "{"+members+",", 1) }
+		for bad, code := range map[string]string{
+			with(`"Model":"acme/tiny-1b"`):                            "duplicate_field",
+			with(`"mod\u0065l":"acme/tiny-1b"`):                       "duplicate_field",
+			with(`"` + number[path] + `":1,"` + number[path] + `":2`): "duplicate_field",
+			with(`"x":` + strings.Repeat("[", 100_000)):               "invalid_request",
+			with(strings.Repeat(`"x":1,`, 5000) + `"y":1`):            "invalid_request",
+			"\ufeff" + body:        "invalid_request",
+			with("\"x\":\"\x00\""): "invalid_request",
+			body + "{}":            "invalid_request",
+		} {
+			wantError(t, f.send(path, bad), 400, code)
+		}
+		wantError(t, f.send(path, with(`"x":"`+strings.Repeat("x", 1<<20)+`"`)), 413, "request_too_large")
+		wantError(t, f.send(path, body, "Content-Encoding", "gzip"), 415, "unsupported_encoding")
+		for _, n := range []string{"-1", "0", "2147483648", "9223372036854775808", "1e30", "1e999999", `"5"`, "1.5"} {
+			e := wantError(t, f.send(path, with(`"`+number[path]+`":`+n)), 400, "invalid_value")
+			if e.Error.Param == nil || *e.Error.Param != number[path] {
+				t.Errorf("%s %s: the param is %v", path, n, e.Error.Param)
+			}
+		}
+		if resp := f.send(path, with(`"`+number[path]+`":null`)); resp.StatusCode != 200 {
+			t.Errorf("%s: null is not absent: %s", path, read(t, resp))
+		}
+		f.witness()
+		odd := strings.Replace(body, "world", "\xff"+`\ud800`, 1)
+		read(t, f.send(path, odd))
+		f.witness()
+		<-f.hub.opens
+		if open := <-f.hub.opens; !strings.Contains(string(open.GetBody()), "\xff"+`\ud800`) {
+			t.Errorf("%s: bytes were altered: %q", path, open.GetBody())
+		}
+	}
+	noWitness(t, f)
+}
+
+func TestTheOfficialSDKReadsEveryKind(t *testing.T) {
+	f := withKinds(t)
+	client := f.sdk()
+	text, err := client.Completions.New(t.Context(), openai.CompletionNewParams{
+		Model: openai.CompletionNewParamsModel(modelID), Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String("Say hello")},
+	})
+	if err != nil || text.Choices[0].Text != "Hello" || text.Usage.TotalTokens != 12 || text.ID != "cmpl-x" {
+		t.Errorf("completions: %v, %+v", err, text)
+	}
+	f.hub.set(answering(vectorJSON(`"`+packed+`"`), 5, 0))
+	vectors, err := client.Embeddings.New(t.Context(), openai.EmbeddingNewParams{
+		Model: embeddingID, Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{"a"}},
+	})
+	if err != nil || len(vectors.Data[0].Embedding) != 2 || math.Abs(vectors.Data[0].Embedding[1]+2) > 1e-9 || vectors.Usage.TotalTokens != 5 {
+		t.Errorf("embeddings: %v, %+v", err, vectors)
+	}
+	f.hub.set(answering(`{"data":[{"b64_json":"AAAA"}]}`, 0, 1))
+	pictures, err := client.Images.Generate(t.Context(), openai.ImageGenerateParams{Model: imageID, Prompt: "a cat"})
+	if err != nil || pictures.Data[0].B64JSON != "AAAA" || pictures.Created == 0 {
+		t.Errorf("images: %v, %+v", err, pictures)
+	}
+	f.hub.set(streamAnswer)
+	stream := client.Completions.NewStreaming(t.Context(), openai.CompletionNewParams{
+		Model: openai.CompletionNewParamsModel(modelID), Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String("Say hello")},
+	})
+	said := ""
+	for stream.Next() {
+		said += stream.Current().Choices[0].Text
+	}
+	if stream.Err() != nil || said != "Hello" {
+		t.Errorf("a stream of completions: %q, %v", said, stream.Err())
+	}
+}
+
+// An image of the largest line that is sent is read by the SDK with the shortest
+// limit.
+func TestTheOfficialSDKReadsAStreamOfImages(t *testing.T) {
+	f := withKinds(t)
+	partial := `{"type":"image_generation.partial_image","partial_image_index":0,"b64_json":"AA"}`
+	head := `{"type":"image_generation.completed","b64_json":"`
+	size := 24<<20 - len("data: "+head+`"}`)
+	f.hub.set(func(p *played) error {
+		return p.steps(
+			func() error {
+				return p.send(&hubv1.DispatchEvent{Name: "image_generation.partial_image", Json: []byte(partial), FirstContent: true})
+			}, p.committed,
+			func() error {
+				return p.send(&hubv1.DispatchEvent{Name: "image_generation.completed", Json: []byte(head + strings.Repeat("A", size) + `"}`), CompletionTokens: 1})
+			},
+			func() error { return p.finish(0, 1) })
+	})
+	client := f.sdk()
+	stream := client.Images.GenerateStreaming(t.Context(), openai.ImageGenerateParams{Model: imageID, Prompt: "a cat", PartialImages: openai.Int(1)})
+	var types []string
+	last := 0
+	for stream.Next() {
+		e := stream.Current()
+		types, last = append(types, e.Type), len(e.B64JSON)
+	}
+	if stream.Err() != nil || strings.Join(types, " ") != "image_generation.partial_image image_generation.completed" || last != size {
+		t.Errorf("%v, %d bytes last, %v", types, last, stream.Err())
+	}
+}
+
+// Whole answers of every kind are JSON with what OpenAI's description requires.
+func TestWholeAnswersHaveTheirRequiredMembers(t *testing.T) {
+	f := withKinds(t)
+	for _, c := range []struct{ path, body, engine, top, entries, entry string }{
+		{"/v1/chat/completions", hello, `{"id":"x","object":"chat.completion","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"message":{"role":"assistant"},"finish_reason":"stop"}]}`,
+			"id object created model choices usage", "choices", "index message logprobs finish_reason"},
+		{completionsPath, legacyHello, `{"id":"x","object":"chat.completion","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"message":{"role":"assistant"},"finish_reason":"stop"}]}`,
+			"id object created model choices usage", "choices", "index text logprobs finish_reason"},
+		{embeddingsPath, embedHello, `{"data":[{"embedding":[1]}]}`, "object data model usage", "data", "object index embedding"},
+		{imagesPath, paintHello, `{"data":[{"url":"https://x"}]}`, "created data", "data", "url"},
+	} {
+		f.hub.set(answering(c.engine, 1, 1))
+		body := read(t, f.send(c.path, c.body))
+		var got map[string]json.RawMessage
+		var entries []map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(body), &got); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if err := json.Unmarshal(got[c.entries], &entries); err != nil || len(entries) != 1 {
+			t.Fatalf("%s: %v", body, err)
+		}
+		for names, in := range map[string]map[string]json.RawMessage{c.top: got, c.entry: entries[0]} {
+			for name := range strings.FieldsSeq(names) {
+				if _, ok := in[name]; !ok {
+					t.Errorf("%s lacks %s: %s", c.path, name, body)
+				}
+			}
+		}
+	}
+}

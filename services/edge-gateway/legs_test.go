@@ -1,0 +1,306 @@
+package edgegateway
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+)
+
+// several is a fleet with models m1 to m6 besides the usual one; m3 is served by
+// nobody, m6 is no chat model.
+func several(t testing.TB, change ...func(*Config)) *fleet {
+	f := newFleet(t, change...)
+	for _, id := range []string{"m1", "m2", "m3", "m4", "m5", "m6"} {
+		m := proto.Clone(testModel()).(*catalogv1.Model)
+		m.ModelId, m.Slug = id, "vendor/"+id
+		switch id {
+		case "m3":
+			m.Supply = &catalogv1.Supply{}
+		case "m5":
+			m.MaxOutputTokens = 10
+		case "m6":
+			m.Category = catalogv1.Category_CATEGORY_EMBEDDING
+		}
+		f.catalog.models = append(f.catalog.models, m)
+	}
+	return f
+}
+
+// byModel plays a script for each model.
+func (h *hub) byModel(scripts map[string]func(*played) error) {
+	h.set(func(p *played) error { return scripts[p.open.GetModelId()](p) })
+}
+
+func withModels(models ...string) string {
+	return routed(`"models":["` + strings.Join(models, `","`) + `"]`)
+}
+
+func TestARequestGoesOnWithTheNextModel(t *testing.T) {
+	failed := failing(upstreamFailed())
+	timeout := failing(&hubv1.DispatchFailed{Retryable: true, Code: "timeout"})
+	busy := refusing(fault.New(fault.Unavailable, fault.ProviderBusy, "busy"))
+	for name, failure := range map[string]struct {
+		script func(*played) error
+		code   string
+	}{"failed": {failed, "upstream_error"}, "timeout": {timeout, "timeout"}, "busy": {busy, "providers_busy"}} {
+		for _, stream := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				f := several(t).start()
+				f.hub.byModel(map[string]func(*played) error{modelID: failure.script, "m1": failure.script, "m2": func(p *played) error {
+					if stream {
+						return streamAnswer(p)
+					}
+					return wholeAnswer(p)
+				}})
+				body := withModels("vendor/m1", "m2", "m4")
+				if stream {
+					body = strings.Replace(body, "{", `{"stream":true,`, 1)
+				}
+				resp := f.post(body)
+				if got := read(t, resp); resp.StatusCode != http.StatusOK || stream != strings.HasSuffix(got, "[DONE]\n\n") {
+					t.Fatalf("%d %s", resp.StatusCode, got)
+				}
+				first, second, last := f.witness(), f.witness(), f.witness()
+				if first.GetContinuedAs() != second.GetRequestId() || second.GetContinuedAs() != last.GetRequestId() || last.GetContinuedAs() != "" {
+					t.Errorf("the legs are %v, %v, %v", first, second, last)
+				}
+				for _, w := range []*billingv1.Witness{first, second} {
+					if w.GetCommittedAttempt() != 0 || w.GetErrorCode() != failure.code || w.GetRelayedBytes() != 0 || len(w.GetAttempts()) == 0 {
+						t.Errorf("a leg that did not serve: %v", w)
+					}
+				}
+				if last.GetCommittedAttempt() != 1 || last.GetOutcome() != billingv1.Outcome_OUTCOME_COMPLETED {
+					t.Errorf("the leg that served: %v", last)
+				}
+				wantHeaders(t, resp.Header, map[string]string{
+					"X-Svc-Request-Id": last.GetRequestId(), "X-Request-Id": last.GetRequestId(), "X-Svc-Attempts": "1",
+				})
+				for i, want := range []struct{ model, request string }{
+					{modelID, first.GetRequestId()}, {"m1", second.GetRequestId()}, {"m2", last.GetRequestId()},
+				} {
+					admit := <-f.billing.admits
+					if admit.GetModelId() != want.model || admit.GetRequestId() != want.request {
+						t.Errorf("leg %d was admitted as %v", i, admit)
+					}
+				}
+				var open *hubv1.DispatchOpen
+				for open.GetModelId() != "m2" {
+					open = <-f.hub.opens
+				}
+				if span := string(open.GetBody()[open.GetModelOffset() : open.GetModelOffset()+open.GetModelLength()]); span != `"m2"` ||
+					!json.Valid(open.GetBody()) || open.GetRequestId() != last.GetRequestId() || strings.Contains(string(open.GetBody()), "models") {
+					t.Errorf("dispatched %s (%s)", open.GetBody(), span)
+				}
+			})
+		}
+	}
+}
+
+// Each leg's hold is over before the next is made.
+func TestALegIsConcludedBeforeTheNextIsAdmitted(t *testing.T) {
+	f := several(t).start()
+	f.hub.byModel(map[string]func(*played) error{modelID: failing(upstreamFailed()), "m1": wholeAnswer})
+	concluded := 0
+	f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		switch {
+		case req.GetModelId() == "m1":
+			concluded = len(f.billing.witnesses)
+		case len(req.GetExcludeProviderIds()) > 0:
+			return nil, fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody else")
+		}
+		return candidates(providerA), nil
+	})
+	if resp := f.post(withModels("m1")); resp.StatusCode != http.StatusOK {
+		t.Fatal(read(t, resp))
+	}
+	if concluded != 1 {
+		t.Errorf("%d legs were concluded when the second began", concluded)
+	}
+}
+
+func TestARefusalOfTheRouterGoesOnToo(t *testing.T) {
+	for _, reason := range []fault.Reason{fault.NoProviderOnline, fault.ProvidersBusy, fault.RequestedProviderUnavailable} {
+		f := several(t).start()
+		f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+			if req.GetModelId() != "m2" {
+				return nil, fault.New(fault.Unavailable, reason, "no")
+			}
+			return candidates(providerA), nil
+		})
+		resp := f.post(withModels("m1", "m2"))
+		if got := read(t, resp); resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %d %s", reason, resp.StatusCode, got)
+		}
+		first, second, last := f.witness(), f.witness(), f.witness()
+		if first.GetErrorCode() != string(reason) || first.GetContinuedAs() != second.GetRequestId() || second.GetContinuedAs() != last.GetRequestId() {
+			t.Errorf("the legs are %v, %v, %v", first, second, last)
+		}
+	}
+}
+
+func TestOnlyWhatAnotherModelCanMendGoesOn(t *testing.T) {
+	cases := map[string]struct {
+		arrange func(*fleet)
+		status  int
+		code    string
+	}{
+		"credit":  {func(f *fleet) { f.billing.refuse(fault.New(fault.Precondition, fault.InsufficientCredits, "short")) }, 402, "insufficient_credits"},
+		"rate":    {func(f *fleet) { f.billing.refuse(fault.New(fault.Exhausted, fault.RateLimitExceeded, "slow")) }, 429, "rate_limit_exceeded"},
+		"context": {func(f *fleet) { f.router.refuse(fault.New(fault.Invalid, fault.ContextLengthExceeded, "long")) }, 400, "context_length_exceeded"},
+		"refused": {func(f *fleet) { f.hub.set(failing(&hubFailed)) }, 400, ""},
+		"after content": {func(f *fleet) {
+			f.hub.set(func(p *played) error {
+				return p.steps(func() error { return p.event(wholeJSON, true, 3) }, p.committed, func() error { return p.fail(upstreamFailed()) })
+			})
+		}, 502, "upstream_error"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := several(t).start()
+			c.arrange(f)
+			wantError(t, f.post(withModels("m1", "m2")), c.status, c.code)
+			if n := len(f.billing.admits); n != 1 {
+				t.Errorf("%d legs were admitted", n)
+			}
+		})
+	}
+}
+
+func TestAModelThatMayNotServeIsNamed(t *testing.T) {
+	cases := map[string]struct {
+		body   string
+		status int
+		code   string
+		param  string
+	}{
+		"unknown":    {withModels("m1", "nothing"), 404, "model_not_found", "models[1]"},
+		"hostile":    {withModels("'; DROP TABLE models; --"), 404, "model_not_found", "models[0]"},
+		"other kind": {withModels("m6"), 400, "unsupported_endpoint_for_model", "models[0]"},
+		"forbidden":  {withModels("m1", "m2", "m4"), 403, "model_not_allowed", "models[2]"},
+		"too long":   {strings.Replace(withModels("m5"), "{", `{"max_tokens":11,`, 1), 400, "invalid_value", "max_tokens"},
+	}
+	f := several(t).start()
+	f.keys.set(nil, modelID, "m1", "m2", "m5")
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if e := wantError(t, f.post(c.body), c.status, c.code); e.Error.Param == nil || *e.Error.Param != c.param {
+				t.Errorf("the param is %v", e.Error.Param)
+			}
+		})
+	}
+	if len(f.billing.admits) != 0 {
+		t.Error("a refused request was admitted")
+	}
+}
+
+// Those that nobody serves are passed over, without a leg, but for the last.
+func TestModelsWithNobodyOnlineArePassedOver(t *testing.T) {
+	f := several(t).start()
+	f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		return nil, fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody")
+	})
+	for body, want := range map[string]string{
+		withModels("m3", "m1"): modelID + " m1",
+		withModels("m1", "m3"): modelID + " m1 m3",
+		strings.Replace(withModels("m1", "m3"), modelID, "m3", 1):              "m1",
+		strings.Replace(withModels("m3", "vendor/m3", "m3"), modelID, "m3", 1): "m3",
+		withModels("m1", "vendor/m1", modelID, modelSlug, "m1"):                modelID + " m1",
+		withModels("m1", "m2", "m4", "m5"):                                     modelID + " m1 m2 m4",
+	} {
+		resp := f.post(body)
+		e := wantError(t, resp, http.StatusServiceUnavailable, "no_provider_online")
+		var tried []string
+		for len(f.billing.admits) > 0 {
+			tried = append(tried, (<-f.billing.admits).GetModelId())
+		}
+		if strings.Join(tried, " ") != want {
+			t.Errorf("tried %v, want %s", tried, want)
+		}
+		var last *billingv1.Witness
+		for range tried {
+			last = f.witness()
+		}
+		if last.GetRequestId() != e.RequestID || last.GetContinuedAs() != "" {
+			t.Errorf("the answer speaks of %s, the last leg is %v", e.RequestID, last)
+		}
+	}
+}
+
+// A stream whose headers are sent keeps the id of its first leg in them, and
+// still goes on.
+func TestAStreamThatHasBegunGoesOn(t *testing.T) {
+	for _, fails := range []string{"", "admission", "provider"} {
+		made := func(t testing.TB) *fleet { return several(t) }
+		inBubbleOf(t, made, func(f *fleet, _ func() net.Conn) {
+			scripts := map[string]func(*played) error{
+				modelID: func(p *played) error {
+					time.Sleep(12 * time.Second) //nolint:forbidigo // the bubble's time
+					return p.fail(&hubv1.DispatchFailed{Code: "timeout"})
+				},
+				"m1": streamAnswer,
+			}
+			f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+				if fails == "admission" && req.GetModelId() == "m1" {
+					return nil, fault.New(fault.Unavailable, fault.ProvidersBusy, "busy")
+				}
+				return candidates(providerA), nil
+			})
+			if fails == "provider" {
+				scripts["m1"] = failing(&hubv1.DispatchFailed{Code: "upstream_error"})
+			}
+			f.hub.byModel(scripts)
+			resp := f.post(strings.Replace(withModels("m1"), "{", `{"stream":true,`, 1))
+			body, err := io.ReadAll(resp.Body)
+			first, last := f.witness(), f.witness()
+			if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("X-Request-Id") != first.GetRequestId() ||
+				first.GetContinuedAs() != last.GetRequestId() || last.GetHttpStatus() != http.StatusOK {
+				t.Errorf("%v %d, legs %v and %v", err, resp.StatusCode, first, last)
+			}
+			errors := 1
+			if fails == "" {
+				errors = 0
+			}
+			if !strings.HasPrefix(string(body), ": keep-alive\n\n") || strings.Contains(string(body), "[DONE]") != (fails == "") ||
+				strings.Count(string(body), `data: {"error":`) != errors ||
+				fails != "" && !strings.Contains(string(body), `"request_id":"`+last.GetRequestId()+`"`) {
+				t.Errorf("%s: got\n%s", fails, body)
+			}
+		})
+	}
+}
+
+// However many legs, the request ends within its whole time.
+func TestLegsShareTheWholeTime(t *testing.T) {
+	made := func(t testing.TB) *fleet {
+		return several(t, func(c *Config) {
+			c.TotalTimeout, c.FirstContentTimeout, c.FirstContentTotalTimeout = 100*time.Second, 40*time.Second, 40*time.Second
+		})
+	}
+	inBubbleOf(t, made, func(f *fleet, _ func() net.Conn) {
+		f.hub.set(func(p *played) error {
+			time.Sleep(time.Duration(p.open.GetFirstContentTimeoutMs()) * time.Millisecond) //nolint:forbidigo // the bubble's time
+			return p.fail(&hubv1.DispatchFailed{Retryable: true, Code: "timeout"})
+		})
+		begun := time.Now()
+		resp := f.post(strings.Replace(withModels("m1", "m2", "m4"), "{", `{"stream":true,`, 1))
+		body, err := io.ReadAll(resp.Body)
+		if took := time.Since(begun); err != nil || took > 101*time.Second || !strings.Contains(string(body), `"code":"timeout"`) {
+			t.Errorf("after %v: %v\n%s", took, err, body)
+		}
+		if n := len(f.billing.admits); n != 3 {
+			t.Errorf("%d legs", n)
+		}
+	})
+}

@@ -1,0 +1,248 @@
+package edgegateway
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/config"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+// visits counts the visits of each address, for as long as a test lasts.
+type visits struct {
+	billingv1.UnimplementedVisitorServiceServer
+	mu   sync.Mutex
+	made map[string]int
+	err  error
+}
+
+func (v *visits) TakeVisit(_ context.Context, req *billingv1.TakeVisitRequest) (*billingv1.TakeVisitResponse, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err != nil {
+		return nil, v.err
+	}
+	n := v.made[string(req.GetAddress())]
+	if n >= int(req.GetLimit()) {
+		return nil, fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(40 * time.Minute)
+	}
+	v.made[string(req.GetAddress())] = n + 1
+	return &billingv1.TakeVisitResponse{Remaining: req.GetLimit() - int32(n) - 1, ResetMs: 3_600_000}, nil
+}
+
+func (v *visits) refuse(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.err = err
+}
+
+func (v *visits) total() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n := 0
+	for _, made := range v.made {
+		n += made
+	}
+	return n
+}
+
+// openPlayground runs a gateway with one; the key that pays is the fleet's own.
+func openPlayground(t *testing.T, change ...func(*Config)) *fleet {
+	t.Helper()
+	f := newFleet(t, change...)
+	cfg := f.cfg
+	cfg.PlaygroundModels, cfg.PlaygroundKey = modelID, config.NewSecret(f.key)
+	cfg.VisitorSecret = config.NewSecret("the gateways' secret")
+	svc, err := New(t.Context(), cfg, f.svc.deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.svc = svc
+	return f.start()
+}
+
+const playgroundBody = `{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`
+
+// visit asks as a page of the site does.
+func (f *fleet) visit(body string, headers ...string) *http.Response {
+	f.t.Helper()
+	return f.do(http.MethodPost, "/v1/playground/chat", body, append([]string{"Origin", f.base}, headers...)...)
+}
+
+func TestAVisitorIsAnsweredAtThePlatformsExpense(t *testing.T) {
+	f := openPlayground(t)
+	resp := f.visit(playgroundBody)
+	if body := read(t, resp); resp.StatusCode != http.StatusOK || !strings.Contains(body, "Hello") {
+		t.Fatalf("%d %s", resp.StatusCode, body)
+	}
+	for name, want := range map[string]string{
+		"X-Svc-Billing-Type": "playground", "X-Ratelimit-Limit-Requests": "5", "X-Ratelimit-Remaining-Requests": "4",
+		"Access-Control-Allow-Origin": "", "Content-Type": "application/json",
+	} {
+		if got := resp.Header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if order := <-f.billing.admits; order.GetKeyId() != "key-1" || order.GetMaxCompletionTokens() > 100 {
+		t.Errorf("admitted %v", order)
+	}
+	if open := <-f.hub.opens; !bytes.Contains(open.GetBody(), []byte(`"max_tokens":100`)) {
+		t.Errorf("the provider is sent %s", open.GetBody())
+	}
+}
+
+// Hostile test 57: the sixth is refused, whatever the headers say of who comes.
+func TestTheSixthVisitOfAnHourIsRefused(t *testing.T) {
+	f := openPlayground(t)
+	for i := range 5 {
+		if resp := f.visit(playgroundBody, "X-Forwarded-For", "203.0.113."+itoa(i), "Forwarded", "for=203.0.113."+itoa(i), "X-Real-Ip", "203.0.113."+itoa(i)); resp.StatusCode != http.StatusOK {
+			t.Fatalf("visit %d: %d %s", i+1, resp.StatusCode, read(t, resp))
+		}
+	}
+	resp := f.visit(playgroundBody, "X-Forwarded-For", "203.0.113.99")
+	body := read(t, resp)
+	if resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, "rate_limit_exceeded") || resp.Header.Get("Retry-After") != "2400" {
+		t.Errorf("the sixth: %d, retry after %q: %s", resp.StatusCode, resp.Header.Get("Retry-After"), body)
+	}
+	if got := resp.Header.Get("X-Ratelimit-Remaining-Requests"); got != "0" {
+		t.Errorf("%q are left", got)
+	}
+	if n := len(f.billing.admits); n != 5 {
+		t.Errorf("%d requests were admitted", n)
+	}
+}
+
+// Hostile test 57: behind a trusted proxy it is the right-most hop that is not
+// trusted that counts, and of IPv6 its /64.
+func TestVisitsAreCountedByTheTrustedHopAndItsNetwork(t *testing.T) {
+	f := openPlayground(t, func(c *Config) { c.TrustedProxies, c.PlaygroundPerHour = "127.0.0.0/8,::1,10.0.0.0/8", 1 })
+	for _, tc := range []struct {
+		forwarded []string
+		want      int
+	}{
+		{[]string{"203.0.113.1"}, 200},
+		{[]string{"198.51.100.7, 203.0.113.1"}, 429}, // what stands to the left was the client's to write
+		{[]string{"198.51.100.7", "203.0.113.1, 10.0.0.5"}, 429},
+		{[]string{"203.0.113.2"}, 200},
+		{[]string{"2001:db8:1:1::1"}, 200},
+		{[]string{"2001:db8:1:1:ffff::2"}, 429}, // another of the same /64
+		{[]string{"2001:db8:1:2::1"}, 200},
+		{[]string{"::ffff:203.0.113.2"}, 429},
+		{[]string{"nonsense"}, 200}, // the proxy itself, once
+		{[]string{"other nonsense"}, 429},
+		{nil, 429},
+	} {
+		var headers []string
+		for _, line := range tc.forwarded {
+			headers = append(headers, "X-Forwarded-For", line)
+		}
+		if resp := f.visit(playgroundBody, headers...); resp.StatusCode != tc.want {
+			t.Errorf("%q: %d, want %d: %s", tc.forwarded, resp.StatusCode, tc.want, read(t, resp))
+		}
+	}
+}
+
+func TestThePlaygroundRefusesBeforeItCountsAVisit(t *testing.T) {
+	f := openPlayground(t)
+	with := func(extra string) string { return strings.Replace(playgroundBody, "{", "{"+extra+",", 1) }
+	for _, tc := range []struct {
+		body    string
+		headers []string
+		status  int
+		param   string
+	}{
+		{with(`"stream":true`), nil, 400, "stream"},
+		{with(`"max_tokens":101`), nil, 400, "max_tokens"},
+		{with(`"max_completion_tokens":4096`), nil, 400, "max_completion_tokens"},
+		{with(`"n":2`), nil, 400, "n"},
+		{with(`"models":["` + modelID + `"]`), nil, 400, "models"},
+		{with(`"provider":{"only":["` + providerA + `"]}`), nil, 400, "provider"},
+		{playgroundBody, []string{"X-Svc-Provider", providerA}, 400, "X-Svc-Provider"},
+		{strings.Replace(playgroundBody, "tiny", "unknown", 1), nil, 404, "model"},
+		{`{"model":"tiny"}`, nil, 400, "messages"},
+		{`not JSON`, nil, 400, ""},
+		{playgroundBody + strings.Repeat(" ", 64<<10), nil, 413, ""},
+		{playgroundBody, []string{"Content-Encoding", "gzip"}, 415, "Content-Encoding"},
+	} {
+		resp := f.visit(tc.body, tc.headers...)
+		body := read(t, resp)
+		if resp.StatusCode != tc.status || tc.param != "" && !strings.Contains(body, `"param":"`+tc.param+`"`) {
+			t.Errorf("%.60s %v: %d %s, want %d on %q", tc.body, tc.headers, resp.StatusCode, body, tc.status, tc.param)
+		}
+	}
+	for _, headers := range [][]string{nil, {"Origin", "https://evil.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"}} {
+		resp := f.do(http.MethodPost, "/v1/playground/chat", playgroundBody, headers...)
+		if body := read(t, resp); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "origin_not_allowed") || resp.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%q: %d %v %s", headers, resp.StatusCode, resp.Header, body)
+		}
+	}
+	if n := f.visits.total(); n != 0 {
+		t.Errorf("%d visits were counted", n)
+	}
+}
+
+func TestWithoutTheCounterThePlaygroundIsClosed(t *testing.T) {
+	f := openPlayground(t)
+	f.visits.refuse(fault.New(fault.Unavailable, fault.ServiceUnavailable, "the store cannot be reached"))
+	if resp := f.visit(playgroundBody); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", resp.StatusCode, read(t, resp))
+	}
+	f.visits.refuse(nil)
+	// What the paying account lacks is nothing that a visitor can mend.
+	f.billing.refuse(fault.New(fault.Precondition, fault.InsufficientCredits, "the account has no credit"))
+	resp := f.visit(playgroundBody)
+	if body := read(t, resp); resp.StatusCode != http.StatusServiceUnavailable || strings.Contains(body, "credit") {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
+func TestThePlaygroundListsItsModels(t *testing.T) {
+	f := openPlayground(t)
+	resp := f.do(http.MethodGet, "/v1/playground/models", "", "Sec-Fetch-Site", "same-origin")
+	if body := read(t, resp); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"id":"`+modelID+`"`) || !strings.HasPrefix(body, `{"object":"list","data":[{`) {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if resp := f.do(http.MethodGet, "/v1/playground/models", ""); resp.StatusCode != http.StatusForbidden {
+		t.Errorf("no page is answered %d", resp.StatusCode)
+	}
+}
+
+func TestWithoutConfigurationThereIsNoPlayground(t *testing.T) {
+	f := start(t, func(c *Config) { c.PlaygroundModels = modelID }) // and nobody pays
+	for _, path := range []string{"/v1/playground/chat", "/v1/playground/models"} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			resp := f.do(method, path, "", "Sec-Fetch-Site", "same-origin")
+			if body := read(t, resp); resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "unknown_route") {
+				t.Errorf("%s %s: %d %s", method, path, resp.StatusCode, body)
+			}
+		}
+	}
+	cfg := DefaultConfig()
+	cfg.PlaygroundModels, cfg.PlaygroundKey, cfg.PlaygroundPerHour = "a/b", config.NewSecret("x"), 0
+	cfg.VisitorSecret = config.NewSecret("short")
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "VisitorSecret") || !strings.Contains(err.Error(), "PlaygroundPerHour") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A connection that has no address is still counted, with all of its kind.
+func TestAConnectionWithoutAnAddressHasVisitsToo(t *testing.T) {
+	f := openPlayground(t, func(c *Config) { c.PlaygroundPerHour = 1 })
+	for _, want := range []int{200, 429} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/playground/chat", strings.NewReader(playgroundBody))
+		r.RemoteAddr = "@"
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+		w := httptest.NewRecorder()
+		f.svc.Handler().ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%d, want %d: %s", w.Code, want, w.Body)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package edgegateway
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/fault"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+)
+
+// routed is the hello request with members of its own.
+func routed(members string) string { return strings.Replace(hello, "{", "{"+members+",", 1) }
+
+func list(providers ...string) string { return `["` + strings.Join(providers, `","`) + `"]` }
+
+func TestTheBodysRoutingReachesTheRouter(t *testing.T) {
+	a, b, c := providerA, providerB, providerC
+	cases := map[string]struct {
+		body    string
+		headers []string
+		want    *routerv1.SelectRequest // as far as routing goes
+		pinned  bool                    // as admission sees it
+		mode    string
+	}{
+		"nothing":       {`"provider":{}`, nil, &routerv1.SelectRequest{AllowFallbacks: true}, false, "auto"},
+		"nulls":         {`"provider":{"order":null,"only":null,"sort":null,"max_price":null}`, nil, &routerv1.SelectRequest{AllowFallbacks: true}, false, "auto"},
+		"order":         {`"provider":{"order":` + list(b, strings.ToUpper(a)) + `}`, nil, &routerv1.SelectRequest{AllowFallbacks: true, Preferences: &routerv1.Preferences{OrderProviderIds: []string{b, a}}}, true, "auto"},
+		"order, bound":  {`"provider":{"order":` + list(b, a) + `,"allow_fallbacks":false}`, nil, &routerv1.SelectRequest{Preferences: &routerv1.Preferences{OrderProviderIds: []string{b, a}, OnlyProviderIds: []string{b, a}}}, true, "auto"},
+		"order of one":  {`"provider":{"order":` + list(b) + `}`, nil, &routerv1.SelectRequest{PinnedProviderId: b, AllowFallbacks: true}, true, "explicit"},
+		"one, bound":    {`"provider":{"order":` + list(b) + `,"allow_fallbacks":false}`, nil, &routerv1.SelectRequest{PinnedProviderId: b}, true, "explicit"},
+		"only one":      {`"provider":{"only":` + list(b) + `}`, nil, &routerv1.SelectRequest{PinnedProviderId: b}, true, "explicit"},
+		"only":          {`"provider":{"only":` + list(b, c) + `}`, nil, &routerv1.SelectRequest{AllowFallbacks: true, Preferences: &routerv1.Preferences{OnlyProviderIds: []string{b, c}}}, true, "auto"},
+		"ignore":        {`"provider":{"ignore":` + list(b) + `,"allow_fallbacks":false}`, nil, &routerv1.SelectRequest{Preferences: &routerv1.Preferences{IgnoreProviderIds: []string{b}}}, false, "auto"},
+		"quantizations": {`"provider":{"quantizations":["fp8","bf16"]}`, nil, &routerv1.SelectRequest{AllowFallbacks: true, Preferences: &routerv1.Preferences{Quantizations: []string{"fp8", "bf16"}}}, false, "auto"},
+		"throughput":    {`"provider":{"sort":"throughput"}`, nil, &routerv1.SelectRequest{AllowFallbacks: true, Preferences: &routerv1.Preferences{Sort: routerv1.Sort_SORT_THROUGHPUT}}, false, "auto"},
+		"latency":       {`"provider":{"sort":"latency"}`, nil, &routerv1.SelectRequest{AllowFallbacks: true, Preferences: &routerv1.Preferences{Sort: routerv1.Sort_SORT_LATENCY}}, false, "auto"},
+		"price":         {`"provider":{"sort":"price"}`, nil, &routerv1.SelectRequest{AllowFallbacks: true}, false, "auto"},
+		"header wins over order": {`"provider":{"order":` + list(b, c) + `}`, []string{"X-Svc-Provider", a},
+			&routerv1.SelectRequest{PinnedProviderId: a, AllowFallbacks: true}, true, "explicit"},
+		"header wins over only": {`"provider":{"only":` + list(b, c) + `}`, []string{"X-Svc-Provider", a},
+			&routerv1.SelectRequest{PinnedProviderId: a, AllowFallbacks: true, Preferences: &routerv1.Preferences{OnlyProviderIds: []string{b, c, a}}}, true, "explicit"},
+		"header wins over ignore": {`"provider":{"ignore":` + list(a, c) + `}`, []string{"X-Svc-Provider", a},
+			&routerv1.SelectRequest{PinnedProviderId: a, AllowFallbacks: true, Preferences: &routerv1.Preferences{IgnoreProviderIds: []string{c}}}, true, "explicit"},
+		"header wins over allow_fallbacks": {`"provider":{"order":` + list(b) + `,"allow_fallbacks":false}`, []string{"X-Svc-Allow-Fallbacks", "true"},
+			&routerv1.SelectRequest{PinnedProviderId: b, AllowFallbacks: true}, true, "explicit"},
+		"the body binds a pin of the header": {`"provider":{"allow_fallbacks":false}`, []string{"X-Svc-Provider", a},
+			&routerv1.SelectRequest{PinnedProviderId: a}, true, "explicit"},
+	}
+	f := start(t)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			resp := f.post(routed(c.body), c.headers...)
+			if body := read(t, resp); resp.StatusCode != http.StatusOK {
+				t.Fatalf("%d %s", resp.StatusCode, body)
+			}
+			sel, admit, open := <-f.router.selects, <-f.billing.admits, <-f.hub.opens
+			got := &routerv1.SelectRequest{PinnedProviderId: sel.GetPinnedProviderId(), AllowFallbacks: sel.GetAllowFallbacks(), Preferences: sel.GetPreferences()}
+			if !proto.Equal(got, c.want) {
+				t.Errorf("select says %v, want %v", got, c.want)
+			}
+			if admit.GetPinned() != c.pinned {
+				t.Errorf("admitted as pinned: %t", admit.GetPinned())
+			}
+			wantHeaders(t, resp.Header, map[string]string{"X-Svc-Route-Mode": c.mode, "X-Svc-Requested-Provider": c.want.GetPinnedProviderId()})
+			if explicit := open.GetRoute().GetMode() == eventsv1.RouteMode_ROUTE_MODE_EXPLICIT; explicit != (c.mode == "explicit") {
+				t.Errorf("dispatched as %v", open.GetRoute())
+			}
+			if string(open.GetBody()) != hello {
+				t.Errorf("sent on: %s", open.GetBody())
+			}
+			f.witness()
+		})
+	}
+}
+
+func TestRoutingThatCannotBeHonouredIsRefused(t *testing.T) {
+	many := make([]string, 33)
+	for i := range many {
+		many[i] = fmt.Sprintf("01890000-0000-7000-8000-%012x", i)
+	}
+	huge := strings.Repeat(`"`+providerA+`",`, 200_000)
+	cases := map[string]struct{ body, code, param string }{
+		"no object":             {`"provider":"acme"`, "invalid_value", "provider"},
+		"unknown member":        {`"provider":{"require_parameters":true}`, "invalid_value", "provider.require_parameters"},
+		"name of no kind":       {`"provider":{"Ord\u000aer":[]}`, "invalid_value", "provider"},
+		"case":                  {`"provider":{"Order":[]}`, "invalid_value", "provider"},
+		"twice":                 {`"provider":{"sort":"price","s\u006frt":"price"}`, "duplicate_field", "provider.sort"},
+		"whole twice":           {`"provider":{},"provider":{}`, "duplicate_field", "provider"},
+		"order no list":         {`"provider":{"order":"` + providerA + `"}`, "invalid_value", "provider.order"},
+		"order of numbers":      {`"provider":{"order":[1]}`, "invalid_value", "provider.order[0]"},
+		"order of names":        {`"provider":{"order":["` + providerA + `","acme"]}`, "invalid_provider", "provider.order[1]"},
+		"order of nulls":        {`"provider":{"order":[null]}`, "invalid_value", "provider.order[0]"},
+		"metacharacters":        {`"provider":{"only":["' OR 1=1 --"]}`, "invalid_provider", "provider.only[0]"},
+		"an empty id":           {`"provider":{"ignore":[""]}`, "invalid_provider", "provider.ignore[0]"},
+		"the same again":        {`"provider":{"order":` + list(providerA, strings.ToUpper(providerA)) + `}`, "invalid_value", "provider.order[1]"},
+		"too many":              {`"provider":{"ignore":` + list(many...) + `}`, "invalid_value", "provider.ignore"},
+		"hundreds of thousands": {`"provider":{"ignore":[` + huge + `""]}`, "invalid_value", "provider.ignore[1]"},
+		"only nobody":           {`"provider":{"only":[]}`, "invalid_value", "provider.only"},
+		"ordered and ignored":   {`"provider":{"ignore":` + list(providerA) + `,"order":` + list(providerB, providerA) + `}`, "invalid_value", "provider.order[1]"},
+		"wanted and ignored":    {`"provider":{"only":` + list(providerA) + `,"ignore":` + list(providerA) + `}`, "invalid_value", "provider.only[0]"},
+		"ordered, not wanted":   {`"provider":{"order":` + list(providerA) + `,"only":` + list(providerB) + `}`, "invalid_value", "provider.order[0]"},
+		"fallbacks":             {`"provider":{"allow_fallbacks":"no"}`, "invalid_value", "provider.allow_fallbacks"},
+		"sort":                  {`"provider":{"sort":"random"}`, "invalid_value", "provider.sort"},
+		"sort object":           {`"provider":{"sort":{"by":"price"}}`, "invalid_value", "provider.sort"},
+		"quantizations":         {`"provider":{"quantizations":"fp8"}`, "invalid_value", "provider.quantizations"},
+		"no quantizations":      {`"provider":{"quantizations":[]}`, "invalid_value", "provider.quantizations"},
+		"empty quantization":    {`"provider":{"quantizations":[""]}`, "invalid_value", "provider.quantizations[0]"},
+		"long quantization":     {`"provider":{"quantizations":["` + strings.Repeat("x", 33) + `"]}`, "invalid_value", "provider.quantizations[0]"},
+		"17 quantizations":      {`"provider":{"quantizations":["` + strings.Join(many[:17], `","`) + `"]}`, "invalid_value", "provider.quantizations[0]"},
+		"price no object":       {`"provider":{"max_price":1}`, "invalid_value", "provider.max_price"},
+		"price of what":         {`"provider":{"max_price":{"request":1}}`, "invalid_value", "provider.max_price.request"},
+		"price below zero":      {`"provider":{"max_price":{"prompt":-1}}`, "invalid_value", "provider.max_price.prompt"},
+		"price too exact":       {`"provider":{"max_price":{"prompt":0.1234567}}`, "invalid_value", "provider.max_price.prompt"},
+		"price too large":       {`"provider":{"max_price":{"completion":1e999999}}`, "invalid_value", "provider.max_price.completion"},
+		"price of digits":       {`"provider":{"max_price":{"image":` + strings.Repeat("9", 1000) + `}}`, "invalid_value", "provider.max_price.image"},
+		"price of words":        {`"provider":{"max_price":{"audio":"cheap"}}`, "invalid_value", "provider.max_price.audio"},
+		"empty price":           {`"provider":{"max_price":{"audio":""}}`, "invalid_value", "provider.max_price.audio"},
+		"price twice":           {`"provider":{"max_price":{"image":1,"image":2}}`, "duplicate_field", "provider.max_price.image"},
+		"models no list":        {`"models":"` + modelID + `"`, "invalid_value", "models"},
+		"models of numbers":     {`"models":[1]`, "invalid_value", "models[0]"},
+		"models of nothing":     {`"models":[""]`, "invalid_value", "models[0]"},
+		"nine models":           {`"models":["` + strings.Repeat(modelID+`","`, 8) + modelID + `"]`, "invalid_value", "models"},
+		"many models":           {`"models":["` + strings.Repeat(`x","`, 1_000_000) + `x"]`, "invalid_value", "models"},
+		"models twice":          {`"models":[],"models":[]`, "duplicate_field", "models"},
+	}
+	f := start(t)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			e := wantError(t, f.post(routed(c.body)), http.StatusBadRequest, c.code)
+			if e.Error.Param == nil || *e.Error.Param != c.param {
+				t.Errorf("the param is %v, want %s", e.Error.Param, c.param)
+			}
+		})
+	}
+	if n := len(f.billing.admits); n != 0 {
+		t.Errorf("%d refused requests were admitted", n)
+	}
+}
+
+// A price above what the client pays is not billed: what is compared is what was
+// pinned.
+func TestNobodyPaysMoreThanMaxPrice(t *testing.T) {
+	f := start(t)
+	for body, served := range map[string]bool{
+		`{"prompt":0.15,"completion":"0.60"}`:     true,
+		`{"prompt":1,"image":0,"audio":0}`:        true,
+		`{"prompt":0.149999}`:                     false,
+		`{"prompt":5,"completion":"0.599999"}`:    false,
+		`{"completion":0}`:                        false,
+		`{"prompt":null,"completion":null}`:       true,
+		`{"completion":"600000.5","prompt":"99"}`: true,
+	} {
+		resp := f.post(routed(`"provider":{"max_price":` + body + `}`))
+		if served {
+			if got := read(t, resp); resp.StatusCode != http.StatusOK {
+				t.Errorf("%s: %d %s", body, resp.StatusCode, got)
+			}
+			<-f.hub.opens
+		} else if e := wantError(t, resp, http.StatusServiceUnavailable, "no_provider_online"); !strings.Contains(e.Error.Message, "max_price") {
+			t.Errorf("%s: %s", body, e.Error.Message)
+		} else {
+			wantHeaders(t, resp.Header, map[string]string{"X-Should-Retry": "false", "Retry-After": ""})
+		}
+		if w := f.witness(); (w.GetCommittedAttempt() == 1) != served {
+			t.Errorf("%s: the witness says %v", body, w)
+		}
+	}
+	if len(f.hub.opens) != 0 {
+		t.Error("a request that was too dear was dispatched")
+	}
+}
+
+func TestAPinOfTheBodySpeaksLikeOneOfTheHeader(t *testing.T) {
+	f := start(t)
+	f.router.refuse(fault.New(fault.Unavailable, fault.RequestedProviderUnavailable, "no"))
+	resp := f.post(routed(`"provider":{"only":` + list(providerA) + `}`))
+	wantError(t, resp, http.StatusServiceUnavailable, "requested_provider_unavailable")
+	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Route-Mode": "explicit", "X-Svc-Requested-Provider": providerA, "X-Should-Retry": "false"})
+	if w := f.witness(); w.GetRoute().GetRequestedProviderId() != providerA {
+		t.Errorf("the witness says %v", w)
+	}
+}
+
+// What is asked for again is asked for in the same way.
+func TestPreferencesHoldForFurtherCandidates(t *testing.T) {
+	f := start(t)
+	f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		if !slices.Equal(req.GetPreferences().GetIgnoreProviderIds(), []string{providerC}) {
+			t.Errorf("select says %v", req)
+		}
+		if len(req.GetExcludeProviderIds()) > 0 {
+			return candidates(providerB), nil
+		}
+		return candidates(providerA), nil
+	})
+	f.hub.byAttempt(failing(upstreamFailed()), wholeAnswer)
+	resp := f.post(routed(`"provider":{"ignore":` + list(providerC) + `}`))
+	if read(t, resp); resp.Header.Get("X-Svc-Provider-Id") != providerB {
+		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+	}
+}

@@ -1,0 +1,309 @@
+package edgegateway
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+
+	hubv1 "svc.internal/proto/svc/hub/v1"
+)
+
+const transcriptionsPath = "/v1/audio/transcriptions"
+
+// silence is a WAV file of so many milliseconds, at 8 kHz and 8 bits, whose
+// header says that it is a second.
+func silence(ms int) string {
+	b := binary.LittleEndian.AppendUint32([]byte("RIFF"), 8036)
+	b = binary.LittleEndian.AppendUint32(append(b, "WAVEfmt "...), 16)
+	for _, v := range []uint16{1, 1, 8000, 0, 8000, 0, 1, 8} {
+		b = binary.LittleEndian.AppendUint16(b, v)
+	}
+	b = binary.LittleEndian.AppendUint32(append(b, "data"...), 8000)
+	return string(append(b, make([]byte, ms*8)...))
+}
+
+// field is one field of a form; one whose name begins with @ is a file.
+type field struct{ name, value string }
+
+// formBody makes a form with a boundary.
+func formBody(t testing.TB, boundary string, fields ...field) (body, contentType string) {
+	t.Helper()
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	if err := w.SetBoundary(boundary); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fields {
+		var part io.Writer
+		var err error
+		if name, file := strings.CutPrefix(f.name, "@"); file {
+			part, err = w.CreateFormFile(name, "speech.mp3") // it is no mp3, and nobody cares
+		} else {
+			part, err = w.CreateFormField(f.name)
+		}
+		if err == nil {
+			_, err = io.WriteString(part, f.value)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String(), w.FormDataContentType()
+}
+
+func (f *fleet) transcribe(fields ...field) *http.Response {
+	f.t.Helper()
+	body, kind := formBody(f.t, "clients-own", fields...)
+	return f.send(transcriptionsPath, body, "Content-Type", kind)
+}
+
+// speech asks for a second and a half.
+func speech(more ...field) []field {
+	return append([]field{{"@file", silence(1500)}, {"model", audioID}}, more...)
+}
+
+const transcriptJSON = `{"text":"Hello"}`
+
+func transcript(p *played) error {
+	switch {
+	case p.open.GetStream():
+		return p.steps(
+			func() error { return p.event(`{"type":"transcript.text.delta","delta":"Hel"}`, true, 0) }, p.committed,
+			func() error { return p.event(`{"type":"transcript.text.delta","delta":"lo"}`, false, 0) },
+			func() error { return p.event(`{"type":"transcript.text.done","text":"Hello"}`, false, 0) },
+			func() error { return p.finish(p.open.GetEstimatedPromptTokens(), 0) })
+	case p.open.GetAnswerForm() == hubv1.AnswerForm_ANSWER_FORM_TEXT:
+		return p.steps(
+			func() error {
+				return p.send(&hubv1.DispatchEvent{Json: []byte("1\r\n00:00:00,000 --> 00:00:01,500\r\nHello\r\n"), FirstContent: true})
+			}, p.committed,
+			func() error { return p.finish(p.open.GetEstimatedPromptTokens(), 0) })
+	}
+	return answering(transcriptJSON, p.open.GetEstimatedPromptTokens(), 0)(p)
+}
+
+func withSpeech(t *testing.T, change ...func(*Config)) *fleet {
+	t.Helper()
+	f := withKinds(t, change...)
+	f.hub.set(transcript)
+	return f
+}
+
+// Hostile test 24: what the provider gets and what is held for it is what was
+// measured, whatever the file says of itself and in whichever order the form is.
+func TestATranscriptionIsMeasuredAndSentOn(t *testing.T) {
+	f := withSpeech(t)
+	resp := f.transcribe(field{"language", "en"}, field{"@file", silence(90_001)}, field{"timestamp_granularities[]", "word"},
+		field{"timestamp_granularities[]", "segment"}, field{"temperature", "0.50"}, field{"model", audioID}, field{"vendor", "\xff"})
+	if body := read(t, resp); resp.StatusCode != 200 || body != `{"usage":{"type":"duration","seconds":91},"text":"Hello"}` {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	open := <-f.hub.opens
+	admit, sel := <-f.billing.admits, <-f.router.selects
+	if open.GetEndpoint() != hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS || open.GetEstimatedPromptTokens() != 90_001 || open.GetChoices() != 1 ||
+		open.GetStream() || open.GetAnswerForm() != hubv1.AnswerForm_ANSWER_FORM_JSON || open.GetModelId() != audioID {
+		t.Errorf("open says %v, %d ms, %v", open.GetEndpoint(), open.GetEstimatedPromptTokens(), open.GetAnswerForm())
+	}
+	if admit.GetPromptTokens() != 90_001 || admit.GetMaxCompletionTokens() != 0 || admit.GetModelId() != audioID {
+		t.Errorf("admit says %v", admit)
+	}
+	if strings.Join(sel.GetRequiredCapabilities(), " ") != "transcriptions" || sel.GetBodyBytes() != int64(len(open.GetBody())) || sel.GetPromptTokens() != 0 {
+		t.Errorf("select says %v", sel)
+	}
+	if w := f.witness(); w.GetMetered().GetPromptTokens() != 90_001 || w.GetMetered().GetCompletionTokens() != 0 {
+		t.Errorf("the witness says %v", w)
+	}
+	if span := string(open.GetBody()[open.GetModelOffset() : open.GetModelOffset()+open.GetModelLength()]); span != audioID {
+		t.Errorf("the model's span is %q", span)
+	}
+	want := []field{{"model", audioID}, {"language", "en"}, {"@file", silence(90_001)}, {"timestamp_granularities[]", "word"},
+		{"timestamp_granularities[]", "segment"}, {"temperature", "0.50"}, {"vendor", "\xff"}}
+	_, params, err := mime.ParseMediaType(open.GetContentType())
+	if err != nil || params["boundary"] == "clients-own" {
+		t.Fatalf("content type %q, %v", open.GetContentType(), err)
+	}
+	if body, _ := formBody(t, params["boundary"], want...); string(open.GetBody()) != body {
+		t.Errorf("sent %d bytes, want %d", len(open.GetBody()), len(body))
+	}
+}
+
+func TestTranscriptsComeInTheFormThatWasAskedFor(t *testing.T) {
+	f := withSpeech(t)
+	const subtitles = "1\r\n00:00:00,000 --> 00:00:01,500\r\nHello\r\n"
+	for format, text := range map[string]bool{"json": false, "verbose_json": false, "diarized_json": false, "text": true, "srt": true, "vtt": true} {
+		resp := f.transcribe(speech(field{"response_format", format}, field{"stream", "False"})...)
+		body, kind := read(t, resp), resp.Header.Get("Content-Type")
+		if text && (body != subtitles || kind != "text/plain; charset=utf-8") ||
+			!text && (body != `{"usage":{"type":"duration","seconds":2},"text":"Hello"}` || kind != "application/json") {
+			t.Errorf("%s: %d %s %q", format, resp.StatusCode, kind, body)
+		}
+		f.witness()
+	}
+	for _, format := range []string{"json", "text"} {
+		resp := f.transcribe(speech(field{"stream", "true"}, field{"response_format", format})...)
+		want := "data: {\"type\":\"transcript.text.delta\",\"delta\":\"Hel\"}\n\ndata: {\"type\":\"transcript.text.delta\",\"delta\":\"lo\"}\n\n" +
+			"data: {\"usage\":{\"type\":\"duration\",\"seconds\":2},\"type\":\"transcript.text.done\",\"text\":\"Hello\"}\n\n"
+		if body := read(t, resp); !strings.HasPrefix(body, want) || resp.Header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
+			t.Errorf("the stream is %q", body)
+		}
+		for len(f.hub.opens) > 1 {
+			<-f.hub.opens
+		}
+		if open := <-f.hub.opens; open.GetAnswerForm() != hubv1.AnswerForm_ANSWER_FORM_JSON || !open.GetStream() {
+			t.Errorf("a stream is asked for as %v", open.GetAnswerForm())
+		}
+		f.witness()
+	}
+	for range 6 {
+		<-f.router.selects
+	}
+	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "transcriptions stream" {
+		t.Errorf("select asks for %v", sel.GetRequiredCapabilities())
+	}
+}
+
+func TestATranscriptionIsRefusedByTheFieldThatIsWrong(t *testing.T) {
+	f := withSpeech(t)
+	file, model := field{"@file", silence(10)}, field{"model", audioID}
+	cases := map[string]struct {
+		fields      []field
+		code, param string
+	}{
+		"no model":            {[]field{file}, "missing_required_parameter", "model"},
+		"no file":             {[]field{model}, "missing_required_parameter", "file"},
+		"empty model":         {[]field{file, {"model", ""}}, "invalid_value", "model"},
+		"two models":          {[]field{file, model, model}, "duplicate_field", "model"},
+		"a model in capitals": {[]field{file, model, {"Model", "x"}}, "duplicate_field", "model"},
+		"two files":           {[]field{file, model, file}, "duplicate_field", "file"},
+		"a file in capitals":  {[]field{file, model, {"@FILE", "x"}}, "duplicate_field", "file"},
+		"two forms":           {[]field{file, model, {"response_format", "json"}, {"response_format", "text"}}, "duplicate_field", "response_format"},
+		"two streams":         {[]field{file, model, {"stream", "true"}, {"stream", "false"}}, "duplicate_field", "stream"},
+		"a file as text":      {[]field{model, {"file", silence(10)}}, "invalid_value", "file"},
+		"a model as file":     {[]field{file, {"@model", audioID}}, "invalid_value", "model"},
+		"another form":        {[]field{file, model, {"response_format", "yaml"}}, "invalid_value", "response_format"},
+		"a stream of 1":       {[]field{file, model, {"stream", "1"}}, "invalid_value", "stream"},
+		"streamed subtitles":  {[]field{file, model, {"stream", "true"}, {"response_format", "srt"}}, "invalid_value", "response_format"},
+		"a zip":               {[]field{{"@file", "PK\x03\x04" + strings.Repeat("x", 1000)}, model}, "invalid_value", "file"},
+		"an empty file":       {[]field{{"@file", ""}, model}, "invalid_value", "file"},
+		"an empty recording":  {[]field{{"@file", silence(0)}, model}, "invalid_value", "file"},
+		"a pin":               {[]field{file, model, {"provider[only][]", providerA}}, "invalid_value", "provider"},
+		"models":              {[]field{file, model, {"models", modelID}}, "invalid_value", "models"},
+		"a chat model":        {[]field{file, {"model", modelID}}, "unsupported_endpoint_for_model", "model"},
+	}
+	for name, c := range cases {
+		e := wantError(t, f.transcribe(c.fields...), 400, c.code)
+		if e.Error.Param == nil || *e.Error.Param != c.param {
+			t.Errorf("%s: on %v", name, e.Error.Param)
+		}
+	}
+	body, kind := formBody(t, "b", file, model)
+	for name, c := range map[string]struct{ body, kind, code string }{
+		"json":         {hello, "application/json", "invalid_request"},
+		"no type":      {body, "", "invalid_request"},
+		"no boundary":  {body, "multipart/form-data", "invalid_request"},
+		"other parts":  {body, kind + "x", "invalid_request"},
+		"cut":          {body[:len(body)-4], kind, "invalid_request"},
+		"lying length": {strings.Replace(body, "\r\n\r\n", "\r\nContent-Length: 9\r\n\r\n", 1), kind, "invalid_request"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantError(t, f.send(transcriptionsPath, c.body, "Content-Type", c.kind), 400, c.code)
+		})
+	}
+	wantError(t, f.send(transcriptionsPath, body, "Content-Type", kind, "Content-Type", kind), 400, "invalid_request")
+	wantError(t, f.send(transcriptionsPath, body, "Content-Type", kind, "Content-Encoding", "gzip"), 415, "unsupported_encoding")
+	noWitness(t, f)
+}
+
+func TestTheOrderOfATranscriptionsErrors(t *testing.T) {
+	f := withSpeech(t, func(c *Config) { c.MaxUploadBytes = 1 << 20 })
+	large, kind := formBody(t, "b", field{"@file", strings.Repeat("x", 2<<20)})
+	wantError(t, f.do(http.MethodPost, transcriptionsPath, large, "Content-Type", kind), 413, "request_too_large")
+	unknown, _ := http.NewRequest(http.MethodPost, f.base+transcriptionsPath, io.MultiReader(strings.NewReader(large)))
+	resp, err := f.client.Do(unknown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	wantError(t, resp, 413, "request_too_large")
+	wantError(t, f.do(http.MethodPost, transcriptionsPath, "x"), 401, "missing_api_key")
+	wantError(t, f.transcribe(field{"@file", "x"}, field{"model", "nobody/has"}), 400, "invalid_value")
+	wantError(t, f.transcribe(field{"@file", silence(10)}, field{"model", "nobody/has"}), 404, "model_not_found")
+	e := wantError(t, f.transcribe(field{"model", audioID}, field{"@file", silence(1 << 17)[:1<<20+1]}), 413, "request_too_large")
+	if e.Error.Param == nil || *e.Error.Param != "file" {
+		t.Errorf("on %v", e.Error.Param)
+	}
+	f.keys.set(nil, modelID)
+	other := withSpeech(t)
+	other.keys.set(nil, modelID)
+	wantError(t, other.transcribe(speech()...), 403, "model_not_allowed")
+	wantError(t, other.do(http.MethodGet, transcriptionsPath, ""), 405, "method_not_allowed")
+}
+
+func TestUploadsShareABoundedMemory(t *testing.T) {
+	f := withSpeech(t, func(c *Config) { c.UploadMemoryBytes = 300_000 })
+	running, release := make(chan struct{}), make(chan struct{})
+	f.hub.set(func(p *played) error {
+		running <- struct{}{}
+		<-release
+		return transcript(p)
+	})
+	first := make(chan *http.Response, 1)
+	big := field{"@file", silence(25_000)}
+	go func() { first <- f.transcribe(big, field{"model", audioID}) }()
+	<-running
+	resp := f.transcribe(big, field{"model", audioID})
+	wantError(t, resp, 503, "service_unavailable")
+	wantHeaders(t, resp.Header, map[string]string{"Retry-After": "2", "X-Should-Retry": ""})
+	close(release)
+	if resp := <-first; resp.StatusCode != 200 {
+		t.Errorf("the first got %d", resp.StatusCode)
+	}
+	f.witness()
+	go func() { <-running }()
+	if resp := f.transcribe(big, field{"model", audioID}); resp.StatusCode != 200 {
+		t.Errorf("with room again: %d %s", resp.StatusCode, read(t, resp))
+	}
+}
+
+// SDKs choose another boundary for each try.
+func TestATranscriptionThatIsSentAgainIsAnsweredOnce(t *testing.T) {
+	f := withSpeech(t)
+	for i, boundary := range []string{"first-try", "second-try"} {
+		body, kind := formBody(t, boundary, speech()...)
+		resp := f.send(transcriptionsPath, body, "Content-Type", kind, "Idempotency-Key", "once")
+		if got := read(t, resp); resp.StatusCode != 200 || !strings.Contains(got, "Hello") {
+			t.Fatalf("try %d: %d %s", i, resp.StatusCode, got)
+		}
+		if again := resp.Header.Get("Idempotency-Replayed"); (again == "true") != (i == 1) {
+			t.Errorf("try %d: replayed is %q", i, again)
+		}
+		if i == 0 {
+			<-f.claims.ended
+		}
+	}
+	if len(f.hub.opens) != 1 {
+		t.Errorf("it was dispatched %d times", len(f.hub.opens))
+	}
+}
+
+func TestTheSDKTranscribes(t *testing.T) {
+	f := withSpeech(t)
+	client := f.sdk()
+	got, err := client.Audio.Transcriptions.New(t.Context(), openai.AudioTranscriptionNewParams{
+		File: openai.File(strings.NewReader(silence(2500)), "speech.wav", "audio/wav"), Model: audioID,
+		Include: []openai.TranscriptionInclude{openai.TranscriptionIncludeLogprobs}, TimestampGranularities: []string{"word", "segment"},
+	})
+	if err != nil || got.Text != "Hello" || got.Usage.Seconds != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -1,0 +1,33 @@
+package receipts
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+)
+
+const lockName = "lock"
+
+// lockFolder keeps a second agent out of the state folder: two of them would
+// write over each other's receipts, and each is cut off by the hub as soon as
+// the other connects, because they have one node id. A file system without
+// locks is no reason not to serve.
+func lockFolder(dir string, log *slog.Logger) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the state folder: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock of the state folder: %w", err)
+	}
+	taken, err := flock(f)
+	if taken {
+		return nil, errors.Join(fmt.Errorf("another agent is running with the state folder %s: stop it, or give each agent a folder of its own", dir), f.Close())
+	}
+	if err != nil {
+		log.Warn("the state folder cannot be locked: see that no other agent uses it", "folder", dir, "error", err)
+	}
+	return f, nil
+}

@@ -1,0 +1,315 @@
+package dispatch
+
+import (
+	"bytes"
+	"errors"
+	"unicode/utf8"
+
+	"svc.internal/pkg/openai"
+	"svc.internal/services/provider-hub/internal/meter"
+)
+
+// reader knows the answers of one kind of request: what of them is content, what
+// a proper end, what is counted, and what must be restored. It serves one
+// attempt.
+type reader interface {
+	// event takes an event of a stream that is neither [DONE] nor named error.
+	// An error breaks the stream.
+	event(e openai.Event) (reading, error)
+	// whole takes an answer that was not streamed.
+	whole(body []byte) (reading, error)
+	// restored appends what was read last as the caller sees it.
+	restored(dst, json []byte) []byte
+	// untouched tells that restored would change nothing of what was read last.
+	untouched() bool
+	// delivered counts what was read so far, in the kind's unit and in bytes.
+	delivered() (count, bytes int64)
+	// lacks says why a stream that ends now is not complete; empty when it is.
+	lacks() string
+	// claim is the engine's own usage; distrust makes it worth nothing.
+	claim() openai.Usage
+	distrust()
+}
+
+// reading is what an event or a whole answer is.
+type reading struct {
+	// content tells that a caller waits for it.
+	content bool
+	// skip tells that it is not for the caller.
+	skip bool
+	// refusal tells that it is an error object.
+	refusal bool
+	// last tells that it ends the stream properly.
+	last bool
+	// name is that of the event, if callers go by names.
+	name string
+	// lack says why a whole answer is none; empty when it is one.
+	lack string
+}
+
+// noContent is said of streams that end with nothing to show.
+const noContent = "the engine's answer is empty"
+
+func newReader(o *Order) reader {
+	switch o.Kind {
+	case meter.Embeddings:
+		return &embeddingReader{single: single{rewrite: openai.NewRewrite(o.Model, false)}, inputs: o.Inputs}
+	case meter.Images:
+		return &imageReader{single: single{rewrite: openai.NewRewrite(o.Model, false)}, asked: o.Choices}
+	case meter.Transcriptions:
+		return &transcriptReader{single: single{rewrite: openai.NewRewrite(o.Model, false)}, text: o.Text}
+	case meter.Chat:
+	}
+	return &chatReader{
+		rewrite: openai.NewRewrite(o.Model, o.Stream && !o.IncludeUsage), usage: o.IncludeUsage, choices: o.Choices,
+	}
+}
+
+// chatReader reads chat completions.
+type chatReader struct {
+	rewrite openai.Rewrite
+	tally   openai.Tally
+	chunk   openai.Chunk // what was read last
+	usage   bool         // the caller wants to see it
+	choices int64
+}
+
+func (r *chatReader) event(e openai.Event) (reading, error) {
+	var err error
+	r.chunk, err = r.tally.Scan(e.Data)
+	switch {
+	case err != nil && r.allFinished():
+		// Only usage can still come, and this one is not worth reading.
+		r.distrust()
+		return reading{skip: true}, nil
+	case err != nil:
+		return reading{}, err
+	}
+	return reading{
+		content: r.chunk.HasContent, refusal: r.chunk.Error.Found(), skip: !r.usage && r.chunk.UsageOnly(),
+	}, nil
+}
+
+// allFinished tells whether every choice has its finish_reason.
+func (r *chatReader) allFinished() bool {
+	return r.tally.FinishedChoices() >= int(min(r.choices, 64))
+}
+
+func (r *chatReader) whole(body []byte) (reading, error) {
+	var err error
+	if r.chunk, err = openai.ScanCompletion(body); err != nil {
+		return reading{}, err
+	}
+	r.tally.Usage, r.tally.Tokens, r.tally.ContentBytes = r.chunk.Usage, r.chunk.Tokens, r.chunk.ContentBytes
+	found := reading{content: true, refusal: r.chunk.Error.Found()}
+	if r.chunk.FinishCount == 0 {
+		found.lack = "the engine's answer is empty or has no finish_reason"
+	}
+	return found, nil
+}
+
+func (r *chatReader) restored(dst, json []byte) []byte { return r.rewrite.Append(dst, json, &r.chunk) }
+func (r *chatReader) untouched() bool                  { return r.rewrite.Leaves(&r.chunk) }
+
+func (r *chatReader) delivered() (tokens, bytes int64) {
+	return int64(r.tally.Tokens), r.tally.ContentBytes
+}
+
+func (r *chatReader) lacks() string {
+	switch {
+	case r.tally.FinishCount > 0:
+		return ""
+	case r.tally.ContentChunks > 0:
+		return "the engine's answer ended without a finish_reason"
+	}
+	return noContent
+}
+
+func (r *chatReader) claim() openai.Usage { return r.tally.Usage }
+func (r *chatReader) distrust()           { r.tally.Usage = openai.Usage{State: openai.UsageAbsurd} }
+
+// single is what the other kinds have in common: each event stands for itself.
+type single struct {
+	rewrite openai.Rewrite
+	chunk   openai.Chunk // what was read last
+	bytes   int64
+}
+
+func (r *single) restored(dst, json []byte) []byte { return r.rewrite.Append(dst, json, &r.chunk) }
+func (r *single) untouched() bool                  { return r.rewrite.Leaves(&r.chunk) }
+func (r *single) claim() openai.Usage              { return openai.Usage{} }
+func (r *single) distrust()                        {}
+
+// next takes an event.
+func (r *single) next(e openai.Event) (kind string, found reading, err error) {
+	if r.chunk, err = openai.ScanEvent(e.Data); err != nil {
+		return "", reading{}, err
+	}
+	r.bytes += r.chunk.ContentBytes
+	if r.chunk.Error.Found() {
+		return "", reading{refusal: true}, nil
+	}
+	kind = string(e.Name)
+	if t := r.chunk.Type; t.Found() {
+		// Clients go by the type in the event, so that its name cannot make
+		// it another one.
+		kind = string(e.Data[t.Start+1 : t.End-1])
+	}
+	return kind, reading{name: eventName(e.Name)}, nil
+}
+
+// maxEventName bounds the names of events, in bytes.
+const maxEventName = 64
+
+// eventName lets only what is harmless in a line of its own through.
+func eventName(name []byte) string {
+	if len(name) > maxEventName {
+		return ""
+	}
+	for _, b := range name {
+		if b <= ' ' || b > '~' {
+			return ""
+		}
+	}
+	return string(name)
+}
+
+// errNotStreamed refuses an event of an answer that has none.
+var errNotStreamed = errors.New("embeddings are not streamed")
+
+// embeddingReader reads vectors.
+type embeddingReader struct {
+	single
+	inputs int64
+	usage  openai.Usage
+}
+
+func (r *embeddingReader) event(openai.Event) (reading, error) { return reading{}, errNotStreamed }
+func (r *embeddingReader) lacks() string                       { return noContent }
+func (r *embeddingReader) delivered() (none, bytes int64)      { return 0, r.bytes }
+func (r *embeddingReader) claim() openai.Usage                 { return r.usage }
+
+func (r *embeddingReader) whole(body []byte) (reading, error) {
+	var err error
+	if r.chunk, err = openai.ScanEmbeddings(body); err != nil {
+		return reading{}, err
+	}
+	r.usage, r.bytes = r.chunk.Usage, r.chunk.ContentBytes
+	found := reading{content: true, refusal: r.chunk.Error.Found()}
+	if n := int64(r.chunk.Items); n != r.inputs || n != int64(r.chunk.DataItems) {
+		found.lack = "the engine's answer does not have one vector for each input"
+	}
+	return found, nil
+}
+
+// imageReader reads images.
+type imageReader struct {
+	single
+	asked, images int64
+}
+
+func (r *imageReader) event(e openai.Event) (reading, error) {
+	kind, found, err := r.next(e)
+	if err != nil || found.refusal {
+		return found, err
+	}
+	switch kind {
+	case openai.EventImagePartial:
+		found.name, found.content = kind, r.chunk.Items > 0
+	case openai.EventImageCompleted:
+		if r.chunk.Items > 0 {
+			r.images++
+		}
+		found.name, found.content, found.last = kind, r.chunk.Items > 0, r.images >= r.asked
+	}
+	return found, nil
+}
+
+func (r *imageReader) whole(body []byte) (reading, error) {
+	var err error
+	if r.chunk, err = openai.ScanImages(body); err != nil {
+		return reading{}, err
+	}
+	r.images, r.bytes = int64(r.chunk.Items), r.chunk.ContentBytes
+	found := reading{content: true, refusal: r.chunk.Error.Found()}
+	if r.images == 0 {
+		found.lack = "the engine's answer holds no image"
+	}
+	return found, nil
+}
+
+func (r *imageReader) delivered() (images, bytes int64) { return r.images, r.bytes }
+
+func (r *imageReader) lacks() string {
+	switch {
+	case r.images > 0:
+		return ""
+	case r.bytes > 0:
+		return "the engine's answer ended without a finished image"
+	}
+	return noContent
+}
+
+// transcriptReader reads transcriptions.
+type transcriptReader struct {
+	single
+	text bool // the answer is text and no JSON
+	done bool
+}
+
+func (r *transcriptReader) event(e openai.Event) (reading, error) {
+	kind, found, err := r.next(e)
+	if err != nil || found.refusal {
+		return found, err
+	}
+	found.content = r.chunk.HasContent
+	if kind == openai.EventTranscriptDone {
+		// Silence ends so, too: there is nothing else to wait for.
+		r.done, found.content, found.last = true, true, true
+	}
+	return found, nil
+}
+
+func (r *transcriptReader) whole(body []byte) (reading, error) {
+	if r.text {
+		return r.plain(body)
+	}
+	var err error
+	if r.chunk, err = openai.ScanTranscription(body); err != nil {
+		return reading{}, err
+	}
+	r.bytes = r.chunk.ContentBytes
+	found := reading{content: true, refusal: r.chunk.Error.Found()}
+	if !r.chunk.Text.Found() {
+		found.lack = "the engine's answer has no text"
+	}
+	return found, nil
+}
+
+var errNotText = errors.New("text is not valid UTF-8")
+
+// plain takes an answer as it is, unless it is an engine's error.
+func (r *transcriptReader) plain(body []byte) (reading, error) {
+	if !utf8.Valid(body) {
+		return reading{}, errNotText
+	}
+	r.bytes = int64(len(body))
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
+		if chunk, err := openai.ScanTranscription(body); err == nil && chunk.Error.Found() {
+			return reading{refusal: true}, nil
+		}
+	}
+	return reading{content: true}, nil
+}
+
+func (r *transcriptReader) delivered() (none, bytes int64) { return 0, r.bytes }
+
+func (r *transcriptReader) lacks() string {
+	switch {
+	case r.done:
+		return ""
+	case r.bytes > 0:
+		return "the engine's transcription ended before its end"
+	}
+	return noContent
+}

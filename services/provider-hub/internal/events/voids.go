@@ -1,0 +1,209 @@
+package events
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/ids"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/journal"
+)
+
+// Of an attempt whose caller vanished this hub may be the only one to know that
+// nothing is owed, and its provider can hand a receipt with a genuine proof to
+// another hub. So the attempt ends in the journal with a FINAL that is no usage
+// but a VoidEvent, which stays until JetStream has taken it.
+const (
+	// voidMark begins the payload of such a FINAL. No encoded usage begins with
+	// it: a field's number is never 0.
+	voidMark = 0
+	// maxVoids bounds those that wait for NATS; what exceeds it is void in this
+	// hub's eyes alone, and counted.
+	maxVoids = 1 << 16
+	// voidMost is for how long one waits. A ledger takes receipts for a day
+	// after the end of a hold.
+	voidMost = 48 * time.Hour
+)
+
+// encodeVoid is the payload of a FINAL.
+func encodeVoid(hubID string, o *dispatch.Order) ([]byte, error) {
+	event, err := encode(&eventsv1.VoidEvent{
+		RequestId: o.Request.String(), Attempt: o.Attempt, HubId: hubID, ProviderId: o.Provider.String(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte{voidMark}, event...), nil
+}
+
+func isVoid(payload []byte) bool { return len(payload) > 0 && payload[0] == voidMark }
+
+// Vanished implements dispatch.Witness.
+func (u *Usage) Vanished(ctx context.Context, o *dispatch.Order) error {
+	payload, err := encodeVoid(u.hubID, o)
+	if err != nil {
+		return err
+	}
+	key := keyOf(o)
+	if !u.addVoid(key) {
+		u.voidsLost.Add(1)
+		return u.Void(o)
+	}
+	if err := u.journal.Load().Final(ctx, key, payload); err != nil {
+		if ctx.Err() == nil {
+			u.endVoids(key)
+		} // else the record is on its way to the disk all the same
+		return err
+	}
+	u.close(key)
+	select {
+	case u.voidQueue <- voided(key, payload):
+	default: // the sweep will find it
+	}
+	return nil
+}
+
+// voided is a void on its way. Its id is always the same: within the server's
+// window one that was stored and not acknowledged needs no second copy.
+func voided(key journal.Key, payload []byte) waiting {
+	id := ids.RequestID(key.Request).String() + "/" + strconv.FormatUint(uint64(key.Attempt), 10) + "/void"
+	return waiting{key: key, id: id, payload: payload[1:]}
+}
+
+func (u *Usage) addVoid(key journal.Key) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.voids) >= maxVoids {
+		return false
+	}
+	u.voids[key] = struct{}{}
+	return true
+}
+
+// endVoids forgets void attempts, and returns those that it knew.
+func (u *Usage) endVoids(keys ...journal.Key) (known []journal.Key) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, key := range keys {
+		if _, ok := u.voids[key]; ok {
+			known = append(known, key)
+			delete(u.voids, key)
+		}
+	}
+	return known
+}
+
+// Voids is how many void attempts wait for JetStream; VoidsLost counts those
+// that found no room, or waited for too long.
+func (u *Usage) Voids() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.voids)
+}
+
+// VoidsLost is described beside Voids.
+func (u *Usage) VoidsLost() int64 { return u.voidsLost.Load() }
+
+// voidBatch takes what waits beside first.
+func (u *Usage) voidBatch(first waiting) []waiting {
+	batch := []waiting{first}
+	for len(batch) < usageBatch {
+		select {
+		case next := <-u.voidQueue:
+			batch = append(batch, next)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// publishVoids sends void attempts and strikes from the journal those that
+// JetStream has taken; it tells whether that is all of them. The others come
+// again with the sweep.
+func (u *Usage) publishVoids(ctx context.Context, batch []waiting) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTime)
+	defer cancel()
+	taken, err := u.sendVoids(ctx, batch)
+	if err != nil {
+		u.voidsEnsured = false // the store may have been wiped
+		u.log.Warn("void attempts were not published", "attempts", len(batch)-len(taken), "error", err)
+	}
+	// One that came by the queue and by a sweep is struck once: its key might
+	// be another attempt's by now.
+	taken = u.endVoids(taken...)
+	if struck := u.journal.Load().Settled(taken...); struck != nil {
+		u.log.Error("void attempts that were published stay in the journal", "error", struck)
+		return false
+	}
+	u.close(taken...)
+	return err == nil
+}
+
+func (u *Usage) sendVoids(ctx context.Context, batch []waiting) (taken []journal.Key, err error) {
+	if !u.voidsEnsured {
+		if err := u.bus.EnsureStream(ctx, bus.ReceiptStream); err != nil {
+			return nil, err
+		}
+		u.voidsEnsured = true
+	}
+	futures := make([]*bus.Future, 0, len(batch))
+	for _, w := range batch {
+		future, sent := u.bus.PublishStreamAsync(ctx, bus.SubjectVoid(u.hubID), w.id, w.payload, nil)
+		if sent != nil {
+			err = sent
+			break
+		}
+		futures = append(futures, future)
+	}
+	for i, future := range futures {
+		if _, failed := future.Wait(ctx); failed != nil {
+			err = failed
+			continue
+		}
+		taken = append(taken, batch[i].key)
+	}
+	return taken, err
+}
+
+// voidSweep publishes again the void attempts that a sweep comes by.
+type voidSweep struct {
+	usage *Usage
+	now   time.Time
+	batch []waiting
+	away  bool // NATS did not take one of this sweep
+}
+
+// add takes one that was final at a time. One that has waited for too long is
+// struck: no ledger takes a receipt for it any more.
+func (s *voidSweep) add(ctx context.Context, f journal.Final) {
+	if s.now.Sub(f.At) > voidMost {
+		s.usage.voidsLost.Add(1)
+		if err := s.usage.journal.Load().Settled(s.usage.endVoids(f.Key)...); err != nil {
+			s.usage.log.Error("a void attempt cannot be struck", "attempt", f.Key.String(), "error", err)
+		}
+		return
+	}
+	if s.batch = append(s.batch, voided(f.Key, f.Payload)); len(s.batch) == usageBatch {
+		s.flush(ctx)
+	}
+}
+
+// flush publishes what was gathered.
+func (s *voidSweep) flush(ctx context.Context) {
+	if len(s.batch) > 0 && !s.away {
+		s.away = !s.usage.publishVoids(ctx, s.batch)
+	}
+	s.batch = s.batch[:0]
+}
+
+// voidFound brings a void attempt of an earlier process back to mind.
+func (u *Usage) voidFound(key journal.Key) {
+	u.mu.Lock()
+	u.voids[key] = struct{}{}
+	u.mu.Unlock()
+	u.close(key)
+}

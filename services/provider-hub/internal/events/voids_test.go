@@ -1,0 +1,263 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bustest"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/workreceipt"
+	agentv2 "svc.internal/proto/svc/agent/v2"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/journal"
+	"svc.internal/services/provider-hub/internal/journal/simdisk"
+)
+
+var discard = slog.New(slog.DiscardHandler)
+
+// life is a process of a hub on a disk.
+func life(t *testing.T, disk *simdisk.Disk, conn Bus, c clock.Clock) *Usage {
+	t.Helper()
+	u := NewUsage("hub-a", conn, 0, c, discard, nil)
+	if err := u.Open(journal.Config{Disk: disk, Clock: c}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = u.Close() })
+	return u
+}
+
+// vanish witnesses an attempt whose caller vanished.
+func vanish(t *testing.T, u *Usage, n byte) *dispatch.Order {
+	t.Helper()
+	o := &dispatch.Order{Request: ids.RequestID{1, 15: n}, Attempt: 2, Provider: ids.ProviderID{7}, Model: "m"}
+	if err := errors.Join(u.Dispatched(o, u.clock.Now()), u.Vanished(t.Context(), o)); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// nowhere is a connection on which nothing goes out.
+func nowhere(t *testing.T) *bus.Conn {
+	t.Helper()
+	conn, err := bus.Connect(t.Context(), bus.Config{URL: bustest.NewServer(t).URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	return conn
+}
+
+// told reads what a stream of receipts holds of void attempts, up to a last one
+// that it publishes.
+func told(t *testing.T, conn *bus.Conn) []*eventsv1.VoidEvent {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := conn.EnsureStream(ctx, bus.ReceiptStream); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.PublishStream(ctx, bus.SubjectVoid("last"), time.Now().String(), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	var all []*eventsv1.VoidEvent
+	complete := false
+	err := conn.Consume(ctx, bus.ConsumerConfig{Stream: bus.ReceiptStream, Durable: "reader"}, func(_ context.Context, list []bus.Msg) error {
+		for _, m := range list {
+			if m.Subject == bus.SubjectVoid("last") {
+				complete = true
+				cancel()
+				continue
+			}
+			e := &eventsv1.VoidEvent{}
+			if err := proto.Unmarshal(m.Data, e); err != nil || m.Subject != bus.SubjectVoid("hub-a") {
+				t.Errorf("on %s: %x, %v", m.Subject, m.Data, err)
+			}
+			all = append(all, e)
+		}
+		return nil
+	})
+	if err != nil || !complete {
+		t.Fatalf("the stream was not read to its end: %v", err)
+	}
+	return all
+}
+
+func TestAVoidOutlivesNATSBeingAwayAndTheHubBeingKilled(t *testing.T) {
+	disk, c := simdisk.New(), clock.NewManual(time.UnixMilli(1_790_000_000_000))
+	first := life(t, disk, nowhere(t), c)
+	o := vanish(t, first, 1)
+	first.PublishWaiting(t.Context())
+	c.Advance(DefaultResettle + time.Second)
+	first.Sweep(t.Context())
+	if first.Voids() != 1 {
+		t.Errorf("%d wait while NATS is away", first.Voids())
+	}
+	near := bustest.New(t)
+	second := life(t, disk.Kill(), near, c)
+	if second.Voids() != 1 || second.Unsettled() != 0 || second.Standing(keyOf(o)) != Closed {
+		t.Errorf("the next process has %d voids, %d unsettled, standing %d", second.Voids(), second.Unsettled(), second.Standing(keyOf(o)))
+	}
+	second.SweepEarlier(t.Context())
+	c.Advance(time.Hour)
+	second.Sweep(t.Context())
+	if second.Voids() != 0 || second.Journal().Usage().Unsettled != 0 || second.VoidsLost() != 0 {
+		t.Errorf("%d still wait, %d in the journal, %d lost", second.Voids(), second.Journal().Usage().Unsettled, second.VoidsLost())
+	}
+	all := told(t, near)
+	if len(all) != 1 || all[0].GetRequestId() != o.Request.String() || all[0].GetAttempt() != 2 || all[0].GetHubId() != "hub-a" ||
+		all[0].GetProviderId() != o.Provider.String() {
+		t.Errorf("told %v", all)
+	}
+}
+
+func TestAVoidIsPublishedAtOnceAndStruck(t *testing.T) {
+	disk, c, conn := simdisk.New(), clock.NewManual(time.UnixMilli(1_790_000_000_000)), bustest.New(t)
+	u := life(t, disk, conn, c)
+	heard := make(chan []journal.Key, 4)
+	u.onClosed = func(keys []journal.Key) { heard <- keys }
+	o := vanish(t, u, 1)
+	if keys := <-heard; len(keys) != 1 || keys[0] != keyOf(o) {
+		t.Errorf("closed %v", keys)
+	}
+	u.PublishWaiting(t.Context())
+	if u.Voids() != 0 {
+		t.Error("it waits, although NATS took it")
+	}
+	if err := u.Journal().Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	third := life(t, disk.Kill(), conn, c)
+	if third.Voids() != 0 || third.Journal().Usage().Unsettled != 0 {
+		t.Error("it is in the journal, although NATS took it")
+	}
+	if all := told(t, conn); len(all) != 1 {
+		t.Errorf("told %v", all)
+	}
+}
+
+// A hub that died does not know what its gateway relayed.
+func TestAnAttemptThatAHubLeftBehindIsNotCalledVoid(t *testing.T) {
+	disk, c, conn := simdisk.New(), clock.NewManual(time.UnixMilli(1_790_000_000_000)), bustest.New(t)
+	u := life(t, disk, conn, c)
+	o := &dispatch.Order{Request: ids.RequestID{1}, Attempt: 1, Provider: ids.ProviderID{7}}
+	if err := u.Dispatched(o, c.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Journal().Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next := life(t, disk.Kill(), conn, c)
+	next.SweepEarlier(t.Context())
+	next.PublishWaiting(t.Context())
+	if all := told(t, conn); len(all) != 0 {
+		t.Errorf("told %v", all)
+	}
+	if next.Standing(keyOf(o)) != Unknown {
+		t.Error("a receipt for it is not asked about")
+	}
+}
+
+func TestVoidsDoNotHoldUpUsage(t *testing.T) {
+	f := setup(t)
+	o := f.serve(t)
+	lost := vanish(t, f.usage, 1)
+	f.usage.bus = deaf{f.usage.bus.(*bus.Conn)}
+	f.clock.Advance(DefaultResettle + time.Second)
+	if !f.usage.sweep(t.Context(), f.clock.Now()) {
+		t.Error("usage was not taken")
+	}
+	if m := f.next(t); m.ID[:36] != o.Request.String() {
+		t.Errorf("published %q", m.ID)
+	}
+	if f.usage.Voids() != 1 || f.usage.Standing(keyOf(lost)) != Closed {
+		t.Error("the void is forgotten")
+	}
+}
+
+// deaf is a connection whose stream of receipts cannot be had.
+type deaf struct{ *bus.Conn }
+
+func (d deaf) EnsureStream(ctx context.Context, cfg bus.StreamConfig) error {
+	if cfg.Name == bus.ReceiptStream.Name {
+		return errors.New("no such stream")
+	}
+	return d.Conn.EnsureStream(ctx, cfg)
+}
+
+func TestVoidsAreBoundedInNumberAndTime(t *testing.T) {
+	disk, c := simdisk.New(), clock.NewManual(time.UnixMilli(1_790_000_000_000))
+	u := life(t, disk, nowhere(t), c)
+	old := vanish(t, u, 1)
+	for n := range uint32(maxVoids - 1) {
+		u.voids[journal.Key{Request: [16]byte{9}, Attempt: n}] = struct{}{}
+	}
+	vanish(t, u, 2)
+	if u.Voids() != maxVoids || u.VoidsLost() != 1 || u.Journal().Usage().Unsettled != 1 || u.Journal().Usage().Open != 0 {
+		t.Errorf("%d wait, %d lost, %d in the journal", u.Voids(), u.VoidsLost(), u.Journal().Usage().Unsettled)
+	}
+	c.Advance(voidMost)
+	u.Sweep(t.Context())
+	if u.Journal().Usage().Unsettled != 1 {
+		t.Error("given up too early")
+	}
+	c.Advance(time.Second)
+	u.Sweep(t.Context())
+	if _, waits := u.voids[keyOf(old)]; waits || u.VoidsLost() != 2 || u.Journal().Usage().Unsettled != 0 {
+		t.Errorf("waits: %v, %d lost, %d in the journal", waits, u.VoidsLost(), u.Journal().Usage().Unsettled)
+	}
+}
+
+func TestAVoidBeyondTheQueueIsLeftToTheSweep(t *testing.T) {
+	c, conn := clock.NewManual(time.UnixMilli(1_790_000_000_000)), bustest.New(t)
+	u := life(t, simdisk.New(), conn, c)
+	for range usageQueue {
+		u.voidQueue <- waiting{}
+	}
+	o := vanish(t, u, 1) // must not block
+	c.Advance(DefaultResettle + time.Second)
+	u.Sweep(t.Context())
+	if all := told(t, conn); len(all) != 1 || all[0].GetRequestId() != o.Request.String() {
+		t.Errorf("told %v", all)
+	}
+}
+
+// A key that came by the queue and by a sweep is struck once: by the second time
+// the gateway may have dispatched it anew.
+func TestAVoidThatIsPublishedTwiceStrikesNoOtherAttempt(t *testing.T) {
+	c, conn := clock.NewManual(time.UnixMilli(1_790_000_000_000)), bustest.New(t)
+	u := life(t, simdisk.New(), conn, c)
+	o := vanish(t, u, 1)
+	c.Advance(DefaultResettle + time.Second)
+	u.Sweep(t.Context())
+	if err := u.Dispatched(o, c.Now()); err != nil {
+		t.Fatal(err)
+	}
+	u.PublishWaiting(t.Context())
+	if u.Journal().Usage().Open != 1 {
+		t.Error("an attempt under way was struck from the journal")
+	}
+	if all := told(t, conn); len(all) != 1 {
+		t.Errorf("told %v", all)
+	}
+}
+
+func TestTheReceiptOfAVoidAttemptIsAcknowledgedByItsOwnHub(t *testing.T) {
+	w, a := newWindow(t), newAgent(1)
+	o, r := w.attempt(a, 1)
+	if err := errors.Join(w.usage.Dispatched(o, w.clock.Now()), w.usage.Vanished(t.Context(), o)); err != nil {
+		t.Fatal(err)
+	}
+	w.receipts.receive(a, []*agentv2.Receipt{workreceipt.Sign(a.key, r).Message()})
+	if got := a.acked(t); got.Key != r.Key() || got.Refused != "" {
+		t.Errorf("acknowledged %+v", got)
+	}
+	w.quiet(t)
+}

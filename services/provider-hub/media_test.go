@@ -1,0 +1,484 @@
+package providerhub_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fakeagent"
+	"svc.internal/pkg/fault"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	moneyv1 "svc.internal/proto/svc/money/v1"
+	"svc.internal/services/provider-hub/internal/journal"
+)
+
+// everything is what an agent declares that takes all requests.
+func everything() []string {
+	return []string{"chat", "stream", "cancel", "embeddings", "images", "transcriptions"}
+}
+
+// endpoints of requests that are not chat.
+const (
+	embeddings     = hubv1.Endpoint_ENDPOINT_EMBEDDINGS
+	images         = hubv1.Endpoint_ENDPOINT_IMAGES
+	transcriptions = hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS
+)
+
+// mediaOrder is an Open for two vectors, for two images, or for the text of 90
+// seconds of audio.
+func mediaOrder(m member, a *fakeagent.Agent, endpoint hubv1.Endpoint, stream bool) *hubv1.DispatchOpen {
+	o := order(m, a, stream)
+	o.Endpoint = endpoint
+	switch endpoint {
+	case embeddings:
+		o.Inputs, o.MaxOutputTokens, o.Choices = 2, 0, 0
+		o.Rates = &moneyv1.Rates{InputPicoUsdPerToken: 2, PayoutInputPicoUsdPerToken: 1}
+	case images:
+		o.Choices, o.MaxOutputTokens, o.EstimatedPromptTokens = 2, 1, 0
+		o.Rates = &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_IMAGE, OutputPicoUsdPerToken: 2, PayoutOutputPicoUsdPerToken: 1}
+	case transcriptions:
+		const form = "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + testModel + "\r\n--b--\r\n"
+		o.Body, o.ContentType = []byte(form), "multipart/form-data; boundary=b"
+		o.ModelOffset, o.ModelLength = uint32(strings.Index(form, testModel)), uint32(len(testModel))
+		o.MaxOutputTokens, o.EstimatedPromptTokens = 0, 90_000
+		o.Rates = &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_AUDIO_MINUTE, InputPicoUsdPerToken: 2, PayoutInputPicoUsdPerToken: 1}
+	default:
+	}
+	return o
+}
+
+// ended is how one of the other endpoints' requests came out.
+type ended struct {
+	result
+	usage *eventsv1.UsageEvent // nil when nothing was billed
+}
+
+// media has a hub serve requests one after the other.
+type media struct {
+	*world
+	usages *usages
+	member member
+	agent  *fakeagent.Agent
+	billed int
+}
+
+func newMedia(t *testing.T) *media {
+	w := setup(t)
+	m := &media{world: w, usages: w.listen(), member: w.active()}
+	m.agent = w.dial(m.member, fakeagent.Options{Capabilities: everything()})
+	return m
+}
+
+// serve has the agent answer an order by do.
+func (m *media) serve(open *hubv1.DispatchOpen, do func(r *fakeagent.Request)) ended {
+	m.t.Helper()
+	call := m.call(open)
+	r := <-m.agent.Requests()
+	go do(r)
+	e := ended{result: call.rest()}
+	if len(e.events) > 0 {
+		m.billed++
+		e.usage = m.usages.next(m.billed)
+	}
+	return e
+}
+
+// whole answers with a body of status 200.
+func (m *media) whole(body string) func(*fakeagent.Request) {
+	return func(r *fakeagent.Request) { _ = r.Fail(200, body) } // the hub's word is what counts
+}
+
+// pieces answers with bytes and an END.
+func (m *media) pieces(complete bool, all ...string) func(*fakeagent.Request) {
+	return func(r *fakeagent.Request) {
+		for _, p := range all {
+			if r.Data([]byte(p)) != nil {
+				return
+			}
+		}
+		_ = r.End(200, complete) // it may have ended already
+	}
+}
+
+func TestWholeAnswersOfEachKindAreJudgedRestoredAndBilled(t *testing.T) {
+	m := newMedia(t)
+	text := func(o *hubv1.DispatchOpen) { o.AnswerForm = hubv1.AnswerForm_ANSWER_FORM_TEXT }
+	type bill struct{ prompt, completion int64 }
+	for name, c := range map[string]struct {
+		endpoint hubv1.Endpoint
+		change   func(*hubv1.DispatchOpen)
+		answer   string
+		relayed  string // as the answer when empty
+		bill     bill
+		failed   string // what a retryable failure says
+	}{
+		"embeddings, claim": {endpoint: embeddings,
+			answer:  `{"object":"list","model":"local","data":[{"embedding":[0.1,1e-7],"index":0},{"embedding":"AAAA"}],"usage":{"prompt_tokens":9,"total_tokens":9}}`,
+			relayed: `{"object":"list","model":"` + testModel + `","data":[{"embedding":[0.1,1e-7],"index":0},{"embedding":"AAAA"}],"usage":{"prompt_tokens":9,"total_tokens":9}}`,
+			bill:    bill{9, 0}},
+		"embeddings, no claim, no model": {endpoint: embeddings,
+			answer:  `{"data":[{"embedding":[1]},{"embedding":[2]}]}`,
+			relayed: `{"model":"` + testModel + `","data":[{"embedding":[1]},{"embedding":[2]}]}`,
+			bill:    bill{12, 0}},
+		"embeddings, a completion is claimed": {endpoint: embeddings,
+			answer:  `{"model":"x","data":[{"embedding":[1]},{"embedding":[2]}],"usage":{"prompt_tokens":9,"completion_tokens":5000,"total_tokens":5009}}`,
+			relayed: `{"model":"` + testModel + `","data":[{"embedding":[1]},{"embedding":[2]}],"usage":{"prompt_tokens":9,"completion_tokens":5000,"total_tokens":5009}}`,
+			bill:    bill{9, 0}},
+		"embeddings, one vector for two inputs": {endpoint: embeddings, answer: `{"data":[{"embedding":[1]}]}`, failed: "one vector for each input"},
+		"embeddings, three for two":             {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[1]},{"embedding":[1]}]}`, failed: "one vector for each input"},
+		"embeddings, one is empty":              {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[]}]}`, failed: "one vector for each input"},
+		"embeddings, one is no vector":          {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":["x"]}]}`, failed: "one vector for each input"},
+		"embeddings, broken":                    {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[1`, failed: "cannot be read"},
+		"embeddings, error":                     {endpoint: embeddings, answer: `{"error":{"message":"out of memory"}}`, failed: "out of memory"},
+
+		"images":                        {endpoint: images, answer: `{"created":1,"data":[{"url":"https://x/1"},{"b64_json":"iVBO","revised_prompt":"p"}],"usage":{"input_tokens":5,"output_tokens":9000,"total_tokens":9005}}`, bill: bill{0, 2}},
+		"hostile 25: fewer than asked":  {endpoint: images, answer: `{"data":[{"url":"https://x/1"},{"url":""},{"b64_json":null},{}]}`, bill: bill{0, 1}},
+		"hostile 25: more than asked":   {endpoint: images, answer: `{"data":[{"url":"a"},{"url":"b"},{"url":"c"},{"url":"d"}]}`, bill: bill{0, 2}},
+		"hostile 25: none":              {endpoint: images, answer: `{"created":1,"data":[]}`, failed: "holds no image"},
+		"images, error":                 {endpoint: images, answer: `{"error":"no memory"}`, failed: "no memory"},
+		"images, one said twice":        {endpoint: images, answer: `{"data":[{"url":"a","url":"b"}]}`, failed: "cannot be read"},
+		"transcription":                 {endpoint: transcriptions, answer: `{"text":"good day","usage":{"type":"duration","seconds":1}}`, bill: bill{90_000, 0}},
+		"transcription of silence":      {endpoint: transcriptions, answer: `{"text":""}`, bill: bill{90_000, 0}},
+		"transcription without text":    {endpoint: transcriptions, answer: `{"segments":[]}`, failed: "has no text"},
+		"transcription, text no string": {endpoint: transcriptions, answer: `{"text":null}`, failed: "has no text"},
+		"transcription, no JSON":        {endpoint: transcriptions, answer: `good day`, failed: "cannot be read"},
+		"as text":                       {endpoint: transcriptions, change: text, answer: "WEBVTT\r\n\r\n00:00.000 --> 00:01.000\r\n\u00fc\r\n", bill: bill{90_000, 0}},
+		"silence as text":               {endpoint: transcriptions, change: text, answer: "", bill: bill{90_000, 0}},
+		"as text, an error":             {endpoint: transcriptions, change: text, answer: ` {"error":{"message":"no memory"}}`, failed: "no memory"},
+		"as text, not UTF-8":            {endpoint: transcriptions, change: text, answer: "\xff\xfe", failed: "cannot be read"},
+	} {
+		open := mediaOrder(m.member, m.agent, c.endpoint, false)
+		if c.change != nil {
+			c.change(open)
+		}
+		e := m.serve(open, m.whole(c.answer))
+		if c.failed != "" {
+			if !e.failed.GetRetryable() || !strings.Contains(e.failed.GetMessage(), c.failed) || len(e.events) != 0 {
+				t.Errorf("%s: failed %v after %d events", name, e.failed, len(e.events))
+			}
+			continue
+		}
+		if c.relayed == "" {
+			c.relayed = c.answer
+		}
+		if e.failed != nil || len(e.events) != 1 || string(e.events[0].GetJson()) != c.relayed || !e.events[0].GetFirstContent() {
+			t.Errorf("%s: failed %v, events %q", name, e.failed, e.texts())
+			continue
+		}
+		if e.finished.GetBillablePromptTokens() != c.bill.prompt || e.finished.GetBillableCompletionTokens() != c.bill.completion ||
+			e.usage.GetBillablePromptTokens() != c.bill.prompt || e.usage.GetBillableCompletionTokens() != c.bill.completion ||
+			e.usage.GetEnding() != eventsv1.Ending_ENDING_COMPLETED || e.usage.GetRates().GetUnit() != unitOf(open) {
+			t.Errorf("%s: finished %v, usage %v", name, e.finished, e.usage)
+		}
+	}
+}
+
+// unitOf is the unit of an order's rates, as it is written by hubs.
+func unitOf(o *hubv1.DispatchOpen) moneyv1.Unit {
+	if u := o.GetRates().GetUnit(); u != moneyv1.Unit_UNIT_UNSPECIFIED {
+		return u
+	}
+	return moneyv1.Unit_UNIT_TOKEN
+}
+
+const (
+	partial   = "event: image_generation.partial_image\ndata: {\"type\":\"image_generation.partial_image\",\"b64_json\":\"iVBO\",\"partial_image_index\":0}\n\n"
+	completed = "event: image_generation.completed\ndata: {\"type\":\"image_generation.completed\",\"b64_json\":\"iVBO\",\"usage\":{\"total_tokens\":5}}\n\n"
+	delta     = "data: {\"type\":\"transcript.text.delta\",\"delta\":\"good day\"}\n\n"
+	heard     = "data: {\"type\":\"transcript.text.done\",\"text\":\"good day\"}\n\n"
+	done      = "data: [DONE]\n\n"
+	midError  = "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"out of memory\"}}\n\n"
+)
+
+func TestStreamsOfEachKindEndAndAreBilledAsTheTableSays(t *testing.T) {
+	m := newMedia(t)
+	type want struct {
+		events             int
+		ending             eventsv1.Ending // 0: retryable
+		prompt, completion int64
+	}
+	for name, c := range map[string]struct {
+		endpoint hubv1.Endpoint
+		answer   func(*fakeagent.Request)
+		want     want
+	}{
+		"images":                         {images, m.pieces(true, partial, completed, partial, completed), want{4, eventsv1.Ending_ENDING_COMPLETED, 0, 2}},
+		"images and [DONE]":              {images, m.pieces(true, completed, completed, done), want{2, eventsv1.Ending_ENDING_COMPLETED, 0, 2}},
+		"images, the last by END":        {images, m.pieces(true, partial, completed), want{2, eventsv1.Ending_ENDING_COMPLETED, 0, 1}},
+		"images, the last by [DONE]":     {images, m.pieces(false, partial, completed, done), want{2, eventsv1.Ending_ENDING_COMPLETED, 0, 1}},
+		"images, an event nobody knows":  {images, m.pieces(true, "event: x\ndata: {}\n\n", completed, completed), want{3, eventsv1.Ending_ENDING_COMPLETED, 0, 2}},
+		"images, no type but a name":     {images, m.pieces(true, "event: image_generation.completed\ndata: {\"b64_json\":\"iVBO\"}\n\n"), want{1, eventsv1.Ending_ENDING_COMPLETED, 0, 1}},
+		"images, no name but a type":     {images, m.pieces(true, "data: {\"type\":\"image_generation.completed\",\"b64_json\":\"iVBO\"}\n\n"), want{1, eventsv1.Ending_ENDING_COMPLETED, 0, 1}},
+		"hostile 25: more than asked":    {images, m.pieces(true, completed, completed, completed, completed), want{2, eventsv1.Ending_ENDING_COMPLETED, 0, 2}},
+		"images, partial ones alone":     {images, m.pieces(true, partial, partial), want{2, eventsv1.Ending_ENDING_TRUNCATED, 0, 0}},
+		"images, cut off":                {images, m.pieces(false, partial, completed, partial), want{3, eventsv1.Ending_ENDING_TRUNCATED, 0, 1}},
+		"images, an error behind one":    {images, m.pieces(true, completed, midError), want{1, eventsv1.Ending_ENDING_ENGINE_ERROR, 0, 1}},
+		"images, garbage behind one":     {images, m.pieces(true, completed, "data: {\"b64_json\":\"\n\n"), want{1, eventsv1.Ending_ENDING_ENGINE_ERROR, 0, 1}},
+		"images, an error first":         {images, m.pieces(true, midError), want{}},
+		"images, empty ones":             {images, m.pieces(true, "event: image_generation.completed\ndata: {\"b64_json\":\"\"}\n\n"), want{}},
+		"images, nothing":                {images, m.pieces(true), want{}},
+		"transcription":                  {transcriptions, m.pieces(true, delta, heard), want{2, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
+		"transcription, no END":          {transcriptions, m.pieces(false, delta, heard), want{2, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
+		"transcription of silence":       {transcriptions, m.pieces(true, "data: {\"type\":\"transcript.text.done\",\"text\":\"\"}\n\n"), want{1, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
+		"silence, no END":                {transcriptions, m.pieces(false, "data: {\"type\":\"transcript.text.done\",\"text\":\"\"}\n\n"), want{1, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
+		"transcription by segments":      {transcriptions, m.pieces(true, "data: {\"type\":\"transcript.text.segment\",\"text\":\"good day\"}\n\n", heard), want{2, eventsv1.Ending_ENDING_COMPLETED, 90_000, 0}},
+		"transcription without its end":  {transcriptions, m.pieces(true, delta, delta), want{2, eventsv1.Ending_ENDING_TRUNCATED, 0, 0}},
+		"transcription and only [DONE]":  {transcriptions, m.pieces(true, delta, done), want{1, eventsv1.Ending_ENDING_TRUNCATED, 0, 0}},
+		"transcription cut off":          {transcriptions, m.pieces(false, delta), want{1, eventsv1.Ending_ENDING_TRUNCATED, 0, 0}},
+		"transcription, error behind":    {transcriptions, m.pieces(true, delta, midError), want{1, eventsv1.Ending_ENDING_ENGINE_ERROR, 0, 0}},
+		"transcription, nothing":         {transcriptions, m.pieces(true, done), want{}},
+		"transcription, not streamed":    {transcriptions, m.pieces(true, `{"text":"good day"}`), want{}},
+		"transcription, an error, plain": {transcriptions, m.pieces(true, `{"error":{"message":"x"}}`), want{}},
+	} {
+		e := m.serve(mediaOrder(m.member, m.agent, c.endpoint, true), c.answer)
+		if len(e.events) != c.want.events || e.failed.GetRetryable() != (c.want.ending == 0) {
+			t.Errorf("%s: %q, failed %v", name, e.texts(), e.failed)
+			continue
+		}
+		if c.want.ending == 0 {
+			continue
+		}
+		if u := e.usage; u.GetEnding() != c.want.ending || u.GetBillablePromptTokens() != c.want.prompt || u.GetBillableCompletionTokens() != c.want.completion ||
+			(e.finished == nil) != (c.want.ending != eventsv1.Ending_ENDING_COMPLETED) {
+			t.Errorf("%s: finished %v, usage %v", name, e.finished, u)
+		}
+	}
+}
+
+func TestEventsOfImagesKeepTheirNamesAndCount(t *testing.T) {
+	m := newMedia(t)
+	e := m.serve(mediaOrder(m.member, m.agent, images, true), m.pieces(true, partial, "data: {\"type\":\"image_generation.completed\",\"b64_json\":\"QQ==\"}\n\n", "event: x y\ndata: {}\n\n", completed))
+	var got []string
+	for _, event := range e.events {
+		got = append(got, fmt.Sprintf("%s %d %v", event.GetName(), event.GetCompletionTokens(), event.GetFirstContent()))
+	}
+	if want := "image_generation.partial_image 0 true, image_generation.completed 1 false,  1 false, image_generation.completed 2 false"; strings.Join(got, ", ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+	}
+}
+
+func TestHangingUpInTheMiddleCostsTheWholeAudioAndTheImagesDelivered(t *testing.T) {
+	for name, c := range map[string]struct {
+		endpoint           hubv1.Endpoint
+		answer             string
+		prompt, completion int64
+	}{
+		"transcription": {transcriptions, delta, 90_000, 0},
+		"images":        {images, completed, 0, 1},
+	} {
+		m := newMedia(t)
+		call := m.call(mediaOrder(m.member, m.agent, c.endpoint, true))
+		r := <-m.agent.Requests()
+		must(t, r.Data([]byte(c.answer)))
+		call.content()
+		must(t, call.stream.CloseSend())
+		wait(t, "the cancel", r.Cancelled())
+		must(t, r.End(0, false))
+		if u := m.usages.next(1); u.GetEnding() != eventsv1.Ending_ENDING_CLIENT_GONE || u.GetBillablePromptTokens() != c.prompt || u.GetBillableCompletionTokens() != c.completion {
+			t.Errorf("%s: usage %v", name, u)
+		}
+	}
+}
+
+func TestAnEngineWithoutTheEndpointIsTheProvidersFault(t *testing.T) {
+	m := newMedia(t)
+	for _, endpoint := range []hubv1.Endpoint{embeddings, images, transcriptions} {
+		for _, status := range []int32{404, 405, 501} {
+			e := m.serve(mediaOrder(m.member, m.agent, endpoint, false), func(r *fakeagent.Request) { _ = r.Fail(status, `{"detail":"Not Found"}`) })
+			if !e.failed.GetRetryable() || e.failed.GetEngineStatus() != status {
+				t.Errorf("%v %d: %v", endpoint, status, e.failed)
+			}
+		}
+		e := m.serve(mediaOrder(m.member, m.agent, endpoint, false), func(r *fakeagent.Request) { _ = r.Fail(400, `{"error":{"message":"no"}}`) })
+		if e.failed.GetRetryable() || e.failed.GetCode() != "engine_refused" {
+			t.Errorf("%v: %v", endpoint, e.failed)
+		}
+	}
+}
+
+func TestOrdersOfOtherKindsAreBounded(t *testing.T) {
+	m := newMedia(t)
+	for name, c := range map[string]struct {
+		endpoint hubv1.Endpoint
+		change   func(*hubv1.DispatchOpen)
+	}{
+		"an endpoint nobody knows":          {embeddings, func(o *hubv1.DispatchOpen) { o.Endpoint = 99 }},
+		"embeddings streamed":               {embeddings, func(o *hubv1.DispatchOpen) { o.Stream = true }},
+		"embeddings of nothing":             {embeddings, func(o *hubv1.DispatchOpen) { o.Inputs = 0 }},
+		"embeddings of too much":            {embeddings, func(o *hubv1.DispatchOpen) { o.Inputs = 2049 }},
+		"embeddings as text":                {embeddings, func(o *hubv1.DispatchOpen) { o.AnswerForm = hubv1.AnswerForm_ANSWER_FORM_TEXT }},
+		"embeddings by the image":           {embeddings, func(o *hubv1.DispatchOpen) { o.Rates.Unit = moneyv1.Unit_UNIT_IMAGE }},
+		"images by the token":               {images, func(o *hubv1.DispatchOpen) { o.Rates.Unit = moneyv1.Unit_UNIT_TOKEN }},
+		"no image":                          {images, func(o *hubv1.DispatchOpen) { o.Choices = 0 }},
+		"too many images":                   {images, func(o *hubv1.DispatchOpen) { o.Choices = 11 }},
+		"a large body of images":            {images, func(o *hubv1.DispatchOpen) { o.Body = append(o.Body, make([]byte, 10<<20)...) }},
+		"audio by the token":                {transcriptions, func(o *hubv1.DispatchOpen) { o.Rates.Unit = moneyv1.Unit_UNIT_TOKEN }},
+		"too large a form":                  {transcriptions, func(o *hubv1.DispatchOpen) { o.Body = append(o.Body, make([]byte, 26<<20)...) }},
+		"text streamed":                     {transcriptions, func(o *hubv1.DispatchOpen) { o.Stream, o.AnswerForm = true, hubv1.AnswerForm_ANSWER_FORM_TEXT }},
+		"a media type of two lines":         {transcriptions, func(o *hubv1.DispatchOpen) { o.ContentType = "a/b\r\nX: y" }},
+		"a media type that is not ASCII":    {transcriptions, func(o *hubv1.DispatchOpen) { o.ContentType = "a/ü" }},
+		"a media type that is far too long": {transcriptions, func(o *hubv1.DispatchOpen) { o.ContentType = strings.Repeat("a", 257) }},
+	} {
+		open := mediaOrder(m.member, m.agent, c.endpoint, false)
+		c.change(open)
+		if err := m.call(open).err(); !fault.Is(err, fault.InvalidRequest) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestOnlyAgentsThatDeclareAnEndpointAreAsked(t *testing.T) {
+	w := setup(t)
+	m := w.active()
+	a := w.dial(m, fakeagent.Options{}) // chat alone
+	for _, endpoint := range []hubv1.Endpoint{embeddings, images, transcriptions} {
+		if err := w.call(mediaOrder(m, a, endpoint, false)).err(); !fault.Is(err, fault.SessionGone) {
+			t.Errorf("%v: %v", endpoint, err)
+		}
+	}
+	call := w.call(order(m, a, false))
+	go fakeagent.Answer("x")(<-a.Requests())
+	if r := call.rest(); r.finished == nil {
+		t.Errorf("chat: %v", r.failed)
+	}
+}
+
+func TestAgentIsToldOfTheEndpointAndGetsTheWholeForm(t *testing.T) {
+	m := newMedia(t)
+	open := mediaOrder(m.member, m.agent, transcriptions, false)
+	open.Body = append(open.Body, bytes.Repeat([]byte{0, 255}, 13<<20-len(open.GetBody()))...)
+	e := m.serve(open, func(r *fakeagent.Request) {
+		if !bytes.Equal(r.Body, open.GetBody()) || r.Open.GetEndpoint().String() != "ENDPOINT_TRANSCRIPTIONS" || r.Open.GetContentType() != open.GetContentType() ||
+			string(r.Body[r.Open.GetModelOffset():][:r.Open.GetModelLength()]) != testModel {
+			t.Errorf("open %v with a body of %d", r.Open, len(r.Body))
+		}
+		_ = r.Fail(200, `{"text":"x"}`)
+	})
+	if e.finished == nil {
+		t.Errorf("failed %v", e.failed)
+	}
+}
+
+func TestLargeImagesPassAndTooLargeOnesDoNot(t *testing.T) {
+	m := newMedia(t)
+	for name, c := range map[string]struct {
+		bytes, overhead int
+		stream, passes  bool
+	}{
+		"an event below 24 MiB":  {23 << 20, 0, true, true},
+		"an event above 24 MiB":  {24 << 20, 0, true, false},
+		"an answer below 26 MiB": {25 << 20, 0, false, true},
+		"an answer above 26 MiB": {26 << 20, 0, false, false},
+	} {
+		image := strings.Repeat("A", c.bytes)
+		answer := `{"data":[{"b64_json":"` + image + `"}]}`
+		if c.stream {
+			answer = `data: {"type":"image_generation.completed","b64_json":"` + image + "\"}\n\n"
+		}
+		e := m.serve(mediaOrder(m.member, m.agent, images, c.stream), m.pieces(true, answer))
+		if passes := e.finished.GetBillableCompletionTokens() == 1; passes != c.passes || passes && len(e.events[0].GetJson()) < c.bytes {
+			t.Errorf("%s: finished %v, failed %v", name, e.finished, e.failed)
+		}
+	}
+}
+
+// A hub that dies in the middle of a stream bills the images that it had relayed,
+// and nothing of a transcription that nobody saw the end of.
+func TestCrashBillsTheImagesThatWereRelayedAndNoAudio(t *testing.T) {
+	for name, c := range map[string]struct {
+		endpoint hubv1.Endpoint
+		pieces   []string
+		images   int64
+	}{
+		"the first image":       {images, []string{completed}, 1},
+		"behind a partial one":  {images, []string{partial, completed, partial}, 1},
+		"half a transcription":  {transcriptions, []string{delta, delta}, 0},
+		"a partial image alone": {images, []string{partial}, 0},
+	} {
+		m := newMedia(t)
+		open := mediaOrder(m.member, m.agent, c.endpoint, true)
+		call := m.call(open)
+		r := <-m.agent.Requests()
+		for _, p := range c.pieces {
+			must(t, r.Data([]byte(p)))
+		}
+		events := len(call.content())
+		for ; events < len(c.pieces); events++ {
+			call.event()
+		}
+		var dir string
+		m.eventually("what was relayed is in the journal", func() error {
+			dir = m.copyJournal()
+			return noted(t, m.copyOf(dir), c.images)
+		})
+		call.cancel()
+		wait(t, "the cancel", r.Cancelled())
+		must(t, r.End(0, false))
+		w := setup(t, func(cfg *hubConfig) { cfg.JournalDir = dir })
+		if u := w.listen().next(1); u.GetRequestId() != open.GetRequestId() || u.GetBillablePromptTokens() != 0 || u.GetBillableCompletionTokens() != c.images ||
+			u.GetEnding() != eventsv1.Ending_ENDING_PLATFORM_LOST || u.GetRates().GetUnit() != unitOf(open) {
+			t.Errorf("%s: usage %v", name, u)
+		}
+	}
+}
+
+// noted tells whether a journal holds an attempt that is committed, with that
+// much progress.
+func noted(t *testing.T, dir string, count int64) error {
+	t.Helper()
+	j, rec, err := journal.Open(journal.Config{Dir: dir, Clock: frozen{}})
+	must(t, err)
+	defer func() { must(t, j.Close()) }()
+	for u, err := range rec.Dispatches() {
+		must(t, err)
+		if u.Committed && int64(u.Progress.Tokens) == count {
+			return nil
+		}
+	}
+	return errors.New("not yet")
+}
+
+// TestStalledImageStreamHoldsNoMoreThanItsCredit has a consumer who reads
+// nothing: the hub holds the event that it has, and what the agent's credit lets
+// through behind it.
+func TestStalledImageStreamHoldsNoMoreThanItsCredit(t *testing.T) {
+	m := newMedia(t)
+	open := mediaOrder(m.member, m.agent, images, true)
+	open.Choices = 10
+	call := m.call(open)
+	r := <-m.agent.Requests()
+	event := `data: {"type":"image_generation.partial_image","b64_json":"` + strings.Repeat("A", 1<<20) + "\"}\n\n"
+	sent := make(chan struct{}, 64)
+	go func() {
+		for range cap(sent) {
+			if r.Data([]byte(event)) != nil {
+				return
+			}
+			sent <- struct{}{}
+		}
+	}()
+	taken := 0
+	for quiet := false; !quiet; {
+		select {
+		case <-sent:
+			taken++
+		case <-time.After(300 * time.Millisecond):
+			quiet = true
+		}
+	}
+	// One waits for the caller, one for its next event, and the channel of the
+	// call holds a few.
+	if taken > 5 {
+		t.Errorf("%d events of 1 MiB were taken from an agent whose consumer reads none", taken)
+	}
+	call.content()
+	for range 10 {
+		call.event() // it goes on where it stood
+	}
+	call.cancel()
+	wait(t, "the cancel", r.Cancelled())
+}

@@ -1,0 +1,162 @@
+package pick
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/window"
+)
+
+func preferring(p Preferences) func(*Request) { return func(r *Request) { r.Prefer = p } }
+
+func quantized(q string) func(*presence.Session) {
+	return func(s *presence.Session) { s.Offers[0].Quantization = q }
+}
+
+func TestAnOrderIsKeptWhateverTheScores(t *testing.T) {
+	b := setup()
+	for n := range sampleAbove + 50 {
+		b.report("hub", session(n+1))
+	}
+	b.fail(id(7), 2)
+	for range 50 {
+		c, err := b.Select(t.Context(), b.request(preferring(Preferences{Order: []string{id(9), id(999), id(7)}})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := chosen(c); len(got) != 3 || got[0] != id(9) || got[1] != id(7) || got[2] == id(9) || got[2] == id(7) {
+			t.Fatalf("candidates %v", got)
+		}
+		b.Ended(Attempt{Request: fmt.Sprint("r", b.requests), Provider: id(9), Node: "n", Epoch: 9, Model: "m", Outcome: Neutral})
+	}
+}
+
+func TestADegradedProviderKeepsItsPlaceInAnOrder(t *testing.T) {
+	b := setup()
+	b.report("hub", session(1), session(2), session(3))
+	rec := b.known.Get(standing.Pair{Provider: id(2), Model: "m"})
+	for range window.Enough {
+		rec.Window.Record(window.Sample{At: start})
+	}
+	for range 40 {
+		c, err := b.Select(t.Context(), b.request(preferring(Preferences{Order: []string{id(2)}})))
+		if err != nil || chosen(c)[0] != id(2) {
+			t.Fatalf("%v, %v", chosen(c), err)
+		}
+		b.Ended(Attempt{Request: fmt.Sprint("r", b.requests), Provider: id(2), Node: "n", Epoch: 2, Model: "m", Outcome: Neutral})
+	}
+	b.fail(id(2), breaker.Threshold)
+	c, err := b.Select(t.Context(), b.request(preferring(Preferences{Order: []string{id(2)}})))
+	if err != nil || slices.Contains(chosen(c), id(2)) {
+		t.Errorf("behind an open breaker: %v, %v", chosen(c), err)
+	}
+}
+
+// A half-open breaker lets one request through, as a primary.
+func TestAHalfOpenBreakerIsNoAlternateOfAnOrder(t *testing.T) {
+	b := setup()
+	b.report("hub", session(1), session(2), session(3))
+	b.fail(id(2), breaker.Threshold)
+	for range 60 { // however long it opens for
+		b.clock.Advance(time.Minute)
+		if _, probe := b.known.Find(standing.Pair{Provider: id(2), Model: "m"}).Breaker.Admits(b.clock.Now()); probe {
+			break
+		}
+		b.report("hub", session(1), session(2), session(3))
+	}
+	b.report("hub", session(1), session(2), session(3))
+	c, err := b.Select(t.Context(), b.request(preferring(Preferences{Order: []string{id(1), id(2)}})))
+	if err != nil || chosen(c)[0] != id(1) || slices.Contains(chosen(c), id(2)) {
+		t.Errorf("%v, %v", chosen(c), err)
+	}
+}
+
+func TestNobodyServesWhoIsNotWanted(t *testing.T) {
+	cases := map[string]struct {
+		prefer Preferences
+		want   []string
+	}{
+		"only":                  {Preferences{Only: []string{id(2), id(3)}}, []string{id(2), id(3)}},
+		"ignore":                {Preferences{Ignore: []string{id(2), id(77)}}, []string{id(1), id(3)}},
+		"only but ignored":      {Preferences{Only: []string{id(1), id(2)}, Ignore: []string{id(2)}}, []string{id(1)}},
+		"quantization":          {Preferences{Quantizations: []string{"FP8"}}, []string{id(2)}},
+		"unknown quantization":  {Preferences{Quantizations: []string{"unknown", "fp16"}}, []string{id(1), id(3)}},
+		"order does not widen":  {Preferences{Order: []string{id(1)}, Only: []string{id(2)}}, []string{id(2)}},
+		"nobody":                {Preferences{Only: []string{id(77)}}, nil},
+		"ignored to the last":   {Preferences{Ignore: []string{id(1), id(2), id(3)}}, nil},
+		"nobody so quantized":   {Preferences{Quantizations: []string{"int4"}}, nil},
+		"sorted, none measured": {Preferences{Sort: ByLatency, Ignore: []string{id(3)}}, []string{id(1), id(2)}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := setup()
+			b.report("hub", session(1, quantized("fp16")), session(2, quantized("fp8")), session(3))
+			for range 20 {
+				got, err := b.Select(t.Context(), b.request(preferring(c.prefer)))
+				if len(c.want) == 0 {
+					wantReason(t, err, fault.NoProviderOnline)
+					return
+				}
+				ids := chosen(got)
+				slices.Sort(ids)
+				if err != nil || !slices.Equal(ids, c.want) {
+					t.Fatalf("%v, %v; want %v", ids, err, c.want)
+				}
+				for _, p := range c.want {
+					for n := range 3 {
+						b.Ended(Attempt{Request: fmt.Sprint("r", b.requests), Provider: p, Node: "n", Epoch: int64(n + 1), Model: "m", Outcome: Neutral})
+					}
+				}
+			}
+			if got := b.deps.Rejects.Totals()[Unwanted]; got == 0 {
+				t.Error("nobody was counted as not wanted")
+			}
+		})
+	}
+}
+
+func TestPreferencesHoldForAPinToo(t *testing.T) {
+	b := setup()
+	b.report("hub", session(1, quantized("fp16")), session(2, quantized("fp8")))
+	prefer := preferring(Preferences{Quantizations: []string{"fp8"}})
+	_, err := b.Select(t.Context(), b.request(pinned(id(1), false), prefer))
+	wantReason(t, err, fault.RequestedProviderUnavailable)
+	c, err := b.Select(t.Context(), b.request(pinned(id(1), true), prefer))
+	if err != nil || c.Fallback != PinUnavailable || !slices.Equal(chosen(c), []string{id(2)}) {
+		t.Errorf("%v %v, %v", chosen(c), c.Fallback, err)
+	}
+}
+
+func TestASortPutsTheBestFirstAndTheUnmeasuredLast(t *testing.T) {
+	for sort, want := range map[Sort][]string{ByThroughput: {id(3), id(2), id(1)}, ByLatency: {id(2), id(3), id(1)}} {
+		b := setup()
+		b.report("hub", session(1), session(2), session(3, func(s *presence.Session) { s.Offers[0].InFlight = 9 }))
+		for n, sample := range map[int]window.Sample{
+			2: {FirstContent: 100 * time.Millisecond, TokensPerSecond: 20}, 3: {FirstContent: time.Second, TokensPerSecond: 90},
+		} {
+			sample.At, sample.Served = start, true
+			b.known.Get(standing.Pair{Provider: id(n), Model: "m"}).Window.Record(sample)
+		}
+		c, err := b.Select(t.Context(), b.request(preferring(Preferences{Sort: sort})))
+		if err != nil || !slices.Equal(chosen(c), want) {
+			t.Errorf("sort %d: %v, %v; want %v", sort, chosen(c), err, want)
+		}
+	}
+}
+
+// One that is wanted and busy is waited for, however idle the others are.
+func TestAWantedProviderThatIsBusyIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup()
+		b.report("hub", session(1, full), session(2))
+		_, err := b.Select(t.Context(), b.request(preferring(Preferences{Only: []string{id(1)}})))
+		wantReason(t, err, fault.ProvidersBusy)
+	})
+}
