@@ -246,7 +246,7 @@ func TestAStreamThatHasBegunGoesOn(t *testing.T) {
 		inBubbleOf(t, made, func(f *fleet, _ func() net.Conn) {
 			scripts := map[string]func(*played) error{
 				modelID: func(p *played) error {
-					time.Sleep(12 * time.Second) //nolint:forbidigo // the bubble's time
+					pass(12 * time.Second)
 					return p.fail(&hubv1.DispatchFailed{Code: "timeout"})
 				},
 				"m1": streamAnswer,
@@ -290,7 +290,7 @@ func TestLegsShareTheWholeTime(t *testing.T) {
 	}
 	inBubbleOf(t, made, func(f *fleet, _ func() net.Conn) {
 		f.hub.set(func(p *played) error {
-			time.Sleep(time.Duration(p.open.GetFirstContentTimeoutMs()) * time.Millisecond) //nolint:forbidigo // the bubble's time
+			pass(time.Duration(p.open.GetFirstContentTimeoutMs()) * time.Millisecond)
 			return p.fail(&hubv1.DispatchFailed{Retryable: true, Code: "timeout"})
 		})
 		begun := time.Now()

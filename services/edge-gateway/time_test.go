@@ -53,6 +53,9 @@ func inBubble(t *testing.T, test func(f *fleet, dial func() net.Conn)) {
 	inBubbleOf(t, func(t testing.TB) *fleet { return newFleet(t) }, test)
 }
 
+// pass lets time go by in a bubble.
+func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's time
+
 func inBubbleOf(t *testing.T, made func(testing.TB) *fleet, test func(f *fleet, dial func() net.Conn)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := made(t)
