@@ -41,8 +41,12 @@ func open(t *testing.T, models ...string) *market {
 // costs 1,000 and an output token 3,000 nano-USD.
 func (m *market) list(t *testing.T, model string) {
 	t.Helper()
-	m.Admin(t, http.MethodPut, "/api/v1/admin/models/"+model, `{"name":"Test model","input_price":"1","output_price":"3",
-		"payout_input_price":"0.9","payout_output_price":"2.7","context_length":8192,"max_output_tokens":8000,"capabilities":["chat"]}`)
+	category := "llm"
+	if model == vectors {
+		category = "embedding"
+	}
+	m.Admin(t, http.MethodPut, "/api/v1/admin/models/"+model, `{"name":"Test model","category":"`+category+`","input_price":"1","output_price":"3",
+		"payout_input_price":"0.9","payout_output_price":"2.7","context_length":8192,"max_output_tokens":8000}`)
 }
 
 // chat asks for a whole answer and fails the test unless there is one.

@@ -35,6 +35,8 @@ const (
 	// narrow is tiny with a window of narrowWindow tokens.
 	narrow       = "engine/narrow"
 	narrowWindow = 256
+	// vectors is tiny in the catalog's category of embeddings.
+	vectors = "engine/vectors"
 )
 
 // shapes are the flags of tinygguf. A flat distribution keeps random walks from
@@ -43,6 +45,8 @@ var shapes = map[string][]string{
 	tiny:   {"-seed", "1", "-sharpness", "4"},
 	slow:   {"-seed", "2", "-sharpness", "3", "-width", "256", "-heads", "8", "-layers", "4", "-ff", "1024", "-half"},
 	narrow: {"-seed", "1", "-sharpness", "4"},
+
+	vectors: {"-seed", "1", "-sharpness", "4"},
 }
 
 // ollama is a server of its own with a store of its own.
