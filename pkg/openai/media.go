@@ -1,6 +1,13 @@
 package openai
 
-import "svc.internal/pkg/jsonscan"
+import (
+	"bytes"
+	"encoding/base64"
+	"io"
+	"strconv"
+
+	"svc.internal/pkg/jsonscan"
+)
 
 // The types of events in streams other than chat's.
 const (
@@ -23,8 +30,9 @@ const (
 )
 
 // ScanEmbeddings reads a whole answer of embeddings. Items counts the entries
-// of data with a vector: an array of numbers, or a string as base64 is one;
-// ContentBytes is the length of all vectors as they are written.
+// of data with a vector that clients can read: an array of numbers, or the
+// base64 of numbers, of 32 bits each; ContentBytes is the length of all vectors
+// as they are written.
 func ScanEmbeddings(json []byte) (Chunk, error) {
 	s := scan{data: json, media: vectors}
 	s.out.named = true
@@ -87,22 +95,48 @@ func (s *scan) dataItem(c *jsonscan.Cursor) {
 	}
 }
 
-// vector consumes a value and reports whether it is a vector: numbers, or what
-// may be their base64.
+// vector consumes a value and reports whether it is a vector: numbers that fit
+// float32, or the base64 of such.
 func (s *scan) vector(c *jsonscan.Cursor) bool {
 	if c.Kind() != jsonscan.Array {
-		return s.payload(c)
+		start := c.Pos()
+		return s.payload(c) && packed(s.data[start:c.Pos()])
 	}
 	start, n, numbers := c.Pos(), 0, true
 	for c.Enter(); c.NextElement(); n++ {
-		numbers = numbers && c.Kind() == jsonscan.Number
-		c.Skip()
+		number := c.Kind() == jsonscan.Number
+		span := c.Skip()
+		numbers = numbers && number && fits(span.Of(s.data))
 	}
 	if n == 0 || !numbers {
 		return false
 	}
 	s.out.ContentBytes += int64(c.Pos() - start)
 	return true
+}
+
+// fits tells whether a number is finite as a float32.
+func fits(number []byte) bool {
+	// One without an exponent that is below 1e38 needs no closer look.
+	if len(number) <= 38 && bytes.IndexByte(number, 'e') < 0 && bytes.IndexByte(number, 'E') < 0 {
+		return true
+	}
+	_, err := strconv.ParseFloat(string(number), 32)
+	return err == nil
+}
+
+// packed tells whether a raw JSON string is the base64 of numbers of 4 bytes
+// each.
+func packed(raw []byte) bool {
+	text := raw[1 : len(raw)-1]
+	if bytes.IndexByte(text, '\\') >= 0 { // some write / as \/
+		var err error
+		if text, err = jsonscan.AppendDecoded(nil, raw); err != nil {
+			return false
+		}
+	}
+	n, err := io.Copy(io.Discard, base64.NewDecoder(base64.StdEncoding, bytes.NewReader(text)))
+	return err == nil && n > 0 && n%4 == 0
 }
 
 // payload consumes a value, counts it when it is a string that is not empty,

@@ -1,8 +1,10 @@
 package openai
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 )
@@ -24,6 +26,32 @@ func TestEmbeddingsCountOnlyVectors(t *testing.T) {
 		c, err := ScanEmbeddings([]byte(doc))
 		if err != nil || c.Items != want.items || c.DataItems != want.all || c.ContentBytes != want.bytes || c.HasContent != (want.items > 0) {
 			t.Errorf("%s: %d of %d, %d bytes, %v", doc, c.Items, c.DataItems, c.ContentBytes, err)
+		}
+	}
+}
+
+func TestVectorsThatNoClientCanReadAreNone(t *testing.T) {
+	for vector, reads := range map[string]bool{
+		`"AACAPw=="`:                             true,
+		`"AACAPwAAgD8AAIA\/"`:                    true,
+		`"AACAPwAA\ngD8="`:                       true,
+		`"AACAPw"`:                               false, // without padding
+		`"AAAA"`:                                 false, // 3 bytes
+		`"AACA_w=="`:                             false, // the alphabet of URLs
+		`"x"`:                                    false,
+		`"===="`:                                 false,
+		`"not a vector"`:                         false,
+		`[1,-0.5,3.4e38]`:                        true,
+		`[1e-999]`:                               true,
+		`[1e999]`:                                false,
+		`[1,-1E39]`:                              false,
+		`[` + strings.Repeat("9", 38) + `]`:      true,
+		`[` + strings.Repeat("9", 39) + `]`:      false,
+		`[0.` + strings.Repeat("3", 60) + `,-1]`: true,
+	} {
+		c, err := ScanEmbeddings([]byte(`{"data":[{"embedding":` + vector + `}]}`))
+		if err != nil || c.DataItems != 1 || (c.Items == 1) != reads {
+			t.Errorf("%s: %d of %d, %v", vector, c.Items, c.DataItems, err)
 		}
 	}
 }
@@ -111,7 +139,7 @@ func TestAnswersOfOtherKindsAreRestored(t *testing.T) {
 
 func FuzzScanMedia(f *testing.F) {
 	for _, doc := range []string{
-		`{"model":"m","data":[{"embedding":[0.1,1e-7]},{"embedding":"AAAA"}],"usage":{"prompt_tokens":9,"total_tokens":9}}`,
+		`{"model":"m","data":[{"embedding":[0.1,1e-7]},{"embedding":"AACAPw=="}],"usage":{"prompt_tokens":9,"total_tokens":9}}`,
 		`{"data":[{"url":"x","b64_json":null},{"b64_json":"QUJD"},[],7],"created":1}`,
 		`{"text":"\ud83d","segments":[{"text":"x"}]}`, `{"type":"image_generation.completed","b64_json":"QQ==","partial_image_index":0}`,
 		`{"t\u0079pe":"transcript.text.done","text":"","delta":{}}`, `{"error":{"message":"x"},"data":[{"embedding":[`, `[]`,
@@ -178,11 +206,12 @@ func reference(doc []byte, name string) int {
 
 func holdsVector(v any) bool {
 	if text, ok := v.(string); ok {
-		return text != ""
+		data, err := base64.StdEncoding.DecodeString(text)
+		return err == nil && len(data) > 0 && len(data)%4 == 0
 	}
 	list, _ := v.([]any)
 	for _, e := range list {
-		if _, ok := e.(float64); !ok {
+		if n, ok := e.(float64); !ok || math.IsInf(float64(float32(n)), 0) {
 			return false
 		}
 	}

@@ -17,7 +17,8 @@ var done = []byte("[DONE]")
 
 // Event is one server-sent event that has data.
 type Event struct {
-	// Name is the value of the last "event:" line; empty if there was none.
+	// Name is the value of the last "event:" line, at most its first 65 bytes;
+	// empty if there was none.
 	Name []byte
 	// Data is the payload: the "data:" lines joined by LF.
 	Data []byte
@@ -73,8 +74,15 @@ type SSEReader struct {
 // Err is why the feed cannot be read further.
 func (r *SSEReader) Err() error { return r.err }
 
-// Buffered is how many bytes wait for the rest of their event.
-func (r *SSEReader) Buffered() int { return len(r.buf) - r.event }
+// Buffered is how many bytes the reader holds: what waits for the rest of its
+// event, and the joined data of an event of several lines. Until Next has
+// returned false, the events that it was made of count too.
+func (r *SSEReader) Buffered() int {
+	if r.owned {
+		return len(r.own) + len(r.joined)
+	}
+	return len(r.buf) - r.event + len(r.joined)
+}
 
 // Feed adds the next piece. Events of earlier pieces that were not taken with
 // Next are kept.
@@ -96,6 +104,10 @@ func (r *SSEReader) Feed(piece []byte) {
 // one large event is no reason to hold its memory as long as the feed lasts.
 const keepBuffer = 256 << 10
 
+// keepName is how much is kept of an event's name, in bytes: one more than any
+// name that is passed on, so that a longer one is not taken for its beginning.
+const keepName = 65
+
 // keep moves what is unread into the reader's own buffer.
 func (r *SSEReader) keep() {
 	if r.owned && r.event == 0 {
@@ -105,8 +117,11 @@ func (r *SSEReader) keep() {
 	if cap(r.own) > keepBuffer && len(rest) <= keepBuffer {
 		r.own = nil
 	}
-	if cap(r.joined) > keepBuffer && r.lines < 2 {
-		r.joined = nil
+	if r.lines < 2 {
+		r.joined = r.joined[:0]
+		if cap(r.joined) > keepBuffer {
+			r.joined = nil
+		}
 	}
 	r.own = append(r.own[:0], rest...)
 	r.rebase(r.event)
@@ -234,7 +249,7 @@ func (r *SSEReader) field(line []byte) {
 	case "data":
 		r.data(value)
 	case "event":
-		r.name = append(r.name[:0], value...)
+		r.name = append(r.name[:0], value[:min(len(value), keepName)]...)
 		r.named = true
 	}
 	if r.lines == 0 {

@@ -246,6 +246,35 @@ func TestMemoryOfALargeEventIsGivenBack(t *testing.T) {
 	}
 }
 
+func TestOfALargeNameLittleIsKept(t *testing.T) {
+	r := SSEReader{MaxEvent: 8 << 20}
+	r.Feed([]byte("event: " + strings.Repeat("x", 4<<20) + "\ndata: y\n\nevent: short\ndata: half"))
+	event, ok := r.Next()
+	if !ok || string(event.Name) != strings.Repeat("x", 65) {
+		t.Errorf("a name of %d bytes, %v", len(event.Name), ok)
+	}
+	if _, ok := r.Next(); ok || cap(r.name) > 1<<10 || cap(r.own) > keepBuffer {
+		t.Errorf("%d bytes are kept for names, %d for what waits", cap(r.name), cap(r.own))
+	}
+}
+
+func TestBufferedCountsJoinedLinesToo(t *testing.T) {
+	r := SSEReader{MaxEvent: 8 << 20}
+	line := "data: " + strings.Repeat("x", 1<<20) + "\n"
+	r.Feed([]byte(line + line))
+	_, ok := r.Next()
+	if n := r.Buffered(); ok || n < 4<<20 {
+		t.Errorf("%d bytes are held of 2 MiB and their joined copy", n)
+	}
+	r.Feed([]byte("\n"))
+	if event, ok := r.Next(); !ok || len(event.Data) != 2<<20+1 || r.Buffered() < len(event.Data) {
+		t.Errorf("the event of %d bytes is not counted: %d, %v", len(event.Data), r.Buffered(), ok)
+	}
+	if _, ok := r.Next(); ok || r.Buffered() != 0 {
+		t.Errorf("%d bytes are held of nothing", r.Buffered())
+	}
+}
+
 func BenchmarkSSEReader(b *testing.B) {
 	frame := []byte(strings.Repeat("data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" hello\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n", 16))
 	b.SetBytes(int64(len(frame)))

@@ -2,6 +2,7 @@ package billingledger_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/pgtest"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/idempotency"
 )
@@ -97,5 +99,68 @@ func TestMalformedClaimsAreRefusedByName(t *testing.T) {
 		KeyId: r.GetKeyId(), TokenSha256: r.GetTokenSha256(), RequestId: r.GetRequestId(),
 	}); !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("an end that is not known is answered %v", err)
+	}
+}
+
+// All that a key asks for waits for its one row, and nobody else for it.
+func TestAFloodOfOneKeyStandsInNobodysWay(t *testing.T) {
+	f := start(t)
+	flooded, another := f.consumer(t, ""), f.consumer(t, "")
+	sum := sha256.Sum256(nil)
+	ask := func(ctx context.Context, c consumer, n byte) (*billingv1.ClaimKeyResponse, error) {
+		token := sha256.Sum256([]byte{n})
+		return f.claims.ClaimKey(ctx, &billingv1.ClaimKeyRequest{
+			KeyId: c.key, TokenSha256: token[:], RequestSha256: sum[:], RequestId: newRequestID(t),
+		})
+	}
+	if _, err := ask(t.Context(), flooded, 0); err != nil {
+		t.Fatal(err)
+	}
+	owner := pgtest.Owner(t, f.db)
+	tx, err := owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), `SELECT FROM idempotency_quota FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	const flood = 30
+	answers := make(chan error, flood)
+	for n := range byte(flood) {
+		go func() {
+			_, err := ask(t.Context(), flooded, n+1)
+			answers <- err
+		}()
+	}
+	locked := func() (n int) {
+		if err := owner.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	until(t, func() bool { return locked() >= 2 })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	first, err := ask(ctx, another, 1)
+	if err != nil || first.GetState() != billingv1.ClaimState_CLAIM_STATE_GRANTED {
+		t.Fatalf("another key is answered %v, %v", first, err)
+	}
+	token := sha256.Sum256([]byte{1})
+	if _, err := f.claims.FinishKey(ctx, &billingv1.FinishKeyRequest{
+		KeyId: another.key, TokenSha256: token[:], RequestId: first.GetRequestId(), End: billingv1.KeyEnd_KEY_END_NOT_KEPT,
+	}); err != nil {
+		t.Errorf("another key's claim cannot be ended: %v", err)
+	}
+	if n := locked(); n != 2 {
+		t.Errorf("%d calls of one key are in flight, want 2", n)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range flood {
+		if err := wait(t, answers); err != nil {
+			t.Errorf("of the flood one is answered %v", err)
+		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
@@ -68,10 +69,17 @@ const (
 )
 
 // Of maxConns connections, claims of idempotency keys and visits may take these:
-// those of one key or address wait for each other.
+// those of one key or address wait for each other. Fewer of one key's claims
+// than there are connections for them stand for these at a time, and up to
+// claimsWaiting wait.
 const (
-	claimSlots = 4
-	visitSlots = 1
+	readSlots     = 1
+	claimSlots    = 3
+	claimsOfKey   = 2
+	runningSlots  = 2
+	runningOfKey  = 1
+	claimsWaiting = 256
+	visitSlots    = 1
 )
 
 // Deps are the parts the service works with. DB is a pool opened for Schema and
@@ -174,7 +182,12 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		},
 		accounts: &account.Accounts{Store: st, Clock: deps.Clock, Random: deps.Random},
 		plans:    &plan.Plans{Store: st},
-		claims:   &idempotency.Claims{Store: st, Slots: slot.New(claimSlots)},
+		claims: &idempotency.Claims{
+			Store:   st,
+			Reads:   slot.Share[ids.KeyID](readSlots, claimsOfKey, claimsWaiting),
+			New:     slot.Share[ids.KeyID](claimSlots, claimsOfKey, claimsWaiting),
+			Running: slot.Share[ids.KeyID](runningSlots, runningOfKey, claimsWaiting),
+		},
 		visitors: &visitor.Visitors{Store: st, Slots: slot.New(visitSlots)},
 		pruner: &prune.Loop{Every: pruneEvery, Batch: pruneBatch, Batches: pruneBatches, Log: deps.Log, Steps: []prune.Step{
 			{Name: "claims of idempotency keys", Do: st.PruneClaims},

@@ -46,6 +46,15 @@ type Config struct {
 	// rebuilt for its provider stands in memory twice for that moment.
 	MaxUploadBytes    int64 `yaml:"max_upload_bytes" env:"SVC_GATEWAY_MAX_UPLOAD_BYTES"`
 	UploadMemoryBytes int64 `yaml:"upload_memory_bytes" env:"SVC_GATEWAY_UPLOAD_MEMORY_BYTES"`
+	// UploadKeyMemoryBytes bounds those of one consumer key.
+	UploadKeyMemoryBytes int64 `yaml:"upload_key_memory_bytes" env:"SVC_GATEWAY_UPLOAD_KEY_MEMORY_BYTES"`
+	// WaitingMemoryBytes bounds the bodies of requests that wait for another
+	// with the same Idempotency-Key; one consumer key may have a quarter of it.
+	WaitingMemoryBytes int64 `yaml:"waiting_memory_bytes" env:"SVC_GATEWAY_WAITING_MEMORY_BYTES"`
+	// IdempotencyRate is how many requests with an Idempotency-Key a consumer
+	// key may send a second to this gateway, IdempotencyBurst how many at once.
+	IdempotencyRate  int `yaml:"idempotency_rate" env:"SVC_GATEWAY_IDEMPOTENCY_RATE"`
+	IdempotencyBurst int `yaml:"idempotency_burst" env:"SVC_GATEWAY_IDEMPOTENCY_BURST"`
 	// MaxMessages bounds the messages of a chat, 2,048 at the most.
 	MaxMessages int64 `yaml:"max_messages" env:"SVC_GATEWAY_MAX_MESSAGES"`
 	// BodyTimeout is how long a client may take to send a body.
@@ -125,6 +134,10 @@ func DefaultConfig() Config {
 		MaxMessages:              openaiapi.MaxMessages,
 		MaxUploadBytes:           maxUpload,
 		UploadMemoryBytes:        256 << 20,
+		UploadKeyMemoryBytes:     64 << 20,
+		WaitingMemoryBytes:       256 << 20,
+		IdempotencyRate:          50,
+		IdempotencyBurst:         100,
 		BodyTimeout:              time.Minute,
 		WriteTimeout:             30 * time.Second,
 		MaxAttempts:              3,
@@ -165,6 +178,10 @@ func (c Config) Validate() error {
 	positive("MaxAdminBodyBytes", c.MaxAdminBodyBytes > 0)
 	positive("MaxUploadBytes", c.MaxUploadBytes > 0)
 	positive("UploadMemoryBytes", c.UploadMemoryBytes > 0)
+	positive("UploadKeyMemoryBytes", c.UploadKeyMemoryBytes > 0)
+	positive("WaitingMemoryBytes", c.WaitingMemoryBytes > 0)
+	positive("IdempotencyRate", c.IdempotencyRate > 0)
+	positive("IdempotencyBurst", c.IdempotencyBurst > 0)
 	positive("MaxMessages", c.MaxMessages > 0)
 	if c.MaxMessages > openaiapi.MaxMessages {
 		errs = append(errs, fmt.Errorf("MaxMessages must be at most %d", openaiapi.MaxMessages))
@@ -255,13 +272,15 @@ func (c Config) playground() playground.Config {
 func (c Config) idempotency() idempotency.Config {
 	return idempotency.Config{
 		CallTimeout: c.AdmitTimeout, RenewEvery: claimRenewEvery, Total: c.TotalTimeout,
-		MostWaiting: mostWaiting, MostWaitingOfKey: mostWaitingOfKey,
+		MostWaiting: mostWaiting, MostWaitingOfKey: mostWaitingOfKey, WaitingBytes: c.WaitingMemoryBytes,
+		Rate: c.IdempotencyRate, Burst: c.IdempotencyBurst, Rated: c.KnownKeys,
 	}
 }
 
 func (c Config) http() httpapi.Config {
 	return httpapi.Config{
-		MaxBody: c.MaxBodyBytes, MaxMessages: c.MaxMessages, MaxUpload: c.MaxUploadBytes, Uploads: c.UploadMemoryBytes, BodyTimeout: c.BodyTimeout, AnswerTimeout: c.WriteTimeout,
+		MaxBody: c.MaxBodyBytes, MaxMessages: c.MaxMessages, MaxUpload: c.MaxUploadBytes, Uploads: c.UploadMemoryBytes,
+		UploadsOfKey: c.UploadKeyMemoryBytes, BodyTimeout: c.BodyTimeout, AnswerTimeout: c.WriteTimeout,
 		TrustTraceContext: c.TrustTraceContext,
 	}
 }

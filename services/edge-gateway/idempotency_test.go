@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"svc.internal/pkg/fault"
@@ -16,11 +17,24 @@ import (
 type claims struct {
 	billingv1.UnimplementedIdempotencyServiceServer
 	ended chan *billingv1.FinishKeyRequest
+	// ending counts the calls that end a claim, also those that are stuck.
+	ending atomic.Int32
 
 	mu    sync.Mutex
 	err   error
 	asked int
 	kept  map[string]*claimed
+	slow  func(asked int) // goes ahead of an answer that grants the claim
+	stuck chan struct{}   // no claim is ended before it is closed; nil for none
+}
+
+// pass gives all claims to another request.
+func (c *claims) pass(holder string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.kept {
+		one.holder = holder
+	}
 }
 
 // claimed is what is known under a token.
@@ -66,6 +80,11 @@ func (c *claims) ClaimKey(_ context.Context, req *billingv1.ClaimKeyRequest) (*b
 		resp.State = billingv1.ClaimState_CLAIM_STATE_GONE
 	case now.holder == req.GetRequestId():
 		resp.State = billingv1.ClaimState_CLAIM_STATE_GRANTED
+		if asked := c.asked; c.slow != nil {
+			c.mu.Unlock()
+			c.slow(asked)
+			c.mu.Lock()
+		}
 	default:
 		resp.State = billingv1.ClaimState_CLAIM_STATE_RUNNING
 	}
@@ -73,6 +92,10 @@ func (c *claims) ClaimKey(_ context.Context, req *billingv1.ClaimKeyRequest) (*b
 }
 
 func (c *claims) FinishKey(_ context.Context, req *billingv1.FinishKeyRequest) (*billingv1.FinishKeyResponse, error) {
+	c.ending.Add(1)
+	if c.stuck != nil {
+		<-c.stuck
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name := req.GetKeyId() + string(req.GetTokenSha256())

@@ -22,6 +22,7 @@ import (
 	"svc.internal/pkg/bustest"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/serve"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
@@ -285,6 +286,29 @@ type billing struct {
 	renewals  chan *billingv1.RenewRequest
 	mu        sync.Mutex
 	err       error
+	paid      billingv1.BillingType // 0 for pay-as-you-go
+	lose      int                   // so many calls of Conclude fail
+}
+
+// loseAccounts lets the next n calls of Conclude fail.
+func (b *billing) loseAccounts(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lose = n
+}
+
+func (b *billing) loses() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lose--
+	return b.lose >= 0
+}
+
+// payBy says how what is admitted from now on is paid for.
+func (b *billing) payBy(t billingv1.BillingType) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.paid = t
 }
 
 func (b *billing) refuse(err error) {
@@ -301,12 +325,15 @@ func (b *billing) Admit(_ context.Context, req *billingv1.AdmitRequest) (*billin
 		return nil, b.err
 	}
 	return &billingv1.AdmitResponse{
-		AccountId: "account-1", BillingType: billingv1.BillingType_BILLING_TYPE_PAYG, PriceVersionId: "price-1",
+		AccountId: "account-1", BillingType: max(b.paid, billingv1.BillingType_BILLING_TYPE_PAYG), PriceVersionId: "price-1",
 		Rates: testRates(), Requests: &billingv1.RateLimit{Limit: 200, Remaining: 199, ResetMs: 30_500},
 	}, nil
 }
 
 func (b *billing) Conclude(_ context.Context, req *billingv1.ConcludeRequest) (*billingv1.ConcludeResponse, error) {
+	if b.loses() {
+		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "the accounts are not taken")
+	}
 	for _, w := range req.GetWitnesses() {
 		b.witnesses <- w
 	}

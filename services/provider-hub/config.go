@@ -161,7 +161,7 @@ func (c Config) sessions() session.Config {
 // maxAnswer bounds an answer that is not streamed: it travels to the gateway in
 // one message, beside a little of our own.
 const (
-	maxAnswer = min(16<<20, serve.MaxMessageBytes-64<<10)
+	maxAnswer = min(12<<20, serve.MaxMessageBytes) - 64<<10
 	maxImages = min(26<<20, serve.MaxMessageBytes-64<<10)
 )
 

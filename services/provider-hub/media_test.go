@@ -117,8 +117,8 @@ func TestWholeAnswersOfEachKindAreJudgedRestoredAndBilled(t *testing.T) {
 		failed   string // what a retryable failure says
 	}{
 		"embeddings, claim": {endpoint: embeddings,
-			answer:  `{"object":"list","model":"local","data":[{"embedding":[0.1,1e-7],"index":0},{"embedding":"AAAA"}],"usage":{"prompt_tokens":9,"total_tokens":9}}`,
-			relayed: `{"object":"list","model":"` + testModel + `","data":[{"embedding":[0.1,1e-7],"index":0},{"embedding":"AAAA"}],"usage":{"prompt_tokens":9,"total_tokens":9}}`,
+			answer:  `{"object":"list","model":"local","data":[{"embedding":[0.1,1e-7],"index":0},{"embedding":"AACAPw=="}],"usage":{"prompt_tokens":9,"total_tokens":9}}`,
+			relayed: `{"object":"list","model":"` + testModel + `","data":[{"embedding":[0.1,1e-7],"index":0},{"embedding":"AACAPw=="}],"usage":{"prompt_tokens":9,"total_tokens":9}}`,
 			bill:    bill{9, 0}},
 		"embeddings, no claim, no model": {endpoint: embeddings,
 			answer:  `{"data":[{"embedding":[1]},{"embedding":[2]}]}`,
@@ -128,12 +128,14 @@ func TestWholeAnswersOfEachKindAreJudgedRestoredAndBilled(t *testing.T) {
 			answer:  `{"model":"x","data":[{"embedding":[1]},{"embedding":[2]}],"usage":{"prompt_tokens":9,"completion_tokens":5000,"total_tokens":5009}}`,
 			relayed: `{"model":"` + testModel + `","data":[{"embedding":[1]},{"embedding":[2]}],"usage":{"prompt_tokens":9,"completion_tokens":5000,"total_tokens":5009}}`,
 			bill:    bill{9, 0}},
-		"embeddings, one vector for two inputs": {endpoint: embeddings, answer: `{"data":[{"embedding":[1]}]}`, failed: "one vector for each input"},
-		"embeddings, three for two":             {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[1]},{"embedding":[1]}]}`, failed: "one vector for each input"},
-		"embeddings, one is empty":              {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[]}]}`, failed: "one vector for each input"},
-		"embeddings, one is no vector":          {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":["x"]}]}`, failed: "one vector for each input"},
-		"embeddings, broken":                    {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[1`, failed: "cannot be read"},
-		"embeddings, error":                     {endpoint: embeddings, answer: `{"error":{"message":"out of memory"}}`, failed: "out of memory"},
+		"embeddings, one vector for two inputs":  {endpoint: embeddings, answer: `{"data":[{"embedding":[1]}]}`, failed: "one vector for each input"},
+		"embeddings, three for two":              {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[1]},{"embedding":[1]}]}`, failed: "one vector for each input"},
+		"embeddings, one is empty":               {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[]}]}`, failed: "one vector for each input"},
+		"embeddings, one is no vector":           {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":["x"]}]}`, failed: "one vector for each input"},
+		"embeddings, one in a base64 of 3 bytes": {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":"AAAA"}]}`, failed: "one vector for each input"},
+		"embeddings, one is too large":           {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[1e999]}]}`, failed: "one vector for each input"},
+		"embeddings, broken":                     {endpoint: embeddings, answer: `{"data":[{"embedding":[1]},{"embedding":[1`, failed: "cannot be read"},
+		"embeddings, error":                      {endpoint: embeddings, answer: `{"error":{"message":"out of memory"}}`, failed: "out of memory"},
 
 		"images":                        {endpoint: images, answer: `{"created":1,"data":[{"url":"https://x/1"},{"b64_json":"iVBO","revised_prompt":"p"}],"usage":{"input_tokens":5,"output_tokens":9000,"total_tokens":9005}}`, bill: bill{0, 2}},
 		"hostile 25: fewer than asked":  {endpoint: images, answer: `{"data":[{"url":"https://x/1"},{"url":""},{"b64_json":null},{}]}`, bill: bill{0, 1}},
@@ -382,6 +384,30 @@ func TestLargeImagesPassAndTooLargeOnesDoNot(t *testing.T) {
 		e := m.serve(mediaOrder(m.member, m.agent, images, c.stream), m.pieces(true, answer))
 		if passes := e.finished.GetBillableCompletionTokens() == 1; passes != c.passes || passes && len(e.events[0].GetJson()) < c.bytes {
 			t.Errorf("%s: finished %v, failed %v", name, e.finished, e.failed)
+		}
+	}
+}
+
+// Only images make answers of 12 MiB and more.
+func TestWholeAnswersWithoutImagesAreBelow12MiB(t *testing.T) {
+	const most = 12<<20 - 64<<10
+	m := newMedia(t)
+	chat := order(m.member, m.agent, false)
+	for name, c := range map[string]struct {
+		open        *hubv1.DispatchOpen
+		begin, rest string
+	}{
+		"chat":          {chat, `{"model":"` + testModel + `","choices":[{"message":{"content":"`, `"},"finish_reason":"stop"}]}`},
+		"embeddings":    {mediaOrder(m.member, m.agent, embeddings, false), `{"model":"` + testModel + `","x":"`, `","data":[{"embedding":[1]},{"embedding":[2]}]}`},
+		"transcription": {mediaOrder(m.member, m.agent, transcriptions, false), `{"text":"`, `"}`},
+	} {
+		for over := range 2 {
+			answer := c.begin + strings.Repeat("a", most+over-len(c.begin)-len(c.rest)) + c.rest
+			c.open.RequestId = order(m.member, m.agent, false).GetRequestId()
+			e := m.serve(c.open, m.pieces(true, answer))
+			if passes := e.finished != nil && len(e.events[0].GetJson()) == most; passes != (over == 0) || over == 1 && !strings.Contains(e.failed.GetMessage(), "too large") {
+				t.Errorf("%s of %d bytes: finished %v, failed %v", name, len(answer), e.finished, e.failed)
+			}
 		}
 	}
 }

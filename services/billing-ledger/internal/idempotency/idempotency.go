@@ -172,7 +172,11 @@ func (e End) Validate() error {
 
 // Store keeps claims, exact however many ask at once and wherever.
 type Store interface {
-	// ClaimKey answers ask; Granted is kept as Lease from now.
+	// ReadKey tells how ask stands, and who has the claim, without a lock on
+	// anything. Granted and Lapsed are not final: ClaimKey decides.
+	ReadKey(ctx context.Context, ask Ask) (Answer, error)
+	// ClaimKey answers ask; Granted is kept as Lease from now. The calls of one
+	// key wait for each other.
 	ClaimKey(ctx context.Context, ask Ask) (Answer, error)
 	// FinishKey ends the claim that e.Request has, and does nothing when it has
 	// none. What is forgotten though it was billed counts as NotKept, and as
@@ -186,23 +190,41 @@ func TooMany() error {
 		"This key has used %d Idempotency-Keys within 24 hours.", MaxLive).After(time.Minute)
 }
 
-// Claims answers gateways, so many at a time as there are Slots.
+// Slots bound the calls that are made of the store at a time, so that the calls
+// of one key leave room for those of others.
+type Slots = slot.Shared[ids.KeyID]
+
+// Claims answers gateways, so many at a time as there are slots.
 type Claims struct {
 	Store Store
-	Slots *slot.Slots
+	// Reads are for the look at how an ask stands, New for those who ask for a
+	// claim, and Running for those who have one: a flood of new ones does not
+	// keep them from renewing or ending it.
+	Reads, New, Running *Slots
 }
 
 // Claim asks for the right to run a request.
 func (c *Claims) Claim(ctx context.Context, ask Ask) (Answer, error) {
-	var a Answer
-	err := c.Slots.Do(ctx, func() (err error) {
-		a, err = c.Store.ClaimKey(ctx, ask)
-		return err
-	})
+	a, err := answerIn(ctx, c.Reads, ask, c.Store.ReadKey)
+	if err == nil && (a.Standing == Granted || a.Standing == Lapsed) {
+		slots := c.New
+		if a.Request == ask.Request {
+			slots = c.Running
+		}
+		a, err = answerIn(ctx, slots, ask, c.Store.ClaimKey)
+	}
 	if err != nil {
 		return Answer{}, fmt.Errorf("claim an idempotency key: %w", err)
 	}
 	return a, nil
+}
+
+func answerIn(ctx context.Context, slots *Slots, ask Ask, from func(context.Context, Ask) (Answer, error)) (a Answer, err error) {
+	err = slots.Do(ctx, ask.Key, func() (err error) {
+		a, err = from(ctx, ask)
+		return err
+	})
+	return a, err
 }
 
 // Finish ends a claim.
@@ -210,7 +232,7 @@ func (c *Claims) Finish(ctx context.Context, e End) error {
 	if err := e.Validate(); err != nil {
 		return err
 	}
-	if err := c.Slots.Do(ctx, func() error { return c.Store.FinishKey(ctx, e) }); err != nil {
+	if err := c.Running.Do(ctx, e.Key, func() error { return c.Store.FinishKey(ctx, e) }); err != nil {
 		return fmt.Errorf("end the claim of an idempotency key: %w", err)
 	}
 	return nil

@@ -283,7 +283,7 @@ func (s *story) witness(t *testing.T) []hold.Witness {
 	}
 	if w.CommittedAttempt > 0 {
 		w.RelayedTokens = int64(s.dice.IntN(6))
-		w.RelayedBytes = w.RelayedTokens * int64(s.dice.IntN(3))
+		w.RelayedBytes = max(w.RelayedTokens, 1) * int64(s.dice.IntN(3)) // a transcript has bytes and no tokens
 		w.Attempts = []hold.Attempt{{Attempt: 1, ProviderID: s.provider().String(), HubID: "hub-1"}}
 		if s.dice.IntN(2) == 0 {
 			w.Metered = &money.Tokens{Prompt: int64(s.dice.IntN(4)), Completion: int64(s.dice.IntN(6))}

@@ -72,11 +72,12 @@ func (s *Store) keepRenewal(r hold.Renewal, now time.Time) {
 func (s *Store) evidence(r ids.RequestID) (orphan.Case, bool) {
 	if w, told := s.witnesses[r]; told {
 		return orphan.Case{
-			Request: r, Attempt: w.CommittedAttempt, Hub: w.hub, Provider: w.provider,
-			RelayedTokens: w.RelayedTokens, RelayedBytes: w.RelayedBytes, Metered: w.Metered,
-			RouteMode: w.RouteMode, RequestedProvider: w.RequestedProvider, FallbackReason: w.FallbackReason,
-			FirstContentMS: w.FirstContentMS, ToldAt: w.at,
-		}, w.CommittedAttempt > 0 && !w.provider.IsZero() && w.RelayedTokens > 0 && w.RelayedBytes > 0
+				Request: r, Attempt: w.CommittedAttempt, Hub: w.hub, Provider: w.provider,
+				RelayedTokens: w.RelayedTokens, RelayedBytes: w.RelayedBytes, Metered: w.Metered,
+				RouteMode: w.RouteMode, RequestedProvider: w.RequestedProvider, FallbackReason: w.FallbackReason,
+				FirstContentMS: w.FirstContentMS, ToldAt: w.at,
+			}, w.CommittedAttempt > 0 && !w.provider.IsZero() && w.RelayedBytes > 0 &&
+				(w.RelayedTokens > 0 || w.Metered != nil && w.Metered.Prompt > 0)
 	}
 	v, renewed := s.renewals[r]
 	return orphan.Case{

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
 	"svc.internal/pkg/workreceipt"
 	"svc.internal/services/billing-ledger/internal/hold"
 )
@@ -95,6 +96,8 @@ func (w Word) contradicts(r Receipt) Reason {
 type Request struct {
 	Model string
 	Price ids.PriceVersionID
+	// Unit is what the request is priced by.
+	Unit  money.Unit
 	State hold.State
 	// Late tells that its hold has ended longer than LateMost ago.
 	Late bool
@@ -137,6 +140,9 @@ func (q Request) Judge(r Receipt) Verdict {
 		}
 	}
 	switch {
+	case q.Unit != money.Token:
+		// A receipt counts tokens, of which neither images nor audio have any.
+		return refuse(NothingServed)
 	case q.Void >= int32(r.Attempt) && !q.Word.relayed(int32(r.Attempt)):
 		// An attempt before a void one was given up with nothing relayed.
 		return refuse(NothingServed)

@@ -13,8 +13,9 @@ import (
 //
 // It counts against a receipt that comes later, which is refused, and against
 // one that came earlier, which is no evidence any more, for as long as the
-// receipt has not settled its request; then the void is kept and said aloud, and
-// no money moves. A gateway's word that it relayed content of that very attempt
+// receipt has not settled its request: usage that a review has published by then
+// is settled at nothing (see usage.Book.Voids), and settlement hears so. Once it
+// has settled it, the void is kept and said aloud, and no money moves. A gateway's word that it relayed content of that very attempt
 // is worth more than a void.
 type Void struct {
 	Request  ids.RequestID
@@ -26,7 +27,8 @@ type Void struct {
 // VoidStore keeps void attempts.
 type VoidStore interface {
 	// KeepVoids keeps those of known requests, once, and returns those whose
-	// request a receipt of that attempt has settled already.
+	// request a receipt of that attempt, or of one before it, has settled
+	// already.
 	KeepVoids(ctx context.Context, all []Void) (settled []Void, err error)
 }
 

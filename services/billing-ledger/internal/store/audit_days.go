@@ -43,6 +43,11 @@ func auditDays(ctx context.Context, tx pgx.Tx, facts *audit.Facts) error {
 			i.Found(fmt.Sprintf("day %s: its root does not follow from the day before", date))
 		}
 		last = d
+		if d.Version == 1 {
+			if err := auditUnits(ctx, tx, d.Day, &i); err != nil {
+				return err
+			}
+		}
 	}
 	if len(days) > 0 {
 		var before int64
@@ -61,6 +66,20 @@ func auditDays(ctx context.Context, tx pgx.Tx, facts *audit.Facts) error {
 		return fmt.Errorf("count balances: %w", err)
 	}
 	return runCheck(ctx, tx, facts, daysSummed, kept, snapshotDrift, len(days) > 0 || kept > 0)
+}
+
+// auditUnits finds rows of a day of version 1, whose seal leaves the unit out,
+// that are priced by something else than tokens.
+func auditUnits(ctx context.Context, tx pgx.Tx, day time.Time, i *audit.Invariant) error {
+	var others int64
+	if err := tx.QueryRow(ctx, `SELECT count(*) FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 AND unit <> 0`,
+		day, day.AddDate(0, 0, 1)).Scan(&others); err != nil {
+		return fmt.Errorf("look for units before there were any: %w", err)
+	}
+	if others > 0 {
+		i.Found(fmt.Sprintf("day %s: %d rows are not in tokens, and there was nothing else when it was sealed", day.Format(time.DateOnly), others))
+	}
+	return nil
 }
 
 // farDay is after every day that is sealed.

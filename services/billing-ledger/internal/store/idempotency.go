@@ -17,17 +17,17 @@ import (
 // pruneOwn is how many claims of one key are pruned when it has no room left.
 const pruneOwn = 1000
 
-// ClaimKey answers an ask; see idempotency.Store. Who only asks again takes no
-// lock.
-func (s *Store) ClaimKey(ctx context.Context, ask idempotency.Ask) (idempotency.Answer, error) {
+// ReadKey answers an ask without a lock; see idempotency.Store.
+func (s *Store) ReadKey(ctx context.Context, ask idempotency.Ask) (idempotency.Answer, error) {
 	c, err := readClaim(ctx, s.pool, ask.Key, ask.Token)
-	if err != nil {
-		return idempotency.Answer{}, reachable(err)
+	if err != nil || c == nil {
+		return idempotency.Answer{Standing: c.Stands(ask)}, reachable(err)
 	}
-	if st := c.Stands(ask); st != idempotency.Granted && st != idempotency.Lapsed {
-		return idempotency.Answer{Standing: st, Request: c.Request, Sealed: c.Sealed}, nil
-	}
-	var answer idempotency.Answer
+	return idempotency.Answer{Standing: c.Stands(ask), Request: c.Request, Sealed: c.Sealed}, nil
+}
+
+// ClaimKey answers an ask; see idempotency.Store.
+func (s *Store) ClaimKey(ctx context.Context, ask idempotency.Ask) (answer idempotency.Answer, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
 		answer, err = claimLocked(ctx, tx, ask)
 		return err
@@ -117,13 +117,16 @@ func readFate(ctx context.Context, tx pgx.Tx, request ids.RequestID) (idempotenc
 	return idempotency.Undecided, nil
 }
 
-// readLeg is the fate of one request, and the request that goes on, if any.
+// readLeg is the fate of one request, and the request that goes on, if any. What
+// a plan covers has its list price; what is free costs nothing however much was
+// served.
 func readLeg(ctx context.Context, tx pgx.Tx, request ids.RequestID) (fate idempotency.Fate, next ids.RequestID, err error) {
 	var continued *[16]byte
 	err = tx.QueryRow(ctx, `SELECT CASE (SELECT state FROM hold WHERE request_id = $1)
-			WHEN 'open' THEN CASE WHEN EXISTS (SELECT FROM evidence WHERE request_id = $1) THEN 'served' ELSE 'undecided' END
+			WHEN 'open' THEN CASE WHEN (SELECT billing_type FROM hold WHERE request_id = $1) <> 'free'
+				AND EXISTS (SELECT FROM evidence WHERE request_id = $1) THEN 'served' ELSE 'undecided' END
 			WHEN 'settled' THEN CASE WHEN EXISTS (SELECT FROM usage_settlement
-				WHERE day = $2 AND request_id = $1 AND (charged > 0 OR prompt_tokens > 0 OR completion_tokens > 0))
+				WHERE day = $2 AND request_id = $1 AND list_price > 0)
 				THEN 'served' ELSE 'nothing' END
 			ELSE 'nothing' END,
 		(SELECT continued_as FROM witness WHERE request_id = $1)`, [16]byte(request), request.Day()).Scan(&fate, &continued)

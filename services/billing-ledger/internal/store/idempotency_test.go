@@ -33,9 +33,16 @@ func again(t testing.TB, a idempotency.Ask) idempotency.Ask {
 // wantStanding asks and wants to be told so of the request that has the claim.
 func wantStanding(t testing.TB, st *store.Store, a idempotency.Ask, want idempotency.Standing, holder ids.RequestID) idempotency.Answer {
 	t.Helper()
+	read, err := st.ReadKey(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
 	got, err := st.ClaimKey(t.Context(), a)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if final := read.Standing != idempotency.Granted && read.Standing != idempotency.Lapsed; final && (read.Standing != got.Standing || read.Request != got.Request) {
+		t.Fatalf("it is read to stand %d for %s, and stands %d for %s", read.Standing, read.Request, got.Standing, got.Request)
 	}
 	if got.Standing != want || got.Request != holder {
 		t.Fatalf("the claim stands %d for %s, want %d for %s", got.Standing, got.Request, want, holder)
@@ -215,6 +222,36 @@ func TestAClaimWithoutAnEndFollowsItsHold(t *testing.T) {
 			e.release(t, given.Request)
 			want(given, granted)
 		})
+	}
+}
+
+// What is free costs nothing however much was served, and is run again; what a
+// plan covers is not.
+func TestAClaimOfWhatIsFreeIsClaimedAnew(t *testing.T) {
+	e := setup(t, unlimited)
+	zero, covered := e.consumer(t, 0), e.subscriber(t, 0, roomy)
+	for _, tc := range []struct {
+		of                  consumer
+		claim               hold.Claim
+		meanwhile, afterall idempotency.Standing
+	}{
+		{zero, e.free(t, zero), idempotency.Busy, idempotency.Granted},
+		{covered, e.standard(t, covered, 10), idempotency.Gone, idempotency.Gone},
+	} {
+		a := ask(t, tc.of)
+		a.Request = tc.claim.Request
+		e.admitOne(t, tc.claim, hold.Admitted)
+		wantStanding(t, e.store, a, idempotency.Granted, a.Request)
+		e.conclude(t, servedWord(a.Request, 3))
+		e.lapse(t)
+		wantStanding(t, e.store, again(t, a), tc.meanwhile, a.Request)
+		e.settle(t, usage.Settled, e.served(t, tc.claim, 3))
+		mine := again(t, a)
+		by := a.Request
+		if tc.afterall == idempotency.Granted {
+			by = mine.Request
+		}
+		wantStanding(t, e.store, mine, tc.afterall, by)
 	}
 }
 

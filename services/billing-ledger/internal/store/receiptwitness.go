@@ -11,6 +11,7 @@ import (
 
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/orphan"
 	"svc.internal/services/billing-ledger/internal/usage"
@@ -59,7 +60,7 @@ func lockRequests(ctx context.Context, tx pgx.Tx, all []orphan.Receipt) (map[ids
 	requests = slices.Compact(requests) // they are in order
 	known := make(map[ids.RequestID]*orphan.Request, len(requests))
 	batch := &pgx.Batch{}
-	batch.Queue(`SELECT request_id, model_id, price_version_id, state, coalesce(closed_at < now() - $2::interval, false)
+	batch.Queue(`SELECT request_id, model_id, price_version_id, unit, state, coalesce(closed_at < now() - $2::interval, false)
 		FROM hold WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests), orphan.LateMost).
 		Query(func(rows pgx.Rows) error { return scanRequests(rows, known) })
 	batch.Queue(`SELECT request_id, attempt, signature FROM receipt WHERE request_id = ANY ($1)`, raw(requests)).
@@ -83,10 +84,11 @@ func lockRequests(ctx context.Context, tx pgx.Tx, all []orphan.Receipt) (map[ids
 func scanRequests(rows pgx.Rows, into map[ids.RequestID]*orphan.Request) error {
 	var request, price [16]byte
 	var model, state string
+	var unit money.Unit
 	var late bool
-	_, err := pgx.ForEachRow(rows, []any{&request, &model, &price, &state, &late}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&request, &model, &price, &unit, &state, &late}, func() error {
 		into[request] = &orphan.Request{
-			Model: model, Price: price, State: hold.State(state), Late: late, Kept: map[int32][ed25519.SignatureSize]byte{},
+			Model: model, Price: price, Unit: unit, State: hold.State(state), Late: late, Kept: map[int32][ed25519.SignatureSize]byte{},
 		}
 		return nil
 	})

@@ -15,7 +15,8 @@ import (
 const sealTimeout = time.Hour
 
 // sealedLines are the columns of settled requests in version 1 of a digest.
-// Version 2 has the unit as well; days before it have tokens alone.
+// Version 2 has the unit as well; days before it have tokens alone, which verify
+// looks at.
 const sealedLines = `SELECT day, request_id, account_id, key_id, provider_id, hub_id, attempt, epoch, model_id, price_version_id,
 			input_rate, output_rate, payout_input_rate, payout_output_rate, prompt_tokens, completion_tokens,
 			list_price, payout, charged, shortfall, source, ending, claim_state, claimed_prompt, claimed_completion,
@@ -35,7 +36,7 @@ type sealedPart struct {
 func sealed(version int16) []sealedPart {
 	lines := sealedLines + `, unit FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 ORDER BY day, request_id`
 	if version == 1 {
-		lines = sealedLines + ` FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 AND unit = 0 ORDER BY day, request_id`
+		lines = sealedLines + ` FROM usage_settlement WHERE settled_at >= $1 AND settled_at < $2 ORDER BY day, request_id`
 	}
 	return append([]sealedPart{{seal.Line, lines}}, sealedEntries...)
 }

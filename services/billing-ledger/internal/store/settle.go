@@ -69,7 +69,7 @@ func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide fun
 }
 
 // readBook begins the transaction, locks the holds, and reads what gateways tell
-// of them, and what was settled of the holds that are not open any more. That
+// and void attempts tell of them, and what was settled of the holds that are not open any more. That
 // comes after the lock: a request that another transaction was settling is seen
 // here when it has, and so is a witness that has freed the request's place. An open hold has no line,
 // since both change in one transaction.
@@ -77,6 +77,7 @@ func readBook(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID) (us
 	book := usage.Book{
 		Holds:  make(map[ids.RequestID]usage.Hold, len(requests)),
 		Broken: map[ids.RequestID]usage.Relayed{},
+		Voids:  map[ids.RequestID]usage.Void{},
 		Told:   map[ids.RequestID]bool{},
 	}
 	batch := &pgx.Batch{}
@@ -87,6 +88,8 @@ func readBook(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID) (us
 	batch.Queue(`SELECT request_id, outcome = 'failed' AND committed_attempt > 0 AND metered_prompt IS NULL, relayed_tokens, relayed_bytes
 		FROM witness WHERE request_id = ANY ($1)`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanWitnesses(rows, book) })
+	batch.Queue(selectVoids, raw(requests)).
+		Query(func(rows pgx.Rows) error { return scanVoids(rows, book.Voids) })
 	if err := sendAll(ctx, conn, batch); err != nil {
 		return usage.Book{}, fmt.Errorf("lock holds and read witnesses: %w", err)
 	}

@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/audit"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/orphan"
 	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/seal"
 	"svc.internal/services/billing-ledger/internal/usage"
@@ -115,6 +117,96 @@ func TestAReviewPublishesInTheUnitOfTheHold(t *testing.T) {
 		}
 	}
 	e.sound(t)
+}
+
+// transcribed is a gateway's word of a transcript, or of as much as came of it.
+func transcribed(r ids.RequestID, metered *money.Tokens) hold.Witness {
+	w := servedWord(r, 0)
+	w.RelayedBytes, w.Metered = 700, metered
+	if metered == nil {
+		w.Outcome = "failed"
+	}
+	return w
+}
+
+// A transcript has no tokens that are counted: that its hub metered it is what
+// tells that it was served, when the hub is away for longer than a lease.
+func TestAServedTranscriptionIsHeldUntilItIsSettled(t *testing.T) {
+	const heard = 59_500
+	for name, settle := range map[string]func(t *testing.T, e *env, c hold.Claim){
+		"by its hub, late": func(t *testing.T, e *env, c hold.Claim) {
+			e.settle(t, usage.Settled, e.delivered(t, c, money.Tokens{Prompt: heard}))
+		},
+		"by a review": func(t *testing.T, e *env, _ hold.Claim) {
+			e.overdue(t)
+			all := e.review(t)
+			if len(all) != 1 || all[0].Event.Billable != (money.Tokens{Prompt: heard}) || all[0].Event.Ending != "completed" ||
+				all[0].Event.Rates != audioRates || all[0].Event.Validate() != nil {
+				t.Fatalf("published %+v", all)
+			}
+			e.settle(t, usage.Settled, delivery(all[0]))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := setup(t, unlimited)
+			c := e.consumer(t, money.USD)
+			speech := e.audio(t, c, time.Minute)
+			e.admit(t, speech)
+			e.conclude(t, transcribed(speech.Request, &money.Tokens{Prompt: heard}))
+			e.exec(t, `UPDATE hold SET expires_at = now() WHERE state = 'open'`)
+			if n := e.expire(t); n != 0 {
+				t.Errorf("%d expired though it was served", n)
+			}
+			if all := e.review(t); len(all) != 0 {
+				t.Errorf("reviewed before its hub has had its time: %+v", all)
+			}
+			if got := e.left(t, speech.Request); !about(got, terms.Orphan) {
+				t.Errorf("it has %v left", got)
+			}
+			settle(t, e, speech)
+			e.wantWallet(t, c, money.USD-5_950_000, 0)
+			e.sound(t)
+		})
+	}
+}
+
+func TestATranscriptionThatBrokeOffIsFree(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, e *env, c hold.Claim){
+		"its hub is gone": func(t *testing.T, e *env, _ hold.Claim) {
+			e.overdue(t)
+			if n := e.expire(t); n != 1 {
+				t.Errorf("%d expired", n)
+			}
+		},
+		"its hub comes back": func(t *testing.T, e *env, c hold.Claim) {
+			e.settle(t, usage.Settled, e.delivered(t, c, money.Tokens{Prompt: 60_000}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := setup(t, unlimited)
+			c := e.consumer(t, money.USD)
+			speech := e.audio(t, c, time.Minute)
+			e.admit(t, speech)
+			e.conclude(t, transcribed(speech.Request, nil))
+			end(t, e, speech)
+			e.wantWallet(t, c, money.USD, 0)
+			e.sound(t)
+		})
+	}
+}
+
+// A receipt counts tokens; of images they would be pictures.
+func TestAReceiptOfWhatIsNotPricedByTokensIsRefused(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, money.USD)
+	pictures, speech, text := e.images(t, c, 3), e.audio(t, c, time.Minute), e.claim(t, c, 3)
+	e.admit(t, pictures, speech, text)
+	e.hand(t, refusedAs(orphan.NothingServed), signed(pictures, 3), signed(speech, 3))
+	e.hand(t, stored, signed(text, 3))
+	e.wait(t)
+	if all := e.review(t); len(all) != 1 || all[0].Event.Request != text.Request {
+		t.Errorf("published %+v", all)
+	}
 }
 
 func TestPlansCountTokensOfTokenModelsAndImagesOfImageModels(t *testing.T) {
@@ -225,14 +317,29 @@ func TestDaysKeepTheVersionTheyWereSealedWith(t *testing.T) {
 	e.exec(t, `UPDATE seal SET version = 1, digest = $2, root = $3 WHERE day = $1`, old.Day, old.Digest[:], old.Root[:])
 	e.exec(t, `UPDATE seal SET previous = $2, root = $3 WHERE day = $1`, second.Day, old.Root[:], second.Root[:])
 	e.sound(t)
-	e.exec(t, `UPDATE usage_settlement SET unit = 2, output_rate = 0, completion_tokens = 0 WHERE settled_at < now() - interval '1 day' AND source = 'payg'`)
+	t.Run("a row is added in another unit", func(t *testing.T) {
+		e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '2 days', unit = 2, output_rate = 0, payout_output_rate = 0, completion_tokens = 0
+			WHERE settled_at > now() - interval '1 day'`)
+		e.wantDrift(t, "every sealed day is as it was sealed", "sealed with", "1 rows are not in tokens")
+		e.exec(t, `DELETE FROM usage_settlement WHERE unit = 2`)
+	})
+	t.Run("a row has another unit", func(t *testing.T) {
+		e.exec(t, `ALTER TABLE usage_settlement DROP CONSTRAINT usage_counts_images, DROP CONSTRAINT usage_counts_audio`)
+		e.exec(t, `UPDATE usage_settlement SET unit = 1 WHERE source = 'payg'`)
+		e.wantDrift(t, "every sealed day is as it was sealed", "1 rows are not in tokens")
+	})
+}
+
+// wantDrift wants verify to find drift of an invariant with such examples.
+func (e *env) wantDrift(t *testing.T, invariant string, names ...string) {
+	t.Helper()
 	report, err := audit.Run(t.Context(), e.store)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, i := range report.Invariants {
-		if i.Name == "every sealed day is as it was sealed" && i.Drift == 0 {
-			t.Error("a unit was written into a day of before there were units, and no seal shows it")
+	for _, name := range names {
+		if !named(report, invariant, name) {
+			t.Errorf("nothing of %q in %+v", name, report.Invariants)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,8 +12,11 @@ import (
 )
 
 // TakeVisit takes a visit of an address, under the lock on its row; see
-// visitor.Store.
+// visitor.Store. Who finds no room takes no lock: room comes with time alone.
 func (s *Store) TakeVisit(ctx context.Context, v visitor.Visit) (left visitor.Left, err error) {
+	if err := s.roomFor(ctx, v); err != nil {
+		return left, err
+	}
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		var made []time.Time
 		var now time.Time
@@ -35,6 +39,21 @@ func (s *Store) TakeVisit(ctx context.Context, v visitor.Visit) (left visitor.Le
 		return nil
 	})
 	return left, err
+}
+
+// roomFor refuses a visit that there is no room for.
+func (s *Store) roomFor(ctx context.Context, v visitor.Visit) error {
+	var made []time.Time
+	var now time.Time
+	err := s.pool.QueryRow(ctx, `SELECT taken_at, clock_timestamp() FROM visitor WHERE address = $1`, v.Address[:]).Scan(&made, &now)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return reachable(fmt.Errorf("read the visits of an address: %w", err))
+	}
+	_, _, err = v.Take(made, now)
+	return err
 }
 
 // PruneVisitors forgets up to limit addresses whose visits count no more, and

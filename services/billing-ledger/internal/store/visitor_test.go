@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -45,6 +46,29 @@ func TestOfAHundredRacingVisitsFiveAreTaken(t *testing.T) {
 	v.Address = visitor.Address{2}
 	if _, err := e.store.TakeVisit(t.Context(), v); err != nil {
 		t.Errorf("another address: %v", err)
+	}
+}
+
+// A flood of one address that has no room left does not queue for its row.
+func TestAVisitWithoutRoomIsRefusedWithoutALock(t *testing.T) {
+	e := setup(t, unlimited)
+	v := visitor.Visit{Address: visitor.Address{1}, Limit: 1, Window: time.Hour}
+	if _, err := e.store.TakeVisit(t.Context(), v); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := e.owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), `SELECT FROM visitor FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err = e.store.TakeVisit(ctx, v)
+	if f, ok := fault.As(err); !ok || f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 59*time.Minute {
+		t.Errorf("while its row is locked it is answered %v", err)
 	}
 }
 

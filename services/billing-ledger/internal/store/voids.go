@@ -9,7 +9,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/orphan"
+	"svc.internal/services/billing-ledger/internal/usage"
 )
 
 // voidsKept is for how long void attempts are kept; the table asserts the same.
@@ -37,7 +39,7 @@ func (s *Store) KeepVoids(ctx context.Context, all []orphan.Void) (settled []orp
 			JOIN LATERAL (SELECT FROM hold h WHERE h.request_id = u.request_id LIMIT 1) known ON true
 			ON CONFLICT (request_id, attempt) DO NOTHING`, requests, attempts, hubs, providers)
 		batch.Queue(`SELECT u.nth FROM unnest($1::date[], $2::uuid[], $3::integer[]) WITH ORDINALITY AS u (day, request_id, attempt, nth)
-			JOIN usage_settlement s ON s.day = u.day AND s.request_id = u.request_id AND s.attempt = u.attempt
+			JOIN usage_settlement s ON s.day = u.day AND s.request_id = u.request_id AND s.attempt <= u.attempt
 			WHERE s.witness = 'receipt'`, at, requests, attempts).
 			Query(func(rows pgx.Rows) error {
 				var nth int64
@@ -58,4 +60,24 @@ func (s *Store) KeepVoids(ctx context.Context, all []orphan.Void) (settled []orp
 		return nil
 	})
 	return settled, err
+}
+
+// selectVoids reads the void attempts of requests, and of which attempt a
+// gateway's last word, a witness or else a renewal, says that content was
+// relayed.
+const selectVoids = `SELECT v.request_id, max(v.attempt), coalesce(
+		(SELECT CASE WHEN w.relayed_tokens > 0 AND w.relayed_bytes > 0 THEN w.committed_attempt ELSE 0 END
+			FROM witness w WHERE w.request_id = v.request_id),
+		(SELECT CASE WHEN n.relayed_tokens > 0 AND n.relayed_bytes > 0 THEN n.committed_attempt ELSE 0 END
+			FROM renewal n WHERE n.request_id = v.request_id), 0)
+	FROM void_attempt v WHERE v.request_id = ANY ($1) GROUP BY v.request_id`
+
+func scanVoids(rows pgx.Rows, into map[ids.RequestID]usage.Void) error {
+	var request [16]byte
+	var v usage.Void
+	_, err := pgx.ForEachRow(rows, []any{&request, &v.Last, &v.Relayed}, func() error {
+		into[request] = v
+		return nil
+	})
+	return err
 }

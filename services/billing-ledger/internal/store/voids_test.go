@@ -163,6 +163,7 @@ func TestAGatewaysWordThatContentWasRelayedIsWorthMoreThanAVoid(t *testing.T) {
 func TestAVoidThatComesWhenTheRequestIsSettledMovesNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		settle func(*env, hold.Claim)
+		void   int32
 		loud   bool
 	}{
 		"by the receipt": {func(e *env, c hold.Claim) {
@@ -171,12 +172,26 @@ func TestAVoidThatComesWhenTheRequestIsSettledMovesNothing(t *testing.T) {
 			for _, p := range e.review(t) {
 				e.settle(t, usage.Settled, delivery(p))
 			}
-		}, true},
+		}, 2, true},
+		"by the receipt of an attempt before it": {func(e *env, c hold.Claim) {
+			e.hand(t, stored, signed(c, 4))
+			e.wait(t)
+			for _, p := range e.review(t) {
+				e.settle(t, usage.Settled, delivery(p))
+			}
+		}, 3, true},
+		"by the receipt of an attempt after it": {func(e *env, c hold.Claim) {
+			e.hand(t, stored, signed(c, 4))
+			e.wait(t)
+			for _, p := range e.review(t) {
+				e.settle(t, usage.Settled, delivery(p))
+			}
+		}, 1, false},
 		"by a hub": {func(e *env, c hold.Claim) {
 			d := e.served(t, c, 4)
 			d.Event.Attempt, d.Event.Provider = 2, providerID
 			e.settle(t, usage.Settled, d)
-		}, false},
+		}, 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := setup(t, unlimited)
@@ -184,7 +199,7 @@ func TestAVoidThatComesWhenTheRequestIsSettledMovesNothing(t *testing.T) {
 			claim := e.claim(t, c, 10)
 			e.admit(t, claim)
 			tc.settle(e, claim)
-			if log := e.void(t, 2, claim.Request); strings.Contains(log, "may be owed a refund") != tc.loud {
+			if log := e.void(t, tc.void, claim.Request); strings.Contains(log, "may be owed a refund") != tc.loud {
 				t.Errorf("the log says %q", log)
 			}
 			e.hand(t, settled, signed(claim, 4))
@@ -199,33 +214,101 @@ func TestAVoidThatComesWhenTheRequestIsSettledMovesNothing(t *testing.T) {
 	}
 }
 
-// Between the publication of a review and its settling a void still saves the
-// consumer: the hold is given back, and the provider, whose earnings settlement
-// may have noted by then, is paid by the platform, once.
-func TestAVoidBetweenReviewAndSettlingCostsThePlatformNotTheConsumer(t *testing.T) {
-	e := setup(t, unlimited)
-	c := e.consumer(t, 100*cent)
-	claim := e.claim(t, c, 10)
-	e.admit(t, claim)
-	e.hand(t, stored, signed(claim, 4))
-	e.wait(t)
-	all := e.review(t)
-	if len(all) != 1 {
-		t.Fatalf("published %+v", all)
+// What a review has published is not taken back from the stream. A void that
+// comes before it is settled has it settled at nothing, and settlement, which
+// may have noted earnings by then, hears so.
+func TestAVoidBetweenReviewAndSettlingCostsNobody(t *testing.T) {
+	for name, tc := range map[string]struct {
+		void int32
+		gone bool // the hold was given back before the usage came
+		want usage.Result
+	}{
+		"the hold is open":          {2, false, usage.Settled},
+		"a later attempt is void":   {3, false, usage.Settled},
+		"the hold is over by then":  {2, true, usage.Orphaned},
+		"the receipt had been late": {2, true, usage.Orphaned},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := setup(t, unlimited)
+			c := e.consumer(t, 100*cent)
+			claim := e.claim(t, c, 10)
+			e.admit(t, claim)
+			if name == "the receipt had been late" {
+				e.overdue(t)
+				e.expire(t)
+			}
+			e.hand(t, stored, signed(claim, 4))
+			e.wait(t)
+			e.exec(t, `UPDATE orphan_review SET next_at = now()`)
+			all := e.review(t)
+			if len(all) != 1 || all[0].Event.Billable != (money.Tokens{Completion: 4}) {
+				t.Fatalf("published %+v", all)
+			}
+			e.void(t, tc.void, claim.Request)
+			if tc.gone {
+				e.wait(t)
+				e.exec(t, `UPDATE orphan_review SET next_at = now()`)
+				if again := e.review(t); len(again) != 0 {
+					t.Errorf("published again: %+v", again)
+				}
+				e.expire(t)
+			}
+			e.settle(t, tc.want, delivery(all[0]))
+			e.settle(t, usage.Duplicate, delivery(all[0]))
+			e.wantWallet(t, c, 100*cent, 0)
+			e.wantPaid(t, 0, 0)
+			rulings := e.review(t)
+			if len(rulings) != 1 || !rulings[0].Event.Settled || rulings[0].Event.Witness == usage.Receipt || rulings[0].Event.Provider != providerID ||
+				rulings[0].Event.Billable != (money.Tokens{}) {
+				t.Fatalf("settlement hears %+v", rulings)
+			}
+			e.settle(t, usage.Duplicate, delivery(rulings[0]))
+			if log := e.void(t, tc.void, claim.Request); log != "" {
+				t.Errorf("the log says %q", log)
+			}
+			e.sound(t)
+		})
 	}
-	e.void(t, 2, claim.Request)
-	e.wait(t)
-	if again := e.review(t); len(again) != 0 {
-		t.Errorf("published again: %+v", again)
+}
+
+// What a review has published stands in spite of a void when a gateway has said
+// meanwhile that it relayed content of that attempt, and of that alone.
+func TestAGatewaysWordSavesPublishedUsageFromAVoid(t *testing.T) {
+	other := func(r ids.RequestID) hold.Renewal {
+		word := running(r, 9)
+		word.CommittedAttempt = 1
+		return word
 	}
-	if n := e.expire(t); n != 1 {
-		t.Errorf("%d expired", n)
+	for name, tc := range map[string]struct {
+		tell func(*env, ids.RequestID)
+		want int64
+	}{
+		"its last word":                  {func(e *env, r ids.RequestID) { e.conclude(t, servedWord(r, 9)) }, 4},
+		"its last renewal":               {func(e *env, r ids.RequestID) { e.renew(t, running(r, 9)) }, 4},
+		"a word of nothing relayed":      {func(e *env, r ids.RequestID) { e.conclude(t, servedWord(r, 0)) }, 0},
+		"a renewal, and then the word":   {func(e *env, r ids.RequestID) { e.renew(t, running(r, 1)); e.conclude(t, servedWord(r, 0)) }, 0},
+		"a renewal of another attempt":   {func(e *env, r ids.RequestID) { e.renew(t, other(r)) }, 0},
+		"a renewal before anything came": {func(e *env, r ids.RequestID) { e.renew(t, running(r, 0)) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := setup(t, unlimited)
+			c := e.consumer(t, 100*cent)
+			claim := e.claim(t, c, 10)
+			e.admit(t, claim)
+			e.hand(t, stored, signed(claim, 4))
+			e.wait(t)
+			all := e.review(t)
+			if len(all) != 1 || all[0].Event.Witness != usage.Receipt {
+				t.Fatalf("published %+v", all)
+			}
+			tc.tell(e, claim.Request)
+			e.void(t, 2, claim.Request)
+			e.settle(t, usage.Settled, delivery(all[0]))
+			e.wantWallet(t, c, 100*cent-money.NanoUSD(tc.want)*cent, 0)
+			e.wantPaid(t, money.NanoUSD(tc.want)*payout, 0)
+			e.sound(t)
+		})
 	}
-	e.settle(t, usage.Orphaned, delivery(all[0]))
-	e.settle(t, usage.Duplicate, delivery(all[0]))
-	e.wantWallet(t, c, 100*cent, 0)
-	e.wantPaid(t, 4*payout, 4*payout)
-	e.sound(t)
 }
 
 func TestAnEarlierVoidDoesNotHarmALaterAttempt(t *testing.T) {

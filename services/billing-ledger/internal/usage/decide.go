@@ -106,6 +106,8 @@ type Book struct {
 	// and then told the consumer that it failed, the hub not having said what
 	// it bills.
 	Broken map[ids.RequestID]Relayed
+	// Voids are the void attempts of requests that have any.
+	Voids map[ids.RequestID]Void
 	// Told are the requests whose end a gateway has told of. Their places in
 	// the concurrency of key and plan are free already.
 	Told map[ids.RequestID]bool
@@ -120,6 +122,34 @@ func (b Book) Accounts() []ids.AccountID {
 		}
 	}
 	return slices.Collect(maps.Keys(accounts))
+}
+
+// heldTo is what e comes to by what else is known of its request, and whether
+// that is something else.
+func (b Book) heldTo(e Event, h Hold) (came Event, other bool) {
+	if b.Voids[e.Request].voids(e) {
+		return Relayed{}.within(e, h)
+	}
+	if relayed, ok := b.Broken[e.Request]; ok {
+		return relayed.within(e, h)
+	}
+	return e, false
+}
+
+// Void tells of attempts of which their hubs say that nothing is owed.
+type Void struct {
+	// Last is the last such attempt; those before it were given up with nothing
+	// relayed.
+	Last int32
+	// Relayed is the attempt of which a gateway says that content was relayed,
+	// which is worth more; 0 for none.
+	Relayed int32
+}
+
+// voids tells whether a void took from an event the receipt that it rests on,
+// after the review that published it.
+func (v Void) voids(e Event) bool {
+	return e.Witness == Receipt && v.Last >= e.Attempt && v.Relayed != e.Attempt
 }
 
 // Relayed is what a gateway wrote to a consumer.
@@ -224,14 +254,12 @@ func (fx *Effects) decide(b Book, e Event) Result {
 	if result != Settled {
 		return result
 	}
-	if relayed, ok := b.Broken[e.Request]; ok {
-		if came, other := relayed.within(e, h); other {
-			if line, result = price(h, came); result != Settled {
-				return result
-			}
-			e, sum = came, came.Hash()
-			fx.Overruled = append(fx.Overruled, e.Request)
+	if came, other := b.heldTo(e, h); other {
+		if line, result = price(h, came); result != Settled {
+			return result
 		}
+		e, sum = came, came.Hash()
+		fx.Overruled = append(fx.Overruled, e.Request)
 	}
 	line.Hash = sum
 	b.Settled[e.Request] = First{Hash: sum, Witness: e.Witness}

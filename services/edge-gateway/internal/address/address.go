@@ -12,6 +12,7 @@
 package address
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -43,9 +44,25 @@ func ParseProxies(list string) ([]netip.Prefix, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q is neither an address nor a network", entry)
 		}
+		if network, err = plainNetwork(network); err != nil {
+			return nil, fmt.Errorf("%q: %w", entry, err)
+		}
 		out = append(out, network.Masked())
 	}
 	return out, nil
+}
+
+// plainNetwork gives a network the form in which clients are compared with it:
+// an IPv4 network that is written as IPv6 is one of IPv4.
+func plainNetwork(n netip.Prefix) (netip.Prefix, error) {
+	const mapped = 96 // bits ahead of an IPv4 address
+	if !n.Addr().Is4In6() {
+		return n, nil
+	}
+	if n.Bits() < mapped {
+		return netip.Prefix{}, errors.New("the network is wider than all of IPv4")
+	}
+	return netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-mapped), nil
 }
 
 // Of is the client's address; the zero value when the connection has none.

@@ -53,8 +53,23 @@ func TestTheAddressIsThatOfTheLastHopThatIsNotTrusted(t *testing.T) {
 	}
 }
 
+func TestAProxyMayBeWrittenAsMappedIPv6(t *testing.T) {
+	trusted, err := ParseProxies("::ffff:10.0.0.0/104, ::ffff:192.0.2.7, ::ffff:198.51.100.0/120")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for remote, want := range map[string]string{
+		"10.1.1.1:1": "203.0.113.9", "[::ffff:10.1.1.1]:1": "203.0.113.9", "192.0.2.7:1": "203.0.113.9",
+		"198.51.100.255:1": "203.0.113.9", "11.0.0.1:1": "11.0.0.1", "192.0.2.8:1": "192.0.2.8",
+	} {
+		if got := New(trusted).Of(request(remote, "203.0.113.9")); got.String() != want {
+			t.Errorf("from %s: %s, want %s", remote, got, want)
+		}
+	}
+}
+
 func TestProxiesThatAreNoneAreRefused(t *testing.T) {
-	for _, list := range []string{"10.0.0.0/33", "proxy.internal", "10.0.0.1:80", "10.0.0.0/8;10.0.0.1"} {
+	for _, list := range []string{"10.0.0.0/33", "proxy.internal", "10.0.0.1:80", "10.0.0.0/8;10.0.0.1", "::ffff:10.0.0.0/90"} {
 		if _, err := ParseProxies(list); err == nil {
 			t.Errorf("%q is taken", list)
 		}

@@ -38,10 +38,7 @@ func Choose(pin Pin, r openaiapi.Routing) (Pin, Preferences) {
 	}
 	switch {
 	case pin.ProviderID != "":
-		p.Order = nil
-		if len(p.Only) > 0 && !slices.Contains(p.Only, pin.ProviderID) {
-			p.Only = append(slices.Clone(p.Only), pin.ProviderID)
-		}
+		p.Order, p.Only = nil, onlyWith(pin, p.Only)
 		p.Ignore = slices.DeleteFunc(slices.Clone(p.Ignore), func(id string) bool { return id == pin.ProviderID })
 	case len(p.Only) == 1:
 		pin.ProviderID, pin.AllowFallbacks = p.Only[0], false
@@ -54,9 +51,27 @@ func Choose(pin Pin, r openaiapi.Routing) (Pin, Preferences) {
 	return pin, p
 }
 
-// names tells whether the client names who may serve. Such a request is paid
-// for like a pinned one, or a plan's money could be steered to a provider.
-func (p *Preferences) names() bool { return len(p.Order)+len(p.Only) > 0 }
+// onlyWith is what a body's only means beside a pin of the headers, which is
+// always in it: the providers that may serve in the pin's place. Without
+// fallbacks there are none, and of a full list the last gives way to the pin,
+// since the router takes no more than a list may have.
+func onlyWith(pin Pin, only []string) []string {
+	switch {
+	case len(only) == 0, !pin.AllowFallbacks:
+		return nil
+	case slices.Contains(only, pin.ProviderID):
+		return only
+	}
+	return append(slices.Clone(only[:min(len(only), openaiapi.MaxProviders-1)]), pin.ProviderID)
+}
+
+// names tells whether the client names who may serve, or who may not. Such a
+// request is paid for like a pinned one, or a plan's money could be steered to
+// a provider: by the names of all its rivals, or by a quantization, which is a
+// provider's own word and may be one that nobody else says.
+func (p *Preferences) names() bool {
+	return len(p.Order)+len(p.Only)+len(p.Ignore)+len(p.Quantizations) > 0
+}
 
 // afford refuses terms that cost more than the client pays. It looks at the
 // prices that were pinned, which are those that would be billed. They do not
@@ -71,7 +86,7 @@ func (p *Preferences) afford(terms *billingv1.AdmitResponse) error {
 
 func (p *Preferences) toProto() *routerv1.Preferences {
 	sort := sorts[p.Sort]
-	if !p.names() && len(p.Ignore)+len(p.Quantizations) == 0 && sort == routerv1.Sort_SORT_UNSPECIFIED {
+	if !p.names() && sort == routerv1.Sort_SORT_UNSPECIFIED {
 		return nil
 	}
 	return &routerv1.Preferences{

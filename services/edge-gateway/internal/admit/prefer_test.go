@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -65,5 +66,25 @@ func TestAHeaderWinsAndTheBodyIsKept(t *testing.T) {
 		if !slices.Equal(before, slices.Concat(body.Order, body.Only, body.Ignore)) {
 			t.Fatal("the request was changed")
 		}
+	}
+}
+
+// The router takes no more ids than a body's list may have.
+func TestAPinDoesNotMakeAListTooLong(t *testing.T) {
+	const pinned = "01890000-0000-7000-8000-00000000000a"
+	full := make([]string, openaiapi.MaxProviders)
+	for i := range full {
+		full[i] = fmt.Sprintf("01890000-0000-7000-8001-%012x", i)
+	}
+	pin, p := Choose(Pin{ProviderID: pinned, AllowFallbacks: true}, openaiapi.Routing{Only: full})
+	if len(p.Only) != openaiapi.MaxProviders || !slices.Contains(p.Only, pin.ProviderID) || !slices.Equal(p.Only[:len(full)-1], full[:len(full)-1]) {
+		t.Errorf("%d ids: %v", len(p.Only), p.Only)
+	}
+	full[3] = pinned
+	if _, p := Choose(Pin{ProviderID: pinned, AllowFallbacks: true}, openaiapi.Routing{Only: full}); !slices.Equal(p.Only, full) {
+		t.Errorf("with the pin among them: %v", p.Only)
+	}
+	if _, p := Choose(Pin{ProviderID: pinned}, openaiapi.Routing{Only: full, NoFallbacks: true}); len(p.Only) != 0 {
+		t.Errorf("without fallbacks: %v", p.Only)
 	}
 }

@@ -128,12 +128,16 @@ func (a *Authenticator) Authenticate(ctx context.Context, h http.Header, from ne
 		return current(e.who, e.err, now)
 	}
 	network := address.Network(from)
-	if wait := a.guesses.wait(network, now); wait > 0 && !a.cache.knew(digest) {
-		return nil, fault.New(fault.Exhausted, fault.RateLimitExceeded, "Too many wrong API keys came from your address.").After(wait)
+	if !a.cache.knew(digest) {
+		leave, wait := a.guesses.enter(network, now)
+		if wait > 0 {
+			return nil, fault.New(fault.Exhausted, fault.RateLimitExceeded, "Too many wrong API keys came from your address.").After(wait)
+		}
+		defer leave()
 	}
 	who, err := a.lookUp(ctx, digest)
-	if f, ok := fault.As(err); ok && f.Kind == fault.Unauthenticated {
-		a.guesses.wrong(network, now)
+	if fault.Is(err, fault.InvalidAPIKey) {
+		a.guesses.wrong(network, now) // a revoked or expired key was somebody's, and guessed by nobody
 	}
 	return current(who, err, now)
 }

@@ -219,7 +219,12 @@ func TestTheCacheIsBoundedOnBothSides(t *testing.T) {
 	for _, e := range c.known.at {
 		b.Forget(e.Value.(*entry).who.KeyID)
 	}
-	if len(c.known.at) != 0 || len(c.byKey) != 0 {
+	for d := range c.known.at {
+		if _, found := c.get(d, b.clock.Now()); found {
+			t.Error("what was forgotten is believed")
+		}
+	}
+	if len(c.known.at) != 4 || len(c.byKey) != 4 {
 		t.Errorf("%d known, %d by key after all were forgotten", len(c.known.at), len(c.byKey))
 	}
 }

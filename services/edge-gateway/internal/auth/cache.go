@@ -86,13 +86,14 @@ func (c *cache) putRefused(d apikey.Digest, err error, until time.Time, generati
 	c.refused.put(&entry{digest: d, err: err, until: until})
 }
 
+// forget has a key looked up before it is used again. That it was right is still
+// known: most changes are no end of it.
 func (c *cache) forget(keyID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changes++
-	if d, ok := c.byKey[keyID]; ok {
-		delete(c.byKey, keyID)
-		c.known.remove(d)
+	if element, ok := c.known.at[c.byKey[keyID]]; ok {
+		element.Value.(*entry).until = time.Time{}
 	}
 }
 

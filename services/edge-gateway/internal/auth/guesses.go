@@ -18,9 +18,15 @@ import (
 // working, and a good key that is new may come a hundred times at once. Guesses
 // made at once may exceed the rate; they are paid for by waiting, for at most
 // maxDebt.
+//
+// A network that has to wait is not shut: good keys that this gateway has not met
+// yet come from there too, and who guesses could keep them out for ever. Two
+// thirds of the rate are looked up all the same, maxBusy at a time; a guess among
+// them counts as any other.
 type guesses struct {
 	most  int
 	every time.Duration // one more guess is free again after this
+	spare time.Duration // one more look-up of a network that has to wait after this
 
 	mu    sync.Mutex
 	order *list.List // of *guesser, most recent first
@@ -31,30 +37,66 @@ const (
 	// guessSpan is what a rate is counted over.
 	guessSpan = time.Minute
 	maxDebt   = 10 * guessSpan
+	// maxBusy is how many look-ups a network in debt has at a time, and
+	// busyWait how long the next should wait.
+	maxBusy  = 2
+	busyWait = time.Second
 )
 
-// guesser is a network; its guesses are paid off at a time.
+// guesser is a network; its guesses are paid off at a time, and so are its
+// look-ups while it is in debt, of which some are under way.
 type guesser struct {
 	network netip.Prefix
 	paid    time.Time
+	spared  time.Time
+	busy    int
+}
+
+// debt is how long a network has to wait before its next guess.
+func (g *guesser) debt(every time.Duration, now time.Time) time.Duration {
+	return max(0, g.paid.Add(every).Sub(now)-guessSpan)
 }
 
 func newGuesses(rate, most int) *guesses {
 	return &guesses{
-		most: most, every: guessSpan / time.Duration(rate),
+		most: most, every: guessSpan / time.Duration(rate), spare: guessSpan / time.Duration(max(1, rate*2/3)),
 		order: list.New(), at: map[netip.Prefix]*list.Element{},
 	}
 }
 
-// wait is how long a network has to wait before its next guess.
-func (g *guesses) wait(from netip.Prefix, now time.Time) time.Duration {
+// enter lets a network have a key looked up, after which leave is called, or says
+// how long it has to wait.
+func (g *guesses) enter(from netip.Prefix, now time.Time) (leave func(), wait time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	element, ok := g.at[from]
 	if !ok {
-		return 0
+		return func() {}, 0
 	}
-	return max(0, element.Value.(*guesser).paid.Add(g.every).Sub(now)-guessSpan)
+	one := element.Value.(*guesser)
+	debt := one.debt(g.every, now)
+	if debt == 0 {
+		return func() {}, 0
+	}
+	if one.busy >= maxBusy {
+		return nil, min(debt, busyWait)
+	}
+	if one.spared.Before(now) {
+		one.spared = now
+	}
+	spared := one.spared.Add(g.spare)
+	if wait := spared.Sub(now) - guessSpan; wait > 0 {
+		return nil, min(debt, wait)
+	}
+	one.spared = spared
+	one.busy++
+	return func() { g.leave(one) }, 0
+}
+
+func (g *guesses) leave(one *guesser) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one.busy--
 }
 
 // wrong counts a guess.

@@ -12,11 +12,11 @@ import (
 )
 
 // guessing is an authenticator that knows one key and lets a network try three
-// others a minute.
+// others a minute, and two more of them while it is in debt.
 func guessing(t *testing.T) bundle {
 	t.Helper()
 	b := setup(t)
-	b.cfg.WrongKeys, b.cfg.WrongKeyNetworks = 3, 2
+	b.cfg.WrongKeys, b.cfg.WrongKeyNetworks, b.cfg.Refused = 3, 2, 8
 	b.Authenticator = New(b.ledger, b.clock, b.cfg)
 	if _, err := b.Authenticate(t.Context(), b.key, netip.Addr{}); err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func (b bundle) guess(t *testing.T, from string, want fault.Reason) {
 
 func TestGuessesOfANetworkAreBounded(t *testing.T) {
 	b := guessing(t)
-	for n := range 3 {
+	for n := range 5 {
 		b.guess(t, fmt.Sprintf("2001:db8::%d", n+1), fault.InvalidAPIKey)
 	}
 	asked := b.ledger.asked
@@ -45,11 +45,11 @@ func TestGuessesOfANetworkAreBounded(t *testing.T) {
 		t.Error("a guess above the bound was looked up")
 	}
 	_, err := b.Authenticate(t.Context(), header(t), netip.MustParseAddr("2001:db8::1"))
-	if f, ok := fault.As(err); !ok || f.RetryAfter <= 0 || f.RetryAfter > 20*time.Second {
+	if f, ok := fault.As(err); !ok || f.RetryAfter <= 0 || f.RetryAfter > 30*time.Second {
 		t.Errorf("wait: %v", err)
 	}
 	b.guess(t, "2001:db8:0:1::1", fault.InvalidAPIKey)
-	b.clock.Advance(20 * time.Second)
+	b.clock.Advance(30 * time.Second)
 	b.guess(t, "2001:db8::1", fault.InvalidAPIKey)
 	b.guess(t, "2001:db8::1", fault.RateLimitExceeded)
 }
@@ -63,7 +63,7 @@ func TestAGuesserDoesNotShutOutItsNeighbours(t *testing.T) {
 	if _, err := b.Authenticate(t.Context(), wrong, from); !fault.Is(err, fault.InvalidAPIKey) {
 		t.Fatal(err)
 	}
-	for range 2 {
+	for range 4 {
 		b.guess(t, from.String(), fault.InvalidAPIKey)
 	}
 	b.guess(t, from.String(), fault.RateLimitExceeded)
@@ -123,10 +123,101 @@ func TestNetworksOfGuessersAreBoundedAndSoIsTheirDebt(t *testing.T) {
 	for range 10_000 {
 		g.wrong(one, now)
 	}
-	if wait := g.wait(one, now); wait < maxDebt-2*guessSpan || wait > maxDebt {
+	debt := func(now time.Time) time.Duration { return g.at[one].Value.(*guesser).debt(g.every, now) }
+	if wait := debt(now); wait < maxDebt-2*guessSpan || wait > maxDebt {
 		t.Errorf("has to wait %v", wait)
 	}
-	if g.wait(one, now.Add(maxDebt)) != 0 {
+	if debt(now.Add(maxDebt)) != 0 {
 		t.Error("a debt is never paid")
+	}
+}
+
+// Whoever guesses cannot keep out a good key that this gateway has not met.
+func TestAGoodKeyIsFoundBehindAnAddressInDebt(t *testing.T) {
+	b := guessing(t)
+	from := netip.MustParseAddr("203.0.113.9")
+	for range 3 {
+		b.guess(t, from.String(), fault.InvalidAPIKey)
+	}
+	b.ledger.answer = func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
+		return &billingv1.AuthenticateKeyResponse{KeyId: "k2", AccountId: "a"}, nil
+	}
+	if who, err := b.Authenticate(t.Context(), header(t), from); err != nil || who.KeyID != "k2" {
+		t.Errorf("a new good key: %v", err)
+	}
+}
+
+func TestLookUpsOfANetworkInDebtAreBounded(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	g := newGuesses(30, 10)
+	from := netip.MustParsePrefix("192.0.2.1/32")
+	for range 1000 {
+		g.wrong(from, now)
+	}
+	first, wait := g.enter(from, now)
+	second, waitToo := g.enter(from, now)
+	if wait+waitToo != 0 {
+		t.Fatalf("has to wait %v and %v", wait, waitToo)
+	}
+	if _, wait := g.enter(from, now); wait != busyWait {
+		t.Errorf("a third at a time has to wait %v", wait)
+	}
+	first()
+	second()
+	spared := 2
+	for range 100 {
+		if leave, wait := g.enter(from, now); wait == 0 {
+			leave()
+			spared++
+		}
+	}
+	if spared != 20 {
+		t.Errorf("%d look-ups within a minute", spared)
+	}
+	if _, wait := g.enter(from, now); wait != 3*time.Second {
+		t.Errorf("has to wait %v", wait)
+	}
+	if leave, wait := g.enter(from, now.Add(3*time.Second)); wait != 0 {
+		t.Errorf("then has to wait %v", wait)
+	} else {
+		leave()
+	}
+}
+
+// A key that was somebody's is guessed by nobody: clients go on with one for a
+// while after it was revoked.
+func TestARevokedKeyIsNoGuess(t *testing.T) {
+	for _, reason := range []fault.Reason{fault.KeyRevoked, fault.KeyExpired} {
+		b := guessing(t)
+		b.ledger.answer = refusal(reason)
+		for range 20 {
+			b.guess(t, "203.0.113.9", reason)
+		}
+	}
+}
+
+// Most changes of a key are no end of it, and nobody's guesses keep it out then.
+func TestAChangedKeyIsStillKnown(t *testing.T) {
+	b := guessing(t)
+	from := netip.MustParseAddr("203.0.113.9")
+	for range 5 {
+		b.guess(t, from.String(), fault.InvalidAPIKey)
+	}
+	b.guess(t, from.String(), fault.RateLimitExceeded)
+	b.Forget("k")
+	b.ledger.answer = func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
+		return &billingv1.AuthenticateKeyResponse{KeyId: "k", AccountId: "changed"}, nil
+	}
+	if who, err := b.Authenticate(t.Context(), b.key, from); err != nil || who.AccountID != "changed" {
+		t.Errorf("a key that was changed: %+v, %v", who, err)
+	}
+	b.Forget("k")
+	b.ledger.answer = refusal(fault.InvalidAPIKey)
+	if _, err := b.Authenticate(t.Context(), b.key, from); !fault.Is(err, fault.InvalidAPIKey) {
+		t.Errorf("a key that is wrong now: %v", err)
+	}
+	b.clock.Advance(b.cfg.RefusedFor)
+	if _, err := b.Authenticate(t.Context(), b.key, from); !fault.Is(err, fault.RateLimitExceeded) {
+		t.Errorf("a key that was looked up wrong is still known: %v", err)
 	}
 }

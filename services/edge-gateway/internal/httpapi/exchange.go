@@ -18,6 +18,7 @@ import (
 
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/auth"
+	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/relay"
 )
 
@@ -37,7 +38,8 @@ type exchange struct {
 	// Of a chat completion, as far as it came.
 	model   string
 	stream  bool
-	choices []choice // the models that may be tried next
+	choices []choice           // the models that may be tried next
+	claim   *idempotency.Claim // nil without an Idempotency-Key
 	result  relay.Result
 }
 

@@ -48,8 +48,8 @@ type Config struct {
 	// MaxBody bounds the body of a /v1 request in bytes.
 	MaxBody int64
 	// MaxUpload bounds a file that is uploaded, Uploads the memory of all
-	// uploads together, in bytes.
-	MaxUpload, Uploads int64
+	// uploads together, UploadsOfKey that of one consumer key's, in bytes.
+	MaxUpload, Uploads, UploadsOfKey int64
 	// MaxMessages bounds the messages of a chat.
 	MaxMessages int64
 	// BodyTimeout is how long a client may take to send it.
@@ -97,7 +97,9 @@ type Handler struct {
 
 // New makes the handler.
 func New(parts Parts, cfg Config) *Handler {
-	return &Handler{Parts: parts, cfg: cfg, uploads: uploads{most: cfg.Uploads}}
+	return &Handler{Parts: parts, cfg: cfg, uploads: uploads{
+		most: cfg.Uploads, mostOfKey: cfg.UploadsOfKey, ofKey: map[string]int64{},
+	}}
 }
 
 // route is one kind of request.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/idempotency"
 )
@@ -44,7 +45,8 @@ func idempotent(serve func(*Handler, *exchange) error) func(*Handler, *exchange)
 			return err
 		}
 		again.Reset(body.Bytes())
-		return h.once(x, who, token, body.Bytes(), func(claimed *http.Request) error {
+		ask := idempotency.Ask{Token: token, Holds: int64(body.Cap())}
+		return h.once(x, who, ask, body.Bytes(), func(claimed *http.Request) error {
 			claimed.Body, claimed.ContentLength = again, int64(body.Len())
 			x.request = claimed
 			return serve(h, x)
@@ -53,17 +55,16 @@ func idempotent(serve func(*Handler, *exchange) error) func(*Handler, *exchange)
 }
 
 // once runs serve if nobody else has or had the claim, and otherwise says what
-// became of it.
-func (h *Handler) once(x *exchange, who *auth.Principal, token idempotency.Token, body []byte, serve func(*http.Request) error) error {
+// became of it. The ask has the token and what the body holds.
+func (h *Handler) once(x *exchange, who *auth.Principal, ask idempotency.Ask, body []byte, serve func(*http.Request) error) error {
 	ctx := x.request.Context()
 	apiKey, err := auth.Credential(x.request.Header)
 	if err != nil {
 		return err
 	}
-	claim, kept, err := h.Idempotency.Take(ctx, idempotency.Ask{
-		KeyID: who.KeyID, APIKey: apiKey, Token: token, RequestID: x.id, ReceivedAt: x.started,
-		Content: idempotency.Content(x.route.pattern, x.request.Header.Get("Content-Type"), body),
-	})
+	ask.KeyID, ask.APIKey, ask.RequestID, ask.ReceivedAt = who.KeyID, apiKey, x.id, x.started
+	ask.Content = idempotency.Content(x.route.pattern, x.request.Header.Get("Content-Type"), body)
+	claim, kept, err := h.Idempotency.Take(ctx, ask)
 	switch {
 	case err != nil:
 		return err
@@ -72,21 +73,30 @@ func (h *Handler) once(x *exchange, who *auth.Principal, token idempotency.Token
 	}
 	held, release := claim.Hold(ctx)
 	defer release()
+	x.claim = claim
 	heard := &tape{ResponseWriter: x.answer.ResponseWriter}
 	x.answer.ResponseWriter = heard
 	err = serve(x.request.WithContext(held))
 	x.answer.ResponseWriter = heard.ResponseWriter
+	h.sendOff(x, err)
 	release()
 	h.finish(ctx, x, claim, heard)
 	return err
 }
 
-// finish ends the claim by what became of the request. An answer that is written
-// already is sent off first: its client does not wait for this.
-func (h *Handler) finish(ctx context.Context, x *exchange, claim *idempotency.Claim, heard *tape) {
-	if x.begun() {
+// sendOff lets the client have its answer, an error too, before the claim is
+// ended: that may take long, and whoever asks again meanwhile waits.
+func (h *Handler) sendOff(x *exchange, err error) {
+	if err != nil {
+		h.tell(x, err)
+	}
+	if x.begun() && x.answer.status != apierror.StatusClientClosed {
 		_ = x.control.Flush() // a client that left is nobody's fault
 	}
+}
+
+// finish ends the claim by what became of the request.
+func (h *Handler) finish(ctx context.Context, x *exchange, claim *idempotency.Claim, heard *tape) {
 	answer := heard.answer()
 	switch r := x.result; {
 	case r.Committed == 0 && r.Usage == nil:
@@ -134,12 +144,17 @@ func said(name string) bool {
 
 // tape keeps a whole answer on its way to the client, up to what can be kept. Of
 // a stream it keeps nothing.
+//
+// An answer that is paid for is kept although its client left while it was
+// written: the error of the write is told with the answer's last byte.
 type tape struct {
 	http.ResponseWriter
-	status int
-	stream bool
-	over   bool
-	body   []byte
+	status   int
+	stream   bool
+	over     bool
+	declared string // Content-Length
+	body     []byte
+	failed   error // of the first write that failed
 }
 
 // WriteHeader notes the status.
@@ -155,6 +170,10 @@ func (t *tape) begin(status int) {
 	t.status = status
 	kind, _, err := mime.ParseMediaType(t.Header().Get("Content-Type"))
 	t.stream = err != nil || kind == "text/event-stream"
+	t.declared = t.Header().Get("Content-Length")
+	if size, err := strconv.Atoi(t.declared); err != nil || size > idempotency.MaxAnswer {
+		t.over = true
+	}
 }
 
 // Write notes what is sent, whether or not it arrives.
@@ -167,15 +186,25 @@ func (t *tape) Write(p []byte) (int, error) {
 	default:
 		t.body = append(t.body, p...)
 	}
-	return t.ResponseWriter.Write(p)
+	n := len(p)
+	if t.failed == nil {
+		n, t.failed = t.ResponseWriter.Write(p)
+	}
+	if t.failed != nil && !t.stream && !t.over && !t.whole() {
+		return len(p), nil
+	}
+	return n, t.failed
 }
+
+// whole tells whether all that was declared has been noted.
+func (t *tape) whole() bool { return t.declared == strconv.Itoa(len(t.body)) }
 
 // Unwrap lets http.ResponseController find the connection.
 func (t *tape) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // answer is what was said, nil when that is not a whole answer, or too large.
 func (t *tape) answer() *idempotency.Answer {
-	if t.status != http.StatusOK || t.stream || t.over || t.Header().Get("Content-Length") != strconv.Itoa(len(t.body)) {
+	if t.status != http.StatusOK || t.stream || t.over || !t.whole() {
 		return nil
 	}
 	header := http.Header{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strconv"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
@@ -37,20 +38,27 @@ type choice struct {
 
 // resolve finds the models that may serve a request, in the order in which they
 // are tried. Each must exist, serve this endpoint and be allowed. Those that
-// nobody serves now are left out, unless there is no other behind.
+// nobody serves now are left out, unless there is no other behind; so are those
+// after the first that do not give as long an answer as is asked for.
 func (h *Handler) resolve(as asJSON, who *auth.Principal, req *openaiapi.Request) ([]choice, error) {
-	first, err := h.resolveOne(as, who, req, req.Model)
+	first, err := h.resolveOne(as, who, req)
 	if err != nil {
 		return nil, err
 	}
 	all := []choice{first}
 	for i, name := range req.Models {
-		c, err := h.resolveOne(as, who, req, name)
+		model, err := h.findModel(name, as.endpoint)
+		if err == nil {
+			err = mayUse(who, model)
+		}
 		if err != nil {
 			return nil, onModel(err, openaiapi.ModelParam(i))
 		}
-		if !slices.ContainsFunc(all, func(other choice) bool { return other.model == c.model }) {
-			all = append(all, c)
+		if slices.ContainsFunc(all, func(other choice) bool { return other.model == model }) {
+			continue
+		}
+		if bounds, err := admit.BoundsOf(req, model); err == nil {
+			all = append(all, choice{model, bounds})
 		}
 	}
 	reached := all[:0]
@@ -62,9 +70,9 @@ func (h *Handler) resolve(as asJSON, who *auth.Principal, req *openaiapi.Request
 	return reached[:min(len(reached), 1+maxNextModels)], nil
 }
 
-// resolveOne finds a model and checks that the key may use it so.
-func (h *Handler) resolveOne(as asJSON, who *auth.Principal, req *openaiapi.Request, name string) (choice, error) {
-	model, err := h.findModel(name, as.endpoint)
+// resolveOne finds the first model and checks that the key may use it so.
+func (h *Handler) resolveOne(as asJSON, who *auth.Principal, req *openaiapi.Request) (choice, error) {
+	model, err := h.findModel(req.Model, as.endpoint)
 	if err != nil {
 		return choice{}, err
 	}
@@ -93,40 +101,55 @@ var mendable = []fault.Reason{
 // nil when the request ends here.
 func (h *Handler) next(x *exchange, failed *relay.Call, err error) *relay.Call {
 	f, ok := fault.As(err)
-	if !ok || !slices.Contains(mendable, f.Reason) || len(x.choices) == 0 || x.request.Context().Err() != nil ||
-		h.Engine.Left(failed) <= 0 {
+	if !ok || !slices.Contains(mendable, f.Reason) || x.request.Context().Err() != nil || h.Engine.Left(failed) <= 0 {
 		return nil
 	}
+	for len(x.choices) > 0 {
+		c := x.choices[0]
+		x.choices = x.choices[1:]
+		name := jsonscan.AppendString(nil, c.model.ID)
+		size := int64(len(failed.Body)) - int64(failed.ModelLength) + int64(len(name))
+		if size > h.cfg.MaxBody {
+			continue // a hub takes no more
+		}
+		call := *failed
+		call.Order.ModelID, call.Order.Bounds, call.Order.BodyBytes = c.model.ID, c.bounds, size
+		call.Body = slices.Concat(call.Body[:call.ModelOffset], name, call.Body[call.ModelOffset+call.ModelLength:])
+		call.ModelLength = uint32(len(name))
+		return h.begin(x, &call, c.model)
+	}
+	return nil
+}
+
+// begin makes a call a leg of its own; nil when it can have no id, since then the
+// error of the leg before says more.
+func (h *Handler) begin(x *exchange, call *relay.Call, model *catalog.Model) *relay.Call {
 	now := h.Clock.Now()
 	id, err := ids.NewRequest(now, h.Random)
 	if err != nil {
-		return nil // the leg's own error says more
+		return nil
 	}
-	c := x.choices[0]
-	x.choices = x.choices[1:]
-	setDeprecation(x.header(), c.model.DeprecatedAt)
-	call := *failed
+	setDeprecation(x.header(), model.DeprecatedAt)
 	call.RequestID, call.Order.RequestID = id.String(), id.String()
 	call.BeganAt, call.Running = now, nil
-	call.Order.ModelID, call.Order.Bounds = c.model.ID, c.bounds
-	name := jsonscan.AppendString(nil, c.model.ID)
-	behind := call.Body[call.ModelOffset+call.ModelLength:]
-	call.Body = slices.Concat(call.Body[:call.ModelOffset], name, behind)
-	call.ModelLength = uint32(len(name))
-	call.Order.BodyBytes = int64(len(call.Body))
-	if call.Order.BodyBytes > h.cfg.MaxBody {
-		return nil // a hub takes no more
-	}
-	return &call
+	return call
 }
 
-// goOn makes the exchange that of its next leg.
+// goOn makes the exchange that of its next leg. The client is told where the
+// receipts of all its legs begin.
 func (x *exchange) goOn(call *relay.Call) {
+	if x.header().Get(firstRequest) == "" {
+		x.header().Set(firstRequest, x.id)
+	}
 	x.facts = append(x.facts, slog.String("continues", x.id))
 	x.id, x.model = call.RequestID, call.Order.ModelID
 	x.request = x.request.WithContext(telemetry.WithRequestID(x.request.Context(), x.id))
 	x.nameRequest()
 }
+
+// firstRequest names the first leg of an answer that a later one gives; each
+// receipt names the leg that went on.
+const firstRequest = "X-Svc-First-Request-Id"
 
 // nameRequest tells the client which request this is; once headers are sent, it
 // is the receipt of the first leg that leads to the last.
@@ -135,11 +158,35 @@ func (x *exchange) nameRequest() {
 	x.header().Set("X-Request-Id", x.id)
 }
 
-// settle gives billing-ledger the account of a leg that goes on, now: the next
-// must find the hold released. An account that is not taken is sent later.
-func (h *Handler) settle(ctx context.Context, w *billingv1.Witness) {
-	if err := h.Witness.Send(context.WithoutCancel(ctx), []*billingv1.Witness{w}); err != nil {
-		h.Log.DebugContext(ctx, "a leg's account is sent later", "error", err)
-		h.Witness.Add(w)
+// settle gives billing-ledger the account of a leg, now, and tells whether the
+// next goes on: it must find the hold released. An account that is not taken is
+// sent later; then a leg under a claim does not go on, since billing-ledger
+// decides by what it knows of the legs whether a request that is sent again has
+// been billed.
+func (h *Handler) settle(x *exchange, w *billingv1.Witness, next *relay.Call) bool {
+	ctx := context.WithoutCancel(x.request.Context())
+	w.ContinuedAs = next.RequestID
+	err := h.Witness.Send(ctx, []*billingv1.Witness{w})
+	switch {
+	case err == nil:
+		return true
+	case x.claim != nil:
+		h.Log.DebugContext(ctx, "a leg does not go on, since its account was not taken", "error", err)
+		return false
+	}
+	h.Log.DebugContext(ctx, "a leg's account is sent later", "error", err)
+	h.Witness.Add(w)
+	return true
+}
+
+// stay lets a leg that was to go on be the last: its own error is the answer.
+func (h *Handler) stay(x *exchange, call *relay.Call, r relay.Result) {
+	if model, err := h.Catalog.Find(call.Order.ModelID); err == nil {
+		setDeprecation(x.header(), model.DeprecatedAt)
+	}
+	if r.Begun {
+		h.Engine.Tell(x.answer, call, r.Err)
+	} else if n := len(r.Attempts); n > 0 {
+		x.header().Set("X-Svc-Attempts", strconv.Itoa(n))
 	}
 }

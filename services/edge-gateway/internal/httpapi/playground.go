@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/jsonscan"
 
 	"svc.internal/services/edge-gateway/internal/admit"
 	"svc.internal/services/edge-gateway/internal/apierror"
@@ -118,8 +119,24 @@ func (h *Handler) checkVisit(x *exchange, raw []byte) ([]byte, error) {
 	if req.MaxTokens > 0 {
 		return raw, nil
 	}
+	return withMaxTokens(raw)
+}
+
+// withMaxTokens bounds the answer to a body that says nothing of it. A null, which
+// says nothing either, gives way to the bound, since a name stands once.
+func withMaxTokens(raw []byte) ([]byte, error) {
+	const name = "max_tokens"
+	bound := strconv.Itoa(playground.MaxOutputTokens)
+	for member, err := range jsonscan.New(raw, jsonscan.Options{}).Members() {
+		if err != nil {
+			return nil, fmt.Errorf("scan a body that was parsed: %w", err)
+		}
+		if string(member.Key.Name(raw)) == name {
+			return slices.Concat(raw[:member.Value.Start], []byte(bound), raw[member.Value.End:]), nil
+		}
+	}
 	inside := raw[bytes.IndexByte(raw, '{')+1:] // what was parsed is an object
-	return fmt.Appendf(make([]byte, 0, len(inside)+32), `{"max_tokens":%d,%s`, playground.MaxOutputTokens, inside), nil
+	return slices.Concat([]byte(`{"`+name+`":`+bound+`,`), inside), nil
 }
 
 // ofPlatform gives an error that speaks of the paying account's own means the

@@ -35,6 +35,12 @@ func (h *Handler) run(x *exchange, call *relay.Call) error {
 // call that goes on, if any.
 func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err error) {
 	ctx, began := x.request.Context(), h.Clock.Now()
+	if err := sure(ctx, x); err != nil {
+		if x.begun() {
+			h.Engine.Tell(x.answer, call, err)
+		}
+		return nil, err
+	}
 	grant, err := h.Gate.Enter(ctx, call.Order)
 	setLimits(x.header(), grant.Terms.GetRequests())
 	relay.SetBillingType(x.header(), grant.Terms.GetBillingType())
@@ -45,7 +51,7 @@ func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err erro
 			h.Engine.Tell(x.answer, call, err)
 		}
 		if grant.Held {
-			h.report(x, call, next, relay.Result{Err: err, Route: relay.RouteOf(call.Order.Pin), Begun: x.begun()})
+			next = h.report(x, call, next, relay.Result{Err: err, Route: relay.RouteOf(call.Order.Pin), Begun: x.begun()})
 		}
 		return next, err
 	}
@@ -66,18 +72,29 @@ func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err erro
 	result := h.Engine.Serve(x.answer, x.request, call)
 	h.Metrics.completion(ctx, call.Endpoint, &result)
 	crash.At("gateway.answered")
-	h.report(x, call, next, result)
-	return next, result.Err
+	return h.report(x, call, next, result), result.Err
+}
+
+// sure is nil while nobody else can have the claim of a request that has one. It
+// stands right before admission, since what is admitted is billed.
+func sure(ctx context.Context, x *exchange) error {
+	if x.claim == nil {
+		return nil
+	}
+	return x.claim.Sure(ctx)
 }
 
 // report notes the facts of a call for the log and gives billing-ledger the
-// gateway's own account of it, at once when a next leg goes on.
-func (h *Handler) report(x *exchange, call, next *relay.Call, r relay.Result) {
+// gateway's own account of it, at once when a next leg is to go on. It returns
+// the leg that does.
+func (h *Handler) report(x *exchange, call, next *relay.Call, r relay.Result) *relay.Call {
 	w := h.account(x, call, r)
 	if next != nil {
-		w.ContinuedAs = next.RequestID
-		h.settle(x.request.Context(), w)
-		return
+		if h.settle(x, w, next) {
+			return next
+		}
+		h.stay(x, call, r)
+		w = h.account(x, call, r)
 	}
 	h.Witness.Add(w)
 	x.result = r
@@ -92,6 +109,7 @@ func (h *Handler) report(x *exchange, call, next *relay.Call, r relay.Result) {
 		x.facts = append(x.facts, slog.Int64("billed_prompt_tokens", r.Usage.GetBillablePromptTokens()),
 			slog.Int64("billed_completion_tokens", r.Usage.GetBillableCompletionTokens()))
 	}
+	return nil
 }
 
 func (h *Handler) account(x *exchange, call *relay.Call, r relay.Result) *billingv1.Witness {

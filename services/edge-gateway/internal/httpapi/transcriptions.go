@@ -51,19 +51,23 @@ func (h *Handler) transcriptions(x *exchange) error {
 			return overrules(x, err, limit)
 		}
 	}
-	sent := upload{from: &h.uploads}
+	sent := upload{from: &h.uploads, keyID: who.KeyID}
 	defer sent.release()
 	if err := sent.read(x, limit); err != nil {
 		return err
+	}
+	if token != "" {
+		sent.fit() // it may wait for another
 	}
 	form, err := multipartform.Parse(sent.body, boundary)
 	if err != nil {
 		return err
 	}
-	if !idempotency.Given(x.request.Header) {
+	if token == "" {
 		return h.transcribe(x, who, pin, form, &sent)
 	}
-	return h.once(x, who, token, sent.body, func(claimed *http.Request) error {
+	ask := idempotency.Ask{Token: token, Holds: sent.reserved, Upload: true}
+	return h.once(x, who, ask, sent.body, func(claimed *http.Request) error {
 		x.request = claimed
 		mine := form
 		form = nil // its memory goes when what is sent on has been built

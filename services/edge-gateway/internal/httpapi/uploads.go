@@ -4,7 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"svc.internal/pkg/fault"
@@ -14,27 +14,47 @@ import (
 // of the others have been answered.
 const uploadRetry = 2 * time.Second
 
-// uploads bounds the memory of all uploads together.
+// uploads bounds the memory of all uploads together, and of those of one
+// consumer key.
 type uploads struct {
-	most int64
-	used atomic.Int64
+	most, mostOfKey int64
+
+	mu    sync.Mutex
+	used  int64
+	ofKey map[string]int64
 }
 
-// take reserves n bytes; false is no room.
-func (u *uploads) take(n int64) bool {
-	if u.used.Add(n) <= u.most {
-		return true
+// take reserves n bytes, or says why there is no room.
+func (u *uploads) take(keyID string, n int64) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.ofKey[keyID]+n > u.mostOfKey:
+		return fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded,
+			"Too many uploads of this key are being served. Try again in a moment.").After(uploadRetry)
+	case u.used+n > u.most:
+		return fault.New(fault.Unavailable, fault.ServiceUnavailable,
+			"Too many uploads are being served. Try again in a moment.").After(uploadRetry)
 	}
-	u.used.Add(-n)
-	return false
+	u.used += n
+	u.ofKey[keyID] += n
+	return nil
 }
 
-func (u *uploads) give(n int64) { u.used.Add(-n) }
+func (u *uploads) give(keyID string, n int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.used -= n
+	if u.ofKey[keyID] -= n; u.ofKey[keyID] == 0 {
+		delete(u.ofKey, keyID)
+	}
+}
 
 // upload is the body of one request, in memory that is reserved as it grows: a
 // client that declares much and sends little holds little.
 type upload struct {
 	from     *uploads
+	keyID    string
 	body     []byte
 	reserved int64
 }
@@ -42,8 +62,19 @@ type upload struct {
 // release gives back what was reserved, once nothing of the body is kept.
 func (u *upload) release() {
 	u.body = nil
-	u.from.give(u.reserved)
+	u.from.give(u.keyID, u.reserved)
 	u.reserved = 0
+}
+
+// fit gives back what was reserved beyond the body, which came without a length.
+func (u *upload) fit() {
+	size := int64(len(u.body))
+	if u.reserved <= size+1 {
+		return
+	}
+	u.body = append(make([]byte, 0, size), u.body...)
+	u.from.give(u.keyID, u.reserved-size)
+	u.reserved = size
 }
 
 // read reads a body of at most limit bytes.
@@ -77,9 +108,8 @@ func (u *upload) grow(declared, limit int64) error {
 	if declared >= int64(len(u.body)) {
 		size = min(size, declared+1)
 	}
-	if !u.from.take(size - u.reserved) {
-		return fault.New(fault.Unavailable, fault.ServiceUnavailable,
-			"Too many uploads are being served. Try again in a moment.").After(uploadRetry)
+	if err := u.from.take(u.keyID, size-u.reserved); err != nil {
+		return err
 	}
 	u.reserved = size
 	u.body = append(make([]byte, 0, size), u.body...)

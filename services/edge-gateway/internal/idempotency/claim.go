@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
 
@@ -13,6 +14,58 @@ import (
 type Claim struct {
 	keeper *Keeper
 	ask    Ask
+
+	mu sync.Mutex
+	// granted is when the last question was put that was answered with the
+	// claim; zero once it is known to be lost.
+	granted time.Time
+}
+
+// sureFor is how long a claim is relied on after it was granted: half of
+// billing-ledger's lease.
+const sureFor = 30 * time.Second
+
+// Sure is nil while the claim is certain to be this request's. One that was not
+// granted for a while is asked for again: a gateway that stood still may find
+// that another runs the request by now. Its fault is one to try again after.
+func (c *Claim) Sure(ctx context.Context) error {
+	c.mu.Lock()
+	age, known := c.keeper.clock.Now().Sub(c.granted), !c.granted.IsZero()
+	c.mu.Unlock()
+	if known && age <= sureFor {
+		return nil
+	}
+	granted, err := c.askAgain(ctx)
+	switch f, _ := fault.As(err); {
+	case f != nil && f.Kind == fault.Canceled:
+		return err
+	case err != nil:
+		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable,
+			"The claim of the Idempotency-Key could not be renewed. Try again in a moment.").After(longestPause)
+	case !granted:
+		return fault.Wrap(errLost, fault.Unavailable, fault.ServiceUnavailable,
+			"Another request with this Idempotency-Key has taken over. Try again in a moment.").After(longestPause)
+	}
+	return nil
+}
+
+// askAgain asks for the claim that was granted before.
+func (c *Claim) askAgain(ctx context.Context) (granted bool, err error) {
+	asked := c.keeper.clock.Now()
+	resp, err := c.keeper.claim(ctx, c.ask)
+	if err != nil {
+		return false, err
+	}
+	granted = resp.GetState() == billingv1.ClaimState_CLAIM_STATE_GRANTED
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !granted:
+		c.granted = time.Time{}
+	case asked.After(c.granted):
+		c.granted = asked
+	}
+	return granted, nil
 }
 
 // errLost ends a request whose claim has passed to another.
@@ -51,12 +104,12 @@ func (c *Claim) Hold(ctx context.Context) (held context.Context, release func())
 // renew is false when the claim is lost. One that could not be renewed is not:
 // what runs has a hold, and nobody is given the claim while that is open.
 func (c *Claim) renew(ctx context.Context) bool {
-	resp, err := c.keeper.claim(ctx, c.ask)
+	granted, err := c.askAgain(ctx)
 	if err != nil {
 		c.keeper.log.WarnContext(ctx, "the claim of an idempotency key could not be renewed", "request_id", c.ask.RequestID, "error", err)
 		return true
 	}
-	return resp.GetState() == billingv1.ClaimState_CLAIM_STATE_GRANTED
+	return granted
 }
 
 // End is how a claim ends.

@@ -9,16 +9,17 @@
 // its answer is kept for those who ask later, sealed under the caller's own API
 // key, so that what is stored can be read by nobody without it.
 //
-// Limits: a key of 255 characters; an answer of MaxAnswer bytes; Config.MostWaiting
-// requests that wait, of which a consumer key may have Config.MostWaitingOfKey,
-// since each keeps its body.
+// Limits: a key of 255 characters; an answer of MaxAnswer bytes; Config.Rate keys
+// a second of one consumer key; Config.MostWaiting requests that wait, of which a
+// consumer key may have Config.MostWaitingOfKey, and mostUploads with a file,
+// since each keeps its body; the bodies that are kept so have Config.WaitingBytes
+// together, of which a consumer key may have a quarter.
 package idempotency
 
 import (
 	"context"
 	"io"
 	"log/slog"
-	"sync"
 	"time"
 
 	"svc.internal/pkg/clock"
@@ -46,6 +47,13 @@ type Config struct {
 	// MostWaiting is how many requests of this gateway wait for others,
 	// MostWaitingOfKey how many of one consumer key.
 	MostWaiting, MostWaitingOfKey int
+	// WaitingBytes bounds the memory of the bodies of all that wait; one
+	// consumer key may have a quarter of it.
+	WaitingBytes int64
+	// Rate is how many requests with an Idempotency-Key a consumer key may
+	// send a second, Burst how many at once; Rated is of how many consumer
+	// keys that is remembered.
+	Rate, Burst, Rated int
 }
 
 // Keeper claims keys for all requests of a gateway.
@@ -56,13 +64,19 @@ type Keeper struct {
 	log     *slog.Logger
 	cfg     Config
 	waiting waiting
+	rates   *rates
 }
 
 // New makes a keeper.
 func New(claims billingv1.IdempotencyServiceClient, clk clock.Clock, random io.Reader, log *slog.Logger, cfg Config) *Keeper {
 	return &Keeper{
 		claims: claims, clock: clk, random: random, log: log, cfg: cfg,
-		waiting: waiting{most: cfg.MostWaiting, mostOfKey: cfg.MostWaitingOfKey, ofKey: map[string]int{}},
+		waiting: waiting{
+			most:      share{requests: cfg.MostWaiting, uploads: cfg.MostWaiting, bytes: cfg.WaitingBytes},
+			mostOfKey: share{requests: cfg.MostWaitingOfKey, uploads: mostUploads, bytes: cfg.WaitingBytes / 4},
+			ofKey:     map[string]share{},
+		},
+		rates: newRates(cfg.Rate, cfg.Burst, cfg.Rated),
 	}
 }
 
@@ -76,16 +90,25 @@ type Ask struct {
 	RequestID     string
 	// ReceivedAt is when its time began.
 	ReceivedAt time.Time
+	// Holds is the memory in bytes that its body has while it waits, Upload
+	// tells that this is of the memory of uploads.
+	Holds  int64
+	Upload bool
 }
 
 // Take claims the key of a request. It returns the claim, or the answer that the
 // request was given before, which is nil otherwise. Its faults are those of the
 // public table: idempotency_key_reused, idempotency_answer_gone, timeout,
 // concurrency_limit_exceeded when too many wait, rate_limit_exceeded when the
-// consumer key has used too many, and service_unavailable.
+// consumer key has used too many or sends them too fast, and service_unavailable.
 func (k *Keeper) Take(ctx context.Context, ask Ask) (*Claim, *Answer, error) {
+	if wait := k.rates.take(ask.KeyID, k.clock.Now()); wait > 0 {
+		return nil, nil, fault.New(fault.Exhausted, fault.RateLimitExceeded,
+			"Too many requests with an Idempotency-Key.").After(wait)
+	}
 	waits := false
 	for pause := firstPause; ; pause = min(pause*3/2, longestPause) {
+		asked := k.clock.Now()
 		resp, err := k.claim(ctx, ask)
 		if err != nil {
 			k.abandon(ctx, ask)
@@ -93,7 +116,7 @@ func (k *Keeper) Take(ctx context.Context, ask Ask) (*Claim, *Answer, error) {
 		}
 		switch resp.GetState() {
 		case billingv1.ClaimState_CLAIM_STATE_GRANTED:
-			return &Claim{keeper: k, ask: ask}, nil, nil
+			return &Claim{keeper: k, ask: ask, granted: asked}, nil, nil
 		case billingv1.ClaimState_CLAIM_STATE_ANSWERED:
 			answer, err := k.open(ctx, ask, resp)
 			return nil, answer, err
@@ -107,11 +130,11 @@ func (k *Keeper) Take(ctx context.Context, ask Ask) (*Claim, *Answer, error) {
 			return nil, nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "A part of the service gives no answer that is understood.")
 		}
 		if !waits {
-			if !k.waiting.enter(ask.KeyID) {
+			if !k.waiting.enter(&ask) {
 				return nil, nil, fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded,
 					"Too many requests wait for others with the same Idempotency-Key.").After(longestPause)
 			}
-			defer k.waiting.leave(ask.KeyID)
+			defer k.waiting.leave(&ask)
 			waits = true
 		}
 		if err := k.pause(ctx, ask, pause); err != nil {
@@ -183,33 +206,4 @@ func (k *Keeper) finish(ctx context.Context, ask Ask, end billingv1.KeyEnd, seal
 	}
 	_, err := k.claims.FinishKey(ctx, req)
 	return err
-}
-
-// waiting counts the requests that wait for others.
-type waiting struct {
-	most, mostOfKey int
-
-	mu    sync.Mutex
-	all   int
-	ofKey map[string]int
-}
-
-func (w *waiting) enter(keyID string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.all >= w.most || w.ofKey[keyID] >= w.mostOfKey {
-		return false
-	}
-	w.all++
-	w.ofKey[keyID]++
-	return true
-}
-
-func (w *waiting) leave(keyID string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.all--
-	if w.ofKey[keyID]--; w.ofKey[keyID] == 0 {
-		delete(w.ofKey, keyID)
-	}
 }

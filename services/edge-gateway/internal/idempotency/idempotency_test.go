@@ -72,6 +72,7 @@ func states(all ...billingv1.ClaimState) func(int) (*billingv1.ClaimKeyResponse,
 func keeper(l *ledger) *Keeper {
 	return New(l, clock.System, rand.Reader, slog.New(slog.DiscardHandler), Config{
 		CallTimeout: time.Second, RenewEvery: 15 * time.Second, Total: time.Minute, MostWaiting: 3, MostWaitingOfKey: 2,
+		WaitingBytes: 1000, Rate: 50, Burst: 100, Rated: 3,
 	})
 }
 
@@ -241,8 +242,8 @@ func TestWaitingIsBoundedForAKeyAndForAll(t *testing.T) {
 		refused("b")
 		leave()
 		all.Wait()
-		if k.waiting.all != 0 || len(k.waiting.ofKey) != 0 {
-			t.Errorf("%d still wait, by %v", k.waiting.all, k.waiting.ofKey)
+		if k.waiting.all != (share{}) || len(k.waiting.ofKey) != 0 {
+			t.Errorf("%v still wait, by %v", k.waiting.all, k.waiting.ofKey)
 		}
 	})
 }

@@ -41,7 +41,7 @@ func newForm(call *Call, now func() time.Time) form {
 	case hubv1.Endpoint_ENDPOINT_EMBEDDINGS:
 		return &embeddings{base64: call.Base64, model: call.Order.ModelID}
 	case hubv1.Endpoint_ENDPOINT_IMAGES:
-		return &images{now: now}
+		return &images{now: now, withCost: call.IncludeCost}
 	case hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS:
 		return &transcript{text: call.Form == hubv1.AnswerForm_ANSWER_FORM_TEXT, contentType: call.AnswerType}
 	default:

@@ -51,8 +51,12 @@ func (s *session) setLatency(d time.Duration) {
 	s.out.header().Set("X-Svc-Latency-Ms", strconv.FormatInt(d.Milliseconds(), 10))
 }
 
-// cost is what the answer costs in dollars, exact, and a JSON number.
+// cost is what the answer costs in dollars, exact, and a JSON number. What a
+// plan covers costs nothing.
 func (s *session) cost(m *hubv1.DispatchFinished) string {
+	if s.call.Grant.Terms.GetBillingType() == billingv1.BillingType_BILLING_TYPE_PLAN {
+		return money.NanoUSD(0).String()
+	}
 	charge, err := moneypb.ToRates(s.call.Grant.Terms.GetRates()).Charge(money.Tokens{
 		Prompt: m.GetBillablePromptTokens(), Completion: m.GetBillableCompletionTokens(),
 	})

@@ -9,32 +9,82 @@ import (
 )
 
 // images is the form of generated images. What they cost is told by a header and
-// by the receipt: their usage is the engine's own. A stream of them has named
-// events and ends without [DONE].
-type images struct{ now func() time.Time }
+// by the receipt, and in their usage to whoever asks: for the rest their usage is
+// the engine's own, whose tokens are not what is billed. A stream of them has
+// named events and ends without [DONE].
+type images struct {
+	now      func() time.Time
+	withCost bool                 // the client asked for it
+	held     *hubv1.DispatchEvent // the last image, until it is known what it costs
+}
+
+// typeCompleted is the type of an event with an image that is ready.
+const typeCompleted = "image_generation.completed"
 
 func (*images) accept(body []byte) ([]byte, bool) { return body, true }
 
-func (i *images) whole(body []byte, _ usageOf) (contentType string, out []byte) {
-	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
-	created := member{"created", strconv.FormatInt(i.now().Unix(), 10)}
-	return typeJSON, f.run(func() { f.object([]member{created}, func(string) { f.cur.Skip() }) })
+func (i *images) whole(body []byte, billed usageOf) (contentType string, out []byte) {
+	return typeJSON, withMembers(body, billed.cost, member{"created", strconv.FormatInt(i.now().Unix(), 10)})
 }
 
-// event dates an event, and lets one that has a name say it itself, unless its
-// line would become too long.
+// event writes an event, but for the last image when the client asked for its
+// cost.
 func (i *images) event(out *output, e *hubv1.DispatchEvent) {
-	if !isEventName(e.GetName()) || len(e.GetJson()) > maxEvent-eventRoom {
+	i.cut(out)
+	if i.withCost && (e.GetName() == typeCompleted || e.GetName() == "" && hasType(e.GetJson(), typeCompleted)) {
+		i.held = e
+		return
+	}
+	i.emit(out, e, "")
+}
+
+// emit dates an event, and lets one that has a name say it itself, unless its
+// line would become too long.
+func (i *images) emit(out *output, e *hubv1.DispatchEvent, cost string) {
+	if len(e.GetJson()) > maxEvent-eventRoom || cost == "" && !isEventName(e.GetName()) {
 		out.event(e.GetName(), e.GetJson())
 		return
 	}
-	f := filler{data: e.GetJson(), cur: jsonscan.New(e.GetJson(), jsonscan.Options{}).Cursor()}
-	wanted := []member{
-		{"created_at", strconv.FormatInt(i.now().Unix(), 10)},
-		{"type", string(jsonscan.AppendString(nil, e.GetName()))},
+	var wanted []member
+	if isEventName(e.GetName()) {
+		wanted = []member{
+			{"created_at", strconv.FormatInt(i.now().Unix(), 10)},
+			{"type", string(jsonscan.AppendString(nil, e.GetName()))},
+		}
 	}
-	out.event(e.GetName(), f.run(func() { f.object(wanted, func(string) { f.cur.Skip() }) }))
+	out.event(e.GetName(), withMembers(e.GetJson(), cost, wanted...))
 }
 
-func (*images) cut(*output)          {}
-func (*images) end(*output, usageOf) {}
+// cut writes what waits: the image has come, whatever becomes of the stream.
+func (i *images) cut(out *output) { i.end(out, usageOf{}) }
+
+func (i *images) end(out *output, billed usageOf) {
+	if i.held != nil {
+		i.emit(out, i.held, billed.cost)
+		i.held = nil
+	}
+}
+
+// withMembers gives an object the members that it lacks and, unless it is empty,
+// the cost in its usage. Where the engine tells no usage the cost is all there is:
+// zeros would be counts that nobody has counted.
+func withMembers(json []byte, cost string, wanted ...member) []byte {
+	f := filler{data: json, cur: jsonscan.New(json, jsonscan.Options{}).Cursor()}
+	alone := `{"cost":` + cost + `}`
+	if cost != "" {
+		wanted = append(wanted, member{"usage", alone})
+	}
+	return f.run(func() {
+		f.object(wanted, func(name string) {
+			kind := f.cur.Kind()
+			switch {
+			case cost == "" || name != "usage":
+				f.cur.Skip()
+			case kind == jsonscan.Object:
+				f.withCost(cost)
+			default:
+				f.replace(f.cur.Skip(), alone)
+			}
+		})
+	})
+}

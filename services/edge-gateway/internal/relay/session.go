@@ -175,9 +175,11 @@ func (s *session) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
 
 // firstContentTimeout is how long this attempt may take to its first content.
 // An engine shows nothing of a whole answer before its end, and of an image's
-// stream not before it is drawn, so those have the whole time.
+// stream not before it is drawn; of a transcript it must have the audio first,
+// which takes as long as its upload does. So those have the whole time.
 func (s *session) firstContentTimeout(total time.Duration) time.Duration {
-	if !s.call.Stream || s.call.Endpoint == hubv1.Endpoint_ENDPOINT_IMAGES {
+	if !s.call.Stream || s.call.Endpoint == hubv1.Endpoint_ENDPOINT_IMAGES ||
+		s.call.Endpoint == hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS {
 		return total
 	}
 	return max(min(s.engine.cfg.FirstContent, s.firstContentLeft(), total), time.Millisecond)

@@ -155,12 +155,20 @@ func (f *filler) usage(usage usageOf) {
 		f.out = append(f.out, insertion{at: span.Start, drop: span.Len(), text: usage.object()})
 		return
 	}
-	f.cur = ahead
-	members, slot := 0, len(f.out)
-	f.object(nil, func(string) { members++; f.cur.Skip() })
 	if usage.cost != "" {
-		f.add(slot, `"cost":`+usage.cost, &members)
+		f.cur = ahead
+		f.withCost(usage.cost)
 	}
+}
+
+// withCost puts the cost into the usage that begins here, in the place of one
+// that an engine tells.
+func (f *filler) withCost(cost string) {
+	f.object([]member{{"cost", cost}}, func(name string) {
+		if span := f.cur.Skip(); name == "cost" {
+			f.replace(span, cost)
+		}
+	})
 }
 
 func splice(body []byte, in []insertion) []byte {

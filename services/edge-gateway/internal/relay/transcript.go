@@ -34,7 +34,7 @@ func (t *transcript) event(out *output, e *hubv1.DispatchEvent) {
 		out.event(t.done.GetName(), t.done.GetJson()) // it was not the last
 		t.done = nil
 	}
-	if isDone(e.GetJson()) {
+	if hasType(e.GetJson(), typeDone) {
 		t.done = e
 		return
 	}
@@ -53,8 +53,9 @@ func (t *transcript) end(out *output, billed usageOf) {
 // typeDone is the type of a transcript's last event.
 const typeDone = "transcript.text.done"
 
-func isDone(json []byte) bool {
-	if !bytes.Contains(json, []byte(typeDone)) {
+// hasType tells whether an event says that it is of a type.
+func hasType(json []byte, wanted string) bool {
+	if !bytes.Contains(json, []byte(wanted)) {
 		return false // which is cheaper than a scan
 	}
 	for m, err := range jsonscan.New(json, jsonscan.Options{}).Members() {
@@ -62,7 +63,7 @@ func isDone(json []byte) bool {
 			return false
 		}
 		if string(m.Key.Name(json)) == "type" {
-			return jsonscan.StringIs(m.Value.Of(json), typeDone)
+			return jsonscan.StringIs(m.Value.Of(json), wanted)
 		}
 	}
 	return false

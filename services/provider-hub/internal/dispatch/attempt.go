@@ -56,8 +56,9 @@ type attempt struct {
 
 	progressTokens int64
 	progressAt     time.Time
-	// large is this attempt's part of what large answers hold, in bytes.
-	large int64
+	// large is this attempt's part of what large answers hold, in bytes, and
+	// arriving that of it which is not whole yet.
+	large, arriving int64
 }
 
 func newAttempt(d *Desk, o *Order, caller Caller, stream Stream, at time.Time) *attempt {
@@ -83,7 +84,7 @@ func (a *attempt) run(ctx context.Context) error {
 	var stall Timer
 	stall = after(a.desk.cfg.StallProbe, func() *verdict { return a.stalled(stall) })
 	defer stall.Stop()
-	defer a.holds(0)
+	defer a.counts(0, 0)
 	for {
 		var v *verdict
 		a.waits(ForAll)
@@ -158,15 +159,19 @@ func (a *attempt) fails(f Failure, ending meter.Ending) *verdict {
 	return &verdict{ending: ending, outcome: Failed, failure: &f}
 }
 
-// stalled pings an agent that is silent, and gives a stream up whose content
-// stopped coming.
+// stalled pings an agent that is silent, and gives an answer up whose content
+// stopped coming, or of which much is here and nothing more comes.
 func (a *attempt) stalled(timer Timer) *verdict {
 	now := a.desk.clock.Now()
-	if a.answer.begun && now.Sub(a.lastContent) >= a.desk.cfg.ContentTimeout {
+	idle := now.Sub(a.lastData)
+	quiet := now.Sub(a.lastContent)
+	if a.order.Kind == meter.Images {
+		quiet = idle // between two images an engine has nothing to show for long
+	}
+	if most := a.desk.cfg.ContentTimeout; a.answer.begun && quiet >= most || a.arriving > 0 && idle >= most {
 		return a.fails(Failure{Code: CodeTimeout, Message: "the answer stopped"}, meter.ProviderLost)
 	}
 	probe := a.desk.cfg.StallProbe
-	idle := now.Sub(a.lastData)
 	if idle >= probe {
 		a.stream.Probe()
 		idle = 0
@@ -223,29 +228,6 @@ func (a *attempt) read(piece []byte) *verdict {
 	if cut := a.send(false); cut != nil {
 		return cut
 	}
-	return v
-}
-
-// leastLarge is from which size on an answer counts as large, in bytes.
-const leastLarge = 1 << 20
-
-// holds notes how much of the answer waits here. It fails when large answers
-// together hold too much.
-func (a *attempt) holds(bytes int) *verdict {
-	n := int64(bytes)
-	if n < leastLarge {
-		n = 0
-	}
-	grown := n - a.large
-	if grown == 0 {
-		return nil
-	}
-	a.large = n
-	if sum := a.desk.large.Add(grown); grown < 0 || sum <= a.desk.cfg.MaxLarge {
-		return nil
-	}
-	v := a.fails(Failure{Code: CodeUpstream, Message: "this hub holds too many large answers"}, meter.PlatformLost)
-	v.outcome = Cancelled // the provider has no part in it
 	return v
 }
 
@@ -334,12 +316,14 @@ func (a *attempt) send(more bool) *verdict {
 	if a.next.JSON == nil {
 		return nil
 	}
+	a.counts(a.answer.sse.Buffered(), len(a.next.JSON)) // as long as the caller does not take it
 	a.next.More = more
 	if err := a.caller.Event(a.next); err != nil {
 		return a.left()
 	}
 	a.relayedTokens, a.relayedBytes = a.next.Tokens, a.nextBytes
 	a.next = Event{}
+	a.counts(a.answer.sse.Buffered(), 0)
 	if err := a.progress(); err != nil {
 		return a.journalLost(err)
 	}
@@ -469,9 +453,13 @@ func (a *attempt) wholeEnd(end *session.End) *verdict {
 	}
 	a.begin()
 	a.relayedTokens, a.relayedBytes = a.answer.reader.delivered()
-	if err := a.caller.Event(Event{JSON: a.answer.restored(), FirstContent: true, Tokens: a.relayedTokens}); err != nil {
+	restored := a.answer.restored()
+	a.answer.whole = nil // it is read: one copy is enough
+	a.counts(0, len(restored))
+	if err := a.caller.Event(Event{JSON: restored, FirstContent: true, Tokens: a.relayedTokens}); err != nil {
 		return a.left()
 	}
+	a.counts(0, 0)
 	return &verdict{ending: meter.Completed, outcome: Served}
 }
 

@@ -74,8 +74,12 @@ func said(ctx context.Context, err error) error {
 // unfinished tells whether the agent may still be at work.
 func (a *attempt) unfinished() bool { return !a.answer.done }
 
-// void ends an attempt with nothing to bill.
+// void ends an attempt with nothing to bill, and so nothing that routers could
+// count as served.
 func (a *attempt) void(ctx context.Context, v *verdict) error {
+	if v.outcome == Served {
+		v.outcome = Cancelled
+	}
 	a.stream.Close(a.unfinished())
 	if err := a.witnessVoid(ctx, v); err != nil {
 		return a.unwitnessed(err)
@@ -98,7 +102,7 @@ func (a *attempt) witnessVoid(ctx context.Context, v *verdict) error {
 		vanished = true
 	default:
 	}
-	if !vanished {
+	if !vanished || !hasReceipts(a.order.Kind) {
 		return a.desk.witness.Void(a.order)
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.desk.cfg.FinalTimeout)

@@ -17,7 +17,8 @@
 // An attempt runs in its caller's goroutine and starts none. A caller that does
 // not take its events stalls this stream alone: its credit runs out, and the
 // agent stops sending it. What an attempt holds beyond that credit is one event
-// or the answer that it gathers; all that are large share Config.MaxLarge.
+// or the answer that it gathers; all that are large share Config.MaxLarge, of
+// which a provider has an eighth at most.
 package dispatch
 
 import (
@@ -25,7 +26,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"svc.internal/pkg/clock"
@@ -48,18 +48,20 @@ type Config struct {
 	// pinged: 2 s.
 	StallProbe time.Duration
 	// ContentTimeout is how long a stream may go on without content once it
-	// had some, before its provider counts as lost: 120 s.
+	// had some, before its provider counts as lost: 120 s. Images, and answers
+	// of which 1 MiB or more waits, may be without data that long.
 	ContentTimeout time.Duration
-	// MaxAnswer bounds an answer that is not streamed, in bytes: 16 MiB.
-	// MaxImages bounds one of images: 26 MiB.
+	// MaxAnswer bounds an answer that is not streamed, in bytes: 64 KiB less
+	// than 12 MiB. MaxImages bounds one of images: 26 MiB.
 	MaxAnswer, MaxImages int
 	// MaxLarge bounds what answers under way hold together of what is not yet
-	// passed on, in bytes: 2 GiB. Those of less than 1 MiB do not count.
+	// passed on, in bytes: 2 GiB; those of one provider hold at most an eighth
+	// of it. Those of less than 1 MiB do not count.
 	MaxLarge int64
 	// FinalTimeout bounds the wait for the disk: 10 s.
 	FinalTimeout time.Duration
 	// Prove makes what the provider of an order shows later to be paid for it;
-	// nil makes none.
+	// nil makes none. Only chat has receipts, so that it is asked for no other.
 	Prove func(o *Order) []byte
 }
 
@@ -73,7 +75,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	if c.MaxAnswer == 0 {
-		c.MaxAnswer = 16 << 20
+		c.MaxAnswer = 12<<20 - 64<<10
 	}
 	if c.MaxImages == 0 {
 		c.MaxImages = 26 << 20
@@ -154,7 +156,7 @@ type Desk struct {
 	report  func(Report)
 	clock   clock.Clock
 	log     *slog.Logger
-	large   atomic.Int64 // what large answers hold, in bytes
+	large   large
 
 	mu       sync.Mutex
 	open     bool
@@ -230,7 +232,7 @@ func (d *Desk) enter() bool {
 	return d.open
 }
 
-// Serve runs an attempt to its end. An error means that nothing was said to
+// Serve runs an attempt to its end, and takes the body out of its order. An error means that nothing was said to
 // the caller: session_gone, provider_busy, hub_draining, journal_full or
 // invalid_request; or that the end could not be witnessed or told.
 func (d *Desk) Serve(ctx context.Context, o *Order, caller Caller) error {
@@ -282,16 +284,21 @@ func (d *Desk) begin(o *Order, at time.Time) (Stream, error) {
 	if err != nil {
 		return nil, errors.Join(refusedOpen(err), d.witness.Void(o))
 	}
+	o.Body = nil // the session keeps it as long as there is something to send
 	crash.At("hub.open.sent")
 	return stream, nil
 }
 
 func (d *Desk) prove(o *Order) []byte {
-	if d.cfg.Prove == nil {
+	if d.cfg.Prove == nil || !hasReceipts(o.Kind) {
 		return nil
 	}
 	return d.cfg.Prove(o)
 }
+
+// hasReceipts tells whether agents make receipts for a kind of requests. Nobody
+// has a proof for another, so that nobody needs to hear that it was void.
+func hasReceipts(k meter.Kind) bool { return k == meter.Chat }
 
 func gone() error {
 	return fault.New(fault.Unavailable, fault.SessionGone, "this hub does not hold that session")

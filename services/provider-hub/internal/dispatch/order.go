@@ -53,6 +53,7 @@ type Order struct {
 	Stream bool
 	// Text tells that the whole answer is text as it is, and no JSON.
 	Text bool
+	// Body is nil once it is on its way.
 	Body []byte
 	// ContentType is the body's media type with its parameters; empty for
 	// JSON.

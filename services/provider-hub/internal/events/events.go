@@ -89,10 +89,10 @@ type Usage struct {
 	journal atomic.Pointer[journal.Journal]
 	opened  time.Time // what is older is of an earlier process
 	queue   chan waiting
-	ensured bool // the stream was ensured; for the publishing loop only
+	ensured bool // the stream was ensured; for the loop of usage only
 
 	voidQueue    chan waiting
-	voidsEnsured bool // like ensured, for the stream of receipts
+	voidsEnsured bool // like ensured, for the stream of receipts and the loop of voids
 	voidsLost    atomic.Int64
 
 	mu      sync.Mutex

@@ -93,7 +93,7 @@ func (f *fixture) next(t *testing.T) bus.Msg {
 func TestUnsettledUsageIsPublishedAgainEverMoreRarely(t *testing.T) {
 	f := setup(t)
 	o := f.serve(t)
-	f.usage.publish(t.Context(), f.usage.batch(<-f.usage.queue))
+	f.usage.publish(t.Context(), batch(f.usage.queue, <-f.usage.queue))
 	first := f.next(t)
 	if first.ID != o.Request.String() || !strings.Contains(first.Header.Get("traceparent"), "0af7651916cd43dd8448eb211c80319c") {
 		t.Errorf("first publication %q, trace %q", first.ID, first.Header.Get("traceparent"))
@@ -159,7 +159,7 @@ func TestUsageOutlivesAServerThatLostItsStore(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = f.usage.Close() })
 	o := f.serve(t)
-	f.usage.publish(t.Context(), f.usage.batch(<-f.usage.queue))
+	f.usage.publish(t.Context(), batch(f.usage.queue, <-f.usage.queue))
 	cfg := server.Config()
 	server.Stop()
 	cfg.StoreDir = t.TempDir() // wiped

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -56,41 +57,51 @@ func onNotice(data []byte, take func([]ids.RequestID) error) error {
 }
 
 // Publish publishes usage as it comes, and again what stays unsettled, until
-// ctx ends; then it sees off what waits, for a short time.
+// ctx ends; then it sees off what waits, for a short time. Void attempts go their
+// own way beside: a stream that does not take them holds no usage up.
 func (u *Usage) Publish(ctx context.Context) error {
+	var voids sync.WaitGroup
+	voids.Go(func() {
+		u.loop(ctx, u.voidQueue, func(ctx context.Context, first waiting) { u.publishVoids(ctx, batch(u.voidQueue, first)) }, u.sweepVoids)
+	})
+	u.loop(ctx, u.queue, func(ctx context.Context, first waiting) { u.publish(ctx, batch(u.queue, first)) }, u.sweep)
+	voids.Wait()
+	return nil
+}
+
+// loop publishes what comes by a queue, and sweeps now and then, until ctx ends.
+func (u *Usage) loop(ctx context.Context, queue chan waiting, publish func(context.Context, waiting), sweep func(context.Context, time.Time) bool) {
 	// What an earlier process left behind was perhaps never published.
-	u.sweep(ctx, u.opened)
+	sweep(ctx, u.opened)
 	every := u.resettle / sweeps
-	sweep := time.NewTimer(every)
-	defer sweep.Stop()
+	due := time.NewTimer(every)
+	defer due.Stop()
 	for {
 		select {
-		case first := <-u.queue:
-			u.publish(ctx, u.batch(first))
-		case first := <-u.voidQueue:
-			u.publishVoids(ctx, u.voidBatch(first))
-		case <-sweep.C:
+		case first := <-queue:
+			publish(ctx, first)
+		case <-due.C:
 			began := u.clock.Now()
 			wait := every
-			if u.sweep(ctx, began.Add(-u.resettle)) {
+			if sweep(ctx, began.Add(-u.resettle)) {
 				// A sweep reads all that is unsettled from disk: the longer
 				// it takes, the rarer it is.
 				wait = max(every, 10*u.clock.Now().Sub(began))
 			}
-			sweep.Reset(wait)
+			due.Reset(wait)
 		case <-ctx.Done():
-			u.flush(ctx)
-			return nil
+			u.flush(ctx, queue, publish)
+			return
 		}
 	}
 }
 
 // batch takes what waits beside first.
-func (u *Usage) batch(first waiting) []waiting {
+func batch(queue <-chan waiting, first waiting) []waiting {
 	batch := []waiting{first}
 	for len(batch) < usageBatch {
 		select {
-		case next := <-u.queue:
+		case next := <-queue:
 			batch = append(batch, next)
 		default:
 			return batch
@@ -100,14 +111,12 @@ func (u *Usage) batch(first waiting) []waiting {
 }
 
 // flush publishes the queue after ctx has ended.
-func (u *Usage) flush(ctx context.Context) {
+func (u *Usage) flush(ctx context.Context, queue <-chan waiting, publish func(context.Context, waiting)) {
 	began := u.clock.Now()
 	for u.clock.Now().Sub(began) < flushTime {
 		select {
-		case first := <-u.queue:
-			u.publish(ctx, u.batch(first))
-		case first := <-u.voidQueue:
-			u.publishVoids(ctx, u.voidBatch(first))
+		case first := <-queue:
+			publish(ctx, first)
 		default:
 			return
 		}
@@ -159,16 +168,13 @@ func (u *Usage) publish(ctx context.Context, batch []waiting) bool {
 func (u *Usage) sweep(ctx context.Context, before time.Time) bool {
 	now := u.clock.Now()
 	var batch []waiting
-	voids := voidSweep{usage: u, now: now}
-	defer voids.flush(ctx)
 	for f, err := range u.journal.Load().Unsettled(before) {
 		if err != nil {
 			u.log.Error("unsettled usage cannot be read", "attempt", f.Key.String(), "error", err)
 			continue
 		}
 		if isVoid(f.Payload) {
-			voids.add(ctx, f)
-			continue
+			continue // see sweepVoids
 		}
 		traceparent, due := u.due(f.Key, now)
 		if !due {

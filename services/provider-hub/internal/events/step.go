@@ -19,9 +19,9 @@ func (u *Usage) PublishWaiting(ctx context.Context) {
 	for {
 		select {
 		case first := <-u.queue:
-			u.publish(ctx, u.batch(first))
+			u.publish(ctx, batch(u.queue, first))
 		case first := <-u.voidQueue:
-			u.publishVoids(ctx, u.voidBatch(first))
+			u.publishVoids(ctx, batch(u.voidQueue, first))
 		default:
 			return
 		}
@@ -30,11 +30,18 @@ func (u *Usage) PublishWaiting(ctx context.Context) {
 
 // SweepEarlier publishes what an earlier process left behind, with which
 // Publish begins.
-func (u *Usage) SweepEarlier(ctx context.Context) { u.sweep(ctx, u.opened) }
+func (u *Usage) SweepEarlier(ctx context.Context) {
+	u.sweep(ctx, u.opened)
+	u.sweepVoids(ctx, u.opened)
+}
 
 // Sweep publishes again what is unsettled for too long, as Publish does now and
 // then.
-func (u *Usage) Sweep(ctx context.Context) { u.sweep(ctx, u.clock.Now().Add(-u.resettle)) }
+func (u *Usage) Sweep(ctx context.Context) {
+	before := u.clock.Now().Add(-u.resettle)
+	u.sweep(ctx, before)
+	u.sweepVoids(ctx, before)
+}
 
 // OnSettled takes a notice of what is settled, OnRecorded one of what is
 // recorded.

@@ -107,20 +107,6 @@ func (u *Usage) Voids() int {
 // VoidsLost is described beside Voids.
 func (u *Usage) VoidsLost() int64 { return u.voidsLost.Load() }
 
-// voidBatch takes what waits beside first.
-func (u *Usage) voidBatch(first waiting) []waiting {
-	batch := []waiting{first}
-	for len(batch) < usageBatch {
-		select {
-		case next := <-u.voidQueue:
-			batch = append(batch, next)
-		default:
-			return batch
-		}
-	}
-	return batch
-}
-
 // publishVoids sends void attempts and strikes from the journal those that
 // JetStream has taken; it tells whether that is all of them. The others come
 // again with the sweep.
@@ -167,6 +153,25 @@ func (u *Usage) sendVoids(ctx context.Context, batch []waiting) (taken []journal
 		taken = append(taken, batch[i].key)
 	}
 	return taken, err
+}
+
+// sweepVoids publishes again the void attempts that were final before a time. It
+// gives up at the first batch that is not taken, and returns false.
+func (u *Usage) sweepVoids(ctx context.Context, before time.Time) bool {
+	if u.Voids() == 0 {
+		return true
+	}
+	voids := voidSweep{usage: u, now: u.clock.Now()}
+	for f, err := range u.journal.Load().Unsettled(before) {
+		if err == nil && isVoid(f.Payload) { // what cannot be read, the sweep of usage tells of
+			voids.add(ctx, f)
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+	voids.flush(ctx)
+	return !voids.away
 }
 
 // voidSweep publishes again the void attempts that a sweep comes by.

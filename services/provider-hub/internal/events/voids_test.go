@@ -165,31 +165,55 @@ func TestAnAttemptThatAHubLeftBehindIsNotCalledVoid(t *testing.T) {
 	}
 }
 
-func TestVoidsDoNotHoldUpUsage(t *testing.T) {
+// A stream of receipts that does not answer is waited for 10 s each time; usage
+// is published meanwhile, and swept.
+func TestAStreamOfReceiptsThatHangsDoesNotHoldUpUsage(t *testing.T) {
 	f := setup(t)
-	o := f.serve(t)
+	hung := hanging{Conn: f.bus, met: make(chan struct{}, 64), over: make(chan struct{})}
+	f.usage.bus = hung
 	lost := vanish(t, f.usage, 1)
-	f.usage.bus = deaf{f.usage.bus.(*bus.Conn)}
-	f.clock.Advance(DefaultResettle + time.Second)
-	if !f.usage.sweep(t.Context(), f.clock.Now()) {
-		t.Error("usage was not taken")
-	}
-	if m := f.next(t); m.ID[:36] != o.Request.String() {
-		t.Errorf("published %q", m.ID)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.usage.Publish(ctx) }()
+	<-hung.met // voids are at it
+	for range 3 {
+		o := f.serve(t)
+		select {
+		case m := <-f.got:
+			if m.ID != o.Request.String() {
+				t.Errorf("published %q", m.ID)
+			}
+		case <-time.After(publishTime / 2):
+			t.Fatal("usage waits for the stream of receipts")
+		}
 	}
 	if f.usage.Voids() != 1 || f.usage.Standing(keyOf(lost)) != Closed {
 		t.Error("the void is forgotten")
 	}
+	cancel()
+	close(hung.over)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
-// deaf is a connection whose stream of receipts cannot be had.
-type deaf struct{ *bus.Conn }
+// hanging is a connection whose stream of receipts does not answer.
+type hanging struct {
+	*bus.Conn
+	met, over chan struct{}
+}
 
-func (d deaf) EnsureStream(ctx context.Context, cfg bus.StreamConfig) error {
-	if cfg.Name == bus.ReceiptStream.Name {
-		return errors.New("no such stream")
+func (h hanging) EnsureStream(ctx context.Context, cfg bus.StreamConfig) error {
+	if cfg.Name != bus.ReceiptStream.Name {
+		return h.Conn.EnsureStream(ctx, cfg)
 	}
-	return d.Conn.EnsureStream(ctx, cfg)
+	h.met <- struct{}{}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-h.over:
+		return errors.New("it is away")
+	}
 }
 
 func TestVoidsAreBoundedInNumberAndTime(t *testing.T) {

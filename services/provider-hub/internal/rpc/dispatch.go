@@ -91,7 +91,9 @@ func (c *call) Committed() <-chan struct{} { return c.committed }
 // Event implements dispatch.Caller.
 func (c *call) Event(e dispatch.Event) error {
 	c.event.Json, c.event.FirstContent, c.event.CompletionTokens, c.event.More, c.event.Name = e.JSON, e.FirstContent, e.Tokens, e.More, e.Name
-	return c.stream.Send(&c.message)
+	err := c.stream.Send(&c.message)
+	c.event.Json = nil // it may be large, and the next event far
+	return err
 }
 
 // Finished implements dispatch.Caller.

@@ -48,7 +48,7 @@ func (p *Picker) Ended(a Attempt) {
 		if a.NeverBegan {
 			seat.Slots.Cancel(a.Request)
 		} else {
-			seat.Slots.End(a.Request, now.Add(-a.Duration))
+			seat.Slots.End(a.Request, now.Add(-a.Duration), now)
 		}
 		if a.Outcome == TurnedAway {
 			seat.Slots.Busy(now)

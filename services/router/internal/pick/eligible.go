@@ -91,7 +91,7 @@ func (s *search) fits(seat *presence.Seat) Reason {
 	if w, _ := effective(seat, s.catalog); w > 0 && s.need > w {
 		return WindowTooSmall
 	}
-	if !s.req.Prefer.want(seat) {
+	if !s.want(seat) {
 		return Unwanted
 	}
 	if slices.Contains(s.req.Exclude, seat.Session.Provider) {

@@ -13,7 +13,8 @@
 // within TieShare of each other are equal, and then a seat on the caller's own
 // hub wins. Alternates are drawn the same way from the other providers. Models
 // with more than sampleAbove seats are sampled instead of walked, so that a
-// choice costs the same however many there are; only a refusal needs the walk.
+// choice costs the same however many there are. Only a refusal needs the walk of
+// all; another one ends once enough is found.
 //
 // Degraded providers and those whose breaker is half open form the probe lane:
 // they come first in one of ProbeOneIn choices, otherwise behind all others, and
@@ -21,7 +22,9 @@
 //
 // Preferences narrow who is eligible and may take the place of the score:
 // providers named in an order come first in that order, and a sort by a measured
-// figure leaves nothing to chance. Then no probe leads.
+// figure leaves nothing to chance. Then no probe leads. Whoever is named is looked
+// up and not searched for; a sort is one of all seats up to sortAmong that are
+// free, and beyond that one of as many from a random place on.
 //
 // When all that are eligible are busy the caller waits for up to MaxWait. At
 // most MaxWaiters wait at a time; beyond that they are told so at once.
@@ -165,6 +168,7 @@ func (p *Picker) auto(ctx context.Context, req *Request) (Choice, error) {
 func (p *Picker) look(req *Request, last bool) (Choice, error) {
 	s := p.begin(req)
 	defer p.end(s)
+	s.amongWanted()
 	if s.sample() {
 		if c := s.choose(); len(c) > 0 {
 			return Choice{Candidates: c}, nil
@@ -182,7 +186,7 @@ func (p *Picker) look(req *Request, last bool) (Choice, error) {
 
 func (p *Picker) begin(req *Request) *search {
 	s := p.searches.Get().(*search)
-	s.begin(req, p.deps.View.Seats(req.Model), p.deps.Windows(req.Model), p.deps.Clock.Now())
+	s.begin(req, p.deps.Windows(req.Model), p.deps.Clock.Now())
 	p.mu.Lock()
 	hi, lo := p.source.Uint64(), p.source.Uint64()
 	p.mu.Unlock()

@@ -248,7 +248,7 @@ func TestDegradedProvidersLeadOnlyProbes(t *testing.T) {
 		}
 		if first := c.Candidates[0].Seat; first.Session.Provider == id(2) {
 			led++
-			first.Slots.End(r.ID, start)
+			first.Slots.End(r.ID, start, start)
 		} else if len(c.Candidates) != 2 {
 			t.Fatal("the degraded provider is not the last resort")
 		}

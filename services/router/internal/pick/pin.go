@@ -50,7 +50,7 @@ var errPassed = errors.New("the pinned provider is passed over")
 func (p *Picker) lookPinned(req *Request) (Choice, error) {
 	s := p.begin(req)
 	defer p.end(s)
-	s.only = req.Pin
+	s.among(req.Pin)
 	s.walk()
 	if !s.book(&s.main) && !s.book(&s.probe) {
 		if s.busy+s.busyProbe > 0 {
@@ -60,9 +60,10 @@ func (p *Picker) lookPinned(req *Request) (Choice, error) {
 	}
 	if req.AllowFallbacks {
 		booked := s.chosen[0]
-		s.only = ""
+		s.amongWanted()
 		s.widen()
-		s.chosen = append(s.candidates[:0], booked)
+		s.chosen = s.candidates[:0]
+		s.keep(booked)
 		s.alternates()
 	}
 	return Choice{Candidates: slices.Clone(s.chosen)}, nil

@@ -23,8 +23,9 @@ const (
 const unknownQuantization = "unknown"
 
 // Preferences are whom the consumer wants besides a pin. They narrow and order
-// the providers of a model, the pinned one included. Whoever uses them has the
-// seats walked: a sample could miss all that are wanted.
+// the providers of a model, the pinned one included. Providers that they name
+// are looked up; of the others a sample is taken unless there is a sort, and all
+// seats are walked when it shows too little.
 type Preferences struct {
 	// Order lists who is tried before all others. A degraded provider keeps
 	// its place in it, because the consumer's word is stronger than a weight.
@@ -36,41 +37,73 @@ type Preferences struct {
 	Sort          Sort
 }
 
-func (p *Preferences) given() bool {
-	return p.ordering() || len(p.Only)+len(p.Ignore)+len(p.Quantizations) > 0
-}
-
 // ordering tells whether chance has no say in the order.
 func (p *Preferences) ordering() bool { return len(p.Order) > 0 || p.Sort != ByWeight }
 
-// want tells whether a seat may serve.
-func (p *Preferences) want(seat *presence.Seat) bool {
+// scanned is up to how many names a look-up compares one by one.
+const scanned = 8
+
+// roll is a list of providers to look names up in.
+type roll struct {
+	list []string
+	at   map[string]int // where each stands, of a longer list
+}
+
+func (r *roll) take(list []string) {
+	r.list = list
+	clear(r.at)
+	if len(list) <= scanned {
+		return
+	}
+	if r.at == nil {
+		r.at = make(map[string]int, len(list))
+	}
+	for i, p := range slices.Backward(list) {
+		r.at[p] = i // a name that is given twice has its first place
+	}
+}
+
+// find is where a provider stands, or -1.
+func (r *roll) find(provider string) int {
+	if len(r.list) <= scanned {
+		return slices.Index(r.list, provider)
+	}
+	if i, ok := r.at[provider]; ok {
+		return i
+	}
+	return -1
+}
+
+// want tells whether the preferences let a seat serve.
+func (s *search) want(seat *presence.Seat) bool {
 	provider := seat.Session.Provider
 	switch {
-	case len(p.Only) > 0 && !slices.Contains(p.Only, provider):
+	case len(s.wanted.list) > 0 && s.wanted.find(provider) < 0:
 		return false
-	case slices.Contains(p.Ignore, provider):
+	case s.ignored.find(provider) >= 0:
 		return false
-	case len(p.Quantizations) == 0:
+	case len(s.req.Prefer.Quantizations) == 0:
 		return true
 	}
 	told := seat.Offer.Quantization
 	if told == "" {
 		told = unknownQuantization
 	}
-	return slices.ContainsFunc(p.Quantizations, func(q string) bool { return strings.EqualFold(q, told) })
+	return slices.ContainsFunc(s.req.Prefer.Quantizations, func(q string) bool { return strings.EqualFold(q, told) })
 }
 
 // place is where a provider stands in the order, behind all others when it is
 // not named there.
-func (p *Preferences) place(provider string) int {
-	if i := slices.Index(p.Order, provider); i >= 0 {
+func (s *search) place(provider string) int {
+	if i := s.order.find(provider); i >= 0 {
 		return i
 	}
-	return len(p.Order)
+	return len(s.order.list)
 }
 
-func (p *Preferences) ordered(provider string) bool { return p.place(provider) < len(p.Order) }
+func (s *search) ordered(seat *presence.Seat) bool {
+	return s.order.find(seat.Session.Provider) >= 0
+}
 
 // figure is what seats are sorted by, more being better; 0 when it is not known.
 func (p *Preferences) figure(h window.Health) float64 {
@@ -92,21 +125,20 @@ func (s *search) preferred(lane []option) int {
 	}
 	best := 0
 	for i := range lane {
-		if s.before(lane[i], lane[best]) {
+		if s.before(&lane[i], &lane[best]) {
 			best = i
 		}
 	}
-	if prefer.Sort == ByWeight && !prefer.ordered(lane[best].seat.Session.Provider) {
+	if prefer.Sort == ByWeight && lane[best].place == len(prefer.Order) {
 		return -1
 	}
 	return best
 }
 
 // before tells whether the preferences put a before b.
-func (s *search) before(a, b option) bool {
-	prefer := &s.req.Prefer
-	if x, y := prefer.place(a.seat.Session.Provider), prefer.place(b.seat.Session.Provider); x != y {
-		return x < y
+func (s *search) before(a, b *option) bool {
+	if a.place != b.place {
+		return a.place < b.place
 	}
 	if a.figure != b.figure {
 		return a.figure > b.figure

@@ -19,20 +19,45 @@ var errBusy = errors.New("all eligible providers are busy")
 
 // refusal says why a walk found nobody. A request is blamed only for what fits
 // nowhere, and then the body, which only providers with the required
-// capabilities are asked about, before the window.
+// capabilities are asked about, before the window. Where named providers were
+// looked at alone, the others are asked only when these give cause to blame it.
 func (s *search) refusal() error {
-	switch {
-	case s.busy+s.busyProbe > 0:
+	if s.busy+s.busyProbe > 0 {
 		return errBusy
+	}
+	if s.narrowed {
+		if !s.tooBig() && !s.exceeds() {
+			return offline("no provider that is wanted can serve this request now")
+		}
+		s.everybody()
+	}
+	switch {
 	case s.online == 0:
 		return offline("no provider is online for this model")
-	case s.capables > 0 && !s.bodyOpen && s.req.BodyBytes > s.maxBody:
+	case s.tooBig():
 		return fault.New(fault.Exhausted, fault.RequestTooLarge,
 			"the body has %d bytes, and no provider online takes more than %d", s.req.BodyBytes, s.maxBody)
-	case !s.boundless && s.need > s.maxWindow:
+	case s.exceeds():
 		return s.tooLong()
 	default:
 		return offline("no provider that is online can serve this request now")
+	}
+}
+
+func (s *search) tooBig() bool {
+	return s.capables > 0 && !s.bodyOpen && s.req.BodyBytes > s.maxBody
+}
+
+func (s *search) exceeds() bool {
+	return s.online > 0 && !s.boundless && s.need > s.maxWindow
+}
+
+// everybody surveys all seats of the model.
+func (s *search) everybody() {
+	for _, seat := range s.picker.deps.View.Seats(s.req.Model) {
+		if online(seat) == Eligible {
+			s.survey(seat)
+		}
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 const maxRejected = 10_000
 
 // Rejects counts, since the start, how often a provider was looked at and
-// passed over, by reason. Where seats are sampled only those drawn count.
+// passed over, by reason. Where not all seats are looked at only those count
+// that are: drawn, named or walked past.
 type Rejects struct {
 	totals    [reasons]atomic.Int64
 	providers sync.Map // id to *[reasons]atomic.Int64

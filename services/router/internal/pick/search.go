@@ -2,6 +2,7 @@ package pick
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"svc.internal/services/router/internal/presence"
@@ -10,21 +11,19 @@ import (
 )
 
 const (
-	// sampleAbove is the number of seats from which they are sampled. A
-	// provider has at most 64 sessions, so three providers are among them.
+	// sampleAbove is the number of seats from which they are sampled, and the
+	// number of options that a walk of more seats stops at, because more would
+	// not better two random ones. A hub lets a provider have 64 sessions, so
+	// three providers are mostly among them.
 	sampleAbove = 192
+	// sortAmong is what a walk stops at instead when a sort wants the best of
+	// all. The best of as many from a random place on is as a rule among the
+	// best thousandth, and to look at more costs a microsecond of a core each.
+	sortAmong = 1_024
 	// sampleTries bounds the draws of a sample, sampleSize what it keeps.
 	sampleTries = 32
 	sampleSize  = 8
 )
-
-// option is an eligible seat with a free slot.
-type option struct {
-	seat   *presence.Seat
-	record *standing.Record
-	score  float64
-	figure float64 // what the request sorts by
-}
 
 // search is one look at the seats of a model.
 type search struct {
@@ -32,16 +31,25 @@ type search struct {
 	random *rand.Rand
 	source rand.PCG
 
-	req     *Request
-	seats   []*presence.Seat
+	req   *Request
+	seats []*presence.Seat
+	// first are the seats of the providers in the order; nil where all seats
+	// are looked at anyway.
+	first   []*presence.Seat
 	catalog int64
 	need    int64
 	now     time.Time
-	// only limits the search to one provider when it is not empty.
-	only string
+	// narrowed says that seats are those of named providers only.
+	narrowed bool
+
+	order, wanted, ignored roll
 
 	main  []option
 	probe []option
+	// seen are the first different providers of the main lane that may be any
+	// candidate.
+	seen      [MaxCandidates]string
+	providers int
 
 	// What a walk learns for a refusal.
 	online     int
@@ -56,14 +64,36 @@ type search struct {
 	candidates [MaxCandidates]Candidate
 }
 
-func (s *search) begin(req *Request, seats []*presence.Seat, catalog int64, now time.Time) {
-	s.req, s.seats, s.catalog, s.now = req, seats, catalog, now
+func (s *search) begin(req *Request, catalog int64, now time.Time) {
+	s.req, s.catalog, s.now = req, catalog, now
 	s.need = req.PromptTokens + req.MaxTokens
+	s.order.take(req.Prefer.Order)
+	s.wanted.take(req.Prefer.Only)
+	s.ignored.take(req.Prefer.Ignore)
 	s.reset()
 }
 
+// among limits the search to named providers, whatever the model's other seats.
+func (s *search) among(providers ...string) {
+	s.seats, s.first, s.narrowed = s.picker.deps.View.Of(s.req.Model, providers...), nil, true
+}
+
+// amongWanted opens the search to everybody whom the preferences want. Those
+// they name are looked up where there are too many seats to walk for them.
+func (s *search) amongWanted() {
+	view := s.picker.deps.View
+	s.seats, s.first, s.narrowed = view.Seats(s.req.Model), nil, false
+	if len(s.seats) > sampleAbove && len(s.wanted.list) > 0 {
+		s.among(s.wanted.list...)
+	}
+	if len(s.seats) > sampleAbove && len(s.order.list) > 0 {
+		s.first = view.Of(s.req.Model, s.order.list...)
+	}
+}
+
 func (s *search) reset() {
-	s.main, s.probe, s.chosen = s.main[:0], s.probe[:0], s.candidates[:0]
+	s.main, s.probe, s.chosen = emptied(s.main), emptied(s.probe), s.candidates[:0]
+	s.seen, s.providers = [MaxCandidates]string{}, 0
 	s.online, s.busy, s.busyProbe, s.maxWindow, s.maxBody = 0, 0, 0, 0, 0
 	s.boundless, s.bodyOpen, s.capables = false, false, 0
 }
@@ -76,45 +106,69 @@ func (s *search) reseed(hi, lo uint64) {
 func (s *search) release() {
 	s.main, s.probe = emptied(s.main), emptied(s.probe)
 	clear(s.candidates[:])
-	s.req, s.seats, s.only = nil, nil, ""
+	s.req, s.seats, s.first = nil, nil, nil
+	s.seen = [MaxCandidates]string{}
+	s.order.take(nil)
+	s.wanted.take(nil)
+	s.ignored.take(nil)
 }
 
-// emptied keeps a small lane for the next search, without its pointers.
+// emptied keeps a lane that is not large for the next search, without its
+// pointers; what has left the lane before is cleared already.
 func emptied(lane []option) []option {
-	if cap(lane) > sampleAbove {
+	if cap(lane) > 2*sortAmong {
 		return nil
 	}
-	clear(lane[:cap(lane)])
+	clear(lane)
 	return lane[:0]
 }
 
-// sample draws seats at random. It tells whether enough of them can be used
-// for an answer that a walk could not better.
+// sample looks at those who are named in an order and draws other seats at
+// random. It tells whether enough of them can be used for an answer that a walk
+// could not better. What a filter leaves too little of to be drawn is left to
+// the walk.
 func (s *search) sample() bool {
-	if len(s.seats) <= sampleAbove || s.req.Prefer.given() {
+	if len(s.seats) <= sampleAbove {
 		return false
 	}
-	for range sampleTries {
-		seat := s.seats[s.random.IntN(len(s.seats))]
-		if s.holds(seat) {
-			continue
-		}
-		s.consider(seat)
-		if len(s.main) >= sampleSize {
-			break
-		}
+	s.considerFirst()
+	if s.req.Prefer.Sort == ByWeight {
+		s.drawSeats()
 	}
-	if s.providers() >= MaxCandidates {
+	if s.providers >= MaxCandidates {
 		return true
 	}
 	s.reset()
 	return false
 }
 
+func (s *search) considerFirst() {
+	for _, seat := range s.first {
+		s.consider(seat)
+	}
+}
+
+func (s *search) drawSeats() {
+	if s.providers >= MaxCandidates {
+		return // all are named
+	}
+	most := len(s.main) + sampleSize
+	for range sampleTries {
+		seat := s.seats[s.random.IntN(len(s.seats))]
+		if s.holds(seat) {
+			continue
+		}
+		s.consider(seat)
+		if len(s.main) >= most {
+			break
+		}
+	}
+}
+
 func (s *search) holds(seat *presence.Seat) bool {
 	for _, lane := range [2][]option{s.main, s.probe} {
-		for _, o := range lane {
-			if o.seat == seat {
+		for i := range lane {
+			if lane[i].seat == seat {
 				return true
 			}
 		}
@@ -122,32 +176,37 @@ func (s *search) holds(seat *presence.Seat) bool {
 	return false
 }
 
-// providers counts the different ones in the main lane, up to MaxCandidates.
-func (s *search) providers() int {
-	var seen [MaxCandidates]string
-	n := 0
-next:
-	for _, o := range s.main {
-		for _, p := range seen[:n] {
-			if p == o.seat.Session.Provider {
-				continue next
-			}
-		}
-		seen[n] = o.seat.Session.Provider
-		if n++; n == MaxCandidates {
-			break
-		}
-	}
-	return n
-}
-
-// walk looks at every seat.
+// walk looks at every seat, those of an order first, until it has found enough
+// that can be used. So a walk of very many seats goes on only past such as are
+// refused, and what is found nowhere else is found by it.
 func (s *search) walk() {
 	s.reset()
-	for _, seat := range s.seats {
-		if s.only == "" || seat.Session.Provider == s.only {
-			s.consider(seat)
+	s.considerFirst()
+	enough, from := len(s.main)+s.enough(), 0
+	if len(s.seats) > enough {
+		from = s.random.IntN(len(s.seats))
+	}
+	for _, part := range [2][]*presence.Seat{s.seats[from:], s.seats[:from]} {
+		for _, seat := range part {
+			if len(s.main) >= enough && s.providers >= MaxCandidates {
+				return
+			}
+			if len(s.first) == 0 || !s.ordered(seat) {
+				s.consider(seat)
+			}
 		}
+	}
+}
+
+// enough is how many options a walk stops at.
+func (s *search) enough() int {
+	switch {
+	case s.req.Prefer.Sort == ByWeight:
+		return sampleAbove
+	case s.narrowed:
+		return len(s.seats) // of those who are named none is left out
+	default:
+		return sortAmong
 	}
 }
 
@@ -188,7 +247,7 @@ func (s *search) admit(seat *presence.Seat) Reason {
 	if where == shut {
 		return BreakerOpen
 	}
-	if where == probeLane && s.req.Prefer.ordered(seat.Session.Provider) {
+	if where == probeLane && s.ordered(seat) {
 		where = mainLane
 	}
 	load, limit := seat.Slots.Usage(s.now)
@@ -201,7 +260,7 @@ func (s *search) admit(seat *presence.Seat) Reason {
 		return Busy
 	}
 	in := score.Input{Trust: score.Unverified, Success: 1, Load: load, Limit: limit}
-	o := option{seat: seat, record: rec}
+	o := option{seat: seat, record: rec, place: s.place(seat.Session.Provider)}
 	if rec != nil {
 		health := rec.Window.Health()
 		in.Success, in.FirstContent = health.Success, health.FirstContent
@@ -209,11 +268,26 @@ func (s *search) admit(seat *presence.Seat) Reason {
 	}
 	o.score = score.Of(in)
 	if where == probeLane {
-		s.probe = append(s.probe, o)
-	} else {
-		s.main = append(s.main, o)
+		if len(s.probe) < sortAmong {
+			s.probe = append(s.probe, o)
+		}
+		return Eligible
 	}
+	s.main = append(s.main, o)
+	s.see(&o)
 	return Eligible
+}
+
+// see counts the different providers of the main lane, up to MaxCandidates.
+func (s *search) see(o *option) {
+	if s.providers == MaxCandidates || slices.Contains(s.seen[:s.providers], o.seat.Session.Provider) {
+		return
+	}
+	if s.mayBeHalfOpen(o) {
+		return // no alternate
+	}
+	s.seen[s.providers] = o.seat.Session.Provider
+	s.providers++
 }
 
 // choose books a primary and draws alternates; the result is the caller's. It
@@ -241,6 +315,7 @@ func (s *search) book(from *[]option) bool {
 		}
 		if o.record != nil && !o.record.Breaker.Probe(s.now) {
 			o.seat.Slots.Cancel(s.req.ID)
+			s.drop(o.seat.Session.Provider)
 			continue
 		}
 		s.add(o)
@@ -252,78 +327,43 @@ func (s *search) book(from *[]option) bool {
 // alternates fills up with other providers, degraded ones last. A half-open
 // breaker is left alone: its probe is worth a primary's place only.
 func (s *search) alternates() {
+	if len(s.order.list) > 0 {
+		s.main = slices.DeleteFunc(s.main, func(o option) bool { return s.mayBeHalfOpen(&o) })
+	}
 	for len(s.chosen) < MaxCandidates && len(s.main) > 0 {
-		// Only a provider that is ordered can be half open in this lane.
-		if o := s.draw(&s.main); len(s.req.Prefer.Order) == 0 || !s.halfOpen(o) {
-			s.addOther(o)
-		}
+		s.add(s.draw(&s.main))
 	}
 	for len(s.chosen) < MaxCandidates && len(s.probe) > 0 {
-		if o := s.draw(&s.probe); !s.halfOpen(o) {
-			s.addOther(o)
+		if o := s.draw(&s.probe); halfOpen(&o, s.now) {
+			s.drop(o.seat.Session.Provider)
+		} else {
+			s.add(o)
 		}
 	}
 }
 
-func (s *search) halfOpen(o option) bool {
+// mayBeHalfOpen tells whether an option of the main lane is: only a provider
+// that is ordered can be.
+func (s *search) mayBeHalfOpen(o *option) bool {
+	return o.place < len(s.order.list) && halfOpen(o, s.now)
+}
+
+func halfOpen(o *option, now time.Time) bool {
 	if o.record == nil {
 		return false
 	}
-	_, probe := o.record.Breaker.Admits(s.now)
+	_, probe := o.record.Breaker.Admits(now)
 	return probe
 }
 
-func (s *search) addOther(o option) {
-	for _, c := range s.chosen {
-		if c.Seat.Session.Provider == o.seat.Session.Provider {
-			return
-		}
-	}
-	s.add(o)
-}
-
+// add makes an option a candidate, after which nothing else of its provider can
+// be one.
 func (s *search) add(o option) {
 	w, source := effective(o.seat, s.catalog)
-	s.chosen = append(s.chosen, Candidate{Seat: o.seat, Window: w, Source: source})
+	s.keep(Candidate{Seat: o.seat, Window: w, Source: source})
 }
 
-// draw takes an option out of a lane: the one that is preferred, else the better
-// of two random ones.
-func (s *search) draw(from *[]option) option {
-	lane := *from
-	best := s.preferred(lane)
-	if best < 0 {
-		best = s.betterOfTwo(lane)
-	}
-	o := lane[best]
-	last := len(lane) - 1
-	lane[best] = lane[last]
-	*from = lane[:last]
-	return o
-}
-
-func (s *search) betterOfTwo(lane []option) int {
-	best := s.random.IntN(len(lane))
-	if len(lane) == 1 {
-		return best
-	}
-	other := s.random.IntN(len(lane) - 1)
-	if other >= best {
-		other++
-	}
-	if s.better(lane[other], lane[best]) {
-		return other
-	}
-	return best
-}
-
-// better tells whether a is to be preferred to b.
-func (s *search) better(a, b option) bool {
-	if near := s.req.NearHub; near != "" && (a.seat.Hub == near) != (b.seat.Hub == near) {
-		high, low := max(a.score, b.score), min(a.score, b.score)
-		if high-low <= TieShare*high {
-			return a.seat.Hub == near
-		}
-	}
-	return a.score > b.score
+func (s *search) keep(c Candidate) {
+	s.chosen = append(s.chosen, c)
+	s.drop(c.Seat.Session.Provider)
 }

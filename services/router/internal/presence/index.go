@@ -105,14 +105,47 @@ func (v *View) Find(provider, node string, epoch int64, model string) *Seat {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, rec := range v.nodes[nodeKey{provider, node}] {
-		if rec.session.Epoch != epoch || !rec.indexed {
+		if rec.session.Epoch != epoch {
 			continue
 		}
-		if l, ok := v.models.Load(model); ok {
-			if at, ok := l.(*list).at[rec]; ok {
-				return (*l.(*list).seats.Load())[at]
-			}
+		if seat := v.seatOf(rec, model); seat != nil {
+			return seat
 		}
 	}
 	return nil
+}
+
+// Of lists the seats that these providers have for a model, at the cost of
+// their sessions only, of which a hub lets a provider have 64.
+func (v *View) Of(model string, providers ...string) []*Seat {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var seats []*Seat
+	for i, p := range providers {
+		if slices.Contains(providers[:i], p) {
+			continue
+		}
+		for _, rec := range v.providers[p] {
+			if seat := v.seatOf(rec, model); seat != nil {
+				seats = append(seats, seat)
+			}
+		}
+	}
+	return seats
+}
+
+// seatOf is the seat of a record that serves, or nil.
+func (v *View) seatOf(rec *record, model string) *Seat {
+	if !rec.indexed {
+		return nil
+	}
+	l, ok := v.models.Load(model)
+	if !ok {
+		return nil
+	}
+	at, ok := l.(*list).at[rec]
+	if !ok {
+		return nil
+	}
+	return (*l.(*list).seats.Load())[at]
 }

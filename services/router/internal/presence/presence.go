@@ -18,7 +18,8 @@
 // until they end.
 //
 // Readers see, for each model, an immutable list that writers replace (copy on
-// write); they take no lock that a writer holds while it works.
+// write); they take no lock that a writer holds while it works. Only what is
+// asked of a provider by name does.
 //
 // Bounds: MaxSessions sessions and MaxHubs hubs over all, MaxModels models each
 // (enforced where reports are decoded); what exceeds them is dropped and
@@ -112,8 +113,8 @@ type View struct {
 	mu    sync.Mutex
 	hubs  map[string]*hub
 	nodes map[nodeKey][]*record
-	// providers counts the sessions of each.
-	providers map[string]int
+	// providers lists the sessions of each.
+	providers map[string][]*record
 	sessions  int
 	dropped   int64
 	limit     int
@@ -138,7 +139,7 @@ type record struct {
 func New(changed func(model string)) *View {
 	return &View{
 		changed: changed, hubs: map[string]*hub{}, nodes: map[nodeKey][]*record{},
-		providers: map[string]int{}, limit: MaxSessions, touched: map[string]*edit{},
+		providers: map[string][]*record{}, limit: MaxSessions, touched: map[string]*edit{},
 	}
 }
 
@@ -220,8 +221,8 @@ func (v *View) put(h *hub, r Report, s *Session, now time.Time) {
 			return
 		}
 		v.sessions++
-		v.providers[s.Provider]++
 		rec = &record{hub: h, slots: map[string]*slot.Counter{}}
+		v.providers[s.Provider] = append(v.providers[s.Provider], rec)
 		h.sessions[s.Epoch] = rec
 		v.replace(rec, s, r.Address)
 		key := nodeKey{s.Provider, s.Node}
@@ -276,11 +277,13 @@ func (v *View) remove(h *hub, epoch int64) {
 	}
 	delete(h.sessions, epoch)
 	v.sessions--
-	if v.providers[rec.session.Provider]--; v.providers[rec.session.Provider] == 0 {
+	if left := without(v.providers[rec.session.Provider], rec); len(left) > 0 {
+		v.providers[rec.session.Provider] = left
+	} else {
 		delete(v.providers, rec.session.Provider)
 	}
 	key := nodeKey{rec.session.Provider, rec.session.Node}
-	rest := slices.DeleteFunc(v.nodes[key], func(r *record) bool { return r == rec })
+	rest := without(v.nodes[key], rec)
 	if rec.indexed {
 		v.unindex(rec)
 	}
@@ -290,6 +293,10 @@ func (v *View) remove(h *hub, epoch int64) {
 	}
 	v.nodes[key] = rest
 	v.elect(key)
+}
+
+func without(all []*record, gone *record) []*record {
+	return slices.DeleteFunc(all, func(r *record) bool { return r == gone })
 }
 
 // elect lets the newest session of a node serve and no other. One that two
@@ -336,7 +343,7 @@ func same(a, b *Session) bool {
 func (v *View) Knows(provider string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.providers[provider] > 0
+	return len(v.providers[provider]) > 0
 }
 
 // Size is how many sessions the view has, of how many hubs, and how many it

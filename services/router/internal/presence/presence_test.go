@@ -68,6 +68,32 @@ func TestTheNewestEpochOfANodeServes(t *testing.T) {
 	expect(t, v, "m", 5, 6)
 }
 
+func TestTheSeatsOfAProviderAreThoseInTheList(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 8))
+	v := newView()
+	for revision := range uint64(2_000) {
+		epoch := int64(revision)/50*10 + random.Int64N(40) // one that has ended never comes back
+		provider := fmt.Sprint("p", epoch%5)
+		r := delta(fmt.Sprint("h", epoch%3), revision+1, on(provider, fmt.Sprint("n", epoch%7), epoch, []string{"m", "k"}[:1+random.IntN(2)]...))
+		if random.IntN(4) == 0 {
+			r.Sessions, r.Ended = nil, []int64{epoch}
+		}
+		v.Apply(r, start)
+		for _, model := range []string{"m", "k", "none"} {
+			var want []*Seat
+			for _, s := range v.Seats(model) {
+				if s.Session.Provider == "p1" || s.Session.Provider == "p3" {
+					want = append(want, s)
+				}
+			}
+			got := v.Of(model, "p3", "p1", "p3", "nobody")
+			if len(got) != len(want) || slices.ContainsFunc(got, func(s *Seat) bool { return !slices.Contains(want, s) }) {
+				t.Fatalf("revision %d, model %s: %d seats, want %d", revision, model, len(got), len(want))
+			}
+		}
+	}
+}
+
 func TestAFullReportRemovesWhatItDoesNotName(t *testing.T) {
 	v := newView()
 	v.Apply(full("a", 1, on("p", "1", 1, "m"), on("p", "2", 2, "m")), start)

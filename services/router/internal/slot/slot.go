@@ -13,6 +13,12 @@
 // after it has counted too weighs twice while it runs, and not at all once it
 // has ended.
 //
+// Whether a report counted an attempt that ends soon after cannot be told. A
+// fresh booking whose end is heard within settling of the report is taken not to
+// be in it, because a load that is too high only sends a request elsewhere. So
+// of the attempts that last less than settling none is missing from the load,
+// and those that the last report caught weigh one each until the next.
+//
 // Capacity is what the provider declared. Each time it turns a request away
 // the learnt capacity falls by a quarter, at most once a second and never
 // below one; then it grows back by one every RegainEvery.
@@ -104,14 +110,14 @@ func (c *Counter) Book(request string, now time.Time) bool {
 	return true
 }
 
-// End takes note of an attempt that has ended. startedAt tells whether the
-// last report can have counted it.
-func (c *Counter) End(request string, startedAt time.Time) {
+// End takes note of an attempt that has ended and is heard of now. startedAt,
+// which is an estimate, tells whether the last report can have counted it.
+func (c *Counter) End(request string, startedAt, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b, held := c.bookings[request]; held {
 		c.drop(request, b)
-		if b.fresh && startedAt.After(c.reportedAt) {
+		if b.fresh && (startedAt.After(c.reportedAt) || now.Sub(c.reportedAt) < settling) {
 			return
 		}
 	} else if startedAt.After(c.reportedAt) {

@@ -2,7 +2,9 @@ package slot
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -26,9 +28,9 @@ func TestABookingIsCountedOnceWhateverTheReportsSay(t *testing.T) {
 	load(t, c, start, 1, 4)
 	c.Report(4, 1, start.Add(time.Second))
 	load(t, c, start, 1, 4)
-	c.End("a", start)
+	c.End("a", start, start.Add(2*time.Second))
 	load(t, c, start, 0, 4)
-	c.End("a", start) // the event arrives twice
+	c.End("a", start, start.Add(2*time.Second)) // the event arrives twice
 	load(t, c, start, 0, 4)
 }
 
@@ -37,10 +39,84 @@ func TestABookingThatAReportCountedJustAfterItLeavesNothingBehind(t *testing.T) 
 	c.Report(1, 0, start.Add(-time.Second))
 	c.Book("a", start)
 	c.Report(1, 1, start.Add(settling/2)) // the hub had it already
-	c.End("a", start.Add(settling/4))
+	c.End("a", start.Add(settling/4), start.Add(time.Second))
 	load(t, c, start.Add(time.Second), 0, 1)
 	if !c.Book("b", start.Add(time.Second)) {
 		t.Error("the slot of a request that has ended is still taken")
+	}
+}
+
+// The report no longer counts the short attempt, whose end is heard after it:
+// what the report does count is left alone.
+func TestAnAttemptThatEndedBeforeTheReportTakesNothingOffIt(t *testing.T) {
+	c := New()
+	c.Report(2, 1, start.Add(-time.Second)) // one that goes on
+	c.Book("short", start)
+	c.Report(2, 1, start.Add(45*time.Millisecond))
+	now := start.Add(60 * time.Millisecond)
+	c.End("short", now.Add(-30*time.Millisecond), now)
+	load(t, c, now, 1, 2)
+}
+
+// TestShortAttemptsNeverLowerTheLoadOfOthers lets short attempts begin and end
+// around reports, beside some that go on, with random delays of all messages.
+func TestShortAttemptsNeverLowerTheLoadOfOthers(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	upTo := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
+	type attempt struct{ booked, began, ended, heard time.Time }
+	for round := range 300 {
+		c, going := New(), random.IntN(4)
+		events := map[time.Duration]func(now time.Time){} // by the moment, which is unique
+		at := func(when time.Time, do func(time.Time)) {
+			d := when.Sub(start)
+			for events[d] != nil {
+				d++
+			}
+			events[d] = do
+		}
+		var attempts []*attempt
+		booked, caught := 0, 0 // whose end is not heard of; that the last report counted
+		for n := range 30 {
+			a := &attempt{booked: start.Add(time.Millisecond + upTo(2*time.Second))}
+			a.began = a.booked.Add(upTo(settling / 8))
+			a.ended = a.began.Add(upTo(settling / 2))
+			a.heard = a.ended.Add(upTo(settling / 4))
+			attempts = append(attempts, a)
+			at(a.booked, func(now time.Time) {
+				booked++
+				c.Book(fmt.Sprint(n), now)
+			})
+			at(a.heard, func(now time.Time) {
+				booked--
+				c.End(fmt.Sprint(n), now.Add(-a.ended.Sub(a.began)), now)
+			})
+		}
+		report := func(made time.Time) {
+			counted := 0
+			for _, a := range attempts {
+				if !made.Before(a.began) && made.Before(a.ended) {
+					counted++
+				}
+			}
+			at(made.Add(upTo(settling/4)), func(now time.Time) {
+				caught = counted
+				c.Report(100, going+counted, now)
+			})
+		}
+		c.Report(100, going, start)
+		for n := range 6 {
+			report(start.Add(time.Duration(n)*400*time.Millisecond + upTo(100*time.Millisecond)))
+		}
+		for _, d := range slices.Sorted(maps.Keys(events)) {
+			now := start.Add(d)
+			events[d](now)
+			if l, _ := c.Usage(now); l < going+booked || l > going+booked+caught {
+				t.Fatalf("round %d, %v: load %d with %d that go on, %d booked, %d caught by the report", round, d, l, going, booked, caught)
+			}
+		}
+		end := start.Add(time.Minute)
+		c.Report(100, going, end)
+		load(t, c, end, going, 100)
 	}
 }
 
@@ -67,9 +143,9 @@ func TestTheSameRequestBooksOneSlot(t *testing.T) {
 func TestAttemptsOfOtherRoutersLowerTheReportThatCountedThem(t *testing.T) {
 	c := New()
 	c.Report(4, 2, start)
-	c.End("foreign", start.Add(time.Second)) // began after the report
+	c.End("foreign", start.Add(time.Second), start.Add(2*time.Second)) // began after the report
 	load(t, c, start, 2, 4)
-	c.End("foreign", start.Add(-time.Second))
+	c.End("foreign", start.Add(-time.Second), start.Add(2*time.Second))
 	load(t, c, start, 1, 4)
 }
 
@@ -122,7 +198,7 @@ func TestLoadNeverGoesBelowZeroNorBookingsAboveTheLimit(t *testing.T) {
 				}
 			}
 		case 3:
-			c.End(id, now.Add(-time.Duration(random.IntN(1000))*time.Millisecond))
+			c.End(id, now.Add(-time.Duration(random.IntN(1000))*time.Millisecond), now)
 		case 4:
 			c.Busy(now)
 		}

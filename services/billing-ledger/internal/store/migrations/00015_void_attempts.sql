@@ -25,9 +25,11 @@ CREATE TRIGGER void_attempt_is_kept BEFORE DELETE ON void_attempt
     FOR EACH ROW WHEN (OLD.received_at > now() - interval '7 days')
     EXECUTE FUNCTION refuse_change();
 
--- As before, but for the last part: where no gateway says that something was
--- relayed, a receipt of a void attempt is no evidence, nor one of an attempt
--- before a void one, which would not have been made had that been served.
+-- As before, but for two parts. Vectors and transcripts have no tokens that are
+-- counted: that their hub finished them is what tells that they were served.
+-- And where no gateway says that something was relayed, a receipt of a void
+-- attempt is no evidence, nor one of an attempt before a void one, which would
+-- not have been made had that been served.
 CREATE OR REPLACE VIEW evidence AS
     SELECT w.request_id, w.committed_attempt, coalesce(w.hub_id, '') AS hub_id, w.provider_id, w.relayed_tokens, w.relayed_bytes,
         w.metered_prompt, w.metered_completion, w.route_mode, w.requested_provider, w.fallback_reason, w.first_content_ms,
@@ -35,7 +37,8 @@ CREATE OR REPLACE VIEW evidence AS
         'gateway'::text AS witness, coalesce(r.epoch, 0) AS epoch, r.sent_tokens AS receipt_tokens, r.sent_bytes AS receipt_bytes
     FROM witness w
     LEFT JOIN receipt r ON r.request_id = w.request_id AND r.attempt = w.committed_attempt AND r.provider_id = w.provider_id
-    WHERE w.committed_attempt > 0 AND w.provider_id IS NOT NULL AND w.relayed_tokens > 0 AND w.relayed_bytes > 0
+    WHERE w.committed_attempt > 0 AND w.provider_id IS NOT NULL AND w.relayed_bytes > 0
+        AND (w.relayed_tokens > 0 OR w.metered_prompt > 0)
     UNION ALL
     SELECT n.request_id, n.committed_attempt, n.hub_id, n.provider_id, n.relayed_tokens, n.relayed_bytes,
         NULL, NULL, '', '', '', 0, n.renewed_at,

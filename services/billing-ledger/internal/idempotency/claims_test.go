@@ -1,0 +1,61 @@
+package idempotency_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/idempotency"
+	"svc.internal/services/billing-ledger/internal/slot"
+)
+
+// stuck is a store in which nobody's claim but that of one request comes to an
+// end.
+type stuck struct {
+	holder ids.RequestID
+	let    chan struct{}
+}
+
+func (s stuck) ReadKey(_ context.Context, ask idempotency.Ask) (idempotency.Answer, error) {
+	if ask.Request == s.holder {
+		return idempotency.Answer{Standing: idempotency.Granted, Request: s.holder}, nil
+	}
+	return idempotency.Answer{Standing: idempotency.Granted}, nil
+}
+
+func (s stuck) ClaimKey(_ context.Context, ask idempotency.Ask) (idempotency.Answer, error) {
+	if ask.Request != s.holder {
+		<-s.let
+	}
+	return idempotency.Answer{Standing: idempotency.Granted, Request: ask.Request}, nil
+}
+
+func (stuck) FinishKey(context.Context, idempotency.End) error { return nil }
+
+func TestAClaimIsRenewedAndEndedWhileNewOnesOfItsKeyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := stuck{holder: mine, let: make(chan struct{})}
+		claims := &idempotency.Claims{
+			Store: store,
+			Reads: slot.Share[ids.KeyID](1, 1, 9), New: slot.Share[ids.KeyID](2, 2, 9), Running: slot.Share[ids.KeyID](1, 1, 9),
+		}
+		key := ids.KeyID{1}
+		for range 9 {
+			go func() {
+				if _, err := claims.Claim(t.Context(), idempotency.Ask{Key: key, Request: theirs}); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		synctest.Wait()
+		if a, err := claims.Claim(t.Context(), idempotency.Ask{Key: key, Request: mine}); err != nil || a.Request != mine {
+			t.Errorf("the holder renews and is answered %+v, %v", a, err)
+		}
+		if err := claims.Finish(t.Context(), idempotency.End{Key: key, Request: mine, State: idempotency.NotKept}); err != nil {
+			t.Error(err)
+		}
+		close(store.let)
+		synctest.Wait()
+	})
+}

@@ -1,0 +1,70 @@
+package slot_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/services/billing-ledger/internal/slot"
+)
+
+func TestAKeyTakesAFewOfThePlacesAndItsWaitingCallsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := slot.Share[string](3, 2, 4)
+		goOn := make(chan struct{})
+		var working, done, refused atomic.Int32
+		call := func(key string) {
+			switch err := slots.Do(t.Context(), key, func() error {
+				working.Add(1)
+				<-goOn
+				working.Add(-1)
+				return nil
+			}); {
+			case err == nil:
+				done.Add(1)
+			case fault.Is(err, fault.ServiceUnavailable):
+				refused.Add(1)
+			default:
+				t.Error(err)
+			}
+		}
+		for range 10 {
+			go call("flood")
+		}
+		synctest.Wait()
+		if w, r := working.Load(), refused.Load(); w != 2 || r != 4 {
+			t.Errorf("of ten calls of one key %d work and %d are refused, want 2 and 4", w, r)
+		}
+		go call("other")
+		synctest.Wait()
+		if w := working.Load(); w != 3 {
+			t.Errorf("%d work, want that of the other key too", w)
+		}
+		go call("third")
+		synctest.Wait()
+		if w := working.Load(); w != 3 {
+			t.Errorf("%d work where there are three places", w)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := slots.Do(ctx, "fourth", func() error { return nil }); !fault.Is(err, fault.ServiceUnavailable) {
+			t.Errorf("without a place: %v", err)
+		}
+		close(goOn)
+		synctest.Wait()
+		if d := done.Load(); d != 8 {
+			t.Errorf("%d calls are done, want 8", d)
+		}
+		// Nothing is kept of keys whose calls have ended.
+		for range 7 {
+			go call("flood")
+		}
+		synctest.Wait()
+		if d := done.Load(); d != 15 {
+			t.Errorf("%d calls are done, want 15", d)
+		}
+	})
+}

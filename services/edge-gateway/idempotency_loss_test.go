@@ -1,0 +1,356 @@
+package edgegateway
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+)
+
+// What goes wrong around a request with an Idempotency-Key must neither bill it
+// twice nor lose what was paid for.
+
+const keyedHello = `{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`
+
+func TestAGatewayThatStoodStillAdmitsOnlyWhatItStillClaims(t *testing.T) {
+	made := func(t testing.TB) *fleet { return newFleet(t, func(c *Config) { c.AdmitTimeout = 2 * time.Minute }) }
+	for _, taken := range []bool{false, true} {
+		inBubbleOf(t, made, func(f *fleet, _ func() net.Conn) {
+			f.claims.slow = func(asked int) {
+				if asked > 1 {
+					return
+				}
+				pass(31 * time.Second)
+				if taken {
+					f.claims.pass("another")
+				}
+			}
+			resp := f.post(keyedHello, keyed, "k")
+			body := read(f.t, resp)
+			if taken && (resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || resp.Header.Get("X-Should-Retry") == "false") ||
+				!taken && resp.StatusCode != http.StatusOK {
+				t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
+			}
+			if n := len(f.billing.admits); (n == 0) != taken {
+				t.Errorf("%d requests were admitted", n)
+			}
+			if n := f.claims.times(); n != 2 {
+				t.Errorf("the claim was asked for %d times", n)
+			}
+		})
+	}
+}
+
+func TestALegUnderAClaimGoesOnOnlyOnceItsAccountIsTaken(t *testing.T) {
+	offered := func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		if req.GetModelId() == "m2" {
+			return nil, fault.New(fault.Unavailable, fault.ProvidersBusy, "busy")
+		}
+		return candidates(providerA), nil
+	}
+	for _, first := range []string{modelID, "m2"} { // one fails at its provider, one in admission
+		for _, lost := range []bool{false, true} {
+			f := several(t).start()
+			f.router.set(offered)
+			f.hub.byModel(map[string]func(*played) error{modelID: failing(upstreamFailed()), "m1": wholeAnswer})
+			if lost {
+				f.billing.loseAccounts(1)
+			}
+			resp := f.post(strings.Replace(withModels("m1"), modelID, first, 1), keyed, "k")
+			body := read(t, resp)
+			w := f.witness()
+			if !lost {
+				if resp.StatusCode != http.StatusOK || w.GetContinuedAs() == "" {
+					t.Errorf("%s: %d %s, the first leg is %v", first, resp.StatusCode, body, w)
+				}
+				f.wantEnd(billingv1.KeyEnd_KEY_END_ANSWERED)
+				continue
+			}
+			if resp.StatusCode < 500 || !strings.Contains(body, `"request_id":"`+w.GetRequestId()+`"`) ||
+				resp.Header.Get("X-Request-Id") != w.GetRequestId() || resp.Header.Get("X-Should-Retry") == "false" {
+				t.Errorf("%s: %d %v %s", first, resp.StatusCode, resp.Header, body)
+			}
+			if w.GetContinuedAs() != "" || w.GetErrorCode() == "" || int(w.GetHttpStatus()) != resp.StatusCode {
+				t.Errorf("%s: the first leg is %v", first, w)
+			}
+			if n := len(f.billing.admits); n != 1 {
+				t.Errorf("%s: %d legs were admitted", first, n)
+			}
+			f.wantEnd(billingv1.KeyEnd_KEY_END_FORGOTTEN)
+		}
+	}
+}
+
+func TestALegWithoutAKeyGoesOnThoughItsAccountComesLater(t *testing.T) {
+	f := several(t).start()
+	f.hub.byModel(map[string]func(*played) error{modelID: failing(upstreamFailed()), "m1": wholeAnswer})
+	f.billing.loseAccounts(1)
+	if resp := f.post(withModels("m1")); resp.StatusCode != http.StatusOK {
+		t.Fatal(read(t, resp))
+	}
+	continued := 0
+	for range 2 {
+		if f.witness().GetContinuedAs() != "" {
+			continued++
+		}
+	}
+	if continued != 1 {
+		t.Errorf("%d legs went on", continued)
+	}
+}
+
+// A stream whose headers are sent hears the error in its place.
+func TestAStreamWhoseLegDoesNotGoOnIsToldSo(t *testing.T) {
+	inBubbleOf(t, func(t testing.TB) *fleet { return several(t) }, func(f *fleet, _ func() net.Conn) {
+		f.hub.byModel(map[string]func(*played) error{modelID: func(p *played) error {
+			pass(12 * time.Second)
+			return p.fail(&hubv1.DispatchFailed{Code: "upstream_error"})
+		}, "m1": streamAnswer})
+		f.billing.loseAccounts(1)
+		resp := f.post(strings.Replace(withModels("m1"), "{", `{"stream":true,`, 1), keyed, "k")
+		body := read(f.t, resp)
+		if strings.Count(body, `data: {"error":`) != 1 || strings.Contains(body, "[DONE]") ||
+			!strings.Contains(body, `"request_id":"`+resp.Header.Get("X-Request-Id")+`"`) {
+			t.Error(body)
+		}
+	})
+}
+
+func TestAnAnswerIsKeptThoughItsClientLeavesWhileItIsWritten(t *testing.T) {
+	f := start(t)
+	const size = 1<<20 - 1<<10
+	large := strings.Replace(wholeJSON, "Hello", strings.Repeat("x", size), 1)
+	f.hub.set(func(p *played) error {
+		return p.steps(func() error { return p.event(large, true, 3) }, p.committed, func() error { return p.finish(9, 3) })
+	})
+	client := narrow(t, f)()
+	fmt.Fprintf(client, "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\n%s: k\r\nContent-Length: %d\r\n\r\n%s",
+		f.key, keyed, len(keyedHello), keyedHello)
+	resp, err := http.ReadResponse(bufio.NewReader(client), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(io.Discard, resp.Body, 1000); err != nil {
+		t.Fatal(err)
+	}
+	client.Close()
+	f.wantEnd(billingv1.KeyEnd_KEY_END_ANSWERED)
+	again := f.post(keyedHello, keyed, "k")
+	if body := read(t, again); again.Header.Get("Idempotency-Replayed") != "true" || strings.Count(body, "x") < size {
+		t.Errorf("%d %v, %d bytes", again.StatusCode, again.Header, len(body))
+	}
+	if w := f.witness(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE {
+		t.Errorf("the request is concluded %s", w.GetOutcome())
+	}
+	if n := len(f.billing.admits); n != 1 {
+		t.Errorf("%d requests were admitted", n)
+	}
+}
+
+// narrow serves the gateway on connections that carry nothing that is not read.
+func narrow(t *testing.T, f *fleet) (dial func() net.Conn) {
+	t.Helper()
+	lis := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	server := &http.Server{Handler: f.svc.Handler(), ReadHeaderTimeout: time.Minute}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(lis) }()
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return lis.dial
+}
+
+func TestAnAnswerDoesNotWaitForTheEndOfItsClaim(t *testing.T) {
+	for name, c := range map[string]struct {
+		body   string
+		status int
+	}{"an answer": {keyedHello, 200}, "an error": {`{"model":"tiny"}`, 400}} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, func(c *Config) { c.AdmitTimeout = 2 * time.Second })
+			f.claims.stuck = make(chan struct{})
+			resp := f.post(c.body, keyed, "k")
+			if body := read(t, resp); resp.StatusCode != c.status {
+				t.Errorf("%d %s", resp.StatusCode, body)
+			}
+			if n := f.claims.ending.Load(); n > 1 {
+				t.Errorf("the answer came after %d tries to end the claim", n)
+			}
+			// Whoever asks again meanwhile, on another connection, waits.
+			other := &http.Transport{DisableKeepAlives: true}
+			ctx, leave := context.WithCancel(t.Context())
+			var again sync.WaitGroup
+			again.Go(func() {
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.base+"/v1/chat/completions", strings.NewReader(c.body))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				req.Header.Set("Authorization", "Bearer "+f.key)
+				req.Header.Set(keyed, "k")
+				if resp, err := other.RoundTrip(req); err == nil {
+					resp.Body.Close()
+					t.Errorf("the repeat is answered %d", resp.StatusCode)
+				}
+			})
+			for f.claims.times() < 3 {
+				yield()
+			}
+			leave()
+			again.Wait()
+			close(f.claims.stuck)
+			<-f.claims.ended
+		})
+	}
+}
+
+func TestKeysThatComeTooFastAreRefused(t *testing.T) {
+	f := start(t, func(c *Config) { c.IdempotencyRate, c.IdempotencyBurst = 1, 2 })
+	for i := range 2 {
+		read(t, f.post(keyedHello, keyed, itoa(i)))
+	}
+	resp := f.post(keyedHello, keyed, "2")
+	wantError(t, resp, http.StatusTooManyRequests, "rate_limit_exceeded")
+	if resp.Header.Get("Retry-After") == "" {
+		t.Error("it is not said when to try again")
+	}
+	if n := f.claims.times(); n != 2 {
+		t.Errorf("the store was asked %d times", n)
+	}
+	if resp := f.post(keyedHello); resp.StatusCode != http.StatusOK {
+		t.Errorf("without a key: %d %s", resp.StatusCode, read(t, resp))
+	}
+}
+
+// waiter sends a request that waits for the first of its Idempotency-Key.
+func (f *fleet) waiter(post func() *http.Response) (answered chan *http.Response) {
+	asked := f.claims.times()
+	answered = make(chan *http.Response, 1)
+	go func() { answered <- post() }()
+	for f.claims.times() < asked+2 { // it has asked again: it waits
+		yield()
+	}
+	return answered
+}
+
+// crowd sends a request that runs until goOn is called, and behind it as many as
+// wait for it; one more is refused.
+func (f *fleet) crowd(waiters int, answer func(*played) error, post func() *http.Response) {
+	f.t.Helper()
+	runs, goOn := make(chan struct{}), make(chan struct{})
+	f.hub.set(func(p *played) error {
+		close(runs)
+		<-goOn
+		return answer(p)
+	})
+	all := []chan *http.Response{make(chan *http.Response, 1)}
+	go func() { all[0] <- post() }()
+	<-runs
+	for range waiters {
+		all = append(all, f.waiter(post))
+	}
+	resp := post()
+	if body := read(f.t, resp); resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, `"code":"concurrency_limit_exceeded"`) ||
+		resp.Header.Get("Retry-After") == "" || resp.Header.Get("X-Should-Retry") == "false" {
+		f.t.Errorf("one more: %d %v %s", resp.StatusCode, resp.Header, body)
+	}
+	close(goOn)
+	for _, answered := range all {
+		if resp := <-answered; resp.StatusCode != http.StatusOK {
+			f.t.Errorf("%d %s", resp.StatusCode, read(f.t, resp))
+		}
+	}
+}
+
+func TestThoseThatWaitHoldABoundedMemory(t *testing.T) {
+	f := start(t, func(c *Config) { c.WaitingMemoryBytes = 400_000 }) // a quarter holds one such body, and not two
+	body := strings.Replace(keyedHello, "hi", strings.Repeat("x", 60_000), 1)
+	f.crowd(1, wholeAnswer, func() *http.Response { return f.post(body, keyed, "k") })
+}
+
+func TestTwoUploadsOfAKeyWaitForOthersAtMost(t *testing.T) {
+	f := withSpeech(t)
+	body, kind := formBody(t, "b", speech()...)
+	f.crowd(2, transcript, func() *http.Response {
+		return f.send(transcriptionsPath, body, "Content-Type", kind, keyed, "k")
+	})
+}
+
+// An upload of unknown length reserves up to twice of what comes.
+func TestAnUploadThatMayWaitGivesItsExcessBack(t *testing.T) {
+	f := withSpeech(t, func(c *Config) { c.UploadKeyMemoryBytes = 300_000 })
+	body, kind := formBody(t, "b", field{"@file", silence(16_900)}, field{"model", audioID}) // above 128 KiB, so 256 KiB are reserved
+	running, goOn := make(chan struct{}), make(chan struct{})
+	f.hub.set(func(p *played) error {
+		running <- struct{}{}
+		<-goOn
+		return transcript(p)
+	})
+	answers := make(chan *http.Response, 2)
+	go func() {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.base+transcriptionsPath, io.MultiReader(strings.NewReader(body)))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		req.Header.Set("Authorization", "Bearer "+f.key)
+		req.Header.Set("Content-Type", kind)
+		req.Header.Set(keyed, "k")
+		resp, err := f.client.Do(req)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		answers <- resp
+	}()
+	<-running
+	go func() { answers <- f.send(transcriptionsPath, body, "Content-Type", kind) }()
+	select {
+	case <-running:
+	case resp := <-answers:
+		t.Errorf("there was no room beside it: %d %s", resp.StatusCode, read(t, resp))
+		answers <- resp
+	}
+	close(goOn)
+	for range 2 {
+		resp := <-answers
+		resp.Body.Close()
+	}
+}
+
+func TestAKeyHasAShareOfTheMemoryOfUploads(t *testing.T) {
+	f := withSpeech(t, func(c *Config) { c.UploadKeyMemoryBytes = 300_000 })
+	running, goOn := make(chan struct{}), make(chan struct{})
+	f.hub.set(func(p *played) error {
+		close(running)
+		<-goOn
+		return transcript(p)
+	})
+	big := field{"@file", silence(25_000)}
+	first := make(chan *http.Response, 1)
+	go func() { first <- f.transcribe(big, field{"model", audioID}) }()
+	<-running
+	resp := f.transcribe(big, field{"model", audioID})
+	wantError(t, resp, http.StatusTooManyRequests, "concurrency_limit_exceeded")
+	wantHeaders(t, resp.Header, map[string]string{"Retry-After": "2", "X-Should-Retry": ""})
+	close(goOn)
+	if resp := <-first; resp.StatusCode != http.StatusOK {
+		t.Errorf("the first got %d", resp.StatusCode)
+	}
+}

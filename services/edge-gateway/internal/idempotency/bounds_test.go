@@ -1,0 +1,95 @@
+package idempotency
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fault"
+)
+
+func TestTheBodiesOfThoseThatWaitAreBounded(t *testing.T) {
+	w := &keeper(&ledger{}).waiting // 1000 bytes, 250 of a key
+	w.most.requests, w.most.uploads, w.mostOfKey.requests = 100, 100, 100
+	ask := func(key string, bytes int64, upload bool) *Ask { return &Ask{KeyID: key, Holds: bytes, Upload: upload} }
+	enter := func(a *Ask, want bool) {
+		t.Helper()
+		if w.enter(a) != want {
+			t.Errorf("%s with %d bytes: %v", a.KeyID, a.Holds, !want)
+		}
+	}
+	enter(ask("a", 251, false), false)
+	enter(ask("a", 200, false), true)
+	enter(ask("a", 51, false), false)
+	enter(ask("a", 50, false), true)
+	enter(ask("b", 1, true), true)
+	enter(ask("b", 1, true), true)
+	enter(ask("b", 1, true), false) // no third upload of a key
+	enter(ask("b", 248, false), true)
+	enter(ask("c", 250, false), true)
+	enter(ask("d", 249, false), true)
+	enter(ask("e", 2, false), false) // no room at all
+	enter(ask("e", 1, false), true)
+	w.leave(ask("b", 1, true))
+	enter(ask("b", 1, true), true)
+	for _, a := range []*Ask{
+		ask("a", 200, false), ask("a", 50, false), ask("b", 1, true), ask("b", 1, true), ask("b", 248, false),
+		ask("c", 250, false), ask("d", 249, false), ask("e", 1, false),
+	} {
+		w.leave(a)
+	}
+	if w.all != (share{}) || len(w.ofKey) != 0 {
+		t.Errorf("%v is left, %v", w.all, w.ofKey)
+	}
+}
+
+func TestARateIsKeptOfEachKey(t *testing.T) {
+	r, now := newRates(50, 100, 3), time.Now()
+	for i := range 100 {
+		if wait := r.take("a", now); wait != 0 {
+			t.Fatalf("%d of the burst waits %s", i, wait)
+		}
+	}
+	if wait := r.take("a", now); wait != 20*time.Millisecond {
+		t.Errorf("one more waits %s", wait)
+	}
+	if wait := r.take("b", now); wait != 0 {
+		t.Errorf("another key waits %s", wait)
+	}
+	now = now.Add(time.Second)
+	free := 0
+	for r.take("a", now) == 0 {
+		free++
+	}
+	if free != 50 {
+		t.Errorf("%d were free after a second", free)
+	}
+}
+
+func TestRatesAreKeptOfSoManyKeys(t *testing.T) {
+	r, now := newRates(1, 1, 3), time.Now()
+	for i := range 100 {
+		r.take(strconv.Itoa(i), now)
+		if len(r.at) > 3 || r.order.Len() != len(r.at) {
+			t.Fatalf("%d keys are remembered", len(r.at))
+		}
+	}
+	if r.take("99", now) == 0 || r.take("0", now) != 0 {
+		t.Error("it was not the one heard of least recently that was forgotten")
+	}
+}
+
+func TestTheStoreIsNotAskedForWhatComesTooFast(t *testing.T) {
+	l := &ledger{say: states(granted)}
+	k := keeper(l)
+	k.rates = newRates(1, 1, 1)
+	for i := range 3 {
+		_, _, err := k.Take(t.Context(), someAsk())
+		if f, _ := fault.As(err); (err == nil) != (i == 0) || err != nil && (f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0) {
+			t.Errorf("take %d: %v", i, err)
+		}
+	}
+	if len(l.asked) != 1 {
+		t.Errorf("asked %d times", len(l.asked))
+	}
+}

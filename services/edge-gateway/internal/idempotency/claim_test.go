@@ -1,0 +1,75 @@
+package idempotency
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+func TestAClaimIsAskedForAgainOnceItIsOld(t *testing.T) {
+	outage := fault.New(fault.Unavailable, fault.ServiceUnavailable, "x")
+	for name, tc := range map[string]struct {
+		age   time.Duration
+		state billingv1.ClaimState
+		err   error
+		asked int
+		sure  bool
+	}{
+		"fresh":              {sureFor, running, nil, 1, true},
+		"old":                {sureFor + 1, granted, nil, 2, true},
+		"taken over":         {sureFor + 1, running, nil, 2, false},
+		"ended by another":   {sureFor + 1, answered, nil, 2, false},
+		"the store is away":  {sureFor + 1, 0, outage, 2, false},
+		"the store is slow":  {sureFor + 1, 0, fault.New(fault.Timeout, fault.DeadlineExceeded, "x"), 2, false},
+		"the store is wrong": {sureFor + 1, 0, errors.New("x"), 2, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &ledger{say: func(n int) (*billingv1.ClaimKeyResponse, error) {
+				if n == 1 {
+					<-time.After(tc.age) // it stands still after the grant
+					return &billingv1.ClaimKeyResponse{State: granted}, nil
+				}
+				return &billingv1.ClaimKeyResponse{State: tc.state}, tc.err
+			}}
+			claim, _, err := keeper(l).Take(t.Context(), someAsk())
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = claim.Sure(t.Context())
+			if f, _ := fault.As(err); (err == nil) != tc.sure || err != nil && (f == nil || f.Kind != fault.Unavailable || f.RetryAfter == 0) {
+				t.Errorf("%s: %v", name, err)
+			}
+			if len(l.asked) != tc.asked {
+				t.Errorf("%s: asked %d times", name, len(l.asked))
+			}
+		})
+	}
+}
+
+func TestARenewedClaimIsSureAndALostOneIsNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{say: states(granted, granted, granted, granted, running)}
+		claim, _, err := keeper(l).Take(t.Context(), someAsk())
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, release := claim.Hold(t.Context())
+		defer release()
+		<-time.After(50 * time.Second)
+		err = claim.Sure(t.Context())
+		l.mu.Lock()
+		asked := len(l.asked)
+		l.mu.Unlock()
+		if err != nil || asked != 4 {
+			t.Errorf("renewed three times: %v, asked %d times", err, asked)
+		}
+		<-held.Done()
+		if err := claim.Sure(t.Context()); !errors.Is(err, errLost) {
+			t.Errorf("after it was lost: %v", err)
+		}
+	})
+}
