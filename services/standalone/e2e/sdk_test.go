@@ -307,9 +307,8 @@ func busyProviders(t *testing.T, th *theatre) {
 	if status := await(t, "the occupant's answer", occupied); status != http.StatusOK {
 		t.Errorf("the occupant: %d", status)
 	}
-	// Routers learn of free slots from ends and reports. A report that comes
-	// just after a booking counts the request a second time, until the next
-	// one; an offer that differs is reported at once.
+	// Routers learn of free slots from ends, which may be lost, and from
+	// reports; an offer that differs is reported at once.
 	offers := agent.Offers(true)
 	offers[0].ContextLength = 8192
 	if err := agent.Heartbeat(t.Context(), offers...); err != nil {
