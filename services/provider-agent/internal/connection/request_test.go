@@ -338,38 +338,41 @@ func TestRequestsThatCannotBeTakenAreAnswered(t *testing.T) {
 }
 
 func TestEndpointAndMediaTypeReachTheEngine(t *testing.T) {
-	asked := make(chan Request, 1)
-	b := setup(t, func(_ context.Context, r Request, w io.Writer) Answer {
-		asked <- r
-		_, err := io.WriteString(w, `{"choices":[{"message":{"content":"as if it were chat"},"finish_reason":"stop"}]}`)
-		return Answer{Status: 200, Err: err}
-	}, options{receipts: keep(t, ""), cfg: func(c *Config) { c.Capabilities = []string{"embeddings", "images", "transcriptions"} }})
-	s := b.hub.AcceptLive()
-	if got := s.Register.GetCapabilities(); len(got) != 3 || got[1] != "images" {
-		t.Errorf("declared are %v", got)
-	}
-	for wire, want := range map[agentv2.Endpoint]endpoint.Endpoint{
-		agentv2.Endpoint_ENDPOINT_UNSPECIFIED: endpoint.Chat, agentv2.Endpoint_ENDPOINT_CHAT: endpoint.Chat,
-		agentv2.Endpoint_ENDPOINT_EMBEDDINGS: endpoint.Embeddings, agentv2.Endpoint_ENDPOINT_IMAGES: endpoint.Images,
-		agentv2.Endpoint_ENDPOINT_TRANSCRIPTIONS: endpoint.Transcriptions,
-	} {
-		text := []byte("--b m --b--")
-		open := &agentv2.Open{
-			RequestId: fmt.Sprintf("0190a000-0000-7000-8000-00000000000%d", wire), Attempt: 1, ModelId: "m", BodyLength: uint32(len(text)),
-			ModelOffset: 4, ModelLength: 1, Endpoint: wire, ContentType: "multipart/form-data; boundary=b", Proof: []byte("proof"),
+	synctest.Test(t, func(t *testing.T) {
+		asked := make(chan Request, 1)
+		b := setup(t, func(_ context.Context, r Request, w io.Writer) Answer {
+			asked <- r
+			_, err := io.WriteString(w, `{"choices":[{"message":{"content":"as if it were chat"},"finish_reason":"stop"}]}`)
+			return Answer{Status: 200, Err: err}
+		}, options{piped: true, receipts: keep(t, ""), cfg: func(c *Config) { c.Capabilities = []string{"embeddings", "images", "transcriptions"} }})
+		s := b.hub.AcceptLive()
+		if got := s.Register.GetCapabilities(); len(got) != 3 || got[1] != "images" {
+			t.Errorf("declared are %v", got)
 		}
-		st := s.OpenOnly(open)
-		st.SendBody(text)
-		if _, end := st.Answer(); !end.GetComplete() {
-			t.Errorf("%v: END is %v", wire, end)
+		for wire, want := range map[agentv2.Endpoint]endpoint.Endpoint{
+			agentv2.Endpoint_ENDPOINT_UNSPECIFIED: endpoint.Chat, agentv2.Endpoint_ENDPOINT_CHAT: endpoint.Chat,
+			agentv2.Endpoint_ENDPOINT_EMBEDDINGS: endpoint.Embeddings, agentv2.Endpoint_ENDPOINT_IMAGES: endpoint.Images,
+			agentv2.Endpoint_ENDPOINT_TRANSCRIPTIONS: endpoint.Transcriptions,
+		} {
+			text := []byte("--b m --b--")
+			open := &agentv2.Open{
+				RequestId: fmt.Sprintf("0190a000-0000-7000-8000-00000000000%d", wire), Attempt: 1, ModelId: "m", BodyLength: uint32(len(text)),
+				ModelOffset: 4, ModelLength: 1, Endpoint: wire, ContentType: "multipart/form-data; boundary=b", Proof: []byte("proof"),
+			}
+			st := s.OpenOnly(open)
+			st.SendBody(text)
+			if _, end := st.Answer(); !end.GetComplete() {
+				t.Errorf("%v: END is %v", wire, end)
+			}
+			if r := <-asked; r.Endpoint != want || r.ContentType != open.GetContentType() || !bytes.Equal(r.Body, text) {
+				t.Errorf("%v: asked was %v with %q", wire, r.Endpoint, r.ContentType)
+			}
 		}
-		if r := <-asked; r.Endpoint != want || r.ContentType != open.GetContentType() || !bytes.Equal(r.Body, text) {
-			t.Errorf("%v: asked was %v with %q", wire, r.Endpoint, r.ContentType)
+		synctest.Wait() // what ended is written behind its END
+		if n := b.link.deps.Receipts.Status().Kept; n != 2 {
+			t.Errorf("%d receipts, of which chat should have two and all else none", n)
 		}
-	}
-	if n := b.link.deps.Receipts.Status().Kept; n != 2 {
-		t.Errorf("%d receipts, of which chat should have two and all else none", n)
-	}
+	})
 }
 
 func TestOpenRequestsAreBounded(t *testing.T) {
