@@ -38,6 +38,8 @@ const (
 	SubjectVoidPrefix = "void.v1."
 	// SubjectKeyChanged says that a consumer key is no longer what it was.
 	SubjectKeyChanged = "keys.v1.changed"
+	// SubjectWarmUp asks every hub to have a model loaded.
+	SubjectWarmUp = "warmup.v1"
 )
 
 // SubjectPresence is where a hub reports its sessions.

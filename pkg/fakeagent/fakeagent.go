@@ -13,6 +13,8 @@
 // own (Overrun, SendRaw, SendNumbered) or by an option. What it hears is kept
 // for the test to look at: requests, cancels, frames, and why it was closed.
 //
+// V1 is the other agent: of dialect v1, with a process's life and its habits.
+//
 // Bounds: 4,096 frames of history; a request's body is kept whole.
 package fakeagent
 

@@ -38,6 +38,8 @@ const (
 	Timeout
 	// Canceled is a caller who went away.
 	Canceled
+	// Conflict is a thing that exists already and may exist once.
+	Conflict
 
 	kinds // how many there are
 )
@@ -62,6 +64,9 @@ const (
 	InvalidAPIKey                Reason = "invalid_api_key"
 	KeyRevoked                   Reason = "key_revoked"
 	KeyExpired                   Reason = "key_expired"
+	InvalidCredentials           Reason = "invalid_credentials" //nolint:gosec // a code, and no secret
+	InvalidSession               Reason = "invalid_session"
+	SessionExpired               Reason = "session_expired"
 	ModelNotAllowed              Reason = "model_not_allowed"
 	AccountFrozen                Reason = "account_frozen"
 	InsufficientCredits          Reason = "insufficient_credits"
@@ -82,9 +87,11 @@ const (
 	JournalFull                  Reason = "journal_full"
 	AccountNotFound              Reason = "account_not_found"
 	KeyNotFound                  Reason = "key_not_found"
+	UserNotFound                 Reason = "user_not_found"
 	ProviderNotFound             Reason = "provider_not_found"
 	RequestNotFound              Reason = "request_not_found"
 	TransitionNotAllowed         Reason = "transition_not_allowed"
+	AlreadyExists                Reason = "already_exists"
 	IdempotencyKeyReused         Reason = "idempotency_key_reused"
 	TooManyKeys                  Reason = "too_many_keys"
 	ServiceUnavailable           Reason = "service_unavailable"

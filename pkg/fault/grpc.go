@@ -31,6 +31,7 @@ var codeOf = [kinds]codes.Code{
 	Unavailable:     codes.Unavailable,
 	Timeout:         codes.DeadlineExceeded,
 	Canceled:        codes.Canceled,
+	Conflict:        codes.AlreadyExists,
 }
 
 // ToStatus turns what a handler returned into the error that gRPC sends. A

@@ -13,7 +13,7 @@ import (
 )
 
 // maxConns bounds the connections to the database.
-const maxConns = 12
+const maxConns = 16
 
 // Spec is what a process must know of billing-ledger.
 func Spec() node.Spec {
@@ -28,6 +28,8 @@ func Spec() node.Spec {
 			billingv1.AccrualService_ServiceDesc.ServiceName:      {node.Settlement},
 			billingv1.IdempotencyService_ServiceDesc.ServiceName:  {node.EdgeGateway},
 			billingv1.VisitorService_ServiceDesc.ServiceName:      {node.EdgeGateway},
+			billingv1.UserService_ServiceDesc.ServiceName:         {node.EdgeGateway},
+			billingv1.DemandService_ServiceDesc.ServiceName:       {node.EdgeGateway},
 		},
 	}
 }

@@ -32,6 +32,7 @@ import (
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/audit"
+	"svc.internal/services/billing-ledger/internal/demand"
 	"svc.internal/services/billing-ledger/internal/events"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/idempotency"
@@ -46,6 +47,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/slot"
 	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
+	"svc.internal/services/billing-ledger/internal/user"
 	"svc.internal/services/billing-ledger/internal/visitor"
 )
 
@@ -68,10 +70,11 @@ const (
 	pruneBatches = 100
 )
 
-// Of maxConns connections, claims of idempotency keys and visits may take these:
-// those of one key or address wait for each other. Fewer of one key's claims
-// than there are connections for them stand for these at a time, and up to
-// claimsWaiting wait.
+// Of maxConns connections, claims of idempotency keys, visits, reads of rates and
+// of sessions may take these: those of one key or address wait for each other.
+// Fewer of one key's claims than there are connections for them stand for these at
+// a time, and up to claimsWaiting wait. Signing in takes two more at most, sums of
+// demand one.
 const (
 	readSlots     = 1
 	claimSlots    = 3
@@ -80,6 +83,8 @@ const (
 	runningOfKey  = 1
 	claimsWaiting = 256
 	visitSlots    = 1
+	sessionSlots  = 1
+	rateSlots     = 1
 )
 
 // Deps are the parts the service works with. DB is a pool opened for Schema and
@@ -115,6 +120,9 @@ type Service struct {
 	plans     *plan.Plans
 	claims    *idempotency.Claims
 	visitors  *visitor.Visitors
+	users     *user.Users
+	demand    *demand.Book
+	rates     *limit.Rates
 	pruner    *prune.Loop
 }
 
@@ -188,11 +196,19 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 			New:     slot.Share[ids.KeyID](claimSlots, claimsOfKey, claimsWaiting),
 			Running: slot.Share[ids.KeyID](runningSlots, runningOfKey, claimsWaiting),
 		},
+		demand:   demand.NewBook(st, deps.Clock),
 		visitors: &visitor.Visitors{Store: st, Slots: slot.New(visitSlots)},
+		rates:    &limit.Rates{Store: st, Slots: slot.New(rateSlots)},
 		pruner: &prune.Loop{Every: pruneEvery, Batch: pruneBatch, Batches: pruneBatches, Log: deps.Log, Steps: []prune.Step{
 			{Name: "claims of idempotency keys", Do: st.PruneClaims},
 			{Name: "visitors", Do: st.PruneVisitors},
+			{Name: "sessions", Do: st.PruneSessions},
+			{Name: "attempts to sign in", Do: st.PruneAttempts},
 		}},
+	}
+	s.users = &user.Users{
+		Store: st, Passwords: user.NewPasswords(), Accounts: s.accounts, Keys: s.keys,
+		Clock: deps.Clock, Random: deps.Random, Lookups: slot.New(sessionSlots),
 	}
 	return s, s.newDrift()
 }
@@ -200,12 +216,14 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 // Register adds the service's gRPC services.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterKeyServiceServer(r, &rpc.Keys{Keys: s.keys})
-	billingv1.RegisterAdmissionServiceServer(r, &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer, Concluder: s.concluder})
+	billingv1.RegisterAdmissionServiceServer(r, &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer, Concluder: s.concluder, Rates: s.rates})
 	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store})
 	billingv1.RegisterAccountAdminServiceServer(r, &rpc.Accounts{Accounts: s.accounts, Keys: s.keys, Plans: s.plans})
 	billingv1.RegisterAccrualServiceServer(r, &rpc.Accruals{Store: s.store})
 	billingv1.RegisterIdempotencyServiceServer(r, &rpc.Idempotency{Claims: s.claims})
 	billingv1.RegisterVisitorServiceServer(r, &rpc.Visits{Visitors: s.visitors})
+	billingv1.RegisterUserServiceServer(r, &rpc.Users{Users: s.users})
+	billingv1.RegisterDemandServiceServer(r, &rpc.Demand{Book: s.demand})
 }
 
 // Run admits, settles, expires and keeps prices and partitions up to date until
@@ -219,7 +237,7 @@ func (s *Service) Run(ctx context.Context) error {
 	s.makePartitions(ctx)
 
 	group, ctx := errgroup.WithContext(ctx)
-	for _, loop := range []func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run, s.keepPartitions, s.sealer().Run, s.reconcile, s.pruner.Run} {
+	for _, loop := range []func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run, s.keepPartitions, s.sealer().Run, s.reconcile, s.pruner.Run, s.demand.Run} {
 		group.Go(func() error {
 			loop(ctx)
 			return nil

@@ -241,6 +241,43 @@ func TestBeforeTheCatalogIsReadAdmissionIsUnavailable(t *testing.T) {
 	}
 }
 
+func TestTheRateOfAKeyIsReadWithoutBeingSpent(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "1")
+	read := func(key, category string) (*billingv1.RateLimit, error) {
+		resp, err := f.admission.ReadRate(t.Context(), &billingv1.ReadRateRequest{KeyId: key, Category: category})
+		return resp.GetRequests(), err
+	}
+	for range 2 {
+		if got, err := read(c.key, "llm"); err != nil || !proto.Equal(got, &billingv1.RateLimit{Limit: 200, Remaining: 200}) {
+			t.Fatalf("before the first request: %v, %v", got, err)
+		}
+	}
+	f.admit(t, order(t, c))
+	if got, err := read(c.key, "llm"); err != nil || got.GetRemaining() != 199 || got.GetResetMs() <= 0 || got.GetResetMs() > 300 {
+		t.Errorf("after one: %v, %v", got, err)
+	}
+	if got, err := read(c.key, "audio"); err != nil || !proto.Equal(got, &billingv1.RateLimit{Limit: 60, Remaining: 60}) {
+		t.Errorf("of another category: %v, %v", got, err)
+	}
+	if _, err := read(c.key, "none"); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("an unknown category: %v", err)
+	}
+	for _, key := range []string{"", "nonsense", newRequest(t)} {
+		if _, err := read(key, "llm"); !fault.Is(err, fault.InvalidAPIKey) {
+			t.Errorf("the key %q: %v", key, err)
+		}
+	}
+
+	// A refusal tells the same, over the wire.
+	_, err := f.admission.Admit(t.Context(), order(t, f.consumer(t, "")))
+	refused, _ := fault.As(err)
+	if refused == nil || refused.Reason != fault.InsufficientCredits || refused.Meta["limit"] != "200" ||
+		refused.Meta["remaining"] != "200" || refused.Meta["reset_ms"] != "0" {
+		t.Errorf("refused with %v", err)
+	}
+}
+
 func TestModelsAreAdmittedAsTheCatalogHasThem(t *testing.T) {
 	f := start(t)
 	c := f.consumer(t, "")

@@ -71,6 +71,8 @@ type fleet struct {
 	accruals  billingv1.AccrualServiceClient
 	claims    billingv1.IdempotencyServiceClient
 	visits    billingv1.VisitorServiceClient
+	users     billingv1.UserServiceClient
+	demand    billingv1.DemandServiceClient
 	// stop ends Run and waits for it.
 	stop func()
 }
@@ -139,6 +141,8 @@ func assembleOn(t *testing.T, conn *bus.Conn, change ...func(*billingledger.Conf
 	f.accruals = billingv1.NewAccrualServiceClient(own.Client())
 	f.claims = billingv1.NewIdempotencyServiceClient(own.Client())
 	f.visits = billingv1.NewVisitorServiceClient(own.Client())
+	f.users = billingv1.NewUserServiceClient(own.Client())
+	f.demand = billingv1.NewDemandServiceClient(own.Client())
 	return f
 }
 

@@ -1,6 +1,7 @@
 // Package catalog owns the models on offer: what each is, its immutable price
-// versions, and what the providers now online guarantee for it. It keeps the
-// whole of it in memory and pushes it to the services that serve requests.
+// versions, the files of its weights, and what the providers now online
+// guarantee for it. It keeps the whole of it in memory and pushes it to the
+// services that serve requests, files apart.
 package catalog
 
 import (
@@ -24,6 +25,7 @@ import (
 	"svc.internal/services/catalog/internal/rpc"
 	"svc.internal/services/catalog/internal/snapshot"
 	"svc.internal/services/catalog/internal/store"
+	"svc.internal/services/catalog/internal/weights"
 )
 
 // Schema and Role are the service's own in a shared database.
@@ -139,7 +141,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 		s.watchers.Add(context.Background(), delta)
 	}))
 	catalogv1.RegisterPublicCatalogServiceServer(r, rpc.NewPublic(s.keeper, s.deps.Router))
-	catalogv1.RegisterCatalogAdminServiceServer(r, rpc.NewAdmin(editor, s.keeper, s.deps.Log))
+	catalogv1.RegisterCatalogAdminServiceServer(r, rpc.NewAdmin(editor, &weights.Editor{Store: s.store}, s.keeper, s.deps.Log))
 }
 
 // Run keeps the catalog in memory up to date until ctx ends.

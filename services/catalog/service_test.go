@@ -411,8 +411,8 @@ func TestProvidersOfAModelCarryItsPriceAndTheirWindow(t *testing.T) {
 	b.router.set(func(r *router) {
 		r.offerings = []*routerv1.Offering{
 			{ProviderId: "2", ConnectionMode: eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET, ReportedContextLength: math.MaxInt64,
-				Samples: 100, TtftMsP50: 12, TtftMsP95: math.NaN(), SuccessRate: 0},
-			{ProviderId: "1", Samples: 9, TtftMsP50: 12},
+				Samples: 100, TtftMsP50: 12, TtftMsP95: math.NaN(), SuccessRate: 0, Uptime_30D: proto.Float64(math.NaN())},
+			{ProviderId: "1", Samples: 9, TtftMsP50: 12, Probation: true, Uptime_30D: proto.Float64(1.5)},
 		}
 	})
 	resp, err := b.public.ListModelProviders(t.Context(), &catalogv1.ListModelProvidersRequest{ModelId: "test/plain"})
@@ -421,9 +421,9 @@ func TestProvidersOfAModelCarryItsPriceAndTheirWindow(t *testing.T) {
 	}
 	want := []*catalogv1.PublicOffering{
 		{ProviderId: "1", InputPrice: 1, OutputPrice: 3, InputPriceStr: "1.00", OutputPriceStr: "3.00",
-			ContextLength: 8192, ContextBasis: "catalog", Online: true},
+			ContextLength: 8192, ContextBasis: "catalog", Online: true, Trust: "probation", Uptime_30D: proto.Float64(1)},
 		{ProviderId: "2", ConnectionMode: "websocket", InputPrice: 1, OutputPrice: 3, InputPriceStr: "1.00", OutputPriceStr: "3.00",
-			ContextLength: math.MaxInt32, ContextBasis: "reported", TtftMsP50: proto.Float64(12), SuccessRate_24H: proto.Float64(0), Online: true},
+			ContextLength: math.MaxInt32, ContextBasis: "reported", TtftMsP50: proto.Float64(12), SuccessRate_24H: proto.Float64(0), Online: true, Trust: "normal"},
 	}
 	for i, o := range resp.GetData().GetList() {
 		if !proto.Equal(o, want[i]) {

@@ -184,6 +184,9 @@ func TestTheCostStandsInTheUsageThatAskedForIt(t *testing.T) {
 	}
 }
 
+// itself is what an engine says of its answer.
+const itself = `"id":"x","object":"o","created":1,"model":"acme/tiny-1b"`
+
 // What is billed is what the client sees, whatever the engine counts.
 func TestTheClientSeesWhatIsBilled(t *testing.T) {
 	const billed = `"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}`
@@ -194,9 +197,9 @@ func TestTheClientSeesWhatIsBilled(t *testing.T) {
 		`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`} {
 		said := `"usage":` + usage
 		f.hub.set(func(p *played) error {
-			return p.steps(func() error { return p.event(`{"choices":[],`+said+`}`, true, 3) }, p.committed, finish(p))
+			return p.steps(func() error { return p.event(`{`+itself+`,"choices":[],`+said+`}`, true, 3) }, p.committed, finish(p))
 		})
-		if body := read(t, f.post(hello)); body != `{"choices":[],`+billed+`}` {
+		if body := read(t, f.post(hello)); body != `{`+itself+`,"choices":[],`+billed+`}` {
 			t.Errorf("whole, %s: %s", usage, body)
 		}
 		withContent := strings.Replace(moreChunk, `{`, `{`+said+`,`, 1)
@@ -278,11 +281,11 @@ func TestLineEndsWithinAnEventDoNotBreakIt(t *testing.T) {
 	f := start(t)
 	f.hub.set(func(p *played) error {
 		return p.steps(
-			func() error { return p.event("{\r\n\"choices\":\n[]}", true, 1) }, p.committed,
+			func() error { return p.event("{\r\n"+itself+",\"choices\":\n[]}", true, 1) }, p.committed,
 			func() error { return p.finish(1, 1) })
 	})
 	body := read(t, f.post(strings.Replace(hello, "{", `{"stream":true,`, 1)))
-	if body != "data: {  \"choices\": []}\n\ndata: [DONE]\n\n" {
+	if body != "data: {  "+itself+",\"choices\": []}\n\ndata: [DONE]\n\n" {
 		t.Errorf("got %q", body)
 	}
 }

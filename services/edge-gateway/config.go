@@ -16,6 +16,8 @@ import (
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/playground"
+	"svc.internal/services/edge-gateway/internal/providerapi"
+	"svc.internal/services/edge-gateway/internal/ratelimit"
 	"svc.internal/services/edge-gateway/internal/relay"
 	"svc.internal/services/edge-gateway/internal/witness"
 )
@@ -108,6 +110,11 @@ type Config struct {
 	// bytes and the same at all gateways. A playground needs it.
 	VisitorSecret config.Secret `yaml:"visitor_secret" env:"SVC_GATEWAY_VISITOR_SECRET"`
 
+	// CollateralChains are the chains that take collateral. One without the address of
+	// its contract is not shown to providers. CardCollateral tells that cards are taken.
+	CollateralChains providerapi.Chains `yaml:"collateral_chains" env:"SVC_GATEWAY_COLLATERAL_CHAINS"`
+	CardCollateral   bool               `yaml:"card_collateral" env:"SVC_GATEWAY_CARD_COLLATERAL"`
+
 	// HoldLease is how long billing-ledger keeps a hold that nobody renews, as
 	// far as it has not told; those of running requests are renewed four times
 	// as often.
@@ -156,6 +163,7 @@ func DefaultConfig() Config {
 		WrongKeys:                30,
 		WrongKeyNetworks:         16_384,
 		PlaygroundPerHour:        5,
+		CollateralChains:         defaultChains(),
 		HoldLease:                time.Minute,
 		WitnessQueue:             8192,
 		WitnessBatch:             maxWitnessBatch,
@@ -213,6 +221,7 @@ func (c Config) Validate() error {
 	if c.hasPlayground() && len(c.VisitorSecret.Reveal()) < playground.MinSecret {
 		errs = append(errs, fmt.Errorf("VisitorSecret must have at least %d bytes for a playground", playground.MinSecret))
 	}
+	errs = append(errs, validateChains(c.CollateralChains)...)
 	positive("WitnessQueue", c.WitnessQueue > 0)
 	positive("WitnessBatch", c.WitnessBatch > 0)
 	positive("WitnessDrain", c.WitnessDrain > 0)
@@ -229,6 +238,7 @@ func (c Config) auth() auth.Config {
 	return auth.Config{
 		Known: c.KnownKeys, KnownFor: c.KnownKeyTTL, Refused: c.RefusedKeys, RefusedFor: c.RefusedKeyTTL,
 		Timeout: c.AdmitTimeout, WrongKeys: c.WrongKeys, WrongKeyNetworks: c.WrongKeyNetworks,
+		Asides: ratesUnderWay, AsidePause: rateFailedFor,
 	}
 }
 
@@ -277,6 +287,10 @@ func (c Config) idempotency() idempotency.Config {
 	}
 }
 
+func (c Config) rates() ratelimit.Config {
+	return ratelimit.Config{KeptFor: rateKeptFor, FailedFor: rateFailedFor, Kept: ratesKept, UnderWay: ratesUnderWay}
+}
+
 func (c Config) http() httpapi.Config {
 	return httpapi.Config{
 		MaxBody: c.MaxBodyBytes, MaxMessages: c.MaxMessages, MaxUpload: c.MaxUploadBytes, Uploads: c.UploadMemoryBytes,
@@ -302,8 +316,15 @@ const (
 	claimRenewEvery = 15 * time.Second
 	// mostWaiting and mostWaitingOfKey bound the requests that wait for another
 	// with the same Idempotency-Key, each with its body.
-	mostWaiting       = 256
-	mostWaitingOfKey  = 16
+	mostWaiting      = 256
+	mostWaitingOfKey = 16
+	// A rate that was read for a refused request is told to others for
+	// rateKeptFor; while billing-ledger does not tell it, or whose a key is, it is
+	// asked once in rateFailedFor. ratesUnderWay bounds either kind of call.
+	rateKeptFor       = 100 * time.Millisecond
+	rateFailedFor     = time.Second
+	ratesKept         = 4096
+	ratesUnderWay     = 32
 	witnessRetryFirst = 100 * time.Millisecond
 	witnessRetryMost  = 5 * time.Second
 )

@@ -101,7 +101,7 @@ func TestEachRefusalOfAdmissionHasItsAnswer(t *testing.T) {
 		{name: "frozen", admit: fault.New(fault.Denied, fault.AccountFrozen, "no"), status: 403, code: "account_frozen"},
 		{name: "revoked", admit: fault.New(fault.Unauthenticated, fault.KeyRevoked, "no"), status: 401, code: "key_revoked"},
 		{name: "unknown", admit: fault.New(fault.NotFound, fault.ModelNotFound, "no"), status: 404, code: "model_not_found"},
-		{name: "rate", admit: fault.New(fault.Exhausted, fault.RateLimitExceeded, "slow").After(1500*time.Millisecond).With("limit", "200").With("reset_ms", "1500"), status: 429, code: "rate_limit_exceeded", header: map[string]string{"Retry-After": "2", "Retry-After-Ms": "1500", "X-Should-Retry": "", "X-Ratelimit-Limit-Requests": "200", "X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "1.5s"}},
+		{name: "rate", admit: fault.New(fault.Exhausted, fault.RateLimitExceeded, "slow").After(1500*time.Millisecond).With("limit", "200").With("remaining", "0").With("reset_ms", "1500"), status: 429, code: "rate_limit_exceeded", header: map[string]string{"Retry-After": "2", "Retry-After-Ms": "1500", "X-Should-Retry": "", "X-Ratelimit-Limit-Requests": "200", "X-Ratelimit-Remaining-Requests": "0", "X-Ratelimit-Reset-Requests": "1.5s"}},
 		{name: "concurrency", admit: fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded, "slow"), status: 429, code: "concurrency_limit_exceeded", header: map[string]string{"Retry-After": "1"}},
 		{name: "admission down", admit: fault.New(fault.Unavailable, fault.AdmissionUnavailable, "down"), status: 503, code: "admission_unavailable", header: map[string]string{"Retry-After": "1"}},
 		{name: "admission broken", admit: fmt.Errorf("pq: secret driver text"), status: 500, code: "internal_error"},

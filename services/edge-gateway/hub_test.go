@@ -213,7 +213,9 @@ type publicCatalog struct {
 
 func (publicCatalog) ListModels(_ context.Context, req *catalogv1.ListModelsRequest) (*catalogv1.ListModelsResponse, error) {
 	return &catalogv1.ListModelsResponse{Msg: "success", Data: &catalogv1.ListModelsData{
-		Page: req.GetPage(), List: []*catalogv1.PublicModel{{Id: modelID, InputPrice: 0.15}},
+		Page: req.GetPage(), List: []*catalogv1.PublicModel{
+			{Id: modelID, InputPrice: 0.15}, {Id: openModel, Slug: "open", Name: "Open", Category: "llm", Kind: "open", Active: true},
+		},
 	}}, nil
 }
 

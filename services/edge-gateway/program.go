@@ -78,6 +78,9 @@ func peers(n *node.Node) (Deps, error) {
 		PublicCatalog:  catalogv1.NewPublicCatalogServiceClient(catalog),
 		CatalogAdmin:   catalogv1.NewCatalogAdminServiceClient(catalog),
 		ProviderAdmin:  hubv1.NewProviderAdminServiceClient(hub),
+		ProviderSelf:   hubv1.NewProviderSelfServiceClient(hub),
+		Users:          billingv1.NewUserServiceClient(billing),
+		Demand:         billingv1.NewDemandServiceClient(billing),
 		Reconciliation: settlementv1.NewReconciliationServiceClient(settlement),
 		Hubs: func(address string) (hubv1.DispatchServiceClient, error) {
 			conn, err := n.Hub(node.ProviderHub, address)

@@ -39,6 +39,8 @@ import (
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/marketapi"
 	"svc.internal/services/edge-gateway/internal/playground"
+	"svc.internal/services/edge-gateway/internal/providerapi"
+	"svc.internal/services/edge-gateway/internal/ratelimit"
 	"svc.internal/services/edge-gateway/internal/relay"
 	"svc.internal/services/edge-gateway/internal/witness"
 )
@@ -70,10 +72,14 @@ type Deps struct {
 	// Reached is nil once the services that every request needs have been reached.
 	Reached func() error
 
-	PublicCatalog  catalogv1.PublicCatalogServiceClient
-	CatalogAdmin   catalogv1.CatalogAdminServiceClient
-	Accounts       billingv1.AccountAdminServiceClient
-	ProviderAdmin  hubv1.ProviderAdminServiceClient
+	PublicCatalog catalogv1.PublicCatalogServiceClient
+	CatalogAdmin  catalogv1.CatalogAdminServiceClient
+	Accounts      billingv1.AccountAdminServiceClient
+	ProviderAdmin hubv1.ProviderAdminServiceClient
+	// ProviderSelf, Users and Demand answer the agents of providers.
+	ProviderSelf   hubv1.ProviderSelfServiceClient
+	Users          billingv1.UserServiceClient
+	Demand         billingv1.DemandServiceClient
 	Reconciliation settlementv1.ReconciliationServiceClient
 }
 
@@ -120,6 +126,13 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		witness: witness.NewQueue(deps.Admission, deps.Log, metrics.WitnessesDropped, cfg.witness()),
 		leases:  witness.NewLeases(deps.Admission, deps.Clock, deps.Log, cfg.leases()),
 	}
+	provider, err := providerapi.New(providerapi.Peers{
+		Self: deps.ProviderSelf, Users: deps.Users, Demand: deps.Demand,
+		Models: deps.PublicCatalog, Router: deps.Router, Auth: s.auth, Clock: deps.Clock,
+	}, cfg.provider())
+	if err != nil {
+		return nil, err
+	}
 	s.handler = httpapi.New(httpapi.Parts{
 		Log:         deps.Log,
 		Tracer:      deps.Traces.Tracer("svc.internal/services/edge-gateway"),
@@ -136,7 +149,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Receipts:    deps.Receipts,
 		Playground:  newPlayground(deps.Visits, cfg),
 		Idempotency: idempotency.New(deps.Idempotency, deps.Clock, deps.Random, deps.Log, cfg.idempotency()),
+		Rates:       ratelimit.New(deps.Admission, deps.Clock, cfg.rates()),
 		Market:      market,
+		Provider:    provider,
 		Ready:       s.Ready,
 	}, cfg.http())
 	return s, nil

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
@@ -59,6 +60,10 @@ type fleet struct {
 	market  *market
 	claims  *claims
 	visits  *visits
+	selves  *selves
+	people  *people
+	// providerKey is the key that selves knows.
+	providerKey string
 }
 
 // logBuffer is a log that a test reads while the gateway writes it.
@@ -135,9 +140,11 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		hub:     &hub{opens: make(chan *hubv1.DispatchOpen, 100), ended: make(chan error, 100)},
 		market:  &market{},
 		visits:  &visits{made: map[string]int{}},
+		people:  &people{},
 		claims:  &claims{kept: map[string]*claimed{}, ended: make(chan *billingv1.FinishKeyRequest, 100)},
 	}
 	f.hub.script = wholeAnswer
+	f.selves, f.providerKey = newSelves(t)
 	f.cfg.AdminToken = config.NewSecret(adminToken)
 	for _, c := range change {
 		c(&f.cfg)
@@ -159,7 +166,10 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		catalogv1.RegisterPublicCatalogServiceServer(r, publicCatalog{})
 		catalogv1.RegisterCatalogAdminServiceServer(r, catalogAdmin{})
 		hubv1.RegisterDispatchServiceServer(r, f.hub)
-		hubv1.RegisterProviderAdminServiceServer(r, hubv1.UnimplementedProviderAdminServiceServer{})
+		hubv1.RegisterProviderAdminServiceServer(r, f.selves)
+		hubv1.RegisterProviderSelfServiceServer(r, f.selves)
+		billingv1.RegisterUserServiceServer(r, f.people)
+		billingv1.RegisterDemandServiceServer(r, asked{})
 		settlementv1.RegisterReconciliationServiceServer(r, settlementv1.UnimplementedReconciliationServiceServer{})
 	})
 	f.svc, err = New(t.Context(), f.cfg, Deps{
@@ -186,6 +196,9 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		CatalogAdmin:   catalogv1.NewCatalogAdminServiceClient(conn),
 		Accounts:       billingv1.NewAccountAdminServiceClient(conn),
 		ProviderAdmin:  hubv1.NewProviderAdminServiceClient(conn),
+		ProviderSelf:   hubv1.NewProviderSelfServiceClient(conn),
+		Users:          billingv1.NewUserServiceClient(conn),
+		Demand:         billingv1.NewDemandServiceClient(conn),
 		Reconciliation: settlementv1.NewReconciliationServiceClient(conn),
 	})
 	if err != nil {
@@ -257,6 +270,17 @@ type keys struct {
 	err     error
 	allowed []string
 	asked   int
+	slow    time.Duration // of a look-up, unless the caller gives up before
+}
+
+// take has look-ups take a time, and tells how many there were.
+func (k *keys) take(slow time.Duration) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.slow = slow
+	n := k.asked
+	k.asked = 0
+	return n
 }
 
 func (k *keys) set(err error, allowed ...string) {
@@ -265,10 +289,22 @@ func (k *keys) set(err error, allowed ...string) {
 	k.err, k.allowed = err, allowed
 }
 
-func (k *keys) AuthenticateKey(_ context.Context, req *billingv1.AuthenticateKeyRequest) (*billingv1.AuthenticateKeyResponse, error) {
+func (k *keys) AuthenticateKey(ctx context.Context, req *billingv1.AuthenticateKeyRequest) (*billingv1.AuthenticateKeyResponse, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.asked++
+	if k.slow > 0 {
+		slow := time.After(k.slow)
+		k.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-slow:
+		}
+		k.mu.Lock()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
 	if k.err != nil {
 		return nil, k.err
 	}
@@ -288,6 +324,8 @@ type billing struct {
 	err       error
 	paid      billingv1.BillingType // 0 for pay-as-you-go
 	lose      int                   // so many calls of Conclude fail
+	reads     int                   // of rates
+	unread    func(context.Context) error
 }
 
 // loseAccounts lets the next n calls of Conclude fail.

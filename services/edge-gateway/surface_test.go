@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"maps"
 	"mime/multipart"
 	"net/http"
 	"slices"
@@ -30,6 +31,7 @@ type operation struct {
 	keyless      bool
 	operators    bool
 	priced       bool
+	opener       string // the scheme of the credential it needs; empty for none
 }
 
 func (o operation) String() string { return o.method + " " + o.path }
@@ -59,6 +61,10 @@ func operations(t testing.TB) []operation {
 		for verb, described := range item {
 			o := operation{method: strings.ToUpper(verb), path: path, template: path, operators: strings.HasPrefix(path, "/api/v1/admin/")}
 			o.keyless = len(described.Security) > 0 && len(described.Security[0]) == 0
+			o.opener = "consumerKey"
+			if len(described.Security) > 0 {
+				o.opener = strings.Join(slices.Collect(maps.Keys(described.Security[0])), " ")
+			}
 			_, o.priced = described.Responses["402"]
 			for _, p := range described.Parameters {
 				if p.In == "path" {
@@ -167,8 +173,37 @@ func (f *fleet) credential(o operation) []string {
 		return []string{"Sec-Fetch-Site", "same-origin"}
 	case o.keyless:
 		return nil
+	case o.opener == "providerKey":
+		return []string{"Authorization", "Bearer " + f.providerKey}
+	case o.opener == "session":
+		return []string{"Authorization", "Bearer " + sessionToken}
 	}
 	return []string{"Authorization", "Bearer " + f.key}
+}
+
+// wantError checks an error in the form of the operation, and gives its message.
+func (o operation) wantError(t *testing.T, resp *http.Response, status int, code string) string {
+	t.Helper()
+	flat := strings.HasPrefix(o.path, "/api/v1/user/") || strings.HasPrefix(o.path, "/api/v1/consumer/")
+	if !flat && (o.path != "/api/v1/provider/status" || status != http.StatusUnauthorized) {
+		return wantError(t, resp, status, code).Error.Message
+	}
+	var e struct {
+		Error, Message, Code string
+		RequestID            string `json:"request_id"`
+		Valid                *bool  `json:"api_key_valid"`
+	}
+	raw := read(t, resp)
+	if err := json.Unmarshal([]byte(raw), &e); err != nil {
+		t.Fatalf("%s: %d %q", o, resp.StatusCode, raw)
+	}
+	if resp.StatusCode != status || e.Code != code || e.Message == "" || e.RequestID != resp.Header.Get("X-Request-ID") {
+		t.Errorf("%s: %d %s, want %d %s", o, resp.StatusCode, raw, status, code)
+	}
+	if flat && e.Error != e.Message || !flat && (e.Valid == nil || *e.Valid) {
+		t.Errorf("%s: the body is %s", o, raw)
+	}
+	return e.Message
 }
 
 func TestEveryDescribedOperationIsServed(t *testing.T) {
@@ -253,18 +288,21 @@ func TestNoRouteIsOpenedByAWrongKey(t *testing.T) {
 				continue
 			}
 			code := c.code
-			if o.operators && name == "provider" {
+			switch {
+			case (o.operators || o.opener == "providerKey") && name == "provider":
 				code = "invalid_api_key"
+			case o.opener == "session" && code == "invalid_api_key":
+				code = "invalid_session"
 			}
-			e := wantError(t, resp, http.StatusUnauthorized, code)
+			message := o.wantError(t, resp, http.StatusUnauthorized, code)
 			for _, told := range []string{"pq:", "SQL", "DROP", "UNION", "kkkk", "sk-"} {
-				if strings.Contains(e.Error.Message, told) {
-					t.Errorf("%s, %s: the message is %q", o, name, e.Error.Message)
+				if strings.Contains(message, told) {
+					t.Errorf("%s, %s: the message is %q", o, name, message)
 				}
 			}
 		}
 		if !o.keyless {
-			wantError(t, f.ask(o), http.StatusUnauthorized, "missing_api_key")
+			o.wantError(t, f.ask(o), http.StatusUnauthorized, "missing_api_key")
 		}
 	}
 	if len(f.billing.admits) != 0 {
@@ -363,7 +401,7 @@ func TestEveryRouteKnowsItsMethods(t *testing.T) {
 				}
 				continue
 			}
-			wantError(t, resp, http.StatusMethodNotAllowed, "method_not_allowed")
+			other.wantError(t, resp, http.StatusMethodNotAllowed, "method_not_allowed")
 			if resp.Header.Get("Allow") == "" {
 				t.Errorf("%s does not say what is allowed", other)
 			}

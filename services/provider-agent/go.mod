@@ -3,9 +3,11 @@ module svc.internal/services/provider-agent
 go 1.26.0
 
 require (
+	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1
 	github.com/gorilla/websocket v1.5.3
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/trace v1.47.0
+	golang.org/x/crypto v0.58.0
 	google.golang.org/protobuf v1.36.12
 	svc.internal/pkg v0.0.0
 	svc.internal/proto v0.0.0

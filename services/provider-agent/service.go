@@ -5,7 +5,9 @@
 //
 // An Agent has two parts: internal/engine forwards requests and watches the
 // engines, internal/connection keeps the connection to the hub. This package
-// joins them. It keeps nothing of prompts and answers, and logs nothing of them.
+// joins them with what is told of the machine (internal/hardware) and with how
+// the agent signs in (internal/wallet at internal/service). It keeps nothing of
+// prompts and answers, and logs nothing of them.
 package provideragent
 
 import (
@@ -17,22 +19,16 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
-	"strings"
+	"slices"
 	"sync"
-	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/trace"
 
-	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/clock"
-	"svc.internal/pkg/config"
 	"svc.internal/services/provider-agent/internal/connection"
 	"svc.internal/services/provider-agent/internal/endpoint"
 	"svc.internal/services/provider-agent/internal/engine"
-	"svc.internal/services/provider-agent/internal/node"
+	"svc.internal/services/provider-agent/internal/hardware"
 	"svc.internal/services/provider-agent/internal/offer"
 	"svc.internal/services/provider-agent/internal/receipts"
 )
@@ -42,50 +38,6 @@ type Model = offer.Model
 
 // LoadModels reads a models.json.
 func LoadModels(path string) ([]Model, error) { return offer.Load(path) }
-
-// Config is what an agent needs to know.
-type Config struct {
-	// WSURL is the hub's address, ws://… or wss://…; /ws is added to its path
-	// unless it ends in that.
-	WSURL string
-	// Key is the provider key.
-	Key config.Secret
-	// StateDir keeps the node id, and the receipts of what was served until
-	// they are acknowledged. Without one the node is a new one at every start,
-	// and receipts end with the process.
-	StateDir string
-	// NodeName and Region are shown to the owner and to the router; both may
-	// be empty, and have at most 64 and 32 characters.
-	NodeName, Region string
-	// Models are what is offered: 1 to 256.
-	Models []Model
-	// Version of the program, for the hub's records.
-	Version string
-	// Capabilities are what is declared to hubs: endpoints that the engines
-	// have (chat, embeddings, images, transcriptions) and features (stream,
-	// cancel, logprobs). Nil declares all but images and transcriptions.
-	Capabilities []string
-	// MaxRequestBytes bounds one request's body, at most 26 MiB. Zero is
-	// 10 MiB, with transcriptions 26 MiB.
-	MaxRequestBytes int64
-	// MaxBufferedBytes bounds the bodies of all requests under way; requests
-	// beyond it are answered busy.
-	MaxBufferedBytes int64
-	// DrainTimeout is how long requests under way may go on when Run ends.
-	DrainTimeout time.Duration
-	// ProbeInterval is the pause between probes of a healthy engine.
-	ProbeInterval time.Duration
-}
-
-// DefaultConfig lacks the hub's address, the key and the models.
-func DefaultConfig() Config {
-	return Config{
-		Version:          "dev",
-		MaxBufferedBytes: 256 << 20,
-		DrainTimeout:     30 * time.Second,
-		ProbeInterval:    10 * time.Second,
-	}
-}
 
 // Deps are what an agent works with; all may be left out.
 type Deps struct {
@@ -111,6 +63,8 @@ type Agent struct {
 	pool   *engine.Pool
 	link   *connection.Link
 	kept   *receipts.Store
+	// gpus is nil when the machine is not looked at.
+	gpus *hardware.Finder
 }
 
 // New checks the configuration, reads the key files of the engines and makes or
@@ -120,6 +74,8 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	address, err := hubAddress(cfg.WSURL)
 	faults := []error{err, checkConfig(cfg), offer.Validate(cfg.Models)}
 	targets, err := targetsOf(cfg.Models)
+	faults = append(faults, err)
+	credential, err := signingIn(cfg, deps.Log)
 	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, fmt.Errorf("agent configuration: %w", err)
 	}
@@ -132,6 +88,9 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{nodeID: id, tracer: tracerOf(deps.Traces), kept: kept}
+	if cfg.ReportHardware {
+		a.gpus = hardware.NewFinder(deps.Log)
+	}
 	a.pool = engine.New(engine.Config{ProbeInterval: cfg.ProbeInterval, Client: deps.HTTPClient}, targets, deps.Log)
 	a.link, err = connection.New(connection.Config{
 		URL: address, Key: cfg.Key, NodeID: id, NodeName: cfg.NodeName, Region: cfg.Region, Version: cfg.Version,
@@ -139,30 +98,12 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	}, connection.Deps{
 		Log: deps.Log, Clock: deps.Clock, Random: deps.Random, Dial: deps.Dial,
 		Offers: a.offers(cfg.Models), Changed: a.pool.Changed(), Serve: a.serve, Receipts: kept,
+		Warm: a.warm(cfg.Capabilities), Load: a.pool.Load, Hardware: a.machine, Credential: credential,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("agent configuration: %w", err), kept.Close())
 	}
 	return a, nil
-}
-
-// The largest bodies: of requests, and of a transcription's form.
-const (
-	maxBody = 10 << 20
-	maxForm = 26 << 20
-)
-
-func (c Config) withDefaults() Config {
-	if c.Capabilities == nil {
-		c.Capabilities = endpoint.Capabilities()
-	}
-	if c.MaxRequestBytes == 0 {
-		c.MaxRequestBytes = maxBody
-		if endpoint.Transcriptions.Declared(c.Capabilities) {
-			c.MaxRequestBytes = maxForm
-		}
-	}
-	return c
 }
 
 func withDefaults(deps Deps) Deps {
@@ -176,76 +117,6 @@ func withDefaults(deps Deps) Deps {
 		deps.Random = rand.Reader
 	}
 	return deps
-}
-
-// hubAddress turns the configured address into that of the upgrade.
-func hubAddress(text string) (string, error) {
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", errors.New("the hub's address must be ws://host or wss://host")
-	}
-	if path := strings.TrimRight(u.Path, "/"); !strings.HasSuffix(path, "/ws") {
-		u.Path = path + "/ws"
-	}
-	return u.String(), nil
-}
-
-func checkConfig(cfg Config) error {
-	var faults []error
-	if prefix, ok := apikey.Parse(cfg.Key.Reveal()); !ok || prefix != apikey.Provider {
-		faults = append(faults, errors.New("the provider key is missing or mistyped: it begins with sk-prov-"))
-	}
-	if !printable(cfg.NodeName, 64) || !printable(cfg.Region, 32) || !printable(cfg.Version, 32) {
-		faults = append(faults, errors.New("node name, region and version may have 64, 32 and 32 printable characters"))
-	}
-	if cfg.MaxRequestBytes < 1 || cfg.MaxRequestBytes > maxForm {
-		faults = append(faults, errors.New("the largest request must be 1 byte to 26 MiB"))
-	}
-	faults = append(faults, endpoint.Check(cfg.Capabilities))
-	if cfg.MaxBufferedBytes < cfg.MaxRequestBytes {
-		faults = append(faults, errors.New("the memory for requests must hold one of the largest"))
-	}
-	if cfg.DrainTimeout < 0 || cfg.ProbeInterval <= 0 {
-		faults = append(faults, errors.New("the drain time-out and the probe interval must be positive"))
-	}
-	return errors.Join(faults...)
-}
-
-func printable(text string, most int) bool {
-	for _, r := range text {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return false
-		}
-	}
-	return utf8.RuneCountInString(text) <= most
-}
-
-// targetsOf reads the key files of the engines.
-func targetsOf(models []Model) ([]engine.Target, error) {
-	var faults []error
-	targets := make([]engine.Target, 0, len(models))
-	for _, m := range models {
-		m = m.WithDefaults()
-		t := engine.Target{
-			ModelID: m.ModelID, URL: m.EngineURL, LocalModel: m.LocalModel, ContextLength: m.ContextLength, Capacity: m.Capacity,
-		}
-		if m.APIKeyFile != "" {
-			if err := t.APIKey.UnmarshalText([]byte("file:" + m.APIKeyFile)); err != nil {
-				faults = append(faults, fmt.Errorf("the engine key of %s: %w", m.ModelID, err))
-			} else if key := t.APIKey.Reveal(); key == "" || !printable(key, 1024) {
-				faults = append(faults, fmt.Errorf("the engine key of %s: %s does not hold a key in one line", m.ModelID, m.APIKeyFile))
-			}
-		}
-		targets = append(targets, t)
-	}
-	return targets, errors.Join(faults...)
-}
-
-func nodeID(dir string, random io.Reader) (string, error) {
-	if dir == "" {
-		return node.New(random)
-	}
-	return node.Load(dir, random)
 }
 
 // offers joins what the owner says with what the engines say.
@@ -275,6 +146,39 @@ func (a *Agent) serve(ctx context.Context, r connection.Request, w io.Writer) co
 	return answer
 }
 
+// warm has engines load models, if that is among the capabilities.
+func (a *Agent) warm(capabilities []string) connection.Warm {
+	if !slices.Contains(capabilities, endpoint.WarmUp) {
+		return nil
+	}
+	return a.pool.Warm
+}
+
+// look asks the engines once, and meanwhile looks for GPUs: the first
+// registration tells of both.
+func (a *Agent) look(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { a.pool.Probe(ctx) })
+	if a.gpus != nil {
+		all.Go(func() { a.gpus.Look(ctx) })
+	}
+	all.Wait()
+}
+
+// machine is what the next registration tells of the machine; nil for nothing.
+func (a *Agent) machine() *hardware.Report {
+	if a.gpus == nil {
+		return nil
+	}
+	found := a.gpus.Report()
+	if found == nil {
+		return nil
+	}
+	report := *found
+	report.Engine = a.pool.Kind()
+	return &report
+}
+
 // NodeID is the name by which hubs tell this machine from others.
 func (a *Agent) NodeID() string { return a.nodeID }
 
@@ -301,12 +205,15 @@ func (a *Agent) Ready(context.Context) error {
 // those under way end, within the drain time-out, and returns nil. It must be
 // called once.
 func (a *Agent) Run(ctx context.Context) error {
-	a.pool.Probe(ctx)
+	a.look(ctx)
 	// Engines are watched as long as requests are served, drain included.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
 	watch.Go(func() { a.pool.Watch(watching) })
 	watch.Go(func() { a.kept.Run(watching) })
+	if a.gpus != nil {
+		watch.Go(func() { a.gpus.Run(watching) })
+	}
 	err := a.link.Run(ctx)
 	stop()
 	watch.Wait()

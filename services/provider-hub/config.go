@@ -12,6 +12,7 @@ import (
 	"svc.internal/pkg/serve"
 	"svc.internal/services/provider-hub/internal/dispatch"
 	"svc.internal/services/provider-hub/internal/proof"
+	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/session"
 )
 
@@ -46,7 +47,8 @@ type Config struct {
 	// those of one provider, 64.
 	MaxSockets          int `yaml:"max_sockets" env:"SVC_HUB_MAX_SOCKETS"`
 	SessionsPerProvider int `yaml:"sessions_per_provider" env:"SVC_HUB_SESSIONS_PER_PROVIDER"`
-	// HandshakesPerSecond is how fast new sockets are let in, 200.
+	// HandshakesPerSecond is how fast new sockets are let in, 500: 10,000
+	// agents are back within 20 s.
 	HandshakesPerSecond float64 `yaml:"handshakes_per_second" env:"SVC_HUB_HANDSHAKES_PER_SECOND"`
 	// RegisterTimeout is how long a socket may stay unregistered, 10 s.
 	RegisterTimeout time.Duration `yaml:"register_timeout" env:"SVC_HUB_REGISTER_TIMEOUT"`
@@ -70,6 +72,12 @@ type Config struct {
 	// DrainTimeout is how long streams may go on once Run's context has
 	// ended, 120 s.
 	DrainTimeout time.Duration `yaml:"drain_timeout" env:"SVC_HUB_DRAIN_TIMEOUT"`
+
+	// WalletDomain is the host, with a port unless it is the usual one, that
+	// wallets sign for, localhost; the same in all hubs. WalletChainID is the
+	// chain that they sign on, 8453.
+	WalletDomain  string `yaml:"wallet_domain" env:"SVC_HUB_WALLET_DOMAIN"`
+	WalletChainID int64  `yaml:"wallet_chain_id" env:"SVC_HUB_WALLET_CHAIN_ID"`
 }
 
 // DefaultConfig has every default; HubID, DispatchAddress, JournalDir and
@@ -78,10 +86,11 @@ func DefaultConfig() Config {
 	return Config{
 		WSAddr:          "127.0.0.1:8081",
 		JournalMaxBytes: 8 << 30, JournalSegmentBytes: 64 << 20,
-		MaxSockets: 10_000, SessionsPerProvider: 64, HandshakesPerSecond: 200,
+		MaxSockets: 10_000, SessionsPerProvider: 64, HandshakesPerSecond: 500,
 		RegisterTimeout: 10 * time.Second, HeartbeatInterval: 10 * time.Second, SessionTimeout: 30 * time.Second,
 		PingInterval: 15 * time.Second, PongTimeout: 5 * time.Second, CancelGrace: 10 * time.Second,
 		CommitWait: 5 * time.Second, ResettleAfter: 30 * time.Second, ContentTimeout: 120 * time.Second, DrainTimeout: 120 * time.Second,
+		WalletDomain: defaultWalletDomain, WalletChainID: defaultWalletChain,
 	}
 }
 
@@ -120,10 +129,31 @@ func (c Config) Validate() error {
 	if c.MaxSockets < 0 || c.SessionsPerProvider < 0 || c.HandshakesPerSecond < 0 || c.JournalMaxBytes < 0 || c.JournalSegmentBytes < 0 {
 		faults = append(faults, errors.New("a limit is negative"))
 	}
+	if err := c.site().Validate(); err != nil {
+		faults = append(faults, err)
+	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("provider-hub config: %w", err)
 	}
 	return nil
+}
+
+// What wallets sign for unless it is said.
+const (
+	defaultWalletDomain = "localhost"
+	defaultWalletChain  = 8453
+)
+
+// site is what wallets sign for.
+func (c Config) site() provider.Site {
+	domain, chain := c.WalletDomain, c.WalletChainID
+	if domain == "" {
+		domain = defaultWalletDomain
+	}
+	if chain == 0 {
+		chain = defaultWalletChain
+	}
+	return provider.Site{Domain: domain, URI: "wss://" + domain + "/ws", ChainID: chain}
 }
 
 // minReceiptSecret is in bytes.
@@ -156,6 +186,24 @@ func (c Config) sessions() session.Config {
 		PingInterval: c.PingInterval, PongTimeout: c.PongTimeout, CancelGrace: c.CancelGrace,
 		MaxSockets: c.MaxSockets, HandshakeRate: c.HandshakesPerSecond,
 	}
+}
+
+const (
+	// Agents that are told to move wait for toldLeast and at most moveEach more for
+	// each of them, up to the reconnect spread of sessions. Then they take moveTime
+	// to register elsewhere, and many of them up to moveMost.
+	toldLeast = 100 * time.Millisecond
+	moveEach  = 5 * time.Millisecond
+	moveTime  = time.Second
+	moveMost  = 2 * time.Second
+)
+
+// movingTime is how long a hub that stops waits for its agents to register
+// elsewhere, when it has told so many of any dialect. Whether there is a hub that
+// takes them it cannot know.
+func (c Config) movingTime(agents int) time.Duration {
+	each := time.Duration(agents) * moveEach
+	return toldLeast + min(each, c.sessions().WithDefaults().ReconnectSpread) + min(moveTime+each, moveMost)
 }
 
 // maxAnswer bounds an answer that is not streamed: it travels to the gateway in

@@ -3,6 +3,7 @@ package providerhub_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/config"
@@ -10,12 +11,12 @@ import (
 )
 
 func TestConfigReportsEveryFaultAtOnce(t *testing.T) {
-	bad := providerhub.Config{HubID: "Hub_1", PingInterval: -1, MaxSockets: -1}
+	bad := providerhub.Config{HubID: "Hub_1", PingInterval: -1, MaxSockets: -1, WalletDomain: "a b\nURI: evil"}
 	err := bad.Validate()
 	if err == nil {
 		t.Fatal("a broken configuration is accepted")
 	}
-	for _, part := range []string{"hub id", "journal folder", "pepper", "ping interval", "limit"} {
+	for _, part := range []string{"hub id", "journal folder", "pepper", "ping interval", "limit", "domain"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("no word of the %s in %q", part, err)
 		}
@@ -32,5 +33,15 @@ func TestConfigReportsEveryFaultAtOnce(t *testing.T) {
 		if err := cfg.Validate(); (err == nil) != sound || err != nil && strings.Contains(err.Error(), previous) {
 			t.Errorf("a previous receipt secret of %d bytes: %v", len(previous), err)
 		}
+	}
+}
+
+// reconnectSpread is over how long agents come back when their hub has stopped.
+const reconnectSpread = 20 * time.Second
+
+func TestAFullHubsAgentsAreBackWithinAMinute(t *testing.T) {
+	cfg := providerhub.DefaultConfig()
+	if took := reconnectSpread + time.Duration(float64(cfg.MaxSockets)/cfg.HandshakesPerSecond*float64(time.Second)); took > time.Minute {
+		t.Errorf("%d agents are back after %v", cfg.MaxSockets, took)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/events"
+	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/session"
 )
 
@@ -18,6 +20,10 @@ type metrics struct {
 	attempts   metric.Int64Counter
 	publishLag metric.Float64Histogram
 	outcomes   map[dispatch.Outcome]metric.MeasurementOption
+	warmUps    metric.Int64Counter
+	warmed     map[events.WarmOutcome]metric.MeasurementOption
+	sweeps     metric.Int64Counter
+	statuses   map[provider.Status]metric.MeasurementOption
 }
 
 const meterName = "svc.internal/services/provider-hub"
@@ -28,7 +34,23 @@ func newMetrics(meters metric.MeterProvider) (*metrics, error) {
 	for _, o := range dispatch.Outcomes() {
 		m.outcomes[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", o.String())))
 	}
+	m.warmed = map[events.WarmOutcome]metric.MeasurementOption{}
+	for _, o := range events.WarmOutcomes() {
+		m.warmed[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", string(o))))
+	}
+	m.statuses = map[provider.Status]metric.MeasurementOption{}
+	for _, status := range provider.Statuses() {
+		m.statuses[status] = metric.WithAttributeSet(attribute.NewSet(attribute.String("status", string(status))))
+	}
 	var err error
+	if m.warmUps, err = meter.Int64Counter("svc.provider_hub.warmups",
+		metric.WithDescription("Warm-ups of models by what became of them.")); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	if m.sweeps, err = meter.Int64Counter("svc.provider_hub.providers.swept",
+		metric.WithDescription("Providers that time alone moved or judged, by the status they have since.")); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
 	if m.attempts, err = meter.Int64Counter("svc.provider_hub.attempts",
 		metric.WithDescription("Ended attempts by outcome.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
@@ -47,6 +69,18 @@ func (m *metrics) attempt(o dispatch.Outcome) {
 	}
 }
 
+func (m *metrics) warmUp(o events.WarmOutcome) {
+	if set := m.warmed[o]; set != nil {
+		m.warmUps.Add(context.Background(), 1, set)
+	}
+}
+
+func (m *metrics) swept(status provider.Status) {
+	if set := m.statuses[status]; set != nil {
+		m.sweeps.Add(context.Background(), 1, set)
+	}
+}
+
 func (m *metrics) lag(d time.Duration) { m.publishLag.Record(context.Background(), d.Seconds()) }
 
 // observe registers what is read when somebody asks.
@@ -62,6 +96,7 @@ func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *sessi
 		{"slots", "Requests under way.", counts.Slots.Load},
 		{"unsettled", "Usage that billing-ledger has not settled or settlement not recorded.", func() int64 { return int64(s.usage.Unsettled()) }},
 		{"voids", "Void attempts that wait for NATS.", func() int64 { return int64(s.usage.Voids()) }},
+		{"presence.waiting", "Connections that wait to be recorded.", func() int64 { return int64(s.recorder.Pending()) }},
 		{"journal.bytes", "Size of the journal.", s.journalBytes},
 	} {
 		if _, err := meter.Int64ObservableGauge("svc.provider_hub."+r.name,
@@ -74,6 +109,7 @@ func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *sessi
 		{"frames.sent", "Frames to agents.", counts.FramesOut.Load},
 		{"data.received", "Bytes of answers from agents.", counts.BytesIn.Load},
 		{"attempts.dropped", "Reports of attempts that found no room.", s.attempts.Dropped},
+		{"presence.forgotten", "Connections that found no room to be recorded.", s.recorder.Forgotten},
 		{"receipts.forwarded", "Receipts of providers that billing-ledger was asked about.", s.receipts.Forwarded},
 		{"receipts.refused", "Receipts of providers that count for nothing.", s.receipts.Refused},
 		{"receipts.dropped", "Receipts of providers that came too fast.", func() int64 { return counts.ReceiptsDropped.Load() + s.receipts.Dropped() }},

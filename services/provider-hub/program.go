@@ -21,6 +21,7 @@ func Spec() node.Spec {
 		Callers: serve.Callers{
 			hubv1.DispatchService_ServiceDesc.ServiceName:          {node.EdgeGateway},
 			hubv1.ProviderAdminService_ServiceDesc.ServiceName:     {node.EdgeGateway},
+			hubv1.ProviderSelfService_ServiceDesc.ServiceName:      {node.EdgeGateway},
 			hubv1.ProviderDirectoryService_ServiceDesc.ServiceName: {node.Router},
 		},
 	}

@@ -29,6 +29,7 @@ import (
 	"svc.internal/services/provider-hub/internal/dispatch"
 	"svc.internal/services/provider-hub/internal/events"
 	"svc.internal/services/provider-hub/internal/journal"
+	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/registry"
 	"svc.internal/services/provider-hub/internal/rpc"
@@ -68,11 +69,14 @@ type Service struct {
 	accounts *provider.Directory
 	registry *registry.Registry
 	sockets  *session.Server
+	counts   *session.Counts
 	desk     *dispatch.Desk
 	usage    *events.Usage
 	attempts *events.Attempts
 	presence *events.Presence
 	receipts *events.Receipts
+	recorder *presence.Recorder
+	warmups  *events.Warmups
 	metrics  *metrics
 }
 
@@ -88,10 +92,12 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		cfg.DrainTimeout = DefaultConfig().DrainTimeout
 	}
 	s := &Service{cfg: cfg, deps: deps}
-	s.accounts = provider.NewDirectory(store.New(deps.DB), cfg.Pepper, deps.Clock, deps.Random)
-	s.registry = registry.New(s.accounts, cfg.SessionsPerProvider)
-	counts := &session.Counts{}
-	s.sockets = session.NewServer(cfg.sessions(), s.registry, deps.Clock, deps.Log, counts)
+	tables := store.New(deps.DB)
+	s.accounts = provider.NewDirectory(tables, cfg.Pepper, cfg.site(), deps.Clock, deps.Random)
+	s.recorder = presence.NewRecorder(cfg.HubID, tables, deps.Clock, deps.Log)
+	s.registry = registry.New(s.accounts, s.recorder, cfg.SessionsPerProvider)
+	s.counts = &session.Counts{}
+	s.sockets = session.NewServer(cfg.sessions(), s.registry, deps.Clock, deps.Log, s.counts)
 	m, err := newMetrics(deps.Meters)
 	if err != nil {
 		return nil, err
@@ -102,10 +108,13 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.presence = events.NewPresence(cfg.HubID, cfg.DispatchAddress, deps.Clock.Now().UnixMilli(), deps.Bus, s.registry, deps.Log)
 	s.receipts = events.NewReceipts(cfg.HubID, deps.Bus, s.usage, cfg.proofs(), deps.Clock, deps.Log)
 	s.sockets.TakeReceipts(s.receipts)
+	s.warmups = events.NewWarmups(deps.Bus, s.registry, m.warmUp, deps.Log)
+	s.registry.OnWarmed(s.warmups.Heard)
+	s.recorder.OnSeen(func(ctx context.Context) { s.swept(s.accounts.Qualify(ctx)) })
 	attempts := cfg.attempts()
 	attempts.Prove = s.receipts.Prove
 	s.desk = dispatch.NewDesk(attempts, s.registry, s.usage, s.ended, deps.Clock, deps.Log)
-	if err := m.observe(deps.Meters, s, counts); err != nil {
+	if err := m.observe(deps.Meters, s, s.counts); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -120,8 +129,9 @@ func (s *Service) ended(r dispatch.Report) {
 // Register adds the gRPC services.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	hubv1.RegisterDispatchServiceServer(r, rpc.NewDispatch(s.desk))
-	hubv1.RegisterProviderDirectoryServiceServer(r, rpc.NewDirectory(s.accounts))
-	hubv1.RegisterProviderAdminServiceServer(r, rpc.NewAdmin(s.accounts, s.registry))
+	hubv1.RegisterProviderDirectoryServiceServer(r, rpc.NewDirectory(s.accounts, s.registry))
+	hubv1.RegisterProviderAdminServiceServer(r, rpc.NewAdmin(s.accounts, s.registry, s.warmups))
+	hubv1.RegisterProviderSelfServiceServer(r, rpc.NewSelf(s.accounts, s.registry))
 }
 
 // Handler is the WebSocket endpoint of agents, at /, /ws and any prefix + /ws.
@@ -163,7 +173,10 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.attempts.Run(loops) })
 	group.Go(func() error { return s.presence.Run(loops) })
 	group.Go(func() error { return s.receipts.Run(loops) })
+	group.Go(func() error { return s.recorder.Run(loops) })
+	group.Go(func() error { return s.warmups.Run(loops) })
 	group.Go(func() error { return s.recheck(loops) })
+	group.Go(func() error { return s.sweep(loops) })
 	s.desk.Open()
 	s.sockets.Accept()
 	var cause error
@@ -181,9 +194,14 @@ func (s *Service) Run(ctx context.Context) error {
 // drain lets streams end, and ends what does not.
 func (s *Service) drain(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
+	s.recorder.Stopping()
 	s.presence.Drain()
+	told := int(s.counts.Sockets.Load())
 	s.sockets.Drain()
+	moving := s.registry.Moving()
 	patience, cancel := context.WithTimeout(ctx, s.cfg.DrainTimeout)
+	defer cancel()
+	moved, cancel := context.WithTimeout(patience, s.cfg.movingTime(told))
 	defer cancel()
 	if err := s.desk.Drain(patience); err != nil {
 		s.desk.Abort()
@@ -193,7 +211,9 @@ func (s *Service) drain(ctx context.Context) {
 			s.deps.Log.Warn("requests are cut off", "error", err)
 		}
 	}
-	closing, cancel := context.WithTimeout(ctx, closeTimeout)
+	s.registry.AwaitLeft(moved, moving)
+	paced := min(closeSpread, time.Duration(s.counts.Sockets.Load())*closePause)
+	closing, cancel := context.WithTimeout(ctx, closeTimeout+paced)
 	defer cancel()
 	if err := s.sockets.Close(closing); err != nil {
 		s.deps.Log.Warn("sockets are cut off", "error", err)
@@ -204,11 +224,52 @@ const (
 	// abortTimeout is how long attempts that must end may take to be
 	// witnessed.
 	abortTimeout = 15 * time.Second
-	// closeTimeout is how long agents may take to read why they are closed.
+	// closeTimeout is how long agents may take to read why they are closed, beyond
+	// the time over which sessions closes them: a pause each, and closeSpread at
+	// most.
 	closeTimeout = 3 * time.Second
+	closePause   = 2 * time.Millisecond
+	closeSpread  = 20 * time.Second
 	// recheckEvery is how soon a hub notices what an operator told another.
 	recheckEvery = 5 * time.Second
+	// sweepEvery is how late a probation is judged, and sweepTime how long a
+	// sweep may take.
+	sweepEvery = time.Minute
+	sweepTime  = 45 * time.Second
 )
+
+// sweep does what time alone brings to providers until ctx ends.
+func (s *Service) sweep(ctx context.Context) error {
+	every := time.NewTicker(sweepEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+			s.sweepOnce(ctx)
+		}
+	}
+}
+
+func (s *Service) sweepOnce(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, sweepTime)
+	defer cancel()
+	s.swept(s.accounts.Sweep(limited))
+}
+
+// swept lets the sessions here feel what became of providers without anybody's
+// word.
+func (s *Service) swept(changed []provider.Account, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		s.deps.Log.Warn("providers were not looked after", "error", err)
+	}
+	for _, a := range changed {
+		s.deps.Log.Info("a provider was looked after", "provider_id", a.ID, "status", a.Status)
+		s.metrics.swept(a.Status)
+		s.registry.Apply(a.Standing())
+	}
+}
 
 // recheck looks after keys and statuses until ctx ends.
 func (s *Service) recheck(ctx context.Context) error {

@@ -39,11 +39,12 @@ func (s *Service) measure(meter metric.Meter) error {
 	dropped := counter("svc.router.sessions_dropped", "Sessions and hubs that the view had no room for.")
 	refused := counter("svc.router.events_refused", "Messages and sessions from the bus that were out of bounds.")
 	rejects := counter("svc.router.rejects", "Looks at a provider that passed it over, by reason.")
+	warmups := counter("svc.router.warmups", "Warm-ups of a model on a node that this replica has asked for.")
 	if failed != nil {
 		return failed
 	}
 	sets := map[pick.Reason]metric.ObserveOption{}
-	for reason := range s.rejects.Totals() {
+	for reason := range s.tally.Totals() {
 		sets[reason] = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", reason.String())))
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
@@ -58,12 +59,13 @@ func (s *Service) measure(meter metric.Meter) error {
 		o.ObserveInt64(breakers, int64(s.known.OpenBreakers(s.deps.Clock.Now())))
 		o.ObserveInt64(pairs, int64(s.known.Len()))
 		o.ObserveInt64(waiting, int64(s.bell.Waiting()))
-		o.ObserveInt64(refused, s.listener.Refused())
-		for reason, n := range s.rejects.Totals() {
+		o.ObserveInt64(refused, s.listener.Refused()+s.warmer.Refused())
+		o.ObserveInt64(warmups, s.warmer.Asked())
+		for reason, n := range s.tally.Totals() {
 			o.ObserveInt64(rejects, n, sets[reason])
 		}
 		return nil
-	}, sessions, models, candidates, bookings, breakers, hubs, pairs, waiting, dropped, refused, rejects)
+	}, sessions, models, candidates, bookings, breakers, hubs, pairs, waiting, dropped, refused, rejects, warmups)
 	if err != nil {
 		return fmt.Errorf("register the router's metrics: %w", err)
 	}

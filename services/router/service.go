@@ -29,6 +29,7 @@ import (
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/rpc"
 	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/warmup"
 )
 
 // Config of the service. What selection weighs and waits for is fixed and
@@ -57,7 +58,7 @@ type Deps struct {
 	Log    *slog.Logger
 	Meters metric.MeterProvider
 	Clock  clock.Clock
-	// Random seeds the random choices; 16 bytes are read once.
+	// Random seeds the random choices; 32 bytes are read once.
 	Random    io.Reader
 	Bus       *bus.Conn
 	Catalog   catalogv1.CatalogServiceClient
@@ -70,10 +71,11 @@ type Service struct {
 	deps     Deps
 	view     *presence.View
 	known    *standing.Registry
-	rejects  *pick.Rejects
+	tally    *pick.Tally
 	bell     *pick.Bell
 	catalog  *rpc.Catalog
 	listener *events.Listener
+	warmer   *events.Warmer
 	server   *rpc.Router
 	settled  atomic.Bool
 }
@@ -87,27 +89,37 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	var seed [16]byte
+	var seed [32]byte
 	if _, err := io.ReadFull(deps.Random, seed[:]); err != nil {
 		return nil, fmt.Errorf("router: read a seed: %w", err)
 	}
 	s := &Service{
-		cfg: cfg, deps: deps, known: standing.New(), rejects: &pick.Rejects{},
+		cfg: cfg, deps: deps, known: standing.New(), tally: &pick.Tally{},
 		bell: pick.NewBell(), catalog: rpc.NewCatalog(deps.Catalog, deps.Log),
 	}
 	s.view = presence.New(s.bell.Ring)
+	planner := warmup.New(s.view, words(seed[16:]))
 	picker := pick.New(pick.Deps{
 		View: s.view, Standing: s.known, Clock: deps.Clock, Windows: s.catalog.Window,
 		Directory: directory.New(rpc.AskHub(deps.Providers), deps.Clock),
-		Seed:      [2]uint64{binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:])},
-		Bell:      s.bell, Rejects: s.rejects,
+		Seed:      words(seed[:16]),
+		Bell:      s.bell, Tally: s.tally, Warm: planner,
 	})
 	s.listener = events.NewListener(deps.Bus, s.view, picker, deps.Clock, deps.Log)
-	s.server = rpc.NewRouter(picker, s.view, s.known, deps.Clock, s.settled.Load, deps.Log)
+	s.warmer = events.NewWarmer(deps.Bus, planner, deps.Clock, deps.Log)
+	s.server = rpc.NewRouter(rpc.Parts{
+		Picker: picker, View: s.view, Standing: s.known, Tally: s.tally,
+		Clock: deps.Clock, Settled: s.settled.Load, Log: deps.Log,
+	})
 	if err := s.measure(deps.Meters.Meter("svc.internal/services/router")); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// words reads the seed of a generator from 16 bytes.
+func words(b []byte) [2]uint64 {
+	return [2]uint64{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])}
 }
 
 // Register adds the service's gRPC services.
@@ -119,6 +131,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.listener.Run(ctx) })
+	group.Go(func() error { return s.warmer.Run(ctx) })
 	group.Go(func() error {
 		s.catalog.Run(ctx)
 		return nil
@@ -142,19 +155,6 @@ func (s *Service) Ready(context.Context) error {
 		return errors.New("router: no hub has reported yet")
 	}
 	return nil
-}
-
-// Rejects tells, by reason, how often a provider was passed over since the
-// start. It is nil for one that never was.
-func (s *Service) Rejects(providerID string) map[string]int64 {
-	var out map[string]int64
-	for reason, n := range s.rejects.Of(providerID) {
-		if out == nil {
-			out = map[string]int64{}
-		}
-		out[reason.String()] = n
-	}
-	return out
 }
 
 func (s *Service) settle(ctx context.Context) {
@@ -187,6 +187,7 @@ func (s *Service) sweep(ctx context.Context) {
 		s.view.Expire(now)
 		if n%sweepsPerRefresh == 0 {
 			s.known.Refresh(now)
+			s.tally.Trim(s.view.Knows)
 		}
 	}
 }

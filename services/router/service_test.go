@@ -300,9 +300,6 @@ func TestPinsAskTheDirectory(t *testing.T) {
 	if err != nil || resp.GetFallbackReason() != eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE {
 		t.Errorf("fallback: %v, %v", resp, err)
 	}
-	if got := b.service.Rejects(id(1)); got != nil {
-		t.Errorf("rejects %v", got)
-	}
 }
 
 func TestBadRequestsNameTheField(t *testing.T) {

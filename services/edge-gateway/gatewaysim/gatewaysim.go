@@ -8,7 +8,8 @@
 // its context; and the end of a request's context is told to the hub's stream
 // (CloseSend, or the end of the stream's context) from another. No timer of a
 // gateway ever fires within the real time that a simulation takes; those that
-// matter are the simulator's to play by failing a call.
+// matter are the simulator's to play by failing a call. Nothing is said of the rate
+// of a request that is refused, since reading it is bounded by such a timer.
 package gatewaysim
 
 import (

@@ -5,6 +5,7 @@
 //
 // Cases run in both forms of the marketplace (trial.Each): in one process, and
 // as a fleet of separate processes with mutual TLS, which the cases share. What
-// needs a process of its own, or a fleet of its own, says so. Long cases skip
-// under -short.
+// needs a process of its own, or a fleet of its own, says so, and runs beside
+// others of that kind. Under -short long cases skip, and the SDKs keep their
+// claims in one process alone.
 package e2e

@@ -384,12 +384,18 @@ func TestEndings(t *testing.T) {
 }
 
 // playEndings brings about every line on a marketplace of a form, but for those
-// that are shown on another form.
+// that are shown on another form. They have a model, a consumer and a provider
+// each, and wait more than they do.
 func playEndings(t *testing.T, m *trial.Market, form string) {
 	t.Helper()
-	for _, line := range endings.Table() {
-		t.Run(line.Name, func(t *testing.T) { playEnding(t, m, line, form) })
-	}
+	t.Run("endings", func(t *testing.T) {
+		for _, line := range endings.Table() {
+			t.Run(line.Name, func(t *testing.T) {
+				t.Parallel()
+				playEnding(t, m, line, form)
+			})
+		}
+	})
 }
 
 func playEnding(t *testing.T, m *trial.Market, line endings.Line, form string) {

@@ -122,6 +122,7 @@ func servedAndBilledOnce(t *testing.T, m *trial.Market) {
 }
 
 func TestARequestWithAnIdempotencyKeyOutlivesItsGateway(t *testing.T) {
+	t.Parallel() // it has a marketplace of its own
 	m := trial.StartFleet(t, func(c *fleet.Config) {
 		c.Replicas = map[string]int{fleet.Gateway: 2, fleet.Billing: 2, fleet.Hub: 1, fleet.Router: 1, fleet.Catalog: 1, fleet.Settlement: 1, fleet.Agent: 0, fleet.Engine: 0}
 		c.Settings = map[string]map[string]any{fleet.Billing: {"billing": map[string]any{

@@ -15,6 +15,7 @@ import (
 )
 
 func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
+	t.Parallel() // it has a marketplace of its own
 	dir := trial.Dir(t)
 	m := trial.StartIn(t, dir) // on a PostgreSQL of its own
 	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(), trial.Chat(m.Model(), `,"max_tokens":8`))
@@ -40,6 +41,7 @@ func TestASecondStartFindsWhatTheFirstLeft(t *testing.T) {
 }
 
 func TestTheProcessEndsWithItsPrivateDatabase(t *testing.T) {
+	t.Parallel() // it has a marketplace of its own
 	dir := trial.Dir(t)
 	m := trial.StartIn(t, dir)
 	pidFile, err := os.ReadFile(filepath.Join(dir, "postgres", "data", "postmaster.pid"))
@@ -60,6 +62,7 @@ func TestTheProcessEndsWithItsPrivateDatabase(t *testing.T) {
 }
 
 func TestTwoInstancesLiveSideBySide(t *testing.T) {
+	t.Parallel() // it has a marketplace of its own
 	first, second := trial.Start(t), trial.Start(t)
 	for _, m := range []*trial.Market{first, second} {
 		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(), trial.Chat(m.Model(), `,"max_tokens":8`)); status != http.StatusOK {
@@ -72,6 +75,7 @@ func TestTwoInstancesLiveSideBySide(t *testing.T) {
 }
 
 func TestThePrintedCurlStreamsAnAnswer(t *testing.T) {
+	t.Parallel() // it has a marketplace of its own
 	if _, err := exec.LookPath("curl"); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("curl is not installed")

@@ -14,6 +14,7 @@ import (
 // than the health of a replica is looked at and a session may stay unconfirmed,
 // unless -short: then only the former.
 func TestNewRequestsAreServedWhileNATSIsAway(t *testing.T) {
+	t.Parallel() // it has a marketplace of its own
 	m := trial.StartFleet(t)
 	m.PutModel(t, "test/outage")
 	engine := fakeengine.New(t)

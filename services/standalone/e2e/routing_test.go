@@ -13,6 +13,7 @@ import (
 // A request that falls back to another model is served by that, billed once, and
 // leaves nothing held behind.
 func TestARequestGoesOnWithAnotherModel(t *testing.T) {
+	t.Parallel() // it has a marketplace of its own
 	m := trial.Start(t, "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error")
 	const broken, absent, sound = "test/broken", "test/absent", "test/sound"
 	for _, model := range []string{broken, absent, sound} {
@@ -51,6 +52,7 @@ func TestARequestGoesOnWithAnotherModel(t *testing.T) {
 
 // What a body says of providers is heard by the router.
 func TestTheBodyChoosesWhoServes(t *testing.T) {
+	t.Parallel() // it has a marketplace of its own
 	m := trial.Start(t, "SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error")
 	const model = "test/chosen"
 	m.PutModel(t, model)

@@ -55,7 +55,7 @@ var claims = []struct {
 }
 
 func TestEverySDKKeepsItsClaims(t *testing.T) {
-	trial.Each(t, func(t *testing.T, m *trial.Market) {
+	trial.OneFormWhenShort(t, func(t *testing.T, m *trial.Market) {
 		for _, s := range sdks() {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
@@ -306,13 +306,6 @@ func busyProviders(t *testing.T, th *theatre) {
 	}
 	if status := await(t, "the occupant's answer", occupied); status != http.StatusOK {
 		t.Errorf("the occupant: %d", status)
-	}
-	// Routers learn of free slots from ends, which may be lost, and from
-	// reports; an offer that differs is reported at once.
-	offers := agent.Offers(true)
-	offers[0].ContextLength = 8192
-	if err := agent.Heartbeat(t.Context(), offers...); err != nil {
-		t.Error(err)
 	}
 	close(told.release)
 	if err := received(t, agent).Whole("at last", fakeengine.PromptTokens, 2); err != nil {

@@ -19,6 +19,9 @@ func (s *stage) completions() []shaped {
 	body := func(extra string) string { return fmt.Sprintf(`{"model":%q,"prompt":"Once upon"%s}`, s.model, extra) }
 	return []shaped{
 		{name: "completion", path: path, shape: "text_completion", body: body(""), has: []string{`"usage":`}},
+		{name: "completion of an engine that says the least", engine: bare, path: path, shape: "text_completion", body: body(""), has: []string{`"text":"hi"`}},
+		{name: "completion stream of an engine that says the least", engine: bareStream, path: path, shape: "text_completion.chunk", stream: done,
+			body: body(`,"stream":true`)},
 		{name: "completion stream", path: path, shape: "text_completion.chunk", stream: done, body: body(`,"stream":true`)},
 		{name: "completion stream with usage", path: path, shape: "text_completion.chunk", stream: done, has: []string{`"choices":[]`},
 			body: body(`,"stream":true,"stream_options":{"include_usage":true}`)},
@@ -41,6 +44,9 @@ func (s *stage) vectors() []shaped {
 		{name: "embeddings in base64", category: category, path: path, shape: "embeddings", body: body(`,"encoding_format":"base64"`), has: []string{`"embedding":"`}},
 		{name: "embeddings in base64 of an engine that knows none", engine: fakeengine.Behaviour{IgnoreFormat: true}, category: category, path: path,
 			shape: "embeddings", body: body(`,"encoding_format":"base64"`), has: []string{`"embedding":"`}},
+		{name: "embeddings of an engine that says the least", category: category, path: path, shape: "embeddings", body: body(""),
+			engine: fakeengine.Behaviour{ContentType: "application/json", Raw: `{"data":[{"embedding":[0.5]},{"embedding":[1.50]}]}`},
+			has:    []string{`"embedding":[1.50]`, `"index":1`, `"model":"` + s.of(category) + `"`}},
 		{name: "embedding of nothing", category: category, path: path, status: http.StatusBadRequest, shape: "error", has: []string{`"param":"input"`},
 			body: fmt.Sprintf(`{"model":%q,"input":""}`, s.of(category))},
 		{name: "embedding by a model of chat", path: path, status: http.StatusBadRequest, shape: "error",
@@ -56,6 +62,8 @@ func (s *stage) images() []shaped {
 	return []shaped{
 		{name: "images by URL", category: category, path: path, shape: "images", body: body(`,"n":2,"response_format":"url"`), has: []string{`"url":`}},
 		{name: "images in base64", category: category, path: path, shape: "images", body: body(`,"n":2,"response_format":"b64_json"`), has: []string{`"b64_json":`}},
+		{name: "image of an engine that says the least", category: category, path: path, shape: "images", body: body(""),
+			engine: fakeengine.Behaviour{ContentType: "application/json", Raw: `{"data":[{"b64_json":"iVBORw0KGgo="}]}`}, has: []string{`"created":`}},
 		{name: "image stream", category: category, path: path, stream: "event: image_generation.completed", body: body(`,"stream":true,"partial_images":2`),
 			shapes: []string{"image_generation.partial_image", "image_generation.completed"}},
 		{name: "too many images", category: category, path: path, status: http.StatusBadRequest, shape: "error", has: []string{`"param":"n"`}, body: body(`,"n":11`)},
@@ -69,11 +77,13 @@ func (s *stage) transcriptions() []shaped {
 	list := []shaped{
 		{name: "transcription", shape: "transcription", has: []string{`{"type":"duration","seconds":2}`}},
 		{name: "verbose transcription", engine: verbose, shape: "transcription.verbose", has: []string{`{"type":"duration","seconds":2}`}},
+		{name: "verbose transcription of an engine that says the least", shape: "transcription.verbose", has: []string{`"duration":`, `"task":"transcribe"`},
+			engine: fakeengine.Behaviour{ContentType: "application/json", Raw: `{"language":"english","text":"hi"}`}},
 		{name: "transcription stream", stream: `data: {"type":"transcript.text.done"`, shapes: []string{"transcript.text.delta", "transcript.text.done"}},
 		{name: "transcription as text"}, {name: "transcription as srt"}, {name: "transcription as vtt", has: []string{"WEBVTT"}},
 		{name: "no audio", status: http.StatusBadRequest, shape: "error", has: []string{`"param":"file"`}},
 	}
-	fields := [][]string{{}, {"response_format", "verbose_json"}, {"stream", "true"}, {"response_format", "text"}, {"response_format", "srt"}, {"response_format", "vtt"}, {}}
+	fields := [][]string{{}, {"response_format", "verbose_json"}, {"response_format", "verbose_json"}, {"stream", "true"}, {"response_format", "text"}, {"response_format", "srt"}, {"response_format", "vtt"}, {}}
 	for i := range list {
 		audio := speech()
 		if list[i].name == "no audio" {

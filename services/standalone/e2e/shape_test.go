@@ -140,6 +140,15 @@ func everyAnswerHasThePublishedShape(t *testing.T, m *trial.Market) {
 // touch.
 const vendor = `"provider":"fake","reasoning_details":[{"x":1e400,"y":0.10}]`
 
+// bare and bareStream are engines that say no more than what is asked for, and
+// nothing of themselves.
+var (
+	bare = fakeengine.Behaviour{ContentType: "application/json", Raw: `{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}]}`}
+
+	bareStream = fakeengine.Behaviour{ContentType: "text/event-stream", Raw: `data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":null}]}` +
+		"\n\n" + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"}
+)
+
 func (s *stage) chats() []shaped {
 	sloppy := fakeengine.Behaviour{ContentType: "application/json", Raw: `{"id":"x","object":"chat.completion","created":1,"model":"` + s.model +
 		`",` + vendor + `,"choices":[{"index":0,"message":{"role":"assistant","content":"hi","reasoning_content":"hm"},"finish_reason":"stop"}]}`}
@@ -147,6 +156,12 @@ func (s *stage) chats() []shaped {
 		{name: "chat", shape: "chat.completion", body: trial.Chat(s.model, `,"max_tokens":8`)},
 		{name: "chat of a sloppy engine", engine: sloppy, shape: "chat.completion", body: trial.Chat(s.model, `,"max_tokens":8`),
 			has: []string{vendor, `"reasoning_content":"hm"`, `"usage":`}},
+		{name: "chat of an engine that says the least", engine: bare, shape: "chat.completion", body: trial.Chat(s.model, `,"max_tokens":8`),
+			has: []string{`"id":"chatcmpl-`, `"model":"` + s.model + `"`, `"role":"assistant"`}},
+		{name: "stream of an engine that says the least", engine: bareStream, shape: "chat.completion.chunk", stream: done,
+			has: []string{`"id":"chatcmpl-`}, body: trial.Chat(s.model, `,"max_tokens":8,"stream":true`)},
+		{name: "stream with usage of an engine that says the least", engine: bareStream, shape: "chat.completion.chunk", stream: done,
+			has: []string{`"choices":[]`}, body: trial.Chat(s.model, `,"max_tokens":8,"stream":true,"stream_options":{"include_usage":true}`)},
 		{name: "chat with a call", engine: calling(s.model, false), shape: "chat.completion", body: trial.Chat(s.model, `,"max_tokens":8`)},
 		{name: "stream", shape: "chat.completion.chunk", stream: done, body: trial.Chat(s.model, `,"max_tokens":8,"stream":true`)},
 		{name: "stream with usage", shape: "chat.completion.chunk", stream: done, has: []string{`"choices":[]`},
@@ -212,8 +227,10 @@ func (s *stage) perform(t *testing.T, c shaped) {
 			t.Errorf("%s\nhas no %s", answer, text)
 		}
 	}
-	if c.method == http.MethodPost && status == http.StatusOK && header.Get("X-Ratelimit-Limit-Requests") == "" {
-		t.Error("no x-ratelimit")
+	for _, name := range []string{"X-Ratelimit-Limit-Requests", "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"} {
+		if told := header.Get(name) != ""; told != (status != http.StatusUnauthorized) {
+			t.Errorf("%s is %q", name, header.Get(name))
+		}
 	}
 	if c.stream != "" {
 		s.checkStream(t, c, header, answer)

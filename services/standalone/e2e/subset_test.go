@@ -56,8 +56,12 @@ func groups(t *testing.T, encrypted bool) *trial.Market {
 }
 
 func TestGroupsOfServicesBehaveAsOneProcess(t *testing.T) {
+	t.Parallel() // it has a marketplace of its own
 	for name, encrypted := range map[string]bool{"mutual TLS": true, "in the clear": false} {
 		t.Run(name, func(t *testing.T) {
+			if !encrypted && testing.Short() {
+				t.Skip("shown with TLS")
+			}
 			m := groups(t, encrypted)
 			anAnswerIsChargedByTheEnginesUsageToTheNanoDollar(t, m)
 			aDeadProviderIsReplacedBeforeTheFirstContent(t, m)

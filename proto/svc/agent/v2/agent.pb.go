@@ -114,6 +114,8 @@ type Frame struct {
 	//	*Frame_Error
 	//	*Frame_Receipts
 	//	*Frame_ReceiptAck
+	//	*Frame_Warmup
+	//	*Frame_WarmupResult
 	Body          isFrame_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -287,6 +289,24 @@ func (x *Frame) GetReceiptAck() *ReceiptAck {
 	return nil
 }
 
+func (x *Frame) GetWarmup() *Warmup {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_Warmup); ok {
+			return x.Warmup
+		}
+	}
+	return nil
+}
+
+func (x *Frame) GetWarmupResult() *WarmupResult {
+	if x != nil {
+		if x, ok := x.Body.(*Frame_WarmupResult); ok {
+			return x.WarmupResult
+		}
+	}
+	return nil
+}
+
 type isFrame_Body interface {
 	isFrame_Body()
 }
@@ -343,6 +363,14 @@ type Frame_ReceiptAck struct {
 	ReceiptAck *ReceiptAck `protobuf:"bytes,15,opt,name=receipt_ack,json=receiptAck,proto3,oneof"`
 }
 
+type Frame_Warmup struct {
+	Warmup *Warmup `protobuf:"bytes,16,opt,name=warmup,proto3,oneof"`
+}
+
+type Frame_WarmupResult struct {
+	WarmupResult *WarmupResult `protobuf:"bytes,17,opt,name=warmup_result,json=warmupResult,proto3,oneof"`
+}
+
 func (*Frame_Register) isFrame_Body() {}
 
 func (*Frame_RegisterAck) isFrame_Body() {}
@@ -369,6 +397,10 @@ func (*Frame_Receipts) isFrame_Body() {}
 
 func (*Frame_ReceiptAck) isFrame_Body() {}
 
+func (*Frame_Warmup) isFrame_Body() {}
+
+func (*Frame_WarmupResult) isFrame_Body() {}
+
 // Register is the agent's first frame, due within 10 s of the handshake.
 type Register struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -388,7 +420,14 @@ type Register struct {
 	Region          string `protobuf:"bytes,8,opt,name=region,proto3" json:"region,omitempty"`
 	// The Ed25519 public key, 32 bytes, that the node's receipts are signed with;
 	// empty when it sends none.
-	ReceiptKey    []byte `protobuf:"bytes,9,opt,name=receipt_key,json=receiptKey,proto3" json:"receipt_key,omitempty"`
+	ReceiptKey []byte `protobuf:"bytes,9,opt,name=receipt_key,json=receiptKey,proto3" json:"receipt_key,omitempty"`
+	// The machine; absent when nothing is known of it.
+	Hardware *Hardware `protobuf:"bytes,10,opt,name=hardware,proto3" json:"hardware,omitempty"`
+	// Instead of a token: the wallet of the account's owner (hexadecimal), its
+	// signature (EIP-191) of the challenge's message, and the challenge's nonce.
+	OwnerAddress  string `protobuf:"bytes,11,opt,name=owner_address,json=ownerAddress,proto3" json:"owner_address,omitempty"`
+	Signature     []byte `protobuf:"bytes,12,opt,name=signature,proto3" json:"signature,omitempty"`
+	AuthNonce     string `protobuf:"bytes,13,opt,name=auth_nonce,json=authNonce,proto3" json:"auth_nonce,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -486,6 +525,138 @@ func (x *Register) GetReceiptKey() []byte {
 	return nil
 }
 
+func (x *Register) GetHardware() *Hardware {
+	if x != nil {
+		return x.Hardware
+	}
+	return nil
+}
+
+func (x *Register) GetOwnerAddress() string {
+	if x != nil {
+		return x.OwnerAddress
+	}
+	return ""
+}
+
+func (x *Register) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+func (x *Register) GetAuthNonce() string {
+	if x != nil {
+		return x.AuthNonce
+	}
+	return ""
+}
+
+// Hardware is what the agent knows of its machine.
+type Hardware struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	GpuType  string                 `protobuf:"bytes,1,opt,name=gpu_type,json=gpuType,proto3" json:"gpu_type,omitempty"`
+	GpuModel string                 `protobuf:"bytes,2,opt,name=gpu_model,json=gpuModel,proto3" json:"gpu_model,omitempty"`
+	GpuCount int32                  `protobuf:"varint,3,opt,name=gpu_count,json=gpuCount,proto3" json:"gpu_count,omitempty"`
+	// Of the smallest GPU, or of unified memory.
+	MemoryTotalMb int64 `protobuf:"varint,4,opt,name=memory_total_mb,json=memoryTotalMb,proto3" json:"memory_total_mb,omitempty"`
+	// The lowest over all GPUs, for example 8.9; empty when not known.
+	ComputeCapability string `protobuf:"bytes,5,opt,name=compute_capability,json=computeCapability,proto3" json:"compute_capability,omitempty"`
+	DriverVersion     string `protobuf:"bytes,6,opt,name=driver_version,json=driverVersion,proto3" json:"driver_version,omitempty"`
+	CudaVersion       string `protobuf:"bytes,7,opt,name=cuda_version,json=cudaVersion,proto3" json:"cuda_version,omitempty"`
+	// sglang, vllm, ollama, llamacpp, tgi or unknown.
+	ServingEngine string `protobuf:"bytes,8,opt,name=serving_engine,json=servingEngine,proto3" json:"serving_engine,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hardware) Reset() {
+	*x = Hardware{}
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hardware) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hardware) ProtoMessage() {}
+
+func (x *Hardware) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hardware.ProtoReflect.Descriptor instead.
+func (*Hardware) Descriptor() ([]byte, []int) {
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Hardware) GetGpuType() string {
+	if x != nil {
+		return x.GpuType
+	}
+	return ""
+}
+
+func (x *Hardware) GetGpuModel() string {
+	if x != nil {
+		return x.GpuModel
+	}
+	return ""
+}
+
+func (x *Hardware) GetGpuCount() int32 {
+	if x != nil {
+		return x.GpuCount
+	}
+	return 0
+}
+
+func (x *Hardware) GetMemoryTotalMb() int64 {
+	if x != nil {
+		return x.MemoryTotalMb
+	}
+	return 0
+}
+
+func (x *Hardware) GetComputeCapability() string {
+	if x != nil {
+		return x.ComputeCapability
+	}
+	return ""
+}
+
+func (x *Hardware) GetDriverVersion() string {
+	if x != nil {
+		return x.DriverVersion
+	}
+	return ""
+}
+
+func (x *Hardware) GetCudaVersion() string {
+	if x != nil {
+		return x.CudaVersion
+	}
+	return ""
+}
+
+func (x *Hardware) GetServingEngine() string {
+	if x != nil {
+		return x.ServingEngine
+	}
+	return ""
+}
+
 // ModelOffer is one model that the agent serves.
 type ModelOffer struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -502,7 +673,7 @@ type ModelOffer struct {
 
 func (x *ModelOffer) Reset() {
 	*x = ModelOffer{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[2]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +685,7 @@ func (x *ModelOffer) String() string {
 func (*ModelOffer) ProtoMessage() {}
 
 func (x *ModelOffer) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[2]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +698,7 @@ func (x *ModelOffer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelOffer.ProtoReflect.Descriptor instead.
 func (*ModelOffer) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{2}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ModelOffer) GetModelId() string {
@@ -571,18 +742,22 @@ type RegisterAck struct {
 	ProviderId   string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	ProviderName string                 `protobuf:"bytes,2,opt,name=provider_name,json=providerName,proto3" json:"provider_name,omitempty"`
 	Epoch        int64                  `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// pending, active or suspended, so that the agent can tell its owner.
+	// pending, under_review, approved, activating or active, so that the agent can
+	// tell its owner.
 	Status              string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
 	HeartbeatIntervalMs int64  `protobuf:"varint,5,opt,name=heartbeat_interval_ms,json=heartbeatIntervalMs,proto3" json:"heartbeat_interval_ms,omitempty"`
 	// Models refused, with the reason, at most one line each.
 	RefusedModels map[string]string `protobuf:"bytes,6,rep,name=refused_models,json=refusedModels,proto3" json:"refused_models,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What the owner should look at, for example that this connection took another
+	// live one's place; empty for nothing.
+	Warning       string `protobuf:"bytes,7,opt,name=warning,proto3" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RegisterAck) Reset() {
 	*x = RegisterAck{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[3]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +769,7 @@ func (x *RegisterAck) String() string {
 func (*RegisterAck) ProtoMessage() {}
 
 func (x *RegisterAck) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[3]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +782,7 @@ func (x *RegisterAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAck.ProtoReflect.Descriptor instead.
 func (*RegisterAck) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{3}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RegisterAck) GetProviderId() string {
@@ -652,19 +827,28 @@ func (x *RegisterAck) GetRefusedModels() map[string]string {
 	return nil
 }
 
+func (x *RegisterAck) GetWarning() string {
+	if x != nil {
+		return x.Warning
+	}
+	return ""
+}
+
 // Heartbeat goes out every heartbeat_interval_ms and at once when a model's
 // health changes.
 type Heartbeat struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Models         []*ModelOffer          `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
-	ActiveRequests int32                  `protobuf:"varint,2,opt,name=active_requests,json=activeRequests,proto3" json:"active_requests,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Models []*ModelOffer          `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
+	// What the engines are at, requests of others included.
+	ActiveRequests int32 `protobuf:"varint,2,opt,name=active_requests,json=activeRequests,proto3" json:"active_requests,omitempty"`
+	QueuedRequests int32 `protobuf:"varint,3,opt,name=queued_requests,json=queuedRequests,proto3" json:"queued_requests,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[4]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -676,7 +860,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[4]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -689,7 +873,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{4}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Heartbeat) GetModels() []*ModelOffer {
@@ -706,6 +890,13 @@ func (x *Heartbeat) GetActiveRequests() int32 {
 	return 0
 }
 
+func (x *Heartbeat) GetQueuedRequests() int32 {
+	if x != nil {
+		return x.QueuedRequests
+	}
+	return 0
+}
+
 type HeartbeatAck struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -714,7 +905,7 @@ type HeartbeatAck struct {
 
 func (x *HeartbeatAck) Reset() {
 	*x = HeartbeatAck{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[5]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -726,7 +917,7 @@ func (x *HeartbeatAck) String() string {
 func (*HeartbeatAck) ProtoMessage() {}
 
 func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[5]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -739,7 +930,7 @@ func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatAck.ProtoReflect.Descriptor instead.
 func (*HeartbeatAck) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{5}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{6}
 }
 
 // Open begins a request.
@@ -772,7 +963,7 @@ type Open struct {
 
 func (x *Open) Reset() {
 	*x = Open{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[6]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -784,7 +975,7 @@ func (x *Open) String() string {
 func (*Open) ProtoMessage() {}
 
 func (x *Open) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[6]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -797,7 +988,7 @@ func (x *Open) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Open.ProtoReflect.Descriptor instead.
 func (*Open) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{6}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Open) GetRequestId() string {
@@ -884,6 +1075,122 @@ func (x *Open) GetContentType() string {
 	return ""
 }
 
+// Warmup asks the agent to have a model loaded. It is only sent to agents that
+// declared warmup among their capabilities, on stream 0.
+type Warmup struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Warmup) Reset() {
+	*x = Warmup{}
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Warmup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Warmup) ProtoMessage() {}
+
+func (x *Warmup) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Warmup.ProtoReflect.Descriptor instead.
+func (*Warmup) Descriptor() ([]byte, []int) {
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Warmup) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+// WarmupResult answers it once the model is loaded or cannot be.
+type WarmupResult struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ModelId    string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Success    bool                   `protobuf:"varint,2,opt,name=success,proto3" json:"success,omitempty"`
+	LoadTimeMs int64                  `protobuf:"varint,3,opt,name=load_time_ms,json=loadTimeMs,proto3" json:"load_time_ms,omitempty"`
+	// For operators; at most 1 KiB.
+	Error         string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WarmupResult) Reset() {
+	*x = WarmupResult{}
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WarmupResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WarmupResult) ProtoMessage() {}
+
+func (x *WarmupResult) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WarmupResult.ProtoReflect.Descriptor instead.
+func (*WarmupResult) Descriptor() ([]byte, []int) {
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *WarmupResult) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *WarmupResult) GetSuccess() bool {
+	if x != nil {
+		return x.Success
+	}
+	return false
+}
+
+func (x *WarmupResult) GetLoadTimeMs() int64 {
+	if x != nil {
+		return x.LoadTimeMs
+	}
+	return 0
+}
+
+func (x *WarmupResult) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // Data is a piece of the request's body or of the engine's answer, as it is.
 type Data struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -896,7 +1203,7 @@ type Data struct {
 
 func (x *Data) Reset() {
 	*x = Data{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[7]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +1215,7 @@ func (x *Data) String() string {
 func (*Data) ProtoMessage() {}
 
 func (x *Data) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[7]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +1228,7 @@ func (x *Data) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Data.ProtoReflect.Descriptor instead.
 func (*Data) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{7}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Data) GetData() []byte {
@@ -949,7 +1256,7 @@ type Window struct {
 
 func (x *Window) Reset() {
 	*x = Window{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[8]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -961,7 +1268,7 @@ func (x *Window) String() string {
 func (*Window) ProtoMessage() {}
 
 func (x *Window) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[8]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1281,7 @@ func (x *Window) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Window.ProtoReflect.Descriptor instead.
 func (*Window) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{8}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Window) GetBytes() uint32 {
@@ -994,7 +1301,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[9]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1006,7 +1313,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[9]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1019,7 +1326,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{9}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{12}
 }
 
 // End is the agent's last frame of a stream.
@@ -1039,7 +1346,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[10]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1358,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[10]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1371,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{10}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *End) GetEngineStatus() int32 {
@@ -1106,7 +1413,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[11]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1425,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[11]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1438,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{11}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Drain) GetReconnectAfterMs() int64 {
@@ -1158,7 +1465,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[12]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1477,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[12]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1490,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{12}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Error) GetCode() string {
@@ -1219,7 +1526,7 @@ type Receipts struct {
 
 func (x *Receipts) Reset() {
 	*x = Receipts{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[13]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1538,7 @@ func (x *Receipts) String() string {
 func (*Receipts) ProtoMessage() {}
 
 func (x *Receipts) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[13]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1551,7 @@ func (x *Receipts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipts.ProtoReflect.Descriptor instead.
 func (*Receipts) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{13}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Receipts) GetReceipts() []*Receipt {
@@ -1287,7 +1594,7 @@ type Receipt struct {
 
 func (x *Receipt) Reset() {
 	*x = Receipt{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[14]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1299,7 +1606,7 @@ func (x *Receipt) String() string {
 func (*Receipt) ProtoMessage() {}
 
 func (x *Receipt) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[14]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1312,7 +1619,7 @@ func (x *Receipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Receipt.ProtoReflect.Descriptor instead.
 func (*Receipt) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{14}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Receipt) GetRequestId() []byte {
@@ -1423,7 +1730,7 @@ type ReceiptAck struct {
 
 func (x *ReceiptAck) Reset() {
 	*x = ReceiptAck{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[15]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1435,7 +1742,7 @@ func (x *ReceiptAck) String() string {
 func (*ReceiptAck) ProtoMessage() {}
 
 func (x *ReceiptAck) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[15]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1448,7 +1755,7 @@ func (x *ReceiptAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReceiptAck.ProtoReflect.Descriptor instead.
 func (*ReceiptAck) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{15}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReceiptAck) GetReceipts() []*AckedReceipt {
@@ -1471,7 +1778,7 @@ type AckedReceipt struct {
 
 func (x *AckedReceipt) Reset() {
 	*x = AckedReceipt{}
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[16]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1790,7 @@ func (x *AckedReceipt) String() string {
 func (*AckedReceipt) ProtoMessage() {}
 
 func (x *AckedReceipt) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_agent_v2_agent_proto_msgTypes[16]
+	mi := &file_svc_agent_v2_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1803,7 @@ func (x *AckedReceipt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AckedReceipt.ProtoReflect.Descriptor instead.
 func (*AckedReceipt) Descriptor() ([]byte, []int) {
-	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{16}
+	return file_svc_agent_v2_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AckedReceipt) GetRequestId() []byte {
@@ -1524,7 +1831,7 @@ var File_svc_agent_v2_agent_proto protoreflect.FileDescriptor
 
 const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x18svc/agent/v2/agent.proto\x12\fsvc.agent.v2\"\xd3\x05\n" +
+	"\x18svc/agent/v2/agent.proto\x12\fsvc.agent.v2\"\xc6\x06\n" +
 	"\x05Frame\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\rR\x06stream\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\rR\x03seq\x124\n" +
@@ -1542,8 +1849,10 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\x05error\x18\r \x01(\v2\x13.svc.agent.v2.ErrorH\x00R\x05error\x124\n" +
 	"\breceipts\x18\x0e \x01(\v2\x16.svc.agent.v2.ReceiptsH\x00R\breceipts\x12;\n" +
 	"\vreceipt_ack\x18\x0f \x01(\v2\x18.svc.agent.v2.ReceiptAckH\x00R\n" +
-	"receiptAckB\x06\n" +
-	"\x04body\"\xb6\x02\n" +
+	"receiptAck\x12.\n" +
+	"\x06warmup\x18\x10 \x01(\v2\x14.svc.agent.v2.WarmupH\x00R\x06warmup\x12A\n" +
+	"\rwarmup_result\x18\x11 \x01(\v2\x1a.svc.agent.v2.WarmupResultH\x00R\fwarmupResultB\x06\n" +
+	"\x04body\"\xcc\x03\n" +
 	"\bRegister\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x17\n" +
 	"\anode_id\x18\x02 \x01(\tR\x06nodeId\x12\x1b\n" +
@@ -1554,14 +1863,29 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\x11max_request_bytes\x18\a \x01(\x03R\x0fmaxRequestBytes\x12\x16\n" +
 	"\x06region\x18\b \x01(\tR\x06region\x12\x1f\n" +
 	"\vreceipt_key\x18\t \x01(\fR\n" +
-	"receiptKey\"\xa8\x01\n" +
+	"receiptKey\x122\n" +
+	"\bhardware\x18\n" +
+	" \x01(\v2\x16.svc.agent.v2.HardwareR\bhardware\x12#\n" +
+	"\rowner_address\x18\v \x01(\tR\fownerAddress\x12\x1c\n" +
+	"\tsignature\x18\f \x01(\fR\tsignature\x12\x1d\n" +
+	"\n" +
+	"auth_nonce\x18\r \x01(\tR\tauthNonce\"\xa7\x02\n" +
+	"\bHardware\x12\x19\n" +
+	"\bgpu_type\x18\x01 \x01(\tR\agpuType\x12\x1b\n" +
+	"\tgpu_model\x18\x02 \x01(\tR\bgpuModel\x12\x1b\n" +
+	"\tgpu_count\x18\x03 \x01(\x05R\bgpuCount\x12&\n" +
+	"\x0fmemory_total_mb\x18\x04 \x01(\x03R\rmemoryTotalMb\x12-\n" +
+	"\x12compute_capability\x18\x05 \x01(\tR\x11computeCapability\x12%\n" +
+	"\x0edriver_version\x18\x06 \x01(\tR\rdriverVersion\x12!\n" +
+	"\fcuda_version\x18\a \x01(\tR\vcudaVersion\x12%\n" +
+	"\x0eserving_engine\x18\b \x01(\tR\rservingEngine\"\xa8\x01\n" +
 	"\n" +
 	"ModelOffer\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12%\n" +
 	"\x0econtext_length\x18\x02 \x01(\x03R\rcontextLength\x12\"\n" +
 	"\fquantization\x18\x03 \x01(\tR\fquantization\x12\x1a\n" +
 	"\bcapacity\x18\x04 \x01(\x05R\bcapacity\x12\x18\n" +
-	"\ahealthy\x18\x05 \x01(\bR\ahealthy\"\xcc\x02\n" +
+	"\ahealthy\x18\x05 \x01(\bR\ahealthy\"\xe6\x02\n" +
 	"\vRegisterAck\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12#\n" +
@@ -1569,13 +1893,15 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\x05epoch\x18\x03 \x01(\x03R\x05epoch\x12\x16\n" +
 	"\x06status\x18\x04 \x01(\tR\x06status\x122\n" +
 	"\x15heartbeat_interval_ms\x18\x05 \x01(\x03R\x13heartbeatIntervalMs\x12S\n" +
-	"\x0erefused_models\x18\x06 \x03(\v2,.svc.agent.v2.RegisterAck.RefusedModelsEntryR\rrefusedModels\x1a@\n" +
+	"\x0erefused_models\x18\x06 \x03(\v2,.svc.agent.v2.RegisterAck.RefusedModelsEntryR\rrefusedModels\x12\x18\n" +
+	"\awarning\x18\a \x01(\tR\awarning\x1a@\n" +
 	"\x12RefusedModelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"f\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8f\x01\n" +
 	"\tHeartbeat\x120\n" +
 	"\x06models\x18\x01 \x03(\v2\x18.svc.agent.v2.ModelOfferR\x06models\x12'\n" +
-	"\x0factive_requests\x18\x02 \x01(\x05R\x0eactiveRequests\"\x0e\n" +
+	"\x0factive_requests\x18\x02 \x01(\x05R\x0eactiveRequests\x12'\n" +
+	"\x0fqueued_requests\x18\x03 \x01(\x05R\x0equeuedRequests\"\x0e\n" +
 	"\fHeartbeatAck\"\x87\x03\n" +
 	"\x04Open\x12\x1d\n" +
 	"\n" +
@@ -1593,7 +1919,15 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\x05proof\x18\n" +
 	" \x01(\fR\x05proof\x122\n" +
 	"\bendpoint\x18\v \x01(\x0e2\x16.svc.agent.v2.EndpointR\bendpoint\x12!\n" +
-	"\fcontent_type\x18\f \x01(\tR\vcontentType\",\n" +
+	"\fcontent_type\x18\f \x01(\tR\vcontentType\"#\n" +
+	"\x06Warmup\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\"{\n" +
+	"\fWarmupResult\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x18\n" +
+	"\asuccess\x18\x02 \x01(\bR\asuccess\x12 \n" +
+	"\fload_time_ms\x18\x03 \x01(\x03R\n" +
+	"loadTimeMs\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\",\n" +
 	"\x04Data\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x10\n" +
 	"\x03fin\x18\x02 \x01(\bR\x03fin\"\x1e\n" +
@@ -1661,53 +1995,59 @@ func file_svc_agent_v2_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_agent_v2_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_agent_v2_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_svc_agent_v2_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_svc_agent_v2_agent_proto_goTypes = []any{
 	(Endpoint)(0),        // 0: svc.agent.v2.Endpoint
 	(*Frame)(nil),        // 1: svc.agent.v2.Frame
 	(*Register)(nil),     // 2: svc.agent.v2.Register
-	(*ModelOffer)(nil),   // 3: svc.agent.v2.ModelOffer
-	(*RegisterAck)(nil),  // 4: svc.agent.v2.RegisterAck
-	(*Heartbeat)(nil),    // 5: svc.agent.v2.Heartbeat
-	(*HeartbeatAck)(nil), // 6: svc.agent.v2.HeartbeatAck
-	(*Open)(nil),         // 7: svc.agent.v2.Open
-	(*Data)(nil),         // 8: svc.agent.v2.Data
-	(*Window)(nil),       // 9: svc.agent.v2.Window
-	(*Cancel)(nil),       // 10: svc.agent.v2.Cancel
-	(*End)(nil),          // 11: svc.agent.v2.End
-	(*Drain)(nil),        // 12: svc.agent.v2.Drain
-	(*Error)(nil),        // 13: svc.agent.v2.Error
-	(*Receipts)(nil),     // 14: svc.agent.v2.Receipts
-	(*Receipt)(nil),      // 15: svc.agent.v2.Receipt
-	(*ReceiptAck)(nil),   // 16: svc.agent.v2.ReceiptAck
-	(*AckedReceipt)(nil), // 17: svc.agent.v2.AckedReceipt
-	nil,                  // 18: svc.agent.v2.RegisterAck.RefusedModelsEntry
+	(*Hardware)(nil),     // 3: svc.agent.v2.Hardware
+	(*ModelOffer)(nil),   // 4: svc.agent.v2.ModelOffer
+	(*RegisterAck)(nil),  // 5: svc.agent.v2.RegisterAck
+	(*Heartbeat)(nil),    // 6: svc.agent.v2.Heartbeat
+	(*HeartbeatAck)(nil), // 7: svc.agent.v2.HeartbeatAck
+	(*Open)(nil),         // 8: svc.agent.v2.Open
+	(*Warmup)(nil),       // 9: svc.agent.v2.Warmup
+	(*WarmupResult)(nil), // 10: svc.agent.v2.WarmupResult
+	(*Data)(nil),         // 11: svc.agent.v2.Data
+	(*Window)(nil),       // 12: svc.agent.v2.Window
+	(*Cancel)(nil),       // 13: svc.agent.v2.Cancel
+	(*End)(nil),          // 14: svc.agent.v2.End
+	(*Drain)(nil),        // 15: svc.agent.v2.Drain
+	(*Error)(nil),        // 16: svc.agent.v2.Error
+	(*Receipts)(nil),     // 17: svc.agent.v2.Receipts
+	(*Receipt)(nil),      // 18: svc.agent.v2.Receipt
+	(*ReceiptAck)(nil),   // 19: svc.agent.v2.ReceiptAck
+	(*AckedReceipt)(nil), // 20: svc.agent.v2.AckedReceipt
+	nil,                  // 21: svc.agent.v2.RegisterAck.RefusedModelsEntry
 }
 var file_svc_agent_v2_agent_proto_depIdxs = []int32{
 	2,  // 0: svc.agent.v2.Frame.register:type_name -> svc.agent.v2.Register
-	4,  // 1: svc.agent.v2.Frame.register_ack:type_name -> svc.agent.v2.RegisterAck
-	5,  // 2: svc.agent.v2.Frame.heartbeat:type_name -> svc.agent.v2.Heartbeat
-	6,  // 3: svc.agent.v2.Frame.heartbeat_ack:type_name -> svc.agent.v2.HeartbeatAck
-	7,  // 4: svc.agent.v2.Frame.open:type_name -> svc.agent.v2.Open
-	8,  // 5: svc.agent.v2.Frame.data:type_name -> svc.agent.v2.Data
-	9,  // 6: svc.agent.v2.Frame.window:type_name -> svc.agent.v2.Window
-	10, // 7: svc.agent.v2.Frame.cancel:type_name -> svc.agent.v2.Cancel
-	11, // 8: svc.agent.v2.Frame.end:type_name -> svc.agent.v2.End
-	12, // 9: svc.agent.v2.Frame.drain:type_name -> svc.agent.v2.Drain
-	13, // 10: svc.agent.v2.Frame.error:type_name -> svc.agent.v2.Error
-	14, // 11: svc.agent.v2.Frame.receipts:type_name -> svc.agent.v2.Receipts
-	16, // 12: svc.agent.v2.Frame.receipt_ack:type_name -> svc.agent.v2.ReceiptAck
-	3,  // 13: svc.agent.v2.Register.models:type_name -> svc.agent.v2.ModelOffer
-	18, // 14: svc.agent.v2.RegisterAck.refused_models:type_name -> svc.agent.v2.RegisterAck.RefusedModelsEntry
-	3,  // 15: svc.agent.v2.Heartbeat.models:type_name -> svc.agent.v2.ModelOffer
-	0,  // 16: svc.agent.v2.Open.endpoint:type_name -> svc.agent.v2.Endpoint
-	15, // 17: svc.agent.v2.Receipts.receipts:type_name -> svc.agent.v2.Receipt
-	17, // 18: svc.agent.v2.ReceiptAck.receipts:type_name -> svc.agent.v2.AckedReceipt
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	5,  // 1: svc.agent.v2.Frame.register_ack:type_name -> svc.agent.v2.RegisterAck
+	6,  // 2: svc.agent.v2.Frame.heartbeat:type_name -> svc.agent.v2.Heartbeat
+	7,  // 3: svc.agent.v2.Frame.heartbeat_ack:type_name -> svc.agent.v2.HeartbeatAck
+	8,  // 4: svc.agent.v2.Frame.open:type_name -> svc.agent.v2.Open
+	11, // 5: svc.agent.v2.Frame.data:type_name -> svc.agent.v2.Data
+	12, // 6: svc.agent.v2.Frame.window:type_name -> svc.agent.v2.Window
+	13, // 7: svc.agent.v2.Frame.cancel:type_name -> svc.agent.v2.Cancel
+	14, // 8: svc.agent.v2.Frame.end:type_name -> svc.agent.v2.End
+	15, // 9: svc.agent.v2.Frame.drain:type_name -> svc.agent.v2.Drain
+	16, // 10: svc.agent.v2.Frame.error:type_name -> svc.agent.v2.Error
+	17, // 11: svc.agent.v2.Frame.receipts:type_name -> svc.agent.v2.Receipts
+	19, // 12: svc.agent.v2.Frame.receipt_ack:type_name -> svc.agent.v2.ReceiptAck
+	9,  // 13: svc.agent.v2.Frame.warmup:type_name -> svc.agent.v2.Warmup
+	10, // 14: svc.agent.v2.Frame.warmup_result:type_name -> svc.agent.v2.WarmupResult
+	4,  // 15: svc.agent.v2.Register.models:type_name -> svc.agent.v2.ModelOffer
+	3,  // 16: svc.agent.v2.Register.hardware:type_name -> svc.agent.v2.Hardware
+	21, // 17: svc.agent.v2.RegisterAck.refused_models:type_name -> svc.agent.v2.RegisterAck.RefusedModelsEntry
+	4,  // 18: svc.agent.v2.Heartbeat.models:type_name -> svc.agent.v2.ModelOffer
+	0,  // 19: svc.agent.v2.Open.endpoint:type_name -> svc.agent.v2.Endpoint
+	18, // 20: svc.agent.v2.Receipts.receipts:type_name -> svc.agent.v2.Receipt
+	20, // 21: svc.agent.v2.ReceiptAck.receipts:type_name -> svc.agent.v2.AckedReceipt
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_svc_agent_v2_agent_proto_init() }
@@ -1729,6 +2069,8 @@ func file_svc_agent_v2_agent_proto_init() {
 		(*Frame_Error)(nil),
 		(*Frame_Receipts)(nil),
 		(*Frame_ReceiptAck)(nil),
+		(*Frame_Warmup)(nil),
+		(*Frame_WarmupResult)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1736,7 +2078,7 @@ func file_svc_agent_v2_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_agent_v2_agent_proto_rawDesc), len(file_svc_agent_v2_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

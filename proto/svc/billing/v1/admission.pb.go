@@ -350,6 +350,103 @@ func (x *AdmitRequest) GetImages() int32 {
 	return 0
 }
 
+type ReadRateRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	KeyId string                 `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// llm, multimodal, embedding, image or audio.
+	Category      string `protobuf:"bytes,2,opt,name=category,proto3" json:"category,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadRateRequest) Reset() {
+	*x = ReadRateRequest{}
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadRateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadRateRequest) ProtoMessage() {}
+
+func (x *ReadRateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadRateRequest.ProtoReflect.Descriptor instead.
+func (*ReadRateRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ReadRateRequest) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *ReadRateRequest) GetCategory() string {
+	if x != nil {
+		return x.Category
+	}
+	return ""
+}
+
+type ReadRateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requests      *RateLimit             `protobuf:"bytes,1,opt,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadRateResponse) Reset() {
+	*x = ReadRateResponse{}
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadRateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadRateResponse) ProtoMessage() {}
+
+func (x *ReadRateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadRateResponse.ProtoReflect.Descriptor instead.
+func (*ReadRateResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ReadRateResponse) GetRequests() *RateLimit {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
 type RateLimit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 0 when there is no limit.
@@ -362,7 +459,7 @@ type RateLimit struct {
 
 func (x *RateLimit) Reset() {
 	*x = RateLimit{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[3]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -374,7 +471,7 @@ func (x *RateLimit) String() string {
 func (*RateLimit) ProtoMessage() {}
 
 func (x *RateLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[3]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -387,7 +484,7 @@ func (x *RateLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateLimit.ProtoReflect.Descriptor instead.
 func (*RateLimit) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{3}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RateLimit) GetLimit() int32 {
@@ -429,7 +526,7 @@ type AdmitResponse struct {
 
 func (x *AdmitResponse) Reset() {
 	*x = AdmitResponse{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[4]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +538,7 @@ func (x *AdmitResponse) String() string {
 func (*AdmitResponse) ProtoMessage() {}
 
 func (x *AdmitResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[4]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +551,7 @@ func (x *AdmitResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitResponse.ProtoReflect.Descriptor instead.
 func (*AdmitResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{4}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AdmitResponse) GetAccountId() string {
@@ -522,7 +619,7 @@ type RenewRequest struct {
 
 func (x *RenewRequest) Reset() {
 	*x = RenewRequest{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -534,7 +631,7 @@ func (x *RenewRequest) String() string {
 func (*RenewRequest) ProtoMessage() {}
 
 func (x *RenewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[5]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -547,7 +644,7 @@ func (x *RenewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewRequest.ProtoReflect.Descriptor instead.
 func (*RenewRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{5}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RenewRequest) GetRequests() []*RunningRequest {
@@ -575,7 +672,7 @@ type RunningRequest struct {
 
 func (x *RunningRequest) Reset() {
 	*x = RunningRequest{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -587,7 +684,7 @@ func (x *RunningRequest) String() string {
 func (*RunningRequest) ProtoMessage() {}
 
 func (x *RunningRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[6]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -600,7 +697,7 @@ func (x *RunningRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunningRequest.ProtoReflect.Descriptor instead.
 func (*RunningRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{6}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RunningRequest) GetRequestId() string {
@@ -653,7 +750,7 @@ type RenewResponse struct {
 
 func (x *RenewResponse) Reset() {
 	*x = RenewResponse{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -665,7 +762,7 @@ func (x *RenewResponse) String() string {
 func (*RenewResponse) ProtoMessage() {}
 
 func (x *RenewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[7]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -678,7 +775,7 @@ func (x *RenewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewResponse.ProtoReflect.Descriptor instead.
 func (*RenewResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{7}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{9}
 }
 
 // AttemptRecord is one try as the gateway saw it.
@@ -698,7 +795,7 @@ type AttemptRecord struct {
 
 func (x *AttemptRecord) Reset() {
 	*x = AttemptRecord{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +807,7 @@ func (x *AttemptRecord) String() string {
 func (*AttemptRecord) ProtoMessage() {}
 
 func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[8]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +820,7 @@ func (x *AttemptRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptRecord.ProtoReflect.Descriptor instead.
 func (*AttemptRecord) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{8}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AttemptRecord) GetAttempt() uint32 {
@@ -786,7 +883,7 @@ type Metered struct {
 
 func (x *Metered) Reset() {
 	*x = Metered{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +895,7 @@ func (x *Metered) String() string {
 func (*Metered) ProtoMessage() {}
 
 func (x *Metered) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[9]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +908,7 @@ func (x *Metered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Metered.ProtoReflect.Descriptor instead.
 func (*Metered) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{9}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Metered) GetPromptTokens() int64 {
@@ -857,7 +954,7 @@ type Witness struct {
 
 func (x *Witness) Reset() {
 	*x = Witness{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +966,7 @@ func (x *Witness) String() string {
 func (*Witness) ProtoMessage() {}
 
 func (x *Witness) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[10]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +979,7 @@ func (x *Witness) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Witness.ProtoReflect.Descriptor instead.
 func (*Witness) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{10}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Witness) GetRequestId() string {
@@ -999,7 +1096,7 @@ type ConcludeRequest struct {
 
 func (x *ConcludeRequest) Reset() {
 	*x = ConcludeRequest{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1011,7 +1108,7 @@ func (x *ConcludeRequest) String() string {
 func (*ConcludeRequest) ProtoMessage() {}
 
 func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[11]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1024,7 +1121,7 @@ func (x *ConcludeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeRequest.ProtoReflect.Descriptor instead.
 func (*ConcludeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{11}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ConcludeRequest) GetWitnesses() []*Witness {
@@ -1042,7 +1139,7 @@ type ConcludeResponse struct {
 
 func (x *ConcludeResponse) Reset() {
 	*x = ConcludeResponse{}
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1054,7 +1151,7 @@ func (x *ConcludeResponse) String() string {
 func (*ConcludeResponse) ProtoMessage() {}
 
 func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_billing_v1_admission_proto_msgTypes[12]
+	mi := &file_svc_billing_v1_admission_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1067,7 +1164,7 @@ func (x *ConcludeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConcludeResponse.ProtoReflect.Descriptor instead.
 func (*ConcludeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{12}
+	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{14}
 }
 
 var File_svc_billing_v1_admission_proto protoreflect.FileDescriptor
@@ -1093,7 +1190,12 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\rprompt_tokens\x18\x04 \x01(\x03R\fpromptTokens\x122\n" +
 	"\x15max_completion_tokens\x18\x05 \x01(\x03R\x13maxCompletionTokens\x12\x16\n" +
 	"\x06pinned\x18\x06 \x01(\bR\x06pinned\x12\x16\n" +
-	"\x06images\x18\a \x01(\x05R\x06images\"Z\n" +
+	"\x06images\x18\a \x01(\x05R\x06images\"D\n" +
+	"\x0fReadRateRequest\x12\x15\n" +
+	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1a\n" +
+	"\bcategory\x18\x02 \x01(\tR\bcategory\"I\n" +
+	"\x10ReadRateResponse\x125\n" +
+	"\brequests\x18\x01 \x01(\v2\x19.svc.billing.v1.RateLimitR\brequests\"Z\n" +
 	"\tRateLimit\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\x05R\tremaining\x12\x19\n" +
@@ -1172,9 +1274,10 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\x0fOUTCOME_REFUSED\x10\x052u\n" +
 	"\n" +
 	"KeyService\x12g\n" +
-	"\x0fAuthenticateKey\x12&.svc.billing.v1.AuthenticateKeyRequest\x1a'.svc.billing.v1.AuthenticateKeyResponse\"\x03\x90\x02\x012\xfc\x01\n" +
+	"\x0fAuthenticateKey\x12&.svc.billing.v1.AuthenticateKeyRequest\x1a'.svc.billing.v1.AuthenticateKeyResponse\"\x03\x90\x02\x012\xd0\x02\n" +
 	"\x10AdmissionService\x12I\n" +
-	"\x05Admit\x12\x1c.svc.billing.v1.AdmitRequest\x1a\x1d.svc.billing.v1.AdmitResponse\"\x03\x90\x02\x02\x12I\n" +
+	"\x05Admit\x12\x1c.svc.billing.v1.AdmitRequest\x1a\x1d.svc.billing.v1.AdmitResponse\"\x03\x90\x02\x02\x12R\n" +
+	"\bReadRate\x12\x1f.svc.billing.v1.ReadRateRequest\x1a .svc.billing.v1.ReadRateResponse\"\x03\x90\x02\x01\x12I\n" +
 	"\x05Renew\x12\x1c.svc.billing.v1.RenewRequest\x1a\x1d.svc.billing.v1.RenewResponse\"\x03\x90\x02\x02\x12R\n" +
 	"\bConclude\x12\x1f.svc.billing.v1.ConcludeRequest\x1a .svc.billing.v1.ConcludeResponse\"\x03\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
@@ -1191,53 +1294,58 @@ func file_svc_billing_v1_admission_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_billing_v1_admission_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_svc_billing_v1_admission_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_svc_billing_v1_admission_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_svc_billing_v1_admission_proto_goTypes = []any{
 	(BillingType)(0),                // 0: svc.billing.v1.BillingType
 	(Outcome)(0),                    // 1: svc.billing.v1.Outcome
 	(*AuthenticateKeyRequest)(nil),  // 2: svc.billing.v1.AuthenticateKeyRequest
 	(*AuthenticateKeyResponse)(nil), // 3: svc.billing.v1.AuthenticateKeyResponse
 	(*AdmitRequest)(nil),            // 4: svc.billing.v1.AdmitRequest
-	(*RateLimit)(nil),               // 5: svc.billing.v1.RateLimit
-	(*AdmitResponse)(nil),           // 6: svc.billing.v1.AdmitResponse
-	(*RenewRequest)(nil),            // 7: svc.billing.v1.RenewRequest
-	(*RunningRequest)(nil),          // 8: svc.billing.v1.RunningRequest
-	(*RenewResponse)(nil),           // 9: svc.billing.v1.RenewResponse
-	(*AttemptRecord)(nil),           // 10: svc.billing.v1.AttemptRecord
-	(*Metered)(nil),                 // 11: svc.billing.v1.Metered
-	(*Witness)(nil),                 // 12: svc.billing.v1.Witness
-	(*ConcludeRequest)(nil),         // 13: svc.billing.v1.ConcludeRequest
-	(*ConcludeResponse)(nil),        // 14: svc.billing.v1.ConcludeResponse
-	(*timestamppb.Timestamp)(nil),   // 15: google.protobuf.Timestamp
-	(*v1.Rates)(nil),                // 16: svc.money.v1.Rates
-	(*v11.Route)(nil),               // 17: svc.events.v1.Route
+	(*ReadRateRequest)(nil),         // 5: svc.billing.v1.ReadRateRequest
+	(*ReadRateResponse)(nil),        // 6: svc.billing.v1.ReadRateResponse
+	(*RateLimit)(nil),               // 7: svc.billing.v1.RateLimit
+	(*AdmitResponse)(nil),           // 8: svc.billing.v1.AdmitResponse
+	(*RenewRequest)(nil),            // 9: svc.billing.v1.RenewRequest
+	(*RunningRequest)(nil),          // 10: svc.billing.v1.RunningRequest
+	(*RenewResponse)(nil),           // 11: svc.billing.v1.RenewResponse
+	(*AttemptRecord)(nil),           // 12: svc.billing.v1.AttemptRecord
+	(*Metered)(nil),                 // 13: svc.billing.v1.Metered
+	(*Witness)(nil),                 // 14: svc.billing.v1.Witness
+	(*ConcludeRequest)(nil),         // 15: svc.billing.v1.ConcludeRequest
+	(*ConcludeResponse)(nil),        // 16: svc.billing.v1.ConcludeResponse
+	(*timestamppb.Timestamp)(nil),   // 17: google.protobuf.Timestamp
+	(*v1.Rates)(nil),                // 18: svc.money.v1.Rates
+	(*v11.Route)(nil),               // 19: svc.events.v1.Route
 }
 var file_svc_billing_v1_admission_proto_depIdxs = []int32{
-	15, // 0: svc.billing.v1.AuthenticateKeyResponse.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 1: svc.billing.v1.AdmitResponse.billing_type:type_name -> svc.billing.v1.BillingType
-	16, // 2: svc.billing.v1.AdmitResponse.rates:type_name -> svc.money.v1.Rates
-	5,  // 3: svc.billing.v1.AdmitResponse.requests:type_name -> svc.billing.v1.RateLimit
-	15, // 4: svc.billing.v1.AdmitResponse.expires_at:type_name -> google.protobuf.Timestamp
-	8,  // 5: svc.billing.v1.RenewRequest.requests:type_name -> svc.billing.v1.RunningRequest
-	1,  // 6: svc.billing.v1.Witness.outcome:type_name -> svc.billing.v1.Outcome
-	17, // 7: svc.billing.v1.Witness.route:type_name -> svc.events.v1.Route
-	10, // 8: svc.billing.v1.Witness.attempts:type_name -> svc.billing.v1.AttemptRecord
-	15, // 9: svc.billing.v1.Witness.received_at:type_name -> google.protobuf.Timestamp
-	11, // 10: svc.billing.v1.Witness.metered:type_name -> svc.billing.v1.Metered
-	12, // 11: svc.billing.v1.ConcludeRequest.witnesses:type_name -> svc.billing.v1.Witness
-	2,  // 12: svc.billing.v1.KeyService.AuthenticateKey:input_type -> svc.billing.v1.AuthenticateKeyRequest
-	4,  // 13: svc.billing.v1.AdmissionService.Admit:input_type -> svc.billing.v1.AdmitRequest
-	7,  // 14: svc.billing.v1.AdmissionService.Renew:input_type -> svc.billing.v1.RenewRequest
-	13, // 15: svc.billing.v1.AdmissionService.Conclude:input_type -> svc.billing.v1.ConcludeRequest
-	3,  // 16: svc.billing.v1.KeyService.AuthenticateKey:output_type -> svc.billing.v1.AuthenticateKeyResponse
-	6,  // 17: svc.billing.v1.AdmissionService.Admit:output_type -> svc.billing.v1.AdmitResponse
-	9,  // 18: svc.billing.v1.AdmissionService.Renew:output_type -> svc.billing.v1.RenewResponse
-	14, // 19: svc.billing.v1.AdmissionService.Conclude:output_type -> svc.billing.v1.ConcludeResponse
-	16, // [16:20] is the sub-list for method output_type
-	12, // [12:16] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	17, // 0: svc.billing.v1.AuthenticateKeyResponse.expires_at:type_name -> google.protobuf.Timestamp
+	7,  // 1: svc.billing.v1.ReadRateResponse.requests:type_name -> svc.billing.v1.RateLimit
+	0,  // 2: svc.billing.v1.AdmitResponse.billing_type:type_name -> svc.billing.v1.BillingType
+	18, // 3: svc.billing.v1.AdmitResponse.rates:type_name -> svc.money.v1.Rates
+	7,  // 4: svc.billing.v1.AdmitResponse.requests:type_name -> svc.billing.v1.RateLimit
+	17, // 5: svc.billing.v1.AdmitResponse.expires_at:type_name -> google.protobuf.Timestamp
+	10, // 6: svc.billing.v1.RenewRequest.requests:type_name -> svc.billing.v1.RunningRequest
+	1,  // 7: svc.billing.v1.Witness.outcome:type_name -> svc.billing.v1.Outcome
+	19, // 8: svc.billing.v1.Witness.route:type_name -> svc.events.v1.Route
+	12, // 9: svc.billing.v1.Witness.attempts:type_name -> svc.billing.v1.AttemptRecord
+	17, // 10: svc.billing.v1.Witness.received_at:type_name -> google.protobuf.Timestamp
+	13, // 11: svc.billing.v1.Witness.metered:type_name -> svc.billing.v1.Metered
+	14, // 12: svc.billing.v1.ConcludeRequest.witnesses:type_name -> svc.billing.v1.Witness
+	2,  // 13: svc.billing.v1.KeyService.AuthenticateKey:input_type -> svc.billing.v1.AuthenticateKeyRequest
+	4,  // 14: svc.billing.v1.AdmissionService.Admit:input_type -> svc.billing.v1.AdmitRequest
+	5,  // 15: svc.billing.v1.AdmissionService.ReadRate:input_type -> svc.billing.v1.ReadRateRequest
+	9,  // 16: svc.billing.v1.AdmissionService.Renew:input_type -> svc.billing.v1.RenewRequest
+	15, // 17: svc.billing.v1.AdmissionService.Conclude:input_type -> svc.billing.v1.ConcludeRequest
+	3,  // 18: svc.billing.v1.KeyService.AuthenticateKey:output_type -> svc.billing.v1.AuthenticateKeyResponse
+	8,  // 19: svc.billing.v1.AdmissionService.Admit:output_type -> svc.billing.v1.AdmitResponse
+	6,  // 20: svc.billing.v1.AdmissionService.ReadRate:output_type -> svc.billing.v1.ReadRateResponse
+	11, // 21: svc.billing.v1.AdmissionService.Renew:output_type -> svc.billing.v1.RenewResponse
+	16, // 22: svc.billing.v1.AdmissionService.Conclude:output_type -> svc.billing.v1.ConcludeResponse
+	18, // [18:23] is the sub-list for method output_type
+	13, // [13:18] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_admission_proto_init() }
@@ -1251,7 +1359,7 @@ func file_svc_billing_v1_admission_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_admission_proto_rawDesc), len(file_svc_billing_v1_admission_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -134,6 +134,7 @@ var KeyService_ServiceDesc = grpc.ServiceDesc{
 
 const (
 	AdmissionService_Admit_FullMethodName    = "/svc.billing.v1.AdmissionService/Admit"
+	AdmissionService_ReadRate_FullMethodName = "/svc.billing.v1.AdmissionService/ReadRate"
 	AdmissionService_Renew_FullMethodName    = "/svc.billing.v1.AdmissionService/Renew"
 	AdmissionService_Conclude_FullMethodName = "/svc.billing.v1.AdmissionService/Conclude"
 )
@@ -159,6 +160,11 @@ type AdmissionServiceClient interface {
 	//	NOT_FOUND model_not_found;
 	//	UNAVAILABLE admission_unavailable: the store cannot be reached.
 	Admit(ctx context.Context, in *AdmitRequest, opts ...grpc.CallOption) (*AdmitResponse, error)
+	// ReadRate tells how much of a key's rate is left in a category, and takes
+	// nothing of it. For answers that are refused before admission. Read only. Fails
+	// with UNAUTHENTICATED (invalid_api_key) on an unknown key, and INVALID_ARGUMENT
+	// (invalid_value) on an unknown category.
+	ReadRate(ctx context.Context, in *ReadRateRequest, opts ...grpc.CallOption) (*ReadRateResponse, error)
 	// Renew keeps the holds of requests that are still running: a hold is a
 	// lease of a minute, and one that nobody renews is over. What was relayed so
 	// far is kept as the gateway's witness should no other come. Idempotent: a
@@ -189,6 +195,16 @@ func (c *admissionServiceClient) Admit(ctx context.Context, in *AdmitRequest, op
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AdmitResponse)
 	err := c.cc.Invoke(ctx, AdmissionService_Admit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *admissionServiceClient) ReadRate(ctx context.Context, in *ReadRateRequest, opts ...grpc.CallOption) (*ReadRateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadRateResponse)
+	err := c.cc.Invoke(ctx, AdmissionService_ReadRate_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -236,6 +252,11 @@ type AdmissionServiceServer interface {
 	//	NOT_FOUND model_not_found;
 	//	UNAVAILABLE admission_unavailable: the store cannot be reached.
 	Admit(context.Context, *AdmitRequest) (*AdmitResponse, error)
+	// ReadRate tells how much of a key's rate is left in a category, and takes
+	// nothing of it. For answers that are refused before admission. Read only. Fails
+	// with UNAUTHENTICATED (invalid_api_key) on an unknown key, and INVALID_ARGUMENT
+	// (invalid_value) on an unknown category.
+	ReadRate(context.Context, *ReadRateRequest) (*ReadRateResponse, error)
 	// Renew keeps the holds of requests that are still running: a hold is a
 	// lease of a minute, and one that nobody renews is over. What was relayed so
 	// far is kept as the gateway's witness should no other come. Idempotent: a
@@ -264,6 +285,9 @@ type UnimplementedAdmissionServiceServer struct{}
 
 func (UnimplementedAdmissionServiceServer) Admit(context.Context, *AdmitRequest) (*AdmitResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Admit not implemented")
+}
+func (UnimplementedAdmissionServiceServer) ReadRate(context.Context, *ReadRateRequest) (*ReadRateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadRate not implemented")
 }
 func (UnimplementedAdmissionServiceServer) Renew(context.Context, *RenewRequest) (*RenewResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Renew not implemented")
@@ -306,6 +330,24 @@ func _AdmissionService_Admit_Handler(srv interface{}, ctx context.Context, dec f
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AdmissionServiceServer).Admit(ctx, req.(*AdmitRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdmissionService_ReadRate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadRateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdmissionServiceServer).ReadRate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdmissionService_ReadRate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdmissionServiceServer).ReadRate(ctx, req.(*ReadRateRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -356,6 +398,10 @@ var AdmissionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Admit",
 			Handler:    _AdmissionService_Admit_Handler,
+		},
+		{
+			MethodName: "ReadRate",
+			Handler:    _AdmissionService_ReadRate_Handler,
 		},
 		{
 			MethodName: "Renew",

@@ -633,6 +633,499 @@ func (x *WatchModelsResponse) GetModels() []*Model {
 	return nil
 }
 
+type ListCatalogRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCatalogRequest) Reset() {
+	*x = ListCatalogRequest{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCatalogRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCatalogRequest) ProtoMessage() {}
+
+func (x *ListCatalogRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCatalogRequest.ProtoReflect.Descriptor instead.
+func (*ListCatalogRequest) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{5}
+}
+
+type ListCatalogResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	Msg           string                 `protobuf:"bytes,2,opt,name=msg,proto3" json:"msg,omitempty"`
+	Data          *ListCatalogData       `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCatalogResponse) Reset() {
+	*x = ListCatalogResponse{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCatalogResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCatalogResponse) ProtoMessage() {}
+
+func (x *ListCatalogResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCatalogResponse.ProtoReflect.Descriptor instead.
+func (*ListCatalogResponse) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListCatalogResponse) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *ListCatalogResponse) GetMsg() string {
+	if x != nil {
+		return x.Msg
+	}
+	return ""
+}
+
+func (x *ListCatalogResponse) GetData() *ListCatalogData {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type ListCatalogData struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Models        []*CatalogModel        `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
+	Total         int32                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCatalogData) Reset() {
+	*x = ListCatalogData{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCatalogData) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCatalogData) ProtoMessage() {}
+
+func (x *ListCatalogData) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCatalogData.ProtoReflect.Descriptor instead.
+func (*ListCatalogData) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListCatalogData) GetModels() []*CatalogModel {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *ListCatalogData) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+type CatalogModel struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	ModelId        string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Name           string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Category       string                 `protobuf:"bytes,3,opt,name=category,proto3" json:"category,omitempty"`
+	FileCount      int32                  `protobuf:"varint,4,opt,name=file_count,json=fileCount,proto3" json:"file_count,omitempty"`
+	TotalSizeBytes float64                `protobuf:"fixed64,5,opt,name=total_size_bytes,json=totalSizeBytes,proto3" json:"total_size_bytes,omitempty"`
+	// Empty when the files have no source in common.
+	WeightSourceUrl string `protobuf:"bytes,6,opt,name=weight_source_url,json=weightSourceUrl,proto3" json:"weight_source_url,omitempty"`
+	// SHA-256 over the lines "filename:hash\n", sorted by filename, in
+	// hexadecimal.
+	CompositeHash string `protobuf:"bytes,7,opt,name=composite_hash,json=compositeHash,proto3" json:"composite_hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CatalogModel) Reset() {
+	*x = CatalogModel{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CatalogModel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CatalogModel) ProtoMessage() {}
+
+func (x *CatalogModel) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CatalogModel.ProtoReflect.Descriptor instead.
+func (*CatalogModel) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CatalogModel) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *CatalogModel) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CatalogModel) GetCategory() string {
+	if x != nil {
+		return x.Category
+	}
+	return ""
+}
+
+func (x *CatalogModel) GetFileCount() int32 {
+	if x != nil {
+		return x.FileCount
+	}
+	return 0
+}
+
+func (x *CatalogModel) GetTotalSizeBytes() float64 {
+	if x != nil {
+		return x.TotalSizeBytes
+	}
+	return 0
+}
+
+func (x *CatalogModel) GetWeightSourceUrl() string {
+	if x != nil {
+		return x.WeightSourceUrl
+	}
+	return ""
+}
+
+func (x *CatalogModel) GetCompositeHash() string {
+	if x != nil {
+		return x.CompositeHash
+	}
+	return ""
+}
+
+type ListModelFilesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelFilesRequest) Reset() {
+	*x = ListModelFilesRequest{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelFilesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelFilesRequest) ProtoMessage() {}
+
+func (x *ListModelFilesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelFilesRequest.ProtoReflect.Descriptor instead.
+func (*ListModelFilesRequest) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListModelFilesRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+type ListModelFilesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	Msg           string                 `protobuf:"bytes,2,opt,name=msg,proto3" json:"msg,omitempty"`
+	Data          *ModelFiles            `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListModelFilesResponse) Reset() {
+	*x = ListModelFilesResponse{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListModelFilesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListModelFilesResponse) ProtoMessage() {}
+
+func (x *ListModelFilesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListModelFilesResponse.ProtoReflect.Descriptor instead.
+func (*ListModelFilesResponse) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListModelFilesResponse) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *ListModelFilesResponse) GetMsg() string {
+	if x != nil {
+		return x.Msg
+	}
+	return ""
+}
+
+func (x *ListModelFilesResponse) GetData() *ModelFiles {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type ModelFiles struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	ModelId        string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Files          []*ModelFile           `protobuf:"bytes,2,rep,name=files,proto3" json:"files,omitempty"`
+	TotalSizeBytes float64                `protobuf:"fixed64,3,opt,name=total_size_bytes,json=totalSizeBytes,proto3" json:"total_size_bytes,omitempty"`
+	FileCount      int32                  `protobuf:"varint,4,opt,name=file_count,json=fileCount,proto3" json:"file_count,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ModelFiles) Reset() {
+	*x = ModelFiles{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelFiles) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelFiles) ProtoMessage() {}
+
+func (x *ModelFiles) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelFiles.ProtoReflect.Descriptor instead.
+func (*ModelFiles) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ModelFiles) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *ModelFiles) GetFiles() []*ModelFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *ModelFiles) GetTotalSizeBytes() float64 {
+	if x != nil {
+		return x.TotalSizeBytes
+	}
+	return 0
+}
+
+func (x *ModelFiles) GetFileCount() int32 {
+	if x != nil {
+		return x.FileCount
+	}
+	return 0
+}
+
+type ModelFile struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Filename string                 `protobuf:"bytes,1,opt,name=filename,proto3" json:"filename,omitempty"`
+	// Hexadecimal.
+	Hash string `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
+	// sha256.
+	Algorithm     string  `protobuf:"bytes,3,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
+	SizeBytes     float64 `protobuf:"fixed64,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	Url           string  `protobuf:"bytes,5,opt,name=url,proto3" json:"url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelFile) Reset() {
+	*x = ModelFile{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelFile) ProtoMessage() {}
+
+func (x *ModelFile) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelFile.ProtoReflect.Descriptor instead.
+func (*ModelFile) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ModelFile) GetFilename() string {
+	if x != nil {
+		return x.Filename
+	}
+	return ""
+}
+
+func (x *ModelFile) GetHash() string {
+	if x != nil {
+		return x.Hash
+	}
+	return ""
+}
+
+func (x *ModelFile) GetAlgorithm() string {
+	if x != nil {
+		return x.Algorithm
+	}
+	return ""
+}
+
+func (x *ModelFile) GetSizeBytes() float64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *ModelFile) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
 type ListModelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From 1; 0 means 1.
@@ -645,7 +1138,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[5]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +1150,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[5]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +1163,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{5}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListModelsRequest) GetPage() int32 {
@@ -698,7 +1191,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[6]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +1203,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[6]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +1216,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{6}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListModelsResponse) GetCode() int32 {
@@ -759,7 +1252,7 @@ type ListModelsData struct {
 
 func (x *ListModelsData) Reset() {
 	*x = ListModelsData{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[7]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +1264,7 @@ func (x *ListModelsData) String() string {
 func (*ListModelsData) ProtoMessage() {}
 
 func (x *ListModelsData) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[7]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +1277,7 @@ func (x *ListModelsData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsData.ProtoReflect.Descriptor instead.
 func (*ListModelsData) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{7}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListModelsData) GetList() []*PublicModel {
@@ -849,14 +1342,16 @@ type PublicModel struct {
 	Quantizations            []string               `protobuf:"bytes,26,rep,name=quantizations,proto3" json:"quantizations,omitempty"`
 	CreatedAt                *timestamppb.Timestamp `protobuf:"bytes,27,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Null unless the model is on its way out.
-	DeprecatedAt  *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=deprecated_at,json=deprecatedAt,proto3" json:"deprecated_at,omitempty"`
+	DeprecatedAt *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=deprecated_at,json=deprecatedAt,proto3" json:"deprecated_at,omitempty"`
+	// 0 for not known.
+	MinVramGb     int32 `protobuf:"varint,29,opt,name=min_vram_gb,json=minVramGb,proto3" json:"min_vram_gb,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PublicModel) Reset() {
 	*x = PublicModel{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[8]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -868,7 +1363,7 @@ func (x *PublicModel) String() string {
 func (*PublicModel) ProtoMessage() {}
 
 func (x *PublicModel) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[8]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -881,7 +1376,7 @@ func (x *PublicModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublicModel.ProtoReflect.Descriptor instead.
 func (*PublicModel) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{8}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PublicModel) GetId() string {
@@ -1080,6 +1575,13 @@ func (x *PublicModel) GetDeprecatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *PublicModel) GetMinVramGb() int32 {
+	if x != nil {
+		return x.MinVramGb
+	}
+	return 0
+}
+
 type ListModelProvidersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ModelId       string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
@@ -1091,7 +1593,7 @@ type ListModelProvidersRequest struct {
 
 func (x *ListModelProvidersRequest) Reset() {
 	*x = ListModelProvidersRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[9]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1605,7 @@ func (x *ListModelProvidersRequest) String() string {
 func (*ListModelProvidersRequest) ProtoMessage() {}
 
 func (x *ListModelProvidersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[9]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1618,7 @@ func (x *ListModelProvidersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelProvidersRequest.ProtoReflect.Descriptor instead.
 func (*ListModelProvidersRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{9}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListModelProvidersRequest) GetModelId() string {
@@ -1151,7 +1653,7 @@ type ListModelProvidersResponse struct {
 
 func (x *ListModelProvidersResponse) Reset() {
 	*x = ListModelProvidersResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[10]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1665,7 @@ func (x *ListModelProvidersResponse) String() string {
 func (*ListModelProvidersResponse) ProtoMessage() {}
 
 func (x *ListModelProvidersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[10]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1678,7 @@ func (x *ListModelProvidersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelProvidersResponse.ProtoReflect.Descriptor instead.
 func (*ListModelProvidersResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{10}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListModelProvidersResponse) GetCode() int32 {
@@ -1212,7 +1714,7 @@ type ListModelProvidersData struct {
 
 func (x *ListModelProvidersData) Reset() {
 	*x = ListModelProvidersData{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[11]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1224,7 +1726,7 @@ func (x *ListModelProvidersData) String() string {
 func (*ListModelProvidersData) ProtoMessage() {}
 
 func (x *ListModelProvidersData) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[11]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1237,7 +1739,7 @@ func (x *ListModelProvidersData) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelProvidersData.ProtoReflect.Descriptor instead.
 func (*ListModelProvidersData) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{11}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListModelProvidersData) GetList() []*PublicOffering {
@@ -1290,13 +1792,17 @@ type PublicOffering struct {
 	SuccessRate_24H    *float64 `protobuf:"fixed64,14,opt,name=success_rate_24h,json=successRate24h,proto3,oneof" json:"success_rate_24h,omitempty"`
 	Online             bool     `protobuf:"varint,15,opt,name=online,proto3" json:"online,omitempty"`
 	Region             string   `protobuf:"bytes,16,opt,name=region,proto3" json:"region,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Part of the last 30 days, 0 to 1; null until something is known.
+	Uptime_30D *float64 `protobuf:"fixed64,17,opt,name=uptime_30d,json=uptime30d,proto3,oneof" json:"uptime_30d,omitempty"`
+	// high, normal, or probation in a provider's first 24 hours.
+	Trust         string `protobuf:"bytes,18,opt,name=trust,proto3" json:"trust,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PublicOffering) Reset() {
 	*x = PublicOffering{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[12]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1814,7 @@ func (x *PublicOffering) String() string {
 func (*PublicOffering) ProtoMessage() {}
 
 func (x *PublicOffering) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[12]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1827,7 @@ func (x *PublicOffering) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublicOffering.ProtoReflect.Descriptor instead.
 func (*PublicOffering) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{12}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PublicOffering) GetProviderId() string {
@@ -1436,6 +1942,133 @@ func (x *PublicOffering) GetRegion() string {
 	return ""
 }
 
+func (x *PublicOffering) GetUptime_30D() float64 {
+	if x != nil && x.Uptime_30D != nil {
+		return *x.Uptime_30D
+	}
+	return 0
+}
+
+func (x *PublicOffering) GetTrust() string {
+	if x != nil {
+		return x.Trust
+	}
+	return ""
+}
+
+type PutModelFilesRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// An https address that the files' addresses begin with, or empty.
+	WeightSourceUrl string       `protobuf:"bytes,2,opt,name=weight_source_url,json=weightSourceUrl,proto3" json:"weight_source_url,omitempty"`
+	Files           []*ModelFile `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *PutModelFilesRequest) Reset() {
+	*x = PutModelFilesRequest{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutModelFilesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutModelFilesRequest) ProtoMessage() {}
+
+func (x *PutModelFilesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutModelFilesRequest.ProtoReflect.Descriptor instead.
+func (*PutModelFilesRequest) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *PutModelFilesRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *PutModelFilesRequest) GetWeightSourceUrl() string {
+	if x != nil {
+		return x.WeightSourceUrl
+	}
+	return ""
+}
+
+func (x *PutModelFilesRequest) GetFiles() []*ModelFile {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+type PutModelFilesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Files         *ModelFiles            `protobuf:"bytes,1,opt,name=files,proto3" json:"files,omitempty"`
+	CompositeHash string                 `protobuf:"bytes,2,opt,name=composite_hash,json=compositeHash,proto3" json:"composite_hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutModelFilesResponse) Reset() {
+	*x = PutModelFilesResponse{}
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutModelFilesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutModelFilesResponse) ProtoMessage() {}
+
+func (x *PutModelFilesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutModelFilesResponse.ProtoReflect.Descriptor instead.
+func (*PutModelFilesResponse) Descriptor() ([]byte, []int) {
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PutModelFilesResponse) GetFiles() *ModelFiles {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *PutModelFilesResponse) GetCompositeHash() string {
+	if x != nil {
+		return x.CompositeHash
+	}
+	return ""
+}
+
 // PutModelRequest has prices in US dollars as decimal strings: per 1M tokens with
 // at most six decimals, per image or per minute of audio with at most nine, which
 // is exact. The category decides the unit. An image has an output price alone, a
@@ -1463,14 +2096,16 @@ type PutModelRequest struct {
 	Inactive bool `protobuf:"varint,15,opt,name=inactive,proto3" json:"inactive,omitempty"`
 	// When the model goes away, should it; at least 30 days ahead when it is set
 	// first.
-	DeprecatedAt  *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=deprecated_at,json=deprecatedAt,proto3" json:"deprecated_at,omitempty"`
+	DeprecatedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=deprecated_at,json=deprecatedAt,proto3" json:"deprecated_at,omitempty"`
+	// What a GPU needs for it, in GB; 0 for not known.
+	MinVramGb     int32 `protobuf:"varint,17,opt,name=min_vram_gb,json=minVramGb,proto3" json:"min_vram_gb,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PutModelRequest) Reset() {
 	*x = PutModelRequest{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[13]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +2117,7 @@ func (x *PutModelRequest) String() string {
 func (*PutModelRequest) ProtoMessage() {}
 
 func (x *PutModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[13]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +2130,7 @@ func (x *PutModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutModelRequest.ProtoReflect.Descriptor instead.
 func (*PutModelRequest) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{13}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PutModelRequest) GetModelId() string {
@@ -1610,6 +2245,13 @@ func (x *PutModelRequest) GetDeprecatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *PutModelRequest) GetMinVramGb() int32 {
+	if x != nil {
+		return x.MinVramGb
+	}
+	return 0
+}
+
 type PutModelResponse struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Model          *PublicModel           `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -1620,7 +2262,7 @@ type PutModelResponse struct {
 
 func (x *PutModelResponse) Reset() {
 	*x = PutModelResponse{}
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[14]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +2274,7 @@ func (x *PutModelResponse) String() string {
 func (*PutModelResponse) ProtoMessage() {}
 
 func (x *PutModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[14]
+	mi := &file_svc_catalog_v1_catalog_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1645,7 +2287,7 @@ func (x *PutModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutModelResponse.ProtoReflect.Descriptor instead.
 func (*PutModelResponse) Descriptor() ([]byte, []int) {
-	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{14}
+	return file_svc_catalog_v1_catalog_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PutModelResponse) GetModel() *PublicModel {
@@ -1699,7 +2341,44 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x12WatchModelsRequest\"`\n" +
 	"\x13WatchModelsResponse\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12-\n" +
-	"\x06models\x18\x02 \x03(\v2\x15.svc.catalog.v1.ModelR\x06models\"D\n" +
+	"\x06models\x18\x02 \x03(\v2\x15.svc.catalog.v1.ModelR\x06models\"\x14\n" +
+	"\x12ListCatalogRequest\"p\n" +
+	"\x13ListCatalogResponse\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x10\n" +
+	"\x03msg\x18\x02 \x01(\tR\x03msg\x123\n" +
+	"\x04data\x18\x03 \x01(\v2\x1f.svc.catalog.v1.ListCatalogDataR\x04data\"]\n" +
+	"\x0fListCatalogData\x124\n" +
+	"\x06models\x18\x01 \x03(\v2\x1c.svc.catalog.v1.CatalogModelR\x06models\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x05R\x05total\"\xf5\x01\n" +
+	"\fCatalogModel\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
+	"\bcategory\x18\x03 \x01(\tR\bcategory\x12\x1d\n" +
+	"\n" +
+	"file_count\x18\x04 \x01(\x05R\tfileCount\x12(\n" +
+	"\x10total_size_bytes\x18\x05 \x01(\x01R\x0etotalSizeBytes\x12*\n" +
+	"\x11weight_source_url\x18\x06 \x01(\tR\x0fweightSourceUrl\x12%\n" +
+	"\x0ecomposite_hash\x18\a \x01(\tR\rcompositeHash\"2\n" +
+	"\x15ListModelFilesRequest\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\"n\n" +
+	"\x16ListModelFilesResponse\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x10\n" +
+	"\x03msg\x18\x02 \x01(\tR\x03msg\x12.\n" +
+	"\x04data\x18\x03 \x01(\v2\x1a.svc.catalog.v1.ModelFilesR\x04data\"\xa1\x01\n" +
+	"\n" +
+	"ModelFiles\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12/\n" +
+	"\x05files\x18\x02 \x03(\v2\x19.svc.catalog.v1.ModelFileR\x05files\x12(\n" +
+	"\x10total_size_bytes\x18\x03 \x01(\x01R\x0etotalSizeBytes\x12\x1d\n" +
+	"\n" +
+	"file_count\x18\x04 \x01(\x05R\tfileCount\"\x8a\x01\n" +
+	"\tModelFile\x12\x1a\n" +
+	"\bfilename\x18\x01 \x01(\tR\bfilename\x12\x12\n" +
+	"\x04hash\x18\x02 \x01(\tR\x04hash\x12\x1c\n" +
+	"\talgorithm\x18\x03 \x01(\tR\talgorithm\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x04 \x01(\x01R\tsizeBytes\x12\x10\n" +
+	"\x03url\x18\x05 \x01(\tR\x03url\"D\n" +
 	"\x11ListModelsRequest\x12\x12\n" +
 	"\x04page\x18\x01 \x01(\x05R\x04page\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\"n\n" +
@@ -1711,7 +2390,7 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x04list\x18\x01 \x03(\v2\x1b.svc.catalog.v1.PublicModelR\x04list\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
 	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\xb4\t\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\xd4\t\n" +
 	"\vPublicModel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04slug\x18\x02 \x01(\tR\x04slug\x12\x12\n" +
@@ -1743,7 +2422,8 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\rquantizations\x18\x1a \x03(\tR\rquantizations\x129\n" +
 	"\n" +
 	"created_at\x18\x1b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12?\n" +
-	"\rdeprecated_at\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\fdeprecatedAtB\x1c\n" +
+	"\rdeprecated_at\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\fdeprecatedAt\x12\x1e\n" +
+	"\vmin_vram_gb\x18\x1d \x01(\x05R\tminVramGbB\x1c\n" +
 	"\x1a_guaranteed_context_lengthB\x1e\n" +
 	"\x1c_max_reported_context_length\"g\n" +
 	"\x19ListModelProvidersRequest\x12\x19\n" +
@@ -1758,7 +2438,7 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x04list\x18\x01 \x03(\v2\x1e.svc.catalog.v1.PublicOfferingR\x04list\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
 	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\xb5\x05\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\xfe\x05\n" +
 	"\x0ePublicOffering\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12#\n" +
@@ -1778,11 +2458,22 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x15tokens_per_second_p50\x18\r \x01(\x01H\x02R\x12tokensPerSecondP50\x88\x01\x01\x12-\n" +
 	"\x10success_rate_24h\x18\x0e \x01(\x01H\x03R\x0esuccessRate24h\x88\x01\x01\x12\x16\n" +
 	"\x06online\x18\x0f \x01(\bR\x06online\x12\x16\n" +
-	"\x06region\x18\x10 \x01(\tR\x06regionB\x0e\n" +
+	"\x06region\x18\x10 \x01(\tR\x06region\x12\"\n" +
+	"\n" +
+	"uptime_30d\x18\x11 \x01(\x01H\x04R\tuptime30d\x88\x01\x01\x12\x14\n" +
+	"\x05trust\x18\x12 \x01(\tR\x05trustB\x0e\n" +
 	"\f_ttft_ms_p50B\x0e\n" +
 	"\f_ttft_ms_p95B\x18\n" +
 	"\x16_tokens_per_second_p50B\x13\n" +
-	"\x11_success_rate_24h\"\xc1\x04\n" +
+	"\x11_success_rate_24hB\r\n" +
+	"\v_uptime_30d\"\x8e\x01\n" +
+	"\x14PutModelFilesRequest\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12*\n" +
+	"\x11weight_source_url\x18\x02 \x01(\tR\x0fweightSourceUrl\x12/\n" +
+	"\x05files\x18\x03 \x03(\v2\x19.svc.catalog.v1.ModelFileR\x05files\"p\n" +
+	"\x15PutModelFilesResponse\x120\n" +
+	"\x05files\x18\x01 \x01(\v2\x1a.svc.catalog.v1.ModelFilesR\x05files\x12%\n" +
+	"\x0ecomposite_hash\x18\x02 \x01(\tR\rcompositeHash\"\xe1\x04\n" +
 	"\x0fPutModelRequest\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x12\n" +
 	"\x04slug\x18\x02 \x01(\tR\x04slug\x12\x12\n" +
@@ -1801,7 +2492,8 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\fcapabilities\x18\r \x03(\tR\fcapabilities\x121\n" +
 	"\x14supported_parameters\x18\x0e \x03(\tR\x13supportedParameters\x12\x1a\n" +
 	"\binactive\x18\x0f \x01(\bR\binactive\x12?\n" +
-	"\rdeprecated_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\fdeprecatedAt\"o\n" +
+	"\rdeprecated_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\fdeprecatedAt\x12\x1e\n" +
+	"\vmin_vram_gb\x18\x11 \x01(\x05R\tminVramGb\"o\n" +
 	"\x10PutModelResponse\x121\n" +
 	"\x05model\x18\x01 \x01(\v2\x1b.svc.catalog.v1.PublicModelR\x05model\x12(\n" +
 	"\x10price_version_id\x18\x02 \x01(\tR\x0epriceVersionId*\x8f\x01\n" +
@@ -1828,13 +2520,16 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x17GUARANTEE_BASIS_UNKNOWN\x10\x03\x12'\n" +
 	"#GUARANTEE_BASIS_NO_ONLINE_PROVIDERS\x10\x042o\n" +
 	"\x0eCatalogService\x12]\n" +
-	"\vWatchModels\x12\".svc.catalog.v1.WatchModelsRequest\x1a#.svc.catalog.v1.WatchModelsResponse\"\x03\x90\x02\x010\x012\xa7\x02\n" +
+	"\vWatchModels\x12\".svc.catalog.v1.WatchModelsRequest\x1a#.svc.catalog.v1.WatchModelsResponse\"\x03\x90\x02\x010\x012\xb3\x04\n" +
 	"\x14PublicCatalogService\x12n\n" +
 	"\n" +
 	"ListModels\x12!.svc.catalog.v1.ListModelsRequest\x1a\".svc.catalog.v1.ListModelsResponse\"\x19\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/models\x90\x02\x01\x12\x9e\x01\n" +
-	"\x12ListModelProviders\x12).svc.catalog.v1.ListModelProvidersRequest\x1a*.svc.catalog.v1.ListModelProvidersResponse\"1\x82\xd3\xe4\x93\x02(\x12&/api/v1/models/{model_id=**}/providers\x90\x02\x012\x96\x01\n" +
+	"\x12ListModelProviders\x12).svc.catalog.v1.ListModelProvidersRequest\x1a*.svc.catalog.v1.ListModelProvidersResponse\"1\x82\xd3\xe4\x93\x02(\x12&/api/v1/models/{model_id=**}/providers\x90\x02\x01\x12y\n" +
+	"\vListCatalog\x12\".svc.catalog.v1.ListCatalogRequest\x1a#.svc.catalog.v1.ListCatalogResponse\"!\x82\xd3\xe4\x93\x02\x18\x12\x16/api/v1/models/catalog\x90\x02\x01\x12\x8e\x01\n" +
+	"\x0eListModelFiles\x12%.svc.catalog.v1.ListModelFilesRequest\x1a&.svc.catalog.v1.ListModelFilesResponse\"-\x82\xd3\xe4\x93\x02$\x12\"/api/v1/models/{model_id=**}/files\x90\x02\x012\xac\x02\n" +
 	"\x13CatalogAdminService\x12\x7f\n" +
-	"\bPutModel\x12\x1f.svc.catalog.v1.PutModelRequest\x1a .svc.catalog.v1.PutModelResponse\"0\x82\xd3\xe4\x93\x02':\x01*\x1a\"/api/v1/admin/models/{model_id=**}\x90\x02\x02B-Z+svc.internal/proto/svc/catalog/v1;catalogv1b\x06proto3"
+	"\bPutModel\x12\x1f.svc.catalog.v1.PutModelRequest\x1a .svc.catalog.v1.PutModelResponse\"0\x82\xd3\xe4\x93\x02':\x01*\x1a\"/api/v1/admin/models/{model_id=**}\x90\x02\x02\x12\x93\x01\n" +
+	"\rPutModelFiles\x12$.svc.catalog.v1.PutModelFilesRequest\x1a%.svc.catalog.v1.PutModelFilesResponse\"5\x82\xd3\xe4\x93\x02,:\x01*\x1a'/api/v1/admin/model-files/{model_id=**}\x90\x02\x02B-Z+svc.internal/proto/svc/catalog/v1;catalogv1b\x06proto3"
 
 var (
 	file_svc_catalog_v1_catalog_proto_rawDescOnce sync.Once
@@ -1849,7 +2544,7 @@ func file_svc_catalog_v1_catalog_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_catalog_v1_catalog_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_svc_catalog_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_svc_catalog_v1_catalog_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_svc_catalog_v1_catalog_proto_goTypes = []any{
 	(Category)(0),                      // 0: svc.catalog.v1.Category
 	(Kind)(0),                          // 1: svc.catalog.v1.Kind
@@ -1860,52 +2555,74 @@ var file_svc_catalog_v1_catalog_proto_goTypes = []any{
 	(*Supply)(nil),                     // 6: svc.catalog.v1.Supply
 	(*WatchModelsRequest)(nil),         // 7: svc.catalog.v1.WatchModelsRequest
 	(*WatchModelsResponse)(nil),        // 8: svc.catalog.v1.WatchModelsResponse
-	(*ListModelsRequest)(nil),          // 9: svc.catalog.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),         // 10: svc.catalog.v1.ListModelsResponse
-	(*ListModelsData)(nil),             // 11: svc.catalog.v1.ListModelsData
-	(*PublicModel)(nil),                // 12: svc.catalog.v1.PublicModel
-	(*ListModelProvidersRequest)(nil),  // 13: svc.catalog.v1.ListModelProvidersRequest
-	(*ListModelProvidersResponse)(nil), // 14: svc.catalog.v1.ListModelProvidersResponse
-	(*ListModelProvidersData)(nil),     // 15: svc.catalog.v1.ListModelProvidersData
-	(*PublicOffering)(nil),             // 16: svc.catalog.v1.PublicOffering
-	(*PutModelRequest)(nil),            // 17: svc.catalog.v1.PutModelRequest
-	(*PutModelResponse)(nil),           // 18: svc.catalog.v1.PutModelResponse
-	(*v1.Rates)(nil),                   // 19: svc.money.v1.Rates
-	(*timestamppb.Timestamp)(nil),      // 20: google.protobuf.Timestamp
+	(*ListCatalogRequest)(nil),         // 9: svc.catalog.v1.ListCatalogRequest
+	(*ListCatalogResponse)(nil),        // 10: svc.catalog.v1.ListCatalogResponse
+	(*ListCatalogData)(nil),            // 11: svc.catalog.v1.ListCatalogData
+	(*CatalogModel)(nil),               // 12: svc.catalog.v1.CatalogModel
+	(*ListModelFilesRequest)(nil),      // 13: svc.catalog.v1.ListModelFilesRequest
+	(*ListModelFilesResponse)(nil),     // 14: svc.catalog.v1.ListModelFilesResponse
+	(*ModelFiles)(nil),                 // 15: svc.catalog.v1.ModelFiles
+	(*ModelFile)(nil),                  // 16: svc.catalog.v1.ModelFile
+	(*ListModelsRequest)(nil),          // 17: svc.catalog.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),         // 18: svc.catalog.v1.ListModelsResponse
+	(*ListModelsData)(nil),             // 19: svc.catalog.v1.ListModelsData
+	(*PublicModel)(nil),                // 20: svc.catalog.v1.PublicModel
+	(*ListModelProvidersRequest)(nil),  // 21: svc.catalog.v1.ListModelProvidersRequest
+	(*ListModelProvidersResponse)(nil), // 22: svc.catalog.v1.ListModelProvidersResponse
+	(*ListModelProvidersData)(nil),     // 23: svc.catalog.v1.ListModelProvidersData
+	(*PublicOffering)(nil),             // 24: svc.catalog.v1.PublicOffering
+	(*PutModelFilesRequest)(nil),       // 25: svc.catalog.v1.PutModelFilesRequest
+	(*PutModelFilesResponse)(nil),      // 26: svc.catalog.v1.PutModelFilesResponse
+	(*PutModelRequest)(nil),            // 27: svc.catalog.v1.PutModelRequest
+	(*PutModelResponse)(nil),           // 28: svc.catalog.v1.PutModelResponse
+	(*v1.Rates)(nil),                   // 29: svc.money.v1.Rates
+	(*timestamppb.Timestamp)(nil),      // 30: google.protobuf.Timestamp
 }
 var file_svc_catalog_v1_catalog_proto_depIdxs = []int32{
-	19, // 0: svc.catalog.v1.PriceVersion.rates:type_name -> svc.money.v1.Rates
-	20, // 1: svc.catalog.v1.PriceVersion.valid_from:type_name -> google.protobuf.Timestamp
+	29, // 0: svc.catalog.v1.PriceVersion.rates:type_name -> svc.money.v1.Rates
+	30, // 1: svc.catalog.v1.PriceVersion.valid_from:type_name -> google.protobuf.Timestamp
 	0,  // 2: svc.catalog.v1.Model.category:type_name -> svc.catalog.v1.Category
 	1,  // 3: svc.catalog.v1.Model.kind:type_name -> svc.catalog.v1.Kind
 	2,  // 4: svc.catalog.v1.Model.tier:type_name -> svc.catalog.v1.Tier
 	4,  // 5: svc.catalog.v1.Model.price:type_name -> svc.catalog.v1.PriceVersion
-	20, // 6: svc.catalog.v1.Model.created_at:type_name -> google.protobuf.Timestamp
-	20, // 7: svc.catalog.v1.Model.deprecated_at:type_name -> google.protobuf.Timestamp
+	30, // 6: svc.catalog.v1.Model.created_at:type_name -> google.protobuf.Timestamp
+	30, // 7: svc.catalog.v1.Model.deprecated_at:type_name -> google.protobuf.Timestamp
 	6,  // 8: svc.catalog.v1.Model.supply:type_name -> svc.catalog.v1.Supply
 	3,  // 9: svc.catalog.v1.Supply.guaranteed_context_basis:type_name -> svc.catalog.v1.GuaranteeBasis
 	5,  // 10: svc.catalog.v1.WatchModelsResponse.models:type_name -> svc.catalog.v1.Model
-	11, // 11: svc.catalog.v1.ListModelsResponse.data:type_name -> svc.catalog.v1.ListModelsData
-	12, // 12: svc.catalog.v1.ListModelsData.list:type_name -> svc.catalog.v1.PublicModel
-	20, // 13: svc.catalog.v1.PublicModel.created_at:type_name -> google.protobuf.Timestamp
-	20, // 14: svc.catalog.v1.PublicModel.deprecated_at:type_name -> google.protobuf.Timestamp
-	15, // 15: svc.catalog.v1.ListModelProvidersResponse.data:type_name -> svc.catalog.v1.ListModelProvidersData
-	16, // 16: svc.catalog.v1.ListModelProvidersData.list:type_name -> svc.catalog.v1.PublicOffering
-	20, // 17: svc.catalog.v1.PutModelRequest.deprecated_at:type_name -> google.protobuf.Timestamp
-	12, // 18: svc.catalog.v1.PutModelResponse.model:type_name -> svc.catalog.v1.PublicModel
-	7,  // 19: svc.catalog.v1.CatalogService.WatchModels:input_type -> svc.catalog.v1.WatchModelsRequest
-	9,  // 20: svc.catalog.v1.PublicCatalogService.ListModels:input_type -> svc.catalog.v1.ListModelsRequest
-	13, // 21: svc.catalog.v1.PublicCatalogService.ListModelProviders:input_type -> svc.catalog.v1.ListModelProvidersRequest
-	17, // 22: svc.catalog.v1.CatalogAdminService.PutModel:input_type -> svc.catalog.v1.PutModelRequest
-	8,  // 23: svc.catalog.v1.CatalogService.WatchModels:output_type -> svc.catalog.v1.WatchModelsResponse
-	10, // 24: svc.catalog.v1.PublicCatalogService.ListModels:output_type -> svc.catalog.v1.ListModelsResponse
-	14, // 25: svc.catalog.v1.PublicCatalogService.ListModelProviders:output_type -> svc.catalog.v1.ListModelProvidersResponse
-	18, // 26: svc.catalog.v1.CatalogAdminService.PutModel:output_type -> svc.catalog.v1.PutModelResponse
-	23, // [23:27] is the sub-list for method output_type
-	19, // [19:23] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	11, // 11: svc.catalog.v1.ListCatalogResponse.data:type_name -> svc.catalog.v1.ListCatalogData
+	12, // 12: svc.catalog.v1.ListCatalogData.models:type_name -> svc.catalog.v1.CatalogModel
+	15, // 13: svc.catalog.v1.ListModelFilesResponse.data:type_name -> svc.catalog.v1.ModelFiles
+	16, // 14: svc.catalog.v1.ModelFiles.files:type_name -> svc.catalog.v1.ModelFile
+	19, // 15: svc.catalog.v1.ListModelsResponse.data:type_name -> svc.catalog.v1.ListModelsData
+	20, // 16: svc.catalog.v1.ListModelsData.list:type_name -> svc.catalog.v1.PublicModel
+	30, // 17: svc.catalog.v1.PublicModel.created_at:type_name -> google.protobuf.Timestamp
+	30, // 18: svc.catalog.v1.PublicModel.deprecated_at:type_name -> google.protobuf.Timestamp
+	23, // 19: svc.catalog.v1.ListModelProvidersResponse.data:type_name -> svc.catalog.v1.ListModelProvidersData
+	24, // 20: svc.catalog.v1.ListModelProvidersData.list:type_name -> svc.catalog.v1.PublicOffering
+	16, // 21: svc.catalog.v1.PutModelFilesRequest.files:type_name -> svc.catalog.v1.ModelFile
+	15, // 22: svc.catalog.v1.PutModelFilesResponse.files:type_name -> svc.catalog.v1.ModelFiles
+	30, // 23: svc.catalog.v1.PutModelRequest.deprecated_at:type_name -> google.protobuf.Timestamp
+	20, // 24: svc.catalog.v1.PutModelResponse.model:type_name -> svc.catalog.v1.PublicModel
+	7,  // 25: svc.catalog.v1.CatalogService.WatchModels:input_type -> svc.catalog.v1.WatchModelsRequest
+	17, // 26: svc.catalog.v1.PublicCatalogService.ListModels:input_type -> svc.catalog.v1.ListModelsRequest
+	21, // 27: svc.catalog.v1.PublicCatalogService.ListModelProviders:input_type -> svc.catalog.v1.ListModelProvidersRequest
+	9,  // 28: svc.catalog.v1.PublicCatalogService.ListCatalog:input_type -> svc.catalog.v1.ListCatalogRequest
+	13, // 29: svc.catalog.v1.PublicCatalogService.ListModelFiles:input_type -> svc.catalog.v1.ListModelFilesRequest
+	27, // 30: svc.catalog.v1.CatalogAdminService.PutModel:input_type -> svc.catalog.v1.PutModelRequest
+	25, // 31: svc.catalog.v1.CatalogAdminService.PutModelFiles:input_type -> svc.catalog.v1.PutModelFilesRequest
+	8,  // 32: svc.catalog.v1.CatalogService.WatchModels:output_type -> svc.catalog.v1.WatchModelsResponse
+	18, // 33: svc.catalog.v1.PublicCatalogService.ListModels:output_type -> svc.catalog.v1.ListModelsResponse
+	22, // 34: svc.catalog.v1.PublicCatalogService.ListModelProviders:output_type -> svc.catalog.v1.ListModelProvidersResponse
+	10, // 35: svc.catalog.v1.PublicCatalogService.ListCatalog:output_type -> svc.catalog.v1.ListCatalogResponse
+	14, // 36: svc.catalog.v1.PublicCatalogService.ListModelFiles:output_type -> svc.catalog.v1.ListModelFilesResponse
+	28, // 37: svc.catalog.v1.CatalogAdminService.PutModel:output_type -> svc.catalog.v1.PutModelResponse
+	26, // 38: svc.catalog.v1.CatalogAdminService.PutModelFiles:output_type -> svc.catalog.v1.PutModelFilesResponse
+	32, // [32:39] is the sub-list for method output_type
+	25, // [25:32] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_svc_catalog_v1_catalog_proto_init() }
@@ -1913,15 +2630,15 @@ func file_svc_catalog_v1_catalog_proto_init() {
 	if File_svc_catalog_v1_catalog_proto != nil {
 		return
 	}
-	file_svc_catalog_v1_catalog_proto_msgTypes[8].OneofWrappers = []any{}
-	file_svc_catalog_v1_catalog_proto_msgTypes[12].OneofWrappers = []any{}
+	file_svc_catalog_v1_catalog_proto_msgTypes[16].OneofWrappers = []any{}
+	file_svc_catalog_v1_catalog_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_catalog_v1_catalog_proto_rawDesc), len(file_svc_catalog_v1_catalog_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   15,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -143,6 +143,8 @@ var CatalogService_ServiceDesc = grpc.ServiceDesc{
 const (
 	PublicCatalogService_ListModels_FullMethodName         = "/svc.catalog.v1.PublicCatalogService/ListModels"
 	PublicCatalogService_ListModelProviders_FullMethodName = "/svc.catalog.v1.PublicCatalogService/ListModelProviders"
+	PublicCatalogService_ListCatalog_FullMethodName        = "/svc.catalog.v1.PublicCatalogService/ListCatalog"
+	PublicCatalogService_ListModelFiles_FullMethodName     = "/svc.catalog.v1.PublicCatalogService/ListModelFiles"
 )
 
 // PublicCatalogServiceClient is the client API for PublicCatalogService service.
@@ -158,6 +160,12 @@ type PublicCatalogServiceClient interface {
 	// ListModelProviders is one page of the providers now offering a model.
 	// Read only. Fails with NOT_FOUND (model_not_found).
 	ListModelProviders(ctx context.Context, in *ListModelProvidersRequest, opts ...grpc.CallOption) (*ListModelProvidersResponse, error)
+	// ListCatalog names the open models whose weights the catalog knows. Read
+	// only; at most 10,000.
+	ListCatalog(ctx context.Context, in *ListCatalogRequest, opts ...grpc.CallOption) (*ListCatalogResponse, error)
+	// ListModelFiles names the files of a model's weights; a model without known
+	// weights has none. Read only. Fails with NOT_FOUND (model_not_found).
+	ListModelFiles(ctx context.Context, in *ListModelFilesRequest, opts ...grpc.CallOption) (*ListModelFilesResponse, error)
 }
 
 type publicCatalogServiceClient struct {
@@ -188,6 +196,26 @@ func (c *publicCatalogServiceClient) ListModelProviders(ctx context.Context, in 
 	return out, nil
 }
 
+func (c *publicCatalogServiceClient) ListCatalog(ctx context.Context, in *ListCatalogRequest, opts ...grpc.CallOption) (*ListCatalogResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListCatalogResponse)
+	err := c.cc.Invoke(ctx, PublicCatalogService_ListCatalog_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *publicCatalogServiceClient) ListModelFiles(ctx context.Context, in *ListModelFilesRequest, opts ...grpc.CallOption) (*ListModelFilesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListModelFilesResponse)
+	err := c.cc.Invoke(ctx, PublicCatalogService_ListModelFiles_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PublicCatalogServiceServer is the server API for PublicCatalogService service.
 // All implementations must embed UnimplementedPublicCatalogServiceServer
 // for forward compatibility.
@@ -201,6 +229,12 @@ type PublicCatalogServiceServer interface {
 	// ListModelProviders is one page of the providers now offering a model.
 	// Read only. Fails with NOT_FOUND (model_not_found).
 	ListModelProviders(context.Context, *ListModelProvidersRequest) (*ListModelProvidersResponse, error)
+	// ListCatalog names the open models whose weights the catalog knows. Read
+	// only; at most 10,000.
+	ListCatalog(context.Context, *ListCatalogRequest) (*ListCatalogResponse, error)
+	// ListModelFiles names the files of a model's weights; a model without known
+	// weights has none. Read only. Fails with NOT_FOUND (model_not_found).
+	ListModelFiles(context.Context, *ListModelFilesRequest) (*ListModelFilesResponse, error)
 	mustEmbedUnimplementedPublicCatalogServiceServer()
 }
 
@@ -216,6 +250,12 @@ func (UnimplementedPublicCatalogServiceServer) ListModels(context.Context, *List
 }
 func (UnimplementedPublicCatalogServiceServer) ListModelProviders(context.Context, *ListModelProvidersRequest) (*ListModelProvidersResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListModelProviders not implemented")
+}
+func (UnimplementedPublicCatalogServiceServer) ListCatalog(context.Context, *ListCatalogRequest) (*ListCatalogResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCatalog not implemented")
+}
+func (UnimplementedPublicCatalogServiceServer) ListModelFiles(context.Context, *ListModelFilesRequest) (*ListModelFilesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListModelFiles not implemented")
 }
 func (UnimplementedPublicCatalogServiceServer) mustEmbedUnimplementedPublicCatalogServiceServer() {}
 func (UnimplementedPublicCatalogServiceServer) testEmbeddedByValue()                              {}
@@ -274,6 +314,42 @@ func _PublicCatalogService_ListModelProviders_Handler(srv interface{}, ctx conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PublicCatalogService_ListCatalog_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListCatalogRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PublicCatalogServiceServer).ListCatalog(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PublicCatalogService_ListCatalog_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PublicCatalogServiceServer).ListCatalog(ctx, req.(*ListCatalogRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PublicCatalogService_ListModelFiles_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListModelFilesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PublicCatalogServiceServer).ListModelFiles(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PublicCatalogService_ListModelFiles_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PublicCatalogServiceServer).ListModelFiles(ctx, req.(*ListModelFilesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PublicCatalogService_ServiceDesc is the grpc.ServiceDesc for PublicCatalogService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -289,13 +365,22 @@ var PublicCatalogService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "ListModelProviders",
 			Handler:    _PublicCatalogService_ListModelProviders_Handler,
 		},
+		{
+			MethodName: "ListCatalog",
+			Handler:    _PublicCatalogService_ListCatalog_Handler,
+		},
+		{
+			MethodName: "ListModelFiles",
+			Handler:    _PublicCatalogService_ListModelFiles_Handler,
+		},
 	},
 	Streams:  []grpc.StreamDesc{},
 	Metadata: "svc/catalog/v1/catalog.proto",
 }
 
 const (
-	CatalogAdminService_PutModel_FullMethodName = "/svc.catalog.v1.CatalogAdminService/PutModel"
+	CatalogAdminService_PutModel_FullMethodName      = "/svc.catalog.v1.CatalogAdminService/PutModel"
+	CatalogAdminService_PutModelFiles_FullMethodName = "/svc.catalog.v1.CatalogAdminService/PutModelFiles"
 )
 
 // CatalogAdminServiceClient is the client API for CatalogAdminService service.
@@ -310,6 +395,10 @@ type CatalogAdminServiceClient interface {
 	// (invalid_value, with the field) on a bad field, a priced dimension without
 	// payout, or a payout above its price.
 	PutModel(ctx context.Context, in *PutModelRequest, opts ...grpc.CallOption) (*PutModelResponse, error)
+	// PutModelFiles replaces the files of a model's weights, at most 1,000; none
+	// takes them away. The same call twice changes nothing. Fails with NOT_FOUND
+	// (model_not_found) and INVALID_ARGUMENT (invalid_value, with the field).
+	PutModelFiles(ctx context.Context, in *PutModelFilesRequest, opts ...grpc.CallOption) (*PutModelFilesResponse, error)
 }
 
 type catalogAdminServiceClient struct {
@@ -330,6 +419,16 @@ func (c *catalogAdminServiceClient) PutModel(ctx context.Context, in *PutModelRe
 	return out, nil
 }
 
+func (c *catalogAdminServiceClient) PutModelFiles(ctx context.Context, in *PutModelFilesRequest, opts ...grpc.CallOption) (*PutModelFilesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PutModelFilesResponse)
+	err := c.cc.Invoke(ctx, CatalogAdminService_PutModelFiles_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CatalogAdminServiceServer is the server API for CatalogAdminService service.
 // All implementations must embed UnimplementedCatalogAdminServiceServer
 // for forward compatibility.
@@ -342,6 +441,10 @@ type CatalogAdminServiceServer interface {
 	// (invalid_value, with the field) on a bad field, a priced dimension without
 	// payout, or a payout above its price.
 	PutModel(context.Context, *PutModelRequest) (*PutModelResponse, error)
+	// PutModelFiles replaces the files of a model's weights, at most 1,000; none
+	// takes them away. The same call twice changes nothing. Fails with NOT_FOUND
+	// (model_not_found) and INVALID_ARGUMENT (invalid_value, with the field).
+	PutModelFiles(context.Context, *PutModelFilesRequest) (*PutModelFilesResponse, error)
 	mustEmbedUnimplementedCatalogAdminServiceServer()
 }
 
@@ -354,6 +457,9 @@ type UnimplementedCatalogAdminServiceServer struct{}
 
 func (UnimplementedCatalogAdminServiceServer) PutModel(context.Context, *PutModelRequest) (*PutModelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutModel not implemented")
+}
+func (UnimplementedCatalogAdminServiceServer) PutModelFiles(context.Context, *PutModelFilesRequest) (*PutModelFilesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutModelFiles not implemented")
 }
 func (UnimplementedCatalogAdminServiceServer) mustEmbedUnimplementedCatalogAdminServiceServer() {}
 func (UnimplementedCatalogAdminServiceServer) testEmbeddedByValue()                             {}
@@ -394,6 +500,24 @@ func _CatalogAdminService_PutModel_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CatalogAdminService_PutModelFiles_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutModelFilesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CatalogAdminServiceServer).PutModelFiles(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CatalogAdminService_PutModelFiles_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CatalogAdminServiceServer).PutModelFiles(ctx, req.(*PutModelFilesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // CatalogAdminService_ServiceDesc is the grpc.ServiceDesc for CatalogAdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -404,6 +528,10 @@ var CatalogAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PutModel",
 			Handler:    _CatalogAdminService_PutModel_Handler,
+		},
+		{
+			MethodName: "PutModelFiles",
+			Handler:    _CatalogAdminService_PutModelFiles_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

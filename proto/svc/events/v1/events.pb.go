@@ -1483,8 +1483,20 @@ type Session struct {
 	// The largest encoded request body the agent accepts, in bytes.
 	MaxRequestBytes int64  `protobuf:"varint,10,opt,name=max_request_bytes,json=maxRequestBytes,proto3" json:"max_request_bytes,omitempty"`
 	Region          string `protobuf:"bytes,11,opt,name=region,proto3" json:"region,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Requests the session takes at once over all models; 0 for no such bound.
+	Capacity int32 `protobuf:"varint,12,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	// What the agent said last of its engines' load, requests of others included.
+	ReportedActive int32 `protobuf:"varint,13,opt,name=reported_active,json=reportedActive,proto3" json:"reported_active,omitempty"`
+	ReportedQueued int32 `protobuf:"varint,14,opt,name=reported_queued,json=reportedQueued,proto3" json:"reported_queued,omitempty"`
+	// The provider is in its first 24 hours.
+	Probation bool `protobuf:"varint,15,opt,name=probation,proto3" json:"probation,omitempty"`
+	// Part of the last 30 days, 0 to 1, in which the provider was connected;
+	// absent when nothing is known yet.
+	Uptime_30D *float64 `protobuf:"fixed64,16,opt,name=uptime_30d,json=uptime30d,proto3,oneof" json:"uptime_30d,omitempty"`
+	// The dialect takes warm-ups.
+	TakesWarmups  bool `protobuf:"varint,17,opt,name=takes_warmups,json=takesWarmups,proto3" json:"takes_warmups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
@@ -1592,6 +1604,48 @@ func (x *Session) GetRegion() string {
 		return x.Region
 	}
 	return ""
+}
+
+func (x *Session) GetCapacity() int32 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *Session) GetReportedActive() int32 {
+	if x != nil {
+		return x.ReportedActive
+	}
+	return 0
+}
+
+func (x *Session) GetReportedQueued() int32 {
+	if x != nil {
+		return x.ReportedQueued
+	}
+	return 0
+}
+
+func (x *Session) GetProbation() bool {
+	if x != nil {
+		return x.Probation
+	}
+	return false
+}
+
+func (x *Session) GetUptime_30D() float64 {
+	if x != nil && x.Uptime_30D != nil {
+		return *x.Uptime_30D
+	}
+	return 0
+}
+
+func (x *Session) GetTakesWarmups() bool {
+	if x != nil {
+		return x.TakesWarmups
+	}
+	return false
 }
 
 // Presence is what a hub says of its sessions. Subject presence.v1.<hub_id>,
@@ -1714,6 +1768,69 @@ func (x *Presence) GetEndedEpochs() []int64 {
 	return nil
 }
 
+// WarmUp asks hubs to have a model loaded by those of their sessions that serve
+// it. Subject warmup.v1, at most once.
+type WarmUp struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Empty for all that serve the model.
+	ProviderId    string `protobuf:"bytes,2,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	NodeId        string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WarmUp) Reset() {
+	*x = WarmUp{}
+	mi := &file_svc_events_v1_events_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WarmUp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WarmUp) ProtoMessage() {}
+
+func (x *WarmUp) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_events_v1_events_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WarmUp.ProtoReflect.Descriptor instead.
+func (*WarmUp) Descriptor() ([]byte, []int) {
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *WarmUp) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *WarmUp) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *WarmUp) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
 // KeyChanged tells gateways to drop what they remember of a consumer key.
 // Subject keys.v1.changed, at most once; what is missed ages out by itself.
 type KeyChanged struct {
@@ -1725,7 +1842,7 @@ type KeyChanged struct {
 
 func (x *KeyChanged) Reset() {
 	*x = KeyChanged{}
-	mi := &file_svc_events_v1_events_proto_msgTypes[12]
+	mi := &file_svc_events_v1_events_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1854,7 @@ func (x *KeyChanged) String() string {
 func (*KeyChanged) ProtoMessage() {}
 
 func (x *KeyChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_events_v1_events_proto_msgTypes[12]
+	mi := &file_svc_events_v1_events_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1867,7 @@ func (x *KeyChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyChanged.ProtoReflect.Descriptor instead.
 func (*KeyChanged) Descriptor() ([]byte, []int) {
-	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{12}
+	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *KeyChanged) GetKeyId() string {
@@ -1866,7 +1983,7 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x17reported_context_length\x18\x03 \x01(\x03R\x15reportedContextLength\x12\x1a\n" +
 	"\bcapacity\x18\x04 \x01(\x05R\bcapacity\x12\x1b\n" +
 	"\tin_flight\x18\x05 \x01(\x05R\binFlight\x12\"\n" +
-	"\fquantization\x18\x06 \x01(\tR\fquantization\"\x95\x03\n" +
+	"\fquantization\x18\x06 \x01(\tR\fquantization\"\xf9\x04\n" +
 	"\aSession\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12#\n" +
@@ -1880,7 +1997,15 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\fcapabilities\x18\t \x03(\tR\fcapabilities\x12*\n" +
 	"\x11max_request_bytes\x18\n" +
 	" \x01(\x03R\x0fmaxRequestBytes\x12\x16\n" +
-	"\x06region\x18\v \x01(\tR\x06region\"\x9f\x02\n" +
+	"\x06region\x18\v \x01(\tR\x06region\x12\x1a\n" +
+	"\bcapacity\x18\f \x01(\x05R\bcapacity\x12'\n" +
+	"\x0freported_active\x18\r \x01(\x05R\x0ereportedActive\x12'\n" +
+	"\x0freported_queued\x18\x0e \x01(\x05R\x0ereportedQueued\x12\x1c\n" +
+	"\tprobation\x18\x0f \x01(\bR\tprobation\x12\"\n" +
+	"\n" +
+	"uptime_30d\x18\x10 \x01(\x01H\x00R\tuptime30d\x88\x01\x01\x12#\n" +
+	"\rtakes_warmups\x18\x11 \x01(\bR\ftakesWarmupsB\r\n" +
+	"\v_uptime_30d\"\x9f\x02\n" +
 	"\bPresence\x12\x15\n" +
 	"\x06hub_id\x18\x01 \x01(\tR\x05hubId\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x03R\vincarnation\x12)\n" +
@@ -1890,7 +2015,12 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x04part\x18\x06 \x01(\rR\x04part\x12\x14\n" +
 	"\x05parts\x18\a \x01(\rR\x05parts\x122\n" +
 	"\bsessions\x18\b \x03(\v2\x16.svc.events.v1.SessionR\bsessions\x12!\n" +
-	"\fended_epochs\x18\t \x03(\x03R\vendedEpochs\"#\n" +
+	"\fended_epochs\x18\t \x03(\x03R\vendedEpochs\"]\n" +
+	"\x06WarmUp\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x1f\n" +
+	"\vprovider_id\x18\x02 \x01(\tR\n" +
+	"providerId\x12\x17\n" +
+	"\anode_id\x18\x03 \x01(\tR\x06nodeId\"#\n" +
 	"\n" +
 	"KeyChanged\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId*\xc8\x01\n" +
@@ -1951,7 +2081,7 @@ func file_svc_events_v1_events_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_events_v1_events_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_svc_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_svc_events_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_svc_events_v1_events_proto_goTypes = []any{
 	(Ending)(0),                   // 0: svc.events.v1.Ending
 	(ClaimState)(0),               // 1: svc.events.v1.ClaimState
@@ -1973,19 +2103,20 @@ var file_svc_events_v1_events_proto_goTypes = []any{
 	(*ModelOffer)(nil),            // 17: svc.events.v1.ModelOffer
 	(*Session)(nil),               // 18: svc.events.v1.Session
 	(*Presence)(nil),              // 19: svc.events.v1.Presence
-	(*KeyChanged)(nil),            // 20: svc.events.v1.KeyChanged
-	(*v1.Rates)(nil),              // 21: svc.money.v1.Rates
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*WarmUp)(nil),                // 20: svc.events.v1.WarmUp
+	(*KeyChanged)(nil),            // 21: svc.events.v1.KeyChanged
+	(*v1.Rates)(nil),              // 22: svc.money.v1.Rates
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
 }
 var file_svc_events_v1_events_proto_depIdxs = []int32{
 	2,  // 0: svc.events.v1.Route.mode:type_name -> svc.events.v1.RouteMode
 	3,  // 1: svc.events.v1.Route.fallback_reason:type_name -> svc.events.v1.FallbackReason
-	21, // 2: svc.events.v1.UsageEvent.rates:type_name -> svc.money.v1.Rates
+	22, // 2: svc.events.v1.UsageEvent.rates:type_name -> svc.money.v1.Rates
 	0,  // 3: svc.events.v1.UsageEvent.ending:type_name -> svc.events.v1.Ending
 	1,  // 4: svc.events.v1.UsageEvent.claim_state:type_name -> svc.events.v1.ClaimState
 	8,  // 5: svc.events.v1.UsageEvent.route:type_name -> svc.events.v1.Route
-	22, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
-	22, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
+	23, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
+	23, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
 	4,  // 8: svc.events.v1.UsageEvent.witness:type_name -> svc.events.v1.Witness
 	5,  // 9: svc.events.v1.ReceiptVerdict.outcome:type_name -> svc.events.v1.ReceiptOutcome
 	13, // 10: svc.events.v1.ReceiptNotice.verdicts:type_name -> svc.events.v1.ReceiptVerdict
@@ -2006,13 +2137,14 @@ func file_svc_events_v1_events_proto_init() {
 	if File_svc_events_v1_events_proto != nil {
 		return
 	}
+	file_svc_events_v1_events_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_events_v1_events_proto_rawDesc), len(file_svc_events_v1_events_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -28,11 +28,20 @@ type ProviderStatus int32
 
 const (
 	ProviderStatus_PROVIDER_STATUS_UNSPECIFIED ProviderStatus = 0
-	// Connects, serves no consumers.
+	// Connects, serves no consumers: collateral, GPU or benchmark is missing.
 	ProviderStatus_PROVIDER_STATUS_PENDING ProviderStatus = 1
-	ProviderStatus_PROVIDER_STATUS_ACTIVE  ProviderStatus = 2
+	// Serves and earns; the first 24 hours are its probation.
+	ProviderStatus_PROVIDER_STATUS_ACTIVE ProviderStatus = 2
 	// Does not connect.
 	ProviderStatus_PROVIDER_STATUS_SUSPENDED ProviderStatus = 3
+	// Connects, serves no consumers: waits for an operator's word.
+	ProviderStatus_PROVIDER_STATUS_UNDER_REVIEW ProviderStatus = 4
+	// Connects, serves no consumers: an operator agreed, collateral is missing.
+	ProviderStatus_PROVIDER_STATUS_APPROVED ProviderStatus = 5
+	// Connects, serves no consumers: collateral is there, a benchmark is due.
+	ProviderStatus_PROVIDER_STATUS_ACTIVATING ProviderStatus = 6
+	// Does not connect; may ask again after 7 days.
+	ProviderStatus_PROVIDER_STATUS_REJECTED ProviderStatus = 7
 )
 
 // Enum value maps for ProviderStatus.
@@ -42,12 +51,20 @@ var (
 		1: "PROVIDER_STATUS_PENDING",
 		2: "PROVIDER_STATUS_ACTIVE",
 		3: "PROVIDER_STATUS_SUSPENDED",
+		4: "PROVIDER_STATUS_UNDER_REVIEW",
+		5: "PROVIDER_STATUS_APPROVED",
+		6: "PROVIDER_STATUS_ACTIVATING",
+		7: "PROVIDER_STATUS_REJECTED",
 	}
 	ProviderStatus_value = map[string]int32{
-		"PROVIDER_STATUS_UNSPECIFIED": 0,
-		"PROVIDER_STATUS_PENDING":     1,
-		"PROVIDER_STATUS_ACTIVE":      2,
-		"PROVIDER_STATUS_SUSPENDED":   3,
+		"PROVIDER_STATUS_UNSPECIFIED":  0,
+		"PROVIDER_STATUS_PENDING":      1,
+		"PROVIDER_STATUS_ACTIVE":       2,
+		"PROVIDER_STATUS_SUSPENDED":    3,
+		"PROVIDER_STATUS_UNDER_REVIEW": 4,
+		"PROVIDER_STATUS_APPROVED":     5,
+		"PROVIDER_STATUS_ACTIVATING":   6,
+		"PROVIDER_STATUS_REJECTED":     7,
 	}
 )
 
@@ -80,14 +97,30 @@ func (ProviderStatus) EnumDescriptor() ([]byte, []int) {
 
 // Provider is a provider's account.
 type Provider struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Status        ProviderStatus         `protobuf:"varint,3,opt,name=status,proto3,enum=svc.hub.v1.ProviderStatus" json:"status,omitempty"`
-	Region        string                 `protobuf:"bytes,4,opt,name=region,proto3" json:"region,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	Name       string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Status     ProviderStatus         `protobuf:"varint,3,opt,name=status,proto3,enum=svc.hub.v1.ProviderStatus" json:"status,omitempty"`
+	Region     string                 `protobuf:"bytes,4,opt,name=region,proto3" json:"region,omitempty"`
+	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Whether a node of it is connected. A provider that is active and not
+	// connected is shown as offline.
+	Online bool `protobuf:"varint,6,opt,name=online,proto3" json:"online,omitempty"`
+	// Set in probation.
+	ProbationEndsAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=probation_ends_at,json=probationEndsAt,proto3" json:"probation_ends_at,omitempty"`
+	// What activation needs and whether it holds.
+	Qualification *Qualification `protobuf:"bytes,8,opt,name=qualification,proto3" json:"qualification,omitempty"`
+	// The parts of the time, 0 to 1, in which a node was connected, times in which
+	// the platform itself was away left out.
+	Uptime_24H float64 `protobuf:"fixed64,9,opt,name=uptime_24h,json=uptime24h,proto3" json:"uptime_24h,omitempty"`
+	Uptime_30D float64 `protobuf:"fixed64,10,opt,name=uptime_30d,json=uptime30d,proto3" json:"uptime_30d,omitempty"`
+	// EIP-55 addresses, empty when none was given. The owner's is claimed until its
+	// wallet has signed.
+	OwnerAddress       string `protobuf:"bytes,11,opt,name=owner_address,json=ownerAddress,proto3" json:"owner_address,omitempty"`
+	BeneficiaryAddress string `protobuf:"bytes,12,opt,name=beneficiary_address,json=beneficiaryAddress,proto3" json:"beneficiary_address,omitempty"`
+	OwnerProven        bool   `protobuf:"varint,13,opt,name=owner_proven,json=ownerProven,proto3" json:"owner_proven,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Provider) Reset() {
@@ -155,6 +188,150 @@ func (x *Provider) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Provider) GetOnline() bool {
+	if x != nil {
+		return x.Online
+	}
+	return false
+}
+
+func (x *Provider) GetProbationEndsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ProbationEndsAt
+	}
+	return nil
+}
+
+func (x *Provider) GetQualification() *Qualification {
+	if x != nil {
+		return x.Qualification
+	}
+	return nil
+}
+
+func (x *Provider) GetUptime_24H() float64 {
+	if x != nil {
+		return x.Uptime_24H
+	}
+	return 0
+}
+
+func (x *Provider) GetUptime_30D() float64 {
+	if x != nil {
+		return x.Uptime_30D
+	}
+	return 0
+}
+
+func (x *Provider) GetOwnerAddress() string {
+	if x != nil {
+		return x.OwnerAddress
+	}
+	return ""
+}
+
+func (x *Provider) GetBeneficiaryAddress() string {
+	if x != nil {
+		return x.BeneficiaryAddress
+	}
+	return ""
+}
+
+func (x *Provider) GetOwnerProven() bool {
+	if x != nil {
+		return x.OwnerProven
+	}
+	return false
+}
+
+// Qualification is what automatic activation rests on.
+type Qualification struct {
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	CollateralConfirmed bool                   `protobuf:"varint,1,opt,name=collateral_confirmed,json=collateralConfirmed,proto3" json:"collateral_confirmed,omitempty"`
+	// Some node's machine fulfils the rule, or an operator waived it.
+	GpuEligible bool `protobuf:"varint,2,opt,name=gpu_eligible,json=gpuEligible,proto3" json:"gpu_eligible,omitempty"`
+	GpuWaived   bool `protobuf:"varint,3,opt,name=gpu_waived,json=gpuWaived,proto3" json:"gpu_waived,omitempty"`
+	// A passed benchmark that has not expired; expiry is 30 days after it.
+	BenchmarkPassed    bool                   `protobuf:"varint,4,opt,name=benchmark_passed,json=benchmarkPassed,proto3" json:"benchmark_passed,omitempty"`
+	BenchmarkExpiresAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=benchmark_expires_at,json=benchmarkExpiresAt,proto3" json:"benchmark_expires_at,omitempty"`
+	// Why the machines seen last do not fulfil the rule; empty when one does.
+	GpuShortfall  string `protobuf:"bytes,6,opt,name=gpu_shortfall,json=gpuShortfall,proto3" json:"gpu_shortfall,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Qualification) Reset() {
+	*x = Qualification{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Qualification) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Qualification) ProtoMessage() {}
+
+func (x *Qualification) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Qualification.ProtoReflect.Descriptor instead.
+func (*Qualification) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Qualification) GetCollateralConfirmed() bool {
+	if x != nil {
+		return x.CollateralConfirmed
+	}
+	return false
+}
+
+func (x *Qualification) GetGpuEligible() bool {
+	if x != nil {
+		return x.GpuEligible
+	}
+	return false
+}
+
+func (x *Qualification) GetGpuWaived() bool {
+	if x != nil {
+		return x.GpuWaived
+	}
+	return false
+}
+
+func (x *Qualification) GetBenchmarkPassed() bool {
+	if x != nil {
+		return x.BenchmarkPassed
+	}
+	return false
+}
+
+func (x *Qualification) GetBenchmarkExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BenchmarkExpiresAt
+	}
+	return nil
+}
+
+func (x *Qualification) GetGpuShortfall() string {
+	if x != nil {
+		return x.GpuShortfall
+	}
+	return ""
+}
+
 type GetProviderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
@@ -164,7 +341,7 @@ type GetProviderRequest struct {
 
 func (x *GetProviderRequest) Reset() {
 	*x = GetProviderRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[1]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -176,7 +353,7 @@ func (x *GetProviderRequest) String() string {
 func (*GetProviderRequest) ProtoMessage() {}
 
 func (x *GetProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[1]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -189,7 +366,7 @@ func (x *GetProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProviderRequest.ProtoReflect.Descriptor instead.
 func (*GetProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{1}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *GetProviderRequest) GetProviderId() string {
@@ -208,7 +385,7 @@ type GetProviderResponse struct {
 
 func (x *GetProviderResponse) Reset() {
 	*x = GetProviderResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[2]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -220,7 +397,7 @@ func (x *GetProviderResponse) String() string {
 func (*GetProviderResponse) ProtoMessage() {}
 
 func (x *GetProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[2]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -233,7 +410,7 @@ func (x *GetProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProviderResponse.ProtoReflect.Descriptor instead.
 func (*GetProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{2}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetProviderResponse) GetProvider() *Provider {
@@ -255,7 +432,7 @@ type CreateProviderRequest struct {
 
 func (x *CreateProviderRequest) Reset() {
 	*x = CreateProviderRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[3]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -267,7 +444,7 @@ func (x *CreateProviderRequest) String() string {
 func (*CreateProviderRequest) ProtoMessage() {}
 
 func (x *CreateProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[3]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -280,7 +457,7 @@ func (x *CreateProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateProviderRequest.ProtoReflect.Descriptor instead.
 func (*CreateProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{3}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CreateProviderRequest) GetName() string {
@@ -313,7 +490,7 @@ type CreateProviderResponse struct {
 
 func (x *CreateProviderResponse) Reset() {
 	*x = CreateProviderResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[4]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -325,7 +502,7 @@ func (x *CreateProviderResponse) String() string {
 func (*CreateProviderResponse) ProtoMessage() {}
 
 func (x *CreateProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[4]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -338,7 +515,7 @@ func (x *CreateProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateProviderResponse.ProtoReflect.Descriptor instead.
 func (*CreateProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{4}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CreateProviderResponse) GetProvider() *Provider {
@@ -358,7 +535,7 @@ type ListProvidersRequest struct {
 
 func (x *ListProvidersRequest) Reset() {
 	*x = ListProvidersRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[5]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -370,7 +547,7 @@ func (x *ListProvidersRequest) String() string {
 func (*ListProvidersRequest) ProtoMessage() {}
 
 func (x *ListProvidersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[5]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -383,7 +560,7 @@ func (x *ListProvidersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProvidersRequest.ProtoReflect.Descriptor instead.
 func (*ListProvidersRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{5}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListProvidersRequest) GetPage() int32 {
@@ -412,7 +589,7 @@ type ListProvidersResponse struct {
 
 func (x *ListProvidersResponse) Reset() {
 	*x = ListProvidersResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[6]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -424,7 +601,7 @@ func (x *ListProvidersResponse) String() string {
 func (*ListProvidersResponse) ProtoMessage() {}
 
 func (x *ListProvidersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[6]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -437,7 +614,7 @@ func (x *ListProvidersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProvidersResponse.ProtoReflect.Descriptor instead.
 func (*ListProvidersResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{6}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListProvidersResponse) GetList() []*Provider {
@@ -469,16 +646,18 @@ func (x *ListProvidersResponse) GetPageSize() int32 {
 }
 
 type SetProviderStatusRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	Status        ProviderStatus         `protobuf:"varint,2,opt,name=status,proto3,enum=svc.hub.v1.ProviderStatus" json:"status,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	Status     ProviderStatus         `protobuf:"varint,2,opt,name=status,proto3,enum=svc.hub.v1.ProviderStatus" json:"status,omitempty"`
+	// Why, for the audit; at most 200 printable characters.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetProviderStatusRequest) Reset() {
 	*x = SetProviderStatusRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[7]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -490,7 +669,7 @@ func (x *SetProviderStatusRequest) String() string {
 func (*SetProviderStatusRequest) ProtoMessage() {}
 
 func (x *SetProviderStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[7]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -503,7 +682,7 @@ func (x *SetProviderStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetProviderStatusRequest.ProtoReflect.Descriptor instead.
 func (*SetProviderStatusRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{7}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SetProviderStatusRequest) GetProviderId() string {
@@ -520,6 +699,671 @@ func (x *SetProviderStatusRequest) GetStatus() ProviderStatus {
 	return ProviderStatus_PROVIDER_STATUS_UNSPECIFIED
 }
 
+func (x *SetProviderStatusRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type GetProviderDetailRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProviderDetailRequest) Reset() {
+	*x = GetProviderDetailRequest{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProviderDetailRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProviderDetailRequest) ProtoMessage() {}
+
+func (x *GetProviderDetailRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProviderDetailRequest.ProtoReflect.Descriptor instead.
+func (*GetProviderDetailRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetProviderDetailRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+type GetProviderDetailResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Provider *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	// Those seen in the last 30 days, newest first, at most 64.
+	Nodes         []*ProviderNode `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetProviderDetailResponse) Reset() {
+	*x = GetProviderDetailResponse{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetProviderDetailResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetProviderDetailResponse) ProtoMessage() {}
+
+func (x *GetProviderDetailResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetProviderDetailResponse.ProtoReflect.Descriptor instead.
+func (*GetProviderDetailResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GetProviderDetailResponse) GetProvider() *Provider {
+	if x != nil {
+		return x.Provider
+	}
+	return nil
+}
+
+func (x *GetProviderDetailResponse) GetNodes() []*ProviderNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+// ProviderNode is one machine of a provider.
+type ProviderNode struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	NodeId       string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	NodeName     string                 `protobuf:"bytes,2,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
+	AgentVersion string                 `protobuf:"bytes,3,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	// v1 or v2.
+	Dialect    string                 `protobuf:"bytes,4,opt,name=dialect,proto3" json:"dialect,omitempty"`
+	Online     bool                   `protobuf:"varint,5,opt,name=online,proto3" json:"online,omitempty"`
+	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
+	GpuModel   string                 `protobuf:"bytes,7,opt,name=gpu_model,json=gpuModel,proto3" json:"gpu_model,omitempty"`
+	GpuCount   int32                  `protobuf:"varint,8,opt,name=gpu_count,json=gpuCount,proto3" json:"gpu_count,omitempty"`
+	// Of one GPU, in GB as reported; 0 when not known.
+	VramGb int32 `protobuf:"varint,9,opt,name=vram_gb,json=vramGb,proto3" json:"vram_gb,omitempty"`
+	// The lowest over its GPUs; empty when not known.
+	ComputeCapability string `protobuf:"bytes,10,opt,name=compute_capability,json=computeCapability,proto3" json:"compute_capability,omitempty"`
+	Engine            string `protobuf:"bytes,11,opt,name=engine,proto3" json:"engine,omitempty"`
+	GpuEligible       bool   `protobuf:"varint,12,opt,name=gpu_eligible,json=gpuEligible,proto3" json:"gpu_eligible,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *ProviderNode) Reset() {
+	*x = ProviderNode{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProviderNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProviderNode) ProtoMessage() {}
+
+func (x *ProviderNode) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProviderNode.ProtoReflect.Descriptor instead.
+func (*ProviderNode) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ProviderNode) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *ProviderNode) GetNodeName() string {
+	if x != nil {
+		return x.NodeName
+	}
+	return ""
+}
+
+func (x *ProviderNode) GetAgentVersion() string {
+	if x != nil {
+		return x.AgentVersion
+	}
+	return ""
+}
+
+func (x *ProviderNode) GetDialect() string {
+	if x != nil {
+		return x.Dialect
+	}
+	return ""
+}
+
+func (x *ProviderNode) GetOnline() bool {
+	if x != nil {
+		return x.Online
+	}
+	return false
+}
+
+func (x *ProviderNode) GetLastSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSeenAt
+	}
+	return nil
+}
+
+func (x *ProviderNode) GetGpuModel() string {
+	if x != nil {
+		return x.GpuModel
+	}
+	return ""
+}
+
+func (x *ProviderNode) GetGpuCount() int32 {
+	if x != nil {
+		return x.GpuCount
+	}
+	return 0
+}
+
+func (x *ProviderNode) GetVramGb() int32 {
+	if x != nil {
+		return x.VramGb
+	}
+	return 0
+}
+
+func (x *ProviderNode) GetComputeCapability() string {
+	if x != nil {
+		return x.ComputeCapability
+	}
+	return ""
+}
+
+func (x *ProviderNode) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
+}
+
+func (x *ProviderNode) GetGpuEligible() bool {
+	if x != nil {
+		return x.GpuEligible
+	}
+	return false
+}
+
+type ConfirmQualificationRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	Collateral *bool                  `protobuf:"varint,2,opt,name=collateral,proto3,oneof" json:"collateral,omitempty"`
+	// True is a benchmark passed now; false takes it away.
+	Benchmark *bool `protobuf:"varint,3,opt,name=benchmark,proto3,oneof" json:"benchmark,omitempty"`
+	GpuWaived *bool `protobuf:"varint,4,opt,name=gpu_waived,json=gpuWaived,proto3,oneof" json:"gpu_waived,omitempty"`
+	// Why, for the audit; at most 200 printable characters.
+	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmQualificationRequest) Reset() {
+	*x = ConfirmQualificationRequest{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmQualificationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmQualificationRequest) ProtoMessage() {}
+
+func (x *ConfirmQualificationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmQualificationRequest.ProtoReflect.Descriptor instead.
+func (*ConfirmQualificationRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ConfirmQualificationRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *ConfirmQualificationRequest) GetCollateral() bool {
+	if x != nil && x.Collateral != nil {
+		return *x.Collateral
+	}
+	return false
+}
+
+func (x *ConfirmQualificationRequest) GetBenchmark() bool {
+	if x != nil && x.Benchmark != nil {
+		return *x.Benchmark
+	}
+	return false
+}
+
+func (x *ConfirmQualificationRequest) GetGpuWaived() bool {
+	if x != nil && x.GpuWaived != nil {
+		return *x.GpuWaived
+	}
+	return false
+}
+
+func (x *ConfirmQualificationRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ConfirmQualificationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmQualificationResponse) Reset() {
+	*x = ConfirmQualificationResponse{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmQualificationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmQualificationResponse) ProtoMessage() {}
+
+func (x *ConfirmQualificationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmQualificationResponse.ProtoReflect.Descriptor instead.
+func (*ConfirmQualificationResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ConfirmQualificationResponse) GetProvider() *Provider {
+	if x != nil {
+		return x.Provider
+	}
+	return nil
+}
+
+type ListStatusChangesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	Page          int32                  `protobuf:"varint,2,opt,name=page,proto3" json:"page,omitempty"`
+	PageSize      int32                  `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStatusChangesRequest) Reset() {
+	*x = ListStatusChangesRequest{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStatusChangesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStatusChangesRequest) ProtoMessage() {}
+
+func (x *ListStatusChangesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStatusChangesRequest.ProtoReflect.Descriptor instead.
+func (*ListStatusChangesRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListStatusChangesRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *ListStatusChangesRequest) GetPage() int32 {
+	if x != nil {
+		return x.Page
+	}
+	return 0
+}
+
+func (x *ListStatusChangesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+type StatusChange struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// The trigger of the status table, or a confirmation's name.
+	What string         `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"`
+	From ProviderStatus `protobuf:"varint,3,opt,name=from,proto3,enum=svc.hub.v1.ProviderStatus" json:"from,omitempty"`
+	To   ProviderStatus `protobuf:"varint,4,opt,name=to,proto3,enum=svc.hub.v1.ProviderStatus" json:"to,omitempty"`
+	// operator, provider or platform.
+	By            string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatusChange) Reset() {
+	*x = StatusChange{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatusChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatusChange) ProtoMessage() {}
+
+func (x *StatusChange) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatusChange.ProtoReflect.Descriptor instead.
+func (*StatusChange) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *StatusChange) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
+	}
+	return nil
+}
+
+func (x *StatusChange) GetWhat() string {
+	if x != nil {
+		return x.What
+	}
+	return ""
+}
+
+func (x *StatusChange) GetFrom() ProviderStatus {
+	if x != nil {
+		return x.From
+	}
+	return ProviderStatus_PROVIDER_STATUS_UNSPECIFIED
+}
+
+func (x *StatusChange) GetTo() ProviderStatus {
+	if x != nil {
+		return x.To
+	}
+	return ProviderStatus_PROVIDER_STATUS_UNSPECIFIED
+}
+
+func (x *StatusChange) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *StatusChange) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ListStatusChangesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	List          []*StatusChange        `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	Total         int32                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	Page          int32                  `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
+	PageSize      int32                  `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStatusChangesResponse) Reset() {
+	*x = ListStatusChangesResponse{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStatusChangesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStatusChangesResponse) ProtoMessage() {}
+
+func (x *ListStatusChangesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStatusChangesResponse.ProtoReflect.Descriptor instead.
+func (*ListStatusChangesResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListStatusChangesResponse) GetList() []*StatusChange {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+func (x *ListStatusChangesResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *ListStatusChangesResponse) GetPage() int32 {
+	if x != nil {
+		return x.Page
+	}
+	return 0
+}
+
+func (x *ListStatusChangesResponse) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+type WarmUpRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Empty for all that serve the model.
+	ProviderId    string `protobuf:"bytes,2,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WarmUpRequest) Reset() {
+	*x = WarmUpRequest{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WarmUpRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WarmUpRequest) ProtoMessage() {}
+
+func (x *WarmUpRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WarmUpRequest.ProtoReflect.Descriptor instead.
+func (*WarmUpRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *WarmUpRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *WarmUpRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+type WarmUpResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WarmUpResponse) Reset() {
+	*x = WarmUpResponse{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WarmUpResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WarmUpResponse) ProtoMessage() {}
+
+func (x *WarmUpResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WarmUpResponse.ProtoReflect.Descriptor instead.
+func (*WarmUpResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{18}
+}
+
 type SetProviderStatusResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Provider      *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
@@ -529,7 +1373,7 @@ type SetProviderStatusResponse struct {
 
 func (x *SetProviderStatusResponse) Reset() {
 	*x = SetProviderStatusResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[8]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -541,7 +1385,7 @@ func (x *SetProviderStatusResponse) String() string {
 func (*SetProviderStatusResponse) ProtoMessage() {}
 
 func (x *SetProviderStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[8]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -554,7 +1398,7 @@ func (x *SetProviderStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetProviderStatusResponse.ProtoReflect.Descriptor instead.
 func (*SetProviderStatusResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{8}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SetProviderStatusResponse) GetProvider() *Provider {
@@ -574,7 +1418,7 @@ type IssueProviderKeyRequest struct {
 
 func (x *IssueProviderKeyRequest) Reset() {
 	*x = IssueProviderKeyRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[9]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -586,7 +1430,7 @@ func (x *IssueProviderKeyRequest) String() string {
 func (*IssueProviderKeyRequest) ProtoMessage() {}
 
 func (x *IssueProviderKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[9]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -599,7 +1443,7 @@ func (x *IssueProviderKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueProviderKeyRequest.ProtoReflect.Descriptor instead.
 func (*IssueProviderKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{9}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *IssueProviderKeyRequest) GetProviderId() string {
@@ -628,7 +1472,7 @@ type IssueProviderKeyResponse struct {
 
 func (x *IssueProviderKeyResponse) Reset() {
 	*x = IssueProviderKeyResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[10]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +1484,7 @@ func (x *IssueProviderKeyResponse) String() string {
 func (*IssueProviderKeyResponse) ProtoMessage() {}
 
 func (x *IssueProviderKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[10]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +1497,7 @@ func (x *IssueProviderKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueProviderKeyResponse.ProtoReflect.Descriptor instead.
 func (*IssueProviderKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{10}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *IssueProviderKeyResponse) GetKeyId() string {
@@ -686,7 +1530,7 @@ type RevokeProviderKeyRequest struct {
 
 func (x *RevokeProviderKeyRequest) Reset() {
 	*x = RevokeProviderKeyRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +1542,7 @@ func (x *RevokeProviderKeyRequest) String() string {
 func (*RevokeProviderKeyRequest) ProtoMessage() {}
 
 func (x *RevokeProviderKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +1555,7 @@ func (x *RevokeProviderKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeProviderKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeProviderKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{11}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RevokeProviderKeyRequest) GetKeyId() string {
@@ -729,7 +1573,7 @@ type RevokeProviderKeyResponse struct {
 
 func (x *RevokeProviderKeyResponse) Reset() {
 	*x = RevokeProviderKeyResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -741,7 +1585,7 @@ func (x *RevokeProviderKeyResponse) String() string {
 func (*RevokeProviderKeyResponse) ProtoMessage() {}
 
 func (x *RevokeProviderKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -754,7 +1598,7 @@ func (x *RevokeProviderKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeProviderKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeProviderKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{12}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{23}
 }
 
 var File_svc_hub_v1_provider_proto protoreflect.FileDescriptor
@@ -762,7 +1606,7 @@ var File_svc_hub_v1_provider_proto protoreflect.FileDescriptor
 const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\n" +
 	"\x19svc/hub/v1/provider.proto\x12\n" +
-	"svc.hub.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc6\x01\n" +
+	"svc.hub.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x04\n" +
 	"\bProvider\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x12\n" +
@@ -770,7 +1614,26 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\x06status\x18\x03 \x01(\x0e2\x1a.svc.hub.v1.ProviderStatusR\x06status\x12\x16\n" +
 	"\x06region\x18\x04 \x01(\tR\x06region\x129\n" +
 	"\n" +
-	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"5\n" +
+	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x16\n" +
+	"\x06online\x18\x06 \x01(\bR\x06online\x12F\n" +
+	"\x11probation_ends_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0fprobationEndsAt\x12?\n" +
+	"\rqualification\x18\b \x01(\v2\x19.svc.hub.v1.QualificationR\rqualification\x12\x1d\n" +
+	"\n" +
+	"uptime_24h\x18\t \x01(\x01R\tuptime24h\x12\x1d\n" +
+	"\n" +
+	"uptime_30d\x18\n" +
+	" \x01(\x01R\tuptime30d\x12#\n" +
+	"\rowner_address\x18\v \x01(\tR\fownerAddress\x12/\n" +
+	"\x13beneficiary_address\x18\f \x01(\tR\x12beneficiaryAddress\x12!\n" +
+	"\fowner_proven\x18\r \x01(\bR\vownerProven\"\xa2\x02\n" +
+	"\rQualification\x121\n" +
+	"\x14collateral_confirmed\x18\x01 \x01(\bR\x13collateralConfirmed\x12!\n" +
+	"\fgpu_eligible\x18\x02 \x01(\bR\vgpuEligible\x12\x1d\n" +
+	"\n" +
+	"gpu_waived\x18\x03 \x01(\bR\tgpuWaived\x12)\n" +
+	"\x10benchmark_passed\x18\x04 \x01(\bR\x0fbenchmarkPassed\x12L\n" +
+	"\x14benchmark_expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x12benchmarkExpiresAt\x12#\n" +
+	"\rgpu_shortfall\x18\x06 \x01(\tR\fgpuShortfall\"5\n" +
 	"\x12GetProviderRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\"G\n" +
@@ -789,11 +1652,72 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\x04list\x18\x01 \x03(\v2\x14.svc.hub.v1.ProviderR\x04list\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
 	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"o\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\x87\x01\n" +
 	"\x18SetProviderStatusRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x122\n" +
-	"\x06status\x18\x02 \x01(\x0e2\x1a.svc.hub.v1.ProviderStatusR\x06status\"M\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x1a.svc.hub.v1.ProviderStatusR\x06status\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\";\n" +
+	"\x18GetProviderDetailRequest\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\"}\n" +
+	"\x19GetProviderDetailResponse\x120\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\x12.\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x18.svc.hub.v1.ProviderNodeR\x05nodes\"\x96\x03\n" +
+	"\fProviderNode\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1b\n" +
+	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x12#\n" +
+	"\ragent_version\x18\x03 \x01(\tR\fagentVersion\x12\x18\n" +
+	"\adialect\x18\x04 \x01(\tR\adialect\x12\x16\n" +
+	"\x06online\x18\x05 \x01(\bR\x06online\x12<\n" +
+	"\flast_seen_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastSeenAt\x12\x1b\n" +
+	"\tgpu_model\x18\a \x01(\tR\bgpuModel\x12\x1b\n" +
+	"\tgpu_count\x18\b \x01(\x05R\bgpuCount\x12\x17\n" +
+	"\avram_gb\x18\t \x01(\x05R\x06vramGb\x12-\n" +
+	"\x12compute_capability\x18\n" +
+	" \x01(\tR\x11computeCapability\x12\x16\n" +
+	"\x06engine\x18\v \x01(\tR\x06engine\x12!\n" +
+	"\fgpu_eligible\x18\f \x01(\bR\vgpuEligible\"\xee\x01\n" +
+	"\x1bConfirmQualificationRequest\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x12#\n" +
+	"\n" +
+	"collateral\x18\x02 \x01(\bH\x00R\n" +
+	"collateral\x88\x01\x01\x12!\n" +
+	"\tbenchmark\x18\x03 \x01(\bH\x01R\tbenchmark\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"gpu_waived\x18\x04 \x01(\bH\x02R\tgpuWaived\x88\x01\x01\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reasonB\r\n" +
+	"\v_collateralB\f\n" +
+	"\n" +
+	"_benchmarkB\r\n" +
+	"\v_gpu_waived\"P\n" +
+	"\x1cConfirmQualificationResponse\x120\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"l\n" +
+	"\x18ListStatusChangesRequest\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x12\x12\n" +
+	"\x04page\x18\x02 \x01(\x05R\x04page\x12\x1b\n" +
+	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\"\xe1\x01\n" +
+	"\fStatusChange\x129\n" +
+	"\n" +
+	"changed_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x12\n" +
+	"\x04what\x18\x02 \x01(\tR\x04what\x12.\n" +
+	"\x04from\x18\x03 \x01(\x0e2\x1a.svc.hub.v1.ProviderStatusR\x04from\x12*\n" +
+	"\x02to\x18\x04 \x01(\x0e2\x1a.svc.hub.v1.ProviderStatusR\x02to\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\"\x90\x01\n" +
+	"\x19ListStatusChangesResponse\x12,\n" +
+	"\x04list\x18\x01 \x03(\v2\x18.svc.hub.v1.StatusChangeR\x04list\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
+	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"K\n" +
+	"\rWarmUpRequest\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x1f\n" +
+	"\vprovider_id\x18\x02 \x01(\tR\n" +
+	"providerId\"\x10\n" +
+	"\x0eWarmUpResponse\"M\n" +
 	"\x19SetProviderStatusResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"N\n" +
 	"\x17IssueProviderKeyRequest\x12\x1f\n" +
@@ -807,18 +1731,27 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"key_prefix\x18\x03 \x01(\tR\tkeyPrefix\"1\n" +
 	"\x18RevokeProviderKeyRequest\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\"\x1b\n" +
-	"\x19RevokeProviderKeyResponse*\x89\x01\n" +
+	"\x19RevokeProviderKeyResponse*\x87\x02\n" +
 	"\x0eProviderStatus\x12\x1f\n" +
 	"\x1bPROVIDER_STATUS_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17PROVIDER_STATUS_PENDING\x10\x01\x12\x1a\n" +
 	"\x16PROVIDER_STATUS_ACTIVE\x10\x02\x12\x1d\n" +
-	"\x19PROVIDER_STATUS_SUSPENDED\x10\x032o\n" +
+	"\x19PROVIDER_STATUS_SUSPENDED\x10\x03\x12 \n" +
+	"\x1cPROVIDER_STATUS_UNDER_REVIEW\x10\x04\x12\x1c\n" +
+	"\x18PROVIDER_STATUS_APPROVED\x10\x05\x12\x1e\n" +
+	"\x1aPROVIDER_STATUS_ACTIVATING\x10\x06\x12\x1c\n" +
+	"\x18PROVIDER_STATUS_REJECTED\x10\a2o\n" +
 	"\x18ProviderDirectoryService\x12S\n" +
-	"\vGetProvider\x12\x1e.svc.hub.v1.GetProviderRequest\x1a\x1f.svc.hub.v1.GetProviderResponse\"\x03\x90\x02\x012\xd7\x05\n" +
+	"\vGetProvider\x12\x1e.svc.hub.v1.GetProviderRequest\x1a\x1f.svc.hub.v1.GetProviderResponse\"\x03\x90\x02\x012\x9b\n" +
+	"\n" +
 	"\x14ProviderAdminService\x12{\n" +
 	"\x0eCreateProvider\x12!.svc.hub.v1.CreateProviderRequest\x1a\".svc.hub.v1.CreateProviderResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/api/v1/admin/providers\x12x\n" +
 	"\rListProviders\x12 .svc.hub.v1.ListProvidersRequest\x1a!.svc.hub.v1.ListProvidersResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/admin/providers\x90\x02\x01\x12\x9c\x01\n" +
-	"\x11SetProviderStatus\x12$.svc.hub.v1.SetProviderStatusRequest\x1a%.svc.hub.v1.SetProviderStatusResponse\":\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/providers/{provider_id}/status\x90\x02\x02\x12\x94\x01\n" +
+	"\x11SetProviderStatus\x12$.svc.hub.v1.SetProviderStatusRequest\x1a%.svc.hub.v1.SetProviderStatusResponse\":\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/providers/{provider_id}/status\x90\x02\x02\x12\x92\x01\n" +
+	"\x11GetProviderDetail\x12$.svc.hub.v1.GetProviderDetailRequest\x1a%.svc.hub.v1.GetProviderDetailResponse\"0\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/providers/{provider_id}\x90\x02\x01\x12\xac\x01\n" +
+	"\x14ConfirmQualification\x12'.svc.hub.v1.ConfirmQualificationRequest\x1a(.svc.hub.v1.ConfirmQualificationResponse\"A\x82\xd3\xe4\x93\x028:\x01*\"3/api/v1/admin/providers/{provider_id}/qualification\x90\x02\x02\x12\x9a\x01\n" +
+	"\x11ListStatusChanges\x12$.svc.hub.v1.ListStatusChangesRequest\x1a%.svc.hub.v1.ListStatusChangesResponse\"8\x82\xd3\xe4\x93\x02/\x12-/api/v1/admin/providers/{provider_id}/changes\x90\x02\x01\x12a\n" +
+	"\x06WarmUp\x12\x19.svc.hub.v1.WarmUpRequest\x1a\x1a.svc.hub.v1.WarmUpResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/v1/admin/warmups\x12\x94\x01\n" +
 	"\x10IssueProviderKey\x12#.svc.hub.v1.IssueProviderKeyRequest\x1a$.svc.hub.v1.IssueProviderKeyResponse\"5\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/providers/{provider_id}/keys\x12\x91\x01\n" +
 	"\x11RevokeProviderKey\x12$.svc.hub.v1.RevokeProviderKeyRequest\x1a%.svc.hub.v1.RevokeProviderKeyResponse\"/\x82\xd3\xe4\x93\x02&*$/api/v1/admin/provider-keys/{key_id}\x90\x02\x02B%Z#svc.internal/proto/svc/hub/v1;hubv1b\x06proto3"
 
@@ -835,49 +1768,79 @@ func file_svc_hub_v1_provider_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_hub_v1_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_hub_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_svc_hub_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_svc_hub_v1_provider_proto_goTypes = []any{
-	(ProviderStatus)(0),               // 0: svc.hub.v1.ProviderStatus
-	(*Provider)(nil),                  // 1: svc.hub.v1.Provider
-	(*GetProviderRequest)(nil),        // 2: svc.hub.v1.GetProviderRequest
-	(*GetProviderResponse)(nil),       // 3: svc.hub.v1.GetProviderResponse
-	(*CreateProviderRequest)(nil),     // 4: svc.hub.v1.CreateProviderRequest
-	(*CreateProviderResponse)(nil),    // 5: svc.hub.v1.CreateProviderResponse
-	(*ListProvidersRequest)(nil),      // 6: svc.hub.v1.ListProvidersRequest
-	(*ListProvidersResponse)(nil),     // 7: svc.hub.v1.ListProvidersResponse
-	(*SetProviderStatusRequest)(nil),  // 8: svc.hub.v1.SetProviderStatusRequest
-	(*SetProviderStatusResponse)(nil), // 9: svc.hub.v1.SetProviderStatusResponse
-	(*IssueProviderKeyRequest)(nil),   // 10: svc.hub.v1.IssueProviderKeyRequest
-	(*IssueProviderKeyResponse)(nil),  // 11: svc.hub.v1.IssueProviderKeyResponse
-	(*RevokeProviderKeyRequest)(nil),  // 12: svc.hub.v1.RevokeProviderKeyRequest
-	(*RevokeProviderKeyResponse)(nil), // 13: svc.hub.v1.RevokeProviderKeyResponse
-	(*timestamppb.Timestamp)(nil),     // 14: google.protobuf.Timestamp
+	(ProviderStatus)(0),                  // 0: svc.hub.v1.ProviderStatus
+	(*Provider)(nil),                     // 1: svc.hub.v1.Provider
+	(*Qualification)(nil),                // 2: svc.hub.v1.Qualification
+	(*GetProviderRequest)(nil),           // 3: svc.hub.v1.GetProviderRequest
+	(*GetProviderResponse)(nil),          // 4: svc.hub.v1.GetProviderResponse
+	(*CreateProviderRequest)(nil),        // 5: svc.hub.v1.CreateProviderRequest
+	(*CreateProviderResponse)(nil),       // 6: svc.hub.v1.CreateProviderResponse
+	(*ListProvidersRequest)(nil),         // 7: svc.hub.v1.ListProvidersRequest
+	(*ListProvidersResponse)(nil),        // 8: svc.hub.v1.ListProvidersResponse
+	(*SetProviderStatusRequest)(nil),     // 9: svc.hub.v1.SetProviderStatusRequest
+	(*GetProviderDetailRequest)(nil),     // 10: svc.hub.v1.GetProviderDetailRequest
+	(*GetProviderDetailResponse)(nil),    // 11: svc.hub.v1.GetProviderDetailResponse
+	(*ProviderNode)(nil),                 // 12: svc.hub.v1.ProviderNode
+	(*ConfirmQualificationRequest)(nil),  // 13: svc.hub.v1.ConfirmQualificationRequest
+	(*ConfirmQualificationResponse)(nil), // 14: svc.hub.v1.ConfirmQualificationResponse
+	(*ListStatusChangesRequest)(nil),     // 15: svc.hub.v1.ListStatusChangesRequest
+	(*StatusChange)(nil),                 // 16: svc.hub.v1.StatusChange
+	(*ListStatusChangesResponse)(nil),    // 17: svc.hub.v1.ListStatusChangesResponse
+	(*WarmUpRequest)(nil),                // 18: svc.hub.v1.WarmUpRequest
+	(*WarmUpResponse)(nil),               // 19: svc.hub.v1.WarmUpResponse
+	(*SetProviderStatusResponse)(nil),    // 20: svc.hub.v1.SetProviderStatusResponse
+	(*IssueProviderKeyRequest)(nil),      // 21: svc.hub.v1.IssueProviderKeyRequest
+	(*IssueProviderKeyResponse)(nil),     // 22: svc.hub.v1.IssueProviderKeyResponse
+	(*RevokeProviderKeyRequest)(nil),     // 23: svc.hub.v1.RevokeProviderKeyRequest
+	(*RevokeProviderKeyResponse)(nil),    // 24: svc.hub.v1.RevokeProviderKeyResponse
+	(*timestamppb.Timestamp)(nil),        // 25: google.protobuf.Timestamp
 }
 var file_svc_hub_v1_provider_proto_depIdxs = []int32{
 	0,  // 0: svc.hub.v1.Provider.status:type_name -> svc.hub.v1.ProviderStatus
-	14, // 1: svc.hub.v1.Provider.created_at:type_name -> google.protobuf.Timestamp
-	1,  // 2: svc.hub.v1.GetProviderResponse.provider:type_name -> svc.hub.v1.Provider
-	1,  // 3: svc.hub.v1.CreateProviderResponse.provider:type_name -> svc.hub.v1.Provider
-	1,  // 4: svc.hub.v1.ListProvidersResponse.list:type_name -> svc.hub.v1.Provider
-	0,  // 5: svc.hub.v1.SetProviderStatusRequest.status:type_name -> svc.hub.v1.ProviderStatus
-	1,  // 6: svc.hub.v1.SetProviderStatusResponse.provider:type_name -> svc.hub.v1.Provider
-	2,  // 7: svc.hub.v1.ProviderDirectoryService.GetProvider:input_type -> svc.hub.v1.GetProviderRequest
-	4,  // 8: svc.hub.v1.ProviderAdminService.CreateProvider:input_type -> svc.hub.v1.CreateProviderRequest
-	6,  // 9: svc.hub.v1.ProviderAdminService.ListProviders:input_type -> svc.hub.v1.ListProvidersRequest
-	8,  // 10: svc.hub.v1.ProviderAdminService.SetProviderStatus:input_type -> svc.hub.v1.SetProviderStatusRequest
-	10, // 11: svc.hub.v1.ProviderAdminService.IssueProviderKey:input_type -> svc.hub.v1.IssueProviderKeyRequest
-	12, // 12: svc.hub.v1.ProviderAdminService.RevokeProviderKey:input_type -> svc.hub.v1.RevokeProviderKeyRequest
-	3,  // 13: svc.hub.v1.ProviderDirectoryService.GetProvider:output_type -> svc.hub.v1.GetProviderResponse
-	5,  // 14: svc.hub.v1.ProviderAdminService.CreateProvider:output_type -> svc.hub.v1.CreateProviderResponse
-	7,  // 15: svc.hub.v1.ProviderAdminService.ListProviders:output_type -> svc.hub.v1.ListProvidersResponse
-	9,  // 16: svc.hub.v1.ProviderAdminService.SetProviderStatus:output_type -> svc.hub.v1.SetProviderStatusResponse
-	11, // 17: svc.hub.v1.ProviderAdminService.IssueProviderKey:output_type -> svc.hub.v1.IssueProviderKeyResponse
-	13, // 18: svc.hub.v1.ProviderAdminService.RevokeProviderKey:output_type -> svc.hub.v1.RevokeProviderKeyResponse
-	13, // [13:19] is the sub-list for method output_type
-	7,  // [7:13] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	25, // 1: svc.hub.v1.Provider.created_at:type_name -> google.protobuf.Timestamp
+	25, // 2: svc.hub.v1.Provider.probation_ends_at:type_name -> google.protobuf.Timestamp
+	2,  // 3: svc.hub.v1.Provider.qualification:type_name -> svc.hub.v1.Qualification
+	25, // 4: svc.hub.v1.Qualification.benchmark_expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 5: svc.hub.v1.GetProviderResponse.provider:type_name -> svc.hub.v1.Provider
+	1,  // 6: svc.hub.v1.CreateProviderResponse.provider:type_name -> svc.hub.v1.Provider
+	1,  // 7: svc.hub.v1.ListProvidersResponse.list:type_name -> svc.hub.v1.Provider
+	0,  // 8: svc.hub.v1.SetProviderStatusRequest.status:type_name -> svc.hub.v1.ProviderStatus
+	1,  // 9: svc.hub.v1.GetProviderDetailResponse.provider:type_name -> svc.hub.v1.Provider
+	12, // 10: svc.hub.v1.GetProviderDetailResponse.nodes:type_name -> svc.hub.v1.ProviderNode
+	25, // 11: svc.hub.v1.ProviderNode.last_seen_at:type_name -> google.protobuf.Timestamp
+	1,  // 12: svc.hub.v1.ConfirmQualificationResponse.provider:type_name -> svc.hub.v1.Provider
+	25, // 13: svc.hub.v1.StatusChange.changed_at:type_name -> google.protobuf.Timestamp
+	0,  // 14: svc.hub.v1.StatusChange.from:type_name -> svc.hub.v1.ProviderStatus
+	0,  // 15: svc.hub.v1.StatusChange.to:type_name -> svc.hub.v1.ProviderStatus
+	16, // 16: svc.hub.v1.ListStatusChangesResponse.list:type_name -> svc.hub.v1.StatusChange
+	1,  // 17: svc.hub.v1.SetProviderStatusResponse.provider:type_name -> svc.hub.v1.Provider
+	3,  // 18: svc.hub.v1.ProviderDirectoryService.GetProvider:input_type -> svc.hub.v1.GetProviderRequest
+	5,  // 19: svc.hub.v1.ProviderAdminService.CreateProvider:input_type -> svc.hub.v1.CreateProviderRequest
+	7,  // 20: svc.hub.v1.ProviderAdminService.ListProviders:input_type -> svc.hub.v1.ListProvidersRequest
+	9,  // 21: svc.hub.v1.ProviderAdminService.SetProviderStatus:input_type -> svc.hub.v1.SetProviderStatusRequest
+	10, // 22: svc.hub.v1.ProviderAdminService.GetProviderDetail:input_type -> svc.hub.v1.GetProviderDetailRequest
+	13, // 23: svc.hub.v1.ProviderAdminService.ConfirmQualification:input_type -> svc.hub.v1.ConfirmQualificationRequest
+	15, // 24: svc.hub.v1.ProviderAdminService.ListStatusChanges:input_type -> svc.hub.v1.ListStatusChangesRequest
+	18, // 25: svc.hub.v1.ProviderAdminService.WarmUp:input_type -> svc.hub.v1.WarmUpRequest
+	21, // 26: svc.hub.v1.ProviderAdminService.IssueProviderKey:input_type -> svc.hub.v1.IssueProviderKeyRequest
+	23, // 27: svc.hub.v1.ProviderAdminService.RevokeProviderKey:input_type -> svc.hub.v1.RevokeProviderKeyRequest
+	4,  // 28: svc.hub.v1.ProviderDirectoryService.GetProvider:output_type -> svc.hub.v1.GetProviderResponse
+	6,  // 29: svc.hub.v1.ProviderAdminService.CreateProvider:output_type -> svc.hub.v1.CreateProviderResponse
+	8,  // 30: svc.hub.v1.ProviderAdminService.ListProviders:output_type -> svc.hub.v1.ListProvidersResponse
+	20, // 31: svc.hub.v1.ProviderAdminService.SetProviderStatus:output_type -> svc.hub.v1.SetProviderStatusResponse
+	11, // 32: svc.hub.v1.ProviderAdminService.GetProviderDetail:output_type -> svc.hub.v1.GetProviderDetailResponse
+	14, // 33: svc.hub.v1.ProviderAdminService.ConfirmQualification:output_type -> svc.hub.v1.ConfirmQualificationResponse
+	17, // 34: svc.hub.v1.ProviderAdminService.ListStatusChanges:output_type -> svc.hub.v1.ListStatusChangesResponse
+	19, // 35: svc.hub.v1.ProviderAdminService.WarmUp:output_type -> svc.hub.v1.WarmUpResponse
+	22, // 36: svc.hub.v1.ProviderAdminService.IssueProviderKey:output_type -> svc.hub.v1.IssueProviderKeyResponse
+	24, // 37: svc.hub.v1.ProviderAdminService.RevokeProviderKey:output_type -> svc.hub.v1.RevokeProviderKeyResponse
+	28, // [28:38] is the sub-list for method output_type
+	18, // [18:28] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_svc_hub_v1_provider_proto_init() }
@@ -885,13 +1848,14 @@ func file_svc_hub_v1_provider_proto_init() {
 	if File_svc_hub_v1_provider_proto != nil {
 		return
 	}
+	file_svc_hub_v1_provider_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_hub_v1_provider_proto_rawDesc), len(file_svc_hub_v1_provider_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

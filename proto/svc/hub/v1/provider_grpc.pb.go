@@ -130,11 +130,15 @@ var ProviderDirectoryService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	ProviderAdminService_CreateProvider_FullMethodName    = "/svc.hub.v1.ProviderAdminService/CreateProvider"
-	ProviderAdminService_ListProviders_FullMethodName     = "/svc.hub.v1.ProviderAdminService/ListProviders"
-	ProviderAdminService_SetProviderStatus_FullMethodName = "/svc.hub.v1.ProviderAdminService/SetProviderStatus"
-	ProviderAdminService_IssueProviderKey_FullMethodName  = "/svc.hub.v1.ProviderAdminService/IssueProviderKey"
-	ProviderAdminService_RevokeProviderKey_FullMethodName = "/svc.hub.v1.ProviderAdminService/RevokeProviderKey"
+	ProviderAdminService_CreateProvider_FullMethodName       = "/svc.hub.v1.ProviderAdminService/CreateProvider"
+	ProviderAdminService_ListProviders_FullMethodName        = "/svc.hub.v1.ProviderAdminService/ListProviders"
+	ProviderAdminService_SetProviderStatus_FullMethodName    = "/svc.hub.v1.ProviderAdminService/SetProviderStatus"
+	ProviderAdminService_GetProviderDetail_FullMethodName    = "/svc.hub.v1.ProviderAdminService/GetProviderDetail"
+	ProviderAdminService_ConfirmQualification_FullMethodName = "/svc.hub.v1.ProviderAdminService/ConfirmQualification"
+	ProviderAdminService_ListStatusChanges_FullMethodName    = "/svc.hub.v1.ProviderAdminService/ListStatusChanges"
+	ProviderAdminService_WarmUp_FullMethodName               = "/svc.hub.v1.ProviderAdminService/WarmUp"
+	ProviderAdminService_IssueProviderKey_FullMethodName     = "/svc.hub.v1.ProviderAdminService/IssueProviderKey"
+	ProviderAdminService_RevokeProviderKey_FullMethodName    = "/svc.hub.v1.ProviderAdminService/RevokeProviderKey"
 )
 
 // ProviderAdminServiceClient is the client API for ProviderAdminService service.
@@ -149,11 +153,30 @@ type ProviderAdminServiceClient interface {
 	CreateProvider(ctx context.Context, in *CreateProviderRequest, opts ...grpc.CallOption) (*CreateProviderResponse, error)
 	// ListProviders is one page, oldest first. Read only.
 	ListProviders(ctx context.Context, in *ListProvidersRequest, opts ...grpc.CallOption) (*ListProvidersResponse, error)
-	// SetProviderStatus moves a provider to another status; the same status
-	// again changes nothing. A suspended provider's connections are closed.
-	// Fails with NOT_FOUND (provider_not_found) and FAILED_PRECONDITION
-	// (transition_not_allowed).
+	// SetProviderStatus is an operator's word on a provider; the same status
+	// again changes nothing. SUSPENDED closes its connections. PENDING lifts a
+	// suspension or withdraws what was confirmed. UNDER_REVIEW, APPROVED and
+	// REJECTED are a review's steps. ACTIVE confirms collateral and a benchmark of
+	// now and waives the GPU rule in one step, each audited as the operator's
+	// confirmation; the status follows. Fails with NOT_FOUND (provider_not_found)
+	// and FAILED_PRECONDITION (transition_not_allowed).
 	SetProviderStatus(ctx context.Context, in *SetProviderStatusRequest, opts ...grpc.CallOption) (*SetProviderStatusResponse, error)
+	// GetProviderDetail reads one provider with its qualification, uptime and
+	// nodes. Read only. Fails with NOT_FOUND (provider_not_found).
+	GetProviderDetail(ctx context.Context, in *GetProviderDetailRequest, opts ...grpc.CallOption) (*GetProviderDetailResponse, error)
+	// ConfirmQualification records an operator's confirmation of what activation
+	// rests on; what is not set stays. The status follows by itself. Idempotent.
+	// Fails with NOT_FOUND (provider_not_found) and INVALID_ARGUMENT
+	// (invalid_value).
+	ConfirmQualification(ctx context.Context, in *ConfirmQualificationRequest, opts ...grpc.CallOption) (*ConfirmQualificationResponse, error)
+	// ListStatusChanges is one page of what happened to a provider, newest first.
+	// Read only. Fails with NOT_FOUND (provider_not_found).
+	ListStatusChanges(ctx context.Context, in *ListStatusChangesRequest, opts ...grpc.CallOption) (*ListStatusChangesResponse, error)
+	// WarmUp asks the connected providers of a model, or one of them, to load it.
+	// It returns when hubs are told, not when models are loaded; each node is
+	// asked at most once in five minutes. Fails with INVALID_ARGUMENT
+	// (invalid_value).
+	WarmUp(ctx context.Context, in *WarmUpRequest, opts ...grpc.CallOption) (*WarmUpResponse, error)
 	// IssueProviderKey makes a key and shows it this once. Not idempotent.
 	// Fails with NOT_FOUND (provider_not_found).
 	IssueProviderKey(ctx context.Context, in *IssueProviderKeyRequest, opts ...grpc.CallOption) (*IssueProviderKeyResponse, error)
@@ -200,6 +223,46 @@ func (c *providerAdminServiceClient) SetProviderStatus(ctx context.Context, in *
 	return out, nil
 }
 
+func (c *providerAdminServiceClient) GetProviderDetail(ctx context.Context, in *GetProviderDetailRequest, opts ...grpc.CallOption) (*GetProviderDetailResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetProviderDetailResponse)
+	err := c.cc.Invoke(ctx, ProviderAdminService_GetProviderDetail_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *providerAdminServiceClient) ConfirmQualification(ctx context.Context, in *ConfirmQualificationRequest, opts ...grpc.CallOption) (*ConfirmQualificationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConfirmQualificationResponse)
+	err := c.cc.Invoke(ctx, ProviderAdminService_ConfirmQualification_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *providerAdminServiceClient) ListStatusChanges(ctx context.Context, in *ListStatusChangesRequest, opts ...grpc.CallOption) (*ListStatusChangesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListStatusChangesResponse)
+	err := c.cc.Invoke(ctx, ProviderAdminService_ListStatusChanges_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *providerAdminServiceClient) WarmUp(ctx context.Context, in *WarmUpRequest, opts ...grpc.CallOption) (*WarmUpResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WarmUpResponse)
+	err := c.cc.Invoke(ctx, ProviderAdminService_WarmUp_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *providerAdminServiceClient) IssueProviderKey(ctx context.Context, in *IssueProviderKeyRequest, opts ...grpc.CallOption) (*IssueProviderKeyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(IssueProviderKeyResponse)
@@ -232,11 +295,30 @@ type ProviderAdminServiceServer interface {
 	CreateProvider(context.Context, *CreateProviderRequest) (*CreateProviderResponse, error)
 	// ListProviders is one page, oldest first. Read only.
 	ListProviders(context.Context, *ListProvidersRequest) (*ListProvidersResponse, error)
-	// SetProviderStatus moves a provider to another status; the same status
-	// again changes nothing. A suspended provider's connections are closed.
-	// Fails with NOT_FOUND (provider_not_found) and FAILED_PRECONDITION
-	// (transition_not_allowed).
+	// SetProviderStatus is an operator's word on a provider; the same status
+	// again changes nothing. SUSPENDED closes its connections. PENDING lifts a
+	// suspension or withdraws what was confirmed. UNDER_REVIEW, APPROVED and
+	// REJECTED are a review's steps. ACTIVE confirms collateral and a benchmark of
+	// now and waives the GPU rule in one step, each audited as the operator's
+	// confirmation; the status follows. Fails with NOT_FOUND (provider_not_found)
+	// and FAILED_PRECONDITION (transition_not_allowed).
 	SetProviderStatus(context.Context, *SetProviderStatusRequest) (*SetProviderStatusResponse, error)
+	// GetProviderDetail reads one provider with its qualification, uptime and
+	// nodes. Read only. Fails with NOT_FOUND (provider_not_found).
+	GetProviderDetail(context.Context, *GetProviderDetailRequest) (*GetProviderDetailResponse, error)
+	// ConfirmQualification records an operator's confirmation of what activation
+	// rests on; what is not set stays. The status follows by itself. Idempotent.
+	// Fails with NOT_FOUND (provider_not_found) and INVALID_ARGUMENT
+	// (invalid_value).
+	ConfirmQualification(context.Context, *ConfirmQualificationRequest) (*ConfirmQualificationResponse, error)
+	// ListStatusChanges is one page of what happened to a provider, newest first.
+	// Read only. Fails with NOT_FOUND (provider_not_found).
+	ListStatusChanges(context.Context, *ListStatusChangesRequest) (*ListStatusChangesResponse, error)
+	// WarmUp asks the connected providers of a model, or one of them, to load it.
+	// It returns when hubs are told, not when models are loaded; each node is
+	// asked at most once in five minutes. Fails with INVALID_ARGUMENT
+	// (invalid_value).
+	WarmUp(context.Context, *WarmUpRequest) (*WarmUpResponse, error)
 	// IssueProviderKey makes a key and shows it this once. Not idempotent.
 	// Fails with NOT_FOUND (provider_not_found).
 	IssueProviderKey(context.Context, *IssueProviderKeyRequest) (*IssueProviderKeyResponse, error)
@@ -261,6 +343,18 @@ func (UnimplementedProviderAdminServiceServer) ListProviders(context.Context, *L
 }
 func (UnimplementedProviderAdminServiceServer) SetProviderStatus(context.Context, *SetProviderStatusRequest) (*SetProviderStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetProviderStatus not implemented")
+}
+func (UnimplementedProviderAdminServiceServer) GetProviderDetail(context.Context, *GetProviderDetailRequest) (*GetProviderDetailResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetProviderDetail not implemented")
+}
+func (UnimplementedProviderAdminServiceServer) ConfirmQualification(context.Context, *ConfirmQualificationRequest) (*ConfirmQualificationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ConfirmQualification not implemented")
+}
+func (UnimplementedProviderAdminServiceServer) ListStatusChanges(context.Context, *ListStatusChangesRequest) (*ListStatusChangesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListStatusChanges not implemented")
+}
+func (UnimplementedProviderAdminServiceServer) WarmUp(context.Context, *WarmUpRequest) (*WarmUpResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method WarmUp not implemented")
 }
 func (UnimplementedProviderAdminServiceServer) IssueProviderKey(context.Context, *IssueProviderKeyRequest) (*IssueProviderKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method IssueProviderKey not implemented")
@@ -343,6 +437,78 @@ func _ProviderAdminService_SetProviderStatus_Handler(srv interface{}, ctx contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProviderAdminService_GetProviderDetail_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetProviderDetailRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderAdminServiceServer).GetProviderDetail(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderAdminService_GetProviderDetail_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderAdminServiceServer).GetProviderDetail(ctx, req.(*GetProviderDetailRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProviderAdminService_ConfirmQualification_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfirmQualificationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderAdminServiceServer).ConfirmQualification(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderAdminService_ConfirmQualification_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderAdminServiceServer).ConfirmQualification(ctx, req.(*ConfirmQualificationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProviderAdminService_ListStatusChanges_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListStatusChangesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderAdminServiceServer).ListStatusChanges(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderAdminService_ListStatusChanges_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderAdminServiceServer).ListStatusChanges(ctx, req.(*ListStatusChangesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProviderAdminService_WarmUp_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WarmUpRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderAdminServiceServer).WarmUp(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderAdminService_WarmUp_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderAdminServiceServer).WarmUp(ctx, req.(*WarmUpRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ProviderAdminService_IssueProviderKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(IssueProviderKeyRequest)
 	if err := dec(in); err != nil {
@@ -397,6 +563,22 @@ var ProviderAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetProviderStatus",
 			Handler:    _ProviderAdminService_SetProviderStatus_Handler,
+		},
+		{
+			MethodName: "GetProviderDetail",
+			Handler:    _ProviderAdminService_GetProviderDetail_Handler,
+		},
+		{
+			MethodName: "ConfirmQualification",
+			Handler:    _ProviderAdminService_ConfirmQualification_Handler,
+		},
+		{
+			MethodName: "ListStatusChanges",
+			Handler:    _ProviderAdminService_ListStatusChanges_Handler,
+		},
+		{
+			MethodName: "WarmUp",
+			Handler:    _ProviderAdminService_WarmUp_Handler,
 		},
 		{
 			MethodName: "IssueProviderKey",

@@ -11,6 +11,7 @@ package routerv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	v1 "svc.internal/proto/svc/events/v1"
 	sync "sync"
@@ -732,8 +733,11 @@ type Offering struct {
 	TtftMsP95          float64 `protobuf:"fixed64,9,opt,name=ttft_ms_p95,json=ttftMsP95,proto3" json:"ttft_ms_p95,omitempty"`
 	TokensPerSecondP50 float64 `protobuf:"fixed64,10,opt,name=tokens_per_second_p50,json=tokensPerSecondP50,proto3" json:"tokens_per_second_p50,omitempty"`
 	SuccessRate        float64 `protobuf:"fixed64,11,opt,name=success_rate,json=successRate,proto3" json:"success_rate,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Part of the last 30 days, 0 to 1; absent when nothing is known yet.
+	Uptime_30D    *float64 `protobuf:"fixed64,12,opt,name=uptime_30d,json=uptime30d,proto3,oneof" json:"uptime_30d,omitempty"`
+	Probation     bool     `protobuf:"varint,13,opt,name=probation,proto3" json:"probation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Offering) Reset() {
@@ -843,6 +847,20 @@ func (x *Offering) GetSuccessRate() float64 {
 	return 0
 }
 
+func (x *Offering) GetUptime_30D() float64 {
+	if x != nil && x.Uptime_30D != nil {
+		return *x.Uptime_30D
+	}
+	return 0
+}
+
+func (x *Offering) GetProbation() bool {
+	if x != nil {
+		return x.Probation
+	}
+	return false
+}
+
 type ListOfferingsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Offerings     []*Offering            `protobuf:"bytes,1,rep,name=offerings,proto3" json:"offerings,omitempty"`
@@ -887,11 +905,272 @@ func (x *ListOfferingsResponse) GetOfferings() []*Offering {
 	return nil
 }
 
+type ExplainProviderRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainProviderRequest) Reset() {
+	*x = ExplainProviderRequest{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainProviderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainProviderRequest) ProtoMessage() {}
+
+func (x *ExplainProviderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainProviderRequest.ProtoReflect.Descriptor instead.
+func (*ExplainProviderRequest) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ExplainProviderRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+type ExplainProviderResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Since when this replica counts.
+	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	// How often the provider was looked at and passed over, by reason, the most
+	// frequent first.
+	Rejects []*RejectCount `protobuf:"bytes,2,rep,name=rejects,proto3" json:"rejects,omitempty"`
+	// At most 256, by id.
+	Models        []*ModelStanding `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainProviderResponse) Reset() {
+	*x = ExplainProviderResponse{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainProviderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainProviderResponse) ProtoMessage() {}
+
+func (x *ExplainProviderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainProviderResponse.ProtoReflect.Descriptor instead.
+func (*ExplainProviderResponse) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ExplainProviderResponse) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ExplainProviderResponse) GetRejects() []*RejectCount {
+	if x != nil {
+		return x.Rejects
+	}
+	return nil
+}
+
+func (x *ExplainProviderResponse) GetModels() []*ModelStanding {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+// RejectCount is one reason. Words are stable: not_active, draining, not_offered,
+// unhealthy, window_too_small, body_too_large, capability_missing, full, breaker_open,
+// and others that a later version may add.
+type RejectCount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Count         int64                  `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RejectCount) Reset() {
+	*x = RejectCount{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RejectCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RejectCount) ProtoMessage() {}
+
+func (x *RejectCount) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RejectCount.ProtoReflect.Descriptor instead.
+func (*RejectCount) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RejectCount) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *RejectCount) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// ModelStanding is how one model of a provider stands.
+type ModelStanding struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// Connected nodes that offer it, and those of them that could be chosen now.
+	Nodes          int32 `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	AvailableNodes int32 `protobuf:"varint,3,opt,name=available_nodes,json=availableNodes,proto3" json:"available_nodes,omitempty"`
+	// Requests under way and taken at once, over its nodes; what was learnt lowers
+	// the latter.
+	InFlight int32 `protobuf:"varint,4,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	Capacity int32 `protobuf:"varint,5,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	// closed, open or half_open; the worst of its nodes.
+	Breaker string `protobuf:"bytes,6,opt,name=breaker,proto3" json:"breaker,omitempty"`
+	// Requests chosen for it since the start.
+	Chosen        int64 `protobuf:"varint,7,opt,name=chosen,proto3" json:"chosen,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelStanding) Reset() {
+	*x = ModelStanding{}
+	mi := &file_svc_router_v1_router_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelStanding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelStanding) ProtoMessage() {}
+
+func (x *ModelStanding) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_router_v1_router_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelStanding.ProtoReflect.Descriptor instead.
+func (*ModelStanding) Descriptor() ([]byte, []int) {
+	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ModelStanding) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *ModelStanding) GetNodes() int32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *ModelStanding) GetAvailableNodes() int32 {
+	if x != nil {
+		return x.AvailableNodes
+	}
+	return 0
+}
+
+func (x *ModelStanding) GetInFlight() int32 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+func (x *ModelStanding) GetCapacity() int32 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *ModelStanding) GetBreaker() string {
+	if x != nil {
+		return x.Breaker
+	}
+	return ""
+}
+
+func (x *ModelStanding) GetChosen() int64 {
+	if x != nil {
+		return x.Chosen
+	}
+	return 0
+}
+
 var File_svc_router_v1_router_proto protoreflect.FileDescriptor
 
 const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\n" +
-	"\x1asvc/router/v1/router.proto\x12\rsvc.router.v1\x1a\x1asvc/events/v1/events.proto\"\xd9\x03\n" +
+	"\x1asvc/router/v1/router.proto\x12\rsvc.router.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asvc/events/v1/events.proto\"\xd9\x03\n" +
 	"\rSelectRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x19\n" +
@@ -940,7 +1219,7 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\x12ListSupplyResponse\x122\n" +
 	"\x06models\x18\x01 \x03(\v2\x1a.svc.router.v1.ModelSupplyR\x06models\"1\n" +
 	"\x14ListOfferingsRequest\x12\x19\n" +
-	"\bmodel_id\x18\x01 \x01(\tR\amodelId\"\xbc\x03\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\"\x8d\x04\n" +
 	"\bOffering\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12#\n" +
@@ -954,9 +1233,31 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\vttft_ms_p95\x18\t \x01(\x01R\tttftMsP95\x121\n" +
 	"\x15tokens_per_second_p50\x18\n" +
 	" \x01(\x01R\x12tokensPerSecondP50\x12!\n" +
-	"\fsuccess_rate\x18\v \x01(\x01R\vsuccessRate\"N\n" +
+	"\fsuccess_rate\x18\v \x01(\x01R\vsuccessRate\x12\"\n" +
+	"\n" +
+	"uptime_30d\x18\f \x01(\x01H\x00R\tuptime30d\x88\x01\x01\x12\x1c\n" +
+	"\tprobation\x18\r \x01(\bR\tprobationB\r\n" +
+	"\v_uptime_30d\"N\n" +
 	"\x15ListOfferingsResponse\x125\n" +
-	"\tofferings\x18\x01 \x03(\v2\x17.svc.router.v1.OfferingR\tofferings*C\n" +
+	"\tofferings\x18\x01 \x03(\v2\x17.svc.router.v1.OfferingR\tofferings\"9\n" +
+	"\x16ExplainProviderRequest\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\"\xb7\x01\n" +
+	"\x17ExplainProviderResponse\x120\n" +
+	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x124\n" +
+	"\arejects\x18\x02 \x03(\v2\x1a.svc.router.v1.RejectCountR\arejects\x124\n" +
+	"\x06models\x18\x03 \x03(\v2\x1c.svc.router.v1.ModelStandingR\x06models\";\n" +
+	"\vRejectCount\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\"\xd4\x01\n" +
+	"\rModelStanding\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x14\n" +
+	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12'\n" +
+	"\x0favailable_nodes\x18\x03 \x01(\x05R\x0eavailableNodes\x12\x1b\n" +
+	"\tin_flight\x18\x04 \x01(\x05R\binFlight\x12\x1a\n" +
+	"\bcapacity\x18\x05 \x01(\x05R\bcapacity\x12\x18\n" +
+	"\abreaker\x18\x06 \x01(\tR\abreaker\x12\x16\n" +
+	"\x06chosen\x18\a \x01(\x03R\x06chosen*C\n" +
 	"\x04Sort\x12\x14\n" +
 	"\x10SORT_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSORT_THROUGHPUT\x10\x01\x12\x10\n" +
@@ -964,12 +1265,13 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\rContextSource\x12\x1e\n" +
 	"\x1aCONTEXT_SOURCE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CONTEXT_SOURCE_REPORTED\x10\x01\x12\x1a\n" +
-	"\x16CONTEXT_SOURCE_CATALOG\x10\x022\x94\x02\n" +
+	"\x16CONTEXT_SOURCE_CATALOG\x10\x022\xfb\x02\n" +
 	"\rRouterService\x12J\n" +
 	"\x06Select\x12\x1c.svc.router.v1.SelectRequest\x1a\x1d.svc.router.v1.SelectResponse\"\x03\x90\x02\x02\x12V\n" +
 	"\n" +
 	"ListSupply\x12 .svc.router.v1.ListSupplyRequest\x1a!.svc.router.v1.ListSupplyResponse\"\x03\x90\x02\x01\x12_\n" +
-	"\rListOfferings\x12#.svc.router.v1.ListOfferingsRequest\x1a$.svc.router.v1.ListOfferingsResponse\"\x03\x90\x02\x01B+Z)svc.internal/proto/svc/router/v1;routerv1b\x06proto3"
+	"\rListOfferings\x12#.svc.router.v1.ListOfferingsRequest\x1a$.svc.router.v1.ListOfferingsResponse\"\x03\x90\x02\x01\x12e\n" +
+	"\x0fExplainProvider\x12%.svc.router.v1.ExplainProviderRequest\x1a&.svc.router.v1.ExplainProviderResponse\"\x03\x90\x02\x01B+Z)svc.internal/proto/svc/router/v1;routerv1b\x06proto3"
 
 var (
 	file_svc_router_v1_router_proto_rawDescOnce sync.Once
@@ -984,44 +1286,54 @@ func file_svc_router_v1_router_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_router_v1_router_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_svc_router_v1_router_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_svc_router_v1_router_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_svc_router_v1_router_proto_goTypes = []any{
-	(Sort)(0),                     // 0: svc.router.v1.Sort
-	(ContextSource)(0),            // 1: svc.router.v1.ContextSource
-	(*SelectRequest)(nil),         // 2: svc.router.v1.SelectRequest
-	(*Preferences)(nil),           // 3: svc.router.v1.Preferences
-	(*Candidate)(nil),             // 4: svc.router.v1.Candidate
-	(*SelectResponse)(nil),        // 5: svc.router.v1.SelectResponse
-	(*ListSupplyRequest)(nil),     // 6: svc.router.v1.ListSupplyRequest
-	(*ModelSupply)(nil),           // 7: svc.router.v1.ModelSupply
-	(*ListSupplyResponse)(nil),    // 8: svc.router.v1.ListSupplyResponse
-	(*ListOfferingsRequest)(nil),  // 9: svc.router.v1.ListOfferingsRequest
-	(*Offering)(nil),              // 10: svc.router.v1.Offering
-	(*ListOfferingsResponse)(nil), // 11: svc.router.v1.ListOfferingsResponse
-	(v1.ConnectionMode)(0),        // 12: svc.events.v1.ConnectionMode
-	(v1.FallbackReason)(0),        // 13: svc.events.v1.FallbackReason
+	(Sort)(0),                       // 0: svc.router.v1.Sort
+	(ContextSource)(0),              // 1: svc.router.v1.ContextSource
+	(*SelectRequest)(nil),           // 2: svc.router.v1.SelectRequest
+	(*Preferences)(nil),             // 3: svc.router.v1.Preferences
+	(*Candidate)(nil),               // 4: svc.router.v1.Candidate
+	(*SelectResponse)(nil),          // 5: svc.router.v1.SelectResponse
+	(*ListSupplyRequest)(nil),       // 6: svc.router.v1.ListSupplyRequest
+	(*ModelSupply)(nil),             // 7: svc.router.v1.ModelSupply
+	(*ListSupplyResponse)(nil),      // 8: svc.router.v1.ListSupplyResponse
+	(*ListOfferingsRequest)(nil),    // 9: svc.router.v1.ListOfferingsRequest
+	(*Offering)(nil),                // 10: svc.router.v1.Offering
+	(*ListOfferingsResponse)(nil),   // 11: svc.router.v1.ListOfferingsResponse
+	(*ExplainProviderRequest)(nil),  // 12: svc.router.v1.ExplainProviderRequest
+	(*ExplainProviderResponse)(nil), // 13: svc.router.v1.ExplainProviderResponse
+	(*RejectCount)(nil),             // 14: svc.router.v1.RejectCount
+	(*ModelStanding)(nil),           // 15: svc.router.v1.ModelStanding
+	(v1.ConnectionMode)(0),          // 16: svc.events.v1.ConnectionMode
+	(v1.FallbackReason)(0),          // 17: svc.events.v1.FallbackReason
+	(*timestamppb.Timestamp)(nil),   // 18: google.protobuf.Timestamp
 }
 var file_svc_router_v1_router_proto_depIdxs = []int32{
 	3,  // 0: svc.router.v1.SelectRequest.preferences:type_name -> svc.router.v1.Preferences
 	0,  // 1: svc.router.v1.Preferences.sort:type_name -> svc.router.v1.Sort
-	12, // 2: svc.router.v1.Candidate.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	16, // 2: svc.router.v1.Candidate.connection_mode:type_name -> svc.events.v1.ConnectionMode
 	1,  // 3: svc.router.v1.Candidate.context_source:type_name -> svc.router.v1.ContextSource
 	4,  // 4: svc.router.v1.SelectResponse.candidates:type_name -> svc.router.v1.Candidate
-	13, // 5: svc.router.v1.SelectResponse.fallback_reason:type_name -> svc.events.v1.FallbackReason
+	17, // 5: svc.router.v1.SelectResponse.fallback_reason:type_name -> svc.events.v1.FallbackReason
 	7,  // 6: svc.router.v1.ListSupplyResponse.models:type_name -> svc.router.v1.ModelSupply
-	12, // 7: svc.router.v1.Offering.connection_mode:type_name -> svc.events.v1.ConnectionMode
+	16, // 7: svc.router.v1.Offering.connection_mode:type_name -> svc.events.v1.ConnectionMode
 	10, // 8: svc.router.v1.ListOfferingsResponse.offerings:type_name -> svc.router.v1.Offering
-	2,  // 9: svc.router.v1.RouterService.Select:input_type -> svc.router.v1.SelectRequest
-	6,  // 10: svc.router.v1.RouterService.ListSupply:input_type -> svc.router.v1.ListSupplyRequest
-	9,  // 11: svc.router.v1.RouterService.ListOfferings:input_type -> svc.router.v1.ListOfferingsRequest
-	5,  // 12: svc.router.v1.RouterService.Select:output_type -> svc.router.v1.SelectResponse
-	8,  // 13: svc.router.v1.RouterService.ListSupply:output_type -> svc.router.v1.ListSupplyResponse
-	11, // 14: svc.router.v1.RouterService.ListOfferings:output_type -> svc.router.v1.ListOfferingsResponse
-	12, // [12:15] is the sub-list for method output_type
-	9,  // [9:12] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	18, // 9: svc.router.v1.ExplainProviderResponse.since:type_name -> google.protobuf.Timestamp
+	14, // 10: svc.router.v1.ExplainProviderResponse.rejects:type_name -> svc.router.v1.RejectCount
+	15, // 11: svc.router.v1.ExplainProviderResponse.models:type_name -> svc.router.v1.ModelStanding
+	2,  // 12: svc.router.v1.RouterService.Select:input_type -> svc.router.v1.SelectRequest
+	6,  // 13: svc.router.v1.RouterService.ListSupply:input_type -> svc.router.v1.ListSupplyRequest
+	9,  // 14: svc.router.v1.RouterService.ListOfferings:input_type -> svc.router.v1.ListOfferingsRequest
+	12, // 15: svc.router.v1.RouterService.ExplainProvider:input_type -> svc.router.v1.ExplainProviderRequest
+	5,  // 16: svc.router.v1.RouterService.Select:output_type -> svc.router.v1.SelectResponse
+	8,  // 17: svc.router.v1.RouterService.ListSupply:output_type -> svc.router.v1.ListSupplyResponse
+	11, // 18: svc.router.v1.RouterService.ListOfferings:output_type -> svc.router.v1.ListOfferingsResponse
+	13, // 19: svc.router.v1.RouterService.ExplainProvider:output_type -> svc.router.v1.ExplainProviderResponse
+	16, // [16:20] is the sub-list for method output_type
+	12, // [12:16] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_svc_router_v1_router_proto_init() }
@@ -1029,13 +1341,14 @@ func file_svc_router_v1_router_proto_init() {
 	if File_svc_router_v1_router_proto != nil {
 		return
 	}
+	file_svc_router_v1_router_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_router_v1_router_proto_rawDesc), len(file_svc_router_v1_router_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   10,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,9 +21,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RouterService_Select_FullMethodName        = "/svc.router.v1.RouterService/Select"
-	RouterService_ListSupply_FullMethodName    = "/svc.router.v1.RouterService/ListSupply"
-	RouterService_ListOfferings_FullMethodName = "/svc.router.v1.RouterService/ListOfferings"
+	RouterService_Select_FullMethodName          = "/svc.router.v1.RouterService/Select"
+	RouterService_ListSupply_FullMethodName      = "/svc.router.v1.RouterService/ListSupply"
+	RouterService_ListOfferings_FullMethodName   = "/svc.router.v1.RouterService/ListOfferings"
+	RouterService_ExplainProvider_FullMethodName = "/svc.router.v1.RouterService/ExplainProvider"
 )
 
 // RouterServiceClient is the client API for RouterService service.
@@ -50,6 +51,10 @@ type RouterServiceClient interface {
 	ListSupply(ctx context.Context, in *ListSupplyRequest, opts ...grpc.CallOption) (*ListSupplyResponse, error)
 	// ListOfferings names the providers of one model. Read only; at most 1,000.
 	ListOfferings(ctx context.Context, in *ListOfferingsRequest, opts ...grpc.CallOption) (*ListOfferingsResponse, error)
+	// ExplainProvider tells why a provider is chosen or not, as this replica has
+	// seen it since it started. Read only. A provider that is not connected has
+	// no models.
+	ExplainProvider(ctx context.Context, in *ExplainProviderRequest, opts ...grpc.CallOption) (*ExplainProviderResponse, error)
 }
 
 type routerServiceClient struct {
@@ -90,6 +95,16 @@ func (c *routerServiceClient) ListOfferings(ctx context.Context, in *ListOfferin
 	return out, nil
 }
 
+func (c *routerServiceClient) ExplainProvider(ctx context.Context, in *ExplainProviderRequest, opts ...grpc.CallOption) (*ExplainProviderResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainProviderResponse)
+	err := c.cc.Invoke(ctx, RouterService_ExplainProvider_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RouterServiceServer is the server API for RouterService service.
 // All implementations must embed UnimplementedRouterServiceServer
 // for forward compatibility.
@@ -114,6 +129,10 @@ type RouterServiceServer interface {
 	ListSupply(context.Context, *ListSupplyRequest) (*ListSupplyResponse, error)
 	// ListOfferings names the providers of one model. Read only; at most 1,000.
 	ListOfferings(context.Context, *ListOfferingsRequest) (*ListOfferingsResponse, error)
+	// ExplainProvider tells why a provider is chosen or not, as this replica has
+	// seen it since it started. Read only. A provider that is not connected has
+	// no models.
+	ExplainProvider(context.Context, *ExplainProviderRequest) (*ExplainProviderResponse, error)
 	mustEmbedUnimplementedRouterServiceServer()
 }
 
@@ -132,6 +151,9 @@ func (UnimplementedRouterServiceServer) ListSupply(context.Context, *ListSupplyR
 }
 func (UnimplementedRouterServiceServer) ListOfferings(context.Context, *ListOfferingsRequest) (*ListOfferingsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListOfferings not implemented")
+}
+func (UnimplementedRouterServiceServer) ExplainProvider(context.Context, *ExplainProviderRequest) (*ExplainProviderResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExplainProvider not implemented")
 }
 func (UnimplementedRouterServiceServer) mustEmbedUnimplementedRouterServiceServer() {}
 func (UnimplementedRouterServiceServer) testEmbeddedByValue()                       {}
@@ -208,6 +230,24 @@ func _RouterService_ListOfferings_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RouterService_ExplainProvider_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainProviderRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RouterServiceServer).ExplainProvider(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RouterService_ExplainProvider_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RouterServiceServer).ExplainProvider(ctx, req.(*ExplainProviderRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RouterService_ServiceDesc is the grpc.ServiceDesc for RouterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -226,6 +266,10 @@ var RouterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListOfferings",
 			Handler:    _RouterService_ListOfferings_Handler,
+		},
+		{
+			MethodName: "ExplainProvider",
+			Handler:    _RouterService_ExplainProvider_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -79,19 +79,34 @@ type Accounts struct {
 	Random io.Reader
 }
 
+// Draft is an account that nobody has kept yet.
+type Draft struct {
+	ID   ids.AccountID
+	Name string
+}
+
+// Draft checks the name of an account and gives it an id.
+func (a *Accounts) Draft(name string) (Draft, error) {
+	if !label.Valid(name, 1, MaxName) {
+		return Draft{}, invalid("name", "must have 1 to %d printable characters", MaxName)
+	}
+	id, err := ids.NewAccount(a.Clock.Now(), a.Random)
+	if err != nil {
+		return Draft{}, fmt.Errorf("make an account id: %w", err)
+	}
+	return Draft{ID: id, Name: name}, nil
+}
+
 // Create opens an account without credit. idempotencyKey may be empty.
 func (a *Accounts) Create(ctx context.Context, name, idempotencyKey string) (Account, error) {
-	if !label.Valid(name, 1, MaxName) {
-		return Account{}, invalid("name", "must have 1 to %d printable characters", MaxName)
+	draft, err := a.Draft(name)
+	if err != nil {
+		return Account{}, err
 	}
 	if !label.Valid(idempotencyKey, 0, MaxIdempotencyKey) {
 		return Account{}, invalid("idempotency_key", "must have at most %d printable characters", MaxIdempotencyKey)
 	}
-	id, err := ids.NewAccount(a.Clock.Now(), a.Random)
-	if err != nil {
-		return Account{}, fmt.Errorf("make an account id: %w", err)
-	}
-	created, err := a.Store.CreateAccount(ctx, id, name, idempotencyKey)
+	created, err := a.Store.CreateAccount(ctx, draft.ID, draft.Name, idempotencyKey)
 	if err != nil {
 		return Account{}, explain(err, "create account")
 	}

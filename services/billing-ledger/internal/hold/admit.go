@@ -116,8 +116,20 @@ func creditShort() error {
 	return fault.New(fault.Precondition, fault.InsufficientCredits, "the account's credit does not cover the most that this request can cost")
 }
 
-// fault is the error that a refusal is answered with, nil for an admission.
+// fault is the error that a refusal is answered with, nil for an admission. It
+// tells what the key's rate has left, where the key is good.
 func (v Verdict) fault() error {
+	refusal := v.refusal()
+	f, ok := fault.As(refusal)
+	r := v.Admission.Rate
+	if !ok || r.Limit <= 0 || f.Kind == fault.Unauthenticated {
+		return refusal
+	}
+	return f.With("limit", fmt.Sprint(r.Limit)).With("remaining", fmt.Sprint(r.Remaining)).
+		With("reset_ms", fmt.Sprint(r.Reset.Milliseconds()))
+}
+
+func (v Verdict) refusal() error {
 	switch v.Outcome {
 	case Admitted, Repeated:
 		return nil
@@ -155,6 +167,5 @@ func (v Verdict) fault() error {
 func (v Verdict) rateLimited(format string) error {
 	r := v.Admission.Rate
 	return fault.New(fault.Exhausted, fault.RateLimitExceeded, format, r.Limit).
-		After(max(r.Retry, time.Millisecond)).
-		With("limit", fmt.Sprint(r.Limit)).With("reset_ms", fmt.Sprint(r.Reset.Milliseconds()))
+		After(max(r.Retry, time.Millisecond))
 }

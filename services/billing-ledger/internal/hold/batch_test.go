@@ -3,6 +3,7 @@ package hold
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -297,6 +298,26 @@ func TestEveryRefusalHasItsFault(t *testing.T) {
 	}
 	if err := (Verdict{}).fault(); err == nil {
 		t.Error("an outcome that does not exist admits")
+	}
+}
+
+func TestEveryRefusalOfAGoodKeyTellsItsRate(t *testing.T) {
+	rate := limit.Rate{Limit: 60, Remaining: 12, Reset: 48 * time.Second, Retry: time.Second}
+	for _, o := range Outcomes() {
+		f, ok := fault.As(Verdict{Outcome: o, Admission: Admission{Rate: rate}}.fault())
+		if o == Admitted || o == Repeated {
+			continue
+		}
+		want := map[string]string{"limit": "60", "remaining": "12", "reset_ms": "48000"}
+		if o == InvalidKey || o == KeyRevoked || o == KeyExpired {
+			want = nil
+		}
+		if !ok || !maps.Equal(f.Meta, want) {
+			t.Errorf("%s tells %v", o, f.Meta)
+		}
+		if f, _ := fault.As(Verdict{Outcome: o}.fault()); len(f.Meta) != 0 {
+			t.Errorf("%s without a limit tells %v", o, f.Meta)
+		}
 	}
 }
 

@@ -122,7 +122,7 @@ func Outcomes() []Outcome {
 }
 
 // Verdict answers a claim. Admission is complete when the outcome is Admitted
-// or Repeated; of the others only RateLimited and PlanRateLimited fill its Rate.
+// or Repeated; of the others only Rate counts, and only where the key is known.
 type Verdict struct {
 	Outcome   Outcome
 	Admission Admission

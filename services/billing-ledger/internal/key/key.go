@@ -77,8 +77,8 @@ type Order struct {
 	ExpiresAt time.Time
 }
 
-// Issue makes a key and returns its text, which is not kept.
-func (k *Keys) Issue(ctx context.Context, o Order) (Key, string, error) {
+// Draft makes a key that nobody has kept yet, and its text, which nobody will.
+func (k *Keys) Draft(o Order) (Key, string, error) {
 	if err := o.validate(k.Clock.Now()); err != nil {
 		return Key{}, "", err
 	}
@@ -90,9 +90,17 @@ func (k *Keys) Issue(ctx context.Context, o Order) (Key, string, error) {
 	if err != nil {
 		return Key{}, "", fmt.Errorf("make a key id: %w", err)
 	}
-	issued := Key{
+	return Key{
 		ID: id, Account: o.Account, Name: o.Name, Prefix: apikey.Shown(text),
 		Hash: k.Pepper.Hash(apikey.Sum(text)), Models: o.Models, ExpiresAt: o.ExpiresAt,
+	}, text, nil
+}
+
+// Issue makes a key and returns its text, which is not kept.
+func (k *Keys) Issue(ctx context.Context, o Order) (Key, string, error) {
+	issued, text, err := k.Draft(o)
+	if err != nil {
+		return Key{}, "", err
 	}
 	switch err := k.Store.IssueKey(ctx, issued, k.Most); {
 	case errors.Is(err, ErrAccountNotFound):

@@ -12,8 +12,6 @@
 package limit
 
 import (
-	"time"
-
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/money"
 )
@@ -34,6 +32,23 @@ const (
 	Image      Class = 5
 	Audio      Class = 6
 )
+
+// ClassOf is the class that the models of a category count in.
+func ClassOf(category string) (Class, bool) {
+	switch category {
+	case "llm":
+		return LLM, true
+	case "multimodal":
+		return Multimodal, true
+	case "embedding":
+		return Embedding, true
+	case "image":
+		return Image, true
+	case "audio":
+		return Audio, true
+	}
+	return 0, false
+}
 
 // Unit is what models of the class are priced by.
 func (c Class) Unit() money.Unit {
@@ -82,6 +97,15 @@ type Limits struct {
 	ConcurrentRequests int32
 }
 
+// PerMinute is the limit of a class with a default of its own: the account's
+// replaces those of all categories.
+func (l Limits) PerMinute(byDefault int32) int32 {
+	if l.RequestsPerMinute == 0 {
+		return byDefault
+	}
+	return l.RequestsPerMinute
+}
+
 // Validate refuses what means nothing.
 func (l Limits) Validate() error {
 	if l.RequestsPerMinute < Unlimited {
@@ -91,16 +115,4 @@ func (l Limits) Validate() error {
 		return fault.New(fault.Invalid, fault.InvalidValue, "concurrent_requests must be -1 or more").On("concurrent_requests")
 	}
 	return nil
-}
-
-// Rate is what a caller is told of the rate that leaves it the least room.
-type Rate struct {
-	// Limit of requests a minute; 0 when there is none.
-	Limit int32
-	// Remaining is how many may begin at once.
-	Remaining int32
-	// Reset is how long until all of Limit may.
-	Reset time.Duration
-	// Retry is how long until one may, of a request that was refused.
-	Retry time.Duration
 }

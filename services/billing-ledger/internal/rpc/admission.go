@@ -23,6 +23,7 @@ type Admission struct {
 	Admitter  *hold.Admitter
 	Renewer   *hold.Renewer
 	Concluder *hold.Concluder
+	Rates     *limit.Rates
 }
 
 // Admit decides whether a request may run and holds its money.
@@ -80,6 +81,19 @@ func billingTypeToProto(b hold.BillingType) billingv1.BillingType {
 
 func rateToProto(r limit.Rate) *billingv1.RateLimit {
 	return &billingv1.RateLimit{Limit: r.Limit, Remaining: r.Remaining, ResetMs: r.Reset.Milliseconds()}
+}
+
+// ReadRate tells what is left of a key's rate.
+func (s *Admission) ReadRate(ctx context.Context, req *billingv1.ReadRateRequest) (*billingv1.ReadRateResponse, error) {
+	key, err := ids.ParseKey(req.GetKeyId())
+	if err != nil {
+		return nil, fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "the API key is not valid")
+	}
+	left, err := s.Rates.Read(ctx, key, req.GetCategory())
+	if err != nil {
+		return nil, err
+	}
+	return &billingv1.ReadRateResponse{Requests: rateToProto(left)}, nil
 }
 
 // Renew keeps the holds of running requests.

@@ -22,32 +22,40 @@ type querier interface {
 func (s *Store) CreateAccount(ctx context.Context, id ids.AccountID, name, idempotencyKey string) (account.Account, error) {
 	var created account.Account
 	err := s.inTx(ctx, func(tx pgx.Tx) error {
-		var first [16]byte
-		var firstName string
-		// A repeat that comes while the first is under way waits for it here.
-		err := tx.QueryRow(ctx, `INSERT INTO account (id, name, idempotency_key) VALUES ($1, $2, nullif($3, ''))
-			ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, name`,
-			[16]byte(id), name, idempotencyKey).Scan(&first, &firstName)
-		switch {
-		case err == nil:
-			if _, err := tx.Exec(ctx, `INSERT INTO wallet (account_id) VALUES ($1)`, first); err != nil {
-				return fmt.Errorf("insert wallet: %w", err)
-			}
-		case errors.Is(err, pgx.ErrNoRows):
-			if err := tx.QueryRow(ctx, `SELECT id, name FROM account WHERE idempotency_key = $1`, idempotencyKey).
-				Scan(&first, &firstName); err != nil {
-				return fmt.Errorf("find the first account: %w", err)
-			}
-		default:
-			return fmt.Errorf("insert account: %w", err)
+		first, err := insertAccount(ctx, tx, account.Draft{ID: id, Name: name}, idempotencyKey)
+		if err != nil {
+			return err
 		}
-		if firstName != name {
+		if first.Name != name {
 			return account.ErrReused
 		}
-		created, err = readAccount(ctx, tx, ids.AccountID(first))
+		created, err = readAccount(ctx, tx, first.ID)
 		return err
 	})
 	return created, err
+}
+
+// insertAccount opens an account, or finds the first that the key stands for.
+func insertAccount(ctx context.Context, tx pgx.Tx, draft account.Draft, idempotencyKey string) (account.Draft, error) {
+	var id [16]byte
+	var name string
+	// A repeat that comes while the first is under way waits for it here.
+	err := tx.QueryRow(ctx, `INSERT INTO account (id, name, idempotency_key) VALUES ($1, $2, nullif($3, ''))
+		ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, name`,
+		[16]byte(draft.ID), draft.Name, idempotencyKey).Scan(&id, &name)
+	switch {
+	case err == nil:
+		if _, err := tx.Exec(ctx, `INSERT INTO wallet (account_id) VALUES ($1)`, id); err != nil {
+			return account.Draft{}, fmt.Errorf("insert wallet: %w", err)
+		}
+	case errors.Is(err, pgx.ErrNoRows):
+		if err := tx.QueryRow(ctx, `SELECT id, name FROM account WHERE idempotency_key = $1`, idempotencyKey).Scan(&id, &name); err != nil {
+			return account.Draft{}, fmt.Errorf("find the first account: %w", err)
+		}
+	default:
+		return account.Draft{}, fmt.Errorf("insert account: %w", err)
+	}
+	return account.Draft{ID: id, Name: name}, nil
 }
 
 // Account reads an account with its balance.

@@ -39,6 +39,15 @@ account_state_change account_state_change_memo_check | memo = repeat('x', 201)
 account_state_change account_state_change_pkey | ! INSERT INTO account_state_change OVERRIDING SYSTEM VALUE SELECT * FROM account_state_change
 account_state_change account_state_change_state_check | state = 'gone'
 account_state_change account_state_change_stays | ! UPDATE account_state_change SET memo = 'x' => may not change any more
+app_user app_user_account_id_fkey | id = gen_random_uuid(), email = 'b@x', account_id = gen_random_uuid(), provider_id = NULL
+app_user app_user_account_id_key | id = gen_random_uuid(), email = 'b@x'
+app_user app_user_display_name_check | display_name = repeat('x', 65)
+app_user app_user_email_check | email = 'A@x'
+app_user app_user_email_key | id = gen_random_uuid(), account_id = (SELECT id FROM account WHERE name = 'other')
+app_user app_user_password_hash_check | password_hash = 'secret'
+app_user app_user_pkey | email = 'b@x', account_id = (SELECT id FROM account WHERE name = 'other')
+app_user app_user_provider_id_key | id = gen_random_uuid(), email = 'b@x', account_id = (SELECT id FROM account WHERE name = 'other')
+app_user app_user_provider_stands | ! UPDATE app_user SET provider_id = NULL => may not change any more
 asset asset_decimals_check | decimals = 10
 asset asset_id_check | id = 'doge'
 asset asset_pkey | =
@@ -240,6 +249,16 @@ void_attempt void_attempt_hub_id_check | hub_id = ''
 void_attempt void_attempt_is_kept | ! DELETE FROM void_attempt => may not change any more
 void_attempt void_attempt_pkey | =
 void_attempt void_attempt_stands | ! UPDATE void_attempt SET hub_id = 'x' => may not change any more
+sign_in_attempt sign_in_attempt_email_sha256_check | email_sha256 = 'short'
+sign_in_attempt sign_in_attempt_made_at_check | email_sha256 = sha256('x'), made_at = array_fill(now(), ARRAY[101]), networks = array_fill(sha256('n'), ARRAY[101])
+sign_in_attempt sign_in_attempt_pairs | email_sha256 = sha256('x'), made_at = array_fill(now(), ARRAY[1])
+sign_in_attempt sign_in_attempt_pkey | =
+user_session user_session_bound | ! INSERT INTO user_session (token_sha256, user_id, expires_at) SELECT sha256(n::text::bytea), user_id, expires_at FROM user_session, generate_series(1, 32) AS n => at most 32 sessions
+user_session user_session_is_short | token_sha256 = sha256('x'), expires_at = now() + interval '16 minutes'
+user_session user_session_pkey | expires_at = now() + interval '1 minute'
+user_session user_session_stands | ! UPDATE user_session SET expires_at = expires_at => may not change any more
+user_session user_session_token_sha256_check | token_sha256 = 'short', expires_at = now() + interval '1 minute'
+user_session user_session_user_id_fkey | token_sha256 = sha256('x'), user_id = gen_random_uuid(), expires_at = now() + interval '1 minute'
 visitor visitor_address_check | address = 'short'
 visitor visitor_pkey | =
 visitor visitor_taken_at_check | address = sha256('x'), taken_at = array_fill(now(), ARRAY[1001])
@@ -285,6 +304,9 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO account_limits VALUES ($1, 0, 0)`, account)
 	e.exec(t, `INSERT INTO idempotency_quota VALUES ($1, 1)`, key)
 	e.exec(t, `INSERT INTO visitor VALUES (sha256('v'), '{}', now())`)
+	e.exec(t, `INSERT INTO app_user VALUES (gen_random_uuid(), 'a@x', '', '$argon2id$v=19$m=1', $1, gen_random_uuid())`, account)
+	e.exec(t, `INSERT INTO user_session SELECT sha256('s'), id, now(), now() + interval '1 minute' FROM app_user`)
+	e.exec(t, `INSERT INTO sign_in_attempt VALUES (sha256('e'), '{}', '{}', now())`)
 	e.exec(t, `INSERT INTO idempotency_claim VALUES ($1, sha256('t'), sha256('r'), gen_random_uuid(), 'running', now(), now(), NULL)`, key)
 	e.exec(t, `INSERT INTO key_rate VALUES ($1, 1, now())`, key)
 	e.exec(t, `INSERT INTO renewal VALUES ($1, 1, 'h', gen_random_uuid(), 5, 5)`, request)
@@ -466,7 +488,8 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 	may := map[string]string{
 		"account": "INSERT SELECT UPDATE(state)", "account_limits": "INSERT SELECT UPDATE(requests_per_minute,concurrent_requests)",
 		"account_plan": "INSERT SELECT UPDATE(until_at)", "account_state_change": "INSERT SELECT",
-		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "closed_day": "SELECT INSERT(day)",
+		"app_user": "INSERT SELECT UPDATE(provider_id)",
+		"asset":    "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "closed_day": "SELECT INSERT(day)",
 		"consumer_key": "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT", "evidence": "SELECT",
 		"hold":     "INSERT SELECT UPDATE(state,expires_at,closed_at,plan_refunded)",
 		"hold_leg": "SELECT", "key_inflight": "INSERT SELECT UPDATE(n)", "key_rate": "INSERT SELECT UPDATE(full_at)",
@@ -476,6 +499,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"posting": "INSERT SELECT", "posting_rule": "SELECT", "quarantine": "INSERT SELECT", "receipt": "INSERT SELECT",
 		"renewal": "INSERT SELECT UPDATE(committed_attempt,hub_id,provider_id,relayed_tokens,relayed_bytes,renewed_at)",
 		"seal":    "SELECT INSERT(day,version,lines,entries,postings,digest,previous,root)", "usage_leg": "SELECT", "usage_settlement": "INSERT SELECT",
+		"sign_in_attempt": "DELETE INSERT SELECT UPDATE(made_at,networks,expires_at)", "user_session": "DELETE SELECT INSERT(token_sha256,user_id,expires_at) UPDATE(expires_at)",
 		"void_attempt": "DELETE SELECT INSERT(request_id,attempt,hub_id,provider_id)",
 		"visitor":      "DELETE INSERT SELECT UPDATE(taken_at,expires_at)",
 		"wallet":       "INSERT SELECT UPDATE(posted,held)", "witness": "INSERT SELECT",

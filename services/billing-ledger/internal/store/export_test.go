@@ -17,3 +17,6 @@ func (s *Store) DigestOf(ctx context.Context, day time.Time, version int16) (d s
 	})
 	return d, err
 }
+
+// SumSettled is the statement of Store.Settled.
+const SumSettled = sumSettled

@@ -22,7 +22,9 @@
 //  6. the quarantine, by payload and reason.
 //
 // Claims of idempotency keys are apart from these: under the quota of their key,
-// and beside it they only read. So are visits, under the row of their address.
+// and beside it they only read. So are visits, under the row of their address, and
+// signing in: it takes the row of the e-mail's attempts, then that of the user,
+// then sessions.
 //
 // A witness frees the places that its request takes up in the concurrency of its
 // key and plan, or whoever closes the hold does, when there is none: each reads

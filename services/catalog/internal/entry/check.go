@@ -12,13 +12,20 @@ import (
 
 // Bounds of an entry; the package comment lists them.
 const (
-	maxIDBytes         = 128
-	maxNameChars       = 128
-	maxCapabilities    = 32
-	maxParameters      = 64
-	maxWordBytes       = 48
-	maxContextTokens   = 100_000_000
-	reservedLastSuffix = "/providers" // GET /api/v1/models/{id}/providers
+	maxIDBytes       = 128
+	maxNameChars     = 128
+	maxCapabilities  = 32
+	maxParameters    = 64
+	maxWordBytes     = 48
+	maxContextTokens = 100_000_000
+	maxVRAMGB        = 65_536
+)
+
+// What routes under /api/v1/models take for their own.
+const (
+	reservedID       = "catalog"
+	providersSegment = "/providers"
+	filesSegment     = "/files"
 )
 
 // Normalize fills in what may be left out and checks all the rest. An empty
@@ -68,13 +75,16 @@ func (d Draft) check() error {
 		return invalid("context_length", fmt.Sprintf("must be 1 to %d tokens", maxContextTokens))
 	case d.MaxOutputTokens < 0 || d.MaxOutputTokens > d.ContextTokens:
 		return invalid("max_output_tokens", "must be 0 to context_length")
+	case d.MinVRAMGB < 0 || d.MinVRAMGB > maxVRAMGB:
+		return invalid("min_vram_gb", fmt.Sprintf("must be 0 to %d", maxVRAMGB))
 	}
 	return nil
 }
 
 // idProblem says what is wrong with a model's id, if anything: it is segments of
 // letters, digits and . _ : - joined by slashes, none of them empty, "." or
-// "..", and the last of several not "providers", which is a route.
+// "..", and not what a route is called: "catalog" as a whole, "providers" or
+// "files" as the last of several.
 func idProblem(id string) string {
 	if id == "" || len(id) > maxIDBytes {
 		return fmt.Sprintf("must be 1 to %d bytes", maxIDBytes)
@@ -87,8 +97,8 @@ func idProblem(id string) string {
 			return "may only have A-Z a-z 0-9 . _ : - and / between segments"
 		}
 	}
-	if strings.HasSuffix(id, reservedLastSuffix) {
-		return "must not end in " + reservedLastSuffix
+	if id == reservedID || strings.HasSuffix(id, providersSegment) || strings.HasSuffix(id, filesSegment) {
+		return fmt.Sprintf("must not be %s or end in %s or %s", reservedID, providersSegment, filesSegment)
 	}
 	return ""
 }

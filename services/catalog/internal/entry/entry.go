@@ -3,7 +3,7 @@
 //
 // Bounds: an id and a slug have at most 128 bytes, a name 128 characters, a
 // model 32 capabilities and 64 parameters of at most 48 bytes each, a window
-// at most 100M tokens, the catalog 10,000 models and 6 MiB of text. The
+// at most 100M tokens, a GPU 65,536 GB, the catalog 10,000 models and 6 MiB of text. The
 // database enforces the same bounds once more.
 package entry
 
@@ -89,6 +89,8 @@ type Draft struct {
 	// answer; only a model that writes no tokens may have 0 of the latter.
 	ContextTokens   int64
 	MaxOutputTokens int64
+	// MinVRAMGB is what a GPU needs for the model, in GB; 0 for not known.
+	MinVRAMGB int32
 	// Capabilities and Parameters are sorted and name each thing once.
 	Capabilities []string
 	Parameters   []string
@@ -101,7 +103,7 @@ type Draft struct {
 func (d Draft) Equal(other Draft) bool {
 	return d.ID == other.ID && d.Slug == other.Slug && d.Name == other.Name &&
 		d.Category == other.Category && d.Kind == other.Kind && d.Tier == other.Tier && d.Active == other.Active &&
-		d.ContextTokens == other.ContextTokens && d.MaxOutputTokens == other.MaxOutputTokens &&
+		d.ContextTokens == other.ContextTokens && d.MaxOutputTokens == other.MaxOutputTokens && d.MinVRAMGB == other.MinVRAMGB &&
 		slices.Equal(d.Capabilities, other.Capabilities) && slices.Equal(d.Parameters, other.Parameters) &&
 		d.DeprecatedAt.Equal(other.DeprecatedAt)
 }

@@ -10,19 +10,21 @@ import (
 	"svc.internal/services/catalog/internal/entry"
 	"svc.internal/services/catalog/internal/price"
 	"svc.internal/services/catalog/internal/snapshot"
+	"svc.internal/services/catalog/internal/weights"
 )
 
 // Admin implements CatalogAdminService.
 type Admin struct {
 	catalogv1.UnimplementedCatalogAdminServiceServer
 	editor *entry.Editor
+	shelf  *weights.Editor
 	keeper *snapshot.Keeper
 	log    *slog.Logger
 }
 
 // NewAdmin makes the service.
-func NewAdmin(editor *entry.Editor, keeper *snapshot.Keeper, log *slog.Logger) *Admin {
-	return &Admin{editor: editor, keeper: keeper, log: log}
+func NewAdmin(editor *entry.Editor, shelf *weights.Editor, keeper *snapshot.Keeper, log *slog.Logger) *Admin {
+	return &Admin{editor: editor, shelf: shelf, keeper: keeper, log: log}
 }
 
 // PutModel creates or replaces a model. Readers of this process see it once
@@ -43,13 +45,18 @@ func (s *Admin) PutModel(ctx context.Context, req *catalogv1.PutModelRequest) (*
 	if err != nil {
 		return nil, err
 	}
+	s.refresh(ctx)
+	return &catalogv1.PutModelResponse{
+		Model: publicModel(s.keeper.WithSupply(model)), PriceVersionId: model.Price.ID.String(),
+	}, nil
+}
+
+// refresh shows a change that was made to readers of this process.
+func (s *Admin) refresh(ctx context.Context) {
 	if err := s.keeper.Refresh(ctx); err != nil {
 		// The change stands, and the keeper hears of it from the store too.
 		s.log.WarnContext(ctx, "the catalog could not be read after a change", "error", err)
 	}
-	return &catalogv1.PutModelResponse{
-		Model: publicModel(s.keeper.WithSupply(model)), PriceVersionId: model.Price.ID.String(),
-	}, nil
 }
 
 func draftFromProto(req *catalogv1.PutModelRequest) (entry.Draft, error) {
@@ -58,6 +65,7 @@ func draftFromProto(req *catalogv1.PutModelRequest) (entry.Draft, error) {
 		Category: entry.Category(req.GetCategory()), Kind: entry.Kind(req.GetKind()), Tier: entry.Tier(req.GetTier()),
 		Active:        !req.GetInactive(),
 		ContextTokens: int64(req.GetContextLength()), MaxOutputTokens: int64(req.GetMaxOutputTokens()),
+		MinVRAMGB:    req.GetMinVramGb(),
 		Capabilities: req.GetCapabilities(), Parameters: req.GetSupportedParameters(),
 	}
 	if at := req.GetDeprecatedAt(); at != nil {

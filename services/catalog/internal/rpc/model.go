@@ -52,6 +52,7 @@ func publicModel(m snapshot.Model) *catalogv1.PublicModel {
 		OnlineProviders: m.Supply.Online, GuaranteedContextBasis: m.Supply.Basis.String(),
 		Capabilities: m.Capabilities, SupportedParameters: m.Parameters, Quantizations: m.Supply.Quantizations,
 		CreatedAt: timestamppb.New(m.CreatedAt), DeprecatedAt: timeToProto(m.DeprecatedAt),
+		MinVramGb: m.MinVRAMGB,
 	}
 	public.InputPrice, public.InputPriceStr = dollars(rates.Unit, rates.Input)
 	public.OutputPrice, public.OutputPriceStr = dollars(rates.Unit, rates.Output)

@@ -21,12 +21,23 @@ const (
 	contextCatalog  = "catalog"
 )
 
+// How far a provider can be trusted. Nobody is shown above normal as long as
+// nothing measures it.
+const (
+	trustNormal    = "normal"
+	trustProbation = "probation"
+)
+
 func publicOffering(o *routerv1.Offering, m snapshot.Model) *catalogv1.PublicOffering {
 	tokens, reported := guarantee.Effective(o.GetReportedContextLength(), m.ContextTokens)
 	public := &catalogv1.PublicOffering{
 		ProviderId: o.GetProviderId(), ProviderName: o.GetProviderName(), ConnectionMode: connectionMode(o.GetConnectionMode()),
 		ContextLength: publicTokens(tokens), ContextBasis: contextCatalog,
 		Quantization: o.GetQuantization(), Region: o.GetRegion(), Online: true,
+		Trust: trust(o.GetProbation()),
+	}
+	if o.Uptime_30D != nil {
+		public.Uptime_30D = share(o.GetUptime_30D())
 	}
 	if reported {
 		public.ContextBasis = contextReported
@@ -51,6 +62,16 @@ func connectionMode(m eventsv1.ConnectionMode) string {
 	}
 	return ""
 }
+
+func trust(probation bool) string {
+	if probation {
+		return trustProbation
+	}
+	return trustNormal
+}
+
+// share is a part of a whole as far as it is a number, from 0 to 1.
+func share(v float64) *float64 { return finite(min(max(v, 0), 1)) }
 
 // known leaves out a figure that was never measured: no latency and no rate of
 // tokens is 0.

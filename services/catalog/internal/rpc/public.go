@@ -26,6 +26,8 @@ type Public struct {
 	catalogv1.UnimplementedPublicCatalogServiceServer
 	keeper *snapshot.Keeper
 	router routerv1.RouterServiceClient
+
+	listing listing
 }
 
 // NewPublic makes the service.
@@ -85,6 +87,10 @@ func (s *Public) find(id string) (snapshot.Model, error) {
 	if err != nil {
 		return snapshot.Model{}, err
 	}
+	return find(current, id)
+}
+
+func find(current *snapshot.Snapshot, id string) (snapshot.Model, error) {
 	model, found := current.Find(id)
 	if !found {
 		return snapshot.Model{}, fault.New(fault.NotFound, fault.ModelNotFound, "the model does not exist").On("model_id")

@@ -10,6 +10,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/services/catalog/internal/entry"
 	"svc.internal/services/catalog/internal/guarantee"
+	"svc.internal/services/catalog/internal/weights"
 )
 
 // Entries reads the catalog as it is stored.
@@ -17,6 +18,9 @@ type Entries interface {
 	// Load reads all entries, ordered by id, unless the stored revision is
 	// the known one.
 	Load(ctx context.Context, known int64) (revision int64, models []entry.Model, changed bool, err error)
+	// LoadWeights reads what models consist of, by model id, unless the stored
+	// revision of weights is the known one.
+	LoadWeights(ctx context.Context, known int64) (revision int64, sets map[string]weights.Set, changed bool, err error)
 }
 
 // Supplies asks what is online, by model id.
@@ -54,6 +58,8 @@ type Keeper struct {
 	next     chan struct{} // closed when current is replaced
 	stored   []entry.Model
 	revision int64 // of stored
+	weights  map[string]weights.Set
+	weighed  int64 // the revision of weights
 	supply   map[string]guarantee.Supply
 	heardAt  time.Time // when supply was answered
 	silent   bool      // the router's last answer was an error
@@ -70,7 +76,7 @@ func NewKeeper(cfg Config, entries Entries, supplies Supplies, clk clock.Clock, 
 	return &Keeper{
 		cfg: cfg, entries: entries, supplies: supplies, clock: clk, log: log,
 		hints: make(chan struct{}, 1), loading: make(chan struct{}, 1), stopped: make(chan struct{}),
-		next: make(chan struct{}), revision: unread,
+		next: make(chan struct{}), revision: unread, weighed: unread,
 	}
 }
 
@@ -149,15 +155,24 @@ func (k *Keeper) Refresh(ctx context.Context) error {
 		return ctx.Err()
 	}
 	k.mu.Lock()
-	known := k.revision
+	known, weighed := k.revision, k.weighed
 	k.mu.Unlock()
 	revision, stored, changed, err := k.entries.Load(ctx, known)
-	if err != nil || !changed {
+	if err != nil {
+		return err
+	}
+	newest, sets, reweighed, err := k.entries.LoadWeights(ctx, weighed)
+	if err != nil || !changed && !reweighed {
 		return err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.revision, k.stored = revision, stored
+	if changed {
+		k.revision, k.stored = revision, stored
+	}
+	if reweighed {
+		k.weighed, k.weights = newest, sets
+	}
 	models, _ := merge(k.stored, k.supply, nil)
 	k.publish(models)
 	return nil
@@ -219,7 +234,7 @@ func (k *Keeper) logSilence(ctx context.Context, err error) {
 // publish makes a new snapshot the current one and wakes who waits for it; mu
 // is held.
 func (k *Keeper) publish(models []Model) {
-	next := &Snapshot{Revision: 1, Models: models}
+	next := &Snapshot{Revision: 1, Models: models, Weights: k.weights}
 	if k.current != nil {
 		next.Revision = k.current.Revision + 1
 	}

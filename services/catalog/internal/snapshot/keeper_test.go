@@ -16,6 +16,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/services/catalog/internal/entry"
 	"svc.internal/services/catalog/internal/guarantee"
+	"svc.internal/services/catalog/internal/weights"
 )
 
 // outside is a store and a router whose answers a test sets.
@@ -23,6 +24,8 @@ type outside struct {
 	mu       sync.Mutex
 	revision int64
 	ids      []string
+	weighed  int64
+	weights  map[string]weights.Set
 	supply   map[string]guarantee.Supply
 	err      error
 	loads    int
@@ -40,6 +43,15 @@ func (o *outside) Load(_ context.Context, known int64) (int64, []entry.Model, bo
 		models[i] = entry.Model{Draft: entry.Draft{ID: id, ContextTokens: 100}}
 	}
 	return o.revision, models, true, nil
+}
+
+func (o *outside) LoadWeights(_ context.Context, known int64) (int64, map[string]weights.Set, bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil || o.weighed == known {
+		return o.weighed, nil, false, o.err
+	}
+	return o.weighed, o.weights, true, nil
 }
 
 func (o *outside) Supply(context.Context) (map[string]guarantee.Supply, error) {
@@ -291,5 +303,45 @@ func BenchmarkSupplyOfAFullCatalog(b *testing.B) {
 		if _, changed := merge(entries, supply, models); changed {
 			b.Fatal("nothing had changed")
 		}
+	}
+}
+
+func TestWeightsAreReadWhenTheyChangeAndKeptWhenTheyCannotBe(t *testing.T) {
+	of := func(name string) map[string]weights.Set {
+		return map[string]weights.Set{"a": weights.NewSet("", []weights.File{{Name: name}})}
+	}
+	o := &outside{ids: []string{"a"}, weights: of("first")}
+	k := NewKeeper(pace, o, nil, clock.System, slog.New(slog.DiscardHandler))
+	named := func() string {
+		t.Helper()
+		current, _, err := k.Current()
+		if err != nil || len(current.Models) != 1 || current.Weights["a"].Empty() {
+			t.Fatalf("%+v, %v", current, err)
+		}
+		return current.Weights["a"].Files[0].Name
+	}
+	if err := k.Refresh(t.Context()); err != nil || named() != "first" {
+		t.Errorf("at first: %s, %v", named(), err)
+	}
+	_, replaced, _ := k.Current()
+	if err := k.Refresh(t.Context()); err != nil || closed(replaced) {
+		t.Errorf("nothing has changed, and yet it is replaced: %v", err)
+	}
+	o.set(func(o *outside) { o.weighed, o.weights, o.err = 1, of("second"), errors.New("away") })
+	if err := k.Refresh(t.Context()); err == nil || named() != "first" {
+		t.Errorf("without the store: %s, %v", named(), err)
+	}
+	o.set(func(o *outside) { o.err = nil })
+	if err := k.Refresh(t.Context()); err != nil || named() != "second" || !closed(replaced) {
+		t.Errorf("afterwards: %s, %v", named(), err)
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }

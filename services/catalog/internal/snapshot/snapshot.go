@@ -3,7 +3,7 @@
 //
 // A Snapshot never changes; a newer one takes its place. A watcher waits for
 // the next and always finds the newest, so that one that is slow skips those
-// between and nothing queues up for it. Entries are read when the store says
+// between and nothing queues up for it. Entries and weights are read when the store says
 // that they changed, and in any case at each repair; supply is asked for at an
 // even pace. While the router is away its last answer goes on applying, for a
 // bounded time, and then nobody counts as online.
@@ -15,6 +15,7 @@ import (
 
 	"svc.internal/services/catalog/internal/entry"
 	"svc.internal/services/catalog/internal/guarantee"
+	"svc.internal/services/catalog/internal/weights"
 )
 
 // Model is a catalog entry with what its providers now guarantee.
@@ -29,6 +30,8 @@ type Snapshot struct {
 	Revision uint64
 	// Models are ordered by id, byte by byte.
 	Models []Model
+	// Weights are what models consist of, by model id, where it is known.
+	Weights map[string]weights.Set
 }
 
 // Find looks a model up by its id.

@@ -1,5 +1,5 @@
 // Package store keeps the catalog in PostgreSQL: models, their immutable price
-// versions, and the revision that moves with every change, by whomever it was
+// versions, the files of their weights, and the revision that moves with every change, by whomever it was
 // made. Replicas hear of each other's changes by NOTIFY.
 package store
 
@@ -43,7 +43,7 @@ const selectRevision = `SELECT revision FROM revision`
 
 const selectModels = `
 SELECT m.model_id, m.slug, m.name, m.category, m.kind, m.tier, m.active, m.context_tokens, m.max_output_tokens,
-       m.capabilities, m.supported_parameters, m.created_at, m.deprecated_at,
+       m.capabilities, m.supported_parameters, m.created_at, m.deprecated_at, m.min_vram_gb,
        p.price_version_id, p.input_pico_usd, p.output_pico_usd, p.payout_input_pico_usd, p.payout_output_pico_usd,
        p.valid_from, p.pricing_unit
 FROM model m JOIN price_version p ON p.model_id = m.model_id AND p.valid_to IS NULL`
@@ -80,7 +80,7 @@ func scanModel(row pgx.CollectableRow) (entry.Model, error) {
 	var input, output, payoutInput, payoutOutput int64
 	var unit string
 	err := row.Scan(&m.ID, &m.Slug, &m.Name, &m.Category, &m.Kind, &m.Tier, &m.Active, &m.ContextTokens, &m.MaxOutputTokens,
-		&m.Capabilities, &m.Parameters, &m.CreatedAt, &deprecated,
+		&m.Capabilities, &m.Parameters, &m.CreatedAt, &deprecated, &m.MinVRAMGB,
 		&version, &input, &output, &payoutInput, &payoutOutput, &m.Price.ValidFrom, &unit)
 	if err != nil {
 		return entry.Model{}, err
@@ -106,6 +106,8 @@ func passing(err error) error {
 		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "the catalog's database cannot be reached")
 	case pg.IsUnique(err, "model_slug_once"):
 		return fault.Wrap(err, fault.Invalid, fault.InvalidValue, "slug is another model's").On("slug")
+	case pg.IsCheck(err, "revision_weight_files_bound"), pg.IsCheck(err, "revision_weight_text_bound"):
+		return fault.Wrap(err, fault.Exhausted, CatalogFull, "the catalog holds at most 100,000 files and 32 MiB of their names and addresses")
 	case pg.IsCheck(err, "revision_models_bound"), pg.IsCheck(err, "revision_text_bound"):
 		return fault.Wrap(err, fault.Exhausted, CatalogFull, "the catalog holds at most %d models and 6 MiB of text", entry.MaxModels)
 	}

@@ -15,6 +15,7 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/catalog/internal/entry"
+	"svc.internal/services/catalog/internal/weights"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -59,7 +60,7 @@ func (r *rig) putDraft(t *testing.T, draft entry.Draft, rates money.Rates, versi
 func TestWhatIsPutIsLoaded(t *testing.T) {
 	r := setup(t)
 	d, err := entry.Draft{ID: "a/b", Name: "Ünïcode", Slug: "s", Category: entry.Embedding, Kind: entry.Gateway, Tier: entry.Premium,
-		Active: true, ContextTokens: 512, Parameters: []string{"seed"}}.Normalize()
+		Active: true, ContextTokens: 512, MinVRAMGB: 80, Parameters: []string{"seed"}}.Normalize()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 	}
 	for _, statement := range []string{
 		model("model_id", "''"), model("model_id", "'a//b'"), model("model_id", "'a/../b'"), model("model_id", "'a/./b'"),
-		model("model_id", "'a/providers'"), model("model_id", "'a b'"), model("model_id", "E'a\\n'"), model("model_id", "repeat('x', 129)"),
+		model("model_id", "'a/providers'"), model("model_id", "'a/files'"), model("model_id", "'catalog'"), model("model_id", "'a b'"), model("model_id", "E'a\\n'"), model("model_id", "repeat('x', 129)"),
 		model("model_id", "'/a'"), model("model_id", "'old'"), model("slug", "'old'"), model("slug", "'a/b'"), model("slug", "'..'"),
 		model("name", "''"), model("name", "E'a\\nb'"), model("name", "repeat('x', 129)"),
 		model("category", "'video'"), model("kind", "''"), model("tier", "NULL"),
@@ -256,6 +257,10 @@ func TestListenersHearEveryChangeWhoeverMakesIt(t *testing.T) {
 	}
 	wait("a change by hand")
 	r.put(t, "new", money.Rates{Input: 2, PayoutInput: 1}, ids.PriceVersionID{5})
+	if err := r.store.PutWeights(ctx, "new", files("a")); err != nil {
+		t.Fatal(err)
+	}
+	wait("weights")
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the listener ended with %v", err)
@@ -275,6 +280,12 @@ func TestAStoreWithoutItsDatabaseSaysSo(t *testing.T) {
 	defer pool.Close()
 	if _, _, _, err := New(pool).Load(t.Context(), -1); !fault.Is(err, fault.ServiceUnavailable) {
 		t.Errorf("load: %v", err)
+	}
+	if _, _, _, err := New(pool).LoadWeights(t.Context(), -1); !fault.Is(err, fault.ServiceUnavailable) {
+		t.Errorf("load weights: %v", err)
+	}
+	if err := New(pool).PutWeights(t.Context(), "m", weights.Set{}); !fault.Is(err, fault.ServiceUnavailable) {
+		t.Errorf("put weights: %v", err)
 	}
 	if _, err := New(pool).Put(t.Context(), "m", nil); !fault.Is(err, fault.ServiceUnavailable) {
 		t.Errorf("put: %v", err)

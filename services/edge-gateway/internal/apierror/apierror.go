@@ -152,12 +152,5 @@ func (a Answer) SetHeaders(h http.Header) {
 
 // Write answers with the error. Nothing may have been written before.
 func (a Answer) Write(w http.ResponseWriter, requestID string) error {
-	body := openai.AppendError(nil, a.Error, requestID)
-	h := w.Header()
-	a.SetHeaders(h)
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(a.Status)
-	_, err := w.Write(body)
-	return err
+	return a.send(w, "application/json", openai.AppendError(nil, a.Error, requestID))
 }

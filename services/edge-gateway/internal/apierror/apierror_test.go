@@ -16,12 +16,12 @@ import (
 // decided is the table of the public API, written down a second time.
 var decided = map[int][]fault.Reason{
 	400: {"invalid_request", "invalid_value", "duplicate_field", "missing_required_parameter", "context_length_exceeded", "invalid_provider", "unsupported_endpoint_for_model"},
-	401: {"missing_api_key", "invalid_api_key", "key_revoked", "key_expired", "wrong_key_type"},
+	401: {"missing_api_key", "invalid_api_key", "key_revoked", "key_expired", "wrong_key_type", "invalid_credentials", "invalid_session", "session_expired"},
 	402: {"insufficient_credits", "plan_allowance_exceeded"},
 	403: {"model_not_allowed", "account_frozen", "origin_not_allowed"},
-	404: {"unknown_route", "model_not_found", "request_not_found", "account_not_found", "key_not_found", "provider_not_found"},
+	404: {"unknown_route", "model_not_found", "request_not_found", "account_not_found", "key_not_found", "provider_not_found", "user_not_found"},
 	405: {"method_not_allowed"},
-	409: {"payout_pending", "payout_too_frequent", "refund_blocked", "transition_not_allowed"},
+	409: {"payout_pending", "payout_too_frequent", "refund_blocked", "transition_not_allowed", "already_exists"},
 	413: {"request_too_large"},
 	415: {"unsupported_encoding"},
 	422: {"below_minimum", "idempotency_key_reused", "idempotency_answer_gone", "too_many_keys"},
@@ -76,6 +76,7 @@ func TestEveryKindHasAnAnswer(t *testing.T) {
 	want := map[fault.Kind]int{
 		fault.Internal: 500, fault.Invalid: 400, fault.Unauthenticated: 401, fault.Denied: 403, fault.NotFound: 404,
 		fault.Precondition: 422, fault.Exhausted: 429, fault.Unavailable: 503, fault.Timeout: 504, fault.Canceled: 499,
+		fault.Conflict: 409,
 	}
 	for _, kind := range fault.Kinds() {
 		a := Of(fmt.Errorf("call a peer: %w", fault.New(kind, "newer_reason", "words")))

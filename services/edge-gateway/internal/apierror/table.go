@@ -20,12 +20,12 @@ const (
 	UpstreamError               fault.Reason = "upstream_error"
 	IdempotencyAnswerGone       fault.Reason = "idempotency_answer_gone"
 	OriginNotAllowed            fault.Reason = "origin_not_allowed"
+	DuplicateField              fault.Reason = "duplicate_field"
+	MissingRequired             fault.Reason = "missing_required_parameter"
 )
 
 // Reasons of the public table whose services are part of the contract.
 const (
-	duplicateField    fault.Reason = "duplicate_field"
-	missingRequired   fault.Reason = "missing_required_parameter"
 	payoutPending     fault.Reason = "payout_pending"
 	payoutTooFrequent fault.Reason = "payout_too_frequent"
 	refundBlocked     fault.Reason = "refund_blocked"
@@ -49,19 +49,22 @@ type Row struct {
 var Table = map[fault.Reason]Row{
 	fault.InvalidRequest:        {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
 	fault.InvalidValue:          {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
-	duplicateField:              {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
-	missingRequired:             {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
+	DuplicateField:              {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
+	MissingRequired:             {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
 	fault.ContextLengthExceeded: {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
 	fault.InvalidProvider:       {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
 	UnsupportedEndpointForModel: {http.StatusBadRequest, openai.TypeInvalidRequest, true, 0},
 	UnsupportedEncoding:         {http.StatusUnsupportedMediaType, openai.TypeInvalidRequest, true, 0},
 	fault.RequestTooLarge:       {http.StatusRequestEntityTooLarge, openai.TypeInvalidRequest, true, 0},
 
-	MissingAPIKey:       {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
-	WrongKeyType:        {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
-	fault.InvalidAPIKey: {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
-	fault.KeyRevoked:    {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
-	fault.KeyExpired:    {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
+	MissingAPIKey:            {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
+	WrongKeyType:             {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
+	fault.InvalidAPIKey:      {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
+	fault.KeyRevoked:         {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
+	fault.KeyExpired:         {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
+	fault.InvalidCredentials: {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
+	fault.InvalidSession:     {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
+	fault.SessionExpired:     {http.StatusUnauthorized, openai.TypeAuthentication, true, 0},
 
 	fault.InsufficientCredits:   {http.StatusPaymentRequired, openai.TypeInsufficientQuota, true, 0},
 	fault.PlanAllowanceExceeded: {http.StatusPaymentRequired, openai.TypeInsufficientQuota, true, 0},
@@ -75,6 +78,7 @@ var Table = map[fault.Reason]Row{
 	fault.AccountNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.KeyNotFound:      {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.ProviderNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.UserNotFound:     {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	MethodNotAllowed:       {http.StatusMethodNotAllowed, openai.TypeInvalidRequest, true, 0},
 
 	fault.RateLimitExceeded:        {http.StatusTooManyRequests, openai.TypeRateLimit, false, time.Second},
@@ -95,6 +99,7 @@ var Table = map[fault.Reason]Row{
 	payoutPending:              {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	payoutTooFrequent:          {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	refundBlocked:              {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
+	fault.AlreadyExists:        {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	fault.TransitionNotAllowed: {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	belowMinimum:               {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
 	fault.IdempotencyKeyReused: {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
@@ -118,5 +123,6 @@ var kindRows = map[fault.Kind]Row{
 	fault.Denied:          {http.StatusForbidden, openai.TypePermission, true, 0},
 	fault.NotFound:        {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.Precondition:    {http.StatusUnprocessableEntity, openai.TypeInvalidRequest, true, 0},
+	fault.Conflict:        {http.StatusConflict, openai.TypeInvalidRequest, true, 0},
 	fault.Exhausted:       {http.StatusTooManyRequests, openai.TypeRateLimit, false, time.Second},
 }

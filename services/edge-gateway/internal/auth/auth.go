@@ -50,6 +50,10 @@ type Config struct {
 	// WrongKeys is how many keys that are none one network may have looked up
 	// in a minute, and WrongKeyNetworks how many networks are remembered.
 	WrongKeys, WrongKeyNetworks int
+	// Asides is how many keys are looked up at a time for Aside, and AsidePause how
+	// long none is after billing-ledger did not answer.
+	Asides     int
+	AsidePause time.Duration
 }
 
 // Authenticator answers for all requests of a gateway.
@@ -60,6 +64,7 @@ type Authenticator struct {
 	cache *cache
 
 	guesses *guesses
+	asides  asides
 }
 
 // New makes an authenticator with an empty cache.
@@ -67,6 +72,10 @@ func New(keys billingv1.KeyServiceClient, c clock.Clock, cfg Config) *Authentica
 	return &Authenticator{
 		keys: keys, clock: c, cfg: cfg, cache: newCache(cfg.Known, cfg.Refused),
 		guesses: newGuesses(cfg.WrongKeys, cfg.WrongKeyNetworks),
+		asides: asides{
+			most: cfg.Asides, pause: cfg.AsidePause, guesses: newGuesses(cfg.WrongKeys, cfg.WrongKeyNetworks),
+			under: map[apikey.Digest]*aside{},
+		},
 	}
 }
 
@@ -79,17 +88,22 @@ func Credential(h http.Header) (string, error) {
 	if values := h.Values("Authorization"); len(values) > 0 {
 		scheme, key, _ := strings.Cut(strings.TrimSpace(values[0]), " ")
 		if len(values) > 1 || !strings.EqualFold(scheme, "bearer") {
-			return "", invalidKey()
+			return "", WrongKey()
 		}
 		return bounded(strings.TrimSpace(key))
 	}
 	if values := h.Values("X-Api-Key"); len(values) > 0 {
 		if len(values) > 1 {
-			return "", invalidKey()
+			return "", WrongKey()
 		}
 		return bounded(strings.TrimSpace(values[0]))
 	}
 	return bounded("")
+}
+
+// Bearer is the credential of Authorization: Bearer alone.
+func Bearer(h http.Header) (string, error) {
+	return Credential(http.Header{"Authorization": h["Authorization"]})
 }
 
 func bounded(key string) (string, error) {
@@ -98,12 +112,13 @@ func bounded(key string) (string, error) {
 		return "", fault.New(fault.Unauthenticated, apierror.MissingAPIKey,
 			"You didn't provide an API key. Send it in the header Authorization: Bearer YOUR_KEY.")
 	case len(key) > maxKeyBytes:
-		return "", invalidKey()
+		return "", WrongKey()
 	}
 	return key, nil
 }
 
-func invalidKey() error {
+// WrongKey is the refusal of a key that nobody has.
+func WrongKey() error {
 	return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "Incorrect API key provided.")
 }
 
@@ -111,35 +126,60 @@ func invalidKey() error {
 // faults are those of the public table with status 401, rate_limit_exceeded
 // when too many keys from there were wrong, or Unavailable.
 func (a *Authenticator) Authenticate(ctx context.Context, h http.Header, from netip.Addr) (*Principal, error) {
-	key, err := Credential(h)
+	digest, err := consumerKey(h)
 	if err != nil {
 		return nil, err
 	}
-	switch kind, ok := apikey.Parse(key); {
-	case !ok:
-		return nil, invalidKey()
-	case kind != apikey.Consumer:
-		return nil, fault.New(fault.Unauthenticated, apierror.WrongKeyType,
-			"This is a provider key; the API needs a consumer key.")
-	}
-	digest := apikey.Sum(key)
 	now := a.clock.Now()
 	if e, found := a.cache.get(digest, now); found {
 		return current(e.who, e.err, now)
 	}
-	network := address.Network(from)
-	if !a.cache.knew(digest) {
+	var who *Principal
+	err = a.LookUp(from, a.cache.knew(digest), func() (err error) {
+		who, err = a.lookUp(ctx, digest)
+		return err
+	})
+	return current(who, err, now)
+}
+
+// consumerKey is the digest of the consumer key that the headers carry.
+func consumerKey(h http.Header) (apikey.Digest, error) {
+	key, err := Credential(h)
+	if err != nil {
+		return apikey.Digest{}, err
+	}
+	switch kind, ok := apikey.Parse(key); {
+	case !ok:
+		return apikey.Digest{}, WrongKey()
+	case kind != apikey.Consumer:
+		return apikey.Digest{}, fault.New(fault.Unauthenticated, apierror.WrongKeyType,
+			"This is a provider key; the API needs a consumer key.")
+	}
+	return apikey.Sum(key), nil
+}
+
+func tooManyWrong(wait time.Duration) error {
+	return fault.New(fault.Exhausted, fault.RateLimitExceeded, "Too many wrong API keys came from your address.").After(wait)
+}
+
+// LookUp has a credential from an address looked up by ask, unless too many from there
+// were wrong: then it fails with rate_limit_exceeded. All kinds of credentials are
+// counted together. One that was good when it was last looked up is known, not held up,
+// and no guess.
+func (a *Authenticator) LookUp(from netip.Addr, known bool, ask func() error) error {
+	network, now := address.Network(from), a.clock.Now()
+	if !known {
 		leave, wait := a.guesses.enter(network, now)
 		if wait > 0 {
-			return nil, fault.New(fault.Exhausted, fault.RateLimitExceeded, "Too many wrong API keys came from your address.").After(wait)
+			return tooManyWrong(wait)
 		}
 		defer leave()
 	}
-	who, err := a.lookUp(ctx, digest)
-	if fault.Is(err, fault.InvalidAPIKey) {
-		a.guesses.wrong(network, now) // a revoked or expired key was somebody's, and guessed by nobody
+	err := ask()
+	if !known && (fault.Is(err, fault.InvalidAPIKey) || fault.Is(err, fault.InvalidSession)) {
+		a.guesses.wrong(network, now) // what was revoked or has expired was somebody's, and guessed by nobody
 	}
-	return current(who, err, now)
+	return err
 }
 
 // lookUp asks billing-ledger and remembers the answer, unless a change was
@@ -151,7 +191,7 @@ func (a *Authenticator) lookUp(ctx context.Context, digest apikey.Digest) (*Prin
 	resp, err := a.keys.AuthenticateKey(ctx, &billingv1.AuthenticateKeyRequest{KeySha256: digest[:]})
 	if err != nil {
 		if f, ok := fault.As(err); ok && f.Kind == fault.Unauthenticated {
-			err = publicText(f)
+			err = Refused(f)
 			a.cache.putRefused(digest, err, a.clock.Now().Add(a.cfg.RefusedFor), generation)
 		}
 		return nil, apierror.OfPeer(err)
@@ -166,16 +206,20 @@ func (a *Authenticator) lookUp(ctx context.Context, digest apikey.Digest) (*Prin
 	return who, nil
 }
 
-// publicText keeps a refusal's reason and gives it this package's words.
-func publicText(f *fault.Fault) error {
-	switch f.Reason {
-	case fault.KeyRevoked:
+// Refused gives the refusal of a key this package's words.
+func Refused(err error) error {
+	f, _ := fault.As(err)
+	switch {
+	case f == nil:
+		return WrongKey()
+	case f.Reason == fault.KeyRevoked:
 		return fault.New(fault.Unauthenticated, f.Reason, "This API key has been revoked.")
-	case fault.KeyExpired:
+	case f.Reason == fault.KeyExpired:
 		return expired()
-	default:
-		return invalidKey()
+	case f.Reason == apierror.MissingAPIKey, f.Reason == apierror.WrongKeyType:
+		return err
 	}
+	return WrongKey()
 }
 
 func expired() error {

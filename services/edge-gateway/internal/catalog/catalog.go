@@ -29,6 +29,9 @@ const (
 type Model struct {
 	ID   string
 	Slug string
+	// Category is what rates are counted by: llm, multimodal, embedding, image or
+	// audio; empty for one that is not known here.
+	Category string
 	// Endpoint is what a provider is asked for with this model, which decides
 	// the routes that it answers: legacy completions are asked for as chat.
 	// Unspecified for a category that is not known here: such a model answers

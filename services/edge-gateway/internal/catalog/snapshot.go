@@ -59,6 +59,7 @@ func newModel(m *catalogv1.Model) *Model {
 	return &Model{
 		ID:              m.GetModelId(),
 		Slug:            m.GetSlug(),
+		Category:        categories[m.GetCategory()],
 		Endpoint:        endpoints[m.GetCategory()],
 		DeprecatedAt:    leaves,
 		Online:          m.GetSupply().GetOnlineProviders() > 0,
@@ -73,6 +74,14 @@ var endpoints = map[catalogv1.Category]hubv1.Endpoint{
 	catalogv1.Category_CATEGORY_EMBEDDING:  hubv1.Endpoint_ENDPOINT_EMBEDDINGS,
 	catalogv1.Category_CATEGORY_IMAGE:      hubv1.Endpoint_ENDPOINT_IMAGES,
 	catalogv1.Category_CATEGORY_AUDIO:      hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS,
+}
+
+var categories = map[catalogv1.Category]string{
+	catalogv1.Category_CATEGORY_LLM:        "llm",
+	catalogv1.Category_CATEGORY_MULTIMODAL: "multimodal",
+	catalogv1.Category_CATEGORY_EMBEDDING:  "embedding",
+	catalogv1.Category_CATEGORY_IMAGE:      "image",
+	catalogv1.Category_CATEGORY_AUDIO:      "audio",
 }
 
 // appendObject appends the model as OpenAI lists it.

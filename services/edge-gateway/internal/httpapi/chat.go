@@ -63,6 +63,7 @@ func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admit
 	if req.Messages > h.cfg.MaxMessages {
 		return nil, fault.New(fault.Invalid, fault.InvalidValue, "messages must have at most %d elements", h.cfg.MaxMessages).On("messages")
 	}
+	h.rateOf(x, req.Model)
 	pin, prefer := admit.Choose(pin, req.Routing)
 	setRoute(x.header(), pin)
 	choices, err := h.resolve(as, who, req)

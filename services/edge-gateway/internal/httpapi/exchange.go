@@ -32,6 +32,12 @@ type exchange struct {
 	route   route
 	rest    string // the path's variable part, escaped
 
+	// Whose rate the answer tells of; see limits.go.
+	who      *auth.Principal // nil without a good key
+	asked    bool            // whether who has been found out
+	category string          // of the model, once it is known
+	rated    bool            // the rate is told, or is none
+
 	told  error       // the error that was answered, if any
 	facts []slog.Attr // what the log line says besides
 
@@ -49,8 +55,10 @@ func (x *exchange) header() http.Header { return x.answer.Header() }
 func (x *exchange) begun() bool { return x.answer.status != 0 }
 
 // authenticate tells whose key the request carries.
-func (h *Handler) authenticate(x *exchange) (*auth.Principal, error) {
-	return h.Auth.Authenticate(x.request.Context(), x.request.Header, h.Addresses.Of(x.request))
+func (h *Handler) authenticate(x *exchange) (who *auth.Principal, err error) {
+	who, err = h.Auth.Authenticate(x.request.Context(), x.request.Header, h.Addresses.Of(x.request))
+	x.who, x.asked = who, true
+	return who, err
 }
 
 // setWriteDeadline bounds the time in which the client must read an answer. A
@@ -74,7 +82,8 @@ func (h *Handler) json(x *exchange, body []byte) error {
 type recorder struct {
 	http.ResponseWriter
 	status int
-	unread bool // the request's body has not been read to its end
+	unread bool             // the request's body has not been read to its end
+	before func(status int) // adds the headers that come last; nil for none
 }
 
 // begin notes the status. A connection with a body still to come is not used
@@ -82,6 +91,9 @@ type recorder struct {
 func (r *recorder) begin(status int) {
 	if r.status != 0 {
 		return
+	}
+	if r.before != nil {
+		r.before(status)
 	}
 	r.status = status
 	if r.unread {
@@ -110,6 +122,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		started: h.Clock.Now(), answer: &recorder{ResponseWriter: w}, control: http.NewResponseController(w),
 	}
 	x.route, x.rest = find(r.URL.EscapedPath())
+	if h.Rates != nil && tellsRate(r) {
+		x.answer.before = func(status int) { h.tellRate(x, status) }
+	}
 	ctx, span := h.startSpan(r, x.route.pattern)
 	defer span.End()
 	id, err := ids.NewRequest(x.started, h.Random)
@@ -153,7 +168,7 @@ func (h *Handler) tell(x *exchange, err error) {
 		return
 	}
 	h.setWriteDeadline(x)
-	_ = a.Write(x.answer, x.id) // a client that left is nobody's fault
+	_ = formOf(x.request.URL.EscapedPath())(a, x.answer, x.id) // a client that left is nobody's fault
 }
 
 // clientLeft tells a client that left, for which net/http has no cause, from a

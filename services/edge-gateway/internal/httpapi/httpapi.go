@@ -36,6 +36,8 @@ import (
 	"svc.internal/services/edge-gateway/internal/marketapi"
 	"svc.internal/services/edge-gateway/internal/openapi"
 	"svc.internal/services/edge-gateway/internal/playground"
+	"svc.internal/services/edge-gateway/internal/providerapi"
+	"svc.internal/services/edge-gateway/internal/ratelimit"
 	"svc.internal/services/edge-gateway/internal/relay"
 	"svc.internal/services/edge-gateway/internal/witness"
 )
@@ -83,8 +85,13 @@ type Parts struct {
 	Playground *playground.Playground
 	// Idempotency claims the keys of requests that carry one.
 	Idempotency *idempotency.Keeper
-	Market      *marketapi.API
-	Ready       func(context.Context) error
+	// Rates tells what is left of keys' rates where admission has not; nil leaves
+	// it unsaid there.
+	Rates  *ratelimit.Reader
+	Market *marketapi.API
+	// Provider answers the agents of providers.
+	Provider *providerapi.API
+	Ready    func(context.Context) error
 }
 
 // Handler answers all public requests.
@@ -129,6 +136,7 @@ var fixed = map[string]route{
 	"/v1/responses":            {"/v1/responses", nil, useChat},
 	"/v1/messages":             {"/v1/messages", nil, useChat},
 	"/api/v1/models":           {"/api/v1/models", get, (*Handler).market},
+	"/api/v1/models/catalog":   {"/api/v1/models/catalog", get, (*Handler).market},
 	"/openapi.json":            {"/openapi.json", get, (*Handler).describe},
 	healthPath:                 {healthPath, get, (*Handler).healthz},
 	readyPath:                  {readyPath, get, (*Handler).readyz},
@@ -142,7 +150,7 @@ var prefixed = []struct {
 	{"/v1/models/", route{"/v1/models/{id}", get, (*Handler).getModel}},
 	{"/v1/responses/", route{"/v1/responses", nil, useChat}},
 	{"/v1/messages/", route{"/v1/messages", nil, useChat}},
-	{"/api/v1/models/", route{"/api/v1/models/{id}/providers", get, (*Handler).market}},
+	{"/api/v1/models/", route{providersOf, get, (*Handler).market}},
 	{"/api/v1/requests/", route{"/api/v1/requests/{id}", get, (*Handler).receipt}},
 	// Methods are checked behind the token, so that nothing is told without.
 	{"/api/v1/admin/", route{"/api/v1/admin", nil, (*Handler).admin}},
@@ -158,9 +166,12 @@ func find(path string) (route, string) {
 	if r, ok := fixed[path]; ok {
 		return r, ""
 	}
+	if r, ok := ofProviders[path]; ok {
+		return r, ""
+	}
 	for _, p := range prefixed {
 		if rest, ok := strings.CutPrefix(path, p.prefix); ok && rest != "" {
-			return p.route, rest
+			return p.of(rest), rest
 		}
 	}
 	return unknown, ""
@@ -229,6 +240,7 @@ func (h *Handler) getModel(x *exchange) error {
 	if err != nil || len(name) > maxModelName {
 		name = "" // no model has it
 	}
+	h.rateOf(x, name)
 	body, err := h.Catalog.Object(name)
 	if err != nil {
 		return err

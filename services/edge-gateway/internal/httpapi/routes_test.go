@@ -41,6 +41,12 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	for _, r := range fixed {
 		all[r.pattern] = r
 	}
+	for path, r := range ofProviders {
+		if r.pattern != path {
+			t.Errorf("%s is called %s", path, r.pattern)
+		}
+		all[r.pattern] = r
+	}
 	for _, r := range prefixed {
 		all[r.pattern] = r.route
 	}

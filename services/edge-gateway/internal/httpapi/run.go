@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/crash"
-	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
@@ -42,10 +41,14 @@ func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err erro
 		return nil, err
 	}
 	grant, err := h.Gate.Enter(ctx, call.Order)
-	setLimits(x.header(), grant.Terms.GetRequests())
+	if grant.Terms != nil {
+		x.setRate(grant.Terms.GetRequests())
+	}
 	relay.SetBillingType(x.header(), grant.Terms.GetBillingType())
 	if err != nil {
-		setLimits(x.header(), reachedLimit(err))
+		if left := leftBy(err); left != nil {
+			x.setRate(left)
+		}
 		next = h.next(x, call, err)
 		if next == nil && x.begun() {
 			h.Engine.Tell(x.answer, call, err)
@@ -175,32 +178,4 @@ func setDeprecation(h http.Header, leaves time.Time) {
 	}
 	h.Set("Deprecation", "@"+strconv.FormatInt(leaves.Unix(), 10))
 	h.Set("Sunset", leaves.UTC().Format(http.TimeFormat))
-}
-
-// setLimits says how much of the key's rate is left.
-func setLimits(h http.Header, requests *billingv1.RateLimit) {
-	if requests.GetLimit() <= 0 {
-		return
-	}
-	h.Set("X-Ratelimit-Limit-Requests", strconv.Itoa(int(requests.GetLimit())))
-	h.Set("X-Ratelimit-Remaining-Requests", strconv.Itoa(int(max(requests.GetRemaining(), 0))))
-	h.Set("X-Ratelimit-Reset-Requests", (time.Duration(max(requests.GetResetMs(), 0)) * time.Millisecond).String())
-}
-
-// reachedLimit is the limit that a refusal speaks of, with nothing left; nil
-// when it speaks of none.
-func reachedLimit(err error) *billingv1.RateLimit {
-	f, ok := fault.As(err)
-	if !ok || f.Reason != fault.RateLimitExceeded {
-		return nil
-	}
-	limit, err := strconv.ParseInt(f.Meta["limit"], 10, 32)
-	if err != nil {
-		return nil
-	}
-	reset, err := strconv.ParseInt(f.Meta["reset_ms"], 10, 64)
-	if err != nil {
-		reset = f.RetryAfter.Milliseconds()
-	}
-	return &billingv1.RateLimit{Limit: int32(limit), ResetMs: reset}
 }

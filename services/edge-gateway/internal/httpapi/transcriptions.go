@@ -26,6 +26,8 @@ type uploaded struct {
 	model  string
 	stream bool
 	answer hubv1.AnswerForm
+	// verbose tells that the answer tells its duration.
+	verbose bool
 	// millis is how long the file plays.
 	millis int64
 	format audio.Format
@@ -90,6 +92,7 @@ func formBoundary(header http.Header) (string, error) {
 // transcribe serves a form. What is sent on takes its place.
 func (h *Handler) transcribe(x *exchange, who *auth.Principal, pin admit.Pin, form multipartform.Form, sent *upload) error {
 	asked, err := h.readForm(form)
+	h.rateOf(x, asked.model)
 	if err != nil {
 		return err
 	}
@@ -125,6 +128,7 @@ func (h *Handler) transcribe(x *exchange, who *auth.Principal, pin admit.Pin, fo
 		Stream:      asked.stream,
 		Choices:     1,
 		Form:        asked.answer,
+		Verbose:     asked.verbose,
 		AnswerType:  "text/plain; charset=utf-8",
 		ContentType: multipartform.ContentType(own),
 		Body:        body,
@@ -223,7 +227,7 @@ func (a *uploaded) readAnswer() error {
 		return fault.New(fault.Invalid, fault.InvalidValue,
 			"response_format must be json, text, srt, verbose_json, vtt or diarized_json.").On("response_format")
 	}
-	a.answer = form
+	a.answer, a.verbose = form, format == "verbose_json" || format == "diarized_json"
 	stream, given, err := a.form.Text("stream")
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ func (a *API) Authorize(h http.Header) error {
 	if !a.cfg.AdminToken.IsSet() {
 		return fault.New(fault.NotFound, apierror.UnknownRoute, "There is no such route.")
 	}
-	token, err := auth.Credential(http.Header{"Authorization": h["Authorization"]})
+	token, err := auth.Bearer(h)
 	if err != nil {
 		return err
 	}

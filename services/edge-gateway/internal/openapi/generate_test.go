@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	billingv1 "svc.internal/proto/svc/billing/v1"
-	_ "svc.internal/proto/svc/catalog/v1"    // its routes
-	_ "svc.internal/proto/svc/hub/v1"        // its routes
+	_ "svc.internal/proto/svc/catalog/v1" // its routes
+	hubv1 "svc.internal/proto/svc/hub/v1"
 	_ "svc.internal/proto/svc/settlement/v1" // its routes
 
 	"svc.internal/services/edge-gateway/internal/apierror"
@@ -137,6 +137,7 @@ func (g *generator) document() []byte {
 	g.schemas = components["schemas"].(object)
 	g.schemas["Error"].(object)["description"] = codes()
 	g.message((&billingv1.Receipt{}).ProtoReflect().Descriptor(), answers)
+	g.message((&hubv1.ProviderNode{}).ProtoReflect().Descriptor(), answers)
 	protoregistry.GlobalFiles.RangeFiles(func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
 			g.service(paths, file.Services().Get(i))

@@ -43,9 +43,11 @@ func newForm(call *Call, now func() time.Time) form {
 	case hubv1.Endpoint_ENDPOINT_IMAGES:
 		return &images{now: now, withCost: call.IncludeCost}
 	case hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS:
-		return &transcript{text: call.Form == hubv1.AnswerForm_ANSWER_FORM_TEXT, contentType: call.AnswerType}
+		return &transcript{
+			text: call.Form == hubv1.AnswerForm_ANSWER_FORM_TEXT, verbose: call.Verbose, contentType: call.AnswerType,
+		}
 	default:
-		return newChat(call)
+		return newChat(call, now())
 	}
 }
 

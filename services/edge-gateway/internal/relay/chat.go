@@ -1,6 +1,10 @@
 package relay
 
 import (
+	"strconv"
+	"time"
+
+	"svc.internal/pkg/jsonscan"
 	"svc.internal/pkg/openai"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
@@ -8,30 +12,54 @@ import (
 // chat is the form of chat completions, and of legacy completions, which are
 // made of them.
 type chat struct {
-	withUsage bool   // the client of a stream asked for usage
-	legacyID  string // of a legacy completion whose engine gives none; empty for chat
+	withUsage bool     // the client of a stream asked for usage
+	legacyID  string   // of a legacy completion whose engine gives none; empty for chat
+	own       []member // of an answer whose engine gives none
 	identity  identity
 	first     []byte // the first event of a stream with usage
 	held      []byte // the last event with usage, until it is known what is billed
 	usageOnly bool   // held has nothing else
 }
 
-func newChat(call *Call) *chat {
-	c := &chat{withUsage: call.IncludeUsage || call.IncludeCost}
+func newChat(call *Call, now time.Time) *chat {
+	c := &chat{withUsage: call.IncludeUsage || call.IncludeCost, own: ownMembers(call, now)}
+	c.identity.own = c.own
 	if call.Legacy {
 		c.legacyID = call.RequestID
 	}
 	return c
 }
 
+// ownMembers are what a completion says of itself where its engine does not.
+func ownMembers(call *Call, now time.Time) []member {
+	object := openai.ObjectCompletion
+	if call.Stream {
+		object = openai.ObjectChunk
+	}
+	return []member{
+		ownModel:   {"model", string(jsonscan.AppendString(nil, call.Order.ModelID))},
+		ownCreated: {"created", strconv.FormatInt(now.Unix(), 10)},
+		ownObject:  {"object", `"` + object + `"`},
+		ownID:      {"id", string(jsonscan.AppendString(nil, chatIDPrefix+call.RequestID))},
+	}
+}
+
+// Where the members stand in ownMembers; the last comes first in an answer.
+const (
+	ownModel = iota
+	ownCreated
+	ownObject
+	ownID
+)
+
 func (*chat) accept(body []byte) ([]byte, bool) { return body, true }
 
 // whole is fit for strict clients.
 func (c *chat) whole(body []byte, billed usageOf) (contentType string, out []byte) {
 	if c.legacyID != "" {
-		return typeJSON, legacy(body, c.legacyID, &billed)
+		return typeJSON, legacy(body, c.legacyID, &billed, c.own[ownModel], c.own[ownCreated])
 	}
-	return typeJSON, strict(body, billed)
+	return typeJSON, strict(body, billed, c.own...)
 }
 
 // event writes an event, but for one with usage when the client wants that: the

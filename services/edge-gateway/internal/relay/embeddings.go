@@ -24,9 +24,10 @@ func (e *embeddings) accept(body []byte) ([]byte, bool) {
 	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
 	ok := true
 	body = f.run(func() {
-		f.object([]member{{"object", `"list"`}, {"model", string(jsonscan.AppendString(nil, e.model))}}, func(name string) {
+		wanted := []member{{"object", `"list"`}, {"model", string(jsonscan.AppendString(nil, e.model))}}
+		f.object(wanted, func(name string) {
 			if name != "data" || f.cur.Kind() != jsonscan.Array {
-				f.cur.Skip()
+				f.skip(wanted, name)
 				return
 			}
 			f.elements(func(i int) { ok = f.embedding(i, e.base64) && ok })
@@ -51,9 +52,10 @@ func (f *filler) embedding(i int, want64 bool) (ok bool) {
 		f.cur.Skip()
 		return false
 	}
-	f.object([]member{{"object", `"embedding"`}, {"index", strconv.Itoa(i)}}, func(name string) {
+	wanted := []member{{"object", `"embedding"`}, {"index", strconv.Itoa(i)}}
+	f.object(wanted, func(name string) {
 		if name != "embedding" {
-			f.cur.Skip()
+			f.skip(wanted, name)
 			return
 		}
 		switch kind := f.cur.Kind(); {

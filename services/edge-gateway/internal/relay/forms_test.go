@@ -327,12 +327,20 @@ func FuzzAChunkKeepsWhatIsThere(f *testing.F) {
 			return
 		}
 		known := identity{id: []byte(`"a"`), created: []byte("5")}
-		for name, out := range map[string][]byte{"logprobs": withLogprobs(body), "identity": known.of(body), "usage": withNullUsage(body)} {
+		full := newChat(&Call{RequestID: "r", Stream: true}, time.Unix(17, 0)).identity
+		for name, out := range map[string][]byte{
+			"logprobs": withLogprobs(body), "identity": known.of(body), "usage": withNullUsage(body), "completed": full.of(body),
+		} {
 			var after map[string]any
 			if err := json.Unmarshal(out, &after); err != nil {
 				t.Fatalf("%s: %s became %s: %v", name, body, out, err)
 			}
 			want := maps.Clone(before)
+			for _, m := range full.own {
+				if name == "completed" && after[m.name] == nil {
+					t.Fatalf("%s has no %s: %s", body, m.name, out)
+				}
+			}
 			if name == "identity" {
 				for member, value := range map[string]any{"id": "a", "created": 5.0} {
 					if _, ok := want[member]; ok {

@@ -79,7 +79,7 @@ func withMembers(json []byte, cost string, wanted ...member) []byte {
 			kind := f.cur.Kind()
 			switch {
 			case cost == "" || name != "usage":
-				f.cur.Skip()
+				f.skip(wanted, name)
 			case kind == jsonscan.Object:
 				f.withCost(cost)
 			default:

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"strconv"
 
 	"svc.internal/pkg/jsonscan"
 )
@@ -15,18 +16,18 @@ const (
 // legacy makes a text completion of a chat completion, or of one chunk of a
 // stream. Every value stays as its engine wrote it; the members of a message
 // that a text completion has no place for stand beside its text. The usage of a
-// whole answer is what is billed; that of a chunk is not touched. ownID is the
-// id of an answer whose engine gives none.
-func legacy(body []byte, ownID string, billed *usageOf) []byte {
+// whole answer is what is billed; that of a chunk is not touched. ownID and own
+// are what an answer has whose engine gives none.
+func legacy(body []byte, ownID string, billed *usageOf, own ...member) []byte {
 	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
-	return f.run(func() { f.legacy(ownID, billed) })
-}
-
-func (f *filler) legacy(ownID string, billed *usageOf) {
-	wanted := []member{
+	wanted := append([]member{
 		{"id", string(jsonscan.AppendString(nil, legacyIDPrefix+ownID))},
 		{"object", `"text_completion"`},
-	}
+	}, own...)
+	return f.run(func() { f.legacy(wanted, billed) })
+}
+
+func (f *filler) legacy(wanted []member, billed *usageOf) {
 	if billed != nil {
 		wanted = append(wanted, member{"usage", billed.object()})
 	}
@@ -37,11 +38,11 @@ func (f *filler) legacy(ownID string, billed *usageOf) {
 		case name == "object":
 			f.replace(f.cur.Skip(), `"text_completion"`)
 		case name == "choices" && f.cur.Kind() == jsonscan.Array:
-			f.elements(func(int) { f.legacyChoice() })
+			f.elements(func(i int) { f.legacyChoice(i, billed != nil) })
 		case name == "usage" && billed != nil:
 			f.usage(*billed)
 		default:
-			f.cur.Skip()
+			f.skip(wanted, name)
 		}
 	})
 }
@@ -60,14 +61,18 @@ func (f *filler) legacyID() {
 	}
 }
 
-// legacyChoice makes text of the message, or of the delta, of a choice.
-func (f *filler) legacyChoice() {
+// legacyChoice makes text of the message, or of the delta, of a choice. Of a whole
+// answer the place of a choice is its index; in a chunk it says nothing.
+func (f *filler) legacyChoice(i int, whole bool) {
 	if f.cur.Kind() != jsonscan.Object {
 		f.cur.Skip()
 		return
 	}
 	slot, members, said := len(f.out), 0, false
 	wanted := []member{{"logprobs", "null"}, {"finish_reason", "null"}}
+	if whole {
+		wanted = append(wanted, member{"index", strconv.Itoa(i)})
+	}
 	f.object(wanted, func(name string) {
 		members++
 		switch {
@@ -83,7 +88,7 @@ func (f *filler) legacyChoice() {
 			// Those of chat have another shape, and none were asked for.
 			f.replace(f.cur.Skip(), "null")
 		default:
-			f.cur.Skip()
+			f.skip(wanted, name)
 		}
 	})
 	if !said {

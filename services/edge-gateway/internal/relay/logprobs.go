@@ -6,8 +6,11 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// bothNull is what a message must have, and what token probabilities must.
-var bothNull = []member{{"content", "null"}, {"refusal", "null"}}
+// messageHas is what a message must have, bothNull what token probabilities must.
+var (
+	messageHas = []member{{"refusal", "null"}, {"content", "null"}, {"role", `"assistant"`}}
+	bothNull   = []member{{"content", "null"}, {"refusal", "null"}}
+)
 
 // logprobs gives the token probabilities of a choice what they must have: lists
 // of tokens, each with its bytes and its alternatives.

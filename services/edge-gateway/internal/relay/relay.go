@@ -120,6 +120,8 @@ type Call struct {
 	// content type AnswerType.
 	Form       hubv1.AnswerForm
 	AnswerType string
+	// Verbose tells that a transcription tells its task and its duration.
+	Verbose bool
 	// ContentType is that of Body, with its parameters; empty for JSON.
 	ContentType string
 	// Body is what is sent, ModelOffset and ModelLength where in it the

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"slices"
+	"strconv"
 
 	"svc.internal/pkg/jsonscan"
 )
@@ -14,12 +15,14 @@ type insertion struct {
 }
 
 // strict gives a whole answer the members that strict clients require and
-// engines often leave out, as nulls: choices[].logprobs and what is in them, and
-// content and refusal of the message. Its usage is what is billed. Every other byte stays.
-// An answer that cannot be scanned is left as it is.
-func strict(body []byte, usage usageOf) []byte {
+// engines often leave out: its own, where they are missing or null, the index of
+// a choice and the role of its message, and as nulls choices[].logprobs and what
+// is in them, and content and refusal of the message. Its usage is what is
+// billed. Every other byte stays. An answer that cannot be scanned is left as it
+// is.
+func strict(body []byte, usage usageOf, own ...member) []byte {
 	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
-	return f.run(func() { f.top(usage) })
+	return f.run(func() { f.top(usage, own...) })
 }
 
 // filler is one pass over an answer, or over one event of it.
@@ -97,6 +100,19 @@ func (f *filler) object(wanted []member, each func(name string)) {
 	}
 }
 
+// skip consumes the value of a member. A null gives way to the value that is
+// wanted there.
+func (f *filler) skip(wanted []member, name string) {
+	null := f.cur.Kind() == jsonscan.Null
+	span := f.cur.Skip()
+	if !null {
+		return
+	}
+	if i := slices.IndexFunc(wanted, func(m member) bool { return m.name == name }); i >= 0 && wanted[i].value != "null" {
+		f.replace(span, wanted[i].value)
+	}
+}
+
 // add puts a member at the start of an object of so many members.
 func (f *filler) add(slot int, member string, members *int) {
 	in := &f.out[slot]
@@ -107,10 +123,10 @@ func (f *filler) add(slot int, member string, members *int) {
 	*members++
 }
 
-func (f *filler) top(usage usageOf) {
+func (f *filler) top(usage usageOf, own ...member) {
 	found, members := false, 0
 	slot := len(f.out)
-	f.object(nil, func(name string) {
+	f.object(own, func(name string) {
 		members++
 		switch {
 		case name == "choices" && f.cur.Kind() == jsonscan.Array && !f.usageOnly:
@@ -119,7 +135,7 @@ func (f *filler) top(usage usageOf) {
 			found = true
 			f.usage(usage)
 		default:
-			f.cur.Skip()
+			f.skip(own, name)
 		}
 	})
 	if !found {
@@ -128,19 +144,20 @@ func (f *filler) top(usage usageOf) {
 }
 
 func (f *filler) choices() {
-	f.elements(func(int) {
+	f.elements(func(i int) {
 		if f.cur.Kind() != jsonscan.Object {
 			f.cur.Skip()
 			return
 		}
-		f.object([]member{{"logprobs", "null"}}, func(name string) {
+		wanted := []member{{"logprobs", "null"}, {"index", strconv.Itoa(i)}}
+		f.object(wanted, func(name string) {
 			switch kind := f.cur.Kind(); {
 			case name == "message" && kind == jsonscan.Object:
-				f.object(bothNull, func(string) { f.cur.Skip() })
+				f.object(messageHas, func(name string) { f.skip(messageHas, name) })
 			case name == "logprobs" && kind == jsonscan.Object:
 				f.logprobs()
 			default:
-				f.cur.Skip()
+				f.skip(wanted, name)
 			}
 		})
 	})

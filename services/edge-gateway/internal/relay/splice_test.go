@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+	"time"
 
 	"svc.internal/pkg/openai"
 )
@@ -16,14 +17,16 @@ func TestStrictAnswersHaveTheirNulls(t *testing.T) {
 		{`{}`, `{"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}}`},
 		{`{"id":"x","usage": null }`, `{"id":"x","usage": {"prompt_tokens":2,"completion_tokens":3,"total_tokens":5} }`},
 		{`{` + u + `,"choices":[]}`, `{` + u + `,"choices":[]}`},
-		{`{` + u + `,"choices":[{},5]}`, `{` + u + `,"choices":[{"logprobs":null},5]}`},
-		{`{` + u + `,"choices":[{"message":{}}]}`, `{` + u + `,"choices":[{"logprobs":null,"message":{"refusal":null,"content":null}}]}`},
+		{`{` + u + `,"choices":[{},5]}`, `{` + u + `,"choices":[{"index":0,"logprobs":null},5]}`},
+		{`{` + u + `,"choices":[{"message":{}}]}`, `{` + u + `,"choices":[{"index":0,"logprobs":null,"message":{"role":"assistant","content":null,"refusal":null}}]}`},
+		{`{` + u + `,"choices":[{"index":7,"message":{"role":null,"refusal":null}},{"index":null}]}`,
+			`{` + u + `,"choices":[{"logprobs":null,"index":7,"message":{"content":null,"role":"assistant","refusal":null}},{"logprobs":null,"index":1}]}`},
 		{`{` + u + `,"choices":[{"logprobs":{},"message":{"refusal":"x","content":"y","reasoning":1.0}}], "k":1e400}`,
-			`{` + u + `,"choices":[{"logprobs":{"refusal":null,"content":null},"message":{"refusal":"x","content":"y","reasoning":1.0}}], "k":1e400}`},
+			`{` + u + `,"choices":[{"index":0,"logprobs":{"refusal":null,"content":null},"message":{"role":"assistant","refusal":"x","content":"y","reasoning":1.0}}], "k":1e400}`},
 		{`{` + u + `,"choices":[{"logprobs":{"content":[{"token":"a","logprob":-0.50},{"bytes":[1],"top_logprobs":[{"token":"b"},5]},5]},"message":null}]}`,
-			`{` + u + `,"choices":[{"logprobs":{"refusal":null,"content":[{"top_logprobs":[],"bytes":null,"token":"a","logprob":-0.50},` +
+			`{` + u + `,"choices":[{"index":0,"logprobs":{"refusal":null,"content":[{"top_logprobs":[],"bytes":null,"token":"a","logprob":-0.50},` +
 				`{"bytes":[1],"top_logprobs":[{"bytes":null,"token":"b"},5]},5]},"message":null}]}`},
-		{`{` + u + `,"choices":[{"message":null}]}`, `{` + u + `,"choices":[{"logprobs":null,"message":null}]}`},
+		{`{` + u + `,"choices":[{"message":null}]}`, `{` + u + `,"choices":[{"index":0,"logprobs":null,"message":null}]}`},
 		{`[]`, `[]`},
 		{`{"choices":[{}`, `{"choices":[{}`},
 		{``, ``},
@@ -52,7 +55,8 @@ func FuzzStrictKeepsWhatIsThere(f *testing.F) {
 		if json.Unmarshal(body, &before) != nil {
 			return
 		}
-		out := strict(body, usage)
+		own := ownMembers(&Call{RequestID: "r"}, time.Unix(17, 0))
+		out := strict(body, usage, own...)
 		if err := json.Unmarshal(out, &after); err != nil {
 			t.Fatalf("%s became %s: %v", body, out, err)
 		}
@@ -62,6 +66,11 @@ func FuzzStrictKeepsWhatIsThere(f *testing.F) {
 		delete(before, "usage")
 		if !within(before, after) {
 			t.Fatalf("%s lost something: %s", body, out)
+		}
+		for _, m := range own {
+			if after[m.name] == nil {
+				t.Fatalf("%s has no %s: %s", body, m.name, out)
+			}
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 // transcript is billed, and is not sent when it is not.
 type transcript struct {
 	text        bool
+	verbose     bool   // it tells its task and its duration
 	contentType string // of text
 	done        *hubv1.DispatchEvent
 }
@@ -26,8 +27,15 @@ func (t *transcript) whole(body []byte, billed usageOf) (contentType string, out
 	if t.text {
 		return t.contentType, body
 	}
-	return typeJSON, withDuration(body, billed)
+	var own []member
+	if t.verbose {
+		own = []member{{"duration", inSeconds(billed.prompt)}, {"task", `"transcribe"`}}
+	}
+	return typeJSON, withDuration(body, billed, own...)
 }
+
+// inSeconds is a number of milliseconds in seconds.
+func inSeconds(ms int64) string { return strconv.FormatFloat(float64(ms)/msPerSecond, 'f', -1, 64) }
 
 func (t *transcript) event(out *output, e *hubv1.DispatchEvent) {
 	if t.done != nil {
@@ -70,15 +78,19 @@ func hasType(json []byte, wanted string) bool {
 }
 
 // withDuration makes the usage what is billed: the length of the audio in whole
-// seconds, rounded up. An engine that says the same keeps its own words.
-func withDuration(body []byte, billed usageOf) []byte {
+// seconds, rounded up. An engine that says the same keeps its own words. own are
+// what a transcription has whose engine gives none.
+func withDuration(body []byte, billed usageOf, own ...member) []byte {
 	seconds := strconv.FormatInt((billed.prompt+msPerSecond-1)/msPerSecond, 10)
 	usage := member{"usage", `{"type":"duration","seconds":` + seconds + `}`}
 	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
 	return f.run(func() {
-		f.object([]member{usage}, func(name string) {
-			span := f.cur.Skip()
-			if name == "usage" && !f.cur.Failed() && !f.tellsDuration(span, seconds) {
+		f.object(append(own, usage), func(name string) {
+			if name != "usage" {
+				f.skip(own, name)
+				return
+			}
+			if span := f.cur.Skip(); !f.cur.Failed() && !f.tellsDuration(span, seconds) {
 				f.replace(span, usage.value)
 			}
 		})

@@ -3,6 +3,7 @@
 //
 //	svc-agent run      connects and serves until it is stopped
 //	svc-agent check    reads models.json and asks every engine once
+//	svc-agent status   tells where the account stands, and why requests come or do not
 //	svc-agent version  prints the version
 package main
 
@@ -37,9 +38,10 @@ const usage = `usage: svc-agent <command> [flags]
 
   run      connect to the hub and serve requests until stopped
   check    read models.json and ask every engine whether it serves its models
+  status   tell where the account stands, and why requests come or do not
   version  print the version
 
-"svc-agent run -h" lists the flags. The hub's address and the provider key come
+"svc-agent run -h" lists the flags of run, and so for the others. The hub's address and the provider key come
 from SVC_WS_URL and SVC_PROVIDER_KEY (the key itself, or file:/path/to/it).
 `
 
@@ -53,6 +55,8 @@ func command(ctx context.Context, args, environ []string, out, diagnostics io.Wr
 		return run(ctx, args, environ, diagnostics)
 	case "check":
 		return check(ctx, args, environ, out, diagnostics)
+	case "status":
+		return status(ctx, args, environ, out, diagnostics)
 	case "version":
 		_, err := fmt.Fprintln(out, "svc-agent", version())
 		return err

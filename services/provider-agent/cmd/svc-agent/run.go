@@ -18,16 +18,24 @@ import (
 
 // environment is what the agent reads from its environment; flags win.
 type environment struct {
-	WSURL    string        `env:"SVC_WS_URL"`
-	Key      config.Secret `env:"SVC_PROVIDER_KEY"`
-	Models   string        `env:"SVC_MODELS" envDefault:"models.json"`
-	StateDir string        `env:"SVC_STATE_DIR"`
-	NodeName string        `env:"SVC_NODE_NAME"`
-	Region   string        `env:"SVC_REGION"`
+	WSURL string        `env:"SVC_WS_URL"`
+	Key   config.Secret `env:"SVC_PROVIDER_KEY"`
+	// ServiceURL is the marketplace's HTTP API; empty is where that of WSURL is by
+	// custom.
+	ServiceURL string `env:"SVC_SERVICE_URL"`
+	// WalletKeyFile and WalletDomain sign in with a wallet instead of the key.
+	WalletKeyFile string `env:"SVC_WALLET_KEY_FILE"`
+	WalletDomain  string `env:"SVC_WALLET_DOMAIN"`
+	Models        string `env:"SVC_MODELS" envDefault:"models.json"`
+	StateDir      string `env:"SVC_STATE_DIR"`
+	NodeName      string `env:"SVC_NODE_NAME"`
+	Region        string `env:"SVC_REGION"`
 	// Capabilities are what the engines have; empty for what most have.
 	Capabilities []string `env:"SVC_CAPABILITIES"`
-	LogLevel     string   `env:"SVC_LOG_LEVEL" envDefault:"info"`
-	LogFormat    string   `env:"SVC_LOG_FORMAT" envDefault:"text"`
+	// Hardware tells the hub of this machine's GPUs.
+	Hardware  bool   `env:"SVC_HARDWARE" envDefault:"true"`
+	LogLevel  string `env:"SVC_LOG_LEVEL" envDefault:"info"`
+	LogFormat string `env:"SVC_LOG_FORMAT" envDefault:"text"`
 	// OTLPEndpoint is a trace collector of the owner's; empty for none.
 	// Hubs decide which requests are recorded.
 	OTLPEndpoint string `env:"SVC_OTLP_ENDPOINT"`
@@ -58,6 +66,8 @@ func run(ctx context.Context, args, environ []string, diagnostics io.Writer) err
 	agentConfig := provideragent.DefaultConfig()
 	agentConfig.WSURL, agentConfig.Key, agentConfig.StateDir = cfg.WSURL, cfg.Key, cfg.StateDir
 	agentConfig.NodeName, agentConfig.Region = cfg.NodeName, cfg.Region
+	agentConfig.ServiceURL, agentConfig.WalletKeyFile, agentConfig.WalletDomain = cfg.ServiceURL, cfg.WalletKeyFile, cfg.WalletDomain
+	agentConfig.ReportHardware = cfg.Hardware
 	agentConfig.Models, agentConfig.Version, agentConfig.Capabilities = models, version(), cfg.Capabilities
 	agent, err := provideragent.New(agentConfig, provideragent.Deps{Log: log, Traces: traces})
 	if err != nil {
@@ -82,7 +92,10 @@ func options(args, environ []string, diagnostics io.Writer) (environment, error)
 	flags.StringVar(&cfg.StateDir, "state", cfg.StateDir, "`folder` that keeps this machine's node id (SVC_STATE_DIR; default: svc-agent in the user's configuration)")
 	flags.StringVar(&cfg.NodeName, "name", cfg.NodeName, "this machine's `name`, as you want to see it (SVC_NODE_NAME; default: the host's name)")
 	flags.StringVar(&cfg.Region, "region", cfg.Region, "where this machine is (SVC_REGION)")
-	flags.Func("capabilities", "what the engines have, of chat, embeddings, images, transcriptions, stream, cancel and logprobs, as a `list` with commas (SVC_CAPABILITIES; default: all but images and transcriptions)", func(list string) error {
+	flags.BoolVar(&cfg.Hardware, "hardware", cfg.Hardware, "tell the hub of this machine's GPUs (SVC_HARDWARE)")
+	flags.StringVar(&cfg.ServiceURL, "service", cfg.ServiceURL, "`URL` of the marketplace's API, https:// (SVC_SERVICE_URL; default: from the hub's)")
+	flags.StringVar(&cfg.WalletKeyFile, "wallet-key-file", cfg.WalletKeyFile, "`file` with the private key of your wallet, to sign in with instead of a provider key (SVC_WALLET_KEY_FILE)")
+	flags.Func("capabilities", "what the engines have, of chat, embeddings, images, transcriptions, stream, cancel, logprobs and warmup, as a `list` with commas (SVC_CAPABILITIES; default: all but images and transcriptions)", func(list string) error {
 		cfg.Capabilities = strings.Split(list, ",")
 		return nil
 	})

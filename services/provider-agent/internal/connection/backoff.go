@@ -84,6 +84,15 @@ func (b *backoff) after(e ending) time.Duration {
 	return b.jitter(ceiling)
 }
 
+// beside returns how long to wait before another connection is made beside one
+// that its hub drains: as long as the hub says, and a tenth more at random, so
+// that agents that were told the same do not come together.
+func (b *backoff) beside(e ending) time.Duration {
+	told := min(e.after, toldMost)
+	least := b.after(ending{lived: e.lived})
+	return max(told+b.jitter(told/10), least)
+}
+
 // jitter is a random time from 0 up to most. Without randomness it is most.
 func (b *backoff) jitter(most time.Duration) time.Duration {
 	var raw [8]byte

@@ -2,13 +2,19 @@
 // v2 (proto/svc/agent/v2): it dials a hub, registers, serves the requests that
 // share the socket, and dials again whenever the connection ends.
 //
-// Link keeps one session at a time. Two goroutines serve its socket. The reader
-// hands each frame to the session and never waits for anyone. The writer takes
-// what is due, control before answers, one piece of each answer in turn, and
-// writes a batch with one system call. A third keeps time. Each request under
-// way has one goroutine more, which reads the engine's answer into a buffer of
-// its stream; when the hub grants no credit, the buffer fills and only that
-// engine is not read.
+// Link keeps one session at a time. When its hub drains, another one is made
+// beside it (after the time that the hub says), and only when that is registered
+// may the old one end, with its last request and warm-up; so the agent is never
+// without a hub that would take it. Receipts and news then go over the new one. The
+// same is done when the machine has changed, which only a registration tells; then
+// the old session takes new requests until the next one is about to register.
+//
+// Two goroutines serve a session's socket. The reader hands each frame to the
+// session and never waits for anyone. The writer takes what is due, control before
+// answers, one piece of each answer in turn, and writes a batch with one system
+// call. A third keeps time. Each request under way has one goroutine more, which
+// reads the engine's answer into a buffer of its stream; when the hub grants no
+// credit, the buffer fills and only that engine is not read.
 //
 // Frames are counted on each stream in both directions. Whatever does not
 // belong ends the connection with Error protocol_error, and with it all of its
@@ -26,10 +32,15 @@
 // when it ends, of what was handed to the socket until then, and sends it behind
 // all answers until the hub acknowledges it (package receipts).
 //
+// Warm-ups are done one at a time, each model at most once a minute, and are
+// answered when the engine has loaded the model or has failed to. One that ends
+// with its connection says nothing of the model, and is done anew when asked for.
+//
 // Bounds: a message is 64 KiB and DATA 16 KiB; credit is 256 KiB a stream and
 // 8 MiB a connection each way; an answer waits in at most 64 KiB; request
-// bodies are bounded each and together (Config); requests under way are the sum
-// of all capacities and 16 more, 4,096 control frames may wait.
+// bodies are bounded each and together (Config); requests under way are the sum of
+// all capacities and 16 more, 4,096 control frames and 16 warm-ups may wait, and 4
+// sessions may be about to end.
 package connection
 
 import (
@@ -42,6 +53,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
 	"svc.internal/services/provider-agent/internal/endpoint"
+	"svc.internal/services/provider-agent/internal/hardware"
 	"svc.internal/services/provider-agent/internal/receipts"
 )
 
@@ -73,6 +85,9 @@ const (
 	// silence is how long nothing at all may come from the hub, which pings
 	// every 15 s and answers our pings and heartbeats.
 	silence = 45 * time.Second
+	// heardTimeout bounds how long a successor waits for the hub to have read that
+	// its predecessor drains.
+	heardTimeout = 5 * time.Second
 	// receiptsEvery is the least pause between frames of receipts.
 	receiptsEvery = 100 * time.Millisecond
 	// heartbeatDefault holds until the hub has said how often.
@@ -131,6 +146,18 @@ type Deps struct {
 	Serve Serve
 	// Receipts keeps what was served; nil makes no receipts.
 	Receipts *receipts.Store
+	// Warm loads a model; nil takes no warm-ups, which the capabilities must not
+	// declare then.
+	Warm Warm
+	// Load is how many requests the engines have under way and waiting; nil is
+	// what the agent itself has under way.
+	Load func() (active, queued int)
+	// Hardware is the machine as it is reported at the next registration; nil, or
+	// what returns nil, reports nothing.
+	Hardware func() *hardware.Report
+	// Credential makes what the next registration shows; nil is Config.Key. Its
+	// error's text is told to the owner.
+	Credential func(ctx context.Context) (Credential, error)
 	// Dial opens the network connection; nil is the system's.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }

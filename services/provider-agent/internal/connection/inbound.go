@@ -61,11 +61,11 @@ func (s *session) onConnection(f *agentv2.Frame) *ending {
 	case *agentv2.Frame_ReceiptAck:
 		s.onReceiptAck(body.ReceiptAck)
 		return nil
-	case *agentv2.Frame_Drain:
-		s.draining = true
-		s.drainAfter = milliseconds(body.Drain.GetReconnectAfterMs())
-		s.endIfDrained()
+	case *agentv2.Frame_Warmup:
+		s.onWarmup(body.Warmup.GetModelId())
 		return nil
+	case *agentv2.Frame_Drain:
+		return s.onDrain(milliseconds(body.Drain.GetReconnectAfterMs()))
 	case *agentv2.Frame_Error:
 		return &ending{
 			code: cut(clean(body.Error.GetCode()), maxError), text: cut(clean(body.Error.GetMessage()), maxError),

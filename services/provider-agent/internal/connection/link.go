@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
-
-	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
 // Link keeps the agent connected.
 type Link struct {
-	cfg   Config
-	deps  Deps
-	slots *slots
+	cfg    Config
+	deps   Deps
+	slots  *slots
+	warmer *warmer // nil when warm-ups are not taken
 
 	registered chan struct{} // closed by the first acknowledgement
 	once       sync.Once
@@ -31,18 +30,20 @@ type Link struct {
 // New makes a link. It fails when the registration would not fit into a frame.
 func New(cfg Config, deps Deps) (*Link, error) {
 	offers := deps.Offers()
-	size := proto.Size(&agentv2.Register{
-		Token: cfg.Key.Reveal(), NodeId: cfg.NodeID, NodeName: cfg.NodeName, AgentVersion: cfg.Version,
-		Models: wireOffers(offers), Region: cfg.Region, Capabilities: cfg.Capabilities,
-	})
-	// What health and context length may add later, and the frame around it.
-	if size += 16*len(offers) + 256; size > maxMessage {
-		return nil, errors.New("the names of the models are too long together: a registration must fit into 64 KiB")
-	}
-	return &Link{
+	l := &Link{
 		cfg: cfg, deps: deps, slots: newSlots(offers, cfg.MaxBufferedBytes),
 		registered: make(chan struct{}), fault: "not connected yet",
-	}, nil
+	}
+	if deps.Warm != nil {
+		l.warmer = newWarmer(deps.Warm, deps.Clock)
+	}
+	size := proto.Size(l.registration(Credential{Key: cfg.Key.Reveal()}))
+	// What health, context length and a wallet's signature may add later, and the
+	// frame around it.
+	if size += 16*len(offers) + 1024; size > maxMessage {
+		return nil, errors.New("the names of the models are too long together: a registration must fit into 64 KiB")
+	}
+	return l, nil
 }
 
 // Registered is closed once a hub has acknowledged the agent for the first time.
@@ -61,17 +62,28 @@ func (l *Link) Ready() error {
 // Run keeps the agent connected until ctx ends; then it takes no new requests,
 // lets those under way end within DrainTimeout and returns nil. It must be
 // called once.
+//
+// When a hub drains, or is to hear of a machine that has changed, the line to it is
+// kept, idle or not, until another one is registered: there is no moment without a
+// hub, if another one takes the agent.
 func (l *Link) Run(ctx context.Context) error {
 	wait := backoff{random: l.deps.Random}
+	var leaving lines
+	defer leaving.wait()
 	told := ""
 	for {
-		end := l.session(ctx)
+		end, moving := l.hold(ctx, &leaving)
 		if ctx.Err() != nil {
 			return nil
 		}
-		pause := wait.after(end)
-		l.note(nil, end.reason())
-		told = l.tell(end, pause, told)
+		var pause time.Duration
+		if moving {
+			pause = wait.beside(end)
+			l.deps.Log.Info("the agent connects anew before it leaves this connection", "reason", end.reason(), "in", pause.Round(time.Millisecond), "under_way", l.slots.active())
+		} else {
+			pause = wait.after(end)
+			told = l.tell(end, pause, told)
+		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
@@ -82,43 +94,17 @@ func (l *Link) Run(ctx context.Context) error {
 	}
 }
 
-// session keeps one session from dialling to its end.
-func (l *Link) session(ctx context.Context) ending {
-	conn, failed := dial(ctx, l.cfg, l.deps)
-	if failed != nil {
-		return *failed
-	}
-	s := newSession(l.cfg, l.deps.Log, l.deps.Serve, l.slots)
-	s.receipts, s.clock = l.deps.Receipts, l.deps.Clock
-	s.register(l.deps.Offers())
-	var work sync.WaitGroup
-	work.Go(func() {
-		if why := conn.read(s); why != nil {
-			s.fail(why)
-		}
-	})
-	work.Go(func() {
-		if why := conn.write(s); why != nil {
-			s.fail(why)
-		}
-	})
-	lived := l.keep(ctx, s)
-	l.note(nil, "the session ended")
-	work.Wait()
-	s.work.Wait()
-	end := *s.end
-	end.lived = lived
-	return end
-}
-
-// keep sends heartbeats, pings and receipts until the session is over, and drains it when
-// ctx ends. It returns how long the session was registered.
-func (l *Link) keep(ctx context.Context, s *session) time.Duration {
+// keep sends heartbeats, pings and receipts until the session is over, and drains
+// it when ctx ends. It returns how long the session was registered.
+func (l *Link) keep(ctx context.Context, ln *line) time.Duration {
+	s := ln.session
 	pings := time.NewTicker(pingInterval)
 	defer pings.Stop()
 	beats := time.NewTicker(heartbeatDefault)
 	defer beats.Stop()
 	acked, stop := s.acked, ctx.Done()
+	// A session that takes nothing new leaves the news of models to its successor.
+	changed, drained := l.deps.Changed, s.drained
 	var claims <-chan time.Time // begins with the registration
 	var overdue <-chan time.Time
 	var since time.Time
@@ -133,6 +119,7 @@ func (l *Link) keep(ctx context.Context, s *session) time.Duration {
 			acked = nil
 			since = l.deps.Clock.Now()
 			beats.Reset(l.welcome(s))
+			close(ln.up)
 			if s.receipts != nil {
 				s.receipts.Connected()
 				ticker := time.NewTicker(receiptsEvery)
@@ -140,12 +127,15 @@ func (l *Link) keep(ctx context.Context, s *session) time.Duration {
 				claims = ticker.C
 			}
 			// Health may have changed while the hub looked the key up.
-			s.heartbeat(l.deps.Offers(), l.slots.active())
+			l.heartbeat(s)
 		case <-beats.C:
 			s.sweep()
-			s.heartbeat(l.deps.Offers(), l.slots.active())
-		case <-l.deps.Changed:
-			s.heartbeat(l.deps.Offers(), l.slots.active())
+			l.heartbeat(s)
+			l.renew(s, since)
+		case <-drained:
+			drained, changed = nil, nil
+		case <-changed:
+			l.heartbeat(s)
 		case <-claims:
 			s.claims()
 		case <-pings.C:
@@ -163,6 +153,18 @@ func (l *Link) keep(ctx context.Context, s *session) time.Duration {
 	}
 }
 
+// renew registers anew, beside the session, when the machine is not what the hub
+// was told it is: an engine that was started after the agent is known only then.
+// Engines that come and go must not have it do so all the time.
+func (l *Link) renew(s *session, since time.Time) {
+	if since.IsZero() || l.deps.Hardware == nil || l.deps.Clock.Now().Sub(since) < stable {
+		return
+	}
+	if !proto.Equal(s.hardware, wireHardware(l.deps.Hardware())) {
+		s.handOver()
+	}
+}
+
 // welcome tells the owner that the agent is registered, and returns how often
 // the hub wants heartbeats.
 func (l *Link) welcome(s *session) time.Duration {
@@ -175,7 +177,10 @@ func (l *Link) welcome(s *session) time.Duration {
 		log.Warn("the hub refuses a model", "model", clean(model), "reason", clean(ack.GetRefusedModels()[model]))
 	}
 	if status := ack.GetStatus(); status != "" && status != "active" {
-		log.Warn("the provider account is not active: no requests will come", "status", clean(status))
+		log.Warn("the provider account is not active: no requests will come", "status", clean(status), "meaning", meaningOf(status))
+	}
+	if warning := ack.GetWarning(); warning != "" {
+		log.Warn("the hub warns: " + cut(clean(warning), maxError))
 	}
 	every := time.Duration(min(ack.GetHeartbeatIntervalMs(), heartbeatMost.Milliseconds())) * time.Millisecond
 	if every <= 0 {
@@ -184,11 +189,36 @@ func (l *Link) welcome(s *session) time.Duration {
 	return max(every, heartbeatLeast)
 }
 
+// meaningOf says what an owner can do about a status.
+func meaningOf(status string) string {
+	switch status {
+	case "pending":
+		return "the account waits for its collateral, a benchmark and a GPU that suffices, or for a review that you ask for; see svc-agent status"
+	case "under_review":
+		return "an operator looks at the account; nothing is to be done"
+	case "approved":
+		return "the account is approved; deposit the collateral"
+	case "activating":
+		return "the collateral is confirmed; the benchmark is still to be passed, so keep the agent connected"
+	default:
+		return "see svc-agent status"
+	}
+}
+
 // note keeps what Ready says.
 func (l *Link) note(live *session, fault string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.live, l.fault = live, fault
+}
+
+// gone notes that a session is over, unless another one has taken its place.
+func (l *Link) gone(s *session, fault string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.live == s || l.live == nil {
+		l.live, l.fault = nil, fault
+	}
 }
 
 // tell logs why a session ended. A reason that was just told is for debugging
@@ -200,6 +230,9 @@ func (l *Link) tell(e ending, pause time.Duration, told string) string {
 	switch e.code {
 	case codeInvalidKey, codeKeyRevoked:
 		text = "the hub refuses the provider key; set SVC_PROVIDER_KEY to a valid one"
+		if l.deps.Credential != nil {
+			text = "the hub refuses the wallet's sign-in; is it the wallet of a provider account?"
+		}
 	case codeSuspended:
 		text = "the hub refuses the agent: the provider account is suspended"
 	case codeSuperseded:

@@ -113,26 +113,17 @@ func TestHubSaysWhenToComeBack(t *testing.T) {
 }
 
 func TestReconnectHonoursTheHub(t *testing.T) {
-	for name, leave := range map[string]func(*hubtest.Session){
-		"error": func(s *hubtest.Session) { s.Refuse("shutting_down", 9*time.Second) },
-		"drain": func(s *hubtest.Session) {
-			s.Send(&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{ReconnectAfterMs: 9000}}})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := setup(t, echo, options{piped: true})
-				s := b.hub.AcceptLive()
-				began := time.Now()
-				leave(s)
-				s.WaitClosed()
-				b.hub.AcceptLive()
-				if took := time.Since(began); took != 9*time.Second {
-					t.Errorf("it came back after %v", took)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, echo, options{piped: true})
+		s := b.hub.AcceptLive()
+		began := time.Now()
+		s.Refuse("shutting_down", 9*time.Second)
+		s.WaitClosed()
+		b.hub.AcceptLive()
+		if took := time.Since(began); took != 9*time.Second {
+			t.Errorf("it came back after %v", took)
+		}
+	})
 }
 
 func TestRefusedHandshakeHonoursRetryAfter(t *testing.T) {
@@ -432,26 +423,6 @@ func TestStopBeforeRegistrationIsAtOnce(t *testing.T) {
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("it took %v", took)
 		}
-	})
-}
-
-func TestHubsDrainLetsRequestsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		b := setup(t, func(context.Context, Request, io.Writer) Answer {
-			<-release
-			return Answer{Status: 200}
-		}, options{piped: true})
-		s := b.hub.AcceptLive()
-		st := s.Open("m", body(10))
-		s.Send(&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{ReconnectAfterMs: 5000}}})
-		pass(time.Minute)
-		close(release)
-		if _, end := st.Answer(); !end.GetComplete() {
-			t.Errorf("the open request: %v", end)
-		}
-		s.WaitClosed()
-		b.hub.AcceptLive()
 	})
 }
 

@@ -7,6 +7,9 @@ import (
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
+// askHeard is the payload of the ping that follows DRAIN.
+const askHeard = "drain"
+
 // batchBytes is about how much one write to the socket carries.
 const batchBytes = 64 << 10
 
@@ -24,16 +27,21 @@ type batch struct {
 	ends  []int  // where each frame ends in bytes
 	ping  bool
 	pong  []byte // nil when none is due
+	// drains is set when the hub is told by it that no new requests are taken, and
+	// asks when it is then asked whether it has read so.
+	drains, asks bool
 	// closing is set when the session is over; nothing follows.
 	closing *ending
 }
 
 func (b *batch) reset() {
 	b.bytes, b.ends = b.bytes[:0], b.ends[:0]
-	b.ping, b.pong = false, nil
+	b.ping, b.pong, b.drains, b.asks = false, nil, false, false
 }
 
-func (b *batch) empty() bool { return len(b.ends) == 0 && !b.ping && b.pong == nil && b.closing == nil }
+func (b *batch) empty() bool {
+	return len(b.ends) == 0 && !b.ping && !b.asks && b.pong == nil && b.closing == nil
+}
 
 // frame appends any frame.
 func (b *batch) frame(f *agentv2.Frame) error {
@@ -93,6 +101,7 @@ func (s *session) next(b *batch) error {
 	defer s.mu.Unlock()
 	b.reset()
 	b.ping, s.pingDue = s.pingDue, false
+	b.asks, s.askDue = s.askDue, false
 	if s.pongDue {
 		b.pong, s.pongDue = append([]byte{}, s.pong...), false
 	}
@@ -100,6 +109,7 @@ func (s *session) next(b *batch) error {
 		if f.GetStream() == 0 {
 			s.seqOut++
 			f.Seq = s.seqOut
+			b.drains = b.drains || f.GetDrain() != nil
 		}
 		if err := b.frame(f); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/websocket"
 	"google.golang.org/protobuf/proto"
 
+	"svc.internal/pkg/clock"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-agent/internal/connection/hubtest"
 )
@@ -161,6 +162,7 @@ func newTestSession(t testing.TB, cfg Config, serve Serve) (*session, *slots) {
 	t.Helper()
 	slots := newSlots([]Offer{{ModelID: "m", Capacity: 4}}, 1<<20*16)
 	s := newSession(cfg, slog.New(slog.DiscardHandler), serve, slots)
+	s.warmer = newWarmer(func(context.Context, string) error { return nil }, clock.System)
 	t.Cleanup(func() {
 		s.fail(&ending{})
 		s.work.Wait()
@@ -200,6 +202,7 @@ func FuzzHandle(f *testing.F) {
 	f.Add(pack(&agentv2.Frame{Seq: 2, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: 1 << 31}}}))
 	f.Add(pack(&agentv2.Frame{Seq: 2, Body: &agentv2.Frame_Error{Error: &agentv2.Error{Code: "superseded", ReconnectAfterMs: -1}}}))
 	f.Add(pack(&agentv2.Frame{Seq: 2}, &agentv2.Frame{Seq: 3, Body: &agentv2.Frame_Open{}}, &agentv2.Frame{Seq: 3, Body: &agentv2.Frame_Data{}}))
+	f.Add(pack(&agentv2.Frame{Seq: 2, Body: &agentv2.Frame_Warmup{Warmup: &agentv2.Warmup{ModelId: "m"}}}, &agentv2.Frame{Seq: 3, Body: &agentv2.Frame_Warmup{}}))
 	f.Fuzz(func(t *testing.T, input []byte) {
 		s, slots := newTestSession(t, Config{MaxRequestBytes: 1 << 20, MaxBufferedBytes: 16 << 20}, echo)
 		var b batch

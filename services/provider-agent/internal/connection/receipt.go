@@ -134,11 +134,11 @@ func (s *session) receipt(st *stream, complete bool) {
 }
 
 // claims queues what is due of the receipts, unless the last of them still
-// wait.
+// wait or a successor sends them.
 func (s *session) claims() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.phase != phaseLive || len(s.due) > 0 {
+	if s.phase != phaseLive || s.leaving || len(s.due) > 0 {
 		return
 	}
 	if s.due = s.receipts.Due(receiptsPerFrame); len(s.due) > 0 {

@@ -29,7 +29,10 @@ type session struct {
 	slots *slots
 	// receipts is nil when none are made.
 	receipts *receipts.Store
+	warmer   *warmer // nil when warm-ups are not taken
 	clock    clock.Clock
+	// hardware is what REGISTER told; it is not changed once it did.
+	hardware *agentv2.Hardware
 
 	ctx   context.Context // parent of all requests; ends with the session
 	stop  context.CancelFunc
@@ -37,6 +40,12 @@ type session struct {
 	wake  chan struct{} // tells the writer that there is something to do
 	acked chan struct{} // closed by REGISTER_ACK
 	over  chan struct{} // closed by shut
+	// moving is closed when another session is to take this one's place: the hub
+	// drains, or the machine has changed.
+	moving chan struct{}
+	// drained is closed when no new requests are taken because of it, and heard when
+	// the hub has read the DRAIN that says so.
+	drained, heard chan struct{}
 
 	mu            sync.Mutex
 	phase         phase
@@ -53,8 +62,13 @@ type session struct {
 	pong          []byte    // answer to the last ping
 	pongDue       bool
 	pingDue       bool
-	draining      bool // no new streams; the session ends when there are none
-	drainAfter    time.Duration
+	askDue        bool // a ping that asks whether DRAIN was read
+	draining      bool // no new streams
+	leaving       bool // and the session ends when there are none
+	stopping      bool // not even warm-ups hold it then
+	warming       int  // warm-ups that wait or are done
+	movesWhy      string
+	drainAfter    time.Duration        // what the hub said when it drained
 	due           []workreceipt.Signed // receipts to be sent
 	passed        int                  // batches that went before them
 }
@@ -64,47 +78,25 @@ func newSession(cfg Config, log *slog.Logger, serve Serve, slots *slots) *sessio
 	return &session{
 		cfg: cfg, log: log, serve: serve, slots: slots, ctx: ctx, stop: stop,
 		wake: make(chan struct{}, 1), acked: make(chan struct{}), over: make(chan struct{}),
+		moving: make(chan struct{}), drained: make(chan struct{}), heard: make(chan struct{}),
 		streams: map[uint32]*stream{}, recv: connWindow, credit: connWindow,
 	}
 }
 
 // register queues the first frame.
-func (s *session) register(offers []Offer) {
+func (s *session) register(r *agentv2.Register) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var key []byte
-	if s.receipts != nil {
-		key = s.receipts.PublicKey()
-	}
-	s.push(&agentv2.Frame{Body: &agentv2.Frame_Register{Register: &agentv2.Register{
-		ReceiptKey: key,
-		Token:      s.cfg.Key.Reveal(), NodeId: s.cfg.NodeID, NodeName: s.cfg.NodeName, AgentVersion: s.cfg.Version,
-		Models: wireOffers(offers), Capabilities: s.cfg.Capabilities,
-		MaxRequestBytes: s.cfg.MaxRequestBytes, Region: s.cfg.Region,
-	}}})
+	s.push(&agentv2.Frame{Body: &agentv2.Frame_Register{Register: r}})
 }
 
 // heartbeat queues one, if the session is registered.
-func (s *session) heartbeat(offers []Offer, active int) {
+func (s *session) heartbeat(h *agentv2.Heartbeat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.phase != phaseLive {
-		return
+	if s.phase == phaseLive {
+		s.push(&agentv2.Frame{Body: &agentv2.Frame_Heartbeat{Heartbeat: h}})
 	}
-	s.push(&agentv2.Frame{Body: &agentv2.Frame_Heartbeat{Heartbeat: &agentv2.Heartbeat{
-		Models: wireOffers(offers), ActiveRequests: int32(active),
-	}}})
-}
-
-func wireOffers(offers []Offer) []*agentv2.ModelOffer {
-	list := make([]*agentv2.ModelOffer, 0, len(offers))
-	for _, o := range offers {
-		list = append(list, &agentv2.ModelOffer{
-			ModelId: o.ModelID, ContextLength: o.ContextLength, Quantization: o.Quantization,
-			Capacity: int32(o.Capacity), Healthy: o.Healthy,
-		})
-	}
-	return list
 }
 
 // ping asks the writer for one.
@@ -132,14 +124,118 @@ func (s *session) drain() {
 	if s.phase == phaseLive {
 		s.push(&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}})
 	}
+	s.draining, s.leaving, s.stopping = true, true, true
+	s.endIfDrained()
+}
+
+// onDrain keeps a session that the hub drains, until relieve: its successor may
+// be refused, and the hub may still want to hear of requests and receipts. Needs
+// the mutex.
+func (s *session) onDrain(after time.Duration) *ending {
+	if s.phase != phaseLive {
+		return &ending{text: "the hub is about to stop", after: after}
+	}
+	s.drainAfter = after
+	if !s.draining {
+		s.draining = true
+		close(s.drained)
+		s.move("the hub is about to stop")
+	}
+	return nil
+}
+
+// handOver wants another session to take this one's place, which goes on as
+// before until that one has a connection and a credential.
+func (s *session) handOver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase == phaseLive && !s.draining {
+		s.move("the machine has changed")
+	}
+}
+
+// move says once that another session is wanted. Needs the mutex.
+func (s *session) move(why string) {
+	if s.movesWhy == "" {
+		s.movesWhy = why
+		close(s.moving)
+	}
+}
+
+// giveWay takes no new requests, because a successor is about to register, and
+// returns once the hub has read so: it ends an older session of a node that does
+// not drain, and the successor speaks on another socket.
+func (s *session) giveWay() {
+	s.mu.Lock()
+	if s.phase != phaseLive || s.draining {
+		s.mu.Unlock()
+		return
+	}
+	s.push(&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}})
 	s.draining = true
+	close(s.drained)
+	s.mu.Unlock()
+	late := time.NewTimer(heardTimeout)
+	defer late.Stop()
+	select {
+	case <-s.heard:
+	case <-s.over:
+	case <-late.C: // a hub that busy is no better off without the successor
+	}
+}
+
+// ask has the writer ask whether the hub has read DRAIN, which was sent.
+func (s *session) ask() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.askDue = true
+	s.signal()
+}
+
+// onPong takes the answer to a ping. A hub reads frames and pings in their order.
+// It is for the reader; a session may drain for a successor and then to stop.
+func (s *session) onPong(payload string) {
+	if payload != askHeard {
+		return
+	}
+	select {
+	case <-s.heard:
+	default:
+		close(s.heard)
+	}
+}
+
+// successor is why another session is to take this one's place, and how long the
+// hub asked to wait before.
+func (s *session) successor() (why string, after time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.movesWhy, s.drainAfter
+}
+
+// isMoving tells whether another session is to take this one's place.
+func (s *session) isMoving() bool {
+	select {
+	case <-s.moving:
+		return true
+	default:
+		return false
+	}
+}
+
+// relieve lets the session end with the last request and warm-up, because another
+// one has taken its place.
+func (s *session) relieve() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining, s.leaving = true, true
 	s.endIfDrained()
 }
 
 // endIfDrained needs the mutex.
 func (s *session) endIfDrained() {
-	if s.draining && len(s.streams) == 0 {
-		s.shut(&ending{text: "drained", after: s.drainAfter})
+	if s.leaving && len(s.streams) == 0 && (s.warming == 0 || s.stopping) {
+		s.shut(&ending{text: "drained"})
 	}
 }
 

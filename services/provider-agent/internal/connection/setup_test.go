@@ -41,6 +41,8 @@ type options struct {
 	piped  bool
 	// receipts keeps what is served; nil for none.
 	receipts *receipts.Store
+	// deps changes what the link works with.
+	deps func(*Deps)
 }
 
 // setup runs a link with a hub; serve answers its requests.
@@ -69,10 +71,14 @@ func setup(t testing.TB, serve Serve, opts options) *bench {
 	if opts.random == nil {
 		opts.random = rand.Reader
 	}
-	link, err := New(cfg, Deps{
+	deps := Deps{
 		Log: slog.New(slog.NewTextHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Clock: clock.System,
 		Random: opts.random, Offers: b.current, Changed: b.changed, Serve: serve, Dial: opts.dial, Receipts: opts.receipts,
-	})
+	}
+	if opts.deps != nil {
+		opts.deps(&deps)
+	}
+	link, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,14 @@ func (s *slots) take(model string, bytes int64) refusal {
 	return granted
 }
 
+// offered tells whether the model is served at all.
+func (s *slots) offered(model string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.free[model]
+	return ok
+}
+
 // release gives both back.
 func (s *slots) release(model string, bytes int64) {
 	s.mu.Lock()

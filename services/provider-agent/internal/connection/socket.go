@@ -132,8 +132,9 @@ func (c *socket) read(s *session) *ending {
 		s.onPing(payload)
 		return nil
 	})
-	c.ws.SetPongHandler(func(string) error {
+	c.ws.SetPongHandler(func(payload string) error {
 		alive()
+		s.onPong(payload)
 		return nil
 	})
 	// The writer alone writes; it closes when the session is over.
@@ -188,6 +189,9 @@ func (c *socket) write(s *session) *ending {
 			_ = c.under.flush()
 			return &ending{text: fmt.Sprintf("the connection was lost: %v", err)}
 		}
+		if b.drains {
+			s.ask()
+		}
 		if b.closing != nil {
 			return nil
 		}
@@ -207,6 +211,11 @@ func (c *socket) send(b *batch) error {
 	}
 	if b.ping {
 		if err := c.ws.WriteControl(websocket.PingMessage, nil, deadline); err != nil {
+			return err
+		}
+	}
+	if b.asks {
+		if err := c.ws.WriteControl(websocket.PingMessage, []byte(askHeard), deadline); err != nil {
 			return err
 		}
 	}

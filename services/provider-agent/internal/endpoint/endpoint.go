@@ -2,7 +2,7 @@
 // stands on an engine, and what the agent calls it when it registers.
 //
 // Capabilities are what an agent declares to hubs: the endpoints that its
-// engines have, and the features stream, cancel and logprobs.
+// engines have, and the features stream, cancel, logprobs and warmup.
 package endpoint
 
 import (
@@ -57,11 +57,16 @@ func (e Endpoint) String() string {
 // Capabilities are what is declared unless the owner says otherwise: what an
 // engine of language models has. Images and transcriptions are the owner's to
 // declare, because requests of them would fail elsewhere.
-func Capabilities() []string { return []string{"chat", "stream", "cancel", "logprobs", "embeddings"} }
+func Capabilities() []string {
+	return []string{"chat", "stream", "cancel", "logprobs", "embeddings", WarmUp}
+}
+
+// WarmUp is the capability to load a model when a hub asks for it.
+const WarmUp = "warmup"
 
 // known are all capabilities there are.
 func known() []string {
-	names := []string{"stream", "cancel", "logprobs"}
+	names := []string{"stream", "cancel", "logprobs", WarmUp}
 	for _, e := range all() {
 		names = append(names, e.String())
 	}

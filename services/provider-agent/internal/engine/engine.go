@@ -1,6 +1,7 @@
 // Package engine speaks to the inference engines on the owner's machine: it
 // forwards requests to {engine_url}/chat/completions and the paths of the other
-// endpoints, and watches whether the engines are well.
+// endpoints, watches whether the engines are well, of which kind they are and how
+// busy, and has them load models.
 //
 // A request's body goes out as it came, but for the model's name, which is
 // replaced by the local one at the place the hub named: a JSON string in JSON,
@@ -188,6 +189,7 @@ func (p *Pool) Forward(ctx context.Context, r Request, w io.Writer) Answer {
 	if err != nil {
 		return Answer{Err: err}
 	}
+	defer p.forwarding(target)()
 	resp, err := p.client.Do(req)
 	if err != nil {
 		if ctx.Err() == nil {

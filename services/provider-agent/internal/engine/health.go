@@ -39,7 +39,18 @@ type server struct {
 	key     config.Secret
 	targets []Target
 	kick    chan struct{}
+
+	// Guarded by the pool's mutex.
+	kind            string // empty until it has answered
+	recognised      bool   // since it last came up
+	forwarded       int    // requests of this agent under way
+	most            int    // the most that forwarded was since the engine was last asked
+	others, waiting int    // by what it said itself
+	mute            int    // probes for which it is not asked that
 }
+
+// serves tells whether it is the engine of a target.
+func (e *server) serves(t Target) bool { return e.url == t.URL && e.key == t.APIKey }
 
 // States are the models in the order of New.
 func (p *Pool) States() []State {
@@ -110,7 +121,7 @@ func (p *Pool) kick(t Target) {
 		return
 	}
 	for _, e := range p.servers {
-		if e.url == t.URL && e.key == t.APIKey {
+		if e.serves(t) {
 			select {
 			case e.kick <- struct{}{}:
 			default:
@@ -140,6 +151,12 @@ func (p *Pool) probe(ctx context.Context, e *server) {
 		default:
 		}
 	}
+	if err != nil {
+		p.forget(e)
+		return
+	}
+	p.recogniseOnce(probing, e, list)
+	p.measure(probing, e)
 }
 
 // note books a probe's result and tells whether the offer has changed by it.
@@ -176,7 +193,8 @@ type modelList struct {
 }
 
 type listedModel struct {
-	ID string `json:"id"`
+	ID      string `json:"id"`
+	OwnedBy string `json:"owned_by"`
 	// MaxModelLen is vLLM's and SGLang's word for the context, in tokens.
 	MaxModelLen int64 `json:"max_model_len"`
 }

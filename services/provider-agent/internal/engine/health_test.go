@@ -43,6 +43,10 @@ func (l *lists) count() int {
 func (l *lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !strings.HasPrefix(r.URL.Path, "/v1/") {
+		http.NotFound(w, r) // what it is and how busy it does not tell
+		return
+	}
 	l.asked++
 	l.key = r.Header.Get("Authorization")
 	if r.URL.Path != "/v1/models" || r.Method != http.MethodGet {

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -53,6 +54,10 @@ type attempt struct {
 	// JSON is nil for none. nextBytes counts content up to it.
 	next      Event
 	nextBytes int64
+
+	// blocked is how long the caller took since the last piece was taken, and
+	// before that when it was.
+	blocked, before time.Duration
 
 	progressTokens int64
 	progressAt     time.Time
@@ -193,6 +198,7 @@ func (a *attempt) commit() error {
 // take relays what has arrived.
 func (a *attempt) take() *verdict {
 	piece, end, lost := a.stream.Take()
+	a.before, a.blocked = a.blocked, 0
 	if len(piece) > 0 {
 		a.lastData = a.desk.clock.Now()
 	}
@@ -204,10 +210,35 @@ func (a *attempt) take() *verdict {
 	case end != nil:
 		return a.ended(end)
 	case lost != nil:
-		return a.fails(Failure{Code: CodeUpstream, Message: lost.Error()}, meter.ProviderLost)
+		return a.broke(lost)
 	default:
 		return nil
 	}
+}
+
+// slowCaller is how long events of one piece must wait for the caller before
+// what arrives meanwhile and is too much is laid at its door. In less time, only
+// a provider can be ahead that sends faster than anybody takes.
+const slowCaller = time.Second
+
+// say gives the caller an event.
+func (a *attempt) say(e Event) error {
+	began := a.desk.clock.Now()
+	err := a.caller.Event(e)
+	a.blocked += a.desk.clock.Now().Sub(began)
+	return err
+}
+
+// broke judges a stream that ended without its END.
+func (a *attempt) broke(lost error) *verdict {
+	v := a.fails(Failure{Code: CodeUpstream, Message: lost.Error()}, meter.ProviderLost)
+	switch {
+	case errors.Is(lost, session.ErrBehind) && a.before >= slowCaller:
+		v.ending, v.outcome = meter.ClientGone, Cancelled // a consumer who does not read is one who left
+	case errors.Is(lost, session.ErrNoRoom):
+		v.ending, v.outcome = meter.PlatformLost, Cancelled
+	}
+	return v
 }
 
 // read takes one piece of the answer.
@@ -297,7 +328,7 @@ func (a *attempt) relay(out []byte, name string) *verdict {
 	if first {
 		a.begin()
 		for _, held := range a.answer.unhold() {
-			if err := a.caller.Event(Event{JSON: held.json, Name: held.name, More: true}); err != nil {
+			if err := a.say(Event{JSON: held.json, Name: held.name, More: true}); err != nil {
 				return a.left()
 			}
 		}
@@ -318,7 +349,7 @@ func (a *attempt) send(more bool) *verdict {
 	}
 	a.counts(a.answer.sse.Buffered(), len(a.next.JSON)) // as long as the caller does not take it
 	a.next.More = more
-	if err := a.caller.Event(a.next); err != nil {
+	if err := a.say(a.next); err != nil {
 		return a.left()
 	}
 	a.relayedTokens, a.relayedBytes = a.next.Tokens, a.nextBytes
@@ -429,7 +460,7 @@ func (a *attempt) relayHeld() *verdict {
 	a.begin()
 	for i, event := range held {
 		last := i == len(held)-1
-		if err := a.caller.Event(Event{JSON: event.json, Name: event.name, FirstContent: last, More: !last}); err != nil {
+		if err := a.say(Event{JSON: event.json, Name: event.name, FirstContent: last, More: !last}); err != nil {
 			return a.left()
 		}
 	}
@@ -456,7 +487,7 @@ func (a *attempt) wholeEnd(end *session.End) *verdict {
 	restored := a.answer.restored()
 	a.answer.whole = nil // it is read: one copy is enough
 	a.counts(0, len(restored))
-	if err := a.caller.Event(Event{JSON: restored, FirstContent: true, Tokens: a.relayedTokens}); err != nil {
+	if err := a.say(Event{JSON: restored, FirstContent: true, Tokens: a.relayedTokens}); err != nil {
 		return a.left()
 	}
 	a.counts(0, 0)

@@ -18,7 +18,10 @@
 // not take its events stalls this stream alone: its credit runs out, and the
 // agent stops sending it. What an attempt holds beyond that credit is one event
 // or the answer that it gathers; all that are large share Config.MaxLarge, of
-// which a provider has an eighth at most.
+// which a provider has an eighth at most. An agent of dialect v1 cannot be
+// stalled: there a caller who falls behind loses its answer, as if it had left,
+// but a provider that sends faster than a caller takes who does not wait is lost
+// itself; and an order lasts no longer than such agents keep to themselves.
 package dispatch
 
 import (
@@ -272,6 +275,7 @@ func (d *Desk) begin(o *Order, at time.Time) (Stream, error) {
 	if !ok {
 		return nil, gone()
 	}
+	d.limit(o, s)
 	if err := d.witness.Dispatched(o, at); err != nil {
 		return nil, err
 	}
@@ -287,6 +291,16 @@ func (d *Desk) begin(o *Order, at time.Time) (Stream, error) {
 	o.Body = nil // the session keeps it as long as there is something to send
 	crash.At("hub.open.sent")
 	return stream, nil
+}
+
+// limit brings the time of an order down to what its session's agents keep to.
+func (d *Desk) limit(o *Order, s Session) {
+	if d.rig.Longest == nil {
+		return
+	}
+	if most := d.rig.Longest(s); most > 0 {
+		o.Total = min(o.Total, most)
+	}
 }
 
 func (d *Desk) prove(o *Order) []byte {

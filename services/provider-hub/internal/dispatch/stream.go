@@ -48,6 +48,9 @@ type Rig struct {
 	Wait func(c Caller, what Waiting)
 	// Find finds the session that an order names.
 	Find func(o *Order) (Session, bool)
+	// Longest, when set, bounds the whole answer of an order on its session; 0
+	// is no bound.
+	Longest func(s Session) time.Duration
 	// After is time.AfterFunc.
 	After func(d time.Duration, f func()) Timer
 }
@@ -59,7 +62,8 @@ func live(sessions Sessions) Rig {
 			s, ok := sessions.Find(o.Provider, o.Node, o.Epoch)
 			return liveSession{s}, ok
 		},
-		After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
+		Longest: func(s Session) time.Duration { return s.(liveSession).MaxTotal() },
+		After:   func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
 	}
 }
 

@@ -2,6 +2,7 @@ package events
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -121,13 +122,18 @@ func sessionOf(v session.View, draining bool) *eventsv1.Session {
 		ConnectionMode: eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
 		Active:         v.Active, Draining: v.Draining || draining,
 		Capabilities: v.Capabilities, MaxRequestBytes: v.MaxRequestBytes, Region: v.Region,
+		Capacity: count(v.Capacity), ReportedActive: count(v.ReportedActive), ReportedQueued: count(v.ReportedQueued),
+		Probation: v.Probation, Uptime_30D: v.Uptime30d, TakesWarmups: v.TakesWarmups,
 		Models: make([]*eventsv1.ModelOffer, 0, len(v.Offers)),
 	}
 	for _, o := range v.Offers {
 		s.Models = append(s.Models, &eventsv1.ModelOffer{
 			ModelId: o.Model, Healthy: o.Healthy, ReportedContextLength: o.ContextLength,
-			Capacity: int32(o.Capacity), InFlight: int32(o.InFlight), Quantization: o.Quantization,
+			Capacity: count(o.Capacity), InFlight: count(o.InFlight), Quantization: o.Quantization,
 		})
 	}
 	return s
 }
+
+// count clamps what an agent says of itself: it may say anything.
+func count(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }

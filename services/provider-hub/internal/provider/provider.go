@@ -1,10 +1,17 @@
 // Package provider keeps the accounts of providers and their keys: who may
-// connect, under which name, and whether they serve consumers.
+// connect, under which name, whether they serve consumers, and why.
 //
-// A key is shown once, when it is issued; what is kept is the peppered hash of
-// its digest. A status changes only along the table in status.go, and every
-// change leaves an audit line. Names are 1 to 64 printable characters, regions
-// at most 32; a page lists at most 200 accounts.
+// A status changes only along the table in status.go, by the rules in life.go;
+// the conditions are evaluated while the account's row is locked, and every
+// change and confirmation leaves a line that is only ever added to. A key is
+// shown once, when it is issued; what is kept is the peppered hash of its digest.
+// A wallet signs a challenge that is good once, for 5 minutes (wallet.go). An
+// owner's address is a claim, which binds nothing, until its wallet has signed.
+//
+// Bounds: names are 1 to 64 printable characters, regions at most 32; a page has
+// at most 200 lines; a provider makes itself at most 32 keys that are good at a
+// time; of challenges only those that an owner has answered are kept, for 10
+// minutes; 128 machines of a provider are kept and 64 shown.
 package provider
 
 import (
@@ -25,6 +32,7 @@ import (
 const (
 	maxName        = 64
 	maxRegion      = 32
+	maxReason      = 200
 	maxIdempotency = 128
 	maxPage        = 1_000_000
 	// DefaultPageSize is the length of a page when none is asked for.
@@ -40,7 +48,24 @@ type Account struct {
 	Status    Status
 	Region    string
 	CreatedAt time.Time
+	// Owner and Beneficiary are EIP-55 addresses; empty when none was given. The
+	// owner's is only claimed while OwnerProvenAt is zero. BeneficiaryAt is when
+	// the beneficiary last became another one.
+	Owner, Beneficiary           string
+	OwnerProvenAt, BeneficiaryAt time.Time
+	Contact                      Contact
+	Facts                        Facts
+	// Times of the present status, zero where they do not belong to it;
+	// ProbationEndsAt is zero once the probation was judged.
+	ActiveSince, ProbationEndsAt time.Time
+	// ReviewRequestedAt and RejectedAt are those of the last time.
+	ReviewRequestedAt, RejectedAt time.Time
+	// Uptime24h and Uptime30d were measured some minutes ago; nil is not known.
+	Uptime24h, Uptime30d *float64
 }
+
+// Contact is what a provider tells operators of itself.
+type Contact struct{ Email, Hardware string }
 
 // Key is what is kept of a provider key.
 type Key struct {
@@ -49,22 +74,35 @@ type Key struct {
 	Name     string
 	Hash     apikey.Hash
 	Shown    string
+	MadeAt   time.Time
 }
 
-// Credential is what the store knows of the key an agent showed. Epoch is
-// fresh with every look-up.
+// Credential is what the store knows of the key an agent showed, or of its
+// wallet. Epoch is fresh with every look-up that is to connect.
 type Credential struct {
 	Account
+	// KeyID is zero for a wallet.
 	KeyID   ids.KeyID
 	Revoked bool
-	Epoch   int64
+	// KeyExpires is when a key ends that another one follows; zero is never.
+	KeyExpires time.Time
+	Epoch      int64
 }
 
-// Standing is the present state of a key that some session was made with.
+// Standing is the present state of what some session was made with.
 type Standing struct {
-	KeyID   ids.KeyID
-	Revoked bool
-	Status  Status
+	ProviderID ids.ProviderID
+	// KeyID is zero where it is not a key's.
+	KeyID     ids.KeyID
+	Revoked   bool
+	Status    Status
+	Probation bool
+	Uptime30d *float64
+}
+
+// Standing is what sessions of the account may know.
+func (a *Account) Standing() Standing {
+	return Standing{ProviderID: a.ID, Status: a.Status, Probation: a.InProbation(), Uptime30d: a.Uptime30d}
 }
 
 // Store keeps accounts and keys.
@@ -76,59 +114,87 @@ type Store interface {
 	Get(ctx context.Context, id ids.ProviderID) (Account, error)
 	// List is one page, oldest first, and how many there are in all.
 	List(ctx context.Context, offset, limit int) ([]Account, int, error)
-	// Move applies a trigger in one transaction and notes the change.
-	Move(ctx context.Context, id ids.ProviderID, t Trigger) (Account, error)
+	// Change locks an account's row, has apply work on it, and keeps it with the
+	// entries. It fails with provider_not_found or as apply does.
+	Change(ctx context.Context, id ids.ProviderID, apply func(*Account) ([]Entry, error)) (Account, error)
+	// History is one page of entries, newest first, and how many there are.
+	History(ctx context.Context, id ids.ProviderID, offset, limit int) ([]Entry, int, error)
 	// AddKey keeps a key, or answers provider_not_found.
 	AddKey(ctx context.Context, k Key) error
 	// RevokeKey ends a key, or answers key_not_found.
 	RevokeKey(ctx context.Context, id ids.KeyID) error
 	// Credential looks a key up and draws an epoch; ok is false when nobody
 	// has that key.
-	Credential(ctx context.Context, hash apikey.Hash) (c Credential, ok bool, err error)
-	// Standings reads the state of many keys; unknown ones are left out.
-	Standings(ctx context.Context, keys []ids.KeyID) ([]Standing, error)
+	Credential(ctx context.Context, hash apikey.Hash, now time.Time) (c Credential, ok bool, err error)
+	// Standings reads the state of many keys and providers; unknown ones are left
+	// out.
+	Standings(ctx context.Context, keys []ids.KeyID, providers []ids.ProviderID, now time.Time) ([]Standing, error)
+
+	selfStore
+	walletStore
+	sweepStore
+	presenceStore
 }
 
 // Directory is the accounts of all providers. It is safe for concurrent use.
 type Directory struct {
 	store  Store
 	pepper apikey.Pepper
-	clock  clock.Clock
-	random io.Reader
+	site   Site
+	// challenges is the secret by which challenges are known for the fleet's.
+	challenges []byte
+	clock      clock.Clock
+	random     io.Reader
 }
 
-// NewDirectory returns the accounts that store keeps.
-func NewDirectory(store Store, pepper apikey.Pepper, c clock.Clock, random io.Reader) *Directory {
-	return &Directory{store: store, pepper: pepper, clock: c, random: random}
+// NewDirectory returns the accounts that store keeps. site is what wallets sign
+// for.
+func NewDirectory(store Store, pepper apikey.Pepper, site Site, c clock.Clock, random io.Reader) *Directory {
+	return &Directory{store: store, pepper: pepper, site: site, challenges: challengeSecret(pepper), clock: c, random: random}
 }
 
 // Create opens an account in status pending. The same idempotency key returns
 // the first account; with another name it is idempotency_key_reused.
 func (d *Directory) Create(ctx context.Context, name, region, idempotencyKey string) (Account, error) {
-	if err := checkText("name", name, 1, maxName); err != nil {
+	if err := checkIdentity(name, region, idempotencyKey); err != nil {
 		return Account{}, err
 	}
-	if err := checkText("region", region, 0, maxRegion); err != nil {
-		return Account{}, err
-	}
-	if err := checkText("idempotency_key", idempotencyKey, 0, maxIdempotency); err != nil {
-		return Account{}, err
-	}
-	now := d.clock.Now()
-	id, err := ids.NewProvider(now, d.random)
+	want, err := d.account(name, region)
 	if err != nil {
 		return Account{}, err
 	}
-	want := Account{ID: id, Name: name, Status: Pending, Region: region, CreatedAt: now}
 	got, err := d.store.Create(ctx, want, idempotencyKey)
 	if err != nil {
 		return Account{}, err
 	}
 	if got.Name != name || got.Region != region {
-		return Account{}, fault.New(fault.Precondition, fault.IdempotencyKeyReused,
-			"the idempotency key was used for another provider").On("idempotency_key")
+		return Account{}, reused()
 	}
 	return got, nil
+}
+
+func checkIdentity(name, region, idempotencyKey string) error {
+	if err := checkText("name", name, 1, maxName); err != nil {
+		return err
+	}
+	if err := checkText("region", region, 0, maxRegion); err != nil {
+		return err
+	}
+	return checkText("idempotency_key", idempotencyKey, 0, maxIdempotency)
+}
+
+func (d *Directory) account(name, region string) (Account, error) {
+	now := d.clock.Now()
+	id, err := ids.NewProvider(now, d.random)
+	if err != nil {
+		return Account{}, err
+	}
+	return Account{ID: id, Name: name, Status: Pending, Region: region, CreatedAt: now}, nil
+}
+
+func reused() error {
+	return fault.New(fault.Precondition, fault.IdempotencyKeyReused,
+		"the idempotency key was used for another provider").On("idempotency_key")
 }
 
 // Get reads one account. It fails with provider_not_found.
@@ -136,45 +202,110 @@ func (d *Directory) Get(ctx context.Context, id ids.ProviderID) (Account, error)
 	return d.store.Get(ctx, id)
 }
 
-// Page is one page of accounts.
-type Page struct {
-	List           []Account
+// Page is one page of accounts or entries.
+type Page[T any] struct {
+	List           []T
 	Total          int
 	Number, Length int
 }
 
-// List is a page, oldest first. Pages count from 1; 0 stands for the first
-// page and for the default length.
-func (d *Directory) List(ctx context.Context, number, length int) (Page, error) {
+// page reads what is asked for: pages count from 1; 0 stands for the first page
+// and for the default length.
+func page[T any](number, length int, read func(offset, limit int) ([]T, int, error)) (Page[T], error) {
 	if number < 0 || number > maxPage {
-		return Page{}, fault.New(fault.Invalid, fault.InvalidValue, "page is out of range").On("page")
+		return Page[T]{}, fault.New(fault.Invalid, fault.InvalidValue, "page is out of range").On("page")
 	}
 	if length < 0 || length > MaxPageSize {
-		return Page{}, fault.New(fault.Invalid, fault.InvalidValue, "page_size is at most %d", MaxPageSize).On("page_size")
+		return Page[T]{}, fault.New(fault.Invalid, fault.InvalidValue, "page_size is at most %d", MaxPageSize).On("page_size")
 	}
 	number = max(number, 1)
 	if length == 0 {
 		length = DefaultPageSize
 	}
-	list, total, err := d.store.List(ctx, (number-1)*length, length)
+	list, total, err := read((number-1)*length, length)
 	if err != nil {
-		return Page{}, err
+		return Page[T]{}, err
 	}
-	return Page{List: list, Total: total, Number: number, Length: length}, nil
+	return Page[T]{List: list, Total: total, Number: number, Length: length}, nil
 }
 
-// SetStatus moves an account to a status; the same one again changes nothing.
-// It fails with provider_not_found or transition_not_allowed.
-func (d *Directory) SetStatus(ctx context.Context, id ids.ProviderID, to Status) (Account, error) {
-	t, ok := TriggerFor(to)
-	if !ok {
-		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "status is none of pending, active, suspended").On("status")
+// List is a page of accounts, oldest first.
+func (d *Directory) List(ctx context.Context, number, length int) (Page[Account], error) {
+	return page(number, length, func(offset, limit int) ([]Account, int, error) { return d.store.List(ctx, offset, limit) })
+}
+
+// History is a page of what happened to a provider, newest first. It fails with
+// provider_not_found.
+func (d *Directory) History(ctx context.Context, id ids.ProviderID, number, length int) (Page[Entry], error) {
+	if _, err := d.store.Get(ctx, id); err != nil {
+		return Page[Entry]{}, err
 	}
-	return d.store.Move(ctx, id, t)
+	return page(number, length, func(offset, limit int) ([]Entry, int, error) { return d.store.History(ctx, id, offset, limit) })
+}
+
+// Now is the time by which probations and benchmarks are judged.
+func (d *Directory) Now() time.Time { return d.clock.Now() }
+
+// change has what do something to an account, and then what follows by itself,
+// in one transaction.
+func (d *Directory) change(ctx context.Context, id ids.ProviderID, by Actor, reason string, what func(*change) error) (Account, error) {
+	if err := checkText("reason", reason, 0, maxReason); err != nil {
+		return Account{}, err
+	}
+	now := d.clock.Now()
+	return d.store.Change(ctx, id, func(a *Account) ([]Entry, error) {
+		c := &change{account: a, by: by, reason: reason, now: now}
+		if err := what(c); err != nil {
+			return nil, err
+		}
+		if err := c.follow(); err != nil {
+			return nil, err
+		}
+		return c.entries, nil
+	})
+}
+
+// SetStatus is an operator's word on a provider; the same status again changes
+// nothing. It fails with provider_not_found or transition_not_allowed.
+func (d *Directory) SetStatus(ctx context.Context, id ids.ProviderID, to Status, reason string) (Account, error) {
+	return d.change(ctx, id, ByOperator, reason, func(c *change) error { return c.to(to) })
+}
+
+// Confirmation is an operator's word on what activation rests on; nil leaves it.
+type Confirmation struct{ Collateral, Benchmark, GPUWaived *bool }
+
+// Confirm records a confirmation; the status follows by itself. It fails with
+// provider_not_found.
+func (d *Directory) Confirm(ctx context.Context, id ids.ProviderID, given Confirmation, reason string) (Account, error) {
+	return d.change(ctx, id, ByOperator, reason, func(c *change) error {
+		for _, f := range []struct {
+			given *bool
+			apply func(bool) error
+		}{{given.Collateral, c.collateral}, {given.Benchmark, c.benchmark}, {given.GPUWaived, c.waiver}} {
+			if f.given == nil {
+				continue
+			}
+			if err := f.apply(*f.given); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // IssueKey makes a key and returns its text, which nothing keeps.
 func (d *Directory) IssueKey(ctx context.Context, id ids.ProviderID, name string) (Key, string, error) {
+	k, text, err := d.newKey(id, name)
+	if err != nil {
+		return Key{}, "", err
+	}
+	if err := d.store.AddKey(ctx, k); err != nil {
+		return Key{}, "", err
+	}
+	return k, text, nil
+}
+
+func (d *Directory) newKey(id ids.ProviderID, name string) (Key, string, error) {
 	if err := checkText("name", name, 0, maxName); err != nil {
 		return Key{}, "", err
 	}
@@ -182,15 +313,13 @@ func (d *Directory) IssueKey(ctx context.Context, id ids.ProviderID, name string
 	if err != nil {
 		return Key{}, "", err
 	}
-	keyID, err := ids.NewKey(d.clock.Now(), d.random)
+	now := d.clock.Now()
+	keyID, err := ids.NewKey(now, d.random)
 	if err != nil {
 		return Key{}, "", err
 	}
-	k := Key{ID: keyID, Provider: id, Name: name, Hash: d.pepper.Hash(apikey.Sum(text)), Shown: apikey.Shown(text)}
-	if err := d.store.AddKey(ctx, k); err != nil {
-		return Key{}, "", err
-	}
-	return k, text, nil
+	hash := d.pepper.Hash(apikey.Sum(text))
+	return Key{ID: keyID, Provider: id, Name: name, Hash: hash, Shown: apikey.Shown(text), MadeAt: now}, text, nil
 }
 
 // RevokeKey ends a key for ever. It fails with key_not_found.
@@ -199,33 +328,55 @@ func (d *Directory) RevokeKey(ctx context.Context, id ids.KeyID) error {
 }
 
 // Authenticate answers whose key an agent showed, with a fresh epoch. It fails
-// with invalid_api_key, key_revoked or, for a suspended provider, with
+// with invalid_api_key, key_revoked or, for a provider that may not connect, with
 // account_frozen. Text that cannot be a provider key costs no look-up.
 func (d *Directory) Authenticate(ctx context.Context, key string) (Credential, error) {
 	if prefix, ok := apikey.Parse(key); !ok || prefix != apikey.Provider {
 		return Credential{}, invalidKey()
 	}
-	c, ok, err := d.store.Credential(ctx, d.pepper.Hash(apikey.Sum(key)))
-	switch {
-	case err != nil:
+	c, ok, err := d.store.Credential(ctx, d.pepper.Hash(apikey.Sum(key)), d.clock.Now())
+	if err != nil {
 		return Credential{}, fmt.Errorf("look up a provider key: %w", err)
-	case !ok:
-		return Credential{}, invalidKey()
-	case c.Revoked:
-		return Credential{}, fault.New(fault.Unauthenticated, fault.KeyRevoked, "this provider key was revoked")
-	case c.Status == Suspended:
-		return Credential{}, fault.New(fault.Denied, fault.AccountFrozen, "this provider is suspended")
 	}
-	return c, nil
+	if !ok {
+		return Credential{}, invalidKey()
+	}
+	return c, c.admissible()
 }
 
-// Standings reads what became of keys that sessions were made with.
-func (d *Directory) Standings(ctx context.Context, keys []ids.KeyID) ([]Standing, error) {
-	return d.store.Standings(ctx, keys)
+// admissible tells why a credential lets nobody connect.
+func (c *Credential) admissible() error {
+	if c.Revoked {
+		return revokedKey()
+	}
+	return c.Status.Admits()
+}
+
+// Admits tells why a provider of a status may neither connect nor change
+// anything, with account_frozen.
+func (s Status) Admits() error {
+	switch s {
+	case Suspended:
+		return fault.New(fault.Denied, fault.AccountFrozen, "this provider is suspended")
+	case Rejected:
+		return fault.New(fault.Denied, fault.AccountFrozen, "this provider's application was rejected")
+	case Pending, UnderReview, Approved, Activating, Active:
+	}
+	return nil
+}
+
+// Standings reads what became of the keys, and of the providers without one, that
+// sessions were made with.
+func (d *Directory) Standings(ctx context.Context, keys []ids.KeyID, providers []ids.ProviderID) ([]Standing, error) {
+	return d.store.Standings(ctx, keys, providers, d.clock.Now())
 }
 
 func invalidKey() error {
 	return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "this is no provider key")
+}
+
+func revokedKey() error {
+	return fault.New(fault.Unauthenticated, fault.KeyRevoked, "this provider key was revoked, or another one followed it")
 }
 
 func checkText(field, text string, low, high int) error {

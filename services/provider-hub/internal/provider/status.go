@@ -1,48 +1,115 @@
 package provider
 
-import "svc.internal/pkg/fault"
+import (
+	"time"
 
-// Status decides who may connect and who earns.
+	"svc.internal/pkg/fault"
+)
+
+// Status decides who may connect and who earns. Being offline is no status: it is
+// shown instead of active when no node is connected.
 type Status string
 
 // The statuses.
 const (
-	// Pending connects and serves no consumers.
+	// Pending connects and serves no consumers: collateral, GPU or benchmark is
+	// missing.
 	Pending Status = "pending"
-	// Active connects and serves.
+	// UnderReview connects and waits for an operator's word.
+	UnderReview Status = "under_review"
+	// Approved connects; an operator agreed and collateral is missing.
+	Approved Status = "approved"
+	// Activating connects; collateral is there, and a machine or a benchmark
+	// missing.
+	Activating Status = "activating"
+	// Active connects, serves and earns.
 	Active Status = "active"
 	// Suspended does not connect.
 	Suspended Status = "suspended"
+	// Rejected does not connect, and may ask for a review after ReapplyAfter.
+	Rejected Status = "rejected"
 )
 
 // Statuses returns every status.
-func Statuses() []Status { return []Status{Pending, Active, Suspended} }
+func Statuses() []Status {
+	return []Status{Pending, UnderReview, Approved, Activating, Active, Suspended, Rejected}
+}
+
+// MayConnect tells whether nodes of a provider in this status are let in.
+func (s Status) MayConnect() bool { return s != Suspended && s != Rejected }
 
 // Trigger is what moves a provider from one status to another.
 type Trigger string
 
 // The triggers.
 const (
-	// Activate lets a provider serve consumers.
-	Activate Trigger = "activate"
-	// Return takes a provider back to pending: a suspension that is lifted,
-	// or an activation that is withdrawn.
-	Return Trigger = "return"
+	// RequestReview is a provider's wish that an operator looks.
+	RequestReview Trigger = "request_review"
+	// Approve and Reject are an operator's word in a review.
+	Approve Trigger = "approve"
+	Reject  Trigger = "reject"
+	// ConfirmCollateral says that collateral is there. It moves only those who
+	// are approved; to all others it is a fact that is kept.
+	ConfirmCollateral Trigger = "collateral_confirmed"
+	// Qualify follows by itself once collateral, machine and benchmark hold. It
+	// begins a probation.
+	Qualify Trigger = "qualify"
+	// FailProbation ends an activation of which too little was seen.
+	FailProbation Trigger = "fail_probation"
+	// ExpireBenchmark ends an activation whose benchmark is too old.
+	ExpireBenchmark Trigger = "expire_benchmark"
+	// Withdraw ends what rested on a confirmation that is taken away.
+	Withdraw Trigger = "withdraw"
 	// Suspend shuts a provider out.
 	Suspend Trigger = "suspend"
+	// Lift ends a suspension.
+	Lift Trigger = "lift"
 )
 
 // Triggers returns every trigger.
-func Triggers() []Trigger { return []Trigger{Activate, Return, Suspend} }
-
-// transitions is the whole machine. What is not in it is not allowed: a
-// suspension is lifted to pending first, so that activation stays a decision
-// of its own.
-var transitions = map[Status]map[Trigger]Status{
-	Pending:   {Activate: Active, Return: Pending, Suspend: Suspended},
-	Active:    {Activate: Active, Return: Pending, Suspend: Suspended},
-	Suspended: {Return: Pending, Suspend: Suspended},
+func Triggers() []Trigger {
+	return []Trigger{
+		RequestReview, Approve, Reject, ConfirmCollateral, Qualify,
+		FailProbation, ExpireBenchmark, Withdraw, Suspend, Lift,
+	}
 }
+
+// transitions is the whole machine; what is not in it is not allowed. A status
+// that leads to itself takes the trigger, as one that comes twice, and nothing
+// changes. The conditions are in life.go, and the database refuses every pair
+// of statuses that is not here (migrations/00002_life.sql).
+var transitions = map[Status]map[Trigger]Status{
+	Pending: {
+		RequestReview: UnderReview, ConfirmCollateral: Pending, Qualify: Active, Suspend: Suspended,
+	},
+	UnderReview: {
+		RequestReview: UnderReview, Approve: Approved, Reject: Rejected, ConfirmCollateral: UnderReview, Suspend: Suspended,
+	},
+	Approved: {
+		Approve: Approved, ConfirmCollateral: Activating, Withdraw: Pending, Suspend: Suspended,
+	},
+	Activating: {
+		Approve: Activating, ConfirmCollateral: Activating, Qualify: Active, Withdraw: Pending, Suspend: Suspended,
+	},
+	Active: {
+		Approve: Active, ConfirmCollateral: Active, FailProbation: Pending, ExpireBenchmark: Pending,
+		Withdraw: Pending, Suspend: Suspended,
+	},
+	Suspended: {ConfirmCollateral: Suspended, Suspend: Suspended, Lift: Pending},
+	Rejected:  {RequestReview: UnderReview, Reject: Rejected, ConfirmCollateral: Rejected, Suspend: Suspended},
+}
+
+// The times of a provider's life.
+const (
+	// Probation is how long an activation is watched, and PassingUptime the part
+	// of it in which a node has to be connected.
+	Probation     = 24 * time.Hour
+	PassingUptime = 0.5
+	// BenchmarkValidity is how long a passed benchmark counts.
+	BenchmarkValidity = 30 * 24 * time.Hour
+	// ReapplyAfter is how long after a rejection a review may be asked for.
+	ReapplyAfter = 7 * 24 * time.Hour
+)
 
 // After is the status that the trigger leads to, which may be the same. It
 // fails with transition_not_allowed.
@@ -53,18 +120,4 @@ func (s Status) After(t Trigger) (Status, error) {
 			"a provider that is %s cannot take %s", s, t)
 	}
 	return to, nil
-}
-
-// TriggerFor is what leads to a status when an operator asks for it by name.
-func TriggerFor(to Status) (Trigger, bool) {
-	switch to {
-	case Active:
-		return Activate, true
-	case Pending:
-		return Return, true
-	case Suspended:
-		return Suspend, true
-	default:
-		return "", false
-	}
 }

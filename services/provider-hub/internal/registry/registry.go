@@ -8,9 +8,12 @@ package registry
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"time"
 
 	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/session"
 )
@@ -29,44 +32,71 @@ type node struct {
 // Registry is the sessions of a hub. It is safe for concurrent use.
 type Registry struct {
 	accounts    *provider.Directory
+	recorder    *presence.Recorder
+	warmed      func(*session.Session, session.Warmed)
 	perProvider int
 	changed     chan struct{}
 
 	mu       sync.Mutex
 	sessions map[node]*session.Session
-	count    map[ids.ProviderID]int
-	dirty    map[*session.Session]struct{}
-	ended    []int64
-	full     bool // more ended than the list holds
+	// retired sessions drain, and a newer one of their node has taken over: they
+	// serve what is open, and nothing else knows of them.
+	retired map[node]*session.Session
+	spare   map[ids.ProviderID]int // how many of a provider are retired
+	count   map[ids.ProviderID]int
+	dirty   map[*session.Session]struct{}
+	ended   []int64
+	full    bool // more ended than the list holds
+	// awaited are the sessions that somebody waits for to end.
+	awaited map[*session.Session]chan<- struct{}
 }
 
-// New returns an empty registry that admits the providers of accounts.
-// perProvider bounds the sessions of one provider; 0 means 64.
-func New(accounts *provider.Directory, perProvider int) *Registry {
+// New returns an empty registry that admits the providers of accounts, and tells
+// recorder of their sessions. perProvider bounds the sessions of one provider; 0
+// means 64.
+func New(accounts *provider.Directory, recorder *presence.Recorder, perProvider int) *Registry {
 	if perProvider == 0 {
 		perProvider = defaultPerProvider
 	}
 	return &Registry{
-		accounts: accounts, perProvider: perProvider, changed: make(chan struct{}, 1),
-		sessions: map[node]*session.Session{}, count: map[ids.ProviderID]int{}, dirty: map[*session.Session]struct{}{},
+		accounts: accounts, recorder: recorder, warmed: func(*session.Session, session.Warmed) {}, perProvider: perProvider, changed: make(chan struct{}, 1),
+		sessions: map[node]*session.Session{}, retired: map[node]*session.Session{},
+		awaited: map[*session.Session]chan<- struct{}{},
+		spare:   map[ids.ProviderID]int{}, count: map[ids.ProviderID]int{}, dirty: map[*session.Session]struct{}{},
 	}
 }
 
-// Admit implements session.Registrar.
-func (r *Registry) Admit(ctx context.Context, key string) (session.Grant, error) {
-	c, err := r.accounts.Authenticate(ctx, key)
+// OnWarmed says who hears what became of warm-ups; it is called under the
+// session's lock. It must be set before there are sessions.
+func (r *Registry) OnWarmed(hear func(*session.Session, session.Warmed)) { r.warmed = hear }
+
+// Admit implements session.Registrar. A key comes before a wallet.
+func (r *Registry) Admit(ctx context.Context, shown session.Credential) (session.Grant, error) {
+	c, err := r.authenticate(ctx, shown)
 	if err != nil {
 		return session.Grant{}, err
 	}
-	return session.Grant{
+	grant := session.Grant{
 		ProviderID: c.ID, ProviderName: c.Name, KeyID: c.KeyID, Region: c.Region,
 		Status: string(c.Status), Active: c.Status == provider.Active, Epoch: c.Epoch,
-	}, nil
+		Probation: c.InProbation(), Uptime30d: c.Uptime30d,
+	}
+	if !c.KeyExpires.IsZero() {
+		grant.Warning = "this provider key ends at " + c.KeyExpires.UTC().Format(time.RFC3339) + "; another one followed it"
+	}
+	return grant, nil
+}
+
+func (r *Registry) authenticate(ctx context.Context, shown session.Credential) (provider.Credential, error) {
+	if shown.Key == "" && shown.Owner != "" && shown.Nonce != "" {
+		return r.accounts.AuthenticateWallet(ctx, shown.Owner, shown.Nonce, shown.Signature)
+	}
+	return r.accounts.Authenticate(ctx, shown.Key)
 }
 
 // Join implements session.Registrar. Two look-ups may finish in another order
 // than they drew their epochs: then the later epoch stays.
-func (r *Registry) Join(s *session.Session) *session.Closing {
+func (r *Registry) Join(s *session.Session) (warning string, why *session.Closing) {
 	who := s.Identity()
 	at := node{who.ProviderID, who.NodeID}
 	r.mu.Lock()
@@ -74,20 +104,35 @@ func (r *Registry) Join(s *session.Session) *session.Closing {
 	switch {
 	case older != nil && older.Identity().Epoch >= who.Epoch:
 		r.mu.Unlock()
-		return superseded()
+		return "", superseded()
 	case older == nil && r.count[who.ProviderID] >= r.perProvider:
 		r.mu.Unlock()
-		return &session.Closing{Code: session.CodeTooManySessions, Message: "the provider has too many sessions on this hub"}
+		return "", &session.Closing{Code: session.CodeTooManySessions, Message: "the provider has too many sessions on this hub"}
 	case older != nil:
 		r.remove(older)
 	}
 	r.sessions[at] = s
 	r.count[who.ProviderID]++
+	// Under the mutex, or whoever shuts it out at once would be heard first.
+	r.recorder.Began(s)
 	r.mu.Unlock()
 	if older != nil {
-		older.Shut(superseded())
+		return r.replace(older), nil
 	}
-	return nil
+	return "", nil
+}
+
+// Warmed implements session.Registrar.
+func (r *Registry) Warmed(s *session.Session, w session.Warmed) {
+	text := w.Error
+	if !w.Success && text == "" {
+		text = "the agent does not say why"
+	}
+	if w.Success {
+		text = ""
+	}
+	r.recorder.Warmed(s, text)
+	r.warmed(s, w)
 }
 
 func superseded() *session.Closing {
@@ -97,16 +142,21 @@ func superseded() *session.Closing {
 // Leave implements session.Registrar.
 func (r *Registry) Leave(s *session.Session) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.remove(s)
+	stood := r.remove(s)
+	r.forget(s)
+	r.left(s)
+	r.mu.Unlock()
+	if stood {
+		r.recorder.Ended(s)
+	}
 }
 
-// remove needs the mutex.
-func (r *Registry) remove(s *session.Session) {
+// remove needs the mutex. It reports whether the session stood.
+func (r *Registry) remove(s *session.Session) bool {
 	who := s.Identity()
 	at := node{who.ProviderID, who.NodeID}
 	if r.sessions[at] != s {
-		return
+		return false
 	}
 	delete(r.sessions, at)
 	delete(r.dirty, s)
@@ -119,12 +169,14 @@ func (r *Registry) remove(s *session.Session) {
 		r.full = true
 	}
 	r.signal()
+	return true
 }
 
 // Touch implements session.Registrar. It takes no lock of a session, so that a
 // session may call it under its own.
 func (r *Registry) Touch(s *session.Session) {
 	who := s.Identity()
+	r.recorder.Touched(s)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.sessions[node{who.ProviderID, who.NodeID}] == s {
@@ -211,5 +263,29 @@ func (r *Registry) Supersede(providerID ids.ProviderID, nodeID string, epoch int
 	}
 	r.remove(s)
 	r.mu.Unlock()
-	s.Shut(superseded())
+	r.replace(s)
+}
+
+// Online tells whether a node of the provider is connected to this hub.
+func (r *Registry) Online(id ids.ProviderID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.count[id] > 0
+}
+
+// Serving lists the sessions that serve a model: of one provider and one node
+// where they are given.
+func (r *Registry) Serving(model string, providerID ids.ProviderID, nodeID string) []*session.Session {
+	var all []*session.Session
+	for _, s := range r.all() {
+		who := s.Identity()
+		if !providerID.IsZero() && who.ProviderID != providerID || nodeID != "" && who.NodeID != nodeID {
+			continue
+		}
+		v, live := s.View()
+		if live && slices.ContainsFunc(v.Offers, func(o session.Offer) bool { return o.Model == model }) {
+			all = append(all, s)
+		}
+	}
+	return all
 }

@@ -16,6 +16,7 @@ import (
 	"svc.internal/pkg/fakeagent"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pgtest"
+	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/session"
 	"svc.internal/services/provider-hub/internal/store"
@@ -31,8 +32,8 @@ type hold struct {
 	join     chan struct{}
 }
 
-func (h *hold) Admit(ctx context.Context, key string) (session.Grant, error) {
-	g, err := h.Registry.Admit(ctx, key)
+func (h *hold) Admit(ctx context.Context, shown session.Credential) (session.Grant, error) {
+	g, err := h.Registry.Admit(ctx, shown)
 	h.admitted <- g.Epoch
 	<-h.join
 	return g, err
@@ -41,6 +42,7 @@ func (h *hold) Admit(ctx context.Context, key string) (session.Grant, error) {
 type fixture struct {
 	registry *Registry
 	accounts *provider.Directory
+	recorder *presence.Recorder
 	url      string
 	account  provider.Account
 	key      string
@@ -48,9 +50,11 @@ type fixture struct {
 
 func setup(t *testing.T, perProvider int, wrap func(*Registry) session.Registrar) *fixture {
 	t.Helper()
-	accounts := provider.NewDirectory(store.New(pgtest.Pool(t, store.Schema, store.Role, store.Migrations)),
-		apikey.Pepper{1}, clock.System, rand.Reader)
-	f := &fixture{accounts: accounts, registry: New(accounts, perProvider)}
+	tables, quiet := store.New(pgtest.Pool(t, store.Schema, store.Role, store.Migrations)), slog.New(slog.DiscardHandler)
+	accounts := provider.NewDirectory(tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws", ChainID: 8453},
+		clock.System, rand.Reader)
+	f := &fixture{accounts: accounts, recorder: presence.NewRecorder("hub-a", tables, clock.System, quiet)}
+	f.registry = New(accounts, f.recorder, perProvider)
 	server := session.NewServer(session.Config{RefuseHold: 50 * time.Millisecond}, wrap(f.registry), clock.System,
 		slog.New(slog.DiscardHandler), &session.Counts{})
 	server.Accept()
@@ -153,9 +157,9 @@ func TestChangesAreToldOnceAndEndsAreNotForgotten(t *testing.T) {
 	if again, ended, full := f.registry.Changes(); len(again)+len(ended) != 0 || full {
 		t.Errorf("told again: %v %v %v", again, ended, full)
 	}
-	f.registry.StatusChanged(f.account.ID, provider.Active)
+	f.registry.Apply(provider.Standing{ProviderID: f.account.ID, Status: provider.Active})
 	waitFor(t, f.registry, func(live []session.View, _ []int64) bool { return len(live) == 1 && live[0].Active })
-	f.registry.StatusChanged(ids.ProviderID{9}, provider.Suspended) // somebody else
+	f.registry.Apply(provider.Standing{ProviderID: ids.ProviderID{9}, Status: provider.Suspended}) // somebody else
 	a.Kill()
 	waitFor(t, f.registry, func(_ []session.View, ended []int64) bool { return len(ended) == 1 && ended[0] == a.Epoch() })
 }
@@ -171,6 +175,133 @@ func waitFor(t *testing.T, r *Registry, ok func([]session.View, []int64) bool) [
 			}
 		case <-deadline:
 			t.Fatal("the change was not told")
+		}
+	}
+}
+
+func (f *fixture) expelled(t *testing.T, a *fakeagent.Agent, code string) {
+	t.Helper()
+	select {
+	case <-a.Closed():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the agent stays")
+	}
+	if why := a.Farewell(); why.GetCode() != code {
+		t.Errorf("farewell %v, want %s", why, code)
+	}
+	if n := f.registry.Len(); n != 0 {
+		t.Errorf("%d sessions stand", n)
+	}
+}
+
+func TestSessionsFeelWhatAnotherHubWasTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		tell func(*fixture, *testing.T) error
+		code string
+	}{
+		"suspended": {func(f *fixture, t *testing.T) error {
+			_, err := f.accounts.SetStatus(t.Context(), f.account.ID, provider.Suspended, "")
+			return err
+		}, session.CodeSuspended},
+		"rejected": {func(f *fixture, t *testing.T) error {
+			_, err := f.accounts.SetStatus(t.Context(), f.account.ID, provider.UnderReview, "")
+			if err == nil {
+				_, err = f.accounts.SetStatus(t.Context(), f.account.ID, provider.Rejected, "")
+			}
+			return err
+		}, session.CodeSuspended},
+		"the key is followed by another at once": {func(f *fixture, t *testing.T) error {
+			_, _, _, err := f.accounts.RotateKey(t.Context(), apikey.Sum(f.key), "next", 0)
+			return err
+		}, session.CodeKeyRevoked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, 0, plain)
+			a, err := f.dial(t, "node-0001")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.registry.Recheck(t.Context()); err != nil || f.registry.Len() != 1 || !f.registry.Online(f.account.ID) {
+				t.Fatalf("before: %d sessions, %v", f.registry.Len(), err)
+			}
+			if err := c.tell(f, t); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.registry.Recheck(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			f.expelled(t, a, c.code)
+			if f.registry.Online(f.account.ID) {
+				t.Error("it is online")
+			}
+		})
+	}
+}
+
+func TestProbationIsToldToRoutersAndEndsThere(t *testing.T) {
+	f := setup(t, 0, plain)
+	if _, err := f.dial(t, "node-0001"); err != nil {
+		t.Fatal(err)
+	}
+	account, err := f.accounts.SetStatus(t.Context(), f.account.ID, provider.Active, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.registry.Recheck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if v := f.registry.Views(); len(v) != 1 || !v[0].Active || !v[0].Probation || v[0].Uptime30d != nil {
+		t.Errorf("views %+v", v)
+	}
+	up, standing := 0.75, account.Standing()
+	standing.Probation, standing.Uptime30d = false, &up
+	f.registry.Apply(standing)
+	if v := f.registry.Views(); !v[0].Active || v[0].Probation || v[0].Uptime30d == nil || *v[0].Uptime30d != up {
+		t.Errorf("views %+v", v)
+	}
+}
+
+func TestTheNewerOfTwoConnectionsIsToldThatItTookAPlace(t *testing.T) {
+	f := setup(t, 0, plain)
+	older, err := f.dial(t, "node-0001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer, err := f.dial(t, "node-0001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-older.Closed():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the older one stays")
+	}
+	if why := older.Farewell(); why.GetCode() != session.CodeSuperseded {
+		t.Errorf("the older one hears %v", why)
+	}
+	if newer.Ack().GetWarning() == "" {
+		t.Error("the newer one hears nothing")
+	}
+}
+
+func TestServingListsTheSessionsOfAModel(t *testing.T) {
+	f := setup(t, 0, plain)
+	for _, node := range []string{"node-0001", "node-0002"} {
+		if _, err := f.dial(t, node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		model    string
+		provider ids.ProviderID
+		node     string
+		want     int
+	}{
+		{"m", ids.ProviderID{}, "", 2}, {"m", f.account.ID, "", 2}, {"m", f.account.ID, "node-0002", 1},
+		{"other", ids.ProviderID{}, "", 0}, {"m", ids.ProviderID{9}, "", 0}, {"m", f.account.ID, "node-0009", 0},
+	} {
+		if got := f.registry.Serving(c.model, c.provider, c.node); len(got) != c.want {
+			t.Errorf("%+v: %d sessions", c, len(got))
 		}
 	}
 }

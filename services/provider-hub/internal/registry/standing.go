@@ -13,46 +13,63 @@ import (
 // closed, so that its agent does not spin.
 const refusalHold = 2 * time.Second
 
-// StatusChanged applies a provider's new status to its sessions here.
-func (r *Registry) StatusChanged(id ids.ProviderID, status provider.Status) {
-	for _, s := range r.all() {
-		if s.Identity().ProviderID == id {
-			r.apply(s, provider.Standing{Status: status})
+// Apply lets the sessions of a provider feel what became of it.
+func (r *Registry) Apply(standing provider.Standing) {
+	for _, s := range r.everyone() {
+		if s.Identity().ProviderID == standing.ProviderID {
+			r.apply(s, standing)
 		}
 	}
 }
 
 // KeyRevoked closes the sessions that were made with the key.
 func (r *Registry) KeyRevoked(id ids.KeyID) {
-	for _, s := range r.all() {
+	for _, s := range r.everyone() {
 		if s.Identity().KeyID == id {
 			r.apply(s, provider.Standing{Revoked: true})
 		}
 	}
 }
 
-// Recheck reads what became of every key in use, since an operator may have
-// spoken to another hub. It asks for at most as many keys as there are
-// sessions.
+// holder is what sessions were made with: a key, or, without one, the wallet of a
+// provider.
+type holder struct {
+	key    ids.KeyID
+	wallet ids.ProviderID
+}
+
+// Recheck reads what became of every key and wallet in use, since an operator may
+// have spoken to another hub. It asks for at most as many as there are sessions.
 func (r *Registry) Recheck(ctx context.Context) error {
-	byKey := map[ids.KeyID][]*session.Session{}
-	for _, s := range r.all() {
-		key := s.Identity().KeyID
-		byKey[key] = append(byKey[key], s)
+	by := map[holder][]*session.Session{}
+	var keys []ids.KeyID
+	var wallets []ids.ProviderID
+	for _, s := range r.everyone() {
+		who := s.Identity()
+		at := holder{key: who.KeyID}
+		if who.KeyID.IsZero() {
+			at.wallet = who.ProviderID
+		}
+		if _, known := by[at]; !known && at.key.IsZero() {
+			wallets = append(wallets, at.wallet)
+		} else if !known {
+			keys = append(keys, at.key)
+		}
+		by[at] = append(by[at], s)
 	}
-	if len(byKey) == 0 {
+	if len(by) == 0 {
 		return nil
 	}
-	keys := make([]ids.KeyID, 0, len(byKey))
-	for key := range byKey {
-		keys = append(keys, key)
-	}
-	standings, err := r.accounts.Standings(ctx, keys)
+	standings, err := r.accounts.Standings(ctx, keys, wallets)
 	if err != nil {
 		return err
 	}
 	for _, standing := range standings {
-		for _, s := range byKey[standing.KeyID] {
+		at := holder{key: standing.KeyID}
+		if standing.KeyID.IsZero() {
+			at.wallet = standing.ProviderID
+		}
+		for _, s := range by[at] {
 			r.apply(s, standing)
 		}
 	}
@@ -66,8 +83,10 @@ func (r *Registry) apply(s *session.Session, standing provider.Standing) {
 		r.expel(s, session.CodeKeyRevoked, "this provider key was revoked")
 	case standing.Status == provider.Suspended:
 		r.expel(s, session.CodeSuspended, "this provider is suspended")
+	case standing.Status == provider.Rejected:
+		r.expel(s, session.CodeSuspended, "this provider's application was rejected")
 	default:
-		if s.SetActive(standing.Status == provider.Active) {
+		if s.SetStanding(standing.Status == provider.Active, standing.Probation, standing.Uptime30d) {
 			r.Touch(s)
 		}
 	}

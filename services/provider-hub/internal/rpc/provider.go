@@ -3,28 +3,32 @@ package rpc
 import (
 	"context"
 
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	hubv1 "svc.internal/proto/svc/hub/v1"
+	"svc.internal/services/provider-hub/internal/gpu"
 	"svc.internal/services/provider-hub/internal/provider"
-	"svc.internal/services/provider-hub/internal/registry"
 )
 
-// idempotencyHeader carries an idempotency key beside a message that names
-// none.
-const idempotencyHeader = "idempotency-key"
+// Presence tells whether a provider is connected to this hub, which knows it
+// before the store does.
+type Presence interface {
+	Online(id ids.ProviderID) bool
+}
 
 // Directory answers hub.v1.ProviderDirectoryService.
 type Directory struct {
 	hubv1.UnimplementedProviderDirectoryServiceServer
 	accounts *provider.Directory
+	presence Presence
 }
 
 // NewDirectory reads from accounts.
-func NewDirectory(accounts *provider.Directory) *Directory { return &Directory{accounts: accounts} }
+func NewDirectory(accounts *provider.Directory, here Presence) *Directory {
+	return &Directory{accounts: accounts, presence: here}
+}
 
 // GetProvider reads one provider.
 func (d *Directory) GetProvider(ctx context.Context, m *hubv1.GetProviderRequest) (*hubv1.GetProviderResponse, error) {
@@ -36,87 +40,37 @@ func (d *Directory) GetProvider(ctx context.Context, m *hubv1.GetProviderRequest
 	if err != nil {
 		return nil, err
 	}
-	return &hubv1.GetProviderResponse{Provider: accountToProto(a)}, nil
-}
-
-// Admin answers hub.v1.ProviderAdminService.
-type Admin struct {
-	hubv1.UnimplementedProviderAdminServiceServer
-	accounts *provider.Directory
-	registry *registry.Registry
-}
-
-// NewAdmin works on accounts and lets the sessions of reg feel it.
-func NewAdmin(accounts *provider.Directory, reg *registry.Registry) *Admin {
-	return &Admin{accounts: accounts, registry: reg}
-}
-
-// CreateProvider opens a provider account in status pending.
-func (a *Admin) CreateProvider(ctx context.Context, m *hubv1.CreateProviderRequest) (*hubv1.CreateProviderResponse, error) {
-	key := m.GetIdempotencyKey()
-	if values := metadata.ValueFromIncomingContext(ctx, idempotencyHeader); key == "" && len(values) > 0 {
-		key = values[0]
-	}
-	account, err := a.accounts.Create(ctx, m.GetName(), m.GetRegion(), key)
+	p, err := described(ctx, d.accounts, d.presence, a)
 	if err != nil {
 		return nil, err
 	}
-	return &hubv1.CreateProviderResponse{Provider: accountToProto(account)}, nil
+	return &hubv1.GetProviderResponse{Provider: p}, nil
 }
 
-// ListProviders is one page, oldest first.
-func (a *Admin) ListProviders(ctx context.Context, m *hubv1.ListProvidersRequest) (*hubv1.ListProvidersResponse, error) {
-	page, err := a.accounts.List(ctx, int(m.GetPage()), int(m.GetPageSize()))
+// described adds to an account whether it is online.
+func described(ctx context.Context, accounts *provider.Directory, here Presence, a provider.Account) (*hubv1.Provider, error) {
+	list, err := describedAll(ctx, accounts, here, []provider.Account{a})
 	if err != nil {
 		return nil, err
 	}
-	list := make([]*hubv1.Provider, 0, len(page.List))
-	for _, account := range page.List {
-		list = append(list, accountToProto(account))
-	}
-	return &hubv1.ListProvidersResponse{
-		List: list, Total: int32(page.Total), Page: int32(page.Number), PageSize: int32(page.Length),
-	}, nil
+	return list[0], nil
 }
 
-// SetProviderStatus moves a provider to another status.
-func (a *Admin) SetProviderStatus(ctx context.Context, m *hubv1.SetProviderStatusRequest) (*hubv1.SetProviderStatusResponse, error) {
-	id, err := providerID(m.GetProviderId())
+// describedAll asks the store once for all of them.
+func describedAll(ctx context.Context, accounts *provider.Directory, here Presence, all []provider.Account) ([]*hubv1.Provider, error) {
+	asked := make([]ids.ProviderID, len(all))
+	for i, a := range all {
+		asked[i] = a.ID
+	}
+	online, err := accounts.Online(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
-	account, err := a.accounts.SetStatus(ctx, id, statusFromProto(m.GetStatus()))
-	if err != nil {
-		return nil, err
+	list := make([]*hubv1.Provider, len(all))
+	for i, a := range all {
+		list[i] = accountToProto(a, online[a.ID] || here.Online(a.ID), accounts)
 	}
-	a.registry.StatusChanged(account.ID, account.Status)
-	return &hubv1.SetProviderStatusResponse{Provider: accountToProto(account)}, nil
-}
-
-// IssueProviderKey makes a key and shows it this once.
-func (a *Admin) IssueProviderKey(ctx context.Context, m *hubv1.IssueProviderKeyRequest) (*hubv1.IssueProviderKeyResponse, error) {
-	id, err := providerID(m.GetProviderId())
-	if err != nil {
-		return nil, err
-	}
-	key, text, err := a.accounts.IssueKey(ctx, id, m.GetName())
-	if err != nil {
-		return nil, err
-	}
-	return &hubv1.IssueProviderKeyResponse{KeyId: key.ID.String(), ApiKey: text, KeyPrefix: key.Shown}, nil
-}
-
-// RevokeProviderKey ends a key for ever and closes its connections.
-func (a *Admin) RevokeProviderKey(ctx context.Context, m *hubv1.RevokeProviderKeyRequest) (*hubv1.RevokeProviderKeyResponse, error) {
-	id, err := ids.ParseKey(m.GetKeyId())
-	if err != nil {
-		return nil, fault.New(fault.NotFound, fault.KeyNotFound, "no such provider key").On("key_id")
-	}
-	if err := a.accounts.RevokeKey(ctx, id); err != nil {
-		return nil, err
-	}
-	a.registry.KeyRevoked(id)
-	return &hubv1.RevokeProviderKeyResponse{}, nil
+	return list, nil
 }
 
 // providerID reads an id; text that is none names no provider.
@@ -128,36 +82,72 @@ func providerID(text string) (ids.ProviderID, error) {
 	return id, nil
 }
 
-func accountToProto(a provider.Account) *hubv1.Provider {
-	return &hubv1.Provider{
+func accountToProto(a provider.Account, online bool, accounts *provider.Directory) *hubv1.Provider {
+	p := &hubv1.Provider{
 		ProviderId: a.ID.String(), Name: a.Name, Status: statusToProto(a.Status), Region: a.Region,
-		CreatedAt: timestamppb.New(a.CreatedAt),
+		CreatedAt: timestamppb.New(a.CreatedAt), Online: online,
+		OwnerAddress: a.Owner, OwnerProven: !a.OwnerProvenAt.IsZero(), BeneficiaryAddress: a.Beneficiary,
+		Uptime_24H: fraction(a.Uptime24h), Uptime_30D: fraction(a.Uptime30d),
+		Qualification: &hubv1.Qualification{
+			CollateralConfirmed: !a.Facts.CollateralAt.IsZero(),
+			GpuEligible:         a.Facts.GPU(),
+			GpuWaived:           !a.Facts.GPUWaivedAt.IsZero(),
+			BenchmarkPassed:     a.Facts.BenchmarkPassed(accounts.Now()),
+			GpuShortfall:        a.Facts.GPUShortfall,
+		},
 	}
+	if a.InProbation() {
+		p.ProbationEndsAt = timestamppb.New(a.ProbationEndsAt)
+	}
+	if expires := a.Facts.BenchmarkExpires(); !expires.IsZero() {
+		p.Qualification.BenchmarkExpiresAt = timestamppb.New(expires)
+	}
+	return p
 }
 
-func statusToProto(s provider.Status) hubv1.ProviderStatus {
-	switch s {
-	case provider.Pending:
-		return hubv1.ProviderStatus_PROVIDER_STATUS_PENDING
-	case provider.Active:
-		return hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE
-	case provider.Suspended:
-		return hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED
-	default:
-		return hubv1.ProviderStatus_PROVIDER_STATUS_UNSPECIFIED
+// fraction is 0 for what is not known.
+func fraction(f *float64) float64 {
+	if f == nil {
+		return 0
 	}
+	return *f
 }
+
+func nodesToProto(all []provider.Node) []*hubv1.ProviderNode {
+	list := make([]*hubv1.ProviderNode, 0, len(all))
+	for _, n := range all {
+		node := &hubv1.ProviderNode{
+			NodeId: n.ID, NodeName: n.Name, AgentVersion: n.AgentVersion, Dialect: n.Dialect, Online: n.Online,
+			LastSeenAt: timestamppb.New(n.LastSeen), GpuModel: n.GPU.Model, GpuCount: int32(n.GPU.Count),
+			VramGb: int32(n.GPU.GB()), Engine: n.GPU.Engine, GpuEligible: n.Eligible,
+		}
+		if lowest, ok := gpu.LowestCapability(n.GPU.ComputeCapability); ok {
+			node.ComputeCapability = lowest.String()
+		}
+		list = append(list, node)
+	}
+	return list
+}
+
+// statuses pairs those of the domain with those of the protocol.
+var statuses = map[provider.Status]hubv1.ProviderStatus{
+	provider.Pending:     hubv1.ProviderStatus_PROVIDER_STATUS_PENDING,
+	provider.UnderReview: hubv1.ProviderStatus_PROVIDER_STATUS_UNDER_REVIEW,
+	provider.Approved:    hubv1.ProviderStatus_PROVIDER_STATUS_APPROVED,
+	provider.Activating:  hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVATING,
+	provider.Active:      hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE,
+	provider.Suspended:   hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED,
+	provider.Rejected:    hubv1.ProviderStatus_PROVIDER_STATUS_REJECTED,
+}
+
+func statusToProto(s provider.Status) hubv1.ProviderStatus { return statuses[s] }
 
 // statusFromProto leaves a status that is none for the domain to refuse.
 func statusFromProto(s hubv1.ProviderStatus) provider.Status {
-	switch s {
-	case hubv1.ProviderStatus_PROVIDER_STATUS_PENDING:
-		return provider.Pending
-	case hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE:
-		return provider.Active
-	case hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED:
-		return provider.Suspended
-	default:
-		return ""
+	for status, p := range statuses {
+		if p == s {
+			return status
+		}
 	}
+	return ""
 }

@@ -50,3 +50,45 @@ func TestBatchesArriveWholeAndKeepNoLargeBuffer(t *testing.T) {
 		t.Errorf("%d bytes arrived that differ from the %d sent", len(all), len(want))
 	}
 }
+
+// A large body goes out in its place, between what is kept before and behind it.
+func TestLargeBodiesAreWrittenInTheirPlaceWithoutACopy(t *testing.T) {
+	large := &sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+	local, remote := net.Pipe()
+	defer remote.Close()
+	got := make(chan []byte)
+	go func() {
+		all, _ := io.ReadAll(remote)
+		got <- all
+	}()
+	c := &batchConn{Conn: local, large: large}
+	c.batch()
+	var want []byte
+	for _, size := range []int{0, 10, maxCopied, maxCopied + 1, 1 << 20, 5} {
+		body := bytes.Repeat([]byte("x"), size)
+		c.frame(opPing, []byte("a"))
+		if err := c.message(opText, []byte("head"), body, "tail", time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		want = appendFrame(want, opPing, []byte("a"))
+		want = appendFrame(want, opText, append(append([]byte("head"), body...), "tail"...))
+		if len(c.buf) > 3*maxCopied {
+			t.Errorf("%d bytes are kept of a body of %d", len(c.buf), size)
+		}
+	}
+	c.close(1000, "")
+	c.frame(opPing, nil)
+	if err := c.message(opText, []byte("x"), nil, "", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	want = appendFrame(want, opClose, []byte{3, 0xe8})
+	if err := c.flush(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if all := <-got; !bytes.Equal(all, want) {
+		t.Errorf("%d bytes arrived that differ from the %d sent", len(all), len(want))
+	}
+}

@@ -47,6 +47,9 @@ func (b *bucket) reserve(now time.Time, most time.Duration) (time.Duration, bool
 	return wait, true
 }
 
+// giveBack undoes a take.
+func (b *bucket) giveBack() { b.tokens = min(b.burst, b.tokens+1) }
+
 func (b *bucket) refill(now time.Time) {
 	if passed := now.Sub(b.at); passed > 0 {
 		b.tokens = min(b.burst, b.tokens+passed.Seconds()*b.rate)

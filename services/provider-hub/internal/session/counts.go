@@ -8,6 +8,8 @@ type Counts struct {
 	Sockets, Slots atomic.Int64
 	// FramesIn and FramesOut count frames, BytesIn the bytes of DATA.
 	FramesIn, FramesOut, BytesIn atomic.Int64
+	// Discarded are large messages that there was no room for.
+	Discarded atomic.Int64
 	// ReceiptsDropped came faster than receipts are taken.
 	ReceiptsDropped atomic.Int64
 }

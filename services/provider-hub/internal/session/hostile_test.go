@@ -13,12 +13,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fakeagent"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
-
-var systemClock = clock.System
 
 func TestHostile36_FramesThatDoNotBelongEndTheConnection(t *testing.T) {
 	for name, script := range map[string]func(s *Session, st *Stream) []*agentv2.Frame{
@@ -69,7 +66,7 @@ func TestHostile36_FramesThatDoNotBelongEndTheConnection(t *testing.T) {
 			sent(s)
 			frames := script(s, st)
 			for i, f := range frames {
-				why := s.handle(encode(t, f))
+				why := s.wire.receive(encode(t, f))
 				if last := i == len(frames)-1; last != (why != nil) || last && why.Code != CodeProtocolError {
 					t.Fatalf("frame %d: %v", i, why)
 				}
@@ -84,7 +81,7 @@ func TestUnknownFieldsAndFramesAreTolerated(t *testing.T) {
 	sent(s)
 	unknown := []byte{0xfa, 0x06, 3, 1, 2, 3} // field 111
 	for _, f := range []*agentv2.Frame{data(st.id, 1, 3), {Stream: st.id, Seq: 2}, {Seq: 2}, end(st.id, 3)} {
-		if why := s.handle(append(encode(t, f), unknown...)); why != nil {
+		if why := s.wire.receive(append(encode(t, f), unknown...)); why != nil {
 			t.Fatalf("%v: %v", f, why)
 		}
 	}
@@ -99,7 +96,7 @@ func TestHostile39_WindowViolationResetsTheStreamAndThenTheConnection(t *testing
 	sent(s)
 	flood := func(st *Stream) (why *Closing) {
 		for seq := range uint32(17) {
-			if why = s.handle(encode(t, data(st.id, seq+1, maxData))); why != nil {
+			if why = s.wire.receive(encode(t, data(st.id, seq+1, maxData))); why != nil {
 				return why
 			}
 		}
@@ -115,7 +112,7 @@ func TestHostile39_WindowViolationResetsTheStreamAndThenTheConnection(t *testing
 	if _, _, err := first.Take(); !errors.Is(err, ErrReset) {
 		t.Errorf("take: %v", err)
 	}
-	if why := s.handle(encode(t, data(first.id, 18, maxData))); why != nil {
+	if why := s.wire.receive(encode(t, data(first.id, 18, maxData))); why != nil {
 		t.Errorf("what was under way behind the reset: %v", why)
 	}
 	if why := flood(second); why == nil || why.Code != CodeWindowExceeded {
@@ -131,7 +128,7 @@ func TestConnectionWindowBoundsAllStreamsTogether(t *testing.T) {
 		st := openStream(t, s, 1)
 		sent(s)
 		for seq := uint32(1); seq <= 16 && why == nil; seq++ {
-			why = s.handle(encode(t, data(st.id, seq, maxData)))
+			why = s.wire.receive(encode(t, data(st.id, seq, maxData)))
 			total += maxData
 		}
 	}
@@ -144,11 +141,11 @@ func TestHostile43_FloodsOfHeartbeatsPingsAndEmptyFramesEndTheConnection(t *test
 	for name, send := range map[string]func(s *Session, st *Stream, n uint32) *Closing{
 		"heartbeats with changing models": func(s *Session, _ *Stream, n uint32) *Closing {
 			h := &agentv2.Heartbeat{Models: []*agentv2.ModelOffer{{ModelId: "m", Healthy: n%2 == 0}}}
-			return s.handle(encode(t, &agentv2.Frame{Seq: n + 1, Body: &agentv2.Frame_Heartbeat{Heartbeat: h}}))
+			return s.wire.receive(encode(t, &agentv2.Frame{Seq: n + 1, Body: &agentv2.Frame_Heartbeat{Heartbeat: h}}))
 		},
-		"pings":        func(s *Session, _ *Stream, _ uint32) *Closing { return s.onPing("x") },
+		"pings":        func(s *Session, _ *Stream, _ uint32) *Closing { return s.onPing([]byte("x")) },
 		"pongs":        func(s *Session, _ *Stream, _ uint32) *Closing { return s.onPong() },
-		"empty frames": func(s *Session, st *Stream, n uint32) *Closing { return s.handle(encode(t, data(st.id, n, 0))) },
+		"empty frames": func(s *Session, st *Stream, n uint32) *Closing { return s.wire.receive(encode(t, data(st.id, n, 0))) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := live(t, Config{}, "m")
@@ -172,11 +169,12 @@ func TestHostile43_FloodsOfHeartbeatsPingsAndEmptyFramesEndTheConnection(t *test
 
 func TestAnswersThatAreNotReadAreBounded(t *testing.T) {
 	s := live(t, Config{}, "m")
+	d := s.wire.(*v2)
 	s.mu.Lock()
 	for range maxControl + 10 {
-		s.push(window(0, 1))
+		d.push(window(0, 1))
 	}
-	n, p := len(s.control), s.phase
+	n, p := len(d.control), s.phase
 	s.mu.Unlock()
 	if n > maxControl || p != phaseClosing {
 		t.Errorf("%d frames wait in phase %d", n, p)
@@ -232,7 +230,7 @@ func TestHostile38_BrokenWebSocketsAreClosedWithBoundedMemory(t *testing.T) {
 	}
 }
 
-func TestOnlyThisDialectIsUpgraded(t *testing.T) {
+func TestOnlyTheTwoDialectsAreUpgraded(t *testing.T) {
 	e := serveSessions(t, Config{})
 	upgrade := func(path, protocol string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -249,7 +247,7 @@ func TestOnlyThisDialectIsUpgraded(t *testing.T) {
 		path, protocol string
 		want           int
 	}{
-		{"/ws", "-", 400}, {"/ws", "", 400}, {"/", "svc.agent.v1", 400}, {"/prefix/ws", "", 400},
+		{"/ws", "-", 400}, {"/ws", "other", 400}, {"/", "svc.agent.v1", 400}, {"/prefix/ws", "svc.agent.v3", 400},
 		{"/other", Subprotocol, 404}, {"/wsx", Subprotocol, 404},
 	} {
 		w := upgrade(c.path, c.protocol)
@@ -312,7 +310,7 @@ func FuzzFrames(f *testing.F) {
 		sent(s)
 		for len(script) > 2 {
 			n := min(int(binary.BigEndian.Uint16(script)), len(script)-2)
-			if why := s.handle(script[2 : 2+n]); why != nil {
+			if why := s.wire.receive(script[2 : 2+n]); why != nil {
 				s.Shut(why)
 			}
 			script = script[2+n:]
@@ -327,28 +325,8 @@ func FuzzFrames(f *testing.F) {
 			}
 			buffered += int64(len(st.in))
 		}
-		if buffered > s.cfg.ConnWindow || len(s.streams) > 3 || len(s.models) > maxModels || s.counts.Slots.Load() != int64(len(s.streams)) {
-			t.Errorf("%d bytes, %d streams, %d slots, %d models", buffered, len(s.streams), s.counts.Slots.Load(), len(s.models))
+		if buffered > s.cfg.ConnWindow || len(s.streams) > 3 || len(s.models) > maxModels || s.house.counts.Slots.Load() != int64(len(s.streams)) {
+			t.Errorf("%d bytes, %d streams, %d slots, %d models", buffered, len(s.streams), s.house.counts.Slots.Load(), len(s.models))
 		}
 	})
-}
-
-func BenchmarkHandleData(b *testing.B) {
-	s := live(b, Config{}, "m")
-	st := openStream(b, s, 1)
-	sent(s)
-	f := data(st.id, 0, 250)
-	b.ReportAllocs()
-	for i := range b.N {
-		f.Seq = uint32(i + 1)
-		msg, _ := proto.MarshalOptions{}.MarshalAppend(nil, f)
-		if why := s.handle(msg); why != nil {
-			b.Fatal(why)
-		}
-		piece, _, _ := st.Take()
-		st.Release(len(piece), piece)
-		if i%1024 == 0 {
-			sent(s)
-		}
-	}
 }

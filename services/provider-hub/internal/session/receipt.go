@@ -27,7 +27,7 @@ type Receipts interface {
 
 // TakeReceipts says who takes receipts; without, they are passed over. It must
 // be called before Accept.
-func (s *Server) TakeReceipts(r Receipts) { s.receipts = r }
+func (s *Server) TakeReceipts(r Receipts) { s.house.receipts = r }
 
 // Acknowledged is the end of a receipt.
 type Acknowledged struct {
@@ -51,29 +51,30 @@ func (s *Session) onReceipts(r *agentv2.Receipts) *Closing {
 		return protocolError("receipts came without a key at registration")
 	case len(r.GetReceipts()) > maxReceipts:
 		return protocolError("at most 160 receipts fit in a frame")
-	case !s.receiptFrames.take(s.clock.Now()):
+	case !s.receiptFrames.take(s.house.clock.Now()):
 		return protocolError("too many frames of receipts")
 	}
-	if s.receipts == nil {
+	if s.house.receipts == nil {
 		return nil
 	}
 	all := r.GetReceipts()
 	// What is too much is passed over and not answered: it comes again.
-	n := s.receiptItems.takeMost(s.clock.Now(), len(all))
-	s.counts.ReceiptsDropped.Add(int64(len(all) - n))
+	n := s.receiptItems.takeMost(s.house.clock.Now(), len(all))
+	s.house.counts.ReceiptsDropped.Add(int64(len(all) - n))
 	if n > 0 {
-		s.receipts.Receive(s, all[:n])
+		s.house.receipts.Receive(s, all[:n])
 	}
 	return nil
 }
 
 // AckReceipts tells the agent which receipts it may forget.
 func (s *Session) AckReceipts(all []Acknowledged) {
-	if len(all) == 0 {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	wire, ok := s.wire.(*v2)
+	if !ok {
+		return // it never sent any
+	}
 	for len(all) > 0 {
 		part := all[:min(len(all), maxReceipts)]
 		all = all[len(part):]
@@ -81,7 +82,7 @@ func (s *Session) AckReceipts(all []Acknowledged) {
 		for _, a := range part {
 			ack.Receipts = append(ack.Receipts, &agentv2.AckedReceipt{RequestId: a.Key.Request[:], Attempt: a.Key.Attempt, Refused: a.Refused})
 		}
-		s.push(&agentv2.Frame{Body: &agentv2.Frame_ReceiptAck{ReceiptAck: ack}})
+		wire.acknowledge(ack)
 	}
 }
 

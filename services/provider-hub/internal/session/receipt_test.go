@@ -2,6 +2,7 @@ package session
 
 import (
 	"crypto/ed25519"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -16,8 +17,10 @@ func (p *pile) Receive(_ *Session, all []*agentv2.Receipt) { p.n += len(all) }
 
 func TestReceiptsOfASessionAreTakenAtABoundedRate(t *testing.T) {
 	c, counts, taken := clock.NewManual(time.UnixMilli(1_790_000_000_000)), &Counts{}, &pile{}
-	s := newSession(Config{}, nil, c, counts)
-	s.receiptKey, s.receipts = make(ed25519.PublicKey, ed25519.PublicKeySize), taken
+	h := newHouse(Config{}.WithDefaults(), nil, c, counts)
+	h.receipts = taken
+	s := newSession(h, speakV2, netip.Addr{})
+	s.receiptKey = make(ed25519.PublicKey, ed25519.PublicKeySize)
 	frame := &agentv2.Receipts{Receipts: make([]*agentv2.Receipt, maxReceipts)}
 	flood := func(frames int) int {
 		before := taken.n

@@ -2,22 +2,11 @@ package session
 
 import (
 	"context"
-	"crypto/ed25519"
+	"math/rand/v2"
 	"time"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
-	agentv2 "svc.internal/proto/svc/agent/v2"
-)
-
-const (
-	defaultCapacity = 10
-	maxCapacity     = 1024
-	maxContext      = 1 << 31
-
-	// What an agent takes that does not say, and the most that is ever sent.
-	defaultRequestBytes = 10 << 20
-	maxRequestBytes     = 26 << 20
 )
 
 // Grant is what a provider key entitles to.
@@ -30,76 +19,70 @@ type Grant struct {
 	Status string
 	Active bool
 	Region string
+	// Probation and Uptime30d are told to routers; a nil Uptime30d is not known.
+	Probation bool
+	Uptime30d *float64
+	// Warning is what the owner should look at; empty for nothing.
+	Warning string
 	// Epoch is newer than that of any session before.
 	Epoch int64
 }
 
+// Credential is what an agent shows: a key, or a wallet's signature.
+type Credential struct {
+	Key string
+	// Owner is the wallet's address, Signature what it signed the challenge of
+	// Nonce with.
+	Owner     string
+	Signature []byte
+	Nonce     string
+}
+
 // Registrar decides who may register and keeps the sessions that stand.
 type Registrar interface {
-	// Admit checks a key. A fault's reason becomes the code of the refusal;
+	// Admit checks a credential. A fault's reason becomes the code of the refusal;
 	// any other error asks the agent to come back later.
-	Admit(ctx context.Context, key string) (Grant, error)
+	Admit(ctx context.Context, c Credential) (Grant, error)
 	// Join adds a session that has its identity, unless a newer one of the
-	// node is there or the provider has too many; it shuts an older one.
-	Join(s *Session) *Closing
+	// node is there or the provider has too many; it shuts an older one, and
+	// warning tells the new one so.
+	Join(s *Session) (warning string, why *Closing)
 	// Leave takes it off. It is called once for every session, joined or not.
 	Leave(s *Session)
 	// Touch says that the session's view has changed. It is called under the
 	// session's lock.
 	Touch(s *Session)
+	// Warmed tells what became of a warm-up. It is called under the session's
+	// lock.
+	Warmed(s *Session, w Warmed)
 }
 
-// register takes the first frame and has the key looked up elsewhere, so that
-// the reader goes on. Needs the mutex.
-func (s *Session) register(r *agentv2.Register) *Closing {
-	if s.phase != phaseNew {
-		return protocolError("registered twice")
-	}
-	switch {
-	case len(r.GetModels()) > maxModels:
-		return s.refused(CodeTooManyModels, "at most 256 models can be registered")
-	case len(r.GetCapabilities()) > maxCapabilities:
-		return s.refused(CodeProtocolError, "at most 32 capabilities can be declared")
-	case !validNodeID(r.GetNodeId()):
-		return s.refused(CodeProtocolError, "node_id must be 8 to 64 of letters, digits, dot, underscore and hyphen")
-	case len(r.GetReceiptKey()) != 0 && len(r.GetReceiptKey()) != ed25519.PublicKeySize:
-		return s.refused(CodeProtocolError, "receipt_key must be the 32 bytes of an Ed25519 public key")
-	}
-	if len(r.GetReceiptKey()) > 0 {
-		s.receiptKey = r.GetReceiptKey()
-	}
+// Warmed is an agent's answer to a warm-up.
+type Warmed struct {
+	Model    string
+	Success  bool
+	LoadTime time.Duration
+	// Error is for operators: printable, at most 1,024 characters.
+	Error string
+}
+
+// enrol has the key looked up elsewhere, so that the reader goes on. Needs the
+// mutex.
+func (s *Session) enrol(c Credential, refused map[string]string) {
 	s.phase = phaseAdmitting
 	s.deadline.Stop()
-	s.identity = Identity{
-		NodeID: r.GetNodeId(), NodeName: clean(r.GetNodeName(), maxName),
-		AgentVersion: clean(r.GetAgentVersion(), maxVersion), Region: clean(r.GetRegion(), maxRegion),
-	}
-	for _, c := range r.GetCapabilities() {
-		if only(c, 1, maxCapability, "_-") {
-			s.caps = append(s.caps, c)
-		}
-	}
-	s.maxBody = min(r.GetMaxRequestBytes(), maxRequestBytes)
-	if s.maxBody <= 0 {
-		s.maxBody = defaultRequestBytes
-	}
-	refused := s.offer(r.GetModels())
-	key := r.GetToken()
-	s.admission.Go(func() { s.admit(key, refused) })
-	return nil
-}
-
-// refused holds the socket, or an agent that dials at once would spin.
-func (s *Session) refused(code, message string) *Closing {
-	return &Closing{Code: code, Message: message, Hold: s.cfg.RefuseHold, ReconnectAfter: s.cfg.RefuseHold}
+	s.admission.Go(func() { s.admit(c, refused) })
 }
 
 // admit finishes a registration. It runs in a goroutine of its own.
-func (s *Session) admit(key string, refused map[string]string) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.AdmitTimeout)
+func (s *Session) admit(c Credential, refused map[string]string) {
+	ctx, cancel := s.life()
 	defer cancel()
-	grant, err := s.registrar.Admit(ctx, key)
-	if err != nil {
+	grant, err := s.lookUp(ctx, c)
+	switch {
+	case ctx.Err() != nil || s.house.queue.over():
+		return // the socket is gone, or the server is about to close it
+	case err != nil:
 		s.Shut(s.refusal(err))
 		return
 	}
@@ -109,35 +92,94 @@ func (s *Session) admit(key string, refused map[string]string) {
 	if s.identity.Region == "" {
 		s.identity.Region = grant.Region
 	}
-	s.active = grant.Active
+	s.active, s.probation, s.uptime30d = grant.Active, grant.Probation, grant.Uptime30d
 	who := s.identity
 	s.mu.Unlock()
 	s.joined.Store(&who)
-	if why := s.registrar.Join(s); why != nil {
-		why.Hold = s.cfg.RefuseHold
+	warning, why := s.house.registrar.Join(s)
+	if why != nil {
+		why.Hold = max(why.Hold, s.cfg.RefuseHold)
 		s.Shut(why)
 		return
 	}
+	if warning != "" {
+		grant.Warning = warning
+	}
 	if s.goLive(grant, refused) {
-		s.registrar.Touch(s)
+		s.house.registrar.Touch(s)
+	}
+}
+
+// life is a context that ends with the socket.
+func (s *Session) life() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.admission.Go(func() {
+		select {
+		case <-s.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
+}
+
+// Pauses between look-ups that failed for a reason that passes.
+const (
+	firstPause = 500 * time.Millisecond
+	maxPause   = 15 * time.Second
+)
+
+// lookUp waits for its turn and checks a credential, as often as the dialect's
+// patience lasts while keys cannot be looked up.
+func (s *Session) lookUp(ctx context.Context, c Credential) (Grant, error) {
+	if err := s.house.queue.turn(ctx); err != nil {
+		return Grant{}, err
+	}
+	began := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		grant, err := s.house.queue.admit(ctx, s.cfg.AdmitTimeout, c)
+		if err == nil || !passes(err) || ctx.Err() != nil {
+			return grant, err
+		}
+		rest := pause/2 + rand.N(pause/2) //nolint:gosec // spreads load, guards nothing
+		if time.Since(began)+rest > s.terms.patience {
+			return Grant{}, err
+		}
+		if err := s.house.queue.pause(ctx, rest); err != nil {
+			return Grant{}, err
+		}
+	}
+}
+
+// passes tells whether an error may be gone when the look-up is made again.
+func passes(err error) bool {
+	f, ok := fault.As(err)
+	if !ok {
+		return true
+	}
+	switch f.Kind {
+	case fault.Internal, fault.Unavailable, fault.Timeout, fault.Canceled:
+		return true
+	default:
+		return false
 	}
 }
 
 // refusal is what a failed admission looks like to the agent.
 func (s *Session) refusal(err error) *Closing {
 	f, ok := fault.As(err)
-	if !ok {
+	if !ok || passes(err) {
 		return s.refused(CodeTryLater, "the hub cannot check keys now")
 	}
-	switch f.Reason {
-	case fault.InvalidAPIKey:
-		return s.refused(CodeInvalidKey, f.Message)
-	case fault.KeyRevoked:
+	switch {
+	case f.Reason == fault.KeyRevoked:
 		return s.refused(CodeKeyRevoked, f.Message)
-	case fault.AccountFrozen:
+	case f.Reason == fault.AccountFrozen, f.Kind == fault.Denied:
 		return s.refused(CodeSuspended, f.Message)
+	case f.Kind == fault.Exhausted:
+		return s.refused(CodeTooManySessions, f.Message)
 	default:
-		return s.refused(CodeTryLater, "the hub cannot check keys now")
+		return s.refused(CodeInvalidKey, f.Message)
 	}
 }
 
@@ -148,17 +190,23 @@ func (s *Session) goLive(grant Grant, refused map[string]string) bool {
 	if s.phase != phaseAdmitting {
 		return false
 	}
-	s.phase = phaseLive
-	s.heartbeat = time.AfterFunc(s.cfg.SessionTimeout, s.silent)
-	s.push(&agentv2.Frame{Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{
-		ProviderId: grant.ProviderID.String(), ProviderName: grant.ProviderName, Epoch: grant.Epoch,
-		Status: grant.Status, HeartbeatIntervalMs: s.cfg.HeartbeatInterval.Milliseconds(), RefusedModels: refused,
-	}}})
+	s.phase, s.admitted = phaseLive, true
+	s.house.door.admitted(s.from)
+	s.most.Store(s.terms.registered)
+	s.heartbeat = time.AfterFunc(s.terms.silence, s.silent)
+	s.wire.registered(grant, refused)
 	return true
 }
 
 // silent ends a session whose agent sends no heartbeats.
 func (s *Session) silent() { s.Shut(closing(CodeProtocolError, "no heartbeat in time")) }
+
+// begin starts the time to register.
+func (s *Session) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deadline = time.AfterFunc(s.cfg.RegisterTimeout, s.late)
+}
 
 // late ends a socket that did not register.
 func (s *Session) late() {
@@ -167,47 +215,4 @@ func (s *Session) late() {
 	if s.phase == phaseNew {
 		s.shut(closing(CodeRegisterTimeout, "no registration in time"))
 	}
-}
-
-// offer replaces the models that the session serves and returns those refused.
-// Slots that are taken stay taken. Needs the mutex.
-func (s *Session) offer(list []*agentv2.ModelOffer) map[string]string {
-	refused := map[string]string{}
-	models := make(map[string]*model, len(list))
-	order := make([]string, 0, len(list))
-	for _, o := range list {
-		id := o.GetModelId()
-		if !validModelID(id) {
-			refused[clean(id, maxModelID)] = "not a model id"
-			continue
-		}
-		if _, twice := models[id]; twice {
-			refused[id] = "registered twice"
-			continue
-		}
-		m := &model{offer: offerOf(o)}
-		if old := s.models[id]; old != nil {
-			m = old
-			m.offer = offerOf(o)
-		}
-		models[id] = m
-		order = append(order, id)
-	}
-	s.models, s.order = models, order
-	return refused
-}
-
-func offerOf(o *agentv2.ModelOffer) Offer {
-	offer := Offer{
-		Model: o.GetModelId(), ContextLength: o.GetContextLength(), Quantization: clean(o.GetQuantization(), maxQuantization),
-		Capacity: int(o.GetCapacity()), Healthy: o.GetHealthy(),
-	}
-	if offer.ContextLength < 0 || offer.ContextLength > maxContext {
-		offer.ContextLength = 0
-	}
-	if offer.Capacity <= 0 {
-		offer.Capacity = defaultCapacity
-	}
-	offer.Capacity = min(offer.Capacity, maxCapacity)
-	return offer
 }

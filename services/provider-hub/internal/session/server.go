@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -17,79 +18,60 @@ import (
 // Server accepts the sockets of agents. It is an http.Handler for the paths /,
 // /ws and any prefix with /ws behind it.
 type Server struct {
-	cfg       Config
-	registrar *gate
-	clock     clock.Clock
-	log       *slog.Logger
-	counts    *Counts
-	receipts  Receipts
-	upgrader  websocket.Upgrader
-	buffers   sync.Pool
+	cfg      Config
+	house    *house
+	log      *slog.Logger
+	upgrader websocket.Upgrader
+	buffers  sync.Pool
+	budget   *budget
 
-	mu        sync.Mutex
-	accepting bool
-	sessions  map[*Session]struct{}
-	shake     bucket
-	sockets   sync.WaitGroup
+	mu       sync.Mutex
+	draining bool
+	sessions map[*Session]struct{}
+	sockets  sync.WaitGroup
 }
 
-// gate bounds how many keys are looked up at once.
-type gate struct {
-	Registrar
-	slots chan struct{}
-}
-
-// Admit waits for its turn as long as ctx lasts.
-func (g *gate) Admit(ctx context.Context, key string) (Grant, error) {
-	select {
-	case g.slots <- struct{}{}:
-	case <-ctx.Done():
-		return Grant{}, ctx.Err()
-	}
-	defer func() { <-g.slots }()
-	return g.Registrar.Admit(ctx, key)
-}
-
-// NewServer returns a server that takes no sockets until Accept.
+// NewServer returns a server that holds sockets, and registers nobody until
+// Accept.
 func NewServer(cfg Config, registrar Registrar, c clock.Clock, log *slog.Logger, counts *Counts) *Server {
 	cfg = cfg.WithDefaults()
 	return &Server{
-		cfg: cfg, registrar: &gate{registrar, make(chan struct{}, cfg.MaxAdmissions)},
-		clock: c, log: log, counts: counts,
+		cfg: cfg, log: log, house: newHouse(cfg, registrar, c, counts),
 		upgrader: websocket.Upgrader{
 			Subprotocols: []string{Subprotocol}, HandshakeTimeout: cfg.RegisterTimeout,
-			// Reading goes on in the HTTP server's own buffer.
+			// The library makes the handshake only: it needs no buffers.
 			WriteBufferSize: 4 << 10, WriteBufferPool: &sync.Pool{},
 			// Agents are programs, not web pages: an Origin means nothing.
 			CheckOrigin: func(*http.Request) bool { return true },
 		},
-		buffers:  sync.Pool{New: func() any { b := make([]byte, maxMessage+1<<10); return &b }},
+		buffers:  sync.Pool{New: func() any { b := make([]byte, bufferBytes); return &b }},
+		budget:   &budget{left: cfg.LargeBudget},
 		sessions: map[*Session]struct{}{},
-		shake:    newBucket(cfg.HandshakeRate, cfg.HandshakeBurst, c.Now()),
 	}
 }
 
-// Accept begins to take sockets.
-func (s *Server) Accept() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.accepting = true
+func newHouse(cfg Config, registrar Registrar, c clock.Clock, counts *Counts) *house {
+	return &house{
+		cfg: cfg, registrar: registrar, queue: newQueue(cfg, registrar, c), door: newDoor(cfg.MaxWaiting, c),
+		clock: c, counts: counts,
+	}
 }
+
+// Accept begins to register agents, those that wait first.
+func (s *Server) Accept() { s.house.queue.open() }
 
 // ServeHTTP upgrades a request and serves the socket until it ends.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case r.URL.Path != "/" && !strings.HasSuffix(r.URL.Path, "/ws"):
+	if r.URL.Path != "/" && !strings.HasSuffix(r.URL.Path, "/ws") {
 		refuse(w, http.StatusNotFound, "there is nothing here; the provider connection is at /ws")
 		return
-	case !websocket.IsWebSocketUpgrade(r):
-		refuse(w, http.StatusBadRequest, "this is the provider connection: a WebSocket with subprotocol "+Subprotocol)
-		return
-	case !speaks(r):
-		refuse(w, http.StatusBadRequest, "the WebSocket must offer subprotocol "+Subprotocol)
+	}
+	speak, ok := dialectOf(r)
+	if !ok {
+		refuse(w, http.StatusBadRequest, "this is the provider connection: a WebSocket with subprotocol "+Subprotocol+", or with none")
 		return
 	}
-	session, ok := s.enter(r.Context())
+	session, ok := s.enter(r, speak)
 	if !ok {
 		w.Header().Set("Retry-After", "5")
 		refuse(w, http.StatusServiceUnavailable, "this hub takes no new connections now")
@@ -97,87 +79,93 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.leave(session)
 	hijacker := &batchHijacker{ResponseWriter: w, large: &s.buffers}
-	ws, err := s.upgrader.Upgrade(hijacker, r, nil)
-	if err != nil {
+	if _, err := s.upgrader.Upgrade(hijacker, r, nil); err != nil {
 		session.end()
 		s.log.Debug("a provider's handshake failed", "error", err)
 		return
 	}
-	(&socket{session: session, ws: ws, out: hijacker.conn, buffers: &s.buffers}).run()
+	// The library refuses whoever sends anything before the handshake is through:
+	// the reader is empty.
+	hijacker.reader.Reset(hijacker.conn)
+	in := &intake{conn: hijacker.conn, br: hijacker.reader, session: session, buffers: &s.buffers, budget: s.budget}
+	(&socket{session: session, in: in, out: hijacker.conn, buffers: &s.buffers}).run()
 }
 
-func speaks(r *http.Request) bool {
-	for _, p := range websocket.Subprotocols(r) {
+// dialectOf is what an upgrade asks for.
+func dialectOf(r *http.Request) (speak func(*Session) (dialect, terms), ok bool) {
+	offered := websocket.Subprotocols(r)
+	if !websocket.IsWebSocketUpgrade(r) {
+		return nil, false
+	}
+	for _, p := range offered {
 		if p == Subprotocol {
-			return true
+			return speakV2, true
 		}
 	}
-	return false
+	return speakV1, len(offered) == 0
 }
 
 func refuse(w http.ResponseWriter, status int, text string) {
 	http.Error(w, text, status)
 }
 
-// enter gives a socket its place, in turn when many come at once: a fleet of
-// agents that lost another hub is let in at a steady rate instead of refused.
-func (s *Server) enter(ctx context.Context) (*Session, bool) {
+// enter gives a socket its place.
+func (s *Server) enter(r *http.Request, speak func(*Session) (dialect, terms)) (*Session, bool) {
+	var from netip.Addr
+	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		from = at.Addr().Unmap().WithZone("")
+	}
 	s.mu.Lock()
-	if !s.accepting || len(s.sessions) >= s.cfg.MaxSockets {
-		s.mu.Unlock()
+	defer s.mu.Unlock()
+	if s.draining || len(s.sessions) >= s.cfg.MaxSockets || !s.house.door.enter(from) {
 		return nil, false
 	}
-	wait, ok := s.shake.reserve(s.clock.Now(), s.cfg.HandshakeWait)
-	if !ok {
-		s.mu.Unlock()
-		return nil, false
-	}
-	session := newSession(s.cfg, s.registrar, s.clock, s.counts)
-	session.receipts = s.receipts
+	session := newSession(s.house, speak, from)
 	s.sessions[session] = struct{}{}
 	s.sockets.Add(1)
-	s.counts.Sockets.Add(1)
-	s.mu.Unlock()
-	if wait == 0 {
-		return session, true
-	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return session, true
-	case <-ctx.Done():
-		session.end()
-		s.leave(session)
-		return nil, false
-	}
+	s.house.counts.Sockets.Add(1)
+	return session, true
 }
+
+// Waiting is how many sockets are held that are not registered.
+func (s *Server) Waiting() int { return s.house.door.count() }
 
 func (s *Server) leave(session *Session) {
 	s.mu.Lock()
 	delete(s.sessions, session)
 	s.mu.Unlock()
-	s.counts.Sockets.Add(-1)
+	s.house.counts.Sockets.Add(-1)
 	s.sockets.Done()
 }
 
 // Drain takes no further sockets and asks every agent to send nobody more. The
 // agents are told to dial again at times spread out, so that the hub that takes
-// them over is not run down.
+// them over is not run down. Those that cannot be told stay until Close, and
+// registrations that wait are not answered any more.
 func (s *Server) Drain() {
-	for _, session := range s.stop() {
-		session.Drain(s.spread())
+	all := s.stop()
+	for _, session := range all {
+		session.Drain(s.cfg.spread(len(all)))
 	}
 }
 
 // Close ends every session and returns when their sockets are closed or ctx
-// has ended.
+// has ended. Agents that cannot be told when to come back do so at once: they
+// are closed in random order, one by one, at Config.CloseRate and within
+// Config.ReconnectSpread; when ctx ends, all that are left at once.
 func (s *Server) Close(ctx context.Context) error {
-	for _, session := range s.stop() {
-		why := closing(CodeShuttingDown, "the hub shuts down")
-		why.ReconnectAfter = s.spread()
+	var paced []*Session
+	all := s.stop()
+	for _, session := range all {
+		if session.terms.paced {
+			paced = append(paced, session)
+			continue
+		}
+		why := shuttingDown()
+		why.ReconnectAfter = s.cfg.spread(len(all))
 		session.Shut(why)
 	}
+	s.closePaced(ctx, paced)
 	done := make(chan struct{})
 	go func() {
 		s.sockets.Wait()
@@ -191,11 +179,35 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 }
 
+// closePaced ends sessions one by one.
+func (s *Server) closePaced(ctx context.Context, all []*Session) {
+	rand.Shuffle(len(all), func(i, j int) { //nolint:gosec // spreads load, guards nothing
+		all[i], all[j] = all[j], all[i]
+	})
+	span := min(s.cfg.ReconnectSpread, time.Duration(float64(len(all))/s.cfg.CloseRate*float64(time.Second)))
+	began := time.Now()
+	for i, session := range all {
+		due := span * time.Duration(i) / time.Duration(len(all))
+		if rest := due - time.Since(began); rest > 0 {
+			timer := time.NewTimer(rest)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+			}
+		}
+		session.Shut(shuttingDown())
+	}
+}
+
+func shuttingDown() *Closing { return closing(CodeShuttingDown, "the hub shuts down") }
+
 // stop refuses new sockets and lists those there are.
 func (s *Server) stop() []*Session {
+	s.house.queue.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.accepting = false
+	s.draining = true
 	all := make([]*Session, 0, len(s.sessions))
 	for session := range s.sessions {
 		all = append(all, session)
@@ -203,6 +215,15 @@ func (s *Server) stop() []*Session {
 	return all
 }
 
-func (s *Server) spread() time.Duration {
-	return time.Second + rand.N(s.cfg.ReconnectSpread) //nolint:gosec // spreads load, guards nothing
+// Agents are told to come back after soonest at least, and each makes the time
+// longer over which all of them do.
+const (
+	soonest       = 100 * time.Millisecond
+	spreadForEach = 5 * time.Millisecond
+)
+
+// spread is when an agent is told to come back that is one of so many.
+func (c Config) spread(agents int) time.Duration {
+	over := min(c.ReconnectSpread, time.Duration(agents)*spreadForEach)
+	return soonest + rand.N(over) //nolint:gosec // spreads load, guards nothing
 }

@@ -99,36 +99,6 @@ func TestSessionWithHeartbeatsAndPongsLives(t *testing.T) {
 	})
 }
 
-func TestPeerThatAnswersNoPingIsDeadAfterTwoMisses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := serveSessions(t, Config{})
-		began := time.Now()
-		a := e.mustDial(t, fakeagent.Options{NoPongs: true})
-		if _, after := farewell(t, a, began); after != 25*time.Second {
-			t.Errorf("closed after %v, want 15 s + 5 s + 5 s", after)
-		}
-	})
-}
-
-func TestProbeFindsADeadPeerWithinTenSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := serveSessions(t, Config{})
-		a := e.mustDial(t, fakeagent.Options{NoPongs: true})
-		st, err := e.desk.session(t).Open(Request{Model: "m", Body: []byte("x")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		<-a.Requests()
-		began := time.Now()
-		st.Probe()
-		<-st.Ready()
-		if _, _, err := st.Take(); !errors.Is(err, ErrLost) || time.Since(began) != 10*time.Second {
-			t.Errorf("%v after %v", err, time.Since(began))
-		}
-		a.Close()
-	})
-}
-
 func TestRegistrationWaitsForItsAnswerOffTheReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := serveSessions(t, Config{})
@@ -157,16 +127,14 @@ func TestRegisterIsBoundedAndCleaned(t *testing.T) {
 		"long node":             {&agentv2.Register{NodeId: strings.Repeat("n", 65)}, CodeProtocolError},
 		"node with a newline":   {&agentv2.Register{NodeId: "node-0001\n"}, CodeProtocolError},
 	} {
-		s := newSession(Config{}.WithDefaults(), &desk{}, systemClock, &Counts{})
-		s.begin()
-		why := s.handle(encode(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: c.register}}))
+		s := fresh(Config{}, speakV2)
+		why := s.wire.receive(encode(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: c.register}}))
 		if why == nil || why.Code != c.want || why.Hold < 2*time.Second {
 			t.Errorf("%s: %v", name, why)
 		}
 		s.end()
 	}
-	s := newSession(Config{}.WithDefaults(), &desk{}, systemClock, &Counts{})
-	s.begin()
+	s := fresh(Config{}, speakV2)
 	defer s.end()
 	register := &agentv2.Register{
 		NodeId: "node-0001", NodeName: "a\x1b[31mb\u202e" + strings.Repeat("c", 100), Region: strings.Repeat("r", 99),
@@ -177,7 +145,7 @@ func TestRegisterIsBoundedAndCleaned(t *testing.T) {
 			{ModelId: "acme/huge", Capacity: 1 << 30},
 		},
 	}
-	if why := s.handle(encode(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: register}})); why != nil {
+	if why := s.wire.receive(encode(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: register}})); why != nil {
 		t.Fatal(why)
 	}
 	s.admission.Wait()
@@ -211,7 +179,7 @@ func TestSlotsAreCountedAndFreedByTheEnd(t *testing.T) {
 		t.Errorf("another model: %v", err)
 	}
 	sent(s)
-	if why := s.handle(encode(t, end(streams[3].id, 1))); why != nil {
+	if why := s.wire.receive(encode(t, end(streams[3].id, 1))); why != nil {
 		t.Fatal(why)
 	}
 	openStream(t, s, 1)
@@ -219,10 +187,10 @@ func TestSlotsAreCountedAndFreedByTheEnd(t *testing.T) {
 	if _, err := s.Open(Request{Model: "m"}); !errors.Is(err, ErrBusy) {
 		t.Errorf("beside a cancelled one: %v", err)
 	}
-	if got := s.counts.Slots.Load(); got != 10 {
+	if got := s.house.counts.Slots.Load(); got != 10 {
 		t.Errorf("%d slots taken", got)
 	}
-	s.SetActive(false)
+	s.SetStanding(false, false, nil)
 	if _, err := s.Open(Request{Model: "m"}); !errors.Is(err, ErrGone) {
 		t.Errorf("not active: %v", err)
 	}
@@ -265,7 +233,7 @@ func TestBodiesShareTheSocketFairlyAndWithinCredit(t *testing.T) {
 	grant := func(seq uint32, n uint32) {
 		t.Helper()
 		w := &agentv2.Frame{Stream: a.id, Seq: seq, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: n}}}
-		if why := s.handle(encode(t, w)); why != nil {
+		if why := s.wire.receive(encode(t, w)); why != nil {
 			t.Fatal(why)
 		}
 	}
@@ -286,7 +254,7 @@ func TestCreditIsGrantedOnlyAsTheConsumerPassesOn(t *testing.T) {
 	st := openStream(t, s, 1)
 	sent(s)
 	for seq := range uint32(16) {
-		if why := s.handle(encode(t, data(st.id, seq+1, maxData))); why != nil {
+		if why := s.wire.receive(encode(t, data(st.id, seq+1, maxData))); why != nil {
 			t.Fatal(why)
 		}
 	}
@@ -309,11 +277,11 @@ func TestDataIsDeliveredInOrderWithTheEndLast(t *testing.T) {
 	for seq := range uint32(5) {
 		f := data(st.id, seq+1, 100)
 		want = append(want, f.GetData().GetData()...)
-		if why := s.handle(encode(t, f)); why != nil {
+		if why := s.wire.receive(encode(t, f)); why != nil {
 			t.Fatal(why)
 		}
 	}
-	if why := s.handle(encode(t, end(st.id, 6))); why != nil {
+	if why := s.wire.receive(encode(t, end(st.id, 6))); why != nil {
 		t.Fatal(why)
 	}
 	<-st.Ready()
@@ -334,14 +302,14 @@ func TestCloseFailsEveryStreamAtOnce(t *testing.T) {
 			t.Errorf("take: %v", err)
 		}
 	}
-	if why := s.handle(encode(t, data(a.id, 1, 10))); why != nil {
+	if why := s.wire.receive(encode(t, data(a.id, 1, 10))); why != nil {
 		t.Errorf("a frame behind the closing: %v", why)
 	}
 	if f := sent(s); len(f) != 1 || f[0].GetError().GetCode() != CodeSuperseded {
 		t.Errorf("sent %v", f)
 	}
-	if s.Streams() != 0 || s.counts.Slots.Load() != 0 {
-		t.Errorf("%d streams, %d slots", s.Streams(), s.counts.Slots.Load())
+	if s.Streams() != 0 || s.house.counts.Slots.Load() != 0 {
+		t.Errorf("%d streams, %d slots", s.Streams(), s.house.counts.Slots.Load())
 	}
 }
 
@@ -363,7 +331,7 @@ func TestReleasedStreamLosesItsSlotAfterTheGrace(t *testing.T) {
 			t.Errorf("%d streams after two", s.Streams())
 		}
 		// What comes then is on a stream that is not open.
-		if why := s.handle(encode(t, end(cancelled.id, 1))); why == nil || why.Code != CodeProtocolError {
+		if why := s.wire.receive(encode(t, end(cancelled.id, 1))); why == nil || why.Code != CodeProtocolError {
 			t.Errorf("END behind the grace: %v", why)
 		}
 	})
@@ -371,7 +339,7 @@ func TestReleasedStreamLosesItsSlotAfterTheGrace(t *testing.T) {
 
 func TestServerLetsSocketsInAtASteadyRateAndUpToItsBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := serveSessions(t, Config{HandshakeRate: 1, HandshakeBurst: 1, HandshakeWait: 2 * time.Second, MaxSockets: 3})
+		e := serveSessions(t, Config{HandshakeRate: 1, HandshakeBurst: 1, MaxSockets: 3})
 		began := time.Now()
 		var agents []*fakeagent.Agent
 		for i := range 3 {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"testing"
 
@@ -26,9 +27,14 @@ type desk struct {
 	left    int
 	touched int
 	wait    chan struct{} // when set, admissions wait for it
+	shown   []Credential  // what was looked up
+	failing int           // how many look-ups still fail
+	warning string
+	warmed  []Warmed
+	broken  bool // Touch panics
 }
 
-func (d *desk) Admit(ctx context.Context, key string) (Grant, error) {
+func (d *desk) Admit(ctx context.Context, shown Credential) (Grant, error) {
 	if d.wait != nil {
 		select {
 		case <-d.wait:
@@ -36,23 +42,34 @@ func (d *desk) Admit(ctx context.Context, key string) (Grant, error) {
 			return Grant{}, ctx.Err()
 		}
 	}
-	switch key {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.shown = append(d.shown, shown)
+	if d.failing > 0 {
+		d.failing--
+		return Grant{}, io.ErrUnexpectedEOF
+	}
+	switch shown.Key {
 	case "bad":
 		return Grant{}, fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "this is no provider key")
 	case "down":
 		return Grant{}, io.ErrUnexpectedEOF
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.epoch++
 	return Grant{ProviderID: ids.ProviderID{1}, ProviderName: "Farm", Status: "active", Active: true, Epoch: d.epoch}, nil
 }
 
-func (d *desk) Join(s *Session) *Closing {
+func (d *desk) Join(s *Session) (warning string, why *Closing) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.joined = append(d.joined, s)
-	return nil
+	return d.warning, nil
+}
+
+func (d *desk) Warmed(_ *Session, w Warmed) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.warmed = append(d.warmed, w)
 }
 
 func (d *desk) Leave(*Session) {
@@ -64,6 +81,9 @@ func (d *desk) Leave(*Session) {
 func (d *desk) Touch(*Session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.broken {
+		panic("the registrar is broken")
+	}
 	d.touched++
 }
 
@@ -123,9 +143,16 @@ type endpoint struct {
 
 func serveSessions(t testing.TB, cfg Config) *endpoint {
 	t.Helper()
+	e := holdSessions(t, cfg)
+	e.server.Accept()
+	return e
+}
+
+// holdSessions is a Server that does not accept yet.
+func holdSessions(t testing.TB, cfg Config) *endpoint {
+	t.Helper()
 	e := &endpoint{desk: &desk{}, pipes: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, counts: &Counts{}}
 	e.server = NewServer(cfg, e.desk, clock.System, slog.New(slog.DiscardHandler), e.counts)
-	e.server.Accept()
 	h := &http.Server{Handler: e.server}
 	done := make(chan struct{})
 	go func() {
@@ -142,16 +169,25 @@ func serveSessions(t testing.TB, cfg Config) *endpoint {
 	return e
 }
 
+// fresh is a session without a socket that is not registered.
+func fresh(cfg Config, speak func(*Session) (dialect, terms)) *Session {
+	h := newHouse(cfg.WithDefaults(), &desk{}, clock.System, &Counts{})
+	h.queue.open()
+	h.door.enter(netip.Addr{})
+	s := newSession(h, speak, netip.Addr{})
+	s.begin()
+	return s
+}
+
 // live is a registered session without a socket, for the state machine alone.
 func live(t testing.TB, cfg Config, models ...string) *Session {
 	t.Helper()
-	s := newSession(cfg.WithDefaults(), &desk{}, clock.System, &Counts{})
-	s.begin()
+	s := fresh(cfg, speakV2)
 	register := &agentv2.Register{Token: "good", NodeId: "node-0001"}
 	for _, m := range models {
 		register.Models = append(register.Models, &agentv2.ModelOffer{ModelId: m, Healthy: true})
 	}
-	if why := s.handle(encode(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: register}})); why != nil {
+	if why := s.wire.receive(encode(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: register}})); why != nil {
 		t.Fatal(why)
 	}
 	s.admission.Wait()
@@ -177,7 +213,9 @@ func sent(s *Session) []*agentv2.Frame {
 		if len(o.frames) == 0 {
 			return all
 		}
-		all = append(all, o.frames...)
+		for _, f := range o.frames {
+			all = append(all, f.(v2Frame).Frame)
+		}
 		if o.closing != nil {
 			return all
 		}

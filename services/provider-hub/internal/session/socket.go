@@ -1,120 +1,43 @@
 package session
 
 import (
-	"errors"
-	"io"
 	"sync"
 	"time"
-
-	"github.com/gorilla/websocket"
-	"google.golang.org/protobuf/proto"
 )
 
 // socket is the transport of one session.
 type socket struct {
 	session *Session
-	ws      *websocket.Conn
+	in      *intake
 	out     *batchConn
-	buffers *sync.Pool // of *[]byte, each of maxMessage bytes
+	buffers *sync.Pool
 }
 
 // run serves the socket until it is closed.
 func (c *socket) run() {
 	s := c.session
-	c.ws.SetReadLimit(maxMessage)
-	c.ws.SetPingHandler(func(payload string) error { return orNil(s.onPing(payload)) })
-	c.ws.SetPongHandler(func(string) error { return orNil(s.onPong()) })
-	c.ws.SetCloseHandler(func(int, string) error { return nil })
+	c.in.answer = c.answer
 	c.out.batch()
+	s.born = time.Now()
 	s.begin()
 	var writer sync.WaitGroup
 	writer.Go(c.write)
-	c.read()
-	s.end()
-	writer.Wait()
-	c.out.Close()
-}
-
-// orNil keeps a nil *Closing from becoming an error that is not nil.
-func orNil(why *Closing) error {
-	if why == nil {
-		return nil
-	}
-	return why
-}
-
-// read hands every message to the session until the socket fails or is closed.
-func (c *socket) read() {
-	for {
-		kind, message, err := c.ws.NextReader()
-		if err == nil && kind != websocket.BinaryMessage {
-			c.session.Shut(protocolError("messages must be binary"))
-		}
-		if err == nil {
-			err = c.take(message)
-		}
-		if err == nil {
-			continue
-		}
-		var why *Closing
-		if !errors.As(err, &why) {
-			return
-		}
-		c.session.Shut(why)
-		c.discard()
-		return
+	defer func() { // whatever happens to the reader
+		s.end()
+		writer.Wait()
+		c.out.Close()
+	}()
+	if v, ok := violationIn(c.in.read()); ok {
+		s.Shut(broken(v))
+		c.in.discard()
 	}
 }
 
-// discard reads on behind a refusal, so that the agent can read why, until
-// either side closes. The library delivers nothing after a handler's error, so
-// this reads the connection itself.
-func (c *socket) discard() {
-	buf := c.buffers.Get().(*[]byte)
-	defer c.buffers.Put(buf)
-	for {
-		if _, err := c.ws.NetConn().Read(*buf); err != nil {
-			return
-		}
-	}
+// answer echoes the peer's close frame.
+func (c *socket) answer(status uint16) {
+	c.out.close(status, "")
+	_ = c.out.flush(c.session.cfg.WriteTimeout) // the socket goes either way
 }
-
-// take reads one message into a shared buffer: an idle socket holds none.
-func (c *socket) take(message io.Reader) error {
-	buf := c.buffers.Get().(*[]byte)
-	defer c.buffers.Put(buf)
-	n := 0
-	for {
-		m, err := message.Read((*buf)[n:])
-		n += m
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if n == len(*buf) {
-			return protocolError("a message is larger than 64 KiB")
-		}
-	}
-	c.session.counts.FramesIn.Add(1)
-	if why := c.session.handle((*buf)[:n]); why != nil {
-		c.session.Shut(why)
-	}
-	return nil
-}
-
-// liveness is the writer's account of pings.
-type liveness struct {
-	timer   *time.Timer
-	waiting bool // for a pong
-	misses  int
-	last    time.Time // of the last ping
-}
-
-// minPing is the least pause between pings that requests ask for: many that
-// wait on one agent need one answer.
-const minPing = time.Second
 
 // write sends what is due until the socket fails or is closed.
 func (c *socket) write() {
@@ -129,7 +52,7 @@ func (c *socket) write() {
 			return
 		}
 		if o.closing != nil {
-			c.linger(o.closing)
+			c.linger(&o)
 			return
 		}
 		if o.more {
@@ -140,79 +63,108 @@ func (c *socket) write() {
 		case <-s.done:
 			return
 		case <-live.timer.C:
-			if live.waiting {
-				live.misses++
-				live.waiting = false
-			}
-			if live.misses > 1 {
+			if live.rings(c) {
 				c.out.Close()
 				return
 			}
-			s.wantPing()
 		}
 	}
 }
 
 // linger keeps the socket open behind the Error frame, for the agent to read
 // why it ends, and then closes it. An agent that may dial at once is not told
-// of the close before the hold is over.
-func (c *socket) linger(why *Closing) {
+// of the close before the hold is over; its pings are answered as long.
+func (c *socket) linger(o *outbox) {
 	defer c.out.Close()
-	timer := time.NewTimer(why.Hold)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.session.done:
+	s := c.session
+	began := time.Now()
+	o.age = began.Sub(s.born)
+	for {
+		rest := s.hold(o) - time.Since(began)
+		if rest <= 0 {
+			break
+		}
+		hold := time.NewTimer(min(rest, holdStep))
+		select {
+		case <-hold.C:
+		case <-s.done:
+			hold.Stop()
+			return
+		case <-s.wake:
+			hold.Stop()
+			if s.nextPong(o); c.pong(o) != nil {
+				return
+			}
+		}
+	}
+	reason := o.closing.Code
+	if o.closing.bare {
+		reason = o.closing.Message
+	}
+	c.out.close(o.status, reason)
+	if c.out.flush(s.cfg.WriteTimeout) != nil {
 		return
 	}
-	bye := websocket.FormatCloseMessage(websocket.CloseNormalClosure, why.Code)
-	if c.ws.WriteControl(websocket.CloseMessage, bye, time.Time{}) == nil {
-		_ = c.out.flush(c.session.cfg.WriteTimeout) // the socket goes either way
+	// The peer closes first, or what it has not read yet might be lost.
+	last := time.NewTimer(lingerHold)
+	defer last.Stop()
+	select {
+	case <-last.C:
+	case <-s.done:
 	}
+}
+
+const (
+	// holdStep is how often a socket that is held looks whether others need its
+	// place, and shortHold how long it may keep it then.
+	holdStep  = time.Second
+	shortHold = 2100 * time.Millisecond
+)
+
+// hold is how long the socket is held behind the Error frame. One that was never
+// registered stands in the way of those who wait.
+func (s *Session) hold(o *outbox) time.Duration {
+	hold := o.hold
+	if hold > shortHold && s.house.door.crowded() && !s.wasLive() {
+		hold = shortHold
+	}
+	return max(hold, s.terms.minAge-o.age)
+}
+
+// pong answers a ping.
+func (c *socket) pong(o *outbox) error {
+	if !o.pongDue {
+		return nil
+	}
+	c.out.frame(opPong, o.pong)
+	return c.out.flush(c.session.cfg.WriteTimeout)
 }
 
 // send writes one batch.
 func (c *socket) send(o *outbox, live *liveness) error {
-	buf := c.buffers.Get().(*[]byte)
-	defer c.buffers.Put(buf)
-	for _, f := range o.frames {
-		msg, err := proto.MarshalOptions{}.MarshalAppend((*buf)[:0], f)
-		if err != nil {
-			return err
-		}
-		if err := c.ws.WriteMessage(websocket.BinaryMessage, msg); err != nil {
+	if len(o.frames) > 0 {
+		if err := c.sendFrames(o.frames); err != nil {
 			return err
 		}
 	}
-	if err := c.sendLiveness(o, live); err != nil {
-		return err
-	}
+	c.sendLiveness(o, live)
 	return c.out.flush(c.session.cfg.WriteTimeout)
 }
 
-// sendLiveness answers a ping and asks for one. While a pong is awaited no
-// further ping goes out: a second question would not be answered sooner.
-func (c *socket) sendLiveness(o *outbox, live *liveness) error {
-	if o.pongDue {
-		if err := c.ws.WriteControl(websocket.PongMessage, o.pong, time.Time{}); err != nil {
+func (c *socket) sendFrames(frames []frame) error {
+	buf := c.buffers.Get().(*[]byte)
+	defer c.buffers.Put(buf)
+	// An idle socket keeps no request alive.
+	defer clear(frames)
+	s := c.session
+	for _, f := range frames {
+		head, body, tail, err := f.parts((*buf)[:0])
+		if err != nil {
+			return err
+		}
+		if err := c.out.message(s.terms.opcode, head, body, tail, s.cfg.WriteTimeout); err != nil {
 			return err
 		}
 	}
-	if o.answered {
-		live.waiting, live.misses = false, 0
-		live.timer.Reset(c.session.cfg.PingInterval)
-	}
-	if !o.ping || live.waiting || time.Since(live.last) < minPing {
-		return nil
-	}
-	live.waiting, live.last = true, time.Now()
-	live.timer.Reset(c.session.cfg.PongTimeout)
-	return c.ws.WriteControl(websocket.PingMessage, nil, time.Time{})
-}
-
-// wantPing makes the next batch carry a ping.
-func (s *Session) wantPing() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.probe = true
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-hub/internal/meter"
 )
 
@@ -30,6 +29,9 @@ type Request struct {
 	Proof []byte
 }
 
+// maxEndError is in characters.
+const maxEndError = 1024
+
 // End is the agent's last word on a stream.
 type End struct {
 	// Status is the engine's HTTP status, 0 when it could not be reached.
@@ -46,28 +48,28 @@ type Stream struct {
 	id      uint32
 	model   *model
 	ready   chan struct{}
+	// wire is what the dialect knows of the stream.
+	wire any
 
 	// All below is guarded by the session's mutex.
 	request   Request
-	opened    bool // OPEN was sent
-	queued    bool // the stream stands in the bulk ring
-	sent      int  // body bytes that were sent
+	opened    bool // the agent was told
 	finished  bool // the whole body was sent, or nothing more will be
-	seqIn     uint32
-	seqOut    uint32
-	credit    int64 // what may still be sent
-	recv      int64 // what the agent may still send
-	owed      int64 // taken and not yet granted again
 	in, spare []byte
+	held      int64 // bytes of in that count as the session's
 	ended     *End
 	err       error
 	released  bool // nobody takes the answer any more
-	cancelled bool // CANCEL was sent
+	cancelled bool // the agent was asked to stop, or would be if it could
 	grace     *time.Timer
 }
 
-// Open begins a request. It fails with ErrGone, ErrNotOffered or ErrBusy.
+// Open begins a request. It fails with ErrGone, ErrNotOffered, ErrBusy or
+// ErrNotSendable.
 func (s *Session) Open(r Request) (*Stream, error) {
+	if err := s.wire.check(&r); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.phase != phaseLive || s.draining || !s.active {
@@ -77,20 +79,22 @@ func (s *Session) Open(r Request) (*Stream, error) {
 	if m == nil || !s.answers(r.Kind) {
 		return nil, ErrNotOffered
 	}
-	if m.inFlight >= m.offer.Capacity || len(s.streams) >= maxStreams {
+	if m.inFlight >= m.offer.Capacity || len(s.streams) >= s.terms.streams {
 		return nil, ErrBusy
 	}
 	m.inFlight++
-	s.counts.slots(1)
+	s.house.counts.slots(1)
 	s.last++
-	st := &Stream{
-		session: s, id: s.last, model: m, ready: make(chan struct{}, 1), request: r,
-		credit: s.cfg.StreamWindow, recv: s.cfg.StreamWindow,
-	}
+	st := s.wire.open(s.last, r)
+	st.model = m
 	s.streams[st.id] = st
-	s.interactive = append(s.interactive, st)
 	s.signal()
 	return st, nil
+}
+
+// newStream is what every dialect begins with.
+func (s *Session) newStream(id uint32, r Request) Stream {
+	return Stream{session: s, id: id, ready: make(chan struct{}, 1), request: r}
 }
 
 // answers tells whether the agent takes requests of a kind. Needs the mutex.
@@ -109,6 +113,8 @@ func (st *Stream) Take() (piece []byte, end *End, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	piece = st.in
+	s.held -= st.held
+	st.held = 0
 	st.in, st.spare = st.spare, nil
 	return piece, st.ended, st.err
 }
@@ -120,7 +126,9 @@ func (st *Stream) Release(n int, piece []byte) {
 	s := st.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st.account(int64(n))
+	if n > 0 {
+		s.wire.passed(st, int64(n))
+	}
 	switch {
 	case cap(piece) == 0 || st.released:
 	case st.in == nil:
@@ -159,26 +167,47 @@ func (st *Stream) Cancel() {
 	s.cancel(st)
 }
 
+// delivered notes that n bytes were added to what waits to be taken. Needs the
+// mutex.
+func (st *Stream) delivered(n int) {
+	st.held += int64(n)
+	st.session.held += int64(n)
+	st.signal()
+}
+
 // release needs the mutex.
 func (s *Session) release(st *Stream, cancel bool) {
 	if st.released {
 		return
 	}
 	st.released = true
-	st.account(int64(len(st.in)))
-	st.in, st.spare = nil, nil
+	if n := int64(len(st.in)); n > 0 {
+		s.wire.passed(st, n)
+	}
+	s.held -= st.held
+	st.in, st.spare, st.held = nil, nil, 0
 	st.stopSending()
 	if s.streams[st.id] != st {
 		return // it has ended
 	}
 	if !st.opened {
-		s.forget(st.id, st) // the agent never hears of it
+		s.forget(st) // the agent never hears of it
 		return
 	}
 	if cancel {
 		s.cancel(st)
 	}
-	st.grace = time.AfterFunc(s.cfg.CancelGrace, func() { s.overdue(st) })
+	st.grace = time.AfterFunc(s.wire.slot(st), func() { s.overdue(st) })
+	s.outlives(st)
+}
+
+// outlives tells the registrar of a slot that is taken or free although routers
+// know of no request that ends: agents of some dialects go on with what nobody
+// wants. Needs the mutex.
+func (s *Session) outlives(st *Stream) {
+	if st.released && s.terms.lasting && s.phase == phaseLive {
+		s.house.registrar.Touch(s)
+	}
 }
 
 // cancel needs the mutex.
@@ -190,10 +219,10 @@ func (s *Session) cancel(st *Stream) {
 	st.cancelled = true
 	if !st.opened {
 		st.fail(ErrReset)
-		s.forget(st.id, st)
+		s.forget(st)
 		return
 	}
-	s.push(&agentv2.Frame{Stream: st.id, Body: &agentv2.Frame_Cancel{Cancel: &agentv2.Cancel{}}})
+	s.wire.cancel(st)
 }
 
 // overdue frees the slot of a stream that was released and did not end. One
@@ -209,13 +238,26 @@ func (s *Session) overdue(st *Stream) {
 		st.grace.Reset(s.cfg.CancelGrace)
 		return
 	}
-	s.forget(st.id, st)
+	s.forget(st)
 }
 
 // stopSending drops what was not sent of the body.
 func (st *Stream) stopSending() {
 	st.finished = true
 	st.request.Body = nil
+}
+
+// conclude is the agent's last word on a stream. Needs the mutex.
+func (s *Session) conclude(st *Stream, end End) {
+	end.Error = clean(end.Error, maxEndError)
+	if end.Status < 0 || end.Status > 999 {
+		end.Status = 0 // of no HTTP answer
+	}
+	if st.err == nil {
+		st.ended = &end
+	}
+	st.signal()
+	s.forget(st)
 }
 
 // fail needs the mutex.
@@ -234,41 +276,14 @@ func (st *Stream) signal() {
 }
 
 // forget frees the slot of a stream and its number. Needs the mutex.
-func (s *Session) forget(id uint32, st *Stream) {
-	delete(s.streams, id)
+func (s *Session) forget(st *Stream) {
+	delete(s.streams, st.id)
+	s.wire.forget(st)
 	st.stopSending()
 	st.model.inFlight--
-	s.counts.slots(-1)
+	s.house.counts.slots(-1)
+	s.outlives(st)
 	if st.grace != nil {
 		st.grace.Stop()
 	}
-}
-
-// account grants n bytes again, in steps of a quarter window. Needs the mutex.
-func (st *Stream) account(n int64) {
-	s := st.session
-	if n == 0 || s.phase != phaseLive {
-		return
-	}
-	s.takenFromConn(n)
-	st.owed += n
-	if st.owed >= s.cfg.StreamWindow/4 && st.ended == nil && !st.released {
-		st.recv += st.owed
-		s.push(window(st.id, st.owed))
-		st.owed = 0
-	}
-}
-
-// takenFromConn needs the mutex.
-func (s *Session) takenFromConn(n int64) {
-	s.recvOwed += n
-	if s.recvOwed >= s.cfg.ConnWindow/4 {
-		s.recvCredit += s.recvOwed
-		s.push(window(0, s.recvOwed))
-		s.recvOwed = 0
-	}
-}
-
-func window(stream uint32, bytes int64) *agentv2.Frame {
-	return &agentv2.Frame{Stream: stream, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: uint32(bytes)}}}
 }

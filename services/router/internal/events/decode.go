@@ -11,6 +11,7 @@ import (
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/router/internal/pick"
 	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/warmup"
 )
 
 // Bounds of what a message may say. A session that exceeds one is left out and
@@ -26,6 +27,7 @@ const (
 	maxShortText    = 64
 	maxWindow       = 1 << 30
 	maxInFlight     = 1 << 20
+	maxSaid         = 1 << 20
 )
 
 var errBounds = errors.New("a message out of bounds")
@@ -64,7 +66,13 @@ func sessionFromProto(m *eventsv1.Session) (presence.Session, bool) {
 		Provider: provider.String(), ProviderName: m.GetProviderName(), Node: m.GetNodeId(), Epoch: m.GetEpoch(),
 		Active: m.GetActive(), Draining: m.GetDraining(), MaxRequestBytes: m.GetMaxRequestBytes(),
 		Region: m.GetRegion(), Capabilities: slices.Clone(m.GetCapabilities()),
-		Offers: make([]presence.Offer, 0, len(m.GetModels())),
+		Offers:   make([]presence.Offer, 0, len(m.GetModels())),
+		Capacity: int(max(m.GetCapacity(), 0)), Said: said(m.GetReportedActive()) + said(m.GetReportedQueued()),
+		Probation: m.GetProbation(), TakesWarmups: m.GetTakesWarmups(),
+	}
+	// Not a number is neither below nor above anything.
+	if up := m.GetUptime_30D(); m.Uptime_30D != nil && up >= 0 && up <= 1 {
+		s.Uptime, s.UptimeKnown = up, true
 	}
 	for _, c := range s.Capabilities {
 		if !text(c, 1, maxShortText) {
@@ -83,6 +91,10 @@ func sessionFromProto(m *eventsv1.Session) (presence.Session, bool) {
 	}
 	return s, true
 }
+
+// said reads a number that an agent reports of itself: one that cannot be is
+// taken for the nearest that can, so that it harms nobody else.
+func said(n int32) int { return int(min(max(n, 0), maxSaid)) }
 
 func offerFromProto(m *eventsv1.ModelOffer) (presence.Offer, bool) {
 	if !text(m.GetModelId(), 1, maxModelID) || !text(m.GetQuantization(), 0, maxShortText) ||
@@ -135,6 +147,21 @@ func outcomeFromProto(o eventsv1.AttemptOutcome) pick.Outcome {
 	default:
 		return pick.Neutral
 	}
+}
+
+// targetFromProto reads whom a warm-up is asked of: one node, all of a provider
+// or all that serve the model.
+func targetFromProto(m *eventsv1.WarmUp) (warmup.Target, bool) {
+	t := warmup.Target{Provider: m.GetProviderId(), Node: m.GetNodeId(), Model: m.GetModelId()}
+	if !text(t.Model, 1, maxModelID) || !text(t.Node, 0, maxText) || t.Provider == "" && t.Node != "" {
+		return warmup.Target{}, false
+	}
+	if t.Provider == "" {
+		return t, true
+	}
+	provider, err := ids.ParseProvider(t.Provider)
+	t.Provider = provider.String()
+	return t, err == nil
 }
 
 // millis reads a duration of at most an hour.

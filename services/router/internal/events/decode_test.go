@@ -1,6 +1,7 @@
 package events
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,80 @@ func TestOutcomesThatSayNothingOfHealthAreNeutral(t *testing.T) {
 	}
 }
 
+func TestWhatASessionSaysOfItselfIsTakenOver(t *testing.T) {
+	m := goodPresence()
+	s, up := m.GetSessions()[0], 0.875
+	s.Capacity, s.ReportedActive, s.ReportedQueued, s.Probation, s.TakesWarmups, s.Uptime_30D = 50, 3, 4, true, true, &up
+	r, _, err := reportFromProto(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Sessions[0]; got.Capacity != 50 || got.Said != 7 || !got.Probation || !got.TakesWarmups ||
+		!got.UptimeKnown || got.Uptime != up {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAbsurdNumbersAreBroughtToWhatCanBe(t *testing.T) {
+	for _, tc := range []struct {
+		active, queued int32
+		uptime         float64
+		said           int
+	}{
+		{math.MaxInt32, math.MaxInt32, math.NaN(), 2 * maxSaid},
+		{math.MinInt32, -1, -0.1, 0},
+		{-7, 2, math.Inf(1), 2},
+	} {
+		m := goodPresence()
+		s := m.GetSessions()[0]
+		s.Capacity, s.ReportedActive, s.ReportedQueued, s.Uptime_30D = -1, tc.active, tc.queued, &tc.uptime
+		r, refused, err := reportFromProto(m)
+		if err != nil || refused != 0 {
+			t.Fatal(refused, err)
+		}
+		if got := r.Sessions[0]; got.Said != tc.said || got.Capacity != 0 || got.UptimeKnown || got.Uptime != 0 {
+			t.Errorf("%+v became %+v", tc, got)
+		}
+	}
+}
+
+func TestAWarmUpNamesANodeAProviderOrAll(t *testing.T) {
+	for name, tc := range map[string]struct {
+		m  *eventsv1.WarmUp
+		ok bool
+	}{
+		"node":      {&eventsv1.WarmUp{ModelId: "m", ProviderId: providerID, NodeId: "n"}, true},
+		"provider":  {&eventsv1.WarmUp{ModelId: "m", ProviderId: providerID}, true},
+		"all":       {&eventsv1.WarmUp{ModelId: "m"}, true},
+		"no model":  {&eventsv1.WarmUp{ProviderId: providerID, NodeId: "n"}, false},
+		"no owner":  {&eventsv1.WarmUp{ModelId: "m", NodeId: "n"}, false},
+		"malformed": {&eventsv1.WarmUp{ModelId: "m", ProviderId: "x", NodeId: "n"}, false},
+		"too long":  {&eventsv1.WarmUp{ModelId: strings.Repeat("m", maxModelID+1)}, false},
+	} {
+		if got, ok := targetFromProto(tc.m); ok != tc.ok || ok && (got.Model != "m" || got.Provider != tc.m.GetProviderId()) {
+			t.Errorf("%s: %+v, %v", name, got, ok)
+		}
+	}
+}
+
+func FuzzWarmUp(f *testing.F) {
+	seed, err := proto.Marshal(&eventsv1.WarmUp{ModelId: "m", ProviderId: providerID, NodeId: "n"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Add([]byte{0x0a, 0x01})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var m eventsv1.WarmUp
+		if proto.Unmarshal(data, &m) != nil {
+			return
+		}
+		if got, ok := targetFromProto(&m); ok && (got.Model == "" || len(got.Model) > maxModelID || len(got.Node) > maxText) {
+			t.Fatalf("out of bounds: %+v", got)
+		}
+	})
+}
+
 func FuzzPresence(f *testing.F) {
 	seed, err := proto.Marshal(goodPresence())
 	if err != nil {
@@ -112,6 +187,11 @@ func FuzzPresence(f *testing.F) {
 		now := time.Unix(1, 0)
 		v.Apply(r, now)
 		v.Apply(r, now)
+		for _, s := range r.Sessions {
+			if s.Said < 0 || s.Said > 2*maxSaid || s.Capacity < 0 || !(s.Uptime >= 0 && s.Uptime <= 1) {
+				t.Fatalf("numbers out of bounds: %+v", s)
+			}
+		}
 		for _, model := range v.Models() {
 			for _, s := range v.Seats(model) {
 				if s.Session.Provider == "" || s.Session.Epoch <= 0 || len(s.Session.Offers) > presence.MaxModels {

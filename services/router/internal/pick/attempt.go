@@ -3,6 +3,7 @@ package pick
 import (
 	"time"
 
+	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/window"
 )
@@ -45,15 +46,7 @@ type Attempt struct {
 func (p *Picker) Ended(a Attempt) {
 	now := p.deps.Clock.Now()
 	if seat := p.deps.View.Find(a.Provider, a.Node, a.Epoch, a.Model); seat != nil {
-		if a.NeverBegan {
-			seat.Slots.Cancel(a.Request)
-		} else {
-			seat.Slots.End(a.Request, now.Add(-a.Duration), now)
-		}
-		if a.Outcome == TurnedAway {
-			seat.Slots.Busy(now)
-		}
-		p.deps.Bell.Ring(a.Model)
+		p.free(seat, &a, now)
 	}
 	if a.Outcome != Served && a.Outcome != Failed {
 		return
@@ -70,6 +63,30 @@ func (p *Picker) Ended(a Attempt) {
 	rec.Window.Record(window.Sample{
 		At: now, Served: a.Outcome == Served, FirstContent: a.FirstContent, TokensPerSecond: speed(a),
 	})
+}
+
+// free gives the slot of an attempt back and rings for whoever may have it.
+func (p *Picker) free(seat *presence.Seat, a *Attempt, now time.Time) {
+	var wasFull bool
+	if a.NeverBegan {
+		wasFull = seat.Slots.Cancel(a.Request)
+	} else {
+		wasFull = seat.Slots.End(a.Request, now.Add(-a.Duration), now)
+	}
+	switch a.Outcome {
+	case TurnedAway:
+		seat.Slots.Busy(now)
+	case Served:
+		seat.Slots.Served(now)
+	case Neutral, Failed:
+	}
+	if !wasFull {
+		p.deps.Bell.Ring(a.Model)
+		return
+	}
+	for i := range seat.Session.Offers {
+		p.deps.Bell.Ring(seat.Session.Offers[i].Model)
+	}
 }
 
 func speed(a Attempt) float64 {

@@ -14,6 +14,7 @@ type option struct {
 	score  float64
 	figure float64 // what the request sorts by
 	place  int     // where the request's order has its provider
+	why    Reason  // what it is in the probe lane for
 }
 
 // drop takes all options of a provider out of both lanes, so that no draw meets

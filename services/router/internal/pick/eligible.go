@@ -24,20 +24,26 @@ const (
 	Excluded
 	BreakerOpen
 	Busy
+	// NotOffered is a provider that was asked for by name, is connected and does
+	// not offer the model; Degraded one that others were preferred to because it
+	// gets probes only.
+	NotOffered
+	Degraded
 	reasons // how many there are
 )
 
-// String is the reason as metrics and providers see it.
+// String is the reason as metrics and providers see it. The words are part of
+// the contract and do not change.
 func (r Reason) String() string {
 	switch r {
 	case Eligible:
 		return "eligible"
 	case Inactive:
-		return "provider_not_active"
+		return "not_active"
 	case Draining:
 		return "draining"
 	case Unhealthy:
-		return "model_unhealthy"
+		return "unhealthy"
 	case BodyTooLarge:
 		return "body_too_large"
 	case LacksCapability:
@@ -45,13 +51,17 @@ func (r Reason) String() string {
 	case WindowTooSmall:
 		return "window_too_small"
 	case Unwanted:
-		return "not_wanted_by_request"
+		return "not_wanted"
 	case Excluded:
-		return "failed_this_request"
+		return "already_failed"
 	case BreakerOpen:
-		return "circuit_breaker_open"
+		return "breaker_open"
 	case Busy:
-		return "no_free_slot"
+		return "full"
+	case NotOffered:
+		return "not_offered"
+	case Degraded:
+		return "degraded"
 	default:
 		return "unknown"
 	}
@@ -120,18 +130,21 @@ const (
 	probeLane             // for probes
 )
 
-// laneOf looks at what is known of a seat's provider.
-func laneOf(rec *standing.Record, now time.Time) lane {
+// laneOf looks at what is known of a seat's provider, and says why it is not in
+// the main lane.
+func laneOf(rec *standing.Record, now time.Time) (lane, Reason) {
 	if rec == nil {
-		return mainLane
+		return mainLane, Eligible
 	}
 	admitted, probe := rec.Breaker.Admits(now)
 	switch {
 	case !admitted:
-		return shut
-	case probe || rec.Window.Health().Degraded:
-		return probeLane
+		return shut, BreakerOpen
+	case probe:
+		return probeLane, BreakerOpen
+	case rec.Window.Health().Degraded:
+		return probeLane, Degraded
 	default:
-		return mainLane
+		return mainLane, Eligible
 	}
 }

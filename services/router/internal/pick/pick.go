@@ -27,11 +27,15 @@
 // free, and beyond that one of as many from a random place on.
 //
 // When all that are eligible are busy the caller waits for up to MaxWait. At
-// most MaxWaiters wait at a time; beyond that they are told so at once.
+// most MaxWaiters wait at a time; beyond that they are told so at once. Nobody
+// waits for providers that are busy with the requests of others alone while the
+// probe lane can serve: nothing of ours can end there, and what they say of
+// others is only their word.
 package pick
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -39,6 +43,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/warmup"
 )
 
 const (
@@ -126,8 +131,10 @@ type Deps struct {
 	Seed [2]uint64
 	// Bell wakes those who wait; the view rings it too.
 	Bell *Bell
-	// Rejects counts who was passed over and why.
-	Rejects *Rejects
+	// Tally counts who was chosen, and who was passed over and why.
+	Tally *Tally
+	// Warm hears what is asked for and what there is too little of.
+	Warm *warmup.Planner
 }
 
 // Picker is safe for concurrent use.
@@ -153,6 +160,11 @@ func New(deps Deps) *Picker {
 
 // Select makes the choice. Its faults are those of the Select RPC.
 func (p *Picker) Select(ctx context.Context, req *Request) (Choice, error) {
+	// A name that neither catalog nor provider knows is no demand: anybody can
+	// make up as many as there is room for.
+	if p.deps.Windows(req.Model) > 0 || len(p.deps.View.Seats(req.Model)) > 0 {
+		p.deps.Warm.Asked(req.Model, p.deps.Clock.Now())
+	}
 	if req.Pin != "" {
 		return p.pinned(ctx, req)
 	}
@@ -161,7 +173,15 @@ func (p *Picker) Select(ctx context.Context, req *Request) (Choice, error) {
 
 // auto chooses among all providers, waiting while they are busy.
 func (p *Picker) auto(ctx context.Context, req *Request) (Choice, error) {
-	return p.await(ctx, req.Model, func(last bool) (Choice, error) { return p.look(req, last) })
+	told := false
+	return p.await(ctx, req.Model, func(last bool) (Choice, error) {
+		choice, err := p.look(req, last)
+		if !told && errors.Is(err, errBusy) {
+			told = true
+			p.deps.Warm.Short(req.Model)
+		}
+		return choice, err
+	})
 }
 
 // look tries once. It returns errBusy when waiting may help.

@@ -14,6 +14,7 @@ import (
 	"svc.internal/services/router/internal/breaker"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/warmup"
 	"svc.internal/services/router/internal/window"
 )
 
@@ -49,7 +50,7 @@ func setup() *bundle {
 	b.Picker = New(Deps{
 		View: b.view, Standing: b.known, Directory: b.names, Clock: b.clock,
 		Windows: func(m string) int64 { return b.catalog[m] }, Seed: [2]uint64{1, 2},
-		Bell: bell, Rejects: &Rejects{},
+		Bell: bell, Tally: &Tally{}, Warm: warmup.New(b.view, [2]uint64{3, 4}),
 	})
 	return b
 }
@@ -278,8 +279,8 @@ func TestAHalfOpenBreakerGetsOneProbe(t *testing.T) {
 	if _, err := b.Select(t.Context(), b.request()); err != nil {
 		t.Errorf("after a served probe: %v", err)
 	}
-	if b.deps.Rejects.Of(id(1))[BreakerOpen] != 2 {
-		t.Errorf("rejects %v", b.deps.Rejects.Of(id(1)))
+	if b.deps.Tally.Of(id(1))[BreakerOpen] != 2 {
+		t.Errorf("rejects %v", b.deps.Tally.Of(id(1)))
 	}
 }
 
@@ -293,8 +294,8 @@ func TestNeutralAndTurnedAwayAttemptsLeaveHealthAlone(t *testing.T) {
 	if b.known.Len() != 0 {
 		t.Error("health was recorded")
 	}
-	if _, limit := b.view.Seats("m")[0].Slots.Usage(start); limit != 7 {
-		t.Errorf("learnt capacity %d, want 7 of 10", limit)
+	if _, limit := b.view.Seats("m")[0].Slots.Usage(start); limit != 5 {
+		t.Errorf("learnt capacity %d, want 5 of 10", limit)
 	}
 }
 

@@ -53,9 +53,10 @@ func (p *Picker) lookPinned(req *Request) (Choice, error) {
 	s.among(req.Pin)
 	s.walk()
 	if !s.book(&s.main) && !s.book(&s.probe) {
-		if s.busy+s.busyProbe > 0 {
+		if s.full() {
 			return Choice{}, errBusy
 		}
+		s.absent(req.Pin)
 		return Choice{}, errPassed
 	}
 	if req.AllowFallbacks {

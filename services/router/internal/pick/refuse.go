@@ -22,9 +22,10 @@ var errBusy = errors.New("all eligible providers are busy")
 // capabilities are asked about, before the window. Where named providers were
 // looked at alone, the others are asked only when these give cause to blame it.
 func (s *search) refusal() error {
-	if s.busy+s.busyProbe > 0 {
+	if s.full() {
 		return errBusy
 	}
+	s.absent(s.wanted.list...)
 	if s.narrowed {
 		if !s.tooBig() && !s.exceeds() {
 			return offline("no provider that is wanted can serve this request now")
@@ -44,12 +45,26 @@ func (s *search) refusal() error {
 	}
 }
 
+// full tells whether somebody could serve but for a free slot.
+func (s *search) full() bool { return s.busy+s.busyProbe+s.engaged > 0 }
+
 func (s *search) tooBig() bool {
 	return s.capables > 0 && !s.bodyOpen && s.req.BodyBytes > s.maxBody
 }
 
 func (s *search) exceeds() bool {
 	return s.online > 0 && !s.boundless && s.need > s.maxWindow
+}
+
+// absent counts those that were asked for by name, are connected and do not offer
+// the model.
+func (s *search) absent(providers ...string) {
+	view := s.picker.deps.View
+	for _, p := range providers {
+		if view.Knows(p) && len(view.Of(s.req.Model, p)) == 0 {
+			s.picker.deps.Tally.reject(p, NotOffered)
+		}
+	}
 }
 
 // everybody surveys all seats of the model.

@@ -55,6 +55,7 @@ type search struct {
 	online     int
 	busy       int // eligible, for any request, without a free slot
 	busyProbe  int // the same in the probe lane
+	engaged    int // the same in the main lane, which ours alone would leave room
 	maxWindow  int64
 	boundless  bool // some window is not known
 	maxBody    int64
@@ -94,7 +95,7 @@ func (s *search) amongWanted() {
 func (s *search) reset() {
 	s.main, s.probe, s.chosen = emptied(s.main), emptied(s.probe), s.candidates[:0]
 	s.seen, s.providers = [MaxCandidates]string{}, 0
-	s.online, s.busy, s.busyProbe, s.maxWindow, s.maxBody = 0, 0, 0, 0, 0
+	s.online, s.busy, s.busyProbe, s.engaged, s.maxWindow, s.maxBody = 0, 0, 0, 0, 0, 0
 	s.boundless, s.bodyOpen, s.capables = false, false, 0
 }
 
@@ -221,7 +222,7 @@ func (s *search) consider(seat *presence.Seat) {
 		reason = s.admit(seat)
 	}
 	if reason != Eligible {
-		s.picker.deps.Rejects.count(seat.Session.Provider, reason)
+		s.picker.deps.Tally.reject(seat.Session.Provider, reason)
 	}
 }
 
@@ -243,24 +244,33 @@ func (s *search) survey(seat *presence.Seat) {
 
 func (s *search) admit(seat *presence.Seat) Reason {
 	rec := s.picker.deps.Standing.Find(standing.Pair{Provider: seat.Session.Provider, Model: seat.Offer.Model})
-	where := laneOf(rec, s.now)
+	where, why := laneOf(rec, s.now)
 	if where == shut {
-		return BreakerOpen
+		return why
 	}
 	if where == probeLane && s.ordered(seat) {
 		where = mainLane
 	}
 	load, limit := seat.Slots.Usage(s.now)
 	if load >= limit {
-		if where == mainLane {
-			s.busy++
-		} else {
+		switch {
+		case where != mainLane:
 			s.busyProbe++
+		case seat.Slots.OthersAlone(s.now):
+			s.engaged++
+		default:
+			s.busy++
 		}
 		return Busy
 	}
-	in := score.Input{Trust: score.Unverified, Success: 1, Load: load, Limit: limit}
-	o := option{seat: seat, record: rec, place: s.place(seat.Session.Provider)}
+	in := score.Input{
+		Success: 1, Load: load, Limit: limit,
+		Uptime: seat.Session.Uptime, UptimeKnown: seat.Session.UptimeKnown,
+	}
+	if seat.Session.Probation {
+		in.Trust = score.Probation
+	}
+	o := option{seat: seat, record: rec, place: s.place(seat.Session.Provider), why: why}
 	if rec != nil {
 		health := rec.Window.Health()
 		in.Success, in.FirstContent = health.Success, health.FirstContent
@@ -297,11 +307,24 @@ func (s *search) choose() []Candidate {
 	if len(s.probe) > 0 && !s.req.Prefer.ordering() && s.random.IntN(ProbeOneIn) == 0 {
 		first, second = second, first
 	}
-	if !s.book(first) && !s.book(second) {
+	switch {
+	case s.book(first):
+		if first == &s.main {
+			s.preferOthers()
+		}
+	case !s.book(second):
 		return nil
 	}
 	s.alternates()
 	return append([]Candidate(nil), s.chosen...)
+}
+
+// preferOthers counts the probe lane as passed over by a request that somebody
+// else leads.
+func (s *search) preferOthers() {
+	for i := range s.probe {
+		s.picker.deps.Tally.reject(s.probe[i].seat.Session.Provider, s.probe[i].why)
+	}
 }
 
 // book takes the best of two from a lane until a slot is had. In the probe
@@ -318,6 +341,7 @@ func (s *search) book(from *[]option) bool {
 			s.drop(o.seat.Session.Provider)
 			continue
 		}
+		s.picker.deps.Tally.choose(o.seat.Session.Provider, o.seat.Offer.Model)
 		s.add(o)
 		return true
 	}

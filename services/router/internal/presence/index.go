@@ -134,6 +134,21 @@ func (v *View) Of(model string, providers ...string) []*Seat {
 	return seats
 }
 
+// By lists the seats that a provider has for any model.
+func (v *View) By(provider string) []*Seat {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var seats []*Seat
+	for _, rec := range v.providers[provider] {
+		for i := range rec.session.Offers {
+			if seat := v.seatOf(rec, rec.session.Offers[i].Model); seat != nil {
+				seats = append(seats, seat)
+			}
+		}
+	}
+	return seats
+}
+
 // seatOf is the seat of a record that serves, or nil.
 func (v *View) seatOf(rec *record, model string) *Seat {
 	if !rec.indexed {

@@ -28,6 +28,7 @@ package presence
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -71,6 +72,17 @@ type Session struct {
 	// MaxRequestBytes is the largest body it takes; 0 when it sets no limit.
 	MaxRequestBytes int64
 	Region          string
+	// Capacity bounds the requests over all models; 0 when it sets no limit.
+	Capacity int
+	// Said is how many requests its engines have by the agent's own count, those
+	// of others and those that wait included.
+	Said int
+	// Probation says that the provider is in its first day. Uptime is its share
+	// of the last 30 days, where it is known.
+	Probation    bool
+	Uptime       float64
+	UptimeKnown  bool
+	TakesWarmups bool
 }
 
 // Report is one message of a hub.
@@ -130,6 +142,7 @@ type record struct {
 	address   string
 	revision  uint64
 	confirmed time.Time
+	load      *slot.Session
 	slots     map[string]*slot.Counter
 	indexed   bool
 }
@@ -179,8 +192,12 @@ func (v *View) Expire(now time.Time) {
 				v.remove(h, epoch)
 				continue
 			}
-			for model, c := range rec.slots {
-				if c.Expire(now) > 0 {
+			expired := 0
+			for _, c := range rec.slots {
+				expired += c.Expire(now)
+			}
+			if expired > 0 { // the slot of one may be wanted by another
+				for model := range rec.slots {
 					v.touch(model)
 				}
 			}
@@ -221,7 +238,7 @@ func (v *View) put(h *hub, r Report, s *Session, now time.Time) {
 			return
 		}
 		v.sessions++
-		rec = &record{hub: h, slots: map[string]*slot.Counter{}}
+		rec = &record{hub: h, load: slot.NewSession()}
 		v.providers[s.Provider] = append(v.providers[s.Provider], rec)
 		h.sessions[s.Epoch] = rec
 		v.replace(rec, s, r.Address)
@@ -238,6 +255,7 @@ func (v *View) put(h *hub, r Report, s *Session, now time.Time) {
 		rec.slots[o.Model].Report(o.Capacity, o.InFlight, now)
 		v.touch(o.Model)
 	}
+	rec.load.Report(s.Capacity, s.Said, now)
 }
 
 // replace gives a record its new description and keeps the counters of the
@@ -253,7 +271,12 @@ func (v *View) replace(rec *record, s *Session, address string) {
 	slots := make(map[string]*slot.Counter, len(own.Offers))
 	for _, o := range own.Offers {
 		if slots[o.Model] = rec.slots[o.Model]; slots[o.Model] == nil {
-			slots[o.Model] = slot.New()
+			slots[o.Model] = rec.load.Counter()
+		}
+	}
+	for model, c := range rec.slots {
+		if slots[model] == nil {
+			rec.load.Drop(c)
 		}
 	}
 	rec.slots = slots
@@ -329,10 +352,17 @@ func (r *record) newerThan(o *record) bool {
 	return r.hub.id > o.hub.id
 }
 
-// same tells whether two descriptions of a session differ only in load.
+// uptimeStep is a difference in uptime that is worth a new description: twenty
+// minutes of the 30 days.
+const uptimeStep = 0.0005
+
+// same tells whether two descriptions of a session differ only in load, or by
+// nothing to speak of.
 func same(a, b *Session) bool {
 	return a.ProviderName == b.ProviderName && a.Active == b.Active && a.Draining == b.Draining &&
 		a.MaxRequestBytes == b.MaxRequestBytes && a.Region == b.Region &&
+		a.Probation == b.Probation && a.TakesWarmups == b.TakesWarmups &&
+		a.UptimeKnown == b.UptimeKnown && math.Abs(a.Uptime-b.Uptime) < uptimeStep &&
 		slices.Equal(a.Capabilities, b.Capabilities) &&
 		slices.EqualFunc(a.Offers, b.Offers, func(x, y Offer) bool {
 			return x.Model == y.Model && x.Healthy == y.Healthy && x.Window == y.Window && x.Quantization == y.Quantization

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"time"
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/crash"
@@ -28,22 +29,28 @@ const (
 	maxID           = 128
 )
 
+// Parts are what a Router answers from.
+type Parts struct {
+	Picker   *pick.Picker
+	View     *presence.View
+	Standing *standing.Registry
+	Tally    *pick.Tally
+	Clock    clock.Clock
+	// Settled tells whether the view is worth summing up: one that is being
+	// rebuilt would say that nobody is online.
+	Settled func() bool
+	Log     *slog.Logger
+}
+
 // Router serves RouterService.
 type Router struct {
 	routerv1.UnimplementedRouterServiceServer
-	picker   *pick.Picker
-	view     *presence.View
-	standing *standing.Registry
-	clock    clock.Clock
-	settled  func() bool
-	log      *slog.Logger
+	Parts
+	since time.Time
 }
 
-// NewRouter makes the server. settled tells whether the view is worth summing
-// up: one that is being rebuilt would say that nobody is online.
-func NewRouter(picker *pick.Picker, view *presence.View, known *standing.Registry, c clock.Clock, settled func() bool, log *slog.Logger) *Router {
-	return &Router{picker: picker, view: view, standing: known, clock: c, settled: settled, log: log}
-}
+// NewRouter makes the server. What it tells of counts is since now.
+func NewRouter(p Parts) *Router { return &Router{Parts: p, since: p.Clock.Now()} }
 
 // Select names the candidates for a request.
 func (r *Router) Select(ctx context.Context, req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
@@ -51,7 +58,7 @@ func (r *Router) Select(ctx context.Context, req *routerv1.SelectRequest) (*rout
 	if err != nil {
 		return nil, err
 	}
-	choice, err := r.picker.Select(ctx, order)
+	choice, err := r.Picker.Select(ctx, order)
 	if err != nil {
 		return nil, err
 	}
@@ -63,25 +70,25 @@ func (r *Router) Select(ctx context.Context, req *routerv1.SelectRequest) (*rout
 // tell says at debug level who was chosen. A refusal is the interceptors' to
 // log.
 func (r *Router) tell(ctx context.Context, order *pick.Request, choice *pick.Choice) {
-	if !r.log.Enabled(ctx, slog.LevelDebug) {
+	if !r.Log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
 	providers := make([]string, 0, len(choice.Candidates))
 	for _, c := range choice.Candidates {
 		providers = append(providers, c.Seat.Session.Provider)
 	}
-	r.log.LogAttrs(ctx, slog.LevelDebug, "candidates selected", slog.String("request_id", order.ID),
+	r.Log.LogAttrs(ctx, slog.LevelDebug, "candidates selected", slog.String("request_id", order.ID),
 		slog.String("model", order.Model), slog.Any("providers", providers), slog.Bool("pinned", order.Pin != ""),
 		slog.Int("excluded", len(order.Exclude)), slog.String("fallback", fallbackToProto(choice.Fallback).String()))
 }
 
 // ListSupply sums up what is online.
 func (r *Router) ListSupply(context.Context, *routerv1.ListSupplyRequest) (*routerv1.ListSupplyResponse, error) {
-	if !r.settled() {
+	if !r.Settled() {
 		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "the router is still hearing who is online")
 	}
 	resp := &routerv1.ListSupplyResponse{}
-	for _, m := range supply.Models(r.view) {
+	for _, m := range supply.Models(r.View) {
 		resp.Models = append(resp.Models, &routerv1.ModelSupply{
 			ModelId: m.ID, OnlineProviders: int32(m.Online), ReportingProviders: int32(m.Reporting),
 			MinReportedContextLength: m.MinWindow, MaxReportedContextLength: m.MaxWindow, Quantizations: m.Quantizations,
@@ -96,8 +103,8 @@ func (r *Router) ListOfferings(_ context.Context, req *routerv1.ListOfferingsReq
 		return nil, invalid("model_id")
 	}
 	resp := &routerv1.ListOfferingsResponse{}
-	for _, o := range supply.Offerings(r.view, r.standing, req.GetModelId(), r.clock.Now()) {
-		resp.Offerings = append(resp.Offerings, &routerv1.Offering{
+	for _, o := range supply.Offerings(r.View, r.Standing, req.GetModelId(), r.Clock.Now()) {
+		offering := &routerv1.Offering{
 			ProviderId: o.Provider, ProviderName: o.ProviderName,
 			ConnectionMode:        eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
 			ReportedContextLength: o.Window, Quantization: o.Quantization, Region: o.Region,
@@ -106,7 +113,12 @@ func (r *Router) ListOfferings(_ context.Context, req *routerv1.ListOfferingsReq
 			TtftMsP95: float64(o.Figures.FirstContentP95.Microseconds()) / 1000,
 
 			TokensPerSecondP50: o.Figures.TokensPerSecondP50, SuccessRate: o.Figures.Success24h,
-		})
+			Probation: o.Probation,
+		}
+		if o.UptimeKnown {
+			offering.Uptime_30D = &o.Uptime
+		}
+		resp.Offerings = append(resp.Offerings, offering)
 	}
 	return resp, nil
 }

@@ -43,7 +43,11 @@ type Offering struct {
 	Window       int64
 	Quantization string
 	Region       string
-	Figures      window.Figures
+	Probation    bool
+	// Uptime is the share of the last 30 days, where it is known.
+	Uptime      float64
+	UptimeKnown bool
+	Figures     window.Figures
 }
 
 // Models sums up all models that somebody is online for, ordered by id.
@@ -86,8 +90,8 @@ func Offerings(view *presence.View, known *standing.Registry, model string, now 
 	return providers
 }
 
-// merge makes one offering of all sessions of a provider. Name, region and
-// quantization are those of its newest session.
+// merge makes one offering of all sessions of a provider. What is said of the
+// provider, region and quantization are those of its newest session.
 func merge(seats []*presence.Seat) []Offering {
 	sorted := slices.DeleteFunc(slices.Clone(seats), func(s *presence.Seat) bool { return !s.Online() })
 	slices.SortFunc(sorted, func(a, b *presence.Seat) int {
@@ -102,6 +106,7 @@ func merge(seats []*presence.Seat) []Offering {
 		out = append(out, Offering{
 			Provider: s.Session.Provider, ProviderName: s.Session.ProviderName,
 			Window: s.Offer.Window, Quantization: s.Offer.Quantization, Region: s.Session.Region,
+			Probation: s.Session.Probation, Uptime: s.Session.Uptime, UptimeKnown: s.Session.UptimeKnown,
 		})
 	}
 	return out

@@ -65,6 +65,30 @@ func TestOfferingsAreOnePerProviderWithItsFigures(t *testing.T) {
 	}
 }
 
+// What hubs say of a provider may differ for a moment between its nodes: the
+// newest is right, and windows are the smallest whatever the order.
+func TestAProviderOfSeveralNodesIsOneOfferingWithWhatTheNewestSays(t *testing.T) {
+	old := serving("a", 1, 4000, func(s *presence.Session) { s.Probation = true })
+	silent := serving("b", 2, 0, func(s *presence.Session) { s.Uptime, s.UptimeKnown = 0.5, true })
+	v := view(old, silent,
+		serving("a", 3, 9000, func(s *presence.Session) { s.Uptime, s.UptimeKnown = 0.75, true }),
+		serving("b", 4, 8000, func(s *presence.Session) { s.Probation = true }),
+		serving("b", 5, 1, func(s *presence.Session) { s.Draining = true }))
+	got := Offerings(v, standing.New(), "m", start)
+	if len(got) != 2 {
+		t.Fatalf("got %+v", got)
+	}
+	if a := got[0]; a.Window != 4000 || a.Probation || !a.UptimeKnown || a.Uptime != 0.75 {
+		t.Errorf("a is %+v", a)
+	}
+	if b := got[1]; b.Window != 0 || !b.Probation || b.UptimeKnown {
+		t.Errorf("b is %+v", b)
+	}
+	if m := Models(v)[0]; m.Online != 2 || m.Reporting != 1 || m.MinWindow != 4000 || m.MaxWindow != 4000 {
+		t.Errorf("model %+v", m)
+	}
+}
+
 func TestOfferingsAndQuantizationsAreBounded(t *testing.T) {
 	sessions := make([]presence.Session, 0, MaxOfferings+5)
 	for i := range MaxOfferings + 5 {

@@ -65,6 +65,24 @@ type Figures struct {
 	Success24h         float64
 }
 
+// kept is a sample as it is remembered, at less than half of its size.
+type kept struct {
+	at     int64 // Unix milliseconds
+	first  uint32
+	speed  float32
+	served bool
+}
+
+// firstUnit is what the first content is remembered in: up to 71 minutes.
+const firstUnit = time.Microsecond
+
+func keep(s Sample) kept {
+	return kept{
+		at: s.At.UnixMilli(), served: s.Served, speed: float32(s.TokensPerSecond),
+		first: uint32(min(max(s.FirstContent/firstUnit, 0), math.MaxUint32)),
+	}
+}
+
 type hour struct {
 	index          int64 // hours since the epoch
 	served, failed uint32
@@ -75,7 +93,7 @@ type Window struct {
 	health atomic.Pointer[Health]
 
 	mu      sync.Mutex
-	samples []Sample // a ring once it is full
+	samples []kept // a ring once it is full
 	next    int
 	average time.Duration
 	speed   float64
@@ -98,9 +116,9 @@ func (w *Window) Record(s Sample) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.samples) < MaxSamples {
-		w.samples = append(w.samples, s)
+		w.samples = append(w.samples, keep(s))
 	} else {
-		w.samples[w.next] = s
+		w.samples[w.next] = keep(s)
 		w.next = (w.next + 1) % MaxSamples
 	}
 	w.count(s)
@@ -144,10 +162,11 @@ func (w *Window) Refresh(now time.Time) (empty bool) {
 
 func (w *Window) judge(now time.Time) {
 	var served, all int
-	for _, s := range w.samples {
-		if now.Sub(s.At) < Span {
+	oldest := now.Add(-Span).UnixMilli()
+	for i := range w.samples {
+		if s := &w.samples[i]; s.at > oldest {
 			all++
-			if s.Served {
+			if s.served {
 				served++
 			}
 		}
@@ -188,19 +207,19 @@ func (w *Window) Figures(now time.Time) Figures {
 	firsts := make([]float64, 0, MaxSamples)
 	speeds := make([]float64, 0, MaxSamples)
 	for _, s := range w.samples {
-		if s.Served && s.FirstContent > 0 {
-			firsts = append(firsts, float64(s.FirstContent))
+		if s.served && s.first > 0 {
+			firsts = append(firsts, float64(s.first))
 		}
-		if s.Served && s.TokensPerSecond > 0 {
-			speeds = append(speeds, s.TokensPerSecond)
+		if s.served && s.speed > 0 {
+			speeds = append(speeds, float64(s.speed))
 		}
 	}
 	slices.Sort(firsts)
 	slices.Sort(speeds)
 	return Figures{
 		Samples:            int(min(served+failed, math.MaxInt32)),
-		FirstContentP50:    time.Duration(quantile(firsts, 0.5)),
-		FirstContentP95:    time.Duration(quantile(firsts, 0.95)),
+		FirstContentP50:    time.Duration(quantile(firsts, 0.5)) * firstUnit,
+		FirstContentP95:    time.Duration(quantile(firsts, 0.95)) * firstUnit,
 		TokensPerSecondP50: quantile(speeds, 0.5),
 		Success24h:         float64(served) / float64(served+failed),
 	}

@@ -146,8 +146,11 @@ func (g *gateway) conclude(t *task, batch []*billingv1.Witness) {
 	}
 }
 
-// admission is billing-ledger as a gateway sees it.
-type admission struct{ gateway *gateway }
+// admission is billing-ledger as a gateway sees it. Rates are not read of it.
+type admission struct {
+	billingv1.AdmissionServiceClient
+	gateway *gateway
+}
 
 // Admit implements billingv1.AdmissionServiceClient.
 func (a admission) Admit(ctx context.Context, m *billingv1.AdmitRequest, _ ...grpc.CallOption) (*billingv1.AdmitResponse, error) {

@@ -147,6 +147,17 @@ type builds struct {
 	dirs map[string]string
 }
 
+// built is the folder of programs without build tags, empty as long as there is
+// none.
+func (b *builds) built() string {
+	if dir := os.Getenv(EnvBin); dir != "" {
+		return dir
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.dirs[""]
+}
+
 func (b *builds) get(tags string) (string, error) {
 	if dir := os.Getenv(EnvBin); dir != "" && tags == "" {
 		return dir, nil

@@ -23,6 +23,18 @@ func Each(t *testing.T, run func(t *testing.T, m *Market), environ ...string) {
 	EachForm(t, func(t *testing.T) { run(t, Start(t, environ...)) }, run)
 }
 
+// OneFormWhenShort is Each for a case that takes long and differs little between
+// the forms: with -short it is run on one of them, standalone unless another is
+// chosen.
+func OneFormWhenShort(t *testing.T, run func(t *testing.T, m *Market), environ ...string) {
+	t.Helper()
+	if testing.Short() && os.Getenv(EnvRunning) == "" && os.Getenv(EnvForm) == "" {
+		t.Run("standalone", func(t *testing.T) { run(t, Start(t, environ...)) })
+		return
+	}
+	Each(t, run, environ...)
+}
+
 // EachForm is Each for a case that starts its own standalone, or is another
 // case there.
 func EachForm(t *testing.T, standalone func(t *testing.T), fleet func(t *testing.T, m *Market)) {

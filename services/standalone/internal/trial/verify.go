@@ -9,10 +9,13 @@ import (
 	"testing"
 )
 
-// Verifier builds billing-ledger's own program from the tree and returns its
-// path.
+// Verifier is the path of billing-ledger's own program, which is built from the
+// tree unless a fleet's programs have been.
 func Verifier(t testing.TB) string {
 	t.Helper()
+	if dir := programs.built(); dir != "" {
+		return filepath.Join(dir, "billing-ledger")
+	}
 	path := filepath.Join(t.TempDir(), "billing-ledger")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "svc.internal/services/billing-ledger/cmd/billing-ledger") //nolint:gosec // a package of this tree
 	if out, err := build.CombinedOutput(); err != nil {

@@ -1,8 +1,9 @@
 // Package hubtest is the hub's end of a provider connection for tests of the
 // agent: a real WebSocket server that a test drives frame by frame. It checks
 // what every hub checks (frame numbers and credit) and fails the test when the
-// agent breaks a rule; it decides nothing by itself but to answer pings, and to
-// grant credit unless told not to.
+// agent breaks a rule; it decides nothing by itself but to answer pings, to grant
+// credit unless told not to, and to end an older session of a node that registers
+// anew without having drained.
 //
 //	hub := hubtest.New(t)
 //	… point the agent at hub.URL …
@@ -47,6 +48,7 @@ type Hub struct {
 
 	mu    sync.Mutex
 	dials int
+	live  map[string]*Session // by node: the one that was acknowledged last
 }
 
 // New starts a hub on the loopback interface that stops with the test.
@@ -70,6 +72,7 @@ func serve(t testing.TB, listener net.Listener) *Hub {
 	h := &Hub{
 		URL: "ws://" + listener.Addr().String() + "/ws", t: t, listener: listener,
 		sessions: make(chan *Session, 64), refusal: make(chan http.HandlerFunc, 64),
+		live: map[string]*Session{},
 	}
 	server := &http.Server{Handler: h, ReadHeaderTimeout: patience}
 	var work sync.WaitGroup
@@ -112,7 +115,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the agent left
 	}
-	s := newSession(h.t, ws)
+	s := newSession(h, ws)
 	h.sessions <- s
 	s.read()
 }
@@ -133,6 +136,19 @@ func (h *Hub) Accept() *Session {
 	case <-ctx.Done():
 		h.t.Fatal("no agent has dialled")
 		return nil
+	}
+}
+
+// replace has a session take the place of its node's. The older one may finish what
+// it has open if it drains, and else it is superseded.
+func (h *Hub) replace(s *Session) {
+	node := s.Register.GetNodeId()
+	h.mu.Lock()
+	older := h.live[node]
+	h.live[node] = s
+	h.mu.Unlock()
+	if older != nil && older != s && !older.Drains() {
+		older.Refuse("superseded", 0)
 	}
 }
 

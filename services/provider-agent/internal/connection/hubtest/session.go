@@ -18,6 +18,7 @@ type Session struct {
 	Register *agentv2.Register
 
 	t       testing.TB
+	hub     *Hub
 	ws      *websocket.Conn
 	control chan *agentv2.Frame
 	closed  chan struct{}
@@ -32,14 +33,16 @@ type Session struct {
 	held    bool // credit is granted by the test
 	credit  int64
 	send    int64 // what may be sent to the agent
+	drains  bool  // hub or agent have said so
+	mute    bool  // pings are not answered
 	pings   int
 	pongs   int
 	more    chan struct{} // closed and replaced when credit to send grows
 }
 
-func newSession(t testing.TB, ws *websocket.Conn) *Session {
+func newSession(h *Hub, ws *websocket.Conn) *Session {
 	return &Session{
-		t: t, ws: ws, control: make(chan *agentv2.Frame, backlog), closed: make(chan struct{}),
+		t: h.t, hub: h, ws: ws, control: make(chan *agentv2.Frame, backlog), closed: make(chan struct{}),
 		streams: map[uint32]*Stream{}, credit: connWindow, send: connWindow, more: make(chan struct{}),
 	}
 }
@@ -53,7 +56,11 @@ func (s *Session) read() {
 	s.ws.SetPingHandler(func(data string) error {
 		s.mu.Lock()
 		s.pings++
+		mute := s.mute
 		s.mu.Unlock()
+		if mute {
+			return nil
+		}
 		return answer(data)
 	})
 	s.ws.SetPongHandler(func(string) error {
@@ -89,6 +96,7 @@ func (s *Session) take(f *agentv2.Frame) {
 			s.wakeSenders()
 			return
 		}
+		s.drains = s.drains || f.GetDrain() != nil
 		s.control <- f
 		return
 	}
@@ -166,6 +174,20 @@ func (s *Session) wakeSenders() {
 	s.more = make(chan struct{})
 }
 
+// Drains tells whether hub or agent have said that no new requests are taken.
+func (s *Session) Drains() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.drains
+}
+
+// IgnorePings leaves the agent's pings without an answer.
+func (s *Session) IgnorePings() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mute = true
+}
+
 // Pings is how often the agent has pinged.
 func (s *Session) Pings() int {
 	s.mu.Lock()
@@ -200,6 +222,14 @@ func (s *Session) Ack() {
 // here: tests see it elsewhere.
 func (s *Session) Send(f *agentv2.Frame) {
 	s.t.Helper()
+	switch {
+	case f.GetRegisterAck() != nil && s.Register != nil:
+		s.hub.replace(s)
+	case f.GetDrain() != nil:
+		s.mu.Lock()
+		s.drains = true
+		s.mu.Unlock()
+	}
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	if f.GetStream() == 0 {
@@ -254,6 +284,9 @@ func (s *Session) Control() *agentv2.Frame {
 	return s.next(s.control)
 }
 
+// Frames are the frames of stream 0 that Control has not given yet.
+func (s *Session) Frames() <-chan *agentv2.Frame { return s.control }
+
 // ControlOf waits for the next frame of stream 0 that is wanted, past others.
 func (s *Session) ControlOf(want func(*agentv2.Frame) bool) *agentv2.Frame {
 	s.t.Helper()
@@ -289,6 +322,9 @@ func (s *Session) next(from chan *agentv2.Frame) *agentv2.Frame {
 	}
 	return nil
 }
+
+// Closed is closed when the connection is.
+func (s *Session) Closed() <-chan struct{} { return s.closed }
 
 // WaitClosed waits for the agent to close the connection.
 func (s *Session) WaitClosed() {

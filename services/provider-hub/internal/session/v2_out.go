@@ -5,66 +5,44 @@ import (
 	"svc.internal/services/provider-hub/internal/meter"
 )
 
-// batchBytes is about how much one write to a socket carries.
-const batchBytes = 64 << 10
-
-// frameOverhead is more than a frame is larger than its payload.
-const frameOverhead = 64
-
 // push queues a control frame. Needs the mutex.
-func (s *Session) push(f *agentv2.Frame) {
-	if s.phase >= phaseClosing {
+func (d *v2) push(f *agentv2.Frame) {
+	if d.s.phase >= phaseClosing || d.s.full(len(d.control)) {
 		return
 	}
-	if len(s.control) >= maxControl {
-		// The agent asks for answers and does not read them.
-		s.shut(protocolError("answers are not read"))
-		return
-	}
-	s.control = append(s.control, f)
-	s.signal()
+	d.control = append(d.control, f)
+	d.s.signal()
 }
 
-// outbox is what the writer is to send next.
-type outbox struct {
-	frames   []*agentv2.Frame
-	ping     bool   // somebody wants to know whether the agent is there
-	pong     []byte // the answer to the agent's ping, if pongDue
-	pongDue  bool
-	answered bool // the agent answered our ping
-	more     bool // there is more to send at once
-	closing  *Closing
-}
+// clear implements dialect.
+func (d *v2) clear() { d.control, d.interactive, d.bulk = nil, nil, nil }
 
-// next fills the outbox: control first, then new requests, then one piece of
+// fill implements dialect: control first, then new requests, then one piece of
 // each body in turn, until a batch is full or credit is used up.
-func (s *Session) next(o *outbox) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o.frames = o.frames[:0]
-	o.ping, s.probe = s.probe, false
-	o.answered, s.pongSeen = s.pongSeen, false
-	o.pong = append(o.pong[:0], s.pong...)
-	o.pongDue, s.pongDue = s.pongDue, false
-	o.more = false
-	if s.closing != nil {
-		o.closing = s.closing
-		o.frames = append(o.frames, s.number(errorFrame(s.closing)))
-		return
-	}
+func (d *v2) fill(o *outbox) {
 	room := batchBytes
-	for _, f := range s.control {
-		if f.GetStream() != 0 && s.streams[f.GetStream()] == nil {
+	for _, f := range d.control {
+		if f.GetStream() != 0 && d.s.streams[f.GetStream()] == nil {
 			continue // the stream has ended meanwhile
 		}
-		o.frames = append(o.frames, s.number(f))
+		o.frames = append(o.frames, d.number(f))
 		room -= frameOverhead
 	}
-	s.control = clearFrames(s.control)
-	room = s.takeRequests(o, room)
-	room = s.takeBodies(o, room)
+	d.control = clearFrames(d.control)
+	room = d.takeRequests(o, room)
+	room = d.takeBodies(o, room)
 	o.more = room <= 0
-	s.counts.sent(int64(len(o.frames)))
+}
+
+// farewell implements dialect.
+func (d *v2) farewell(o *outbox, why *Closing) {
+	o.hold, o.status = why.Hold, why.status
+	if !why.bare {
+		o.frames = append(o.frames, d.number(errorFrame(why)))
+	}
+	if o.status == 0 {
+		o.status = statusNormal
+	}
 }
 
 func errorFrame(c *Closing) *agentv2.Frame {
@@ -84,77 +62,77 @@ func clearFrames(queue []*agentv2.Frame) []*agentv2.Frame {
 
 // number gives a frame its place on its stream, which must be open. Needs the
 // mutex.
-func (s *Session) number(f *agentv2.Frame) *agentv2.Frame {
+func (d *v2) number(f *agentv2.Frame) v2Frame {
 	if f.GetStream() == 0 {
-		s.seqOut++
-		f.Seq = s.seqOut
-		return f
+		d.seqOut++
+		f.Seq = d.seqOut
+		return v2Frame{f}
 	}
-	st := s.streams[f.GetStream()]
-	st.seqOut++
-	f.Seq = st.seqOut
-	return f
+	flow := d.at(d.s.streams[f.GetStream()])
+	flow.seqOut++
+	f.Seq = flow.seqOut
+	return v2Frame{f}
 }
 
 // takeRequests sends OPEN of each new request, and its body too when that is
 // small. Needs the mutex.
-func (s *Session) takeRequests(o *outbox, room int) int {
+func (d *v2) takeRequests(o *outbox, room int) int {
 	n := 0
-	for ; n < len(s.interactive) && room > 0; n++ {
-		st := s.interactive[n]
-		if s.streams[st.id] != st {
+	for ; n < len(d.interactive) && room > 0; n++ {
+		st := d.interactive[n]
+		if d.s.streams[st.id] != &st.Stream {
 			continue // given up before the agent heard of it
 		}
 		st.opened = true
-		o.frames = append(o.frames, s.number(openFrame(st)))
+		o.frames = append(o.frames, d.number(openFrame(&st.Stream)))
 		room -= frameOverhead + len(st.request.Model) + len(st.request.RequestID)
 		if len(st.request.Body) <= maxData {
-			room -= s.takePiece(o, st)
+			room -= d.takePiece(o, st)
 		}
-		s.schedule(st)
+		d.schedule(st)
 	}
-	s.interactive = shift(s.interactive, n)
+	d.interactive = shift(d.interactive, n)
 	return room
 }
 
 // takeBodies sends one piece of each body in turn. Needs the mutex.
-func (s *Session) takeBodies(o *outbox, room int) int {
-	for len(s.bulk) > 0 && room > 0 && s.sendCredit > 0 {
-		st := s.bulk[0]
-		s.bulk = shift(s.bulk, 1)
+func (d *v2) takeBodies(o *outbox, room int) int {
+	for len(d.bulk) > 0 && room > 0 && d.sendCredit > 0 {
+		st := d.bulk[0]
+		d.bulk = shift(d.bulk, 1)
 		st.queued = false
-		room -= s.takePiece(o, st)
-		s.schedule(st)
+		room -= d.takePiece(o, st)
+		d.schedule(st)
 	}
 	return room
 }
 
 // schedule puts a stream into the ring if it has something to send and credit
 // for it. Needs the mutex.
-func (s *Session) schedule(st *Stream) {
-	if st.queued || st.finished || !st.opened || st.credit <= 0 || s.streams[st.id] != st {
+func (d *v2) schedule(st *v2Stream) {
+	if st.queued || st.finished || !st.opened || st.credit <= 0 || d.s.streams[st.id] != &st.Stream {
 		return
 	}
 	st.queued = true
-	s.bulk = append(s.bulk, st)
+	d.bulk = append(d.bulk, st)
 }
 
 // takePiece sends the next piece of a body as far as credit goes, and returns
 // its size. Needs the mutex.
-func (s *Session) takePiece(o *outbox, st *Stream) int {
-	if st.finished || s.streams[st.id] != st {
+func (d *v2) takePiece(o *outbox, st *v2Stream) int {
+	if st.finished || d.s.streams[st.id] != &st.Stream {
 		return 0
 	}
 	rest := st.request.Body[st.sent:]
-	n := int(min(int64(len(rest)), maxData, st.credit, s.sendCredit))
+	n := int(min(int64(len(rest)), maxData, st.credit, d.sendCredit))
 	if n == 0 && len(rest) > 0 {
 		return 0
 	}
 	st.sent += n
 	st.credit -= int64(n)
-	s.sendCredit -= int64(n)
+	d.sendCredit -= int64(n)
 	fin := st.sent == len(st.request.Body)
-	o.frames = append(o.frames, s.number(&agentv2.Frame{Stream: st.id, Body: &agentv2.Frame_Data{
+	o.frames = append(o.frames, d.number(&agentv2.Frame{Stream: st.id, Body: &agentv2.Frame_Data{
 		Data: &agentv2.Data{Data: rest[:n], Fin: fin},
 	}}))
 	if fin {
@@ -188,7 +166,7 @@ func endpointOf(k meter.Kind) agentv2.Endpoint {
 }
 
 // shift removes the first n of a queue, giving its memory up when it is empty.
-func shift(queue []*Stream, n int) []*Stream {
+func shift[T any](queue []*T, n int) []*T {
 	clear(queue[:n])
 	if n == len(queue) {
 		return nil

@@ -1,0 +1,328 @@
+package fakeagent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// V1Request is one inference in the agent's hands. Its methods send messages
+// and fail once the connection on which it came has ended: nothing of it goes
+// out on a later one.
+type V1Request struct {
+	// ID correlates the answer. EndpointID is only logged by agents.
+	ID, EndpointID, Model string
+	// Stream is what the hub asked for. Raw is the body as the hub sent it, Body
+	// as it reaches the engine: the model replaced, a stream's usage asked for,
+	// large integers rounded.
+	Stream    bool
+	Raw, Body json.RawMessage
+
+	conn  *v1Conn
+	began time.Time
+	limit *time.Timer
+
+	mu             sync.Mutex
+	prompt, output int64
+	over           bool
+	ended          chan struct{} // closed by the last message, or by an abort
+}
+
+type v1Inference struct {
+	EndpointID string          `json:"endpoint_id"`
+	ModelID    string          `json:"model_id"`
+	Request    json.RawMessage `json:"request"`
+	Stream     bool            `json:"stream"`
+}
+
+// v1Whole answers a request that is not streamed.
+type v1Whole struct {
+	RequestID  string          `json:"request_id"`
+	Response   json.RawMessage `json:"response"`
+	Error      string          `json:"error,omitempty"`
+	StatusCode int             `json:"status_code,omitempty"`
+	LatencyMS  int64           `json:"latency_ms"`
+}
+
+type v1Chunk struct {
+	RequestID string          `json:"request_id"`
+	Chunk     json.RawMessage `json:"chunk"`
+	Done      bool            `json:"done"`
+}
+
+type v1StreamEnd struct {
+	RequestID    string `json:"request_id"`
+	LatencyMS    int64  `json:"latency_ms"`
+	TokensInput  int64  `json:"tokens_input,omitempty"`
+	TokensOutput int64  `json:"tokens_output,omitempty"`
+	StatusCode   int    `json:"status_code,omitempty"`
+	Error        string `json:"error,omitempty"`
+}
+
+// errV1Over is what a request's methods return behind its end.
+var errV1Over = errors.New("v1 agent: the request is over")
+
+// infer takes one request to the engine.
+func (c *v1Conn) infer(f V1Frame) {
+	a := c.agent
+	var p v1Inference
+	if json.Unmarshal(f.Payload, &p) != nil || len(p.Request) == 0 {
+		_ = c.send("error", f.RequestID, map[string]any{
+			"request_id": f.RequestID, "code": http.StatusBadRequest, "message": "invalid inference payload",
+		}, a.opts.Timing.Patience)
+		return
+	}
+	r := &V1Request{
+		ID: f.RequestID, EndpointID: p.EndpointID, Model: p.ModelID, Stream: p.Stream, Raw: p.Request,
+		Body: a.rewrite(p), conn: c, began: time.Now(), ended: make(chan struct{}),
+	}
+	if !a.serves(p.ModelID) {
+		_ = r.Fail(http.StatusNotFound, "model "+p.ModelID+" not deployed on this provider")
+		return
+	}
+	release, refusal := a.slots.take(c.gone, p.ModelID, a.opts.Timing.SlotWait)
+	if refusal != "" {
+		_ = r.fail(http.StatusTooManyRequests, refusal)
+		return
+	}
+	if release == nil {
+		return // the connection has ended
+	}
+	a.count(1)
+	if p.Stream {
+		r.limit = time.AfterFunc(a.opts.Timing.StreamLimit, func() {
+			_ = r.fail(http.StatusBadGateway, "failed to read stream: context deadline exceeded")
+		})
+	}
+	if a.opts.Handler != nil {
+		a.loops.Go(func() { a.opts.Handler(r) })
+	} else {
+		select {
+		case a.asked <- r:
+		default: // the test looks at none of them
+		}
+	}
+	select {
+	case <-r.ended:
+	case <-c.gone:
+	}
+	if r.limit != nil {
+		r.limit.Stop()
+	}
+	a.count(-1)
+	release()
+}
+
+func (a *V1) serves(model string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, m := range a.opts.Models {
+		if m == model {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *V1) count(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.served.active += n; n > 0 {
+		a.served.total += n
+	}
+}
+
+// rewrite is what the engine gets: the body goes through a generic map, in
+// which integers above 2^53 lose their last digits.
+func (a *V1) rewrite(p v1Inference) json.RawMessage {
+	var body map[string]any
+	if json.Unmarshal(p.Request, &body) != nil {
+		return p.Request
+	}
+	body["model"] = a.opts.LocalModel
+	if p.Stream {
+		body["stream"], body["stream_options"] = true, map[string]any{"include_usage": true}
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return p.Request
+	}
+	return b
+}
+
+// Gone is closed when the connection on which the request came has ended.
+func (r *V1Request) Gone() <-chan struct{} { return r.conn.gone }
+
+// Over is closed when the request has ended: by its own last message, or
+// because nobody read, or because it took too long.
+func (r *V1Request) Over() <-chan struct{} { return r.ended }
+
+// Chunk passes one event of the engine on, as agents do: without those that
+// say nothing, and with a count of cached tokens.
+func (r *V1Request) Chunk(event string) error {
+	body, keep := r.notice(event)
+	if !keep {
+		return nil
+	}
+	return r.RawChunk(body)
+}
+
+// RawChunk sends a chunk as it is.
+func (r *V1Request) RawChunk(chunk json.RawMessage) error {
+	return r.piece(v1Chunk{RequestID: r.ID, Chunk: chunk})
+}
+
+// piece sends a chunk; a hub that does not read costs the stream, and the third
+// time the connection.
+func (r *V1Request) piece(p v1Chunk) error {
+	select {
+	case <-r.ended:
+		return errV1Over
+	default:
+	}
+	err := r.conn.send("stream_chunk", r.ID, p, r.conn.agent.opts.Timing.Stall)
+	if errors.Is(err, errV1Stalled) && r.finish() {
+		r.conn.stalled()
+	}
+	return err
+}
+
+// notice reads the usage of an event and makes the agent's changes to it.
+func (r *V1Request) notice(event string) (json.RawMessage, bool) {
+	var e map[string]any
+	if json.Unmarshal([]byte(event), &e) != nil {
+		return json.RawMessage(event), true
+	}
+	usage, ok := e["usage"].(map[string]any)
+	if choices, has := e["choices"].([]any); has && len(choices) == 0 && !ok {
+		return nil, false
+	}
+	if !ok {
+		return json.RawMessage(event), true
+	}
+	r.mu.Lock()
+	if n, ok := usage["prompt_tokens"].(float64); ok {
+		r.prompt = int64(n)
+	}
+	if n, ok := usage["completion_tokens"].(float64); ok {
+		r.output = int64(n)
+	}
+	r.mu.Unlock()
+	if _, has := usage["prompt_tokens_details"]; has {
+		return json.RawMessage(event), true
+	}
+	usage["prompt_tokens_details"] = map[string]any{"cached_tokens": 0}
+	b, err := json.Marshal(e)
+	if err != nil {
+		return json.RawMessage(event), true
+	}
+	return b, true
+}
+
+// Text sends a piece of content.
+func (r *V1Request) Text(text string) error {
+	return r.Chunk(chunk(`{"index":0,"delta":{"content":` + quote(text) + `},"finish_reason":null}`))
+}
+
+// Role sends the event without content that engines begin with.
+func (r *V1Request) Role() error {
+	return r.Chunk(chunk(`{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}`))
+}
+
+// Finish sends the event with the finish_reason.
+func (r *V1Request) Finish(reason string) error {
+	return r.Chunk(chunk(`{"index":0,"delta":{},"finish_reason":` + quote(reason) + `}`))
+}
+
+// Usage sends the event with the usage.
+func (r *V1Request) Usage(prompt, completion int64) error {
+	return r.Chunk(fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"engine-model","choices":[],`+
+		`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, prompt, completion, prompt+completion))
+}
+
+// Done says that the engine's stream reached its [DONE].
+func (r *V1Request) Done() error {
+	return r.piece(v1Chunk{RequestID: r.ID, Chunk: json.RawMessage("null"), Done: true})
+}
+
+// End ends the stream without an error. Without Done before it, this is what
+// an engine looks like that closed early.
+func (r *V1Request) End() error { return r.end(v1StreamEnd{}) }
+
+// Whole answers with the engine's body. One that is an error object becomes
+// an error.
+func (r *V1Request) Whole(body string) error {
+	var e struct {
+		Error *struct {
+			Message string `json:"message"`
+			Code    any    `json:"code"`
+		} `json:"error"`
+	}
+	if json.Unmarshal([]byte(body), &e) == nil && e.Error != nil {
+		status := http.StatusInternalServerError
+		switch code := e.Error.Code.(type) {
+		case float64:
+			status = int(code)
+		case string:
+			if code == "model_not_found" {
+				status = http.StatusNotFound
+			}
+		}
+		return r.Fail(status, e.Error.Message)
+	}
+	kept, _ := r.notice(body)
+	return r.whole(v1Whole{Response: kept})
+}
+
+// Fail answers with the engine's error.
+func (r *V1Request) Fail(status int, message string) error {
+	return r.fail(status, fmt.Sprintf("model server returned HTTP %d: %s", status, message))
+}
+
+// Break ends a stream as an engine does that breaks its connection off.
+func (r *V1Request) Break() error {
+	return r.fail(http.StatusBadGateway, "failed to read stream: unexpected EOF")
+}
+
+func (r *V1Request) fail(status int, text string) error {
+	if r.Stream {
+		return r.end(v1StreamEnd{StatusCode: status, Error: text})
+	}
+	return r.whole(v1Whole{Response: json.RawMessage("null"), StatusCode: status, Error: text})
+}
+
+func (r *V1Request) end(p v1StreamEnd) error {
+	if !r.finish() {
+		return errV1Over
+	}
+	r.mu.Lock()
+	p.RequestID, p.LatencyMS = r.ID, time.Since(r.began).Milliseconds()
+	if p.Error == "" {
+		p.TokensInput, p.TokensOutput = r.prompt, r.output
+	}
+	r.mu.Unlock()
+	return r.conn.send("stream_end", r.ID, p, r.conn.agent.opts.Timing.Patience)
+}
+
+func (r *V1Request) whole(p v1Whole) error {
+	if !r.finish() {
+		return errV1Over
+	}
+	p.RequestID, p.LatencyMS = r.ID, time.Since(r.began).Milliseconds()
+	return r.conn.send("ack", r.ID, p, r.conn.agent.opts.Timing.Patience)
+}
+
+// finish tells whether this is the first end.
+func (r *V1Request) finish() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		return false
+	}
+	r.over = true
+	close(r.ended)
+	return true
+}

@@ -1,0 +1,82 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/slot"
+)
+
+// Rate is what a caller is told of the rate that leaves it the least room.
+type Rate struct {
+	// Limit of requests a minute; 0 when there is none.
+	Limit int32
+	// Remaining is how many may begin at once.
+	Remaining int32
+	// Reset is how long until all of Limit may.
+	Reset time.Duration
+	// Retry is how long until one may, of a request that was refused.
+	Retry time.Duration
+}
+
+// Left is what a limit of perMinute requests leaves whose whole is free again
+// after ahead. It is what admission reckons with, to the microsecond: a request
+// moves the time on by minute/perMinute, rounded up.
+func Left(perMinute int32, ahead time.Duration) Rate {
+	if perMinute == Unlimited {
+		return Rate{}
+	}
+	perMinute, ahead = max(perMinute, 1), max(ahead, 0)
+	every := ceil(time.Minute, time.Duration(perMinute), time.Microsecond)
+	used := (ahead + every - 1) / every
+	return Rate{
+		Limit: perMinute, Remaining: int32(max(time.Duration(perMinute)-used, 0)), Reset: ahead,
+		Retry: max(ahead-time.Duration(perMinute-1)*every, 0),
+	}
+}
+
+// ceil is d/n, rounded up to whole units.
+func ceil(d, n, unit time.Duration) time.Duration {
+	return (d/unit + n - 1) / n * unit
+}
+
+// ErrNoKey is returned by a store for a key that it does not have.
+var ErrNoKey = errors.New("no such key")
+
+// Store reads what keys have made of their rates.
+type Store interface {
+	// ReadRate tells what is left of a key's rate in a class.
+	ReadRate(ctx context.Context, id ids.KeyID, class Class) (Rate, error)
+}
+
+// Rates answers gateways, so many at a time as there are Slots.
+type Rates struct {
+	Store Store
+	Slots *slot.Slots
+}
+
+// Read tells what is left of a key's rate in a category, and takes nothing of
+// it. Of a plan and of the rate that zero-priced models share it says nothing:
+// which of them count is decided with the request.
+func (r *Rates) Read(ctx context.Context, id ids.KeyID, category string) (Rate, error) {
+	class, ok := ClassOf(category)
+	if !ok {
+		return Rate{}, fault.New(fault.Invalid, fault.InvalidValue, "category is unknown").On("category")
+	}
+	var left Rate
+	err := r.Slots.Do(ctx, func() (err error) {
+		left, err = r.Store.ReadRate(ctx, id, class)
+		return err
+	})
+	switch {
+	case errors.Is(err, ErrNoKey):
+		return Rate{}, fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "the API key is not valid")
+	case err != nil:
+		return Rate{}, fmt.Errorf("read a rate: %w", err)
+	}
+	return left, nil
+}

@@ -1,0 +1,117 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/services/billing-ledger/internal/demand"
+	"svc.internal/services/billing-ledger/internal/store"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 100*cent)
+	paid, free, before, long := e.claim(t, c, 10), e.free(t, c), e.claim(t, c, 10), e.claim(t, c, 10)
+	e.admitOne(t, e.claim(t, c, 10), "admitted") // and never settled
+	e.admitOne(t, paid, "admitted")
+	e.admitOne(t, free, "admitted")
+	e.admitOne(t, before, "admitted")
+	e.admitOne(t, long, "admitted")
+	timed := e.served(t, paid, 4)
+	timed.Event.EndedAt = timed.Event.DispatchedAt.Add(1500 * time.Millisecond)
+	sum := timed.Event.Hash()
+	timed.Payload = sum[:]
+	e.settle(t, usage.Settled, timed, e.served(t, free, 3), e.served(t, before, 2), e.served(t, long, 1))
+	e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '24 hours 1 minute' WHERE request_id = $1`, [16]byte(before.Request))
+	e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '48 hours 1 minute' WHERE request_id = $1`, [16]byte(long.Request))
+
+	models, err := demand.NewBook(e.store, clock.System).Models(t.Context())
+	if err != nil || len(models) != 2 {
+		t.Fatalf("%+v, %v", models, err)
+	}
+	want := map[string]demand.Model{
+		"acme/large": {ID: "acme/large", Before: 1, Sum: demand.Sum{
+			Requests: 1, Tokens: 4, Revenue: 4 * cent, Payout: 4 * cent * 7 / 10, Latency: 1500 * time.Millisecond, Timed: 1}},
+		"acme/free": {ID: "acme/free", Sum: demand.Sum{Requests: 1, Tokens: 3, Timed: 1}},
+	}
+	for _, m := range models {
+		if m != want[m.ID] {
+			t.Errorf("%+v, want %+v", m, want[m.ID])
+		}
+	}
+	// Images and milliseconds are no tokens.
+	e.exec(t, `UPDATE usage_settlement SET unit = 1, input_rate = 0, payout_input_rate = 0`)
+	now, err := e.store.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := e.store.Settled(t.Context(), now.Add(-time.Hour), now, 1)
+	if err != nil || len(sums) != 1 {
+		t.Fatalf("one model of two: %+v, %v", sums, err)
+	}
+	for id, s := range sums {
+		if s.Tokens != 0 || s.Requests != 1 {
+			t.Errorf("%s has %+v", id, s)
+		}
+	}
+}
+
+// TestDemandReadsAnHourByItsIndex looks at the plan: partitions of other days
+// are not opened, and no row of another hour is read.
+func TestDemandReadsAnHourByItsIndex(t *testing.T) {
+	e := setup(t, unlimited)
+	plan := ""
+	err := pgx.BeginFunc(t.Context(), e.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), `SET LOCAL enable_seqscan = off`); err != nil {
+			return err
+		}
+		now := time.Now().UTC()
+		rows, err := tx.Query(t.Context(), `EXPLAIN `+store.SumSettled, now.Add(-time.Hour), now, now, now, 1)
+		if err != nil {
+			return err
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		plan = strings.Join(lines, "\n")
+		return err
+	})
+	if err != nil || !strings.Contains(plan, "settled_at_idx") || strings.Contains(plan, "Seq Scan") {
+		t.Errorf("%v, the plan is\n%s", err, plan)
+	}
+}
+
+// BenchmarkAnHourOfDemand is of 100,000 requests of 100 models among as many of
+// other hours.
+func BenchmarkAnHourOfDemand(b *testing.B) {
+	e := setup(b, unlimited)
+	c := e.consumer(b, 100*cent)
+	claim := e.claim(b, c, 10)
+	if e.admit(b, claim)[0].Outcome != "admitted" {
+		b.Fatal("not admitted")
+	}
+	if _, err := e.settler.Settle(b.Context(), []usage.Delivery{e.served(b, claim, 4)}, nil); err != nil {
+		b.Fatal(err)
+	}
+	columns := scan[string](b, e, `SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute
+		WHERE attrelid = 'usage_settlement'::regclass AND attnum > 0 AND attgenerated = '' AND NOT attisdropped`)
+	values := strings.NewReplacer(
+		"request_id", "(left(request_id::text, 24) || lpad(to_hex(n), 12, '0'))::uuid",
+		"model_id", "'m' || n % 100", "settled_at", "settled_at - n * interval '36 milliseconds'").Replace(columns)
+	e.exec(b, `INSERT INTO usage_settlement (`+columns+`) SELECT `+values+` FROM usage_settlement, generate_series(1, 200000) AS n`)
+	if _, err := e.owner.Exec(b.Context(), `ANALYZE usage_settlement`); err != nil {
+		b.Fatal(err)
+	}
+	now, err := e.store.Now(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if sums, err := e.store.Settled(b.Context(), now.Add(-time.Hour), now, demand.MaxModels); err != nil || len(sums) < 100 {
+			b.Fatal(len(sums), err)
+		}
+	}
+}

@@ -1,0 +1,414 @@
+package store_test
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/slot"
+	"svc.internal/services/billing-ledger/internal/user"
+)
+
+const password = "correct horse"
+
+func (e *env) users(t testing.TB) *user.Users {
+	t.Helper()
+	return &user.Users{
+		Store: e.store, Passwords: user.NewPasswords(), Accounts: e.accounts, Keys: e.keys,
+		Clock: clock.System, Random: rand.Reader, Lookups: slot.New(1),
+	}
+}
+
+func (e *env) signUp(t testing.TB, email string) (user.SignedIn, string) {
+	t.Helper()
+	in, keyText, err := e.users(t).SignUp(t.Context(), email, password, "Ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in, keyText
+}
+
+func TestSigningUpOpensAnAccountWithAKeyThatWorks(t *testing.T) {
+	e := setup(t, unlimited)
+	in, keyText := e.signUp(t, " Ada@Example.com ")
+	if in.User.Email != "ada@example.com" || in.User.DisplayName != "Ada" || !in.User.Provider.IsZero() || in.User.CreatedAt.IsZero() {
+		t.Errorf("the user is %+v", in.User)
+	}
+	if life := time.Until(in.ExpiresAt); life <= 14*time.Minute || life > user.SessionLife {
+		t.Errorf("the token is good for %s", life)
+	}
+	a, err := e.accounts.Get(t.Context(), in.User.Account)
+	if err != nil || a.Name != "Ada" || a.Balance != 0 {
+		t.Errorf("the account is %+v, %v", a, err)
+	}
+	k, err := e.keys.Authenticate(t.Context(), apikey.Sum(keyText))
+	if err != nil || k.Account != in.User.Account {
+		t.Errorf("the key is %+v, %v", k, err)
+	}
+	whose, err := e.users(t).Whose(t.Context(), in.Token.Digest())
+	if err != nil || whose != in.User {
+		t.Errorf("the token is of %+v, %v", whose, err)
+	}
+	e.sound(t)
+}
+
+func TestOfRacingSignUpsWithOneEmailOneStandsAndTheOthersLeaveNothing(t *testing.T) {
+	e := setup(t, unlimited)
+	var racers sync.WaitGroup
+	var mu sync.Mutex
+	opened := 0
+	for i := range 4 {
+		racers.Go(func() {
+			// Places of its own, as another replica has them.
+			_, _, err := e.users(t).SignUp(t.Context(), []string{"ada@example.com", "ADA@example.com"}[i%2], password, "")
+			mu.Lock()
+			defer mu.Unlock()
+			if f, ok := fault.As(err); err == nil {
+				opened++
+			} else if !ok || f.Kind != fault.Conflict || f.Reason != fault.AlreadyExists || f.Param != "email" {
+				t.Error(err)
+			}
+		})
+	}
+	racers.Wait()
+	if opened != 1 {
+		t.Errorf("%d signed up", opened)
+	}
+	for _, table := range []string{"app_user", "account", "wallet", "consumer_key", "user_session"} {
+		if n := scan[int](t, e, `SELECT count(*) FROM `+table); n != 1 {
+			t.Errorf("%s has %d rows", table, n)
+		}
+	}
+	if name := scan[string](t, e, `SELECT name FROM account`); name != "ada" {
+		t.Errorf("without a name to show the account is called %q", name)
+	}
+}
+
+func TestWhatCannotSignUpIsRefusedByField(t *testing.T) {
+	e := setup(t, unlimited)
+	for _, c := range []struct{ field, email, password, name string }{
+		{"email", "ada", password, ""}, {"password", "a@b", "seven77", ""}, {"password", "a@b", "\xff1234567", ""},
+		{"password", "a@b", fmt.Sprintf("%0257d", 1), ""}, {"display_name", "a@b", password, "a\nb"}, {"display_name", "a@b", password, fmt.Sprintf("%065d", 1)},
+	} {
+		_, _, err := e.users(t).SignUp(t.Context(), c.email, c.password, c.name)
+		if f, ok := fault.As(err); !ok || f.Kind != fault.Invalid || f.Reason != fault.InvalidValue || f.Param != c.field {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	if n := scan[int](t, e, `SELECT count(*) FROM account`); n != 0 {
+		t.Errorf("%d accounts were opened", n)
+	}
+	if _, _, err := e.users(t).SignUp(t.Context(), "a@b", fmt.Sprintf("%0256d", 1), fmt.Sprintf("%064d", 1)); err != nil {
+		t.Errorf("at every bound: %v", err)
+	}
+}
+
+func refusal(t *testing.T, err error) *fault.Fault {
+	t.Helper()
+	f, ok := fault.As(err)
+	if !ok {
+		t.Fatalf("refused with %v", err)
+	}
+	return f
+}
+
+func TestAnUnknownEmailIsRefusedLikeAWrongPassword(t *testing.T) {
+	e := setup(t, unlimited)
+	e.signUp(t, "ada@example.com")
+	users := e.users(t)
+	for i := range user.MaxAttempts + 1 {
+		var texts []string
+		for _, email := range []string{"ada@example.com", "eve@example.com"} {
+			_, err := users.LogIn(t.Context(), email, "wrong horse", "net")
+			f := refusal(t, err)
+			want := fault.InvalidCredentials
+			if i == user.MaxAttempts {
+				want = fault.RateLimitExceeded
+				if f.Kind != fault.Exhausted || f.RetryAfter <= 14*time.Minute || f.RetryAfter > user.AttemptWindow {
+					t.Errorf("%s may come again after %s", email, f.RetryAfter)
+				}
+			} else if f.Kind != fault.Unauthenticated {
+				t.Errorf("%s: %v", email, err)
+			}
+			if f.Reason != want {
+				t.Errorf("attempt %d of %s: %v", i+1, email, err)
+			}
+			texts = append(texts, err.Error())
+		}
+		if texts[0] != texts[1] {
+			t.Errorf("one is told %q, the other %q", texts[0], texts[1])
+		}
+	}
+	if _, err := users.LogIn(t.Context(), "ada@example.com", password, "net"); refusal(t, err).Reason != fault.RateLimitExceeded {
+		t.Errorf("the right password after ten failures: %v", err)
+	}
+	e.exec(t, `UPDATE sign_in_attempt SET made_at = ARRAY(SELECT m - interval '15 minutes' FROM unnest(made_at) m)`)
+	if _, err := users.LogIn(t.Context(), "ada@example.com", password, "net"); err != nil {
+		t.Errorf("when they are over: %v", err)
+	}
+}
+
+func TestRacingGuessesOnTwoReplicasAreTenAtMost(t *testing.T) {
+	e := setup(t, unlimited)
+	var racers sync.WaitGroup
+	var mu sync.Mutex
+	taken, refused := 0, 0
+	for range 40 {
+		racers.Go(func() {
+			_, err := e.store.TakeAttempt(t.Context(), "ada@example.com", user.Digest{1})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				taken++
+			} else if fault.Is(err, fault.RateLimitExceeded) {
+				refused++
+			} else {
+				t.Error(err)
+			}
+		})
+	}
+	racers.Wait()
+	if taken != user.MaxAttempts || refused != 30 {
+		t.Errorf("%d were taken and %d refused", taken, refused)
+	}
+}
+
+func TestFailuresOfOneNetworkDoNotShutOutAnother(t *testing.T) {
+	e := setup(t, unlimited)
+	e.signUp(t, "ada@example.com")
+	users := e.users(t)
+	for n := range user.MaxAttempts + 1 {
+		_, err := users.LogIn(t.Context(), "ada@example.com", "wrong horse", "a")
+		if fault.Is(err, fault.RateLimitExceeded) != (n == user.MaxAttempts) {
+			t.Errorf("attempt %d: %v", n+1, err)
+		}
+	}
+	if _, err := users.LogIn(t.Context(), "ada@example.com", password, "b"); err != nil {
+		t.Errorf("from elsewhere: %v", err)
+	}
+	if _, err := users.LogIn(t.Context(), "ada@example.com", password, "a"); !fault.Is(err, fault.RateLimitExceeded) {
+		t.Errorf("signing in elsewhere took the failures back: %v", err)
+	}
+	if n := scan[int](t, e, `SELECT cardinality(made_at) FROM sign_in_attempt`); n != user.MaxAttempts {
+		t.Errorf("%d attempts count", n)
+	}
+	if _, err := users.LogIn(t.Context(), "ada@example.com", password, strings.Repeat("n", 65)); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("a long network: %v", err)
+	}
+}
+
+// A hundred networks guess together as often as one alone could ten times over.
+func TestGuessesFromAllNetworksAreAHundred(t *testing.T) {
+	e := setup(t, unlimited)
+	for n := range user.MaxAttemptsAnywhere + 1 {
+		_, err := e.store.TakeAttempt(t.Context(), "ada@example.com", user.Digest{byte(n)})
+		if n < user.MaxAttemptsAnywhere && err != nil || n == user.MaxAttemptsAnywhere && !fault.Is(err, fault.RateLimitExceeded) {
+			t.Fatalf("attempt %d: %v", n+1, err)
+		}
+	}
+}
+
+func TestWhoSignsInRightIsNotCounted(t *testing.T) {
+	e := setup(t, unlimited)
+	e.signUp(t, "ada@example.com")
+	users := e.users(t)
+	for range user.MaxAttempts + 2 {
+		if _, err := users.LogIn(t.Context(), "ADA@example.com", password, "net"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := users.LogIn(t.Context(), "ada@example.com", "wrong horse", "net"); !fault.Is(err, fault.InvalidCredentials) {
+		t.Error(err)
+	}
+	if n := scan[int](t, e, `SELECT cardinality(made_at) FROM sign_in_attempt`); n != 1 {
+		t.Errorf("%d attempts count, want the one that failed", n)
+	}
+}
+
+func TestWhatCannotBeRightCostsNoComparisonAndSaysTheSame(t *testing.T) {
+	e := setup(t, unlimited)
+	_, wrong := e.users(t).LogIn(t.Context(), "eve@example.com", "wrong horse", "net")
+	for _, c := range [][2]string{{"no address", password}, {"ada@example.com", "short"}, {"", ""}, {"ada@example.com", "\xff1234567"}} {
+		if _, err := e.users(t).LogIn(t.Context(), c[0], c[1], "net"); err == nil || err.Error() != wrong.Error() {
+			t.Errorf("%q: %v, want %v", c, err, wrong)
+		}
+	}
+	if n := scan[int](t, e, `SELECT count(*) FROM sign_in_attempt`); n != 1 {
+		t.Errorf("%d e-mails have attempts", n)
+	}
+}
+
+func TestTheThirtyThirdSessionEndsTheOldest(t *testing.T) {
+	e := setup(t, unlimited)
+	first, _ := e.signUp(t, "ada@example.com")
+	open := func() user.Token {
+		t.Helper()
+		token, err := user.NewToken(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.store.OpenSession(t.Context(), first.User, time.Now(), token.Digest()); err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	live := func(token user.Token) bool {
+		t.Helper()
+		_, err := e.users(t).Whose(t.Context(), token.Digest())
+		if err != nil && !fault.Is(err, fault.InvalidSession) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	second := open()
+	for range user.MaxSessions - 2 {
+		open()
+	}
+	if !live(first.Token) {
+		t.Error("the first of 32 is over")
+	}
+	open()
+	if live(first.Token) || !live(second) {
+		t.Error("the 33rd did not end the first alone")
+	}
+	var racers sync.WaitGroup
+	for range 20 {
+		racers.Go(func() { open() })
+	}
+	racers.Wait()
+	if n := scan[int](t, e, `SELECT count(*) FROM user_session`); n != user.MaxSessions {
+		t.Errorf("%d sessions are kept", n)
+	}
+}
+
+func TestASessionIsOverAfterItsTimeAndForgotten(t *testing.T) {
+	e := setup(t, unlimited)
+	in, _ := e.signUp(t, "ada@example.com")
+	_, err := e.users(t).LogIn(t.Context(), "ada@example.com", "wrong horse", "net")
+	if err == nil {
+		t.Fatal("a wrong password signs in")
+	}
+	e.exec(t, `UPDATE user_session SET created_at = now() - interval '15 minutes', expires_at = now()`)
+	_, err = e.users(t).Whose(t.Context(), in.Token.Digest())
+	if f := refusal(t, err); f.Kind != fault.Unauthenticated || f.Reason != fault.SessionExpired {
+		t.Errorf("after 15 minutes: %v", err)
+	}
+	if _, err = e.users(t).Whose(t.Context(), user.Digest{1}); !fault.Is(err, fault.InvalidSession) {
+		t.Errorf("nobody's session: %v", err)
+	}
+	if n, err := e.store.PruneSessions(t.Context(), 10); n != 0 || err != nil {
+		t.Errorf("%d sessions are forgotten at once, %v", n, err)
+	}
+	e.exec(t, `UPDATE user_session SET created_at = now() - interval '24 hours 15 minutes', expires_at = now() - interval '24 hours'`)
+	e.exec(t, `UPDATE sign_in_attempt SET expires_at = now()`)
+	for _, want := range []int{1, 0} {
+		sessions, err := e.store.PruneSessions(t.Context(), 10)
+		if err != nil || sessions != want {
+			t.Errorf("%d sessions are forgotten, %v", sessions, err)
+		}
+		attempts, err := e.store.PruneAttempts(t.Context(), 10)
+		if err != nil || attempts != want {
+			t.Errorf("the attempts of %d e-mails are forgotten, %v", attempts, err)
+		}
+	}
+	if _, err = e.users(t).Whose(t.Context(), in.Token.Digest()); !fault.Is(err, fault.InvalidSession) {
+		t.Errorf("a session that is forgotten: %v", err)
+	}
+}
+
+func TestAUserOwnsOneProviderAndAProviderHasOneUser(t *testing.T) {
+	e := setup(t, unlimited)
+	users := e.users(t)
+	ada, _ := e.signUp(t, "ada@example.com")
+	bob, _ := e.signUp(t, "bob@example.com")
+	var providers [2]ids.ProviderID
+	for i := range providers {
+		var err error
+		if providers[i], err = ids.NewProvider(time.Now(), rand.Reader); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		linked, err := users.LinkProvider(t.Context(), ada.User.ID, providers[0])
+		if err != nil || linked.Provider != providers[0] || linked.Email != ada.User.Email {
+			t.Errorf("%+v, %v", linked, err)
+		}
+	}
+	for what, link := range map[string]struct {
+		id       user.ID
+		provider ids.ProviderID
+	}{"another provider": {ada.User.ID, providers[1]}, "another's provider": {bob.User.ID, providers[0]}} {
+		_, err := users.LinkProvider(t.Context(), link.id, link.provider)
+		if f := refusal(t, err); f.Kind != fault.Precondition || f.Reason != fault.TransitionNotAllowed {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := users.LinkProvider(t.Context(), user.ID{1}, providers[1]); !fault.Is(err, fault.UserNotFound) {
+		t.Errorf("nobody's: %v", err)
+	}
+	in, err := users.LogIn(t.Context(), "ada@example.com", password, "net")
+	if err != nil || in.User.Provider != providers[0] {
+		t.Errorf("signed in: %+v, %v", in.User, err)
+	}
+	e.sound(t)
+}
+
+func TestUsersWithoutTheirStoreAreUnavailable(t *testing.T) {
+	e := setup(t, unlimited)
+	users := e.users(t)
+	e.pool.Close()
+	_, _, signUp := users.SignUp(t.Context(), "a@b", password, "")
+	_, logIn := users.LogIn(t.Context(), "a@b", password, "net")
+	_, whose := users.Whose(t.Context(), user.Digest{})
+	_, link := users.LinkProvider(t.Context(), user.ID{}, ids.ProviderID{1})
+	for name, err := range map[string]error{"sign up": signUp, "log in": logIn, "whose": whose, "link": link} {
+		if err == nil || errors.Is(err, user.ErrNotFound) || fault.Is(err, fault.InvalidCredentials) || fault.Is(err, fault.InvalidSession) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheExportHasNoHashOfAPasswordOrToken(t *testing.T) {
+	e := setup(t, unlimited)
+	in, _ := e.signUp(t, "ada@example.com")
+	var out strings.Builder
+	if err := e.store.Export(t.Context(), &out, func(string, int64) {}); err != nil {
+		t.Fatal(err)
+	}
+	digest := in.Token.Digest()
+	if text := out.String(); !strings.Contains(text, "ada@example.com") || !strings.Contains(text, `"user_session"`) ||
+		strings.Contains(text, "argon2id") || strings.Contains(text, hex.EncodeToString(digest[:])) {
+		t.Errorf("exported: %s", text)
+	}
+}
+
+// BenchmarkARefusedSignIn is of a wrong password with an e-mail that has a user
+// and with one that has none. Both must take the same time.
+func BenchmarkARefusedSignIn(b *testing.B) {
+	e := setup(b, unlimited)
+	e.signUp(b, "ada@example.com")
+	users := e.users(b)
+	for name, email := range map[string]string{"user": "ada@example.com", "nobody": "eve@example.com"} {
+		b.Run(name, func(b *testing.B) {
+			for n := 0; b.Loop(); n++ {
+				if n%user.MaxAttempts == 0 {
+					b.StopTimer()
+					e.exec(b, `DELETE FROM sign_in_attempt`)
+					b.StartTimer()
+				}
+				if _, err := users.LogIn(b.Context(), email, "wrong horse", "net"); !fault.Is(err, fault.InvalidCredentials) {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,165 @@
+package user
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/argon2"
+
+	"svc.internal/pkg/fault"
+)
+
+// Bounds of a password in characters. It is taken as it comes, byte by byte.
+const (
+	minPassword = 8
+	maxPassword = 256
+)
+
+// The cost of a new hash: 19 MiB, two passes, one lane, which is the second of
+// the equivalent settings that OWASP's Password Storage Cheat Sheet asks for as
+// the least. The one with 46 MiB and a single pass costs as much time and more
+// memory, of which two at a time shall fit beside everything else.
+const (
+	memoryKiB = 19 * 1024
+	passes    = 2
+	lanes     = 1
+	saltBytes = 16
+	hashBytes = 32
+)
+
+// What a hash that is kept may ask for, lest a row take the memory of the whole
+// process.
+const (
+	maxMemoryKiB = 256 * 1024
+	maxPasses    = 16
+	maxLanes     = 8
+	maxSaltBytes = 64
+)
+
+// Of the comparisons, so many work at a time and so many more wait.
+const (
+	working = 2
+	waiting = 64
+)
+
+// retryAfter is when somebody for whom there was no room may try again.
+const retryAfter = 2 * time.Second
+
+// fits tells whether text can be a password.
+func fits(text string) bool {
+	n := utf8.RuneCountInString(text)
+	return utf8.ValidString(text) && n >= minPassword && n <= maxPassword
+}
+
+// Passwords bounds how many passwords are hashed at a time. It is safe for
+// concurrent use.
+type Passwords struct{ room, places chan struct{} }
+
+// NewPasswords makes the places.
+func NewPasswords() *Passwords {
+	return &Passwords{room: make(chan struct{}, working+waiting), places: make(chan struct{}, working)}
+}
+
+// do runs fn in a place. When too many wait, or there is none in time, it fails
+// with service_unavailable, and fn has not run.
+func (p *Passwords) do(ctx context.Context, fn func() error) error {
+	select {
+	case p.room <- struct{}{}:
+		defer func() { <-p.room }()
+	default:
+		return fault.New(fault.Unavailable, fault.ServiceUnavailable, "too many sign in at this moment").After(retryAfter)
+	}
+	select {
+	case p.places <- struct{}{}:
+		defer func() { <-p.places }()
+	case <-ctx.Done():
+		return fault.Wrap(ctx.Err(), fault.Unavailable, fault.ServiceUnavailable, "too many sign in at this moment").After(retryAfter)
+	}
+	return fn()
+}
+
+// Hash is what is kept of a password: argon2id of version 19 with its cost, its
+// salt and the hash, which is text in the PHC form. The cost of new ones can be
+// raised while old ones stay good.
+type Hash struct {
+	memoryKiB, passes uint32
+	lanes             uint8
+	salt, sum         []byte
+}
+
+// hash makes a new hash of a password.
+func hash(password string, random io.Reader) (Hash, error) {
+	salt := make([]byte, saltBytes)
+	if _, err := io.ReadFull(random, salt); err != nil {
+		return Hash{}, fmt.Errorf("read randomness for a salt: %w", err)
+	}
+	h := Hash{memoryKiB: memoryKiB, passes: passes, lanes: lanes, salt: salt, sum: make([]byte, hashBytes)}
+	h.sum = h.of(password)
+	return h, nil
+}
+
+// nobody is a hash that costs what others cost and that no password is known to
+// match.
+func nobody() Hash {
+	return Hash{memoryKiB: memoryKiB, passes: passes, lanes: lanes, salt: make([]byte, saltBytes), sum: make([]byte, hashBytes)}
+}
+
+// of hashes a password at the same cost and with the same salt.
+func (h Hash) of(password string) []byte {
+	return argon2.IDKey([]byte(password), h.salt, h.passes, h.memoryKiB, h.lanes, uint32(len(h.sum)))
+}
+
+var errNoHash = errors.New("what is kept is no hash")
+
+func (h Hash) matches(password string) (bool, error) {
+	if len(h.sum) == 0 {
+		return false, errNoHash
+	}
+	return subtle.ConstantTimeCompare(h.of(password), h.sum) == 1, nil
+}
+
+const phc = "$argon2id$v=19$m=%d,t=%d,p=%d$"
+
+// Text is the hash as it is kept.
+func (h Hash) Text() string {
+	b64 := base64.RawStdEncoding
+	return fmt.Sprintf(phc, h.memoryKiB, h.passes, h.lanes) + b64.EncodeToString(h.salt) + "$" + b64.EncodeToString(h.sum)
+}
+
+// String keeps the hash out of logs and errors.
+func (Hash) String() string { return "[redacted]" }
+
+// GoString keeps it out of %#v too.
+func (Hash) GoString() string { return "[redacted]" }
+
+// ParseHash reads what is kept.
+func ParseHash(text string) (Hash, error) {
+	var h Hash
+	if _, err := fmt.Sscanf(text, phc, &h.memoryKiB, &h.passes, &h.lanes); err != nil {
+		return Hash{}, errNoHash
+	}
+	parts := strings.Split(text, "$")
+	const fields = 6 // the first is empty
+	if len(parts) != fields {
+		return Hash{}, errNoHash
+	}
+	var errSalt, errSum error
+	b64 := base64.RawStdEncoding.Strict()
+	h.salt, errSalt = b64.DecodeString(parts[4])
+	h.sum, errSum = b64.DecodeString(parts[5])
+	switch {
+	case errSalt != nil || errSum != nil || h.Text() != text,
+		h.lanes < 1 || h.lanes > maxLanes || h.passes < 1 || h.passes > maxPasses,
+		h.memoryKiB < 8*uint32(h.lanes) || h.memoryKiB > maxMemoryKiB,
+		len(h.salt) < saltBytes/2 || len(h.salt) > maxSaltBytes || len(h.sum) < hashBytes/2 || len(h.sum) > maxSaltBytes:
+		return Hash{}, errNoHash
+	}
+	return h, nil
+}

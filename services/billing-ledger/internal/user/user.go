@@ -1,0 +1,282 @@
+// Package user keeps who may sign in, and what they have signed in with.
+//
+// A user signs up with an e-mail and a password and so opens a consumer account
+// with its first key. Signing in gives a token: 256 random bits that mean
+// nothing, kept as their SHA-256 for 15 minutes, at most 32 of a user, of which
+// the one that ends first goes when there would be more.
+//
+// Passwords are kept as argon2id (see Hash) and never compared but in a place of
+// Passwords, since each comparison takes 19 MiB and tens of milliseconds. Of
+// the attempts of one e-mail, those that failed and those under way within
+// 15 minutes are ten at most from one network and a hundred from all, exact over
+// all replicas. An e-mail without a user is treated alike in everything: its
+// attempts are counted, and a hash that nothing matches is compared.
+package user
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/account"
+	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/label"
+	"svc.internal/services/billing-ledger/internal/slot"
+)
+
+// maxDisplayName is in characters.
+const maxDisplayName = 64
+
+// firstKey is what the key is called that signing up issues.
+const firstKey = "first key"
+
+type kind struct{}
+
+// ID names a user.
+type ID = ids.Of[kind]
+
+// ParseID reads an id.
+func ParseID(text string) (ID, error) {
+	id, err := ids.ParseAccount(text) // an id of any kind reads the same
+	return ID(id), err
+}
+
+// User is somebody who may sign in.
+type User struct {
+	ID          ID
+	Email       Email
+	DisplayName string
+	Account     ids.AccountID
+	// Provider is zero for a user who is only a consumer.
+	Provider  ids.ProviderID
+	CreatedAt time.Time
+}
+
+// What a store returns.
+var (
+	ErrEmailTaken    = errors.New("there is a user of this e-mail")
+	ErrNotFound      = errors.New("no such user")
+	ErrOver          = errors.New("the session is over")
+	ErrOwnsAnother   = errors.New("the user owns another provider account")
+	ErrProviderTaken = errors.New("another user owns the provider account")
+)
+
+// Opening is all that signing up writes.
+type Opening struct {
+	ID          ID
+	Email       Email
+	DisplayName string
+	Password    Hash
+	Account     account.Draft
+	Key         key.Key
+	Session     Digest
+}
+
+// Store keeps users. Time is the store's to tell.
+type Store interface {
+	// OpenUser keeps a user with account, wallet, key and session, or nothing of
+	// them: ErrEmailTaken.
+	OpenUser(ctx context.Context, o Opening) (User, time.Time, error)
+	// TakeAttempt counts an attempt to sign in from a network, as Try does, one
+	// after the other for an e-mail.
+	TakeAttempt(ctx context.Context, e Email, network Digest) (time.Time, error)
+	// UserByEmail finds a user and what its password must match: ErrNotFound.
+	UserByEmail(ctx context.Context, e Email) (User, Hash, error)
+	// OpenSession takes back the attempt that was made at that moment and keeps a
+	// session, whose end it returns.
+	OpenSession(ctx context.Context, u User, attempt time.Time, session Digest) (time.Time, error)
+	// UserBySession finds whose session it is: ErrOver when it is over and not
+	// forgotten yet, ErrNotFound.
+	UserBySession(ctx context.Context, session Digest) (User, error)
+	// LinkProvider notes that the user owns a provider account: ErrNotFound,
+	// ErrOwnsAnother, ErrProviderTaken.
+	LinkProvider(ctx context.Context, id ID, provider ids.ProviderID) (User, error)
+}
+
+// Users answers gateways.
+type Users struct {
+	Store     Store
+	Passwords *Passwords
+	Accounts  *account.Accounts
+	Keys      *key.Keys
+	Clock     clock.Clock
+	Random    io.Reader
+	// Lookups are the places of what needs no password.
+	Lookups *slot.Slots
+}
+
+// SignedIn is a user with a token, shown this once.
+type SignedIn struct {
+	User      User
+	Token     Token
+	ExpiresAt time.Time
+}
+
+// SignUp opens a user with a consumer account and returns the text of its first
+// key, which is not kept.
+func (u *Users) SignUp(ctx context.Context, email, password, displayName string) (in SignedIn, keyText string, err error) {
+	o, err := u.opening(email, displayName)
+	if err != nil {
+		return SignedIn{}, "", err
+	}
+	if !fits(password) {
+		return SignedIn{}, "", invalid("password", "must have %d to %d characters", minPassword, maxPassword)
+	}
+	if o.Key, keyText, err = u.Keys.Draft(key.Order{Account: o.Account.ID, Name: firstKey}); err != nil {
+		return SignedIn{}, "", err
+	}
+	if in.Token, err = NewToken(u.Random); err != nil {
+		return SignedIn{}, "", err
+	}
+	o.Session = in.Token.Digest()
+	err = u.Passwords.do(ctx, func() error {
+		// Looked up first, so that an e-mail that is taken costs no hash.
+		switch _, _, err := u.Store.UserByEmail(ctx, o.Email); {
+		case err == nil:
+			return ErrEmailTaken
+		case !errors.Is(err, ErrNotFound):
+			return fmt.Errorf("look up the e-mail: %w", err)
+		}
+		if o.Password, err = hash(password, u.Random); err != nil {
+			return err
+		}
+		in.User, in.ExpiresAt, err = u.Store.OpenUser(ctx, o)
+		return err
+	})
+	if errors.Is(err, ErrEmailTaken) {
+		return SignedIn{}, "", fault.New(fault.Conflict, fault.AlreadyExists, "there is a user of this e-mail already").On("email")
+	}
+	if err != nil {
+		return SignedIn{}, "", fmt.Errorf("open user: %w", err)
+	}
+	return in, keyText, nil
+}
+
+// opening is what signing up writes, secrets apart.
+func (u *Users) opening(email, displayName string) (o Opening, err error) {
+	if o.Email, err = ParseEmail(email); err != nil {
+		return o, invalid("email", "%s", err)
+	}
+	if !label.Valid(displayName, 0, maxDisplayName) {
+		return o, invalid("display_name", "must have at most %d printable characters", maxDisplayName)
+	}
+	o.DisplayName = displayName
+	name := displayName
+	if name == "" {
+		name = o.Email.local()
+	}
+	if o.Account, err = u.Accounts.Draft(name); err != nil {
+		return o, err
+	}
+	if o.ID, err = ids.New[kind](u.Clock.Now(), u.Random); err != nil {
+		return o, fmt.Errorf("make a user id: %w", err)
+	}
+	return o, nil
+}
+
+// LogIn signs a user in. It fails alike for a wrong password and for an e-mail
+// without a user, one that could not have any included. Failures are counted by the
+// network that it comes from.
+func (u *Users) LogIn(ctx context.Context, email, password, network string) (in SignedIn, err error) {
+	from, err := networkOf(network)
+	if err != nil {
+		return SignedIn{}, err
+	}
+	e, err := ParseEmail(email)
+	if err != nil || !fits(password) {
+		return SignedIn{}, wrong()
+	}
+	if in.Token, err = NewToken(u.Random); err != nil {
+		return SignedIn{}, err
+	}
+	err = u.Passwords.do(ctx, func() error {
+		attempt, err := u.Store.TakeAttempt(ctx, e, from)
+		if err != nil {
+			return fmt.Errorf("count an attempt to sign in: %w", err)
+		}
+		if in.User, err = u.verify(ctx, e, password); err != nil {
+			return err
+		}
+		if in.ExpiresAt, err = u.Store.OpenSession(ctx, in.User, attempt, in.Token.Digest()); err != nil {
+			return fmt.Errorf("open session: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return SignedIn{}, err
+	}
+	return in, nil
+}
+
+// verify compares a password, with that of nobody when there is no such user.
+func (u *Users) verify(ctx context.Context, e Email, password string) (User, error) {
+	found, kept, err := u.Store.UserByEmail(ctx, e)
+	known := err == nil
+	switch {
+	case errors.Is(err, ErrNotFound):
+		kept = nobody()
+	case err != nil:
+		return User{}, fmt.Errorf("look up the e-mail: %w", err)
+	}
+	matches, err := kept.matches(password)
+	if err != nil {
+		return User{}, fmt.Errorf("compare a password: %w", err)
+	}
+	if !known || !matches {
+		return User{}, wrong()
+	}
+	return found, nil
+}
+
+// Whose finds the user who signed in with a token.
+func (u *Users) Whose(ctx context.Context, session Digest) (found User, err error) {
+	err = u.Lookups.Do(ctx, func() (err error) {
+		found, err = u.Store.UserBySession(ctx, session)
+		return err
+	})
+	switch {
+	case errors.Is(err, ErrOver):
+		return User{}, fault.New(fault.Unauthenticated, fault.SessionExpired, "the session is over; sign in again")
+	case errors.Is(err, ErrNotFound):
+		return User{}, fault.New(fault.Unauthenticated, fault.InvalidSession, "there is no such session; sign in again")
+	case err != nil:
+		return User{}, fmt.Errorf("look up session: %w", err)
+	}
+	return found, nil
+}
+
+// LinkProvider notes that a user owns a provider account. Noting the same again
+// changes nothing.
+func (u *Users) LinkProvider(ctx context.Context, id ID, provider ids.ProviderID) (linked User, err error) {
+	err = u.Lookups.Do(ctx, func() (err error) {
+		linked, err = u.Store.LinkProvider(ctx, id, provider)
+		return err
+	})
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return User{}, NotFound()
+	case errors.Is(err, ErrOwnsAnother), errors.Is(err, ErrProviderTaken):
+		return User{}, fault.Wrap(err, fault.Precondition, fault.TransitionNotAllowed, "the user or the provider account is linked to another").On("provider_id")
+	case err != nil:
+		return User{}, fmt.Errorf("link provider: %w", err)
+	}
+	return linked, nil
+}
+
+// NotFound is the answer for a user that does not exist.
+func NotFound() error {
+	return fault.New(fault.NotFound, fault.UserNotFound, "there is no such user").On("user_id")
+}
+
+func wrong() error {
+	return fault.New(fault.Unauthenticated, fault.InvalidCredentials, "the e-mail or the password is wrong")
+}
+
+func invalid(field, format string, args ...any) error {
+	return fault.New(fault.Invalid, fault.InvalidValue, field+" "+format, args...).On(field)
+}

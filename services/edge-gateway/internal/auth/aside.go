@@ -1,0 +1,122 @@
+package auth
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/fault"
+
+	"svc.internal/services/edge-gateway/internal/address"
+)
+
+// Aside tells whose key the headers carry where nothing depends on it but what an
+// answer says besides. It is nil without a good key, and when it is not remembered and
+// cannot be had at a small price: one caller looks a key up and the others wait,
+// Config.Asides keys are looked up at a time, and none for Config.AsidePause after
+// billing-ledger did not answer.
+//
+// A wrong key is no guess here, since it opens nothing; a network's are counted apart
+// and bounded alike. ctx should end with time and not with the client, since others may
+// wait for it.
+func (a *Authenticator) Aside(ctx context.Context, h http.Header, from netip.Addr) *Principal {
+	digest, err := consumerKey(h)
+	if err != nil {
+		return nil
+	}
+	now := a.clock.Now()
+	if e, found := a.cache.get(digest, now); found {
+		return good(current(e.who, e.err, now))
+	}
+	one, mine := a.asides.begin(digest, now)
+	switch {
+	case one == nil:
+		return nil
+	case mine:
+		who, err := a.lookUpAside(ctx, digest, address.Network(from), now)
+		failed := err != nil && !refused(err)
+		a.asides.end(digest, one, good(current(who, err, now)), failed, a.clock.Now())
+	}
+	select {
+	case <-one.done:
+		return one.who
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// good leaves out why there is nobody.
+func good(who *Principal, err error) *Principal {
+	if err != nil {
+		return nil
+	}
+	return who
+}
+
+// refused tells an answer from none.
+func refused(err error) bool {
+	f, ok := fault.As(err)
+	return ok && (f.Kind == fault.Unauthenticated || f.Kind == fault.Exhausted)
+}
+
+func (a *Authenticator) lookUpAside(ctx context.Context, digest apikey.Digest, network netip.Prefix, now time.Time) (*Principal, error) {
+	if !a.cache.knew(digest) {
+		leave, wait := a.asides.guesses.enter(network, now)
+		if wait > 0 {
+			return nil, tooManyWrong(wait)
+		}
+		defer leave()
+	}
+	who, err := a.lookUp(ctx, digest)
+	if fault.Is(err, fault.InvalidAPIKey) {
+		a.asides.guesses.wrong(network, now)
+	}
+	return who, err
+}
+
+// asides are the look-ups under way that nobody depends on.
+type asides struct {
+	most    int
+	pause   time.Duration
+	guesses *guesses
+
+	mu    sync.Mutex
+	under map[apikey.Digest]*aside
+	after time.Time // nothing is looked up before
+}
+
+// aside is one look-up.
+type aside struct {
+	done chan struct{} // closed when who is set
+	who  *Principal
+}
+
+// begin gives the look-up of a key that is under way, or else a new one for the caller
+// to make; nil when there may be none.
+func (s *asides) begin(d apikey.Digest, now time.Time) (one *aside, mine bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one := s.under[d]; one != nil {
+		return one, false
+	}
+	if now.Before(s.after) || len(s.under) >= s.most {
+		return nil, false
+	}
+	one = &aside{done: make(chan struct{})}
+	s.under[d] = one
+	return one, true
+}
+
+func (s *asides) end(d apikey.Digest, one *aside, who *Principal, failed bool, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one.who = who
+	delete(s.under, d)
+	if failed {
+		s.after = now.Add(s.pause)
+	}
+	close(one.done)
+}

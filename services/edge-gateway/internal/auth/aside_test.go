@@ -1,0 +1,112 @@
+package auth
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+var somewhere = netip.MustParseAddr("203.0.113.5")
+
+func TestAsideFindsAKeysOwnerAndRemembersIt(t *testing.T) {
+	b := setup(t)
+	for range 3 {
+		if who := b.Aside(t.Context(), b.key, somewhere); who == nil || who.KeyID != "k" {
+			t.Errorf("got %+v", who)
+		}
+	}
+	b.want(t, 1, "")
+	b.ledger.answer = refusal(fault.InvalidAPIKey)
+	for range 3 {
+		if who := b.Aside(t.Context(), b.key, somewhere); who == nil {
+			t.Error("a key that is remembered is nobody's")
+		}
+	}
+	b.clock.Advance(time.Minute)
+	for range 3 {
+		if who := b.Aside(t.Context(), b.key, somewhere); who != nil {
+			t.Errorf("a key of nobody is of %+v", who)
+		}
+	}
+	b.want(t, 2, fault.InvalidAPIKey)
+}
+
+// What nobody depends on must shut nobody out, and is no way around the bound either.
+func TestAsideCountsNoGuessesAndIsBoundedByItsOwn(t *testing.T) {
+	b := guessing(t)
+	before := b.ledger.asked
+	for range 50 {
+		b.Aside(t.Context(), header(t), somewhere)
+	}
+	if asked := b.ledger.asked - before; asked != 5 {
+		t.Errorf("%d keys were looked up in a minute", asked)
+	}
+	b.guess(t, somewhere.String(), fault.InvalidAPIKey)
+	if who := b.Aside(t.Context(), b.key, somewhere); who == nil {
+		t.Error("a known key is nobody's")
+	}
+}
+
+// hanging is a ledger that answers when its caller has given up.
+type hanging struct {
+	billingv1.KeyServiceClient
+	asked int
+}
+
+func (h *hanging) AuthenticateKey(ctx context.Context, _ *billingv1.AuthenticateKeyRequest, _ ...grpc.CallOption) (*billingv1.AuthenticateKeyResponse, error) {
+	h.asked++
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestAsideDoesNotFloodALedgerThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hanging{}
+		const patience, pause, most = 250 * time.Millisecond, time.Second, 4
+		a := New(h, clock.System, Config{
+			Known: 4, Refused: 4, Timeout: time.Minute, WrongKeys: 1000, WrongKeyNetworks: 4, Asides: most, AsidePause: pause,
+		})
+		ask := func(n int, one bool) (took time.Duration) {
+			key := header(t)
+			began := time.Now()
+			for range n {
+				mine := key
+				if !one {
+					mine = header(t)
+				}
+				go func() {
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					if a.Aside(ctx, mine, somewhere) != nil {
+						t.Error("somebody's")
+					}
+				}()
+				synctest.Wait()
+			}
+			time.Sleep(patience) //nolint:forbidigo // the bubble's time
+			synctest.Wait()
+			return time.Since(began)
+		}
+		if took := ask(100, true); h.asked != 1 || took != patience {
+			t.Errorf("one key was looked up %d times in %s", h.asked, took)
+		}
+		if ask(100, false); h.asked != 1 {
+			t.Errorf("right after a failure %d were looked up", h.asked-1)
+		}
+		time.Sleep(pause) //nolint:forbidigo // the bubble's time
+		if ask(100, false); h.asked != 1+most {
+			t.Errorf("%d were looked up at a time", h.asked-1)
+		}
+		if len(a.asides.under) != 0 {
+			t.Errorf("%d are under way for ever", len(a.asides.under))
+		}
+	})
+}

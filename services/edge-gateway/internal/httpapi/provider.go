@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/providerapi"
+)
+
+// The routes that agents of providers and their users ask.
+var ofProviders = map[string]route{
+	statusPath:                             {statusPath, get, agents((*providerapi.API).Status)},
+	"/api/v1/provider/me":                  {"/api/v1/provider/me", put, agents((*providerapi.API).UpdateMe)},
+	"/api/v1/provider/request-approval":    {"/api/v1/provider/request-approval", post, agents((*providerapi.API).RequestApproval)},
+	"/api/v1/provider/signup":              {"/api/v1/provider/signup", post, agents((*providerapi.API).SignUp)},
+	"/api/v1/provider/keys":                {"/api/v1/provider/keys", post, agents((*providerapi.API).RotateKey)},
+	"/api/v1/provider/ws-challenge":        {"/api/v1/provider/ws-challenge", post, agents((*providerapi.API).Challenge)},
+	"/api/v1/provider/collateral/contract": {"/api/v1/provider/collateral/contract", get, agents((*providerapi.API).Contract)},
+	"/api/v1/stats/model-demand":           {"/api/v1/stats/model-demand", get, agents((*providerapi.API).ModelDemand)},
+	"/api/v1/user/signup":                  {"/api/v1/user/signup", post, agents((*providerapi.API).UserSignUp)},
+	"/api/v1/user/login":                   {"/api/v1/user/login", post, agents((*providerapi.API).LogIn)},
+	"/api/v1/user/me/provider-keys":        {"/api/v1/user/me/provider-keys", post, agents((*providerapi.API).CreateProviderKey)},
+	"/api/v1/user/upgrade-to-provider":     {"/api/v1/user/upgrade-to-provider", post, agents((*providerapi.API).Upgrade)},
+	"/api/v1/consumer/upgrade-to-provider": {"/api/v1/consumer/upgrade-to-provider", post, agents((*providerapi.API).Upgrade)},
+}
+
+const statusPath = "/api/v1/provider/status"
+
+const (
+	providersOf = "/api/v1/models/{id}/providers"
+	filesOf     = "/api/v1/models/{id}/files"
+)
+
+// of names the route of a path's variable part where two share a prefix.
+func (r route) of(rest string) route {
+	if r.pattern == providersOf && strings.HasSuffix(rest, "/files") {
+		r.pattern = filesOf
+	}
+	return r
+}
+
+var put = []string{http.MethodPut}
+
+// formOf is the form of a path's errors: agents read another than OpenAI's on some,
+// whether or not there is such a route.
+func formOf(path string) apierror.Form {
+	switch {
+	case path == statusPath:
+		return apierror.Answer.WriteStatus
+	case strings.HasSuffix(path, statusPath):
+		// An agent with a prefix or a slash too much in its address must not take the
+		// 404 for a verdict on its key.
+		return apierror.Answer.WriteText
+	case strings.HasPrefix(path, "/api/v1/user/"), strings.HasPrefix(path, "/api/v1/consumer/"):
+		return apierror.Answer.WriteFlat
+	}
+	return apierror.Answer.Write
+}
+
+// ask is one call of package providerapi.
+type ask func(*providerapi.API, context.Context, providerapi.Call) (providerapi.Answer, error)
+
+// agents serves a call of providers' agents: what is sent is read first, up to
+// providerapi.MaxBody.
+func agents(ask ask) func(*Handler, *exchange) error {
+	return func(h *Handler, x *exchange) error {
+		call := providerapi.Call{Header: x.request.Header, Query: x.request.URL.Query(), From: h.Addresses.Of(x.request)}
+		if x.request.Method == http.MethodPost || x.request.Method == http.MethodPut {
+			if err := checkDeclared(x.request, providerapi.MaxBody); err != nil {
+				return err
+			}
+			raw := h.buffers.get()
+			defer h.buffers.put(raw)
+			if err := readBody(x, raw, providerapi.MaxBody); err != nil {
+				return err
+			}
+			call.Body, call.Unread = raw.Bytes(), checkForm(x.request.Header)
+		}
+		answer, err := ask(h.Provider, x.request.Context(), call)
+		if err != nil {
+			return err
+		}
+		h.setWriteDeadline(x)
+		header := x.header()
+		maps.Copy(header, answer.Header)
+		header.Set("Content-Type", "application/json")
+		header.Set("Content-Length", strconv.Itoa(len(answer.JSON)))
+		if header.Get("Cache-Control") == "" {
+			header.Set("Cache-Control", "no-store")
+		}
+		x.answer.WriteHeader(answer.Status)
+		_, _ = x.answer.Write(answer.JSON) // a client that left is nobody's fault
+		return nil
+	}
+}

@@ -1,0 +1,211 @@
+package providerapi
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/fault"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+)
+
+// Bounds of what is read, in characters; the hub has its own, which are tighter.
+const (
+	maxName    = 256
+	maxText    = 2000
+	maxAddress = 256
+	maxNonce   = 256
+)
+
+// maxSignature is in bytes, far above those of a wallet.
+const maxSignature = 128
+
+const (
+	// defaultOverlap is how long a key that is replaced stays good when its provider
+	// does not say, maxOverlap the most it may say.
+	defaultOverlap = 24 * time.Hour
+	maxOverlap     = 7 * 24 * time.Hour
+)
+
+// signUpDeprecated is since when providers sign up as users.
+var signUpDeprecated = "@" + strconv.FormatInt(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), 10)
+
+// UpdateMe answers PUT /api/v1/provider/me: where earnings go, and by a signed
+// challenge whose wallet the account is bound to.
+func (a *API) UpdateMe(ctx context.Context, c Call) (Answer, error) {
+	var p *hubv1.Provider
+	req := &hubv1.UpdateOwnRequest{}
+	err := a.withKey(ctx, c, func(ctx context.Context, d apikey.Digest) error {
+		if req.GetBeneficiaryAddress() == "" && req.GetOwnerAddress() == "" {
+			return a.refuse(ctx, d, missing("beneficiary_address"))
+		}
+		req.KeyDigest = d[:]
+		resp, err := a.peers.Self.UpdateOwn(ctx, req)
+		p = resp.GetProvider()
+		if req.GetOwnerAddress() != "" && fault.Is(err, fault.InvalidAPIKey) {
+			// A hub says the same of a bad signature, which is no verdict on the key.
+			return a.refuse(ctx, d, unsigned(err))
+		}
+		return ownerTaken(err, "owner_address")
+	},
+		member{name: "beneficiary_address", text: &req.BeneficiaryAddress, most: maxAddress},
+		member{name: "owner_address", text: &req.OwnerAddress, most: maxAddress},
+		member{name: "signature", bytes: &req.Signature, most: maxSignature},
+		member{name: "auth_nonce", text: &req.AuthNonce, most: maxNonce})
+	if err != nil {
+		return Answer{}, err
+	}
+	message := "The beneficiary address is set."
+	if req.GetOwnerAddress() != "" {
+		message = "The account is updated."
+	}
+	return answer(http.StatusOK, struct {
+		ProviderID         string `json:"provider_id"`
+		Name               string `json:"name"`
+		Status             string `json:"status"`
+		OwnerAddress       string `json:"owner_address"`
+		BeneficiaryAddress string `json:"beneficiary_address"`
+		Message            string `json:"message"`
+	}{p.GetProviderId(), p.GetName(), statusWord(p.GetStatus()), p.GetOwnerAddress(), p.GetBeneficiaryAddress(), message})
+}
+
+// RequestApproval answers POST /api/v1/provider/request-approval: an operator is asked
+// to look.
+func (a *API) RequestApproval(ctx context.Context, c Call) (Answer, error) {
+	var resp *hubv1.RequestReviewResponse
+	req := &hubv1.RequestReviewRequest{}
+	err := a.withKey(ctx, c, func(ctx context.Context, d apikey.Digest) (err error) {
+		req.KeyDigest = d[:]
+		resp, err = a.peers.Self.RequestReview(ctx, req)
+		return err
+	},
+		member{name: "provider_name", text: &req.ProviderName, most: maxName},
+		member{name: "hardware_summary", text: &req.HardwareSummary, most: maxText},
+		member{name: "contact_email", text: &req.ContactEmail, most: maxText})
+	if err != nil {
+		return Answer{}, err
+	}
+	p := resp.GetProvider()
+	return answer(http.StatusOK, struct {
+		ProviderID  string     `json:"provider_id"`
+		Status      string     `json:"status"`
+		Message     string     `json:"message"`
+		RequestedAt *time.Time `json:"requested_at"`
+	}{p.GetProviderId(), statusWord(p.GetStatus()), meaningOf(statusWord(p.GetStatus())), moment(resp.GetRequestedAt())})
+}
+
+// SignUp answers POST /api/v1/provider/signup, with which agents opened accounts
+// before users had any. It is not idempotent: nobody may be given a key to an account
+// for knowing a name of its making. An address binds nothing unless its wallet has
+// signed a challenge.
+func (a *API) SignUp(ctx context.Context, c Call) (Answer, error) {
+	req := &hubv1.SignUpRequest{}
+	err := c.read(
+		member{name: "name", text: &req.Name, most: maxName, required: true},
+		member{name: "owner_address", text: &req.OwnerAddress, most: maxAddress},
+		member{name: "signature", bytes: &req.Signature, most: maxSignature},
+		member{name: "auth_nonce", text: &req.AuthNonce, most: maxNonce})
+	if err != nil {
+		return Answer{}, err
+	}
+	resp, err := a.open(ctx, a.signUps, c, req, "owner_address")
+	if err != nil {
+		return Answer{}, err
+	}
+	p := resp.GetProvider()
+	out, err := answer(http.StatusCreated, struct {
+		ProviderID string   `json:"provider_id"`
+		APIKey     string   `json:"api_key"`
+		KeyPrefix  string   `json:"key_prefix"`
+		Status     string   `json:"status"`
+		CanConnect bool     `json:"can_connect"`
+		Message    string   `json:"message"`
+		NextSteps  []string `json:"next_steps"`
+	}{p.GetProviderId(), resp.GetApiKey(), resp.GetKeyPrefix(), statusWord(p.GetStatus()), canConnect(p.GetStatus()), keyShownOnce, firstSteps})
+	out.Header = http.Header{"Deprecation": {signUpDeprecated}, "Link": {`</api/v1/user/signup>; rel="successor-version"`}}
+	return out, err
+}
+
+// open has a hub open an account. owner is what the caller calls the wallet's address.
+func (a *API) open(ctx context.Context, q *quota, c Call, req *hubv1.SignUpRequest, owner string) (resp *hubv1.SignUpResponse, err error) {
+	err = a.counted(ctx, q, c, func(ctx context.Context) error {
+		resp, err = a.peers.Self.SignUp(ctx, req)
+		return err
+	})
+	if fault.Is(err, fault.InvalidAPIKey) { // no key was sent
+		return nil, unsigned(err)
+	}
+	return resp, ownerTaken(err, owner)
+}
+
+// unsigned is the refusal of a signature.
+func unsigned(cause error) error {
+	return fault.Wrap(cause, fault.Unauthenticated, fault.InvalidCredentials,
+		"The signature is not the wallet's, or its challenge is not known, was used, or has expired.").On("signature")
+}
+
+const keyShownOnce = "The account is open. Keep the key: it is not shown again."
+
+// firstSteps are what a new account is told; its status call knows better later.
+var firstSteps = []string{
+	"Keep the key where the agent finds it.",
+	"Start the agent, so that it connects and its machine is seen.",
+	"Deposit collateral: GET /api/v1/provider/collateral/contract says where.",
+}
+
+// ownerTaken says what it is that exists already.
+func ownerTaken(err error, param string) error {
+	if !fault.Is(err, fault.AlreadyExists) {
+		return err
+	}
+	return fault.Wrap(err, fault.Conflict, fault.AlreadyExists, "This wallet address has a provider account.").On(param)
+}
+
+// RotateKey answers POST /api/v1/provider/keys: a further key, while the one that was
+// sent ends after overlap_seconds (a day, unless said; at most seven). It is not
+// idempotent.
+func (a *API) RotateKey(ctx context.Context, c Call) (Answer, error) {
+	var resp *hubv1.RotateOwnKeyResponse
+	req := &hubv1.RotateOwnKeyRequest{OverlapSeconds: int64(defaultOverlap / time.Second)}
+	err := a.withKey(ctx, c, func(ctx context.Context, d apikey.Digest) (err error) {
+		req.KeyDigest = d[:]
+		resp, err = a.peers.Self.RotateOwnKey(ctx, req)
+		return err
+	},
+		member{name: "name", text: &req.Name, most: maxName},
+		member{name: "overlap_seconds", number: &req.OverlapSeconds, most: int64(maxOverlap / time.Second)})
+	if err != nil {
+		return Answer{}, err
+	}
+	return answer(http.StatusCreated, struct {
+		KeyID           string     `json:"key_id"`
+		APIKey          string     `json:"api_key"`
+		KeyPrefix       string     `json:"key_prefix"`
+		OldKeyExpiresAt *time.Time `json:"old_key_expires_at"`
+		Message         string     `json:"message"`
+	}{resp.GetKeyId(), resp.GetApiKey(), resp.GetKeyPrefix(), moment(resp.GetOldKeyExpiresAt()), "Keep the key: it is not shown again."})
+}
+
+// Challenge answers POST /api/v1/provider/ws-challenge: what a wallet signs to connect
+// without a key.
+func (a *API) Challenge(ctx context.Context, c Call) (Answer, error) {
+	req := &hubv1.CreateChallengeRequest{}
+	if err := c.read(member{name: "address", text: &req.Address, most: maxAddress, required: true}); err != nil {
+		return Answer{}, err
+	}
+	var resp *hubv1.CreateChallengeResponse
+	err := a.counted(ctx, a.challenges, c, func(ctx context.Context) (err error) {
+		resp, err = a.peers.Self.CreateChallenge(ctx, req)
+		return err
+	})
+	if err != nil {
+		return Answer{}, err
+	}
+	return answer(http.StatusOK, struct {
+		Nonce     string     `json:"nonce"`
+		Message   string     `json:"message"`
+		ExpiresAt *time.Time `json:"expires_at"`
+	}{resp.GetNonce(), resp.GetMessage(), moment(resp.GetExpiresAt())})
+}

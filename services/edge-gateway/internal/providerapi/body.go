@@ -1,0 +1,151 @@
+package providerapi
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/jsonscan"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
+)
+
+const (
+	// maxMembers bounds a body's members: agents may send some that are not known.
+	maxMembers = 32
+	maxDepth   = 8
+)
+
+// member is one member of a body that is read: into text, number or, from
+// hexadecimal digits after 0x, bytes.
+type member struct {
+	name   string
+	text   *string
+	number *int64
+	bytes  *[]byte
+	// most bounds a text in characters, bytes, or a number, which is at least 0.
+	most int64
+	// required refuses a body without it, or with an empty text.
+	required bool
+}
+
+// read reads the members of a call's body.
+func (c Call) read(members ...member) error {
+	if c.Unread != nil {
+		return c.Unread
+	}
+	return readBody(c.Body, members...)
+}
+
+// readBody reads the members of a body. Members that are not known are passed over,
+// for agents send more than is asked; null is as good as none; a name that stands
+// twice is refused, whoever's it is. Faults name the member and never its value.
+func readBody(raw []byte, members ...member) error {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		raw = []byte("{}")
+	}
+	met := map[string]bool{}
+	doc := jsonscan.New(raw, jsonscan.Options{MaxDepth: maxDepth, MaxMembers: maxMembers, RefuseInvalidUTF8: true})
+	for found, err := range doc.Members() {
+		if err != nil {
+			return fault.New(fault.Invalid, fault.InvalidRequest, "The body is no JSON object as it is asked for: %s.", err)
+		}
+		name := string(found.Key.Name(raw))
+		if met[name] {
+			// Only names that are known come back.
+			return fault.New(fault.Invalid, apierror.DuplicateField, "A member of the body is given twice.").On(known(members, name))
+		}
+		met[name] = true
+		for _, m := range members {
+			if m.name != name || found.Kind == jsonscan.Null {
+				continue
+			}
+			if err := m.read(found.Value.Of(raw)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range members {
+		if m.required && m.text != nil && *m.text == "" {
+			return missing(m.name)
+		}
+	}
+	return nil
+}
+
+func missing(name string) error {
+	return fault.New(fault.Invalid, apierror.MissingRequired, "missing required parameter: %s", name).On(name)
+}
+
+func known(members []member, name string) string {
+	for _, m := range members {
+		if m.name == name {
+			return name
+		}
+	}
+	return ""
+}
+
+func (m member) read(value []byte) error {
+	refuse := func(format string, args ...any) error {
+		return fault.New(fault.Invalid, fault.InvalidValue, m.name+" "+format, args...).On(m.name)
+	}
+	if m.number != nil {
+		n, err := jsonscan.Int(value)
+		if err != nil || n < 0 || n > m.most {
+			return refuse("must be a whole number from 0 to %d", m.most)
+		}
+		*m.number = n
+		return nil
+	}
+	text, err := jsonscan.DecodeString(value)
+	if err != nil {
+		return refuse("must be a string")
+	}
+	if m.bytes != nil {
+		digits, prefixed := strings.CutPrefix(text, "0x")
+		raw, err := hex.DecodeString(digits)
+		if text != "" && (!prefixed || err != nil || int64(len(raw)) > m.most) {
+			return refuse("must be 0x and the hexadecimal digits of at most %d bytes", m.most)
+		}
+		*m.bytes = raw
+		return nil
+	}
+	if int64(utf8.RuneCountInString(text)) > m.most {
+		return refuse("must have at most %d characters", m.most)
+	}
+	*m.text = text
+	return nil
+}
+
+// answer makes an answer out of a value.
+func answer(status int, value any) (Answer, error) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return Answer{}, fmt.Errorf("encode an answer: %w", err)
+	}
+	return Answer{Status: status, JSON: body}, nil
+}
+
+// enveloped is the form of catalog, stats and the collateral contract.
+func enveloped(data any) ([]byte, error) {
+	body, err := json.Marshal(struct {
+		Code int    `json:"code"`
+		Msg  string `json:"msg"`
+		Data any    `json:"data"`
+	}{Msg: "success", Data: data})
+	if err != nil {
+		return nil, fmt.Errorf("encode an answer: %w", err)
+	}
+	return body, nil
+}
+
+// publicCache is said of what is the same for all.
+const publicCache = "public, max-age=60"
+
+func ok(body []byte) Answer { return Answer{Status: http.StatusOK, JSON: body} }

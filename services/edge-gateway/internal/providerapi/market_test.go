@@ -1,0 +1,237 @@
+package providerapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
+)
+
+const someContract = "0x52908400098527886E0F7030069857D2E4169EE7"
+
+func TestOnlyChainsWithAContractAreShown(t *testing.T) {
+	chains := []Chain{
+		{ChainID: 1, ChainName: "One", TokenSymbol: "USDC", TokenDecimals: 6, MinCollateral: 20},
+		{ChainID: 254, ChainName: "Two", TokenSymbol: "N", TokenDecimals: 18, MinCollateral: 35_000, ContractAddress: someContract, RPCURL: "https://rpc.example"},
+	}
+	body, err := contractJSON(chains, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"code":0,"msg":"success","data":{"chains":[{"chain_id":254,"chain_name":"Two","contract_address":"` + someContract +
+		`","token_address":"","token_symbol":"N","token_decimals":18,"min_collateral":35000,"rpc_url":"https://rpc.example","explorer_url":"","faucet_url":""}],` +
+		`"card":{"available":true,"currency":"USD","min_collateral":null,"settlement_chain_id":8453}}}`
+	if string(body) != want {
+		t.Errorf("got  %s\nwant %s", body, want)
+	}
+	if body, err = contractJSON(chains[:1], false); err != nil || !strings.Contains(string(body), `"chains":[]`) {
+		t.Errorf("%s, %v", body, err)
+	}
+}
+
+func TestChainsThatCannotBeShownAreRefused(t *testing.T) {
+	good := Chain{ChainID: 1, ChainName: "One", TokenSymbol: "T", TokenDecimals: 6, MinCollateral: 1, ContractAddress: someContract, RPCURL: "https://x"}
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for what, spoil := range map[string]func(*Chain){
+		"id": func(c *Chain) { c.ChainID = 0 }, "name": func(c *Chain) { c.ChainName = "" }, "minimum": func(c *Chain) { c.MinCollateral = 0 },
+		"decimals": func(c *Chain) { c.TokenDecimals = 99 }, "contract": func(c *Chain) { c.ContractAddress = someContract[:41] },
+		"token": func(c *Chain) { c.TokenAddress = "x" }, "http": func(c *Chain) { c.ExplorerURL = "http://x" },
+		"no rpc": func(c *Chain) { c.RPCURL = "" }, "credentials": func(c *Chain) { c.RPCURL = "https://key@x" }, "script": func(c *Chain) { c.FaucetURL = "javascript:x" },
+	} {
+		c := good
+		spoil(&c)
+		if c.Validate() == nil {
+			t.Errorf("%s passes", what)
+		}
+	}
+}
+
+func TestTrendsHaveThresholds(t *testing.T) {
+	for _, c := range []struct {
+		day, before int64
+		trend       string
+		pct         float64
+	}{
+		{0, 0, "stable", 0}, {100, 100, "stable", 0}, {110, 100, "up", 10}, {109, 100, "stable", 9}, {90, 100, "down", -10},
+		{91, 100, "stable", -9}, {100, 0, "up", 100}, {0, 100, "down", -100}, {10, 1, "stable", 900}, {19, 1, "up", 1800},
+		{1000, 3, "up", 33233.3}, {math.MaxInt64 / 2, 1, "up", float64(math.MaxInt64/2-1) * 100},
+	} {
+		trend, pct := trendOf(c.day, c.before)
+		if trend != c.trend || math.Abs(pct-c.pct) > 1e-9*math.Abs(c.pct) {
+			t.Errorf("%d after %d is %s, %v", c.day, c.before, trend, pct)
+		}
+	}
+}
+
+func openModel(id, category string, online int32) *catalogv1.PublicModel {
+	return &catalogv1.PublicModel{Id: id, Name: "Name", Category: category, Kind: "open", Active: true, OnlineProviders: online, InputPrice: 0.15, MinVramGb: 24, PricingUnit: "per_1m_tokens"}
+}
+
+type demandBody struct {
+	Code int
+	Msg  string
+	Data struct {
+		Models []json.RawMessage
+		Total  int
+	}
+}
+
+func (b *bundle) wanted(t testing.TB, category string) (demandBody, Answer) {
+	t.Helper()
+	c := with("", "")
+	c.Query.Set("category", category)
+	a, err := b.ModelDemand(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got demandBody
+	b.decode(t, a, &got)
+	return got, a
+}
+
+func TestDemandJoinsCatalogAndLedger(t *testing.T) {
+	b := setup(t)
+	gateway, retired := openModel("vendor/x", "llm", 1), openModel("old", "llm", 1)
+	gateway.Kind, retired.Active = "gateway", false
+	b.models.list = []*catalogv1.PublicModel{openModel("a", "llm", 2), openModel("b", "image", 0), openModel("c", "llm", 0), gateway, retired}
+	b.ledger.demand = []*billingv1.ModelDemand{
+		{ModelId: "c", Requests_24H: 40, RequestsBefore: 10, Tokens_24H: 9, Revenue_24HNanoUsd: 2_500_000_000, Payout_24HNanoUsd: 2_000_000_000, AvgLatencyMs: 12.6},
+		{ModelId: "a", Requests_24H: 5, Payout_24HNanoUsd: 3_000_000_001}, {ModelId: "gone", Requests_24H: 999}, {ModelId: "vendor/x", Requests_24H: 7},
+	}
+	all, _ := b.wanted(t, "")
+	if all.Code != 0 || all.Msg != "success" || all.Data.Total != 3 || len(all.Data.Models) != 3 {
+		t.Fatalf("got %+v", all)
+	}
+	want := []string{
+		`{"model_id":"c","model_name":"Name","category":"llm","pricing_unit":"per_1m_tokens","input_price":0.15,"output_price":0,"online_providers":0,` +
+			`"requests_24h":40,"tokens_24h":9,"revenue_24h":2.5,"avg_latency_ms":13,"demand_trend":"up","demand_change_pct":300,"est_daily_earnings":2,"min_vram_gb":24}`,
+		`"est_daily_earnings":1.5,`, `"model_id":"b"`,
+	}
+	for i, part := range want {
+		if !strings.Contains(string(all.Data.Models[i]), part) {
+			t.Errorf("row %d is %s, want %s", i, all.Data.Models[i], part)
+		}
+	}
+	if llm, _ := b.wanted(t, "llm"); llm.Data.Total != 2 {
+		t.Errorf("llm: %+v", llm)
+	}
+	if _, a := b.wanted(t, "text-generation"); !strings.Contains(string(a.JSON), `"models":[],"total":0`) {
+		t.Errorf("an unknown category: %s", a.JSON)
+	}
+}
+
+func TestDemandIsKeptAndOutlivesItsPeers(t *testing.T) {
+	synctest.Test(t, demandOutlivesItsPeers)
+}
+
+func demandOutlivesItsPeers(t *testing.T) {
+	b := setup(t)
+	b.models.list = []*catalogv1.PublicModel{openModel("a", "llm", 1)}
+	b.wanted(t, "")
+	b.clock.Advance(59 * time.Second)
+	b.wanted(t, "llm")
+	if b.ledger.asked != 1 {
+		t.Errorf("the ledger was asked %d times within a minute", b.ledger.asked)
+	}
+	b.ledger.err = errors.New("away")
+	b.clock.Advance(time.Minute)
+	for range 10 {
+		synctest.Wait()
+		if got, a := b.wanted(t, ""); got.Data.Total != 1 || a.Header.Get("Age") != "119" {
+			t.Errorf("while the ledger is away: %+v, %v", got, a.Header)
+		}
+	}
+	if b.ledger.asked != 2 {
+		t.Errorf("a ledger that is away was asked %d times", b.ledger.asked-1)
+	}
+	b.clock.Advance(time.Hour)
+	if _, err := b.ModelDemand(t.Context(), with("", "")); apierror.Of(err).Status != 503 {
+		t.Errorf("an hour later: %v", err)
+	}
+	b.ledger.err = nil
+	b.clock.Advance(demandRetry)
+	if _, a := b.wanted(t, ""); a.Header.Get("Age") != "0" {
+		t.Errorf("the ledger is back: %v", a.Header)
+	}
+}
+
+// stuck is an API whose ledger answers once and then hangs until its callers give up.
+func stuck(t *testing.T) *bundle {
+	b := setup(t)
+	b.models.list = []*catalogv1.PublicModel{openModel("a", "llm", 1)}
+	b.wanted(t, "")
+	b.ledger.hangs = true
+	b.clock.Advance(testConfig.DemandFor)
+	return b
+}
+
+func TestTheOldDemandIsGivenWhileANewOneIsMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := stuck(t)
+		began := time.Now()
+		for range 10 {
+			if got, a := b.wanted(t, ""); got.Data.Total != 1 || a.Header.Get("Age") != "60" {
+				t.Errorf("%+v, %v", got, a.Header)
+			}
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("callers waited %s", took)
+		}
+		// The pause is counted from when the failure was known.
+		synctest.Wait()
+		b.clock.Advance(demandRetry)
+		time.Sleep(testConfig.CallTimeout) //nolint:forbidigo // the bubble's time
+		synctest.Wait()
+		b.wanted(t, "")
+		synctest.Wait()
+		if b.ledger.asked != 2 {
+			t.Errorf("the ledger was asked %d times", b.ledger.asked)
+		}
+	})
+}
+
+func TestOnlyWhoFindsNoDemandWaitsAndNoLongerThanItLikes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := stuck(t)
+		b.clock.Advance(testConfig.DemandKept)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), testConfig.CallTimeout/4)
+		defer cancel()
+		if _, err := b.ModelDemand(ctx, with("", "")); err == nil {
+			t.Error("a demand of an hour ago is given")
+		}
+		if took := time.Since(began); took != testConfig.CallTimeout/4 {
+			t.Errorf("who gave up waited %s", took)
+		}
+		if _, err := b.ModelDemand(t.Context(), with("", "")); apierror.Of(err).Status != 503 {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(began); took != testConfig.CallTimeout || b.ledger.asked != 2 {
+			t.Errorf("it took %s; the ledger was asked %d times", took, b.ledger.asked)
+		}
+	})
+}
+
+func TestDemandIsBounded(t *testing.T) {
+	b := setup(t)
+	for n := range 2500 {
+		b.models.list = append(b.models.list, openModel(fmt.Sprintf("m%04d", n), "llm", 1))
+	}
+	b.ledger.demand = []*billingv1.ModelDemand{{ModelId: "m2499", Requests_24H: 1}}
+	got, _ := b.wanted(t, "llm")
+	if got.Data.Total != demandRows || !strings.Contains(string(got.Data.Models[0]), "m2499") {
+		t.Errorf("%d rows, the first %s", got.Data.Total, got.Data.Models[0])
+	}
+}

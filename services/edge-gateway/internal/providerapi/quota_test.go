@@ -1,0 +1,62 @@
+package providerapi
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fault"
+)
+
+func TestQuotaIsExactWithinAnySpan(t *testing.T) {
+	q := newQuota("calls", Rate{5, time.Hour}, 10)
+	from := netip.MustParseAddr("2001:db8::1")
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var taken []time.Time
+	for minute := range 600 {
+		at := now.Add(time.Duration(minute) * time.Minute)
+		err := q.take(from, at)
+		if err == nil {
+			taken = append(taken, at)
+			continue
+		}
+		f, ok := fault.As(err)
+		if !ok || f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0 || f.RetryAfter > time.Hour {
+			t.Fatalf("minute %d: %v", minute, err)
+		}
+		if free := at.Add(f.RetryAfter); free.Sub(taken[len(taken)-5]) != time.Hour {
+			t.Fatalf("minute %d: free after %v", minute, f.RetryAfter)
+		}
+	}
+	for i := range taken[:len(taken)-5] {
+		if span := taken[i+5].Sub(taken[i]); span < time.Hour {
+			t.Errorf("six calls within %v", span)
+		}
+	}
+	if len(taken) != 50 {
+		t.Errorf("%d calls in ten hours", len(taken))
+	}
+}
+
+func TestAQuotaIsANetworks(t *testing.T) {
+	q := newQuota("calls", Rate{1, time.Hour}, 2)
+	now := time.Now()
+	for address, free := range map[string]bool{"192.0.2.1": true, "192.0.2.2": true} {
+		if err := q.take(netip.MustParseAddr(address), now); (err == nil) != free {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	q = newQuota("calls", Rate{1, time.Hour}, 2)
+	if err := q.take(netip.MustParseAddr("2001:db8::1"), now); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.take(netip.MustParseAddr("2001:db8::ffff"), now); err == nil {
+		t.Error("the same /64 had another call")
+	}
+	for n := range 100 {
+		_ = q.take(netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}), now)
+	}
+	if len(q.at) != 2 || q.order.Len() != 2 {
+		t.Errorf("%d networks are remembered", len(q.at))
+	}
+}

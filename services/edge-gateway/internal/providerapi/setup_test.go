@@ -1,0 +1,191 @@
+package providerapi
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+
+	"svc.internal/services/edge-gateway/internal/auth"
+)
+
+// bundle is the API with peers that answer as a test says.
+type bundle struct {
+	*API
+	clock  *clock.Manual
+	hub    *hub
+	router *router
+	ledger *ledger
+	models *models
+	key    string
+}
+
+var testConfig = Config{
+	CallTimeout: time.Second, ExplainTimeout: time.Second, Kept: 3, KeptBytes: 64 << 10, KeptFor: 10 * time.Minute,
+	DemandFor: time.Minute, DemandKept: time.Hour, Networks: 3,
+	SignUps: Rate{5, time.Hour}, Keys: Rate{4, time.Hour}, LogIns: Rate{3, time.Minute}, Challenges: Rate{3, time.Minute},
+}
+
+func setup(t testing.TB) *bundle {
+	t.Helper()
+	b := &bundle{
+		clock: clock.NewManual(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)), key: newKey(t, apikey.Provider),
+		hub: &hub{}, router: &router{}, ledger: &ledger{}, models: &models{},
+	}
+	b.hub.status = func(*hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
+		return &hubv1.GetOwnStatusResponse{
+			Provider: &hubv1.Provider{ProviderId: "p1", Name: "One", Status: hubv1.ProviderStatus_PROVIDER_STATUS_PENDING},
+		}, nil
+	}
+	guard := auth.New(nil, b.clock, auth.Config{Known: 1, Refused: 1, WrongKeys: 3, WrongKeyNetworks: 3})
+	api, err := New(Peers{
+		Self: b.hub, Users: b.ledger, Demand: b.ledger, Models: b.models, Router: b.router, Auth: guard, Clock: b.clock,
+	}, testConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.API = api
+	return b
+}
+
+func newKey(t testing.TB, kind apikey.Prefix) string {
+	t.Helper()
+	key, err := apikey.Generate(kind, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// with is a call with a credential, from an address of its own unless told.
+func with(credential, body string) Call {
+	c := Call{Header: http.Header{}, Query: url.Values{}, Body: []byte(body), From: netip.MustParseAddr("203.0.113.1")}
+	if credential != "" {
+		c.Header.Set("Authorization", "Bearer "+credential)
+	}
+	return c
+}
+
+func (b *bundle) decode(t testing.TB, a Answer, into any) {
+	t.Helper()
+	if err := json.Unmarshal(a.JSON, into); err != nil {
+		t.Fatalf("%v in %s", err, a.JSON)
+	}
+}
+
+type hub struct {
+	hubv1.ProviderSelfServiceClient
+	status func(*hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error)
+	signUp func(*hubv1.SignUpRequest) (*hubv1.SignUpResponse, error)
+	update func(*hubv1.UpdateOwnRequest) error
+	issued []*hubv1.IssueKeyRequest
+	asked  int
+}
+
+func (h *hub) GetOwnStatus(ctx context.Context, req *hubv1.GetOwnStatusRequest, _ ...grpc.CallOption) (*hubv1.GetOwnStatusResponse, error) {
+	h.asked++
+	if _, bounded := ctx.Deadline(); !bounded {
+		panic("a call without a deadline")
+	}
+	return h.status(req)
+}
+
+func (h *hub) SignUp(_ context.Context, req *hubv1.SignUpRequest, _ ...grpc.CallOption) (*hubv1.SignUpResponse, error) {
+	h.asked++
+	return h.signUp(req)
+}
+
+func (h *hub) UpdateOwn(_ context.Context, req *hubv1.UpdateOwnRequest, _ ...grpc.CallOption) (*hubv1.UpdateOwnResponse, error) {
+	return &hubv1.UpdateOwnResponse{Provider: &hubv1.Provider{ProviderId: "p1", OwnerAddress: req.GetOwnerAddress()}}, h.update(req)
+}
+
+func (h *hub) IssueKey(_ context.Context, req *hubv1.IssueKeyRequest, _ ...grpc.CallOption) (*hubv1.IssueKeyResponse, error) {
+	h.issued = append(h.issued, req)
+	return &hubv1.IssueKeyResponse{KeyId: "k", ApiKey: "sk-prov-further"}, nil
+}
+
+func (h *hub) CreateChallenge(context.Context, *hubv1.CreateChallengeRequest, ...grpc.CallOption) (*hubv1.CreateChallengeResponse, error) {
+	return &hubv1.CreateChallengeResponse{Nonce: "n"}, nil
+}
+
+type router struct {
+	routerv1.RouterServiceClient
+	explain func(context.Context) (*routerv1.ExplainProviderResponse, error)
+}
+
+func (r *router) ExplainProvider(ctx context.Context, _ *routerv1.ExplainProviderRequest, _ ...grpc.CallOption) (*routerv1.ExplainProviderResponse, error) {
+	if r.explain == nil {
+		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")
+	}
+	return r.explain(ctx)
+}
+
+type ledger struct {
+	billingv1.UserServiceClient
+	user     *billingv1.User
+	noUser   error // instead of a user; nil for a session that nobody has
+	linkErr  error
+	networks []string // of sign-ins
+	demand   []*billingv1.ModelDemand
+	err      error
+	hangs    bool // until the caller gives up
+	asked    int
+}
+
+func (l *ledger) GetUser(context.Context, *billingv1.GetUserRequest, ...grpc.CallOption) (*billingv1.GetUserResponse, error) {
+	l.asked++
+	if l.noUser != nil {
+		return nil, l.noUser
+	}
+	if l.user == nil {
+		return nil, fault.New(fault.Unauthenticated, fault.InvalidSession, "none")
+	}
+	return &billingv1.GetUserResponse{User: l.user}, nil
+}
+
+func (l *ledger) LinkProvider(_ context.Context, req *billingv1.LinkProviderRequest, _ ...grpc.CallOption) (*billingv1.LinkProviderResponse, error) {
+	if l.linkErr != nil {
+		return nil, l.linkErr
+	}
+	l.user.ProviderId = req.GetProviderId()
+	return &billingv1.LinkProviderResponse{User: l.user}, nil
+}
+
+func (l *ledger) LogInUser(_ context.Context, req *billingv1.LogInUserRequest, _ ...grpc.CallOption) (*billingv1.LogInUserResponse, error) {
+	l.networks = append(l.networks, req.GetNetwork())
+	return nil, fault.New(fault.Unauthenticated, fault.InvalidCredentials, "no user ann")
+}
+
+func (l *ledger) ListModelDemand(ctx context.Context, _ *billingv1.ListModelDemandRequest, _ ...grpc.CallOption) (*billingv1.ListModelDemandResponse, error) {
+	l.asked++
+	if l.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return &billingv1.ListModelDemandResponse{Models: l.demand}, l.err
+}
+
+type models struct {
+	catalogv1.PublicCatalogServiceClient
+	list []*catalogv1.PublicModel
+}
+
+func (m *models) ListModels(_ context.Context, req *catalogv1.ListModelsRequest, _ ...grpc.CallOption) (*catalogv1.ListModelsResponse, error) {
+	from := min(len(m.list), int(req.GetPage()-1)*int(req.GetPageSize()))
+	to := min(len(m.list), from+int(req.GetPageSize()))
+	return &catalogv1.ListModelsResponse{Data: &catalogv1.ListModelsData{List: m.list[from:to]}}, nil
+}

@@ -1,0 +1,168 @@
+package providerapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/fault"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+
+	"svc.internal/services/edge-gateway/internal/publicjson"
+)
+
+// totalSteps is how many steps lead to an active provider: account, connect,
+// benchmark, collateral, active.
+const totalSteps = 5
+
+// status is the answer to a status call. Agents know the members to earnings_enabled.
+type status struct {
+	ProviderID      string   `json:"provider_id"`
+	Name            string   `json:"name"`
+	Status          string   `json:"status"`
+	CanConnect      bool     `json:"can_connect"`
+	APIKeyValid     bool     `json:"api_key_valid"`
+	Message         string   `json:"message"`
+	Warning         string   `json:"warning,omitempty"`
+	NextSteps       []string `json:"next_steps"`
+	Step            int32    `json:"step"`
+	TotalSteps      int      `json:"total_steps"`
+	StepLabel       string   `json:"step_label"`
+	EarningsEnabled bool     `json:"earnings_enabled"`
+
+	Label              string            `json:"label"`
+	Online             bool              `json:"online"`
+	Uptime24h          float64           `json:"uptime_24h"`
+	Uptime30d          float64           `json:"uptime_30d"`
+	ProbationEndsAt    *time.Time        `json:"probation_ends_at"`
+	BenchmarkExpiresAt *time.Time        `json:"benchmark_expires_at"`
+	Nodes              []json.RawMessage `json:"nodes"`
+	Traffic            *traffic          `json:"traffic,omitempty"`
+}
+
+// Status answers GET /api/v1/provider/status. Its faults are the verdicts on the key,
+// rate_limit_exceeded, and service_unavailable for all else: no other may be told in
+// JSON.
+func (a *API) Status(ctx context.Context, c Call) (Answer, error) {
+	var digest apikey.Digest
+	var resp *hubv1.GetOwnStatusResponse
+	err := a.withKey(ctx, c, func(ctx context.Context, d apikey.Digest) (err error) {
+		digest = d
+		resp, err = a.peers.Self.GetOwnStatus(ctx, &hubv1.GetOwnStatusRequest{KeyDigest: d[:]})
+		return err
+	})
+	if isVerdict(err) {
+		return Answer{}, err
+	}
+	if err != nil {
+		return a.lastStatus(digest, err)
+	}
+	said := statusOf(resp, a.explain(ctx, resp.GetProvider().GetProviderId()))
+	body, err := json.Marshal(said)
+	if err != nil {
+		return Answer{}, fmt.Errorf("encode a provider's status: %w", err)
+	}
+	// What agents act on is small; the rest is out of date when it is wanted again.
+	said.Nodes, said.Traffic = []json.RawMessage{}, nil
+	last, err := json.Marshal(said)
+	if err != nil {
+		return Answer{}, fmt.Errorf("encode a provider's status to keep: %w", err)
+	}
+	a.kept.keep(digest, last, a.peers.Clock.Now())
+	return ok(body), nil
+}
+
+// lastStatus is the last good answer in place of one that cannot be had, without its
+// nodes and traffic and with its age, unless it is too old.
+func (a *API) lastStatus(digest apikey.Digest, err error) (Answer, error) {
+	if body, age, found := a.kept.answer(digest, a.peers.Clock.Now()); found {
+		last := ok(body)
+		last.Header = http.Header{"Age": {strconv.FormatInt(int64(age/time.Second), 10)}}
+		return last, nil
+	}
+	if f, ok := fault.As(err); ok && (f.Kind == fault.Unavailable || f.Kind == fault.Exhausted || f.Kind == fault.Canceled) {
+		return Answer{}, err
+	}
+	return Answer{}, fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "The status cannot be told now.")
+}
+
+func statusOf(resp *hubv1.GetOwnStatusResponse, t *traffic) status {
+	p := resp.GetProvider()
+	out := status{
+		ProviderID: p.GetProviderId(), Name: p.GetName(), Status: resp.GetShownStatus(),
+		CanConnect: canConnect(p.GetStatus()), APIKeyValid: true,
+		Warning: resp.GetWarning(), NextSteps: resp.GetNextSteps(),
+		Step: resp.GetStep(), TotalSteps: totalSteps, StepLabel: resp.GetStepLabel(),
+		EarningsEnabled: p.GetStatus() == hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE,
+		Label:           resp.GetLabel(), Online: p.GetOnline(), Uptime24h: finite(p.GetUptime_24H()), Uptime30d: finite(p.GetUptime_30D()),
+		ProbationEndsAt:    moment(p.GetProbationEndsAt()),
+		BenchmarkExpiresAt: moment(p.GetQualification().GetBenchmarkExpiresAt()),
+		Nodes:              []json.RawMessage{}, Traffic: t,
+	}
+	if out.Status == "" {
+		out.Status = statusWord(p.GetStatus())
+	}
+	out.Message = meaningOf(out.Status)
+	if out.NextSteps == nil {
+		out.NextSteps = []string{}
+	}
+	for _, node := range resp.GetNodes() {
+		out.Nodes = append(out.Nodes, publicjson.Append(nil, node))
+	}
+	return out
+}
+
+// canConnect is decided here, and not taken from the hub's word, whose absence would
+// stop agents for good.
+func canConnect(s hubv1.ProviderStatus) bool {
+	return s != hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED && s != hubv1.ProviderStatus_PROVIDER_STATUS_REJECTED
+}
+
+// statusWord is a status as the public writes it.
+func statusWord(s hubv1.ProviderStatus) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "PROVIDER_STATUS_"))
+}
+
+// meanings say what a status means for whoever has it.
+var meanings = map[string]string{
+	"pending":      "You may connect. Requests come once collateral, GPU and benchmark are confirmed.",
+	"under_review": "You may connect. Your account is being reviewed.",
+	"approved":     "You may connect. Your account was approved; collateral is due.",
+	"activating":   "You may connect. Your collateral is confirmed; a benchmark is due.",
+	"active":       "You serve requests and earn.",
+	"offline":      "Your account is active, and none of your machines is connected.",
+	"suspended":    "Your account is suspended: connections are refused.",
+	"rejected":     "Your application was rejected: connections are refused.",
+}
+
+func meaningOf(status string) string {
+	if meaning, ok := meanings[status]; ok {
+		return meaning
+	}
+	return "Your account is " + status + "."
+}
+
+// finite is a number as JSON can have it.
+func finite(f float64) float64 {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0
+	}
+	return f
+}
+
+// moment is a time as JSON shows it; nil for none.
+func moment(t *timestamppb.Timestamp) *time.Time {
+	if t == nil {
+		return nil
+	}
+	at := t.AsTime()
+	return &at
+}

@@ -1,0 +1,319 @@
+package providerapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/fault"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
+)
+
+func failing(err error) func(*hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
+	return func(*hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) { return nil, err }
+}
+
+// The members that agents of v1 parse, in one flat object and with their types.
+func TestStatusIsFlatAndHasWhatAgentsParse(t *testing.T) {
+	b := setup(t)
+	b.hub.status = func(req *hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
+		digest := apikey.Sum(b.key)
+		if !bytes.Equal(req.GetKeyDigest(), digest[:]) {
+			t.Error("another key was asked for")
+		}
+		return &hubv1.GetOwnStatusResponse{
+			Provider: &hubv1.Provider{
+				ProviderId: "p1", Name: "One", Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE, Uptime_24H: math.NaN(), Uptime_30D: 0.5,
+				ProbationEndsAt: &timestamppb.Timestamp{Seconds: 60},
+			},
+			CanConnect: true, ShownStatus: "offline", Label: "Offline", Step: 5, StepLabel: "active", NextSteps: []string{"Connect."}, Warning: "w",
+		}, nil
+	}
+	a, err := b.Status(t.Context(), with(b.key, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		ProviderID      string   `json:"provider_id"`
+		Name            string   `json:"name"`
+		Status          string   `json:"status"`
+		CanConnect      bool     `json:"can_connect"`
+		APIKeyValid     bool     `json:"api_key_valid"`
+		Message         string   `json:"message"`
+		Warning         string   `json:"warning"`
+		NextSteps       []string `json:"next_steps"`
+		Step            int      `json:"step"`
+		TotalSteps      int      `json:"total_steps"`
+		StepLabel       string   `json:"step_label"`
+		EarningsEnabled bool     `json:"earnings_enabled"`
+		Probation       string   `json:"probation_ends_at"`
+		Uptime24h       *float64 `json:"uptime_24h"`
+	}
+	b.decode(t, a, &got)
+	if got.ProviderID != "p1" || got.Name != "One" || got.Status != "offline" || !got.CanConnect || !got.APIKeyValid || got.Message == "" ||
+		got.Warning != "w" || len(got.NextSteps) != 1 || got.Step != 5 || got.TotalSteps != 5 || got.StepLabel != "active" || !got.EarningsEnabled ||
+		got.Probation != "1970-01-01T00:01:00Z" || got.Uptime24h == nil || *got.Uptime24h != 0 {
+		t.Errorf("got %s", a.JSON)
+	}
+	if bytes.Contains(a.JSON, []byte(`"traffic"`)) {
+		t.Errorf("there is no router, and yet: %s", a.JSON)
+	}
+}
+
+// The hub's word is not needed for it: an agent that is told no never comes back.
+func TestOnlySuspendedAndRejectedCannotConnect(t *testing.T) {
+	b := setup(t)
+	for number := range hubv1.ProviderStatus_name {
+		status := hubv1.ProviderStatus(number)
+		b.hub.status = func(*hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
+			return &hubv1.GetOwnStatusResponse{Provider: &hubv1.Provider{Status: status}}, nil
+		}
+		a, err := b.Status(t.Context(), with(b.key, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			CanConnect bool `json:"can_connect"`
+			Valid      bool `json:"api_key_valid"`
+			Earns      bool `json:"earnings_enabled"`
+		}
+		b.decode(t, a, &got)
+		refused := status == hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED || status == hubv1.ProviderStatus_PROVIDER_STATUS_REJECTED
+		if got.CanConnect == refused || !got.Valid || got.Earns != (status == hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE) {
+			t.Errorf("%s: %s", status, a.JSON)
+		}
+	}
+}
+
+// Whatever the hub fails with, only what it finds of the key is told as such.
+func TestOnlyAVerdictOnTheKeyIsAVerdict(t *testing.T) {
+	for _, kind := range fault.Kinds() {
+		b := setup(t)
+		b.hub.status = failing(fault.New(kind, "something_of_the_fleet", "x"))
+		_, err := b.Status(t.Context(), with(b.key, ""))
+		if a := apierror.Of(err); a.Status < 500 && a.Status != 429 && a.Status != apierror.StatusClientClosed {
+			t.Errorf("kind %d is told as %d %s", kind, a.Status, a.Code)
+		}
+	}
+	for _, reason := range []fault.Reason{fault.InvalidAPIKey, fault.KeyRevoked, fault.KeyExpired} {
+		b := setup(t)
+		b.hub.status = failing(fault.New(fault.Unauthenticated, reason, "key %s of the hub", "sk-prov-x"))
+		_, err := b.Status(t.Context(), with(b.key, ""))
+		if a := apierror.Of(err); a.Status != 401 || a.Code != string(reason) || bytes.Contains([]byte(a.Message), []byte("sk-")) {
+			t.Errorf("%s is told as %+v", reason, a)
+		}
+	}
+	b := setup(t)
+	b.hub.status = failing(errors.New("plain"))
+	if _, err := b.Status(t.Context(), with(b.key, "")); apierror.Of(err).Status != 503 {
+		t.Errorf("an unknown error is %v", err)
+	}
+}
+
+func TestALastGoodAnswerStandsInForTheHub(t *testing.T) {
+	b := setup(t)
+	good, err := b.Status(t.Context(), with(b.key, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.hub.status = failing(fault.New(fault.Unavailable, fault.ServiceUnavailable, "away"))
+	b.clock.Advance(9 * time.Minute)
+	last, err := b.Status(t.Context(), with(b.key, ""))
+	if err != nil || !bytes.Equal(last.JSON, good.JSON) || last.Header.Get("Age") != "540" {
+		t.Errorf("after 9 minutes: %+v, %v", last, err)
+	}
+	if _, err := b.Status(t.Context(), with(newKey(t, apikey.Provider), "")); apierror.Of(err).Status != 503 {
+		t.Errorf("another key has %v", err)
+	}
+	b.clock.Advance(time.Minute)
+	if _, err := b.Status(t.Context(), with(b.key, "")); apierror.Of(err).Status != 503 {
+		t.Errorf("after 10 minutes: %v", err)
+	}
+}
+
+func TestARevokedKeyHasNoLastAnswer(t *testing.T) {
+	b := setup(t)
+	if _, err := b.Status(t.Context(), with(b.key, "")); err != nil {
+		t.Fatal(err)
+	}
+	b.hub.status = failing(fault.New(fault.Unauthenticated, fault.KeyRevoked, "revoked"))
+	if _, err := b.Status(t.Context(), with(b.key, "")); !fault.Is(err, fault.KeyRevoked) {
+		t.Errorf("got %v", err)
+	}
+	b.hub.status = failing(fault.New(fault.Unavailable, fault.ServiceUnavailable, "away"))
+	if a, err := b.Status(t.Context(), with(b.key, "")); err == nil {
+		t.Errorf("the hub is away, and a revoked key is told %s", a.JSON)
+	}
+}
+
+func TestKeptAnswersAreBounded(t *testing.T) {
+	k := newKept(3, 1<<20, time.Hour)
+	now := time.Now()
+	for n := range byte(100) {
+		k.keep(apikey.Digest{n}, []byte("x"), now)
+		k.know(apikey.Digest{0})
+	}
+	if len(k.at) != 3 || k.order.Len() != 3 {
+		t.Errorf("%d and %d are kept", len(k.at), k.order.Len())
+	}
+	if _, _, found := k.answer(apikey.Digest{0}, now); !found {
+		t.Error("the one that was used last is gone")
+	}
+}
+
+func TestKeptAnswersAreBoundedInBytesAndTime(t *testing.T) {
+	k := newKept(1000, 100, time.Minute)
+	now := time.Now()
+	kept := func(at time.Time) (n int, sum int) {
+		for d := range byte(50) {
+			if answer, _, found := k.answer(apikey.Digest{d}, at); found {
+				n, sum = n+1, sum+len(answer)
+			}
+		}
+		return n, sum
+	}
+	for n := range byte(50) {
+		k.keep(apikey.Digest{n}, make([]byte, 7), now.Add(time.Duration(n)*time.Second/2))
+	}
+	now = now.Add(25 * time.Second)
+	if n, sum := kept(now); n != 14 || sum != 98 || k.bytes != 98 || k.said.Len() != 14 || !k.knows(apikey.Digest{0}) {
+		t.Errorf("%d answers of %d bytes are kept, counted as %d of %d", n, sum, k.said.Len(), k.bytes)
+	}
+	if _, _, found := k.answer(apikey.Digest{49}, now); !found {
+		t.Error("the last answer is gone")
+	}
+	k.keep(apikey.Digest{49}, make([]byte, 101), now)
+	if _, _, found := k.answer(apikey.Digest{49}, now); found || k.bytes != 91 {
+		t.Errorf("an answer above the bound is kept, or the one before it; %d bytes", k.bytes)
+	}
+	k.forget(apikey.Digest{48})
+	k.keep(apikey.Digest{47}, make([]byte, 7), now) // in place of its own
+	if k.bytes != 84 {
+		t.Errorf("%d bytes are counted", k.bytes)
+	}
+	k.keep(apikey.Digest{200}, []byte("x"), now.Add(time.Minute-1))
+	if k.said.Len() != 2 || k.bytes != 8 {
+		t.Errorf("%d answers are kept past their time", k.said.Len()-2)
+	}
+}
+
+// What is large and out of date soon is not kept.
+func TestTheLastAnswerHasNoNodesAndNoTraffic(t *testing.T) {
+	b := setup(t)
+	good := b.hub.status
+	b.hub.status = func(req *hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
+		resp, err := good(req)
+		resp.Nodes = []*hubv1.ProviderNode{{NodeId: "n1"}}
+		return resp, err
+	}
+	b.router.explain = func(context.Context) (*routerv1.ExplainProviderResponse, error) {
+		return &routerv1.ExplainProviderResponse{}, nil
+	}
+	first, err := b.Status(t.Context(), with(b.key, ""))
+	if err != nil || !bytes.Contains(first.JSON, []byte(`"n1"`)) || !bytes.Contains(first.JSON, []byte(`"traffic"`)) {
+		t.Fatalf("%s, %v", first.JSON, err)
+	}
+	b.hub.status = failing(fault.New(fault.Unavailable, fault.ServiceUnavailable, "away"))
+	last, err := b.Status(t.Context(), with(b.key, ""))
+	if err != nil || !bytes.Contains(last.JSON, []byte(`"api_key_valid":true`)) || !bytes.Contains(last.JSON, []byte(`"nodes":[]`)) || bytes.Contains(last.JSON, []byte(`"traffic"`)) {
+		t.Errorf("%s, %v", last.JSON, err)
+	}
+}
+
+// A router that hangs costs the status its short time and no more.
+func TestTrafficIsAbsentWhenTheRouterIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.router.explain = func(ctx context.Context) (*routerv1.ExplainProviderResponse, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		began := time.Now()
+		a, err := b.Status(t.Context(), with(b.key, ""))
+		if err != nil || bytes.Contains(a.JSON, []byte("traffic")) {
+			t.Errorf("%s, %v", a.JSON, err)
+		}
+		if took := time.Since(began); took != testConfig.ExplainTimeout {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestTrafficNamesReasonsAndWhatTheyMean(t *testing.T) {
+	b := setup(t)
+	b.router.explain = func(context.Context) (*routerv1.ExplainProviderResponse, error) {
+		return &routerv1.ExplainProviderResponse{
+			Since:   &timestamppb.Timestamp{Seconds: 1},
+			Rejects: []*routerv1.RejectCount{{Reason: "full", Count: 1 << 40}, {Reason: "of_tomorrow", Count: 1}},
+			Models:  []*routerv1.ModelStanding{{ModelId: "m", Nodes: 2, AvailableNodes: 1, InFlight: 3, Capacity: 4, Breaker: "open", Chosen: 5}},
+		}, nil
+	}
+	a, err := b.Status(t.Context(), with(b.key, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Traffic json.RawMessage }
+	b.decode(t, a, &got)
+	want := `{"since":"1970-01-01T00:00:01Z","rejects":[{"reason":"full","count":1099511627776,"meaning":"` + reasons["full"] +
+		`"},{"reason":"of_tomorrow","count":1,"meaning":"The router passed the machine over."}],` +
+		`"models":[{"model_id":"m","nodes":2,"available_nodes":1,"in_flight":3,"capacity":4,"breaker":"open","chosen":5}]}`
+	if string(got.Traffic) != want {
+		t.Errorf("got  %s\nwant %s", got.Traffic, want)
+	}
+}
+
+// Unknown provider keys are counted for their address; a known one is not held up.
+func TestGuessesOfProviderKeysAreBounded(t *testing.T) {
+	b := setup(t)
+	if _, err := b.Status(t.Context(), with(b.key, "")); err != nil {
+		t.Fatal(err)
+	}
+	known := b.hub.status
+	b.hub.status = failing(fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "none"))
+	held := 0
+	for range 20 {
+		_, err := b.Status(t.Context(), with(newKey(t, apikey.Provider), ""))
+		if fault.Is(err, fault.RateLimitExceeded) {
+			held++
+		}
+	}
+	if asked := b.hub.asked; held < 10 || asked > 10 {
+		t.Errorf("%d guesses were held, %d look-ups made", held, asked)
+	}
+	b.hub.status = known
+	if _, err := b.Status(t.Context(), with(b.key, "")); err != nil {
+		t.Errorf("the neighbour with a known key: %v", err)
+	}
+	away := with(newKey(t, apikey.Provider), "")
+	away.From = netip.MustParseAddr("203.0.113.77")
+	if _, err := b.Status(t.Context(), away); err != nil {
+		t.Errorf("another address: %v", err)
+	}
+}
+
+func TestKeysOfAnotherKindAreNotLookedUp(t *testing.T) {
+	b := setup(t)
+	for credential, reason := range map[string]fault.Reason{
+		"": apierror.MissingAPIKey, newKey(t, apikey.Consumer): apierror.WrongKeyType, "sk-prov-nonsense": fault.InvalidAPIKey,
+		b.key[:len(b.key)-1] + "!": fault.InvalidAPIKey,
+	} {
+		if _, err := b.Status(t.Context(), with(credential, "")); !fault.Is(err, reason) {
+			t.Errorf("%.8q: %v", credential, err)
+		}
+	}
+	if b.hub.asked != 0 {
+		t.Error("the hub was asked")
+	}
+}

@@ -1,0 +1,78 @@
+package providerapi
+
+import (
+	"context"
+	"time"
+
+	routerv1 "svc.internal/proto/svc/router/v1"
+)
+
+// traffic tells a provider why requests come or do not, as one router has seen it.
+type traffic struct {
+	Since   *time.Time `json:"since"`
+	Rejects []reject   `json:"rejects"`
+	Models  []standing `json:"models"`
+}
+
+// reject is how often the provider was passed over for one reason.
+type reject struct {
+	Reason  string `json:"reason"`
+	Count   int64  `json:"count"`
+	Meaning string `json:"meaning"`
+}
+
+// standing is one model of the provider.
+type standing struct {
+	ModelID        string `json:"model_id"`
+	Nodes          int32  `json:"nodes"`
+	AvailableNodes int32  `json:"available_nodes"`
+	InFlight       int32  `json:"in_flight"`
+	Capacity       int32  `json:"capacity"`
+	Breaker        string `json:"breaker"`
+	Chosen         int64  `json:"chosen"`
+}
+
+// explain asks a router; nil when it does not answer in its short time, without
+// which the status is told all the same.
+func (a *API) explain(ctx context.Context, providerID string) *traffic {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.ExplainTimeout)
+	defer cancel()
+	resp, err := a.peers.Router.ExplainProvider(ctx, &routerv1.ExplainProviderRequest{ProviderId: providerID})
+	if err != nil {
+		return nil
+	}
+	out := &traffic{Since: moment(resp.GetSince()), Rejects: []reject{}, Models: []standing{}}
+	for _, r := range resp.GetRejects() {
+		out.Rejects = append(out.Rejects, reject{r.GetReason(), r.GetCount(), reasonMeaning(r.GetReason())})
+	}
+	for _, m := range resp.GetModels() {
+		out.Models = append(out.Models, standing{
+			ModelID: m.GetModelId(), Nodes: m.GetNodes(), AvailableNodes: m.GetAvailableNodes(),
+			InFlight: m.GetInFlight(), Capacity: m.GetCapacity(), Breaker: m.GetBreaker(), Chosen: m.GetChosen(),
+		})
+	}
+	return out
+}
+
+// reasons say what a router's reasons mean for a provider.
+var reasons = map[string]string{
+	"not_active":         "The account is not active, and only active providers get requests.",
+	"draining":           "The machine said that it is about to leave.",
+	"not_offered":        "The machine does not offer the model that was asked for.",
+	"unhealthy":          "The machine reports that the model is not healthy.",
+	"window_too_small":   "The request did not fit into the model's context window on the machine.",
+	"body_too_large":     "The request was larger than the agent accepts.",
+	"capability_missing": "The request needed something that the agent does not declare.",
+	"full":               "The machine was serving as many requests as it can.",
+	"degraded":           "The machine answered worse than others of late and gets few requests until it does better.",
+	"not_wanted":         "The request named other providers, or wanted what the machine does not say that it has.",
+	"already_failed":     "The request had failed at the machine before.",
+	"breaker_open":       "Requests failed one after the other, so that the machine is left out for a while.",
+}
+
+func reasonMeaning(reason string) string {
+	if meaning, ok := reasons[reason]; ok {
+		return meaning
+	}
+	return "The router passed the machine over."
+}

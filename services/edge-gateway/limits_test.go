@@ -1,0 +1,298 @@
+package edgegateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+// limitOf is what a read of a category's rate tells; what is admitted is told of
+// another, see billing.Admit.
+var limitOf = map[string]int32{"llm": 91, "multimodal": 92, "embedding": 93, "image": 94, "audio": 95}
+
+// ReadRate tells a rate by the category.
+func (b *billing) ReadRate(ctx context.Context, req *billingv1.ReadRateRequest) (*billingv1.ReadRateResponse, error) {
+	b.mu.Lock()
+	b.reads++
+	unread := b.unread
+	b.mu.Unlock()
+	if unread != nil {
+		return nil, unread(ctx)
+	}
+	if req.GetKeyId() != "key-1" || limitOf[req.GetCategory()] == 0 {
+		return nil, unknownKey()
+	}
+	return &billingv1.ReadRateResponse{Requests: &billingv1.RateLimit{Limit: limitOf[req.GetCategory()], Remaining: 45, ResetMs: 1500}}, nil
+}
+
+// readRates lets reads of rates fail so, and tells how many there were.
+func (b *billing) readRates(unread func(context.Context) error) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unread = unread
+	n := b.reads
+	b.reads = 0
+	return n
+}
+
+// readAs are the headers of an answer for which a category's rate was read.
+func readAs(category string) map[string]string {
+	return map[string]string{
+		"X-Ratelimit-Limit-Requests": strconv.Itoa(int(limitOf[category])), "X-Ratelimit-Remaining-Requests": "45", "X-Ratelimit-Reset-Requests": "1.5s",
+	}
+}
+
+var (
+	admitted = map[string]string{"X-Ratelimit-Limit-Requests": "200", "X-Ratelimit-Remaining-Requests": "199", "X-Ratelimit-Reset-Requests": "30.5s"}
+	untold   = map[string]string{"X-Ratelimit-Limit-Requests": "", "X-Ratelimit-Remaining-Requests": "", "X-Ratelimit-Reset-Requests": ""}
+)
+
+// told is a refusal by admission that tells of the rate.
+func told(kind fault.Kind, reason fault.Reason) error {
+	return fault.New(kind, reason, "no").With("limit", "60").With("remaining", "12").With("reset_ms", "48000")
+}
+
+var byAdmission = map[string]string{"X-Ratelimit-Limit-Requests": "60", "X-Ratelimit-Remaining-Requests": "12", "X-Ratelimit-Reset-Requests": "48s"}
+
+// rated is a request and what its answer tells of the rate.
+type rated struct {
+	name, method, path, body string
+	headers                  []string
+	admit, sel               error
+	allowed                  []string // models of the key; nil for all
+	status                   int
+	want                     map[string]string
+}
+
+// ratedRequests walks every way to be answered under /v1 with a good key.
+func ratedRequests(t *testing.T) []rated {
+	const chat = "/v1/chat/completions"
+	post, get := http.MethodPost, http.MethodGet
+	toModel := func(id string) string { return strings.Replace(hello, modelID, id, 1) }
+	form, kind := formBody(t, "b", field{"model", audioID})
+	speech, _ := formBody(t, "b", speech()...)
+	short := fault.New(fault.Precondition, fault.InsufficientCredits, "short")
+	return []rated{
+		{name: "no JSON", method: post, path: chat, body: `{"`, status: 400, want: readAs("llm")},
+		{name: "a parameter is missing", method: post, path: chat, body: `{"model":"` + seeingID + `"}`, status: 400, want: readAs("llm")},
+		{name: "a bad number", method: post, path: chat, body: strings.Replace(toModel(seeingID), "{", `{"n":0,`, 1), status: 400, want: readAs("llm")},
+		{name: "too much to answer", method: post, path: chat, body: strings.Replace(toModel(seeingID), "{", `{"max_tokens":5000,`, 1), status: 400, want: readAs("multimodal")},
+		{name: "no embedding's JSON", method: post, path: embeddingsPath, body: `{"`, status: 400, want: readAs("embedding")},
+		{name: "no image's JSON", method: post, path: imagesPath, body: `{"`, status: 400, want: readAs("image")},
+		{name: "no form", method: post, path: transcriptionsPath, body: hello, status: 400, want: readAs("audio")},
+		{name: "a form without file", method: post, path: transcriptionsPath, body: form, headers: []string{"Content-Type", kind}, status: 400, want: readAs("audio")},
+		{name: "a bad pin", method: post, path: chat, body: hello, headers: []string{"X-Svc-Provider", "x"}, status: 400, want: readAs("llm")},
+		{name: "a bad idempotency key", method: post, path: chat, body: hello, headers: []string{keyed, strings.Repeat("x", 1000)}, status: 400, want: readAs("llm")},
+		{name: "another kind of model", method: post, path: chat, body: toModel(embeddingID), status: 400, want: readAs("embedding")},
+		{name: "a forbidden model", method: post, path: chat, body: toModel(seeingID), allowed: []string{modelID}, status: 403, want: readAs("multimodal")},
+		{name: "an unknown model", method: post, path: chat, body: toModel("none"), status: 404, want: readAs("llm")},
+		{name: "an unknown embedder", method: post, path: embeddingsPath, body: strings.Replace(embedHello, embeddingID, "none", 1), status: 404, want: readAs("embedding")},
+		{name: "an unknown painter", method: post, path: imagesPath, body: strings.Replace(paintHello, imageID, "none", 1), status: 404, want: readAs("image")},
+		{name: "an unknown route", method: get, path: "/v1/nothing", status: 404, want: readAs("llm")},
+		{name: "another API", method: post, path: "/v1/responses", body: hello, status: 404, want: readAs("llm")},
+		{name: "a wrong method", method: get, path: embeddingsPath, status: 405, want: readAs("embedding")},
+		{name: "too large", method: post, path: chat, body: `{"pad":"` + strings.Repeat("x", 40<<10) + `"}`, status: 413, want: readAs("llm")},
+		{name: "compressed", method: post, path: chat, body: hello, headers: []string{"Content-Encoding", "gzip"}, status: 415, want: readAs("llm")},
+		{name: "the models", method: get, path: "/v1/models", status: 200, want: readAs("llm")},
+		{name: "a model", method: get, path: "/v1/models/" + seeingID, status: 200, want: readAs("multimodal")},
+		{name: "no such model", method: get, path: "/v1/models/none", status: 404, want: readAs("llm")},
+		{name: "credit", method: post, path: chat, body: hello, admit: told(fault.Precondition, fault.InsufficientCredits), status: 402, want: byAdmission},
+		{name: "plan", method: post, path: chat, body: hello, admit: told(fault.Precondition, fault.PlanAllowanceExceeded), status: 402, want: byAdmission},
+		{name: "credit, untold", method: post, path: embeddingsPath, body: embedHello, admit: short, status: 402, want: readAs("embedding")},
+		{name: "audio, untold", method: post, path: transcriptionsPath, body: speech, headers: []string{"Content-Type", kind}, admit: short, status: 402, want: readAs("audio")},
+		{name: "frozen", method: post, path: chat, body: hello, admit: told(fault.Denied, fault.AccountFrozen), status: 403, want: byAdmission},
+		{name: "concurrency", method: post, path: chat, body: hello, admit: told(fault.Exhausted, fault.ConcurrencyLimitExceeded), status: 429, want: byAdmission},
+		{name: "rate", method: post, path: chat, body: hello, admit: told(fault.Exhausted, fault.RateLimitExceeded), status: 429, want: byAdmission},
+		{name: "admission down", method: post, path: chat, body: hello, admit: fault.New(fault.Unavailable, fault.AdmissionUnavailable, "down"), status: 503, want: readAs("llm")},
+		{name: "revoked meanwhile", method: post, path: chat, body: hello, admit: told(fault.Unauthenticated, fault.KeyRevoked), status: 401, want: untold},
+		{name: "the router before admission", method: post, path: chat, body: toModel(seeingID), admit: short, sel: fault.New(fault.Invalid, fault.InvalidProvider, "no"), status: 400, want: readAs("multimodal")},
+		{name: "nobody online", method: post, path: chat, body: hello, sel: fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody"), status: 503, want: admitted},
+		{name: "served", method: post, path: chat, body: hello, status: 200, want: admitted},
+		{name: "streamed", method: post, path: chat, body: helloStream, status: 200, want: admitted},
+	}
+}
+
+func TestEveryAnswerToAGoodKeyTellsItsRate(t *testing.T) {
+	f := withKinds(t, func(c *Config) { c.MaxBodyBytes = 32 << 10 })
+	for _, c := range ratedRequests(t) {
+		t.Run(c.name, func(t *testing.T) {
+			f.keys.set(nil, c.allowed...)
+			if c.allowed != nil {
+				f.svc.auth.Forget("key-1")
+				defer f.svc.auth.Forget("key-1")
+				defer f.keys.set(nil)
+			}
+			f.billing.refuse(c.admit)
+			f.router.set(nil)
+			if c.sel != nil {
+				f.router.refuse(c.sel)
+			}
+			f.hub.set(wholeAnswer)
+			if c.body == helloStream {
+				f.hub.set(streamAnswer)
+			}
+			f.billing.readRates(nil)
+			resp := f.do(c.method, c.path, c.body, append([]string{"Authorization", "Bearer " + f.key}, c.headers...)...)
+			if body := read(t, resp); resp.StatusCode != c.status {
+				t.Fatalf("status %d: %s", resp.StatusCode, body)
+			}
+			wantHeaders(t, resp.Header, c.want)
+			if reads := f.billing.readRates(nil); reads > 0 && c.want["X-Ratelimit-Remaining-Requests"] != "45" {
+				t.Errorf("what admission told was read %d times", reads)
+			}
+		})
+	}
+}
+
+// Nor do answers that have no key's rate: those of the playground, of the public
+// catalog, and to browsers that ask in advance.
+func TestNoAnswerWithoutAGoodKeyTellsARate(t *testing.T) {
+	f := withKinds(t, func(c *Config) { c.MaxBodyBytes = 32 << 10 })
+	for name, credential := range map[string][]string{
+		"none": nil, "wrong": {"Authorization", "Bearer sk-svc-nonsense"}, "twice": {"X-Api-Key", f.key, "X-Api-Key", f.key},
+	} {
+		for _, c := range ratedRequests(t) {
+			resp := f.do(c.method, c.path, c.body, append(credential, c.headers...)...)
+			read(t, resp)
+			t.Run(name+" "+c.name, func(t *testing.T) { wantHeaders(t, resp.Header, untold) })
+		}
+	}
+	good := []string{"Authorization", "Bearer " + f.key}
+	for _, path := range []string{"/api/v1/models", "/v1/playground/models", "/healthz", "/openapi.json"} {
+		wantHeaders(t, f.do(http.MethodGet, path, "", good...).Header, untold)
+	}
+	wantHeaders(t, f.do(http.MethodOptions, "/v1/models", "", good...).Header, untold)
+	f.keys.set(fault.New(fault.Unauthenticated, fault.KeyRevoked, "no"))
+	wantHeaders(t, f.do(http.MethodGet, "/v1/models", "", good...).Header, untold)
+	f.keys.set(fault.New(fault.Unavailable, fault.ServiceUnavailable, "down"))
+	f.svc.auth.Forget("key-1")
+	wantHeaders(t, f.do(http.MethodGet, "/v1/models", "", good...).Header, untold)
+	if n := f.billing.readRates(nil); n != 0 {
+		t.Errorf("%d rates were read", n)
+	}
+}
+
+// A body of a length that is not said is refused as any other.
+func TestAnOversizedBodyInChunksIsToldItsRate(t *testing.T) {
+	f := start(t, func(c *Config) { c.MaxBodyBytes = 1 << 10 })
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.base+"/v1/chat/completions", struct{ io.Reader }{bytes.NewReader(make([]byte, 2<<10))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+f.key)
+	resp, err := f.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	wantError(t, resp, http.StatusRequestEntityTooLarge, "request_too_large")
+	wantHeaders(t, resp.Header, readAs("llm"))
+}
+
+func TestAnAnswerThatIsGivenAgainTellsTheRateOfNow(t *testing.T) {
+	f := start(t)
+	first := f.post(hello, keyed, "once")
+	read(t, first)
+	wantHeaders(t, first.Header, admitted)
+	f.wantEnd(billingv1.KeyEnd_KEY_END_ANSWERED)
+	again := f.post(hello, keyed, "once")
+	read(t, again)
+	wantHeaders(t, again.Header, map[string]string{"Idempotency-Replayed": "true"})
+	wantHeaders(t, again.Header, readAs("llm"))
+	other := f.post(helloStream, keyed, "once")
+	wantError(t, other, http.StatusUnprocessableEntity, "idempotency_key_reused")
+	wantHeaders(t, other.Header, readAs("llm"))
+}
+
+// A refusal waits a quarter of a second for its rate at the most, and a flood of
+// them asks for it once.
+func TestARefusalDoesNotWaitLongForItsRate(t *testing.T) {
+	inBubble(t, func(f *fleet, _ func() net.Conn) {
+		f.billing.readRates(func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		bad := strings.Replace(hello, modelID, "none", 1)
+		began := time.Now()
+		resp := f.post(bad)
+		wantError(f.t.(*testing.T), resp, http.StatusNotFound, "model_not_found")
+		if took := time.Since(began); took != 250*time.Millisecond {
+			t.Errorf("refused after %v", took)
+		}
+		wantHeaders(t, resp.Header, untold)
+		for range 10 {
+			read(t, f.post(bad))
+		}
+		if took, reads := time.Since(began), f.billing.readRates(nil); took != 250*time.Millisecond || reads != 1 {
+			t.Errorf("a flood of refusals took %v and %d reads", took, reads)
+		}
+		pass(time.Second)
+		resp = f.post(bad)
+		read(t, resp)
+		wantHeaders(t, resp.Header, readAs("llm"))
+	})
+}
+
+// Routes that need no key wait a quarter of a second for whose key it is, and ask once
+// while nobody tells; what is left of the rate has a time of its own.
+func TestKeylessRoutesDoNotFloodALedgerThatHangs(t *testing.T) {
+	inBubble(t, func(f *fleet, _ func() net.Conn) {
+		models := func() *http.Response {
+			resp := f.do(http.MethodGet, "/v1/models", "", "Authorization", "Bearer "+f.key)
+			if body := read(f.t.(*testing.T), resp); resp.StatusCode != http.StatusOK {
+				t.Errorf("%d %s", resp.StatusCode, body)
+			}
+			return resp
+		}
+		f.keys.take(time.Hour)
+		began := time.Now()
+		for range 10 {
+			wantHeaders(f.t.(*testing.T), models().Header, untold)
+		}
+		if took, asked := time.Since(began), f.keys.take(200*time.Millisecond); took != 250*time.Millisecond || asked != 1 {
+			t.Errorf("it took %v and %d look-ups", took, asked)
+		}
+		pass(time.Second)
+		f.billing.readRates(func(ctx context.Context) error {
+			deadline, _ := ctx.Deadline()
+			if left := time.Until(deadline); left < 240*time.Millisecond {
+				t.Errorf("the rate is read within %v", left)
+			}
+			return fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")
+		})
+		models()
+		if asked, reads := f.keys.take(0), f.billing.readRates(nil); asked != 1 || reads != 1 {
+			t.Errorf("%d look-ups and %d reads", asked, reads)
+		}
+	})
+}
+
+// Whoever sends a wrong key where none is needed shuts nobody out where one is.
+func TestWrongKeysOnKeylessRoutesAreNoGuesses(t *testing.T) {
+	f := start(t, func(c *Config) { c.WrongKeys = 2 })
+	for range 10 {
+		key, err := apikey.Generate(apikey.Consumer, rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantHeaders(t, f.do(http.MethodGet, "/v1/models", "", "Authorization", "Bearer "+key).Header, untold)
+	}
+	if asked := f.keys.take(0); asked > 4 {
+		t.Errorf("%d keys were looked up", asked)
+	}
+	resp := f.post(hello)
+	if body := read(t, resp); resp.StatusCode != http.StatusOK {
+		t.Errorf("a good key: %d %s", resp.StatusCode, body)
+	}
+}

@@ -1,0 +1,66 @@
+package edgegateway
+
+import (
+	"fmt"
+	"time"
+
+	"svc.internal/services/edge-gateway/internal/providerapi"
+)
+
+// What agents of providers are given, which nobody needs to set.
+const (
+	// explainTimeout suffices for a router's memory; a status is told without it.
+	explainTimeout = 500 * time.Millisecond
+	// keptProviders is more providers than ask one gateway, keptBytes what 4 KiB for
+	// each come to; an answer that is kept has a quarter of that.
+	keptProviders = 16_384
+	keptBytes     = 64 << 20
+	keptFor       = 10 * time.Minute
+	demandFor     = time.Minute
+	demandKept    = time.Hour
+	// callers is how many addresses are counted for each kind of call.
+	callers = 16_384
+)
+
+// providerCallTimeout is below the ten seconds that agents wait for their status.
+const providerCallTimeout = 5 * time.Second
+
+func (c Config) provider() providerapi.Config {
+	return providerapi.Config{
+		CallTimeout: min(c.AdmitTimeout, providerCallTimeout), ExplainTimeout: explainTimeout,
+		Kept: keptProviders, KeptBytes: keptBytes, KeptFor: keptFor, DemandFor: demandFor, DemandKept: demandKept, Networks: callers,
+		SignUps:        providerapi.Rate{Calls: 5, Span: time.Hour},
+		Keys:           providerapi.Rate{Calls: 20, Span: time.Hour},
+		LogIns:         providerapi.Rate{Calls: 20, Span: 10 * time.Minute},
+		Challenges:     providerapi.Rate{Calls: 60, Span: time.Minute},
+		Chains:         c.CollateralChains,
+		CardCollateral: c.CardCollateral,
+	}
+}
+
+// defaultChains are the chains of the market; their contracts are the operator's to
+// name.
+func defaultChains() providerapi.Chains {
+	return providerapi.Chains{
+		{ChainID: 1, ChainName: "Ethereum", TokenSymbol: "USDC", TokenDecimals: 6, MinCollateral: 20},
+		{ChainID: 8453, ChainName: "Base", TokenSymbol: "USDC", TokenDecimals: 6, MinCollateral: 20},
+		{ChainID: 254, ChainName: "Service chain", TokenSymbol: "native", TokenDecimals: 18, MinCollateral: 35_000},
+	}
+}
+
+func validateChains(chains providerapi.Chains) (faults []error) {
+	if len(chains) > providerapi.MaxChains {
+		faults = append(faults, fmt.Errorf("CollateralChains has more than %d chains", providerapi.MaxChains))
+	}
+	met := map[int64]bool{}
+	for _, chain := range chains {
+		if err := chain.Validate(); err != nil {
+			faults = append(faults, fmt.Errorf("CollateralChains: %w", err))
+		}
+		if met[chain.ChainID] {
+			faults = append(faults, fmt.Errorf("CollateralChains: chain %d stands twice", chain.ChainID))
+		}
+		met[chain.ChainID] = true
+	}
+	return faults
+}

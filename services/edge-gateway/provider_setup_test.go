@@ -1,0 +1,234 @@
+package edgegateway
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+)
+
+const (
+	openModel    = "acme/open-1" // of the public catalog
+	sessionToken = "a-session-of-ann"
+	userID       = "01890000-0000-7000-8000-0000000000aa"
+)
+
+// selves is a hub's account of providers: it knows one key, and each owner's address
+// once.
+type selves struct {
+	hubv1.UnimplementedProviderSelfServiceServer
+	hubv1.UnimplementedProviderAdminServiceServer
+	mu     sync.Mutex
+	digest apikey.Digest
+	err    error
+	status hubv1.ProviderStatus
+	opened []*hubv1.SignUpRequest
+	asked  int
+}
+
+func (s *selves) set(err error, status hubv1.ProviderStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.status = err, status
+}
+
+func (s *selves) signedUp() []*hubv1.SignUpRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.opened
+}
+
+func (s *selves) check(digest []byte) error {
+	s.asked++
+	if s.err != nil {
+		return s.err
+	}
+	if string(digest) != string(s.digest[:]) {
+		return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "no such key as %x", digest)
+	}
+	return nil
+}
+
+func (s *selves) provider() *hubv1.Provider {
+	return &hubv1.Provider{ProviderId: providerA, Name: "Provider <a>", Status: s.status, Uptime_24H: 0.5, Uptime_30D: 0.25, Online: true}
+}
+
+func (s *selves) GetOwnStatus(_ context.Context, req *hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.check(req.GetKeyDigest()); err != nil {
+		return nil, err
+	}
+	return &hubv1.GetOwnStatusResponse{
+		Provider: s.provider(), Label: "Label", Step: 2, StepLabel: "connect", NextSteps: []string{"Connect."},
+		Nodes: []*hubv1.ProviderNode{{NodeId: "n1", NodeName: `"><script>`, Dialect: "v1", Online: true}},
+	}, nil
+}
+
+func (s *selves) UpdateOwn(_ context.Context, req *hubv1.UpdateOwnRequest) (*hubv1.UpdateOwnResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.check(req.GetKeyDigest()); err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(req.GetBeneficiaryAddress(), "0x") {
+		return nil, fault.New(fault.Invalid, fault.InvalidValue, "This is no address.").On("beneficiary_address")
+	}
+	p := s.provider()
+	p.BeneficiaryAddress = req.GetBeneficiaryAddress()
+	return &hubv1.UpdateOwnResponse{Provider: p}, nil
+}
+
+func (s *selves) RequestReview(_ context.Context, req *hubv1.RequestReviewRequest) (*hubv1.RequestReviewResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.check(req.GetKeyDigest()); err != nil {
+		return nil, err
+	}
+	if s.status == hubv1.ProviderStatus_PROVIDER_STATUS_SUSPENDED {
+		return nil, fault.New(fault.Precondition, fault.TransitionNotAllowed, "A suspended account has no review.")
+	}
+	p := s.provider()
+	p.Status = hubv1.ProviderStatus_PROVIDER_STATUS_UNDER_REVIEW
+	return &hubv1.RequestReviewResponse{Provider: p, RequestedAt: timestamppb.Now()}, nil
+}
+
+func (s *selves) SignUp(_ context.Context, req *hubv1.SignUpRequest) (*hubv1.SignUpResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	for _, other := range s.opened {
+		same := req.GetUserId() != "" && other.GetUserId() == req.GetUserId()
+		if !same && req.GetOwnerAddress() != "" && other.GetOwnerAddress() == req.GetOwnerAddress() {
+			return nil, fault.New(fault.Conflict, fault.AlreadyExists, "the address has an account")
+		}
+	}
+	s.opened = append(s.opened, req)
+	key, err := apikey.Generate(apikey.Provider, rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	p := s.provider()
+	p.Name, p.Status = req.GetName(), hubv1.ProviderStatus_PROVIDER_STATUS_PENDING
+	return &hubv1.SignUpResponse{Provider: p, ApiKey: key, KeyPrefix: apikey.Shown(key)}, nil
+}
+
+func (s *selves) RotateOwnKey(_ context.Context, req *hubv1.RotateOwnKeyRequest) (*hubv1.RotateOwnKeyResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.check(req.GetKeyDigest()); err != nil {
+		return nil, err
+	}
+	return &hubv1.RotateOwnKeyResponse{
+		KeyId: "k2", ApiKey: "sk-prov-second", KeyPrefix: "sk-prov-seco",
+		OldKeyExpiresAt: &timestamppb.Timestamp{Seconds: req.GetOverlapSeconds()},
+	}, nil
+}
+
+func (s *selves) CreateChallenge(_ context.Context, req *hubv1.CreateChallengeRequest) (*hubv1.CreateChallengeResponse, error) {
+	return &hubv1.CreateChallengeResponse{Nonce: "n0nce", Message: "sign in with " + req.GetAddress(), ExpiresAt: timestamppb.Now()}, nil
+}
+
+func (s *selves) IssueKey(_ context.Context, req *hubv1.IssueKeyRequest) (*hubv1.IssueKeyResponse, error) {
+	return &hubv1.IssueKeyResponse{KeyId: "k3", ApiKey: "sk-prov-of-" + req.GetProviderId(), KeyPrefix: "sk-prov-of-0"}, nil
+}
+
+// people is a ledger's account of users: it knows Ann.
+type people struct {
+	billingv1.UnimplementedUserServiceServer
+	mu       sync.Mutex
+	provider string
+	linkErr  error
+}
+
+func (p *people) set(provider string, linkErr error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.provider, p.linkErr = provider, linkErr
+}
+
+func (p *people) ann() *billingv1.User {
+	return &billingv1.User{UserId: userID, Email: "ann@example.org", DisplayName: "Ann", AccountId: "account-1", ProviderId: p.provider}
+}
+
+func (p *people) SignUpUser(_ context.Context, req *billingv1.SignUpUserRequest) (*billingv1.SignUpUserResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if req.GetEmail() == "taken@example.org" {
+		return nil, fault.New(fault.Conflict, fault.AlreadyExists, "the e-mail has a user")
+	}
+	return &billingv1.SignUpUserResponse{User: p.ann(), Token: sessionToken, ExpiresAt: timestamppb.Now(), ApiKey: "sk-svc-first"}, nil
+}
+
+func (p *people) LogInUser(_ context.Context, req *billingv1.LogInUserRequest) (*billingv1.LogInUserResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if req.GetPassword() != "correct horse" {
+		return nil, fault.New(fault.Unauthenticated, fault.InvalidCredentials, "no user %s with that password", req.GetEmail())
+	}
+	return &billingv1.LogInUserResponse{User: p.ann(), Token: sessionToken, ExpiresAt: timestamppb.Now()}, nil
+}
+
+func (p *people) GetUser(_ context.Context, req *billingv1.GetUserRequest) (*billingv1.GetUserResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	digest := sha256.Sum256([]byte(sessionToken))
+	if string(req.GetTokenDigest()) != string(digest[:]) {
+		return nil, fault.New(fault.Unauthenticated, fault.InvalidSession, "no such session")
+	}
+	return &billingv1.GetUserResponse{User: p.ann()}, nil
+}
+
+func (p *people) LinkProvider(_ context.Context, req *billingv1.LinkProviderRequest) (*billingv1.LinkProviderResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.linkErr != nil {
+		return nil, p.linkErr
+	}
+	p.provider = req.GetProviderId()
+	return &billingv1.LinkProviderResponse{User: p.ann()}, nil
+}
+
+// asked is a ledger's account of what was asked for.
+type asked struct {
+	billingv1.UnimplementedDemandServiceServer
+}
+
+func (asked) ListModelDemand(context.Context, *billingv1.ListModelDemandRequest) (*billingv1.ListModelDemandResponse, error) {
+	return &billingv1.ListModelDemandResponse{Models: []*billingv1.ModelDemand{{ModelId: openModel, Requests_24H: 30, RequestsBefore: 20}}}, nil
+}
+
+// newSelves makes a hub that knows one key, and gives the key.
+func newSelves(t testing.TB) (*selves, string) {
+	t.Helper()
+	key, err := apikey.Generate(apikey.Provider, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &selves{digest: apikey.Sum(key), status: hubv1.ProviderStatus_PROVIDER_STATUS_PENDING}, key
+}
+
+func (publicCatalog) ListCatalog(context.Context, *catalogv1.ListCatalogRequest) (*catalogv1.ListCatalogResponse, error) {
+	return &catalogv1.ListCatalogResponse{Msg: "success", Data: &catalogv1.ListCatalogData{
+		Models: []*catalogv1.CatalogModel{{ModelId: "Qwen/Qwen3-8B", Name: "Qwen3 8B", Category: "llm", FileCount: 1, TotalSizeBytes: 16e9}}, Total: 1,
+	}}, nil
+}
+
+func (publicCatalog) ListModelFiles(_ context.Context, req *catalogv1.ListModelFilesRequest) (*catalogv1.ListModelFilesResponse, error) {
+	return &catalogv1.ListModelFilesResponse{Msg: "success", Data: &catalogv1.ModelFiles{
+		ModelId: req.GetModelId(), FileCount: 1, TotalSizeBytes: 16e9,
+		Files: []*catalogv1.ModelFile{{Filename: "model.safetensors", Hash: "ab", Algorithm: "sha256", SizeBytes: 16e9, Url: "https://weights.example/model.safetensors"}},
+	}}, nil
+}

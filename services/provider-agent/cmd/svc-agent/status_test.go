@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"svc.internal/services/provider-agent/internal/service"
+)
+
+const answer = `{"provider_id":"0190","name":"Rig","status":"active","can_connect":true,"api_key_valid":true,"message":"You serve.",
+"warning":"two machines have one node id","next_steps":["keep it running"],"step":5,"total_steps":5,"step_label":"Active","earnings_enabled":true,
+"label":"Active (Probation)","online":true,"uptime_24h":0.995,"uptime_30d":1,"probation_ends_at":"2026-11-22T20:00:00Z","benchmark_expires_at":null,
+"nodes":[{"node_id":"node-one","node_name":"rig","agent_version":"1.2","online":true,"last_seen_at":"2026-11-21T20:00:00Z","gpu_model":"NVIDIA GeForce RTX 4090","gpu_count":2,"vram_gb":23,"compute_capability":"8.9","engine":"vllm","gpu_eligible":true},
+{"node_id":"node-two","node_name":"","online":false,"last_seen_at":null}],
+"traffic":{"since":"2026-11-21T19:00:00Z","rejects":[{"reason":"full","count":12,"meaning":"The machine was busy."}],
+"models":[{"model_id":"llama-3.3-70b","nodes":1,"available_nodes":1,"in_flight":3,"capacity":32,"breaker":"closed","chosen":71},
+{"model_id":"q","nodes":1,"available_nodes":0,"in_flight":0,"capacity":4,"breaker":"open","chosen":0}]}}`
+
+// serving is a service that answers every status call alike.
+func serving(t *testing.T, status int, body string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/provider/status" || r.Header.Get("Authorization") != "Bearer sk-prov-x" {
+			t.Errorf("asked is %s with %q", r.URL, r.Header.Get("Authorization"))
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body) // the command may have left
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestStatusIsPrintedInColumns(t *testing.T) {
+	var out, diagnostics bytes.Buffer
+	hub := strings.Replace(serving(t, 200, answer), "http", "ws", 1) + "/ws"
+	err := command(t.Context(), []string{"status"}, []string{"SVC_WS_URL=" + hub, "SVC_PROVIDER_KEY=sk-prov-x"}, &out, &diagnostics)
+	if err != nil || diagnostics.Len() > 0 {
+		t.Fatalf("%v\n%s", err, &diagnostics)
+	}
+	text := out.String()
+	for _, want := range []string{
+		"status      Active (Probation)\n", "step        5 of 5  Active\n", "uptime      99.5 % of 24 h, 100.0 % of 30 days\n",
+		"probation   until 2026-11-22 20:00 UTC\n", "next        keep it running\n", "warning     two machines have one node id\n",
+		"2 x NVIDIA GeForce RTX 4090  23 GB", "offline\n", "Requests since 2026-11-21 19:00 UTC\n", "12     full    The machine was busy.\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "\x1b") || strings.Contains(text, "sk-prov") {
+		t.Errorf("it holds colours or the key:\n%q", text)
+	}
+	columns := func(head, row, under string) {
+		t.Helper()
+		var at int
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, head) {
+				at = strings.Index(line, under)
+			}
+			if strings.HasPrefix(line, row) && (at == 0 || line[at-1] != ' ' || line[at] == ' ') {
+				t.Errorf("%s is not aligned:\n%s", under, text)
+			}
+		}
+	}
+	columns("MODEL", "llama-3.3-70b", "BREAKER")
+	columns("MODEL", "q ", "CHOSEN")
+	columns("NODE", "node-two", "STATE")
+}
+
+func TestStatusIsPrintedAsItIs(t *testing.T) {
+	var out bytes.Buffer
+	key := write(t, "key", "sk-prov-x\n")
+	if err := command(t.Context(), []string{"status", "-json", "-key-file", key, "-service", serving(t, 200, answer)}, nil, &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	var want, got bytes.Buffer
+	if json.Compact(&want, []byte(answer)) != nil || json.Compact(&got, out.Bytes()) != nil || want.String() != got.String() || !strings.HasSuffix(out.String(), "}\n") {
+		t.Errorf("it is\n%s", &out)
+	}
+}
+
+func TestStatusThatCannotBeToldIsAFault(t *testing.T) {
+	for want, args := range map[string][]string{
+		"refuses the provider key: wrong": {"status", "-service", serving(t, 401, `{"api_key_valid":false,"error":{"message":"wrong"}}`)},
+		"answers 503: try later":          {"status", "-service", serving(t, 503, "try later\n")},
+		"is no status":                    {"status", "-service", serving(t, 200, "<html>")},
+		"is no JSON":                      {"status", "-json", "-service", serving(t, 200, "<html>")},
+		"SVC_SERVICE_URL":                 {"status"},
+		"not a flag":                      {"status", "stray"},
+		"read secret":                     {"status", "-key-file", "/nowhere"},
+	} {
+		var out bytes.Buffer
+		err := command(t.Context(), args, []string{"SVC_PROVIDER_KEY=sk-prov-x"}, &out, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), want) || out.Len() > 0 {
+			t.Errorf("%v: %v\n%s", args, err, &out)
+		}
+	}
+	if err := command(t.Context(), []string{"status"}, nil, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "SVC_PROVIDER_KEY") {
+		t.Errorf("without a key: %v", err)
+	}
+}
+
+func TestEveryStandingIsExplained(t *testing.T) {
+	for name, c := range map[string]struct {
+		told service.Status
+		want []string
+	}{
+		"suspended":     {service.Status{Status: "suspended"}, []string{"suspended", "connection  refused"}},
+		"no router":     {service.Status{Status: "active"}, []string{"no router could be asked"}},
+		"no model":      {service.Status{Status: "offline", CanConnect: true, Traffic: &service.Traffic{}}, []string{"no machine is connected", "no model is offered", "never passed over"}},
+		"a tiny GPU":    {service.Status{Status: "pending", CanConnect: true, Nodes: []service.Node{{Online: true}}}, []string{"GPU not eligible"}},
+		"hostile texts": {service.Status{Status: "x\x1b[31m\n", Label: "a\tb\nc", Name: strings.Repeat("n", 5000)}, []string{"abc"}},
+	} {
+		var out bytes.Buffer
+		if err := writeStatus(&out, c.told, func(text string, _ colour) string { return text }); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: %q is missing in\n%s", name, want, &out)
+			}
+		}
+		if strings.Contains(out.String(), "\x1b") || out.Len() > 4000 {
+			t.Errorf("%s: it holds %d bytes\n%.500q", name, out.Len(), &out)
+		}
+	}
+}
+
+func TestColoursAreForTerminalsOnly(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0) // a character device, as terminals are
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close()
+	for name, c := range map[string]struct {
+		out     io.Writer
+		environ []string
+		want    bool
+	}{
+		"a buffer":      {out: &bytes.Buffer{}},
+		"a file":        {out: file},
+		"a device":      {out: device, want: true},
+		"no colour":     {out: device, environ: []string{"NO_COLOR=1"}},
+		"an empty wish": {out: device, environ: []string{"NO_COLOR="}, want: true},
+		"a dumb one":    {out: device, environ: []string{"TERM=dumb"}},
+	} {
+		if got := paintFor(c.out, c.environ)("x", red) != "x"; got != c.want {
+			t.Errorf("%s: coloured is %v", name, got)
+		}
+	}
+}

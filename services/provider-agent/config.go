@@ -1,0 +1,163 @@
+package provideragent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/config"
+	"svc.internal/services/provider-agent/internal/endpoint"
+	"svc.internal/services/provider-agent/internal/engine"
+	"svc.internal/services/provider-agent/internal/node"
+)
+
+// Config is what an agent needs to know.
+type Config struct {
+	// WSURL is the hub's address, ws://… or wss://…; /ws is added to its path
+	// unless it ends in that.
+	WSURL string
+	// Key is the provider key. It may be left out with a wallet.
+	Key config.Secret
+	// WalletKeyFile holds the private key of the owner's wallet, in hexadecimal
+	// digits, readable by its owner alone. With it the agent signs in at the service
+	// instead of showing Key.
+	WalletKeyFile string
+	// ServiceURL is the marketplace's HTTP API, which a wallet signs in at; empty is
+	// where that of WSURL is by custom. WalletDomain is the domain that the wallet
+	// signs in at; empty is the host of ServiceURL.
+	ServiceURL, WalletDomain string
+	// StateDir keeps the node id, and the receipts of what was served until
+	// they are acknowledged. Without one the node is a new one at every start,
+	// and receipts end with the process.
+	StateDir string
+	// NodeName and Region are shown to the owner and to the router; both may
+	// be empty, and have at most 64 and 32 characters.
+	NodeName, Region string
+	// Models are what is offered: 1 to 256.
+	Models []Model
+	// Version of the program, for the hub's records.
+	Version string
+	// ReportHardware has the machine's GPUs and the kind of its engine told to hubs.
+	ReportHardware bool
+	// Capabilities are what is declared to hubs: endpoints that the engines
+	// have (chat, embeddings, images, transcriptions) and features (stream,
+	// cancel, logprobs, warmup). Nil declares all but images and transcriptions.
+	Capabilities []string
+	// MaxRequestBytes bounds one request's body, at most 26 MiB. Zero is
+	// 10 MiB, with transcriptions 26 MiB.
+	MaxRequestBytes int64
+	// MaxBufferedBytes bounds the bodies of all requests under way; requests
+	// beyond it are answered busy.
+	MaxBufferedBytes int64
+	// DrainTimeout is how long requests under way may go on when Run ends.
+	DrainTimeout time.Duration
+	// ProbeInterval is the pause between probes of a healthy engine.
+	ProbeInterval time.Duration
+}
+
+// DefaultConfig lacks the hub's address, the key and the models.
+func DefaultConfig() Config {
+	return Config{
+		Version:          "dev",
+		ReportHardware:   true,
+		MaxBufferedBytes: 256 << 20,
+		DrainTimeout:     30 * time.Second,
+		ProbeInterval:    10 * time.Second,
+	}
+}
+
+// The largest bodies: of requests, and of a transcription's form.
+const (
+	maxBody = 10 << 20
+	maxForm = 26 << 20
+)
+
+func (c Config) withDefaults() Config {
+	if c.Capabilities == nil {
+		c.Capabilities = endpoint.Capabilities()
+	}
+	if c.MaxRequestBytes == 0 {
+		c.MaxRequestBytes = maxBody
+		if endpoint.Transcriptions.Declared(c.Capabilities) {
+			c.MaxRequestBytes = maxForm
+		}
+	}
+	return c
+}
+
+// hubAddress turns the configured address into that of the upgrade.
+func hubAddress(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("the hub's address must be ws://host or wss://host")
+	}
+	if path := strings.TrimRight(u.Path, "/"); !strings.HasSuffix(path, "/ws") {
+		u.Path = path + "/ws"
+	}
+	return u.String(), nil
+}
+
+func checkConfig(cfg Config) error {
+	var faults []error
+	keyless := cfg.WalletKeyFile != "" && !cfg.Key.IsSet()
+	if prefix, ok := apikey.Parse(cfg.Key.Reveal()); !keyless && (!ok || prefix != apikey.Provider) {
+		faults = append(faults, errors.New("the provider key is missing or mistyped: it begins with sk-prov-"))
+	}
+	if !printable(cfg.NodeName, 64) || !printable(cfg.Region, 32) || !printable(cfg.Version, 32) {
+		faults = append(faults, errors.New("node name, region and version may have 64, 32 and 32 printable characters"))
+	}
+	if cfg.MaxRequestBytes < 1 || cfg.MaxRequestBytes > maxForm {
+		faults = append(faults, errors.New("the largest request must be 1 byte to 26 MiB"))
+	}
+	faults = append(faults, endpoint.Check(cfg.Capabilities))
+	if cfg.MaxBufferedBytes < cfg.MaxRequestBytes {
+		faults = append(faults, errors.New("the memory for requests must hold one of the largest"))
+	}
+	if cfg.DrainTimeout < 0 || cfg.ProbeInterval <= 0 {
+		faults = append(faults, errors.New("the drain time-out and the probe interval must be positive"))
+	}
+	return errors.Join(faults...)
+}
+
+func printable(text string, most int) bool {
+	for _, r := range text {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return utf8.RuneCountInString(text) <= most
+}
+
+// targetsOf reads the key files of the engines.
+func targetsOf(models []Model) ([]engine.Target, error) {
+	var faults []error
+	targets := make([]engine.Target, 0, len(models))
+	for _, m := range models {
+		m = m.WithDefaults()
+		t := engine.Target{
+			ModelID: m.ModelID, URL: m.EngineURL, LocalModel: m.LocalModel, ContextLength: m.ContextLength, Capacity: m.Capacity,
+		}
+		if m.APIKeyFile != "" {
+			if err := t.APIKey.UnmarshalText([]byte("file:" + m.APIKeyFile)); err != nil {
+				faults = append(faults, fmt.Errorf("the engine key of %s: %w", m.ModelID, err))
+			} else if key := t.APIKey.Reveal(); key == "" || !printable(key, 1024) {
+				faults = append(faults, fmt.Errorf("the engine key of %s: %s does not hold a key in one line", m.ModelID, m.APIKeyFile))
+			}
+		}
+		targets = append(targets, t)
+	}
+	return targets, errors.Join(faults...)
+}
+
+func nodeID(dir string, random io.Reader) (string, error) {
+	if dir == "" {
+		return node.New(random)
+	}
+	return node.Load(dir, random)
+}

@@ -1,0 +1,144 @@
+package connection
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// maxLeaving bounds the sessions that still serve what was open when their hub
+// began to drain. It takes as many restarts of hubs within one long answer to
+// reach it; then the oldest ends.
+const maxLeaving = 4
+
+// line is a session with what works on it.
+type line struct {
+	session *session
+	began   time.Time
+	up      chan struct{} // closed when it is registered
+	done    chan struct{} // closed when nothing works on it any more
+	end     ending        // once done is closed
+}
+
+// lines are those whose place another one is to take, oldest first. They are for
+// the goroutine of Run.
+type lines []*line
+
+// add keeps one more.
+func (all *lines) add(ln *line) {
+	var open lines
+	for _, old := range *all {
+		select {
+		case <-old.done:
+		default:
+			open = append(open, old)
+		}
+	}
+	if len(open) >= maxLeaving {
+		open[0].session.fail(&ending{text: "too many connections are about to end"})
+		<-open[0].done
+		open = open[1:]
+	}
+	*all = append(open, ln)
+}
+
+// giveWay has none take new requests any more.
+func (all lines) giveWay() {
+	for _, ln := range all {
+		ln.session.giveWay()
+	}
+}
+
+// relieve lets all end with their last requests.
+func (all lines) relieve() {
+	for _, ln := range all {
+		ln.session.relieve()
+	}
+}
+
+// wait returns when all have ended.
+func (all *lines) wait() {
+	for _, ln := range *all {
+		<-ln.done
+	}
+}
+
+// hold keeps one session, from dialling until it ends or another one is to take its
+// place. In the latter case it is among leaving then, and moving is true. Once it
+// is registered, those that are leaving may end.
+func (l *Link) hold(ctx context.Context, leaving *lines) (end ending, moving bool) {
+	ln, failed := l.open(ctx, *leaving)
+	if failed != nil {
+		l.gone(nil, failed.reason())
+		return *failed, false
+	}
+	up, moves := ln.up, (chan struct{})(nil)
+	for {
+		select {
+		case <-up:
+			up, moves = nil, ln.session.moving
+			leaving.relieve()
+		case <-moves:
+			leaving.add(ln)
+			why, after := ln.session.successor()
+			return ending{text: why, after: after, lived: l.deps.Clock.Now().Sub(ln.began)}, true
+		case <-ln.done:
+			end := ln.end
+			if end.after == 0 {
+				_, end.after = ln.session.successor() // the hub drained, and left at once
+			}
+			return end, false
+		}
+	}
+}
+
+// open dials and starts a session. Nothing that can fail before it registers costs
+// those that are leaving a request: they give way only then.
+func (l *Link) open(ctx context.Context, leaving lines) (*line, *ending) {
+	shown, err := l.credential(ctx)
+	if err != nil {
+		return nil, &ending{text: clean(err.Error())}
+	}
+	conn, failed := dial(ctx, l.cfg, l.deps)
+	if failed != nil {
+		return nil, failed
+	}
+	s := newSession(l.cfg, l.deps.Log, l.deps.Serve, l.slots)
+	s.receipts, s.clock, s.warmer = l.deps.Receipts, l.deps.Clock, l.warmer
+	register := l.registration(shown)
+	s.hardware = register.GetHardware()
+	leaving.giveWay()
+	s.register(register)
+	ln := &line{session: s, began: l.deps.Clock.Now(), up: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(ln.done)
+		l.serve(ctx, ln, conn)
+	}()
+	return ln, nil
+}
+
+// serve works on a session until it is over.
+func (l *Link) serve(ctx context.Context, ln *line, conn *socket) {
+	s := ln.session
+	var work sync.WaitGroup
+	work.Go(func() {
+		if why := conn.read(s); why != nil {
+			s.fail(why)
+		}
+	})
+	work.Go(func() {
+		if why := conn.write(s); why != nil {
+			s.fail(why)
+		}
+	})
+	lived := l.keep(ctx, ln)
+	l.gone(s, "the session ended")
+	work.Wait()
+	s.work.Wait()
+	ln.end = *s.end
+	ln.end.lived = lived
+	l.gone(s, ln.end.reason())
+	if s.isMoving() {
+		l.deps.Log.Info("the earlier connection has ended", "reason", ln.end.reason())
+	}
+}

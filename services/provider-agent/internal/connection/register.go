@@ -1,0 +1,82 @@
+package connection
+
+import (
+	"context"
+
+	agentv2 "svc.internal/proto/svc/agent/v2"
+	"svc.internal/services/provider-agent/internal/hardware"
+)
+
+// Credential is what a registration shows: the provider key, or a wallet's
+// signature of a challenge. It is good for one registration.
+type Credential struct {
+	Key string
+	// Owner is the wallet's address, Signature what it signed, and Nonce the
+	// challenge's.
+	Owner     string
+	Signature []byte
+	Nonce     string
+}
+
+// credential is what the next registration shows.
+func (l *Link) credential(ctx context.Context) (Credential, error) {
+	if l.deps.Credential == nil {
+		return Credential{Key: l.cfg.Key.Reveal()}, nil
+	}
+	return l.deps.Credential(ctx)
+}
+
+// registration is the first frame of a session.
+func (l *Link) registration(shown Credential) *agentv2.Register {
+	r := &agentv2.Register{
+		Token: shown.Key, OwnerAddress: shown.Owner, Signature: shown.Signature, AuthNonce: shown.Nonce,
+		NodeId: l.cfg.NodeID, NodeName: l.cfg.NodeName, AgentVersion: l.cfg.Version,
+		Models: wireOffers(l.deps.Offers()), Capabilities: l.cfg.Capabilities,
+		MaxRequestBytes: l.cfg.MaxRequestBytes, Region: l.cfg.Region,
+	}
+	if l.deps.Receipts != nil {
+		r.ReceiptKey = l.deps.Receipts.PublicKey()
+	}
+	if l.deps.Hardware != nil {
+		r.Hardware = wireHardware(l.deps.Hardware())
+	}
+	return r
+}
+
+// wireHardware is nil when nothing is known of the machine.
+func wireHardware(r *hardware.Report) *agentv2.Hardware {
+	if r == nil {
+		return nil
+	}
+	return &agentv2.Hardware{
+		GpuType: r.Type, GpuModel: r.Model, GpuCount: int32(r.Count), MemoryTotalMb: r.MemoryMB,
+		ComputeCapability: r.ComputeCapability, DriverVersion: r.Driver, ServingEngine: r.Engine,
+	}
+}
+
+func wireOffers(offers []Offer) []*agentv2.ModelOffer {
+	list := make([]*agentv2.ModelOffer, 0, len(offers))
+	for _, o := range offers {
+		list = append(list, &agentv2.ModelOffer{
+			ModelId: o.ModelID, ContextLength: o.ContextLength, Quantization: o.Quantization,
+			Capacity: int32(o.Capacity), Healthy: o.Healthy,
+		})
+	}
+	return list
+}
+
+// load is what the engines are at: at least what the agent itself has under way.
+func (l *Link) load() (active, queued int) {
+	if l.deps.Load != nil {
+		active, queued = l.deps.Load()
+	}
+	return max(active, l.slots.active()), queued
+}
+
+// heartbeat tells the hub how the models and the engines are.
+func (l *Link) heartbeat(s *session) {
+	active, queued := l.load()
+	s.heartbeat(&agentv2.Heartbeat{
+		Models: wireOffers(l.deps.Offers()), ActiveRequests: int32(active), QueuedRequests: int32(queued),
+	})
+}

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"svc.internal/services/provider-agent/internal/endpoint"
+)
+
+// keepLoaded is how long Ollama is asked to keep a model that was warmed up; by
+// itself it unloads one after five minutes.
+const keepLoaded = "30m"
+
+// maxWarmAnswer bounds what is read of the answer to a warm-up, in bytes.
+const maxWarmAnswer = 64 << 10
+
+// Warm has an engine load a model, by a chat of one token.
+func (p *Pool) Warm(ctx context.Context, modelID string) error {
+	target, ok := p.targets[modelID]
+	if !ok {
+		return errNoModel
+	}
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	err := p.post(ctx, target, target.URL+endpoint.Chat.Path(), struct {
+		Model     string    `json:"model"`
+		Messages  []message `json:"messages"`
+		MaxTokens int       `json:"max_tokens"`
+		Stream    bool      `json:"stream"`
+	}{target.LocalModel, []message{{"user", "Hi"}}, 1, false})
+	if err != nil {
+		return err
+	}
+	if p.kindOf(target) == kindOllama {
+		// The model is loaded: that it may not stay so is no failure.
+		_ = p.post(ctx, target, besideRoot(target.URL)+"/api/generate", struct {
+			Model     string `json:"model"`
+			KeepAlive string `json:"keep_alive"`
+			Stream    bool   `json:"stream"`
+		}{target.LocalModel, keepLoaded, false})
+	}
+	return nil
+}
+
+func (p *Pool) kindOf(t Target) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.servers {
+		if e.serves(t) {
+			return e.kind
+		}
+	}
+	return kindUnknown
+}
+
+// post asks an engine for something whose answer nobody needs.
+func (p *Pool) post(ctx context.Context, target Target, url string, ask any) error {
+	body, err := json.Marshal(ask)
+	if err != nil {
+		return fmt.Errorf("encode the engine's request: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("make the engine's request: %w", err)
+	}
+	req.Header.Set("Content-Type", jsonType)
+	authorize(req, target.APIKey)
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("the engine does not answer: %w", cause(err))
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, maxWarmAnswer)); err != nil {
+		return fmt.Errorf("the engine's answer was cut off: %w", cause(err))
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("the engine answers %d", resp.StatusCode)
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/provider-hub/internal/registry"
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+// WarmOutcome is what became of a warm-up.
+type WarmOutcome string
+
+// The outcomes. Busy is a node that was asked lately, and Gone one that does not
+// take warm-ups or is on its way out.
+const (
+	WarmAsked  WarmOutcome = "asked"
+	WarmBusy   WarmOutcome = "busy"
+	WarmGone   WarmOutcome = "gone"
+	WarmLoaded WarmOutcome = "loaded"
+	WarmFailed WarmOutcome = "failed"
+)
+
+// WarmOutcomes returns every outcome.
+func WarmOutcomes() []WarmOutcome {
+	return []WarmOutcome{WarmAsked, WarmBusy, WarmGone, WarmLoaded, WarmFailed}
+}
+
+// Warmups passes on to agents what somebody asks all hubs for: to have a model
+// loaded. Each node is asked at most once in five minutes for a model, which its
+// session sees to.
+type Warmups struct {
+	bus      *bus.Conn
+	registry *registry.Registry
+	count    func(WarmOutcome)
+	log      *slog.Logger
+}
+
+// NewWarmups asks the sessions of reg. count hears of every outcome; it must not
+// block.
+func NewWarmups(conn *bus.Conn, reg *registry.Registry, count func(WarmOutcome), log *slog.Logger) *Warmups {
+	return &Warmups{bus: conn, registry: reg, count: count, log: log}
+}
+
+// Ask tells all hubs. A zero provider is all that serve the model.
+func (w *Warmups) Ask(ctx context.Context, model string, providerID ids.ProviderID) error {
+	m := &eventsv1.WarmUp{ModelId: model}
+	if !providerID.IsZero() {
+		m.ProviderId = providerID.String()
+	}
+	data, err := encode(m)
+	if err != nil {
+		return err
+	}
+	if err := w.bus.Publish(ctx, bus.SubjectWarmUp, data, nil); err != nil {
+		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "hubs cannot be told now")
+	}
+	return nil
+}
+
+// Run passes on until ctx ends.
+func (w *Warmups) Run(ctx context.Context) error {
+	asked, err := w.bus.Subscribe(bus.SubjectWarmUp, "", func(_ context.Context, m bus.Message) { w.onAsked(m.Data) })
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return asked.Stop()
+}
+
+func (w *Warmups) onAsked(data []byte) {
+	m := &eventsv1.WarmUp{}
+	if proto.Unmarshal(data, m) != nil || m.GetModelId() == "" {
+		return
+	}
+	var providerID ids.ProviderID
+	if text := m.GetProviderId(); text != "" {
+		var err error
+		if providerID, err = ids.ParseProvider(text); err != nil {
+			return
+		}
+	}
+	for _, s := range w.registry.Serving(m.GetModelId(), providerID, m.GetNodeId()) {
+		switch err := s.WarmUp(m.GetModelId()); {
+		case err == nil:
+			w.count(WarmAsked)
+		case errors.Is(err, session.ErrBusy):
+			w.count(WarmBusy)
+		default:
+			w.count(WarmGone)
+		}
+	}
+}
+
+// Heard takes an agent's answer. It is called under the session's lock.
+func (w *Warmups) Heard(s *session.Session, answer session.Warmed) {
+	who := s.Identity()
+	line := w.log.With("provider_id", who.ProviderID, "node_id", who.NodeID, "model_id", answer.Model, "load_time", answer.LoadTime)
+	if answer.Success {
+		w.count(WarmLoaded)
+		line.Info("a model was warmed up")
+		return
+	}
+	w.count(WarmFailed)
+	line.Warn("a model could not be warmed up", "error", answer.Error)
+}

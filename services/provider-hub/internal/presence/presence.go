@@ -1,0 +1,427 @@
+// Package presence keeps a record of which nodes were connected to this hub and
+// when, of what was seen of them, and of the hub itself having run. It is what
+// uptime is measured from.
+//
+// A Recorder hears of every connection that begins and ends. What it has heard
+// is written in one transaction every 10 s, and half a second after a connection
+// has begun or ended; each time the hub also says that it is there. A connection
+// that is open in the record lasts for as long as its hub says so: there is no
+// write for each connection but at its begin and its end. Where a hub is killed,
+// any other ends what it left open, as of when it was heard last and as the
+// platform's doing; a hub that was taken for dead and is not opens it again.
+//
+// What could not be written is kept and written later. At most 65,536 changes
+// are kept; beyond, connections that are over are forgotten, and the next page
+// that is written ends all in the record that do not stand. A connection that its
+// node gave up within 5 s leaves the record, so that one node cannot fill it.
+package presence
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/gpu"
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+const (
+	recordEvery = 10 * time.Second
+	recordDelay = 500 * time.Millisecond
+	recordTime  = 10 * time.Second
+	maxPending  = 65_536
+	brief       = 5 * time.Second
+)
+
+// EndedBy says whose doing the end of a connection is.
+type EndedBy string
+
+// Who ends connections.
+const (
+	ByPlatform EndedBy = "platform"
+	ByProvider EndedBy = "provider"
+)
+
+// Run is one life of a hub.
+type Run struct {
+	HubID       string
+	Incarnation int64
+	Started     time.Time
+}
+
+// Connection is one connection of one node; Ended is zero while it stands.
+type Connection struct {
+	Epoch          int64
+	Provider       ids.ProviderID
+	Node           string
+	Started, Ended time.Time
+	EndedBy        EndedBy
+}
+
+// Brief tells of a connection that its node gave up at once. Those are not kept:
+// a node that does nothing but reconnect would fill the record.
+func (c Connection) Brief() bool {
+	return c.EndedBy == ByProvider && c.Ended.Sub(c.Started) < brief
+}
+
+// Machine names one machine of a provider.
+type Machine struct {
+	Provider ids.ProviderID
+	Node     string
+}
+
+// Seen is what was seen of a machine.
+type Seen struct {
+	Machine
+	Name, AgentVersion, Dialect string
+	Hardware                    *gpu.Report
+	LastSeen                    time.Time
+}
+
+// Replaced tells how often one live connection of a machine took another's place.
+type Replaced struct {
+	Machine
+	Times int
+}
+
+// Warmed tells what the last warm-up of a machine failed with; empty is success.
+type Warmed struct {
+	Machine
+	Error string
+}
+
+// Page is what is written at once. Every list is sorted and names each thing
+// once.
+type Page struct {
+	At time.Time
+	// First is the first page of a run, Last the last one, which ends the run and
+	// whatever stands; Lost says that ends of connections were forgotten.
+	First, Last, Lost bool
+	Connections       []Connection
+	Nodes             []Seen
+	Replaced          []Replaced
+	Warmed            []Warmed
+	// Live lists the epochs that stand, none on the last page.
+	Live func() []int64
+}
+
+// Book keeps pages. Writing one again changes nothing but Replaced.
+type Book interface {
+	Record(ctx context.Context, run Run, page Page) error
+}
+
+// live is a connection that stands.
+type live struct {
+	connection Connection
+	// told is the hardware that was written.
+	told    *gpu.Report
+	written bool
+}
+
+// Recorder hears and writes. It is safe for concurrent use.
+type Recorder struct {
+	run   Run
+	book  Book
+	clock clock.Clock
+	log   *slog.Logger
+	wake  chan struct{}
+
+	// seen hears that something new was seen of machines, once it is written.
+	seen func(context.Context)
+
+	stopping  atomic.Bool
+	forgotten atomic.Int64
+
+	writing sync.Mutex // held while a page is written
+	first   bool
+
+	mu       sync.Mutex
+	live     map[*session.Session]*live
+	pending  map[int64]Connection // by epoch
+	look     map[*session.Session]struct{}
+	left     map[Machine]Seen // of sessions that are over
+	replaced map[Machine]int
+	warmed   map[Machine]string
+	lost     bool
+}
+
+// NewRecorder returns the recorder of a hub's life that begins now.
+func NewRecorder(hubID string, book Book, c clock.Clock, log *slog.Logger) *Recorder {
+	now := c.Now()
+	return &Recorder{
+		run:  Run{HubID: hubID, Incarnation: now.UnixMilli(), Started: now},
+		book: book, clock: c, log: log, wake: make(chan struct{}, 1), first: true,
+		seen: func(context.Context) {},
+		live: map[*session.Session]*live{}, pending: map[int64]Connection{}, look: map[*session.Session]struct{}{},
+		left: map[Machine]Seen{}, replaced: map[Machine]int{}, warmed: map[Machine]string{},
+	}
+}
+
+// OnSeen says who hears that something new of machines was written. It must be
+// set before Run.
+func (r *Recorder) OnSeen(hear func(context.Context)) { r.seen = hear }
+
+// Began hears that a session stands.
+func (r *Recorder) Began(s *session.Session) {
+	who := s.Identity()
+	c := Connection{Epoch: who.Epoch, Provider: who.ProviderID, Node: who.NodeID, Started: r.clock.Now()}
+	r.mu.Lock()
+	r.live[s] = &live{connection: c}
+	r.look[s] = struct{}{}
+	r.keep(c)
+	r.mu.Unlock()
+	r.signal()
+}
+
+// Ended hears that a session that had begun is over. While the hub stops, that is
+// its own doing, whoever hung up. It takes the session's lock.
+func (r *Recorder) Ended(s *session.Session) {
+	now, by := r.clock.Now(), ByProvider
+	last := seen(s, now)
+	if r.stopping.Load() {
+		by = ByPlatform
+	}
+	r.mu.Lock()
+	if l := r.live[s]; l != nil {
+		delete(r.live, s)
+		l.connection.Ended, l.connection.EndedBy = now, by
+		r.keep(l.connection)
+		if _, more := r.left[last.Machine]; more || len(r.left) < maxPending {
+			r.left[last.Machine] = last
+		}
+		delete(r.look, s)
+	}
+	r.mu.Unlock()
+	r.signal()
+}
+
+// keep needs the mutex.
+func (r *Recorder) keep(c Connection) {
+	if _, known := r.pending[c.Epoch]; !known && len(r.pending) >= maxPending {
+		r.lost = true
+		r.forgotten.Add(1)
+		return
+	}
+	r.pending[c.Epoch] = c
+}
+
+// Touched hears that something of a session has changed. It takes no lock of a
+// session.
+func (r *Recorder) Touched(s *session.Session) {
+	r.mu.Lock()
+	if r.live[s] != nil {
+		r.look[s] = struct{}{}
+	}
+	r.mu.Unlock()
+}
+
+// Replaced hears that a live session was shut because its node connected anew.
+func (r *Recorder) Replaced(s *session.Session) {
+	who := s.Identity()
+	at := Machine{who.ProviderID, who.NodeID}
+	r.mu.Lock()
+	if _, more := r.replaced[at]; more || len(r.replaced) < maxPending {
+		r.replaced[at]++
+	}
+	r.mu.Unlock()
+}
+
+// Warmed hears what became of a warm-up; an empty text is success.
+func (r *Recorder) Warmed(s *session.Session, fault string) {
+	who := s.Identity()
+	at := Machine{who.ProviderID, who.NodeID}
+	r.mu.Lock()
+	if _, more := r.warmed[at]; more || len(r.warmed) < maxPending {
+		r.warmed[at] = fault
+	}
+	r.mu.Unlock()
+	r.signal()
+}
+
+// Stopping says that from now on connections end because the hub does.
+func (r *Recorder) Stopping() { r.stopping.Store(true) }
+
+// Forgotten counts connections whose begin or end found no room.
+func (r *Recorder) Forgotten() int64 { return r.forgotten.Load() }
+
+// Pending is how many connections wait to be written.
+func (r *Recorder) Pending() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.pending)
+}
+
+func (r *Recorder) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run writes until ctx ends, and then that the hub has ended.
+func (r *Recorder) Run(ctx context.Context) error {
+	every := time.NewTicker(recordEvery)
+	defer every.Stop()
+	for r.write(ctx, false); r.wait(ctx, every.C); {
+		r.write(ctx, false)
+	}
+	r.write(context.WithoutCancel(ctx), true)
+	return nil
+}
+
+// wait is false when ctx has ended.
+func (r *Recorder) wait(ctx context.Context, every <-chan time.Time) bool {
+	select {
+	case <-every:
+		return ctx.Err() == nil
+	case <-r.wake:
+	case <-ctx.Done():
+		return false
+	}
+	delay := time.NewTimer(recordDelay)
+	defer delay.Stop()
+	select {
+	case <-delay.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (r *Recorder) write(ctx context.Context, last bool) {
+	ctx, cancel := context.WithTimeout(ctx, recordTime)
+	defer cancel()
+	if err := r.Write(ctx, last); err != nil && ctx.Err() != context.Canceled {
+		r.log.Warn("presence was not recorded", "error", err, "waiting", r.Pending())
+	}
+}
+
+// Write writes what there is to write, and that the hub is there; or, last, that
+// it has ended and with it all that stands.
+func (r *Recorder) Write(ctx context.Context, last bool) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	page, of := r.page(last)
+	if err := r.book.Record(ctx, r.run, page); err != nil {
+		r.restore(page, of)
+		return err
+	}
+	r.first = false
+	if len(page.Nodes) > 0 {
+		r.seen(ctx)
+	}
+	return nil
+}
+
+// sources are what the nodes of a page were made from.
+type sources struct {
+	look map[*session.Session]struct{}
+	left map[Machine]Seen
+}
+
+// page takes what is to be written.
+func (r *Recorder) page(last bool) (Page, sources) {
+	r.mu.Lock()
+	page := Page{At: r.clock.Now(), First: r.first, Last: last, Lost: r.lost, Live: r.epochs}
+	if last {
+		page.Live = func() []int64 { return []int64{} }
+	}
+	for _, c := range r.pending {
+		page.Connections = append(page.Connections, c)
+	}
+	for at, times := range r.replaced {
+		page.Replaced = append(page.Replaced, Replaced{at, times})
+	}
+	for at, fault := range r.warmed {
+		page.Warmed = append(page.Warmed, Warmed{at, fault})
+	}
+	of := sources{r.look, r.left}
+	r.pending, r.look, r.left = map[int64]Connection{}, map[*session.Session]struct{}{}, map[Machine]Seen{}
+	r.replaced, r.warmed, r.lost = map[Machine]int{}, map[Machine]string{}, false
+	r.mu.Unlock()
+	page.Nodes = r.nodes(of, page.At)
+	slices.SortFunc(page.Connections, func(a, b Connection) int { return cmp.Compare(a.Epoch, b.Epoch) })
+	slices.SortFunc(page.Nodes, func(a, b Seen) int { return compare(a.Machine, b.Machine) })
+	slices.SortFunc(page.Replaced, func(a, b Replaced) int { return compare(a.Machine, b.Machine) })
+	slices.SortFunc(page.Warmed, func(a, b Warmed) int { return compare(a.Machine, b.Machine) })
+	return page, of
+}
+
+// nodes looks at sessions, which takes their locks, and leaves out those of which
+// nothing new is seen.
+func (r *Recorder) nodes(of sources, at time.Time) []Seen {
+	all := maps.Clone(of.left)
+	for s := range of.look {
+		now := seen(s, at)
+		r.mu.Lock()
+		if l := r.live[s]; l != nil && (!l.written || l.told != now.Hardware) {
+			l.written, l.told = true, now.Hardware
+			all[now.Machine] = now
+		}
+		r.mu.Unlock()
+	}
+	return slices.Collect(maps.Values(all))
+}
+
+func seen(s *session.Session, at time.Time) Seen {
+	v, _ := s.View()
+	return Seen{
+		Machine: Machine{v.ProviderID, v.NodeID}, Name: v.NodeName, AgentVersion: v.AgentVersion, Dialect: v.Dialect,
+		Hardware: v.Hardware, LastSeen: at,
+	}
+}
+
+// restore takes back what could not be written; what was heard since is newer.
+func (r *Recorder) restore(page Page, of sources) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lost = r.lost || page.Lost
+	for _, c := range page.Connections {
+		if _, newer := r.pending[c.Epoch]; !newer {
+			r.keep(c)
+		}
+	}
+	for _, p := range page.Replaced {
+		r.replaced[p.Machine] += p.Times
+	}
+	for _, w := range page.Warmed {
+		if _, newer := r.warmed[w.Machine]; !newer {
+			r.warmed[w.Machine] = w.Error
+		}
+	}
+	for s := range of.look {
+		if l := r.live[s]; l != nil {
+			l.written = false
+			r.look[s] = struct{}{}
+		}
+	}
+	for at, n := range of.left {
+		if _, newer := r.left[at]; !newer && len(r.left) < maxPending {
+			r.left[at] = n
+		}
+	}
+}
+
+func (r *Recorder) epochs() []int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]int64, 0, len(r.live))
+	for _, l := range r.live {
+		all = append(all, l.connection.Epoch)
+	}
+	return all
+}
+
+func compare(a, b Machine) int {
+	if c := slices.Compare(a.Provider[:], b.Provider[:]); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Node, b.Node)
+}

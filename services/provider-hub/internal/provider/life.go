@@ -1,0 +1,349 @@
+package provider
+
+import (
+	"fmt"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/wallet"
+)
+
+// Actor is who changed a provider.
+type Actor string
+
+// The actors.
+const (
+	ByOperator Actor = "operator"
+	ByProvider Actor = "provider"
+	ByPlatform Actor = "platform"
+)
+
+// What happens to a provider beside the triggers of the status table.
+const (
+	CollateralWithdrawn = "collateral_withdrawn"
+	BenchmarkConfirmed  = "benchmark_confirmed"
+	BenchmarkWithdrawn  = "benchmark_withdrawn"
+	GPUWaived           = "gpu_waived"
+	GPUWaiverWithdrawn  = "gpu_waiver_withdrawn"
+	ProbationPassed     = "probation_passed"
+	OwnerProven         = "owner_proven"
+	BeneficiaryChanged  = "beneficiary"
+)
+
+// Entry is one line of a provider's history. Of a confirmation From and To are
+// the same.
+type Entry struct {
+	At       time.Time
+	What     string
+	From, To Status
+	By       Actor
+	Reason   string
+	// Payout is set of a change of where earnings go.
+	Payout Payout
+}
+
+// Payout is a change of where a provider's earnings go: from an address, or from
+// none, to another, by whoever had a key.
+type Payout struct {
+	From, To string
+	Key      ids.KeyID
+}
+
+// Said is the reason of the entry, or what it was that changed.
+func (e Entry) Said() string {
+	switch p := e.Payout; {
+	case p.To == "":
+		return e.Reason
+	case p.From == "":
+		return fmt.Sprintf("to %s by key %s", p.To, p.Key)
+	default:
+		return fmt.Sprintf("from %s to %s by key %s", p.From, p.To, p.Key)
+	}
+}
+
+// Facts is what automatic activation rests on. The zero time is not confirmed.
+type Facts struct {
+	CollateralAt, BenchmarkAt, GPUWaivedAt time.Time
+	// GPUEligible is whether a machine that was seen in the last 30 days fulfils
+	// the rule; GPUShortfall why the one seen last does not.
+	GPUEligible  bool
+	GPUShortfall string
+}
+
+// BenchmarkExpires is when the benchmark counts no more, or zero.
+func (f Facts) BenchmarkExpires() time.Time {
+	if f.BenchmarkAt.IsZero() {
+		return time.Time{}
+	}
+	return f.BenchmarkAt.Add(BenchmarkValidity)
+}
+
+// BenchmarkPassed tells whether a passed benchmark counts at a time.
+func (f Facts) BenchmarkPassed(now time.Time) bool { return now.Before(f.BenchmarkExpires()) }
+
+// GPU tells whether the machine counts as one that fulfils the rule.
+func (f Facts) GPU() bool { return f.GPUEligible || !f.GPUWaivedAt.IsZero() }
+
+// Qualified tells whether everything that activation needs holds at a time.
+func (f Facts) Qualified(now time.Time) bool {
+	return !f.CollateralAt.IsZero() && f.GPU() && f.BenchmarkPassed(now)
+}
+
+// InProbation tells whether the first 24 hours of an activation are not yet
+// judged.
+func (a *Account) InProbation() bool { return a.Status == Active && !a.ProbationEndsAt.IsZero() }
+
+// change is one stroke on an account whose row is locked: what is done in it
+// leaves an entry, and what follows by itself is done too.
+type change struct {
+	account *Account
+	by      Actor
+	reason  string
+	now     time.Time
+	entries []Entry
+}
+
+// note leaves an entry without a move.
+func (c *change) note(what string) {
+	c.entries = append(c.entries, Entry{
+		At: c.now, What: what, From: c.account.Status, To: c.account.Status, By: c.by, Reason: c.reason,
+	})
+}
+
+// own binds the account to a wallet that has signed, for good.
+func (c *change) own(address wallet.Address) error {
+	a := c.account
+	switch {
+	case a.Proven(address):
+		return nil
+	case !a.OwnerProvenAt.IsZero():
+		return fault.New(fault.Conflict, fault.AlreadyExists, "this provider belongs to another wallet already").On("owner_address")
+	}
+	a.Owner, a.OwnerProvenAt = address.String(), c.now
+	c.note(OwnerProven)
+	return nil
+}
+
+// pay lets earnings go to an address from now on.
+func (c *change) pay(to string, key ids.KeyID) {
+	a := c.account
+	if to == a.Beneficiary {
+		return
+	}
+	c.entries = append(c.entries, Entry{
+		At: c.now, What: BeneficiaryChanged, From: a.Status, To: a.Status, By: c.by, Payout: Payout{From: a.Beneficiary, To: to, Key: key},
+	})
+	a.Beneficiary, a.BeneficiaryAt = to, c.now
+}
+
+// fire applies a trigger by the table, with what belongs to the status it leads
+// to. Where it leads nowhere new nothing happens.
+func (c *change) fire(t Trigger) error {
+	a := c.account
+	to, err := a.Status.After(t)
+	if err != nil || to == a.Status {
+		return err
+	}
+	c.entries = append(c.entries, Entry{At: c.now, What: string(t), From: a.Status, To: to, By: c.by, Reason: c.reason})
+	a.Status = to
+	a.ActiveSince, a.ProbationEndsAt = time.Time{}, time.Time{}
+	switch t {
+	case Qualify:
+		a.ActiveSince, a.ProbationEndsAt = c.now, c.now.Add(Probation)
+	case RequestReview:
+		a.ReviewRequestedAt = c.now
+	case Reject:
+		a.RejectedAt = c.now
+	case FailProbation, Lift:
+		// What held before it still holds: without a fresh benchmark the next
+		// activation would follow at once.
+		a.Facts.BenchmarkAt = time.Time{}
+	case Approve, ConfirmCollateral, ExpireBenchmark, Withdraw, Suspend:
+	}
+	return nil
+}
+
+// follow does what the facts lead to by themselves.
+func (c *change) follow() error {
+	a := c.account
+	if a.Status == Approved && !a.Facts.CollateralAt.IsZero() {
+		if err := c.fire(ConfirmCollateral); err != nil {
+			return err
+		}
+	}
+	if (a.Status == Pending || a.Status == Activating) && a.Facts.Qualified(c.now) {
+		c.by, c.reason = ByPlatform, ""
+		return c.fire(Qualify)
+	}
+	return nil
+}
+
+// collateral confirms collateral or takes it away.
+func (c *change) collateral(there bool) error {
+	f := &c.account.Facts
+	switch {
+	case there && f.CollateralAt.IsZero():
+		f.CollateralAt = c.now
+		before := c.account.Status
+		if err := c.fire(ConfirmCollateral); err != nil {
+			return err
+		}
+		if c.account.Status == before {
+			c.note(string(ConfirmCollateral))
+		}
+	case !there && !f.CollateralAt.IsZero():
+		f.CollateralAt = time.Time{}
+		c.note(CollateralWithdrawn)
+		return c.withdraw()
+	}
+	return nil
+}
+
+// benchmark confirms a benchmark passed now or takes it away.
+func (c *change) benchmark(passed bool) error {
+	f := &c.account.Facts
+	switch {
+	case passed && !f.BenchmarkAt.Equal(c.now):
+		f.BenchmarkAt = c.now
+		c.note(BenchmarkConfirmed)
+	case !passed && !f.BenchmarkAt.IsZero():
+		f.BenchmarkAt = time.Time{}
+		c.note(BenchmarkWithdrawn)
+		return c.withdraw()
+	}
+	return nil
+}
+
+// waiver waives the GPU rule or takes the waiver away, which matters only where
+// no machine fulfils the rule.
+func (c *change) waiver(waived bool) error {
+	f := &c.account.Facts
+	switch {
+	case waived && f.GPUWaivedAt.IsZero():
+		f.GPUWaivedAt = c.now
+		c.note(GPUWaived)
+	case !waived && !f.GPUWaivedAt.IsZero():
+		f.GPUWaivedAt = time.Time{}
+		c.note(GPUWaiverWithdrawn)
+		if c.account.Status == Active && !f.GPUEligible {
+			return c.withdraw()
+		}
+	}
+	return nil
+}
+
+// withdraw ends what rested on what was taken away; where nothing did, the facts
+// alone have changed.
+func (c *change) withdraw() error {
+	if _, rests := transitions[c.account.Status][Withdraw]; !rests {
+		return nil
+	}
+	return c.fire(Withdraw)
+}
+
+// to does what an operator means who asks for a status by name. The same status
+// again changes nothing.
+func (c *change) to(want Status) error {
+	a := c.account
+	if want == a.Status {
+		return nil
+	}
+	switch want {
+	case Active:
+		return c.activate()
+	case Pending:
+		return c.release()
+	case UnderReview:
+		return c.review()
+	case Approved:
+		return c.fire(Approve)
+	case Suspended:
+		return c.fire(Suspend)
+	case Rejected:
+		return c.fire(Reject)
+	case Activating:
+		return fault.New(fault.Precondition, fault.TransitionNotAllowed,
+			"a provider is activating by itself, when it is approved and its collateral confirmed").On("status")
+	default:
+		return fault.New(fault.Invalid, fault.InvalidValue, "no such status").On("status")
+	}
+}
+
+// activate is an operator's shorthand: each confirmation, and in a review the
+// approval, leaves its own entry, and the status follows from them.
+func (c *change) activate() error {
+	a := c.account
+	if a.Status == UnderReview {
+		if err := c.fire(Approve); err != nil {
+			return err
+		}
+	}
+	if a.Status != Pending && a.Status != Approved && a.Status != Activating {
+		_, err := a.Status.After(Qualify) // refuses
+		return err
+	}
+	if err := c.collateral(true); err != nil {
+		return err
+	}
+	if err := c.benchmark(true); err != nil {
+		return err
+	}
+	if !a.Facts.GPU() {
+		return c.waiver(true)
+	}
+	return nil
+}
+
+// release lifts a suspension, or withdraws what was confirmed.
+func (c *change) release() error {
+	if c.account.Status == Suspended {
+		return c.fire(Lift)
+	}
+	if err := c.fire(Withdraw); err != nil {
+		return err
+	}
+	if err := c.collateral(false); err != nil {
+		return err
+	}
+	if err := c.benchmark(false); err != nil {
+		return err
+	}
+	return c.waiver(false)
+}
+
+// review asks an operator to look.
+func (c *change) review() error {
+	a := c.account
+	if a.Status == Rejected {
+		if again := a.RejectedAt.Add(ReapplyAfter); c.now.Before(again) {
+			return fault.New(fault.Precondition, fault.TransitionNotAllowed,
+				"this application was rejected; it may be made again from %s on", again.UTC().Format(time.RFC3339)).
+				After(again.Sub(c.now)).With("again_at", again.UTC().Format(time.RFC3339))
+		}
+	}
+	return c.fire(RequestReview)
+}
+
+// judge ends a probation that is over: up is the part of it in which a node was
+// connected, and nil where nothing could be measured, which passes.
+func (c *change) judge(up *float64) error {
+	a := c.account
+	if !a.InProbation() || c.now.Before(a.ProbationEndsAt) {
+		return nil
+	}
+	if up != nil && *up < PassingUptime {
+		return c.fire(FailProbation)
+	}
+	a.ProbationEndsAt = time.Time{}
+	c.note(ProbationPassed)
+	return nil
+}
+
+// expire ends an activation whose benchmark counts no more.
+func (c *change) expire() error {
+	if c.account.Status != Active || c.account.Facts.BenchmarkPassed(c.now) {
+		return nil
+	}
+	return c.fire(ExpireBenchmark)
+}

@@ -1,0 +1,159 @@
+package provider
+
+import (
+	"context"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/gpu"
+	"svc.internal/services/provider-hub/internal/uptime"
+)
+
+const (
+	// HubSilence is after how long a hub that says nothing is taken for dead.
+	HubSilence = 30 * time.Second
+	// PresenceKept is how long connections and runs of hubs are kept.
+	PresenceKept = 35 * 24 * time.Hour
+	// NodeKept is how long a machine counts, and is shown, after it was seen last.
+	NodeKept   = 30 * 24 * time.Hour
+	shownNodes = 64
+
+	day   = 24 * time.Hour
+	month = 30 * day
+	// A node that took its own place so often within ReplacedWithin is taken for
+	// two machines with one id.
+	replacedOften = 3
+	// ReplacedWithin is the time over which replacements of a node are counted.
+	ReplacedWithin = 10 * time.Minute
+	replacedShown  = time.Hour
+)
+
+// Node is one machine of a provider as it was seen last.
+type Node struct {
+	ID, Name, AgentVersion, Dialect string
+	// Online is whether a connection of it stood when the store was last told.
+	Online   bool
+	LastSeen time.Time
+	GPU      gpu.Report
+	// Eligible is whether it fulfils the GPU rule.
+	Eligible bool
+	// Replaced is how often one live connection took another's place, within
+	// ReplacedWithin of ReplacedAt.
+	Replaced   int
+	ReplacedAt time.Time
+	// WarmUpError is what the last warm-up failed with.
+	WarmUpError string
+}
+
+// Presence is what is known of a provider's connections in a time.
+type Presence struct {
+	Connections []uptime.Connection
+	// From is later than what was asked for when there were too many.
+	From time.Time
+}
+
+// presenceStore is what measuring needs of a store.
+type presenceStore interface {
+	// Presences reads the connections of providers that lasted beyond since, as
+	// they stand now.
+	Presences(ctx context.Context, providers []ids.ProviderID, since, now time.Time) (map[ids.ProviderID]Presence, error)
+	// HubRuns reads when hubs ran since a time.
+	HubRuns(ctx context.Context, since, now time.Time) ([]uptime.Span, error)
+	// Online tells which of the providers have a connection.
+	Online(ctx context.Context, providers []ids.ProviderID, now time.Time) (map[ids.ProviderID]bool, error)
+	// Nodes reads the machines seen since a time, the last one first.
+	Nodes(ctx context.Context, id ids.ProviderID, since, now time.Time, limit int) ([]Node, error)
+	// KeepUptime keeps what was measured.
+	KeepUptime(ctx context.Context, all []Measured, now time.Time) error
+}
+
+// Measured is a provider's uptime; nil is not known.
+type Measured struct {
+	ID       ids.ProviderID
+	Day, Mon *float64
+}
+
+// Detail is all that is known of a provider.
+type Detail struct {
+	Account
+	Online bool
+	Nodes  []Node
+}
+
+// Detail reads a provider with its nodes and its uptime as it is now. It fails
+// with provider_not_found.
+func (d *Directory) Detail(ctx context.Context, id ids.ProviderID) (Detail, error) {
+	a, err := d.store.Get(ctx, id)
+	if err != nil {
+		return Detail{}, err
+	}
+	now := d.clock.Now()
+	nodes, err := d.store.Nodes(ctx, id, now.Add(-NodeKept), now, shownNodes)
+	if err != nil {
+		return Detail{}, err
+	}
+	measured, err := d.measure(ctx, []ids.ProviderID{id}, now)
+	if err != nil {
+		return Detail{}, err
+	}
+	online := false
+	for _, n := range nodes {
+		online = online || n.Online
+	}
+	a.Uptime24h, a.Uptime30d = measured[0].Day, measured[0].Mon
+	return Detail{Account: a, Online: online, Nodes: nodes}, nil
+}
+
+// Online tells which of the providers have a connection to any hub, as hubs have
+// told the store.
+func (d *Directory) Online(ctx context.Context, providers []ids.ProviderID) (map[ids.ProviderID]bool, error) {
+	return d.store.Online(ctx, providers, d.clock.Now())
+}
+
+// measure tells the uptime of providers over the last day and 30 days, for which
+// each counts from its first connection on.
+func (d *Directory) measure(ctx context.Context, providers []ids.ProviderID, now time.Time) ([]Measured, error) {
+	since := now.Add(-month - uptime.Grace)
+	presences, err := d.store.Presences(ctx, providers, now.Add(-PresenceKept), now)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := d.store.HubRuns(ctx, since, now)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Measured, 0, len(providers))
+	for _, id := range providers {
+		m := Measured{ID: id}
+		if p := presences[id]; len(p.Connections) > 0 {
+			first := now
+			for _, c := range p.Connections {
+				first = earlier(first, c.From)
+			}
+			m.Day = within(p, runs, later(first, now.Add(-day)), now)
+			m.Mon = within(p, runs, later(first, now.Add(-month)), now)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// within is the uptime from a time to another; from is later where not all is
+// known.
+func within(p Presence, runs []uptime.Span, from, to time.Time) *float64 {
+	return uptime.Measure(uptime.Span{From: later(from, p.From), To: to}, p.Connections, runs).Fraction()
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,191 @@
+package provider
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+)
+
+const (
+	maxSummary = 500
+	maxEmail   = 254
+	maxUser    = 128
+	// maxOverlap is how long a key may go on beside the one that follows it.
+	maxOverlap = 7 * 24 * time.Hour
+	// maxOwnKeys bounds the good keys of a provider when it makes one itself.
+	maxOwnKeys = 32
+)
+
+// selfStore is what a provider's own calls need of a store.
+type selfStore interface {
+	// SignUp adds an account with a key in one transaction, and spends the proof.
+	// For a user or an idempotency key that has an account it returns that, fresh
+	// false, and keeps nothing. It fails with already_exists when the address owns
+	// an account, and as Spend.
+	SignUp(ctx context.Context, a Account, k Key, by SignUpBy) (got Account, fresh bool, err error)
+	// OfUser reads a user's account; ok is false when there is none.
+	OfUser(ctx context.Context, user string) (a Account, ok bool, err error)
+	// AddOwnKey keeps a further key unless limit are good at its time: then it
+	// fails with too_many_keys; and with provider_not_found and account_frozen. Where replaces is not zero, that key ends at the
+	// time it returns: the given one, or earlier if it did before.
+	AddOwnKey(ctx context.Context, k Key, limit int, replaces ids.KeyID, ends time.Time) (time.Time, error)
+	// Holder looks a key up without drawing an epoch.
+	Holder(ctx context.Context, hash apikey.Hash, now time.Time) (c Credential, ok bool, err error)
+}
+
+// Holder answers whose key has this digest, in whatever status. It fails with
+// invalid_api_key or key_revoked.
+func (d *Directory) Holder(ctx context.Context, digest apikey.Digest) (Credential, error) {
+	c, ok, err := d.store.Holder(ctx, d.pepper.Hash(digest), d.clock.Now())
+	switch {
+	case err != nil:
+		return Credential{}, err
+	case !ok:
+		return Credential{}, invalidKey()
+	case c.Revoked:
+		return Credential{}, revokedKey()
+	}
+	return c, nil
+}
+
+// OwnChange is what a provider changes of its account; what is empty stays.
+type OwnChange struct {
+	Beneficiary string
+	// Owner is a wallet that has signed the challenge of Nonce.
+	Owner, Nonce string
+	Signature    []byte
+}
+
+// UpdateOwn says where earnings go, and binds the account to a wallet. Besides as
+// Holder it fails with invalid_value, with invalid_api_key where the wallet has
+// not signed, with already_exists where the wallet or the account is bound, and
+// with account_frozen for a provider that may not connect.
+func (d *Directory) UpdateOwn(ctx context.Context, digest apikey.Digest, said OwnChange) (Account, error) {
+	if said.Beneficiary == "" && said.Owner == "" {
+		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "beneficiary_address or owner_address must be given").On("beneficiary_address")
+	}
+	beneficiary, err := optionalAddress("beneficiary_address", said.Beneficiary)
+	if err != nil {
+		return Account{}, err
+	}
+	if _, err := optionalAddress("owner_address", said.Owner); err != nil {
+		return Account{}, err
+	}
+	holder, err := d.Holder(ctx, digest)
+	if err != nil {
+		return Account{}, err
+	}
+	if err := holder.admissible(); err != nil {
+		return Account{}, err
+	}
+	var proof *Proof
+	if said.Owner != "" {
+		if proof, err = d.spent(ctx, &holder.Account, said.Owner, said.Nonce, said.Signature); err != nil {
+			return Account{}, err
+		}
+	}
+	return d.change(ctx, holder.ID, ByProvider, "", func(c *change) error {
+		if err := c.account.Status.Admits(); err != nil {
+			return err
+		}
+		if beneficiary != "" {
+			c.pay(beneficiary, holder.KeyID)
+		}
+		if proof == nil {
+			return nil
+		}
+		return c.own(proof.Address)
+	})
+}
+
+// spent is a proof for an account, which nobody can show again. One that says no
+// more than what is proven already is not spent, so that a call may be repeated.
+func (d *Directory) spent(ctx context.Context, a *Account, owner, nonce string, signature []byte) (*Proof, error) {
+	proof, err := d.prove(owner, nonce, signature)
+	if err != nil {
+		return nil, err
+	}
+	if a.Proven(proof.Address) {
+		return &proof, nil
+	}
+	return &proof, d.store.Spend(ctx, proof)
+}
+
+// Application is what a provider says when it asks for a review. An empty name
+// leaves the account's.
+type Application struct{ Name, Hardware, Email string }
+
+// RequestReview asks an operator to look, which once asked for changes nothing
+// more than what is said. It fails with transition_not_allowed.
+func (d *Directory) RequestReview(ctx context.Context, digest apikey.Digest, said Application) (Account, error) {
+	for _, check := range []error{
+		checkText("provider_name", said.Name, 0, maxName),
+		checkText("hardware_summary", said.Hardware, 0, maxSummary),
+		checkText("contact_email", said.Email, 0, maxEmail),
+	} {
+		if check != nil {
+			return Account{}, check
+		}
+	}
+	if said.Email != "" && !strings.Contains(said.Email, "@") {
+		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "contact_email must be an e-mail address").On("contact_email")
+	}
+	c, err := d.Holder(ctx, digest)
+	if err != nil {
+		return Account{}, err
+	}
+	return d.change(ctx, c.ID, ByProvider, "", func(c *change) error {
+		if err := c.review(); err != nil {
+			return err
+		}
+		a := c.account
+		if said.Name != "" {
+			a.Name = said.Name
+		}
+		a.Contact = Contact{Email: said.Email, Hardware: said.Hardware}
+		return nil
+	})
+}
+
+// RotateKey makes a further key and lets the one that was shown end after the
+// overlap, at the time it returns. It fails as Holder, with invalid_value,
+// account_frozen and too_many_keys.
+func (d *Directory) RotateKey(ctx context.Context, digest apikey.Digest, name string, overlap time.Duration) (Key, string, time.Time, error) {
+	fail := func(err error) (Key, string, time.Time, error) { return Key{}, "", time.Time{}, err }
+	if overlap < 0 || overlap > maxOverlap {
+		return fail(fault.New(fault.Invalid, fault.InvalidValue, "overlap_seconds must be 0 to %d", int64(maxOverlap/time.Second)).On("overlap_seconds"))
+	}
+	c, err := d.Holder(ctx, digest)
+	if err != nil {
+		return fail(err)
+	}
+	if err := c.admissible(); err != nil {
+		return fail(err)
+	}
+	k, text, err := d.newKey(c.ID, name)
+	if err != nil {
+		return fail(err)
+	}
+	ends, err := d.store.AddOwnKey(ctx, k, maxOwnKeys, c.KeyID, k.MadeAt.Add(overlap))
+	if err != nil {
+		return fail(err)
+	}
+	return k, text, ends, nil
+}
+
+// IssueOwnKey makes a further key for a provider's user. It fails with
+// provider_not_found, account_frozen, too_many_keys and invalid_value.
+func (d *Directory) IssueOwnKey(ctx context.Context, id ids.ProviderID, name string) (Key, string, error) {
+	k, text, err := d.newKey(id, name)
+	if err != nil {
+		return Key{}, "", err
+	}
+	if _, err := d.store.AddOwnKey(ctx, k, maxOwnKeys, ids.KeyID{}, time.Time{}); err != nil {
+		return Key{}, "", err
+	}
+	return k, text, nil
+}

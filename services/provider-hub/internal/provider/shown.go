@@ -1,0 +1,129 @@
+package provider
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The steps of a provider's way, of which the one to be taken next is shown.
+const (
+	stepConnect = iota + 2
+	stepBenchmark
+	stepCollateral
+	stepActive
+
+	// payoutShown is how long a provider is told that earnings go elsewhere.
+	payoutShown = 7 * day
+
+	// Offline is shown instead of active when no node is connected.
+	Offline = "offline"
+)
+
+// Shown is a provider's status as its owner is told.
+type Shown struct {
+	// Status is the status' name, or Offline; Label the same for people.
+	Status, Label string
+	// Step counts 1 account, 2 connect, 3 benchmark, 4 collateral, 5 active.
+	Step      int
+	StepLabel string
+	NextSteps []string
+	// Warning is what the owner should look at; empty for nothing.
+	Warning string
+}
+
+var labels = map[Status]string{
+	Pending: "Pending", UnderReview: "Under Review", Approved: "Approved", Activating: "Activating",
+	Active: "Active", Suspended: "Suspended", Rejected: "Rejected",
+}
+
+var stepLabels = map[int]string{
+	1: "Account", stepConnect: "Connect", stepBenchmark: "Benchmark", stepCollateral: "Collateral", stepActive: "Active",
+}
+
+// Show tells where a provider stands. keyExpires is that of the key it showed,
+// zero for never.
+func (d Detail) Show(now, keyExpires time.Time) Shown {
+	s := Shown{Status: string(d.Status), Label: labels[d.Status], Warning: d.warning(now, keyExpires)}
+	s.Step, s.NextSteps = d.next(now)
+	s.StepLabel = stepLabels[s.Step]
+	switch {
+	case d.Status == Active && !d.Online:
+		s.Status, s.Label = Offline, "Offline"
+	case d.InProbation():
+		s.Label = "Active (Probation)"
+	}
+	return s
+}
+
+// next is the step to be taken and, in words, all that are due.
+func (d Detail) next(now time.Time) (step int, words []string) {
+	switch d.Status {
+	case Suspended:
+		return 1, []string{"Ask the operators why the account is suspended."}
+	case Rejected:
+		return 1, []string{"Ask for another review from " + d.RejectedAt.Add(ReapplyAfter).UTC().Format(time.RFC3339) + " on."}
+	case Active:
+		if !d.Online {
+			words = append(words, "Start the agent: no machine is connected.")
+		}
+		if d.InProbation() {
+			words = append(words, fmt.Sprintf("Stay connected for at least %.0f %% of the time until %s, when the probation ends.",
+				100*PassingUptime, d.ProbationEndsAt.UTC().Format(time.RFC3339)))
+		}
+		return stepActive, words
+	case Pending, UnderReview, Approved, Activating:
+	}
+	step = stepActive
+	due := func(at int, text string) {
+		step = min(step, at)
+		words = append(words, text)
+	}
+	switch f := d.Facts; {
+	case !d.Online && len(d.Nodes) == 0:
+		due(stepConnect, "Start the agent so that a machine connects.")
+	case !f.GPU():
+		due(stepConnect, "Connect a machine that fulfils the GPU rule: "+f.GPUShortfall+".")
+	}
+	if !d.Facts.BenchmarkPassed(now) {
+		due(stepBenchmark, "Keep a machine connected until its benchmark is passed.")
+	}
+	if d.Facts.CollateralAt.IsZero() {
+		due(stepCollateral, "Deposit collateral.")
+	}
+	if d.Status == UnderReview {
+		words = append(words, "Wait for the operators, who look at the application.")
+	}
+	return step, words
+}
+
+// warning is what the owner should look at, the worst first.
+func (d Detail) warning(now, keyExpires time.Time) string {
+	var all []string
+	if at := d.BeneficiaryAt; !at.IsZero() && now.Sub(at) < payoutShown {
+		all = append(all, "The beneficiary changed at "+at.UTC().Format(time.RFC3339)+": earnings go to "+d.Beneficiary+".")
+	}
+	for _, n := range d.Nodes {
+		if n.Replaced >= replacedOften && now.Sub(n.ReplacedAt) < replacedShown {
+			all = append(all, fmt.Sprintf("Two machines seem to share node id %s: their connections replaced each other %d times.", n.ID, n.Replaced))
+		}
+	}
+	for _, n := range d.Nodes {
+		if n.WarmUpError != "" {
+			all = append(all, fmt.Sprintf("Node %s could not load a model when it was asked to: %s.", n.ID, strings.TrimSuffix(n.WarmUpError, ".")))
+		}
+	}
+	if !keyExpires.IsZero() {
+		all = append(all, "This provider key ends at "+keyExpires.UTC().Format(time.RFC3339)+"; another one followed it.")
+	}
+	const most = 4
+	return strings.Join(all[:min(len(all), most)], " ")
+}
+
+// probationReason says of a judgement what it rests on.
+func probationReason(up *float64) string {
+	if up == nil {
+		return "nothing could be measured"
+	}
+	return fmt.Sprintf("connected for %.2f %% of the time", 100**up)
+}

@@ -1,0 +1,144 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/uptime"
+)
+
+const (
+	// sweepBatch is how many providers a sweep judges of a kind, and
+	// measureBatch how many it measures at once; measureEvery is how old a
+	// measurement may be.
+	sweepBatch    = 500
+	measureBatch  = 200
+	measureRounds = 25
+	measureEvery  = 10 * time.Minute
+)
+
+// sweepStore is what sweeping needs of a store.
+type sweepStore interface {
+	// Overdue reads who is in probation beyond now, whose benchmark was passed
+	// before expired, and who waits for nothing more to be activated; at most limit
+	// of each.
+	Overdue(ctx context.Context, now, expired time.Time, limit int) (Overdue, error)
+	// Qualified reads only the last of them.
+	Qualified(ctx context.Context, expired time.Time, limit int) ([]ids.ProviderID, error)
+	// ToMeasure reads providers that were measured before a time, at most limit,
+	// and marks them as measured now, so that no other hub does it too.
+	ToMeasure(ctx context.Context, before, now time.Time, limit int) ([]ids.ProviderID, error)
+	// EndSilentHubs ends the runs that were seen last before a time, with the
+	// connections that they left open, as of when they were seen.
+	EndSilentHubs(ctx context.Context, before time.Time) error
+	// Forget takes away connections and runs that ended before presence, machines
+	// seen last before nodes, and nonces that expired before nonces.
+	Forget(ctx context.Context, presence, nodes, nonces time.Time) error
+}
+
+// Overdue is who is to be looked at.
+type Overdue struct{ Probations, Benchmarks, Qualified []ids.ProviderID }
+
+// Sweep does what time alone brings: it ends the runs of hubs that fell silent,
+// judges probations, expires benchmarks, activates who qualifies, and measures
+// uptime. It returns the accounts whose status changed. Every hub does so; row
+// locks make it harmless. What fails for one provider does not keep the others.
+func (d *Directory) Sweep(ctx context.Context) ([]Account, error) {
+	now := d.clock.Now()
+	faults := []error{d.store.EndSilentHubs(ctx, now.Add(-HubSilence))}
+	due, err := d.store.Overdue(ctx, now, now.Add(-BenchmarkValidity), sweepBatch)
+	faults = append(faults, err)
+	var changed []Account
+	for _, kind := range []struct {
+		all []ids.ProviderID
+		do  func(context.Context, ids.ProviderID) (Account, error)
+	}{{due.Probations, d.judge}, {due.Benchmarks, d.expire}, {due.Qualified, d.follow}} {
+		accounts, err := each(ctx, kind.all, kind.do)
+		changed, faults = append(changed, accounts...), append(faults, err)
+	}
+	faults = append(faults, d.measureDue(ctx, now), d.store.Forget(ctx, now.Add(-PresenceKept), now.Add(-NodeKept), now.Add(-nonceKept)))
+	return changed, errors.Join(faults...)
+}
+
+// Qualify activates whoever waits for nothing more, without waiting for a sweep:
+// machines that were seen just now may be what was missing. It returns those
+// accounts.
+func (d *Directory) Qualify(ctx context.Context) ([]Account, error) {
+	due, err := d.store.Qualified(ctx, d.clock.Now().Add(-BenchmarkValidity), sweepBatch)
+	if err != nil {
+		return nil, err
+	}
+	return each(ctx, due, d.follow)
+}
+
+// each does something to every provider, whatever becomes of the others.
+func each(ctx context.Context, all []ids.ProviderID, do func(context.Context, ids.ProviderID) (Account, error)) ([]Account, error) {
+	var done []Account
+	var faults []error
+	for _, id := range all {
+		a, err := do(ctx, id)
+		if err != nil {
+			faults = append(faults, err)
+		} else {
+			done = append(done, a)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return done, errors.Join(faults...)
+}
+
+func (d *Directory) expire(ctx context.Context, id ids.ProviderID) (Account, error) {
+	return d.change(ctx, id, ByPlatform, "", (*change).expire)
+}
+
+// follow does what the facts lead to, which change does by itself.
+func (d *Directory) follow(ctx context.Context, id ids.ProviderID) (Account, error) {
+	return d.change(ctx, id, ByPlatform, "", func(*change) error { return nil })
+}
+
+// judge measures a probation and ends it. What is measured is over, so it needs
+// no lock.
+func (d *Directory) judge(ctx context.Context, id ids.ProviderID) (Account, error) {
+	a, err := d.store.Get(ctx, id)
+	if err != nil || !a.InProbation() {
+		return a, err
+	}
+	from, to := a.ActiveSince, a.ProbationEndsAt
+	presences, err := d.store.Presences(ctx, []ids.ProviderID{id}, from.Add(-uptime.Grace), d.clock.Now())
+	if err != nil {
+		return Account{}, err
+	}
+	runs, err := d.store.HubRuns(ctx, from.Add(-uptime.Grace), d.clock.Now())
+	if err != nil {
+		return Account{}, err
+	}
+	up := within(presences[id], runs, from, to)
+	return d.change(ctx, id, ByPlatform, probationReason(up), func(c *change) error {
+		if !c.account.ProbationEndsAt.Equal(to) {
+			return nil // another probation by now
+		}
+		return c.judge(up)
+	})
+}
+
+// measureDue keeps the measurements of uptime fresh.
+func (d *Directory) measureDue(ctx context.Context, now time.Time) error {
+	for range measureRounds {
+		due, err := d.store.ToMeasure(ctx, now.Add(-measureEvery), now, measureBatch)
+		if err != nil || len(due) == 0 {
+			return err
+		}
+		measured, err := d.measure(ctx, due, now)
+		if err != nil {
+			return err
+		}
+		if err := d.store.KeepUptime(ctx, measured, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}

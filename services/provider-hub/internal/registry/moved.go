@@ -1,0 +1,53 @@
+package registry
+
+import (
+	"context"
+
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+// movingDialect is that of agents which, told to drain, connect elsewhere before
+// they let go.
+const movingDialect = "v2"
+
+// Moving lists the sessions whose agents move when they are told to drain, those
+// that have moved and end what is open among them.
+func (r *Registry) Moving() []*session.Session {
+	var all []*session.Session
+	for _, s := range r.everyone() {
+		if v, live := s.View(); live && v.Dialect == movingDialect {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// AwaitLeft returns when the sessions have ended or ctx has.
+func (r *Registry) AwaitLeft(ctx context.Context, all []*session.Session) {
+	gone := make(chan struct{}, len(all))
+	waiting := 0
+	r.mu.Lock()
+	for _, s := range all {
+		at := node{s.Identity().ProviderID, s.Identity().NodeID}
+		if r.sessions[at] == s || r.retired[at] == s {
+			r.awaited[s] = gone
+			waiting++
+		}
+	}
+	r.mu.Unlock()
+	for range waiting {
+		select {
+		case <-gone:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// left tells whoever waits for a session. Needs the mutex.
+func (r *Registry) left(s *session.Session) {
+	if gone, ok := r.awaited[s]; ok {
+		delete(r.awaited, s)
+		gone <- struct{}{}
+	}
+}

@@ -1,0 +1,201 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/fakeagent"
+	agentv2 "svc.internal/proto/svc/agent/v2"
+	"svc.internal/services/provider-hub/internal/provider"
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+// leaving dials a node that says it leaves.
+func (f *fixture) leaving(t *testing.T, node string) *fakeagent.Agent {
+	t.Helper()
+	a, err := f.dial(t, node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Send(&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, f.registry, func(live []session.View, _ []int64) bool {
+		return slices.ContainsFunc(live, func(v session.View) bool { return v.Epoch == a.Epoch() && v.Draining })
+	})
+	return a
+}
+
+func stays(t *testing.T, what string, a *fakeagent.Agent) {
+	t.Helper()
+	select {
+	case <-a.Closed():
+		t.Errorf("%s is closed: %v", what, a.Farewell())
+	default:
+	}
+}
+
+func closes(t *testing.T, what string, a *fakeagent.Agent, code string) {
+	t.Helper()
+	select {
+	case <-a.Closed():
+	case <-time.After(10 * time.Second):
+		t.Fatalf("%s stays", what)
+	}
+	if why := a.Farewell(); why.GetCode() != code {
+		t.Errorf("%s hears %v, want %s", what, why, code)
+	}
+}
+
+func TestANodeThatLeavesStaysBesideItsNewerConnection(t *testing.T) {
+	f := setup(t, 0, plain)
+	older := f.leaving(t, "node-0001")
+	newer, err := f.dial(t, "node-0001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, f.registry, func(live []session.View, ended []int64) bool {
+		return len(live) == 1 && live[0].Epoch == newer.Epoch() && slices.Equal(ended, []int64{older.Epoch()})
+	})
+	stays(t, "the older one", older)
+	if w := newer.Ack().GetWarning(); w != "" {
+		t.Errorf("the newer one is warned: %s", w)
+	}
+	if v := f.registry.Views(); len(v) != 1 || v[0].Epoch != newer.Epoch() || f.registry.Len() != 1 {
+		t.Errorf("views %+v", v)
+	}
+	if _, ok := f.registry.Find(f.account.ID, "node-0001", older.Epoch()); ok {
+		t.Error("the older one is given new requests")
+	}
+	if s, ok := f.registry.Find(f.account.ID, "node-0001", newer.Epoch()); !ok || s.Identity().Epoch != newer.Epoch() {
+		t.Error("the newer one is not found")
+	}
+	nodes := f.detail(t).Nodes
+	if len(nodes) != 1 || nodes[0].Replaced != 0 {
+		t.Errorf("nodes %+v", nodes)
+	}
+	older.Close()
+	f.forgotten(t)
+}
+
+// detail is the provider once the recorder has told the store.
+func (f *fixture) detail(t *testing.T) provider.Detail {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.recorder.Run(ctx) }()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		d, err := f.accounts.Detail(t.Context(), f.account.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Nodes) > 0 || time.Now().After(deadline) {
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			return d
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// forgotten waits until no session is retired.
+func (f *fixture) forgotten(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(5 * time.Millisecond) {
+		f.registry.mu.Lock()
+		retired, spare := len(f.registry.retired), len(f.registry.spare)
+		f.registry.mu.Unlock()
+		if retired+spare == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d sessions are retired, of %d providers", retired, spare)
+		}
+	}
+}
+
+func TestANodeHasOneConnectionThatLeaves(t *testing.T) {
+	f := setup(t, 0, plain)
+	first, second := f.leaving(t, "node-0001"), f.leaving(t, "node-0001")
+	third, err := f.dial(t, "node-0001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closes(t, "the first", first, session.CodeSuperseded)
+	stays(t, "the second", second)
+	stays(t, "the third", third)
+}
+
+func TestConnectionsThatLeaveAreBounded(t *testing.T) {
+	f := setup(t, 2, plain)
+	for i := range 2 {
+		f.leaving(t, fmt.Sprintf("node-000%d", i))
+		next, err := f.dial(t, fmt.Sprintf("node-000%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		next.Close()
+		waitFor(t, f.registry, func(_ []session.View, ended []int64) bool { return slices.Contains(ended, next.Epoch()) })
+	}
+	older := f.leaving(t, "node-0009")
+	if _, err := f.dial(t, "node-0009"); err != nil {
+		t.Fatal(err)
+	}
+	closes(t, "one too many", older, session.CodeSuperseded)
+}
+
+func TestANodeThatWentToAnotherHubEndsWhatItHasHere(t *testing.T) {
+	f := setup(t, 0, plain)
+	a := f.leaving(t, "node-0001")
+	f.registry.Supersede(f.account.ID, "node-0001", a.Epoch()+1)
+	waitFor(t, f.registry, func(_ []session.View, ended []int64) bool { return slices.Equal(ended, []int64{a.Epoch()}) })
+	stays(t, "the older one", a)
+	if n := f.registry.Len(); n != 0 {
+		t.Errorf("%d sessions stand", n)
+	}
+}
+
+func TestConnectionsThatLeaveFeelWhatTheirProviderIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		tell func(*fixture, *testing.T) error
+		code string
+	}{
+		"suspended": {func(f *fixture, t *testing.T) error {
+			a, err := f.accounts.SetStatus(t.Context(), f.account.ID, provider.Suspended, "")
+			f.registry.Apply(a.Standing())
+			return err
+		}, session.CodeSuspended},
+		"suspended by another hub": {func(f *fixture, t *testing.T) error {
+			if _, err := f.accounts.SetStatus(t.Context(), f.account.ID, provider.Suspended, ""); err != nil {
+				return err
+			}
+			return f.registry.Recheck(t.Context())
+		}, session.CodeSuspended},
+		"revoked": {func(f *fixture, t *testing.T) error {
+			c, err := f.accounts.Holder(t.Context(), apikey.Sum(f.key))
+			f.registry.KeyRevoked(c.KeyID)
+			return err
+		}, session.CodeKeyRevoked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := setup(t, 0, plain)
+			older := f.leaving(t, "node-0001")
+			newer, err := f.dial(t, "node-0001")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.tell(f, t); err != nil {
+				t.Fatal(err)
+			}
+			closes(t, "the older one", older, c.code)
+			closes(t, "the newer one", newer, c.code)
+			f.forgotten(t)
+		})
+	}
+}

@@ -1,0 +1,197 @@
+package rpc
+
+import (
+	"context"
+	"strings"
+	"unicode"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	"svc.internal/services/provider-hub/internal/provider"
+	"svc.internal/services/provider-hub/internal/registry"
+)
+
+// idempotencyHeader carries an idempotency key beside a message that names
+// none.
+const idempotencyHeader = "idempotency-key"
+
+// maxModel bounds the id of a model, in bytes.
+const maxModel = 256
+
+// Warmups tells all hubs to have a model loaded. A zero provider is all of them.
+type Warmups interface {
+	Ask(ctx context.Context, model string, providerID ids.ProviderID) error
+}
+
+// Admin answers hub.v1.ProviderAdminService.
+type Admin struct {
+	hubv1.UnimplementedProviderAdminServiceServer
+	accounts *provider.Directory
+	registry *registry.Registry
+	warmups  Warmups
+}
+
+// NewAdmin works on accounts and lets the sessions of reg feel it.
+func NewAdmin(accounts *provider.Directory, reg *registry.Registry, warmups Warmups) *Admin {
+	return &Admin{accounts: accounts, registry: reg, warmups: warmups}
+}
+
+// CreateProvider opens a provider account in status pending.
+func (a *Admin) CreateProvider(ctx context.Context, m *hubv1.CreateProviderRequest) (*hubv1.CreateProviderResponse, error) {
+	key := m.GetIdempotencyKey()
+	if values := metadata.ValueFromIncomingContext(ctx, idempotencyHeader); key == "" && len(values) > 0 {
+		key = values[0]
+	}
+	account, err := a.accounts.Create(ctx, m.GetName(), m.GetRegion(), key)
+	if err != nil {
+		return nil, err
+	}
+	p, err := described(ctx, a.accounts, a.registry, account)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.CreateProviderResponse{Provider: p}, nil
+}
+
+// ListProviders is one page, oldest first.
+func (a *Admin) ListProviders(ctx context.Context, m *hubv1.ListProvidersRequest) (*hubv1.ListProvidersResponse, error) {
+	page, err := a.accounts.List(ctx, int(m.GetPage()), int(m.GetPageSize()))
+	if err != nil {
+		return nil, err
+	}
+	list, err := describedAll(ctx, a.accounts, a.registry, page.List)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.ListProvidersResponse{
+		List: list, Total: int32(page.Total), Page: int32(page.Number), PageSize: int32(page.Length),
+	}, nil
+}
+
+// SetProviderStatus is an operator's word on a provider.
+func (a *Admin) SetProviderStatus(ctx context.Context, m *hubv1.SetProviderStatusRequest) (*hubv1.SetProviderStatusResponse, error) {
+	id, err := providerID(m.GetProviderId())
+	if err != nil {
+		return nil, err
+	}
+	account, err := a.accounts.SetStatus(ctx, id, statusFromProto(m.GetStatus()), m.GetReason())
+	if err != nil {
+		return nil, err
+	}
+	p, err := a.felt(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.SetProviderStatusResponse{Provider: p}, nil
+}
+
+// felt lets the sessions here feel what became of an account.
+func (a *Admin) felt(ctx context.Context, account provider.Account) (*hubv1.Provider, error) {
+	a.registry.Apply(account.Standing())
+	return described(ctx, a.accounts, a.registry, account)
+}
+
+// GetProviderDetail reads one provider with its nodes and its present uptime.
+func (a *Admin) GetProviderDetail(ctx context.Context, m *hubv1.GetProviderDetailRequest) (*hubv1.GetProviderDetailResponse, error) {
+	id, err := providerID(m.GetProviderId())
+	if err != nil {
+		return nil, err
+	}
+	detail, err := a.accounts.Detail(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.GetProviderDetailResponse{
+		Provider: accountToProto(detail.Account, detail.Online || a.registry.Online(id), a.accounts),
+		Nodes:    nodesToProto(detail.Nodes),
+	}, nil
+}
+
+// ConfirmQualification records an operator's confirmation.
+func (a *Admin) ConfirmQualification(ctx context.Context, m *hubv1.ConfirmQualificationRequest) (*hubv1.ConfirmQualificationResponse, error) {
+	id, err := providerID(m.GetProviderId())
+	if err != nil {
+		return nil, err
+	}
+	given := provider.Confirmation{Collateral: m.Collateral, Benchmark: m.Benchmark, GPUWaived: m.GpuWaived}
+	account, err := a.accounts.Confirm(ctx, id, given, m.GetReason())
+	if err != nil {
+		return nil, err
+	}
+	p, err := a.felt(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.ConfirmQualificationResponse{Provider: p}, nil
+}
+
+// ListStatusChanges is one page of what happened to a provider, newest first.
+func (a *Admin) ListStatusChanges(ctx context.Context, m *hubv1.ListStatusChangesRequest) (*hubv1.ListStatusChangesResponse, error) {
+	id, err := providerID(m.GetProviderId())
+	if err != nil {
+		return nil, err
+	}
+	page, err := a.accounts.History(ctx, id, int(m.GetPage()), int(m.GetPageSize()))
+	if err != nil {
+		return nil, err
+	}
+	list := make([]*hubv1.StatusChange, 0, len(page.List))
+	for _, e := range page.List {
+		list = append(list, &hubv1.StatusChange{
+			ChangedAt: timestamppb.New(e.At), What: e.What, From: statusToProto(e.From), To: statusToProto(e.To),
+			By: string(e.By), Reason: e.Said(),
+		})
+	}
+	return &hubv1.ListStatusChangesResponse{
+		List: list, Total: int32(page.Total), Page: int32(page.Number), PageSize: int32(page.Length),
+	}, nil
+}
+
+// WarmUp asks all hubs to have a model loaded.
+func (a *Admin) WarmUp(ctx context.Context, m *hubv1.WarmUpRequest) (*hubv1.WarmUpResponse, error) {
+	model := m.GetModelId()
+	if model == "" || len(model) > maxModel || strings.ContainsFunc(model, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		return nil, fault.New(fault.Invalid, fault.InvalidValue, "model_id must be 1 to %d printable characters", maxModel).On("model_id")
+	}
+	var id ids.ProviderID
+	if text := m.GetProviderId(); text != "" {
+		var err error
+		if id, err = ids.ParseProvider(text); err != nil {
+			return nil, fault.New(fault.Invalid, fault.InvalidValue, "provider_id is no provider's id").On("provider_id")
+		}
+	}
+	if err := a.warmups.Ask(ctx, model, id); err != nil {
+		return nil, err
+	}
+	return &hubv1.WarmUpResponse{}, nil
+}
+
+// IssueProviderKey makes a key and shows it this once.
+func (a *Admin) IssueProviderKey(ctx context.Context, m *hubv1.IssueProviderKeyRequest) (*hubv1.IssueProviderKeyResponse, error) {
+	id, err := providerID(m.GetProviderId())
+	if err != nil {
+		return nil, err
+	}
+	key, text, err := a.accounts.IssueKey(ctx, id, m.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.IssueProviderKeyResponse{KeyId: key.ID.String(), ApiKey: text, KeyPrefix: key.Shown}, nil
+}
+
+// RevokeProviderKey ends a key for ever and closes its connections.
+func (a *Admin) RevokeProviderKey(ctx context.Context, m *hubv1.RevokeProviderKeyRequest) (*hubv1.RevokeProviderKeyResponse, error) {
+	id, err := ids.ParseKey(m.GetKeyId())
+	if err != nil {
+		return nil, fault.New(fault.NotFound, fault.KeyNotFound, "no such provider key").On("key_id")
+	}
+	if err := a.accounts.RevokeKey(ctx, id); err != nil {
+		return nil, err
+	}
+	a.registry.KeyRevoked(id)
+	return &hubv1.RevokeProviderKeyResponse{}, nil
+}

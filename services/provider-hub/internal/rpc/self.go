@@ -1,0 +1,151 @@
+package rpc
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/fault"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	"svc.internal/services/provider-hub/internal/provider"
+)
+
+// Self answers hub.v1.ProviderSelfService.
+type Self struct {
+	hubv1.UnimplementedProviderSelfServiceServer
+	accounts *provider.Directory
+	presence Presence
+}
+
+// NewSelf works on accounts.
+func NewSelf(accounts *provider.Directory, here Presence) *Self {
+	return &Self{accounts: accounts, presence: here}
+}
+
+// digestFromProto reads the digest of a key; bytes that are none are no key.
+func digestFromProto(raw []byte) (apikey.Digest, error) {
+	if len(raw) != len(apikey.Digest{}) {
+		return apikey.Digest{}, fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "this is no provider key")
+	}
+	return apikey.Digest(raw), nil
+}
+
+// GetOwnStatus tells a provider where it stands.
+func (s *Self) GetOwnStatus(ctx context.Context, m *hubv1.GetOwnStatusRequest) (*hubv1.GetOwnStatusResponse, error) {
+	digest, err := digestFromProto(m.GetKeyDigest())
+	if err != nil {
+		return nil, err
+	}
+	holder, err := s.accounts.Holder(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	detail, err := s.accounts.Detail(ctx, holder.ID)
+	if err != nil {
+		return nil, err
+	}
+	detail.Online = detail.Online || s.presence.Online(holder.ID)
+	shown := detail.Show(s.accounts.Now(), holder.KeyExpires)
+	return &hubv1.GetOwnStatusResponse{
+		Provider: accountToProto(detail.Account, detail.Online, s.accounts), CanConnect: detail.Status.MayConnect(),
+		ShownStatus: shown.Status, Label: shown.Label, Step: int32(shown.Step), StepLabel: shown.StepLabel,
+		NextSteps: shown.NextSteps, Warning: shown.Warning, Nodes: nodesToProto(detail.Nodes),
+	}, nil
+}
+
+// UpdateOwn sets where earnings go, and whose wallet the owner's is.
+func (s *Self) UpdateOwn(ctx context.Context, m *hubv1.UpdateOwnRequest) (*hubv1.UpdateOwnResponse, error) {
+	digest, err := digestFromProto(m.GetKeyDigest())
+	if err != nil {
+		return nil, err
+	}
+	account, err := s.accounts.UpdateOwn(ctx, digest, provider.OwnChange{
+		Beneficiary: m.GetBeneficiaryAddress(), Owner: m.GetOwnerAddress(), Nonce: m.GetAuthNonce(), Signature: m.GetSignature(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	p, err := described(ctx, s.accounts, s.presence, account)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.UpdateOwnResponse{Provider: p}, nil
+}
+
+// RequestReview asks an operator to look.
+func (s *Self) RequestReview(ctx context.Context, m *hubv1.RequestReviewRequest) (*hubv1.RequestReviewResponse, error) {
+	digest, err := digestFromProto(m.GetKeyDigest())
+	if err != nil {
+		return nil, err
+	}
+	account, err := s.accounts.RequestReview(ctx, digest, provider.Application{
+		Name: m.GetProviderName(), Hardware: m.GetHardwareSummary(), Email: m.GetContactEmail(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	p, err := described(ctx, s.accounts, s.presence, account)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.RequestReviewResponse{Provider: p, RequestedAt: timestamppb.New(account.ReviewRequestedAt)}, nil
+}
+
+// SignUp opens an account in status pending with one key, shown this once.
+func (s *Self) SignUp(ctx context.Context, m *hubv1.SignUpRequest) (*hubv1.SignUpResponse, error) {
+	account, key, text, err := s.accounts.SignUp(ctx, provider.Applicant{
+		Name: m.GetName(), Region: m.GetRegion(), Owner: m.GetOwnerAddress(), Beneficiary: m.GetBeneficiaryAddress(),
+		Nonce: m.GetAuthNonce(), Signature: m.GetSignature(), User: m.GetUserId(), IdempotencyKey: m.GetIdempotencyKey(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	p, err := described(ctx, s.accounts, s.presence, account)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.SignUpResponse{Provider: p, ApiKey: text, KeyPrefix: key.Shown}, nil
+}
+
+// IssueKey makes a further key for a user's account and shows it this once.
+func (s *Self) IssueKey(ctx context.Context, m *hubv1.IssueKeyRequest) (*hubv1.IssueKeyResponse, error) {
+	id, err := providerID(m.GetProviderId())
+	if err != nil {
+		return nil, err
+	}
+	key, text, err := s.accounts.IssueOwnKey(ctx, id, m.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.IssueKeyResponse{KeyId: key.ID.String(), ApiKey: text, KeyPrefix: key.Shown}, nil
+}
+
+// RotateOwnKey makes a further key and lets the one shown expire.
+func (s *Self) RotateOwnKey(ctx context.Context, m *hubv1.RotateOwnKeyRequest) (*hubv1.RotateOwnKeyResponse, error) {
+	digest, err := digestFromProto(m.GetKeyDigest())
+	if err != nil {
+		return nil, err
+	}
+	// What would wrap around is out of range too.
+	seconds := min(max(m.GetOverlapSeconds(), -1), 1<<30)
+	key, text, ends, err := s.accounts.RotateKey(ctx, digest, m.GetName(), time.Duration(seconds)*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.RotateOwnKeyResponse{
+		KeyId: key.ID.String(), ApiKey: text, KeyPrefix: key.Shown, OldKeyExpiresAt: timestamppb.New(ends),
+	}, nil
+}
+
+// CreateChallenge makes what a wallet signs to connect.
+func (s *Self) CreateChallenge(ctx context.Context, m *hubv1.CreateChallengeRequest) (*hubv1.CreateChallengeResponse, error) {
+	asked, err := s.accounts.Ask(ctx, m.GetAddress())
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.CreateChallengeResponse{
+		Nonce: asked.Nonce, Message: asked.Message, ExpiresAt: timestamppb.New(asked.ExpiresAt),
+	}, nil
+}

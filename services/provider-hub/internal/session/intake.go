@@ -1,0 +1,242 @@
+package session
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// bufferBytes is the size of the buffers that sockets share; a message that
+	// does not fit gets one of its own, out of the budget.
+	bufferBytes = 64<<10 + 1<<10
+	// maxFragments bounds the frames of a message: libraries cut it into pieces
+	// of a few KiB.
+	maxFragments = 16_384
+)
+
+// budget bounds what large messages hold together, in bytes. It is safe for
+// concurrent use.
+type budget struct {
+	mu   sync.Mutex
+	left int64
+}
+
+// take takes n bytes out of the budget if they are there; less than nothing
+// gives back.
+func (b *budget) take(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n > b.left {
+		return false
+	}
+	b.left -= n
+	return true
+}
+
+// intake reads the messages of a socket. An idle one holds no buffer.
+type intake struct {
+	conn    net.Conn
+	br      *bufio.Reader
+	session *Session
+	buffers *sync.Pool // of *[]byte, each of bufferBytes
+	budget  *budget
+	// answer echoes a close frame.
+	answer func(status uint16)
+}
+
+// message is one that is being read.
+type message struct {
+	buf     []byte
+	size    int64 // of what arrived, kept or not
+	own     int64 // bytes of buf that are out of the budget
+	dropped bool  // there was no room; buf is what came before
+	head    []byte
+}
+
+// next reads a message. Control frames before and within it are answered.
+func (in *intake) next() error {
+	h, err := in.frame()
+	switch {
+	case err != nil:
+		return err
+	case h.opcode == opContinuation:
+		return breach("a continuation of nothing")
+	}
+	opcode := h.opcode
+	shared := in.buffers.Get().(*[]byte)
+	defer in.buffers.Put(shared)
+	m := &message{buf: (*shared)[:0], head: *shared}
+	defer in.free(m)
+	for n := 1; ; n++ {
+		if err := in.gather(m, h); err != nil {
+			return err
+		}
+		if h.final {
+			return in.hand(m, opcode)
+		}
+		if n == maxFragments {
+			return &violation{statusPolicy, "a message has too many fragments"}
+		}
+		if h, err = in.frame(); err != nil {
+			return err
+		}
+		if h.opcode != opContinuation {
+			return breach("a message begins within another")
+		}
+	}
+}
+
+// hand gives a message to the session.
+func (in *intake) hand(m *message, opcode byte) error {
+	s := in.session
+	if opcode != s.terms.opcode {
+		return &violation{statusUnsupported, "messages of this kind are not taken"}
+	}
+	s.house.counts.FramesIn.Add(1)
+	if m.dropped {
+		s.house.counts.Discarded.Add(1)
+		s.wire.discarded(m.buf)
+		return nil
+	}
+	if opcode == opText && !utf8.Valid(m.buf) {
+		return &violation{statusInvalidPayload, "a text message is not UTF-8"}
+	}
+	if why := s.wire.receive(m.buf); why != nil {
+		s.Shut(why)
+	}
+	return nil
+}
+
+// frame reads up to the next data frame.
+func (in *intake) frame() (frameHead, error) {
+	for {
+		h, err := readHead(in.br)
+		if err != nil || h.opcode < opClose {
+			return h, err
+		}
+		if err := in.control(h); err != nil {
+			return h, err
+		}
+	}
+}
+
+// control takes a control frame.
+func (in *intake) control(h frameHead) error {
+	payload, err := in.br.Peek(int(h.length)) // the buffer of the HTTP server is far larger
+	if err != nil {
+		return err
+	}
+	unmask(h.mask, 0, payload)
+	_, _ = in.br.Discard(len(payload))
+	var why *Closing
+	switch h.opcode {
+	case opPing:
+		why = in.session.onPing(payload)
+	case opPong:
+		why = in.session.onPong()
+	default:
+		status, err := closeStatus(payload)
+		if err != nil {
+			return err
+		}
+		in.answer(status)
+		return errPeerClosed
+	}
+	if why != nil {
+		in.session.Shut(why)
+	}
+	return nil
+}
+
+// gather reads the payload of a data frame.
+func (in *intake) gather(m *message, h frameHead) error {
+	if h.length > in.session.most.Load()-m.size { // a sum could overflow
+		return &violation{statusTooBig, "a message is too large"}
+	}
+	m.size += h.length
+	for offset := 0; int64(offset) < h.length; {
+		rest := int(h.length) - offset
+		if !m.dropped && len(m.buf) == cap(m.buf) {
+			if err := in.grow(m, rest, h.final); err != nil {
+				return err
+			}
+		}
+		if m.dropped {
+			_, err := in.br.Discard(rest)
+			return err
+		}
+		part := m.buf[len(m.buf):min(cap(m.buf), len(m.buf)+rest)]
+		n, err := io.ReadFull(in.br, part)
+		if err != nil {
+			return err
+		}
+		unmask(h.mask, offset, part)
+		m.buf = m.buf[:len(m.buf)+n]
+		offset += n
+	}
+	return nil
+}
+
+// grow makes room for at least a part of what is still to come, or drops the
+// message. Of a frame that is not the last rest says little: libraries cut
+// messages into pieces of a few KiB, and room for one piece at a time would have
+// all that is there copied for each.
+func (in *intake) grow(m *message, rest int, last bool) error {
+	if m.own == 0 {
+		deadline := time.Now().Add(in.session.cfg.LargeTimeout)
+		if err := in.conn.SetReadDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	// A length that is only announced takes nothing from others: there is room
+	// for as much as has arrived.
+	more := max(len(m.buf), bufferBytes)
+	if last {
+		more = min(more, rest)
+	}
+	size := min(int64(len(m.buf)+more), in.session.most.Load())
+	if !in.budget.take(size - m.own) {
+		m.dropped, m.buf = true, m.head[:min(len(m.head), len(m.buf))]
+		return nil
+	}
+	m.own = size
+	m.buf = append(make([]byte, 0, size), m.buf...)
+	return nil
+}
+
+// free gives back what a message took.
+func (in *intake) free(m *message) {
+	if m.own == 0 && !m.dropped {
+		return
+	}
+	in.budget.take(-m.own)
+	_ = in.conn.SetReadDeadline(time.Time{}) // a socket that cannot is closed anyway
+}
+
+// read hands every message to the session until the socket fails or is closed.
+// What it returns is not nil.
+func (in *intake) read() error {
+	for {
+		if err := in.next(); err != nil {
+			return err
+		}
+	}
+}
+
+// discard reads on behind a breach until either side closes, so that the peer
+// can read why.
+func (in *intake) discard() {
+	_, _ = io.Copy(io.Discard, in.br)
+}
+
+// violationIn finds the breach in an error.
+func violationIn(err error) (*violation, bool) {
+	var v *violation
+	ok := errors.As(err, &v)
+	return v, ok
+}

@@ -1,0 +1,81 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// farConn is a connection from an address.
+type farConn struct {
+	net.Conn
+	from netip.Addr
+}
+
+func (c farConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.AddrPortFrom(c.from, 1)) }
+
+// comeBack dials as agents of v1 do, which wait longer each time that they are
+// refused, and returns once it is registered.
+func (e *endpoint) comeBack(t *testing.T, from netip.Addr, node string) *websocket.Conn {
+	dialer := websocket.Dialer{NetDialContext: func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		e.pipes.conns <- farConn{far, from}
+		return near, nil
+	}}
+	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+		ws, _, err := dialer.DialContext(t.Context(), "ws://hub/ws", http.Header{})
+		if err != nil {
+			time.Sleep(wait) //nolint:forbidigo // of a synctest bubble
+			continue
+		}
+		if err := ws.WriteMessage(websocket.TextMessage, []byte(registerText("good", node))); err != nil {
+			t.Error(err)
+		}
+		var m said
+		if err := ws.ReadJSON(&m); err != nil || m.Payload["success"] != true {
+			t.Errorf("registered with %v, %v", m, err)
+		}
+		go func() { // pings are answered
+			for {
+				if _, _, err := ws.ReadMessage(); err != nil {
+					return
+				}
+			}
+		}()
+		return ws
+	}
+}
+
+// All agents of a hub lose their connections at the same moment. Most are sent
+// away at first, as the hub knows them, and nobody who registers is closed.
+func TestAgentsAreBackWithinAMinuteWhenAllAreCutAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const agents = 4000
+		e := serveSessions(t, Config{})
+		address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }
+		for i := range agents {
+			e.server.house.door.left[address(i)] = time.Now()
+		}
+		began := time.Now()
+		all := make([]*websocket.Conn, agents)
+		var back sync.WaitGroup
+		for i := range agents {
+			back.Go(func() { all[i] = e.comeBack(t, address(i), fmt.Sprintf("node-%05d", i)) })
+		}
+		back.Wait()
+		if took := time.Since(began); took > time.Minute || took < (agents-400)/200*time.Second {
+			t.Errorf("all are back after %v", took)
+		}
+		for _, ws := range all {
+			_ = ws.Close()
+		}
+	})
+}

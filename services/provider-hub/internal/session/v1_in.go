@@ -1,0 +1,269 @@
+package session
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"svc.internal/pkg/jsonscan"
+)
+
+// receive implements dialect. The message is read before the session is locked.
+func (d *v1) receive(msg []byte) *Closing {
+	m, err := readV1(msg)
+	if err != nil {
+		return protocolError("a message cannot be read: " + err.Error())
+	}
+	switch kind := plain(m.kind); string(kind) {
+	case "stream_chunk":
+		return d.locked(func() *Closing { return d.onChunk(&m) })
+	case "stream_end":
+		return d.locked(func() *Closing { return d.onStreamEnd(&m) })
+	case "ack":
+		return d.locked(func() *Closing { return d.onAck(&m) })
+	}
+	if len(msg) > v1MaxNews {
+		return protocolError("a message is too large for what it says")
+	}
+	return d.news(&m)
+}
+
+// locked runs what needs the mutex, unless the connection is closing.
+func (d *v1) locked(f func() *Closing) *Closing {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	if d.s.phase >= phaseClosing {
+		return nil
+	}
+	return f()
+}
+
+// news takes what is no answer. Much of it is decoded, which is done before the
+// session is locked.
+func (d *v1) news(m *v1Message) *Closing {
+	id := ""
+	if len(m.id) <= maxRequestID {
+		id = text(m.id)
+	}
+	var take func() *Closing
+	var err error
+	switch string(plain(m.kind)) {
+	case "register":
+		var r v1Register
+		err = decode(m.payload, &r)
+		take = func() *Closing { return d.register(id, &r) }
+	case "heartbeat":
+		var h v1Heartbeat
+		err = decode(m.payload, &h)
+		take = func() *Closing { return d.onHeartbeat(id, &h) }
+	case "model_health_update":
+		var h v1Heartbeat
+		err = decode(m.payload, &h)
+		take = func() *Closing { return d.onHealth(&h) }
+	case "error":
+		take = func() *Closing { return d.onError(m) }
+	default: // verify, benchmark_response, and what later agents may say
+		take = func() *Closing { return nil }
+	}
+	if err != nil {
+		return protocolError("a message cannot be read")
+	}
+	return d.locked(func() *Closing {
+		if why := d.s.chat(); why != nil {
+			return why
+		}
+		return take()
+	})
+}
+
+// maxRequestID bounds a request_id that is repeated to the agent, in bytes.
+const maxRequestID = 256
+
+func decode(payload []byte, into any) error {
+	if payload == nil {
+		return errNotEnvelope
+	}
+	return json.Unmarshal(payload, into)
+}
+
+// request is what a message answers; nil when it is nobody's, or of one who does
+// not know of it yet. Needs the mutex.
+func (d *v1) request(raw []byte) *v1Stream {
+	st := d.requests[string(plain(raw))]
+	if st == nil || !st.opened {
+		return nil
+	}
+	return st
+}
+
+// onChunk takes a piece of a stream. Needs the mutex.
+func (d *v1) onChunk(m *v1Message) *Closing {
+	st := d.request(m.id)
+	if st == nil || st.done || !st.streams() {
+		return nil // late, or nobody's
+	}
+	ends := isTrue(m.done)
+	if !present(m.chunk) && !ends {
+		return d.s.chat()
+	}
+	d.s.house.counts.received(int64(len(m.chunk)))
+	st.done = ends
+	if st.released || st.err != nil {
+		return nil
+	}
+	if len(st.in) == 0 {
+		st.chunks, st.since = 0, d.s.house.clock.Now()
+	}
+	st.chunks++
+	if d.behind(st, len(m.chunk)) {
+		st.fail(ErrBehind)
+		return nil
+	}
+	before := len(st.in)
+	if present(m.chunk) {
+		st.in = appendEvent(st.in, m.chunk)
+	}
+	if ends {
+		st.in = append(st.in, doneEvent...)
+	}
+	st.delivered(len(st.in) - before)
+	return nil
+}
+
+// behind tells whether more would wait than a stream or the session may hold.
+// Chunks that come at once, behind a pause of the network, are no sign of a slow
+// consumer: they only count as one when they are very many, or when nobody has
+// taken any for a while.
+func (d *v1) behind(st *v1Stream, n int) bool {
+	switch {
+	case len(st.in)+n > v1Held, st.chunks > v1Burst, d.s.held+int64(n) > d.s.cfg.ConnWindow:
+		return true
+	case st.chunks > v1Chunks:
+		return d.s.house.clock.Now().Sub(st.since) > v1Patience
+	default:
+		return false
+	}
+}
+
+// streams tells whether the answer was asked for as a stream.
+func (st *v1Stream) streams() bool { return st.request.Stream }
+
+// onStreamEnd needs the mutex.
+func (d *v1) onStreamEnd(m *v1Message) *Closing {
+	st := d.request(m.id)
+	if st == nil {
+		return nil
+	}
+	end := endOf(m)
+	end.Complete = st.done && st.streams() && end.Error == ""
+	d.s.conclude(&st.Stream, end)
+	return nil
+}
+
+// onAck takes a whole answer, or what became of a warm-up: agents call both the
+// same, and only what was asked tells them apart. Needs the mutex.
+func (d *v1) onAck(m *v1Message) *Closing {
+	s := d.s
+	if model, ok := d.warmups[string(plain(m.id))]; ok {
+		delete(d.warmups, string(plain(m.id)))
+		return d.onWarmup(model, m)
+	}
+	st := d.request(m.id)
+	if st == nil {
+		return nil
+	}
+	end := endOf(m)
+	if end.Error == "" && present(m.response) && !st.streams() {
+		end.Complete = true
+		s.house.counts.received(int64(len(m.response)))
+		if !st.released {
+			// It does not count as the session's, which would be its neighbours'
+			// loss: the read budget and what gathers it bound it.
+			st.in = append(st.in, m.response...)
+		}
+	}
+	s.conclude(&st.Stream, end)
+	return nil
+}
+
+// onWarmup needs the mutex.
+func (d *v1) onWarmup(model string, m *v1Message) *Closing {
+	var r struct {
+		Success    bool    `json:"success"`
+		LoadTimeMS float64 `json:"load_time_ms"`
+		Error      string  `json:"error"`
+	}
+	if decode(m.payload, &r) != nil {
+		return protocolError("the answer to a warm-up cannot be read")
+	}
+	ms := min(max(r.LoadTimeMS, 0), float64(time.Hour.Milliseconds()))
+	d.s.warmed(Warmed{Model: model, Success: r.Success, LoadTime: time.Duration(ms) * time.Millisecond, Error: r.Error})
+	return nil
+}
+
+// onError takes an agent's refusal of a request. Needs the mutex.
+func (d *v1) onError(m *v1Message) *Closing {
+	st := d.request(m.id)
+	if st == nil {
+		return nil
+	}
+	var r struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}
+	if decode(m.payload, &r) != nil {
+		return protocolError("an error cannot be read")
+	}
+	d.s.conclude(&st.Stream, End{Status: r.Code, Error: r.Message})
+	return nil
+}
+
+// discarded implements dialect: only the request that a message was for fails.
+func (d *v1) discarded(head []byte) {
+	id, ok := headID(head)
+	if !ok {
+		return
+	}
+	_ = d.locked(func() *Closing {
+		if st := d.request(id); st != nil {
+			st.fail(ErrNoRoom)
+			if !st.streams() {
+				d.s.forget(&st.Stream) // that was all of it
+			}
+		}
+		return nil
+	})
+}
+
+// Agents begin an engine's error with this and the status.
+const v1ErrorPrefix = "model server returned HTTP "
+
+// What agents say that have no slot of their own free.
+var v1Busy = [...]string{"provider rate limit exceeded", "provider concurrency limit"}
+
+// endOf reads how an answer ended, but for whether it is complete.
+func endOf(m *v1Message) End {
+	message, status := text(m.failure), 0
+	if rest, ok := strings.CutPrefix(message, v1ErrorPrefix); ok {
+		if number, what, ok := strings.Cut(rest, ": "); ok {
+			if n, err := strconv.Atoi(number); err == nil {
+				message, status = what, n
+			}
+		}
+	}
+	if n, err := jsonscan.Int(m.status); err == nil && n > 0 && n < 1000 {
+		status = int(n)
+	}
+	if present(m.failure) && message == "" {
+		message = "the agent reports an error"
+	}
+	if status == 0 && message == "" {
+		status = 200
+	}
+	end := End{Status: status, Error: message}
+	for _, text := range v1Busy {
+		end.Busy = end.Busy || status == 429 && strings.HasPrefix(message, text)
+	}
+	return end
+}

@@ -1,0 +1,137 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/pg"
+	"svc.internal/services/provider-hub/internal/provider"
+)
+
+// AddKey implements provider.Store.
+func (s *Store) AddKey(ctx context.Context, k provider.Key) error {
+	tag, err := s.pool.Exec(ctx, `
+		INSERT INTO provider_key (key_id, provider_id, name, key_hash, key_prefix, created_at)
+		SELECT $1, provider_id, $3, $4, $5, $6 FROM provider WHERE provider_id = $2`,
+		k.ID, k.Provider, k.Name, k.Hash[:], k.Shown, k.MadeAt)
+	if err != nil {
+		return fmt.Errorf("insert provider key: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return errNoProvider()
+	}
+	return nil
+}
+
+// RevokeKey implements provider.Store.
+func (s *Store) RevokeKey(ctx context.Context, id ids.KeyID) error {
+	tag, err := s.pool.Exec(ctx, `
+		UPDATE provider_key SET revoked_at = coalesce(revoked_at, now()) WHERE key_id = $1`, id)
+	if err != nil {
+		return fmt.Errorf("revoke provider key: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return fault.New(fault.NotFound, fault.KeyNotFound, "no such provider key")
+	}
+	return nil
+}
+
+// Credential implements provider.Store.
+func (s *Store) Credential(ctx context.Context, hash apikey.Hash, now time.Time) (provider.Credential, bool, error) {
+	return s.holder(ctx, hash, now, `nextval('session_epoch')`)
+}
+
+// Holder implements provider.Store.
+func (s *Store) Holder(ctx context.Context, hash apikey.Hash, now time.Time) (provider.Credential, bool, error) {
+	return s.holder(ctx, hash, now, `0::bigint`)
+}
+
+func (s *Store) holder(ctx context.Context, hash apikey.Hash, now time.Time, epoch string) (c provider.Credential, ok bool, err error) {
+	var expires *time.Time
+	c.Account, err = scanAccount(s.pool.QueryRow(ctx, `
+		SELECT `+accountColumns+`,
+			k.key_id, k.revoked_at IS NOT NULL OR coalesce(k.expires_at <= $2, false), k.expires_at, `+epoch+`
+		FROM provider_key k JOIN provider p USING (provider_id)
+		WHERE k.key_hash = $1`, hash[:], now), &c.KeyID, &c.Revoked, &expires, &c.Epoch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return provider.Credential{}, false, nil
+	}
+	if err != nil {
+		return provider.Credential{}, false, fmt.Errorf("read provider key: %w", err)
+	}
+	c.KeyExpires = zero(expires)
+	return c, true, nil
+}
+
+// Standings implements provider.Store.
+func (s *Store) Standings(ctx context.Context, keys []ids.KeyID, providers []ids.ProviderID, now time.Time) ([]provider.Standing, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT p.provider_id, k.key_id, k.revoked_at IS NOT NULL OR coalesce(k.expires_at <= $3, false), p.status,
+			p.status = 'active' AND p.probation_ends_at IS NOT NULL, p.uptime_30d
+		FROM provider_key k JOIN provider p USING (provider_id)
+		WHERE k.key_id = ANY($1::uuid[])
+		UNION ALL
+		SELECT p.provider_id, '00000000-0000-0000-0000-000000000000', false, p.status,
+			p.status = 'active' AND p.probation_ends_at IS NOT NULL, p.uptime_30d
+		FROM provider p WHERE p.provider_id = ANY($2::uuid[])`, idTexts(keys), idTexts(providers), now)
+	if err != nil {
+		return nil, fmt.Errorf("read standings: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (provider.Standing, error) {
+		var st provider.Standing
+		err := row.Scan(&st.ProviderID, &st.KeyID, &st.Revoked, &st.Status, &st.Probation, &st.Uptime30d)
+		return st, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read standings: %w", err)
+	}
+	return list, nil
+}
+
+// AddOwnKey implements provider.Store. The provider's row is locked, so that
+// keys made at once are counted too.
+func (s *Store) AddOwnKey(ctx context.Context, k provider.Key, limit int, replaces ids.KeyID, ends time.Time) (time.Time, error) {
+	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		var status provider.Status
+		if err := tx.QueryRow(ctx, `SELECT status FROM provider WHERE provider_id = $1 FOR UPDATE`, k.Provider).Scan(&status); err != nil {
+			return err
+		}
+		if err := status.Admits(); err != nil {
+			return err
+		}
+		var good int
+		err := tx.QueryRow(ctx, `
+			SELECT count(*) FROM provider_key
+			WHERE provider_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, k.Provider, k.MadeAt).Scan(&good)
+		if err != nil {
+			return err
+		}
+		if good >= limit {
+			return fault.New(fault.Exhausted, fault.TooManyKeys, "a provider has at most %d keys; revoke one first", limit)
+		}
+		if err := insertKey(ctx, tx, k); err != nil {
+			return err
+		}
+		if replaces.IsZero() {
+			return nil
+		}
+		return tx.QueryRow(ctx, `
+			UPDATE provider_key SET expires_at = least(coalesce(expires_at, 'infinity'), $2) WHERE key_id = $1
+			RETURNING expires_at`, replaces, ends).Scan(&ends)
+	})
+	return ends, missing(err, "add a provider's own key")
+}
+
+func insertKey(ctx context.Context, tx pgx.Tx, k provider.Key) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO provider_key (key_id, provider_id, name, key_hash, key_prefix, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6)`, k.ID, k.Provider, k.Name, k.Hash[:], k.Shown, k.MadeAt)
+	return err
+}

@@ -1,0 +1,128 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/pg"
+	"svc.internal/services/provider-hub/internal/provider"
+)
+
+// Change implements provider.Store. The row is locked, so that two who act at
+// once cannot both leave the status that they saw. Each move is an update of its
+// own: the database checks them one by one.
+func (s *Store) Change(
+	ctx context.Context, id ids.ProviderID, apply func(*provider.Account) ([]provider.Entry, error),
+) (provider.Account, error) {
+	var a provider.Account
+	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		var err error
+		a, err = scanAccount(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.provider_id = $1 FOR UPDATE OF p`, id))
+		if err != nil {
+			return err
+		}
+		before := a
+		entries, err := apply(&a)
+		if err != nil || a == before && len(entries) == 0 {
+			return err
+		}
+		return keep(ctx, tx, &a, entries)
+	})
+	return a, missing(owned(err), "change provider")
+}
+
+// keep writes an account that apply worked on.
+func keep(ctx context.Context, tx pgx.Tx, a *provider.Account, entries []provider.Entry) error {
+	b := &pgx.Batch{}
+	for _, e := range entries {
+		b.Queue(`
+			INSERT INTO provider_status_change (provider_id, from_status, to_status, what, changed_by, reason, changed_at,
+				old_address, new_address, key_id)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
+			a.ID, e.From, e.To, e.What, e.By, e.Reason, e.At, nullText(e.Payout.From), nullText(e.Payout.To), nullKey(e.Payout.Key))
+		if e.From != e.To {
+			b.Queue(`UPDATE provider SET status = $2 WHERE provider_id = $1`, a.ID, e.To)
+		}
+	}
+	b.Queue(`
+		UPDATE provider SET name = $2, contact_email = $3, hardware_summary = $4, review_requested_at = $5, rejected_at = $6,
+			collateral_at = $7, benchmark_at = $8, gpu_waived_at = $9, active_since = $10, probation_ends_at = $11,
+			owner_address = $12, owner_proven_at = $13, beneficiary_address = $14, beneficiary_at = $15
+		WHERE provider_id = $1`,
+		a.ID, a.Name, a.Contact.Email, a.Contact.Hardware, null(a.ReviewRequestedAt), null(a.RejectedAt),
+		null(a.Facts.CollateralAt), null(a.Facts.BenchmarkAt), null(a.Facts.GPUWaivedAt), null(a.ActiveSince), null(a.ProbationEndsAt),
+		nullText(a.Owner), null(a.OwnerProvenAt), nullText(a.Beneficiary), null(a.BeneficiaryAt))
+	return tx.SendBatch(ctx, b).Close()
+}
+
+// History implements provider.Store.
+func (s *Store) History(ctx context.Context, id ids.ProviderID, offset, limit int) ([]provider.Entry, int, error) {
+	var total int
+	err := s.pool.QueryRow(ctx, `SELECT count(*) FROM provider_status_change WHERE provider_id = $1`, id).Scan(&total)
+	if err != nil {
+		return nil, 0, fmt.Errorf("count status changes: %w", err)
+	}
+	rows, err := s.pool.Query(ctx, `
+		SELECT changed_at, what, from_status, to_status, changed_by, reason, coalesce(old_address, ''), coalesce(new_address, ''), key_id
+		FROM provider_status_change WHERE provider_id = $1
+		ORDER BY change_id DESC OFFSET $2 LIMIT $3`, id, offset, limit)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list status changes: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e provider.Entry, err error) {
+		var key *ids.KeyID
+		err = row.Scan(&e.At, &e.What, &e.From, &e.To, &e.By, &e.Reason, &e.Payout.From, &e.Payout.To, &key)
+		if key != nil {
+			e.Payout.Key = *key
+		}
+		return e, err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("list status changes: %w", err)
+	}
+	return list, total, nil
+}
+
+// Overdue implements provider.Store.
+func (s *Store) Overdue(ctx context.Context, now, expired time.Time, limit int) (due provider.Overdue, err error) {
+	if due.Probations, err = s.due(ctx, `
+		SELECT provider_id FROM provider
+		WHERE status = 'active' AND probation_ends_at <= $1 ORDER BY probation_ends_at LIMIT $2`, now, limit); err != nil {
+		return provider.Overdue{}, err
+	}
+	if due.Benchmarks, err = s.due(ctx, `
+		SELECT provider_id FROM provider
+		WHERE status = 'active' AND (benchmark_at <= $1 OR benchmark_at IS NULL) ORDER BY benchmark_at LIMIT $2`, expired, limit); err != nil {
+		return provider.Overdue{}, err
+	}
+	if due.Qualified, err = s.Qualified(ctx, expired, limit); err != nil {
+		return provider.Overdue{}, err
+	}
+	return due, nil
+}
+
+// Qualified implements provider.Store.
+func (s *Store) Qualified(ctx context.Context, expired time.Time, limit int) ([]ids.ProviderID, error) {
+	return s.due(ctx, `
+		SELECT provider_id FROM provider p
+		WHERE status IN ('pending', 'activating') AND collateral_at IS NOT NULL AND benchmark_at > $1
+			AND (gpu_waived_at IS NOT NULL
+				OR EXISTS (SELECT FROM provider_node n WHERE n.provider_id = p.provider_id AND n.gpu_eligible))
+		LIMIT $2`, expired, limit)
+}
+
+func (s *Store) due(ctx context.Context, sql string, at time.Time, limit int) ([]ids.ProviderID, error) {
+	rows, err := s.pool.Query(ctx, sql, at, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read who is due: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[ids.ProviderID])
+	if err != nil {
+		return nil, fmt.Errorf("read who is due: %w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/pg"
+	"svc.internal/services/provider-hub/internal/provider"
+)
+
+// SignUp implements provider.Store.
+func (s *Store) SignUp(ctx context.Context, a provider.Account, k provider.Key, by provider.SignUpBy) (got provider.Account, fresh bool, err error) {
+	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			INSERT INTO provider (provider_id, name, status, region, user_id, signup_key, owner_address, owner_proven_at,
+				beneficiary_address, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+			ON CONFLICT DO NOTHING`,
+			a.ID, a.Name, a.Status, a.Region, nullText(by.User), nullText(by.IdempotencyKey), nullText(a.Owner), null(a.OwnerProvenAt),
+			nullText(a.Beneficiary), a.CreatedAt)
+		if err != nil {
+			return err
+		}
+		if fresh = tag.RowsAffected() == 1; !fresh {
+			got, err = scanAccount(tx.QueryRow(ctx, `
+				SELECT `+accountColumns+` FROM provider p WHERE p.user_id = $1 OR p.signup_key = $2`,
+				nullText(by.User), nullText(by.IdempotencyKey)))
+			if errors.Is(err, pgx.ErrNoRows) {
+				return errOwned()
+			}
+			return err
+		}
+		if by.Proof != nil {
+			if err := spend(ctx, tx, *by.Proof); err != nil {
+				return err
+			}
+		}
+		if err := insertKey(ctx, tx, k); err != nil {
+			return err
+		}
+		got, err = scanAccount(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.provider_id = $1`, a.ID))
+		return err
+	})
+	return got, fresh, missing(err, "sign a provider up")
+}
+
+// OfUser implements provider.Store.
+func (s *Store) OfUser(ctx context.Context, user string) (provider.Account, bool, error) {
+	a, err := scanAccount(s.pool.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.user_id = $1`, user))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return provider.Account{}, false, nil
+	}
+	if err != nil {
+		return provider.Account{}, false, fmt.Errorf("read a user's provider: %w", err)
+	}
+	return a, true, nil
+}
+
+// Spend implements provider.Store.
+func (s *Store) Spend(ctx context.Context, p provider.Proof) error {
+	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error { return spend(ctx, tx, p) })
+	return missing(err, "spend a challenge")
+}
+
+// Enter implements provider.Store. Whoever has no provider spends nothing: what
+// is kept is bounded by what owners sign.
+func (s *Store) Enter(ctx context.Context, p provider.Proof) (c provider.Credential, known bool, err error) {
+	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		known = false
+		c.Account, err = scanAccount(tx.QueryRow(ctx, `
+			SELECT `+accountColumns+`, nextval('session_epoch') FROM provider p
+			WHERE p.owner_address = $1 AND p.owner_proven_at IS NOT NULL`, p.Address.String()), &c.Epoch)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		known = true
+		return spend(ctx, tx, p)
+	})
+	if err != nil {
+		return provider.Credential{}, false, missing(err, "let a wallet in")
+	}
+	return c, known, nil
+}
+
+// spend keeps a nonce, which nobody can twice.
+func spend(ctx context.Context, tx pgx.Tx, p provider.Proof) error {
+	tag, err := tx.Exec(ctx, `INSERT INTO wallet_nonce (nonce, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`, p.Nonce[:], p.ExpiresAt)
+	if err != nil {
+		return fmt.Errorf("spend a challenge: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return provider.Spent()
+	}
+	return nil
+}
+
+// owned tells that an address has an account by the index that says so.
+func owned(err error) error {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.ConstraintName == "provider_owner" {
+		return errOwned()
+	}
+	return err
+}
+
+func errOwned() error {
+	return fault.New(fault.Conflict, fault.AlreadyExists, "this wallet already has a provider").On("owner_address")
+}
+
+func nullKey(id ids.KeyID) *ids.KeyID {
+	if id.IsZero() {
+		return nil
+	}
+	return &id
+}

@@ -1,0 +1,136 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"svc.internal/pkg/pg"
+	"svc.internal/pkg/pgtest"
+	"svc.internal/services/provider-hub/internal/provider"
+)
+
+// reachable is whether one step of the table in Go leads from one status to
+// another.
+func reachable(from, to provider.Status) bool {
+	return slices.ContainsFunc(provider.Triggers(), func(t provider.Trigger) bool {
+		got, err := from.After(t)
+		return err == nil && got == to
+	})
+}
+
+func TestTheDatabaseRefusesWhatTheTableDoesNotHold(t *testing.T) {
+	s, d := setup(t)
+	a := create(t, d, "Farm")
+	owner := pgtest.Owner(t, s.pool)
+	for _, from := range provider.Statuses() {
+		for _, to := range provider.Statuses() {
+			err := pg.InTx(t.Context(), owner, pgx.TxOptions{}, func(tx pgx.Tx) error {
+				for _, sql := range []string{
+					`ALTER TABLE provider DISABLE TRIGGER USER`,
+					fmt.Sprintf(`UPDATE provider SET status = '%s'`, from),
+					`ALTER TABLE provider ENABLE TRIGGER USER`,
+				} {
+					if _, err := tx.Exec(t.Context(), sql); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// In the application's role.
+			_, err = s.pool.Exec(t.Context(), `UPDATE provider SET status = $2 WHERE provider_id = $1`, a.ID, to)
+			if want := from == to || reachable(from, to); want != (err == nil) {
+				t.Errorf("%s to %s: %v, by the table %v", from, to, err, want)
+			}
+			var refused *pgconn.PgError
+			if err != nil && (!errors.As(err, &refused) || refused.Code != "23514") {
+				t.Errorf("%s to %s: %v", from, to, err)
+			}
+		}
+	}
+	for _, bad := range []string{"offline", "", "ACTIVE"} {
+		if _, err := s.pool.Exec(t.Context(), `UPDATE provider SET status = $2 WHERE provider_id = $1`, a.ID, bad); err == nil {
+			t.Errorf("status %q is kept", bad)
+		}
+	}
+	if _, err := s.pool.Exec(t.Context(), `
+		INSERT INTO provider (provider_id, name, status, region, created_at)
+		VALUES (gen_random_uuid(), 'x', 'active', '', now())`); err == nil {
+		t.Error("a provider begins as active")
+	}
+}
+
+func TestThoseWhoWereActiveBeforeKeepTheirStatus(t *testing.T) {
+	url := pgtest.URL(t)
+	first, err := Migrations.ReadFile("migrations/00001_provider.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := fstest.MapFS{"00001_provider.sql": {Data: first}}
+	if err := pg.Migrate(t.Context(), url, Schema, Role, before); err != nil {
+		t.Fatal(err)
+	}
+	pool := pgtest.Open(t, url, Schema, Role)
+	for _, status := range []string{"pending", "active", "suspended"} {
+		if _, err := pool.Exec(t.Context(), `
+			INSERT INTO provider (provider_id, name, status, region, created_at) VALUES (gen_random_uuid(), $1, $1, '', now())`, status); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := pg.Migrate(t.Context(), url, Schema, Role, Migrations); err != nil {
+		t.Fatal(err)
+	}
+	list, _, err := New(pool).List(t.Context(), 0, 10)
+	if err != nil || len(list) != 3 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	now := time.Now()
+	for _, a := range list {
+		if string(a.Status) != a.Name || a.InProbation() || a.Facts.Qualified(now) != (a.Status == provider.Active) {
+			t.Errorf("%+v", a)
+		}
+		history, _, err := New(pool).History(t.Context(), a.ID, 0, 10)
+		if want := map[provider.Status]int{provider.Active: 3}[a.Status]; err != nil || len(history) != want {
+			t.Errorf("%s: %d lines of history, %v", a.Status, len(history), err)
+		}
+	}
+	// The version before goes on while the new one is being brought in.
+	for _, sql := range []string{
+		`UPDATE provider SET status = 'active' WHERE name = 'pending'`,
+		`INSERT INTO provider_status_change (provider_id, from_status, to_status) SELECT provider_id, 'pending', 'active' FROM provider WHERE name = 'pending'`,
+	} {
+		if _, err := pool.Exec(t.Context(), sql); err != nil {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+}
+
+func TestAChangeThatFailsLeavesNothing(t *testing.T) {
+	s, d := setup(t)
+	a := create(t, d, "Farm")
+	_, err := s.Change(t.Context(), a.ID, func(a *provider.Account) ([]provider.Entry, error) {
+		a.Name = "Other"
+		return []provider.Entry{
+			{At: time.Now(), What: "suspend", From: provider.Pending, To: provider.Suspended, By: provider.ByOperator},
+			{At: time.Now(), What: "nonsense", From: provider.Suspended, To: provider.Active, By: provider.ByOperator},
+		}, nil
+	})
+	if err == nil {
+		t.Fatal("a jump that the table does not hold is kept")
+	}
+	got, err := d.Get(context.WithoutCancel(t.Context()), a.ID)
+	history, _, _ := s.History(t.Context(), a.ID, 0, 10)
+	if err != nil || got.Status != provider.Pending || got.Name != "Farm" || len(history) != 0 {
+		t.Errorf("%+v, %v, %v", got, err, history)
+	}
+}

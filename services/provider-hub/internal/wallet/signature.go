@@ -1,0 +1,96 @@
+package wallet
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+)
+
+// SignatureLength is that of a wallet's signature, in bytes: r, s and v.
+const SignatureLength = 65
+
+// maxMessage bounds the text that a signature is checked for, in bytes. A
+// challenge is far below it.
+const maxMessage = 16 << 10
+
+// Faults of a signature.
+var (
+	ErrSignatureLength = errors.New("a signature is 65 bytes: r, s and v")
+	ErrContractWallet  = errors.New("signatures of contract wallets (EIP-1271, EIP-6492) are not taken; sign with a plain key")
+	ErrRecoveryID      = errors.New("the last byte of a signature is 0, 1, 27 or 28")
+	ErrMalleable       = errors.New("the signature is the second form of another one: its s is above half the curve's order")
+	ErrSignature       = errors.New("the signature is none: r or s is out of range or no key has made it")
+	ErrMessageLength   = errors.New("the message is too long")
+)
+
+// Recover returns the address whose key has signed message by EIP-191
+// (personal_sign): 65 bytes r, s and v, with v 0, 1, 27 or 28. There is an
+// address for nearly every signature; the caller compares it with the one that
+// has to sign.
+func Recover(message string, signature []byte) (Address, error) {
+	if len(message) > maxMessage {
+		return Address{}, ErrMessageLength
+	}
+	compact, err := compactOf(signature)
+	if err != nil {
+		return Address{}, err
+	}
+	digest := personalDigest(message)
+	key, _, err := ecdsa.RecoverCompact(compact, digest[:])
+	if err != nil {
+		return Address{}, ErrSignature // r is no point's, or the point has no key
+	}
+	return addressOf(key), nil
+}
+
+// compactOf checks a signature and gives it the form of the library: v first, and
+// from 27.
+func compactOf(signature []byte) ([]byte, error) {
+	if isContractWallet(signature) {
+		return nil, ErrContractWallet
+	}
+	if len(signature) != SignatureLength {
+		return nil, ErrSignatureLength
+	}
+	v := signature[SignatureLength-1]
+	switch v {
+	case 0, 1:
+		v += 27
+	case 27, 28:
+	default:
+		return nil, ErrRecoveryID
+	}
+	var r, s secp256k1.ModNScalar
+	if r.SetByteSlice(signature[:32]) || s.SetByteSlice(signature[32:64]) || r.IsZero() || s.IsZero() {
+		return nil, ErrSignature
+	}
+	if s.IsOverHalfOrder() {
+		return nil, ErrMalleable
+	}
+	return append([]byte{v}, signature[:64]...), nil
+}
+
+// wrapping ends the signatures of wallets that are not deployed yet (EIP-6492).
+const wrapping = "\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92" +
+	"\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92\x64\x92"
+
+// isContractWallet tells what only a contract could check: signatures wrapped by
+// EIP-6492, and lists of whole signatures, which EIP-1271 wallets of several
+// owners take.
+func isContractWallet(signature []byte) bool {
+	return bytes.HasSuffix(signature, []byte(wrapping)) || len(signature) > SignatureLength
+}
+
+// personalDigest is what personal_sign signs.
+func personalDigest(message string) [32]byte {
+	return keccak256([]byte("\x19Ethereum Signed Message:\n"), []byte(strconv.Itoa(len(message))), []byte(message))
+}
+
+// addressOf is the account of a key: the end of the hash of its coordinates.
+func addressOf(key *secp256k1.PublicKey) Address {
+	sum := keccak256(key.SerializeUncompressed()[1:])
+	return Address(sum[12:])
+}

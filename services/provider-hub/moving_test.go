@@ -1,0 +1,88 @@
+package providerhub_test
+
+import (
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fakeagent"
+	agentv2 "svc.internal/proto/svc/agent/v2"
+	"svc.internal/services/provider-hub/internal/session"
+)
+
+// TestNodeThatMovesKeepsItsOpenRequests has an agent say that it leaves, and come
+// back before its requests have ended.
+func TestNodeThatMovesKeepsItsOpenRequests(t *testing.T) {
+	w := setup(t)
+	m := w.active()
+	old := w.dial(m, fakeagent.Options{})
+	c := w.call(order(m, old, true))
+	r := <-old.Requests()
+	must(t, r.Text("one "))
+	c.content()
+	must(t, old.Send(&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}}))
+	must(t, old.Ping())
+	fresh := w.dial(m, fakeagent.Options{})
+	if warning := fresh.Ack().GetWarning(); warning != "" {
+		t.Errorf("the newer one is warned: %s", warning)
+	}
+	next := w.call(order(m, fresh, true))
+	r2 := <-fresh.Requests()
+	for _, r := range []*fakeagent.Request{r2, r} {
+		must(t, r.Text("two"))
+		must(t, r.Finish("stop"))
+		must(t, r.Usage(12, 2))
+		must(t, r.Done())
+		must(t, r.End(200, true))
+	}
+	for name, c := range map[string]*call{"older": c, "newer": next} {
+		if got := c.rest(); got.finished == nil || got.failed != nil {
+			t.Errorf("%s: %v %v", name, got.finished, got.failed)
+		}
+	}
+	select {
+	case <-old.Closed():
+		t.Error("the older one was closed")
+	default:
+	}
+}
+
+func TestAHubThatStopsWaitsForItsAgentsToMoveAndNotForEver(t *testing.T) {
+	stopped := func(t *testing.T) (*fakeagent.Agent, <-chan struct{}) {
+		t.Helper()
+		w := setup(t, func(c *hubConfig) { c.DrainTimeout = patience })
+		a := w.dial(w.active(), fakeagent.Options{})
+		halted := make(chan struct{})
+		go func() {
+			defer close(halted)
+			w.halt(w.hub)
+		}()
+		wait(t, "the drain", a.Drained())
+		return a, halted
+	}
+	t.Run("one that moves", func(t *testing.T) {
+		began := time.Now()
+		a, halted := stopped(t)
+		select {
+		case <-a.Closed():
+			t.Error("its connection is closed before it is registered elsewhere")
+		case <-time.After(200 * time.Millisecond):
+		}
+		a.Close()
+		wait(t, "the end", halted)
+		if took := time.Since(began); took > patience/2 {
+			t.Errorf("it took %v", took)
+		}
+	})
+	t.Run("one that stays", func(t *testing.T) {
+		began := time.Now()
+		a, halted := stopped(t)
+		wait(t, "the end of its connection", a.Closed())
+		if a.Farewell().GetCode() != session.CodeShuttingDown {
+			t.Errorf("it hears %v", a.Farewell())
+		}
+		wait(t, "the end", halted)
+		if took := time.Since(began); took > patience/2 {
+			t.Errorf("it took %v", took)
+		}
+	})
+}

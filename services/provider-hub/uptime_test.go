@@ -1,0 +1,55 @@
+package providerhub_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/fakeagent"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+)
+
+// record is what the database knows of connections and hubs, oldest first.
+func (w *world) record() (connections, runs string) {
+	w.t.Helper()
+	must(w.t, w.db.QueryRow(w.t.Context(), `
+		SELECT coalesce(string_agg(coalesce(ended_by, 'open'), ' ' ORDER BY epoch), '') FROM presence_interval`).Scan(&connections))
+	must(w.t, w.db.QueryRow(w.t.Context(), `
+		SELECT coalesce(string_agg(CASE WHEN ended IS NULL THEN 'runs' ELSE 'ended' END, ' ' ORDER BY incarnation), '') FROM hub_run`).Scan(&runs))
+	return connections, runs
+}
+
+func (w *world) recorded(connections, runs string) {
+	w.t.Helper()
+	w.eventually("the record of presence", func() error {
+		if c, r := w.record(); c != connections || r != runs {
+			return fmt.Errorf("connections %q, runs %q; want %q and %q", c, r, connections, runs)
+		}
+		return nil
+	})
+}
+
+func TestAStopOfTheHubIsRecordedAsThePlatforms(t *testing.T) {
+	w := setup(t)
+	m := w.active()
+	a := w.dial(m, fakeagent.Options{})
+	w.recorded("open", "runs")
+	w.halt(w.hub)
+	wait(t, "the end of the socket", a.Closed())
+	if c, r := w.record(); c != "platform" || r != "ended" {
+		t.Errorf("after the stop: connections %q, runs %q", c, r)
+	}
+	w.start()
+	b := w.dial(m, fakeagent.Options{})
+	w.recorded("platform open", "ended runs")
+	b.Kill() // so soon that it does not count
+	w.recorded("platform", "ended runs")
+	got, err := w.hub.admin.GetProviderDetail(t.Context(), &hubv1.GetProviderDetailRequest{ProviderId: m.id})
+	if err != nil || got.GetProvider().GetUptime_30D() < 0.5 || len(got.GetNodes()) != 1 || got.GetNodes()[0].GetOnline() {
+		t.Errorf("detail %v, %v", got, err)
+	}
+	list, err := w.hub.admin.ListProviders(t.Context(), &hubv1.ListProvidersRequest{})
+	if err != nil || len(list.GetList()) != 1 || list.GetList()[0].GetOnline() || !strings.HasPrefix(list.GetList()[0].GetName(), "Farm") {
+		t.Errorf("list %v, %v", list, err)
+	}
+}

@@ -1,0 +1,95 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/router/internal/warmup"
+)
+
+// planEvery is the pause between two plans: short against the wait for a slot
+// and the random while that keeps replicas apart.
+const planEvery = 250 * time.Millisecond
+
+// Warmer asks hubs for what the planner decides and hears what other replicas
+// ask for.
+type Warmer struct {
+	bus     *bus.Conn
+	planner *warmup.Planner
+	clock   clock.Clock
+	log     *slog.Logger
+	asked   atomic.Int64
+	refused atomic.Int64
+}
+
+// NewWarmer makes a warmer; Run starts it.
+func NewWarmer(conn *bus.Conn, planner *warmup.Planner, c clock.Clock, log *slog.Logger) *Warmer {
+	return &Warmer{bus: conn, planner: planner, clock: c, log: log}
+}
+
+// Asked counts the warm-ups that this replica has asked for.
+func (w *Warmer) Asked() int64 { return w.asked.Load() }
+
+// Refused counts messages that were out of bounds.
+func (w *Warmer) Refused() int64 { return w.refused.Load() }
+
+// Run asks until ctx ends.
+func (w *Warmer) Run(ctx context.Context) error {
+	sub, err := w.bus.Subscribe(bus.SubjectWarmUp, "", w.hear)
+	if err != nil {
+		return fmt.Errorf("listen to warm-ups: %w", err)
+	}
+	ticker := time.NewTicker(planEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			// It fails on a connection that is closed already, and then there
+			// is nothing left to stop.
+			_ = sub.Stop()
+			return nil
+		case <-ticker.C:
+		}
+		// What nobody hears is better asked later than kept for sending.
+		if w.bus.Connected() {
+			w.ask(ctx)
+		}
+	}
+}
+
+func (w *Warmer) ask(ctx context.Context) {
+	for _, t := range w.planner.Plan(w.clock.Now()) {
+		data, err := proto.Marshal(&eventsv1.WarmUp{ModelId: t.Model, ProviderId: t.Provider, NodeId: t.Node})
+		if err == nil {
+			err = w.bus.Publish(ctx, bus.SubjectWarmUp, data, nil)
+		}
+		if err != nil {
+			w.log.WarnContext(ctx, "a warm-up could not be asked for", "error", err)
+			return
+		}
+		w.asked.Add(1)
+		w.log.DebugContext(ctx, "a warm-up was asked for", "model", t.Model, "provider_id", t.Provider, "node_id", t.Node)
+	}
+}
+
+func (w *Warmer) hear(_ context.Context, m bus.Message) {
+	var msg eventsv1.WarmUp
+	if err := proto.Unmarshal(m.Data, &msg); err != nil {
+		w.refused.Add(1)
+		return
+	}
+	target, ok := targetFromProto(&msg)
+	if !ok {
+		w.refused.Add(1)
+		return
+	}
+	w.planner.Heard(target, w.clock.Now())
+}

@@ -1,0 +1,116 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/pick"
+	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/warmup"
+)
+
+var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+type bundle struct {
+	*pick.Picker
+	view  *presence.View
+	known *standing.Registry
+	tally *pick.Tally
+	clock *clock.Manual
+}
+
+func setup(sessions ...presence.Session) *bundle {
+	b := &bundle{known: standing.New(), tally: &pick.Tally{}, clock: clock.NewManual(start)}
+	bell := pick.NewBell()
+	b.view = presence.New(bell.Ring)
+	b.Picker = pick.New(pick.Deps{
+		View: b.view, Standing: b.known, Clock: b.clock, Windows: func(string) int64 { return 0 },
+		Bell: bell, Tally: b.tally, Warm: warmup.New(b.view, [2]uint64{}),
+	})
+	b.view.Apply(presence.Report{Hub: "h", Incarnation: 1, Address: "x", Revision: 1, Sessions: sessions}, start)
+	return b
+}
+
+func (b *bundle) explain(provider string) Account {
+	return Provider(b.view, b.known, b.tally, provider, b.clock.Now())
+}
+
+func on(node string, epoch int64, change func(*presence.Session), models ...string) presence.Session {
+	s := presence.Session{Provider: "p", Node: node, Epoch: epoch, Active: true}
+	for _, m := range models {
+		s.Offers = append(s.Offers, presence.Offer{Model: m, Healthy: true, Window: 100, Capacity: 4})
+	}
+	if change != nil {
+		change(&s)
+	}
+	return s
+}
+
+func TestAModelIsTheSumOfItsNodes(t *testing.T) {
+	b := setup(
+		on("1", 1, nil, "m", "k"),
+		on("2", 2, func(s *presence.Session) { s.Offers[0].InFlight = 4 }, "m"),
+		on("3", 3, func(s *presence.Session) { s.Draining = true }, "m"),
+		on("4", 4, func(s *presence.Session) { s.Capacity, s.Said = 6, 5 }, "m", "k"))
+	b.view.Of("m", "p")[0].Slots.Busy(start) // whichever it is, half is left
+	got := b.explain("p").Models
+	want := []Model{
+		{ID: "k", Nodes: 2, Available: 2, Capacity: 4 + 1},
+		{ID: "m", Nodes: 4, Available: 2, InFlight: 4, Capacity: 2 + 4 + 4 + 1},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	if a := b.explain("nobody"); a.Models != nil || a.Rejects != nil {
+		t.Errorf("of nobody: %+v", a)
+	}
+}
+
+func TestWhatRequestsDidIsToldTheMostFrequentFirst(t *testing.T) {
+	b := setup(on("1", 1, nil, "m"))
+	ask := func(times int, change func(*pick.Request)) {
+		for range times {
+			r := &pick.Request{ID: "r", Model: "m", PromptTokens: 1}
+			change(r)
+			_, _ = b.Select(t.Context(), r) // that most are refused is the point
+		}
+	}
+	ask(2, func(*pick.Request) {})
+	ask(1, func(r *pick.Request) { r.Exclude = []string{"p"} })
+	ask(3, func(r *pick.Request) { r.PromptTokens = 101 })
+	for range breaker.Threshold {
+		b.Ended(pick.Attempt{Request: "r", Provider: "p", Node: "1", Epoch: 1, Model: "m", Outcome: pick.Failed})
+	}
+	ask(5, func(*pick.Request) {})
+	a := b.explain("p")
+	if want := []Reject{{pick.BreakerOpen, 5}, {pick.WindowTooSmall, 3}, {pick.Excluded, 1}}; !slices.Equal(a.Rejects, want) {
+		t.Errorf("rejects %v, want %v", a.Rejects, want)
+	}
+	if m := a.Models[0]; m.Chosen != 2 || m.Breaker != breaker.Open || m.Available != 0 {
+		t.Errorf("model %+v", m)
+	}
+	b.clock.Advance(breaker.FirstRest)
+	if m := b.explain("p").Models[0]; m.Breaker != breaker.HalfOpen || m.Available != 1 {
+		t.Errorf("model %+v after its rest", m)
+	}
+}
+
+func TestAnAccountIsBounded(t *testing.T) {
+	var sessions []presence.Session
+	for n := range 3 {
+		var models []string
+		for i := range 100 {
+			models = append(models, fmt.Sprintf("m%d-%03d", n, i))
+		}
+		sessions = append(sessions, on(fmt.Sprint(n), int64(n+1), nil, models...))
+	}
+	got := setup(sessions...).explain("p").Models
+	if len(got) != MaxModels || got[0].ID != "m0-000" || got[MaxModels-1].ID != "m2-055" {
+		t.Errorf("%d models, from %s to %s", len(got), got[0].ID, got[len(got)-1].ID)
+	}
+}

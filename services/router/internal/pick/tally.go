@@ -1,0 +1,137 @@
+package pick
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// maxTallied bounds the providers that are told apart; those of further ones
+	// count in the totals only.
+	maxTallied = 10_000
+	// maxChosen bounds the pairs of provider and model whose choices are counted.
+	maxChosen = 65_536
+)
+
+// Tally counts, since the start, how often each provider was chosen, and how
+// often it was looked at and passed over, by reason. Where not all seats are
+// looked at only those count that are: drawn, named or walked past. The zero
+// value is ready.
+type Tally struct {
+	totals    [reasons]atomic.Int64
+	providers sync.Map // id to *account
+	size      atomic.Int64
+	pairs     atomic.Int64
+}
+
+// account is what is counted of one provider.
+type account struct {
+	rejects [reasons]atomic.Int64
+
+	mu     sync.Mutex
+	gone   bool             // nobody finds it any more
+	chosen map[string]int64 // by model
+}
+
+// reject counts a look that passed a provider over.
+func (t *Tally) reject(provider string, why Reason) {
+	t.totals[why].Add(1)
+	if a := t.account(provider); a != nil {
+		a.rejects[why].Add(1)
+	}
+}
+
+// choose counts a request that a provider was chosen for.
+func (t *Tally) choose(provider, model string) {
+	a := t.account(provider)
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.gone {
+		return
+	}
+	if _, known := a.chosen[model]; !known {
+		if t.pairs.Load() >= maxChosen {
+			return
+		}
+		t.pairs.Add(1)
+		if a.chosen == nil {
+			a.chosen = map[string]int64{}
+		}
+	}
+	a.chosen[model]++
+}
+
+// account is that of a provider, or nil when there is no room for it.
+func (t *Tally) account(provider string) *account {
+	if v, ok := t.providers.Load(provider); ok {
+		return v.(*account)
+	}
+	if t.size.Add(1) > maxTallied {
+		t.size.Add(-1)
+		return nil
+	}
+	v, loaded := t.providers.LoadOrStore(provider, &account{})
+	if loaded {
+		t.size.Add(-1)
+	}
+	return v.(*account)
+}
+
+// Trim makes room when there is little left, by forgetting those who are not
+// online. What is counted of one meanwhile is lost.
+func (t *Tally) Trim(online func(provider string) bool) {
+	if t.size.Load() < maxTallied*9/10 && t.pairs.Load() < maxChosen*9/10 {
+		return
+	}
+	t.providers.Range(func(key, value any) bool {
+		if online(key.(string)) {
+			return true
+		}
+		t.providers.Delete(key)
+		t.size.Add(-1)
+		a := value.(*account)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		t.pairs.Add(-int64(len(a.chosen)))
+		a.gone, a.chosen = true, nil
+		return true
+	})
+}
+
+// Totals are the rejects over all providers.
+func (t *Tally) Totals() map[Reason]int64 { return counts(&t.totals) }
+
+// Of are the rejects of one provider, those that are not zero.
+func (t *Tally) Of(provider string) map[Reason]int64 {
+	v, ok := t.providers.Load(provider)
+	if !ok {
+		return nil
+	}
+	all := counts(&v.(*account).rejects)
+	maps.DeleteFunc(all, func(_ Reason, n int64) bool { return n == 0 })
+	return all
+}
+
+// Chosen is how often a provider was chosen, by model.
+func (t *Tally) Chosen(provider string) map[string]int64 {
+	v, ok := t.providers.Load(provider)
+	if !ok {
+		return nil
+	}
+	a := v.(*account)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.chosen)
+}
+
+func counts(from *[reasons]atomic.Int64) map[Reason]int64 {
+	out := make(map[Reason]int64, reasons)
+	for why := Eligible + 1; why < reasons; why++ {
+		out[why] = from[why].Load()
+	}
+	return out
+}

@@ -1,0 +1,45 @@
+package rpc
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/ids"
+	routerv1 "svc.internal/proto/svc/router/v1"
+	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/explain"
+)
+
+// ExplainProvider tells why a provider is chosen or not.
+func (r *Router) ExplainProvider(_ context.Context, req *routerv1.ExplainProviderRequest) (*routerv1.ExplainProviderResponse, error) {
+	provider, err := ids.ParseProvider(req.GetProviderId())
+	if err != nil {
+		return nil, invalid("provider_id")
+	}
+	a := explain.Provider(r.View, r.Standing, r.Tally, provider.String(), r.Clock.Now())
+	resp := &routerv1.ExplainProviderResponse{Since: timestamppb.New(r.since)}
+	for _, j := range a.Rejects {
+		resp.Rejects = append(resp.Rejects, &routerv1.RejectCount{Reason: j.Reason.String(), Count: j.Count})
+	}
+	for _, m := range a.Models {
+		resp.Models = append(resp.Models, &routerv1.ModelStanding{
+			ModelId: m.ID, Nodes: int32(m.Nodes), AvailableNodes: int32(m.Available),
+			InFlight: int32(m.InFlight), Capacity: int32(m.Capacity),
+			Breaker: breakerToProto(m.Breaker), Chosen: m.Chosen,
+		})
+	}
+	return resp, nil
+}
+
+// breakerToProto is the word for a breaker's state; it is part of the contract.
+func breakerToProto(s breaker.State) string {
+	switch s {
+	case breaker.Open:
+		return "open"
+	case breaker.HalfOpen:
+		return "half_open"
+	default:
+		return "closed"
+	}
+}

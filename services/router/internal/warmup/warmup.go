@@ -1,0 +1,286 @@
+// Package warmup decides which nodes are asked to load a model before somebody
+// waits for it.
+//
+// Two causes. A model that was asked for within DemandFor and that at most
+// ScarceNodes nodes are online for is kept loaded: a node that has served none
+// of it for RestedFor is asked. And when a request found all providers of a
+// model busy, nodes are asked that offer it and have nothing at all to do, as
+// far as they may not be ready: the model is unhealthy there, or nothing was
+// served for KeptFor, which is how long engines keep a model as a rule.
+//
+// A node is asked for a model at most once every AskEvery. Replicas decide alike
+// and see the same nodes, so each waits a random while before it asks and does
+// not when it hears another ask. A replica that starts takes all nodes for just
+// used, so a restart causes no burst.
+//
+// Bounds: MaxModels models asked for, MaxShort short ones between two plans,
+// MaxPending nodes waiting to be asked, MaxAsked remembered as asked, MaxAtOnce
+// a plan. What does not fit is not asked.
+package warmup
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"svc.internal/services/router/internal/presence"
+)
+
+const (
+	// DemandFor is how long a model counts as asked for.
+	DemandFor = time.Hour
+	// ScarceNodes is up to how many online nodes make a model scarce.
+	ScarceNodes = 2
+	// RestedFor is how long a node of a scarce model may serve none of it.
+	RestedFor = 10 * time.Minute
+	// KeptFor is how long after serving a model a node is taken to have it ready.
+	KeptFor = 5 * time.Minute
+	// AskEvery is the least time between two requests to one node for one model.
+	AskEvery = 5 * time.Minute
+	// MaxModels bounds the models whose demand is remembered.
+	MaxModels = 16_384
+	// MaxShort bounds the models short of capacity that one plan looks at.
+	MaxShort = 256
+	// MaxPending bounds the nodes that are about to be asked.
+	MaxPending = 1_024
+	// MaxAsked bounds what is remembered as asked.
+	MaxAsked = 8_192
+	// MaxAtOnce bounds what one plan asks.
+	MaxAtOnce = 64
+)
+
+const (
+	// scanEvery is the pause between two looks for scarce models.
+	scanEvery = 15 * time.Second
+	// scarceSpread and shortSpread are how long an ask is put off at most.
+	scarceSpread = 20 * time.Second
+	shortSpread  = time.Second
+	// perShort bounds the nodes asked for one shortage, walked the seats looked
+	// at for them.
+	perShort = 4
+	walked   = 1_024
+	// demandStep is how exactly demand is remembered.
+	demandStep = 10 * time.Second
+)
+
+// Target is a model of a node. Node is empty where all of the provider are meant,
+// and Provider too where all that serve the model are.
+type Target struct {
+	Provider, Node, Model string
+}
+
+// pending is an ask that is put off.
+type pending struct {
+	due  time.Time
+	rest time.Duration // what makes it worth it still
+}
+
+// Planner is safe for concurrent use.
+type Planner struct {
+	view *presence.View
+
+	demand sync.Map // model to *atomic.Int64, Unix milliseconds
+	models atomic.Int64
+
+	mu      sync.Mutex
+	random  *rand.Rand
+	short   map[string]struct{}
+	waiting map[Target]pending
+	asked   map[Target]time.Time
+	scanned time.Time
+}
+
+// New is a planner for the nodes of a view. The seed makes replicas differ.
+func New(view *presence.View, seed [2]uint64) *Planner {
+	return &Planner{
+		view:    view,
+		random:  rand.New(rand.NewPCG(seed[0], seed[1])), //nolint:gosec // spreads requests, guards nothing
+		short:   map[string]struct{}{},
+		waiting: map[Target]pending{}, asked: map[Target]time.Time{},
+	}
+}
+
+// Asked takes note of a request for a model.
+func (p *Planner) Asked(model string, now time.Time) {
+	at := now.UnixMilli()
+	if v, ok := p.demand.Load(model); ok {
+		last := v.(*atomic.Int64)
+		if at-last.Load() > demandStep.Milliseconds() {
+			last.Store(at)
+		}
+		return
+	}
+	if p.models.Add(1) > MaxModels {
+		p.models.Add(-1)
+		return
+	}
+	first := &atomic.Int64{}
+	first.Store(at)
+	if _, loaded := p.demand.LoadOrStore(model, first); loaded {
+		p.models.Add(-1)
+	}
+}
+
+// Short takes note of a request that found all providers of a model busy.
+func (p *Planner) Short(model string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.short) < MaxShort {
+		p.short[model] = struct{}{}
+	}
+}
+
+// Heard takes note of a warm-up that this or another replica has asked for.
+func (p *Planner) Heard(t Target, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.remember(t, now)
+}
+
+// Plan returns whom to ask now, and remembers them as asked.
+func (p *Planner) Plan(now time.Time) []Target {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for model := range p.short {
+		p.relieve(model, now)
+	}
+	clear(p.short)
+	if now.Sub(p.scanned) >= scanEvery {
+		p.scanned = now
+		p.forget(now)
+		p.scan(now)
+	}
+	return p.take(now)
+}
+
+// forget drops what is too old to matter.
+func (p *Planner) forget(now time.Time) {
+	for t, at := range p.asked {
+		if now.Sub(at) >= AskEvery {
+			delete(p.asked, t)
+		}
+	}
+	p.demand.Range(func(key, value any) bool {
+		if now.Sub(time.UnixMilli(value.(*atomic.Int64).Load())) >= DemandFor {
+			p.demand.Delete(key)
+			p.models.Add(-1)
+		}
+		return true
+	})
+}
+
+// scan looks for scarce models that are asked for.
+func (p *Planner) scan(now time.Time) {
+	p.demand.Range(func(key, _ any) bool {
+		model := key.(string)
+		var online [ScarceNodes]*presence.Seat
+		n := 0
+		for _, seat := range p.view.Seats(model) {
+			if !seat.Online() {
+				continue
+			}
+			if n == ScarceNodes {
+				return true // not scarce
+			}
+			online[n] = seat
+			n++
+		}
+		for _, seat := range online[:n] {
+			p.putOff(seat, now, RestedFor, scarceSpread)
+		}
+		return true
+	})
+}
+
+// relieve looks for nodes that could share the load of a model.
+func (p *Planner) relieve(model string, now time.Time) {
+	seats := p.view.Seats(model)
+	if len(seats) == 0 {
+		return
+	}
+	from := p.random.IntN(len(seats))
+	found := 0
+	for i := range min(len(seats), walked) {
+		seat := seats[(from+i)%len(seats)]
+		if !seat.Slots.Idle() {
+			continue
+		}
+		rest := KeptFor
+		if !seat.Offer.Healthy {
+			rest = 0
+		}
+		if !p.putOff(seat, now, rest, shortSpread) {
+			continue
+		}
+		if found++; found == perShort {
+			return
+		}
+	}
+}
+
+// putOff has a node asked within the spread and tells whether it is worth it.
+func (p *Planner) putOff(seat *presence.Seat, now time.Time, rest, spread time.Duration) bool {
+	t := Target{seat.Session.Provider, seat.Session.Node, seat.Offer.Model}
+	if _, known := p.waiting[t]; known || len(p.waiting) >= MaxPending || !p.may(t, now) || !worth(seat, now, rest) {
+		return false
+	}
+	p.waiting[t] = pending{due: now.Add(time.Duration(p.random.Int64N(int64(spread)))), rest: rest}
+	return true
+}
+
+// worth tells whether a node takes warm-ups and has had nothing to do for the
+// model.
+func worth(seat *presence.Seat, now time.Time, rest time.Duration) bool {
+	if !seat.Session.TakesWarmups || !seat.Session.Active || seat.Session.Draining {
+		return false
+	}
+	load, _ := seat.Slots.Room(now)
+	return load == 0 && seat.Slots.Rested(now) >= rest
+}
+
+// may tells whether a node has not been asked lately.
+func (p *Planner) may(t Target, now time.Time) bool {
+	for _, heard := range [...]Target{t, {Provider: t.Provider, Model: t.Model}, {Model: t.Model}} {
+		if at, ok := p.asked[heard]; ok && now.Sub(at) < AskEvery {
+			return false
+		}
+	}
+	return true
+}
+
+// take returns who is due and still worth asking.
+func (p *Planner) take(now time.Time) []Target {
+	var out []Target
+	for t, w := range p.waiting {
+		if now.Before(w.due) {
+			continue
+		}
+		if len(out) == MaxAtOnce {
+			break
+		}
+		delete(p.waiting, t)
+		if p.may(t, now) && p.stands(t, now, w.rest) && p.remember(t, now) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// stands tells whether what made a node worth asking holds still.
+func (p *Planner) stands(t Target, now time.Time, rest time.Duration) bool {
+	for _, seat := range p.view.Of(t.Model, t.Provider) {
+		if seat.Session.Node == t.Node {
+			return worth(seat, now, rest)
+		}
+	}
+	return false
+}
+
+func (p *Planner) remember(t Target, now time.Time) bool {
+	if _, known := p.asked[t]; !known && len(p.asked) >= MaxAsked {
+		return false
+	}
+	p.asked[t] = now
+	return true
+}

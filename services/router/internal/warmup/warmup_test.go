@@ -1,0 +1,277 @@
+package warmup
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"svc.internal/services/router/internal/presence"
+)
+
+var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// tick is how often plans are made.
+const tick = 250 * time.Millisecond
+
+type bundle struct {
+	*Planner
+	view     *presence.View
+	revision uint64
+}
+
+func setup() *bundle {
+	v := presence.New(func(string) {})
+	return &bundle{Planner: New(v, [2]uint64{1, 2}), view: v}
+}
+
+// node is the n-th provider's, serving model m and taking warm-ups.
+func node(n int, change ...func(*presence.Session)) presence.Session {
+	s := presence.Session{
+		Provider: fmt.Sprint("p", n), Node: "n", Epoch: int64(n), Active: true, TakesWarmups: true,
+		Offers: []presence.Offer{{Model: "m", Healthy: true, Capacity: 4}},
+	}
+	for _, c := range change {
+		c(&s)
+	}
+	return s
+}
+
+func (b *bundle) report(now time.Time, sessions ...presence.Session) {
+	b.revision++
+	b.view.Apply(presence.Report{Hub: "h", Incarnation: 1, Address: "x", Revision: b.revision, Sessions: sessions}, now)
+}
+
+// between makes all plans of a span of time and returns who was asked when.
+func (b *bundle) between(from, to time.Time) map[Target][]time.Time {
+	out := map[Target][]time.Time{}
+	for now := from; now.Before(to); now = now.Add(tick) {
+		for _, t := range b.Plan(now) {
+			out[t] = append(out[t], now)
+		}
+	}
+	return out
+}
+
+func target(n int) Target { return Target{Provider: fmt.Sprint("p", n), Node: "n", Model: "m"} }
+
+func TestAScarceModelThatIsAskedForIsKeptLoaded(t *testing.T) {
+	b := setup()
+	b.report(start, node(1), node(2))
+	b.Asked("m", start)
+	end := start.Add(DemandFor + 2*RestedFor)
+	asked := b.between(start, end)
+	for n := 1; n <= 2; n++ {
+		times := asked[target(n)]
+		if len(times) == 0 {
+			t.Fatalf("node %d was never asked", n)
+		}
+		if first := times[0].Sub(start); first < RestedFor || first > RestedFor+scanEvery+scarceSpread {
+			t.Errorf("node %d was asked first after %v", n, first)
+		}
+		for i := 1; i < len(times); i++ {
+			if pause := times[i].Sub(times[i-1]); pause < AskEvery {
+				t.Errorf("node %d was asked again after %v", n, pause)
+			}
+		}
+		if last := times[len(times)-1].Sub(start); last > DemandFor+scanEvery+scarceSpread {
+			t.Errorf("node %d was asked %v after the last request", n, last)
+		}
+		if len(times) < 8 {
+			t.Errorf("node %d was asked %d times in an hour", n, len(times))
+		}
+	}
+}
+
+func TestOnlyNodesThatNeedItAreAsked(t *testing.T) {
+	served := func(b *bundle, now time.Time) { b.view.Of("m", "p1")[0].Slots.Served(now) }
+	for name, tc := range map[string]struct {
+		sessions []presence.Session
+		then     func(b *bundle, now time.Time)
+		want     int
+	}{
+		"one":              {[]presence.Session{node(1)}, nil, 1},
+		"two":              {[]presence.Session{node(1), node(2)}, nil, 2},
+		"three":            {[]presence.Session{node(1), node(2), node(3)}, nil, 0},
+		"a third is away":  {[]presence.Session{node(1), node(2), node(3, func(s *presence.Session) { s.Draining = true })}, nil, 2},
+		"takes none":       {[]presence.Session{node(1, func(s *presence.Session) { s.TakesWarmups = false })}, nil, 0},
+		"not active":       {[]presence.Session{node(1, func(s *presence.Session) { s.Active = false })}, nil, 0},
+		"unhealthy":        {[]presence.Session{node(1, func(s *presence.Session) { s.Offers[0].Healthy = false })}, nil, 0},
+		"busy":             {[]presence.Session{node(1, func(s *presence.Session) { s.Offers[0].InFlight = 1 })}, nil, 0},
+		"has just served":  {[]presence.Session{node(1)}, served, 0},
+		"is booked now":    {[]presence.Session{node(1)}, func(b *bundle, now time.Time) { b.view.Of("m", "p1")[0].Slots.Book("r", now) }, 0},
+		"somebody asked":   {[]presence.Session{node(1), node(2)}, func(b *bundle, now time.Time) { b.Heard(target(2), now) }, 1},
+		"all were asked":   {[]presence.Session{node(1), node(2)}, func(b *bundle, now time.Time) { b.Heard(Target{Model: "m"}, now) }, 0},
+		"provider's asked": {[]presence.Session{node(1), node(2)}, func(b *bundle, now time.Time) { b.Heard(Target{Provider: "p1", Model: "m"}, now) }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := setup()
+			b.report(start, tc.sessions...)
+			now := start.Add(RestedFor)
+			b.Asked("m", now)
+			if tc.then != nil {
+				tc.then(b, now)
+			}
+			if got := b.between(now, now.Add(time.Minute)); len(got) != tc.want {
+				t.Errorf("asked %v, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestNobodyIsAskedForAModelThatNobodyWants(t *testing.T) {
+	b := setup()
+	b.report(start, node(1))
+	b.Asked("other", start.Add(RestedFor))
+	b.Asked("m", start.Add(RestedFor-DemandFor))
+	if got := b.between(start.Add(RestedFor), start.Add(2*RestedFor)); len(got) != 0 {
+		t.Errorf("asked %v", got)
+	}
+}
+
+func TestIdleNodesThatMayNotBeReadyAreAskedWhenOthersAreFull(t *testing.T) {
+	b := setup()
+	full := func(s *presence.Session) { s.Offers[0].InFlight = 4 }
+	sick := func(s *presence.Session) { s.Offers[0].Healthy = false }
+	b.report(start, node(1, full), node(2, full), node(3, full), node(4, sick),
+		node(5, sick, func(s *presence.Session) { s.Said = 1 }), // has others' work to do
+		node(6, sick, func(s *presence.Session) { s.Active = false }),
+		node(7)) // whose window is too small, say, and that is ready
+	now := start.Add(time.Minute)
+	b.Short("m")
+	got := b.between(now, now.Add(shortSpread+2*tick))
+	if len(got) != 1 || len(got[target(4)]) != 1 {
+		t.Errorf("asked %v, want node 4 alone", got)
+	}
+	b.Short("m")
+	if got := b.between(now.Add(AskEvery/2), now.Add(AskEvery/2+2*shortSpread)); len(got) != 0 {
+		t.Errorf("asked again %v", got)
+	}
+	later := start.Add(KeptFor)
+	b.Short("m")
+	if got := b.between(later, later.Add(2*shortSpread)); len(got[target(7)]) != 1 {
+		t.Errorf("asked %v, want node 7 too: it has served nothing for long", got)
+	}
+}
+
+func TestAShortageAsksFewNodesOfMany(t *testing.T) {
+	b := setup()
+	for n := range 50 {
+		b.report(start, node(n, func(s *presence.Session) { s.Offers[0].Healthy = false }))
+	}
+	b.Short("m")
+	if got := b.between(start, start.Add(2*shortSpread)); len(got) != perShort {
+		t.Errorf("%d nodes were asked", len(got))
+	}
+}
+
+func TestAnAskThatIsNotWorthItAnyMoreIsDropped(t *testing.T) {
+	for name, change := range map[string]func(*bundle, time.Time){
+		"gone":    func(b *bundle, now time.Time) { b.view.Expire(now.Add(presence.Expiry + time.Hour)) },
+		"serving": func(b *bundle, now time.Time) { b.view.Of("m", "p1")[0].Slots.Book("r", now) },
+		"served":  func(b *bundle, now time.Time) { b.view.Of("m", "p1")[0].Slots.Served(now) },
+		"draining": func(b *bundle, now time.Time) {
+			b.report(now, node(1, func(s *presence.Session) { s.Draining = true }))
+		},
+		"heard": func(b *bundle, now time.Time) { b.Heard(target(1), now) },
+	} {
+		b := setup()
+		b.report(start, node(1))
+		now := start.Add(RestedFor)
+		b.Asked("m", now)
+		if got := b.Plan(now); len(got) != 0 || len(b.waiting) != 1 {
+			t.Fatalf("%s: asked %v at once, %d waiting", name, got, len(b.waiting))
+		}
+		change(b, now)
+		if got := b.between(now.Add(tick), now.Add(scanEvery+scarceSpread)); len(got) != 0 || len(b.waiting) != 0 {
+			t.Errorf("%s: asked %v, %d waiting", name, got, len(b.waiting))
+		}
+	}
+}
+
+// Replicas that see the same and hear each other a little later ask once among
+// them, but for the few that are due in the same moment.
+func TestReplicasDoNotAskTwice(t *testing.T) {
+	const replicas, models = 3, 200
+	view := setup()
+	for n := range models {
+		view.report(start, node(n, func(s *presence.Session) { s.Offers[0].Model = fmt.Sprint("m", n) }))
+	}
+	now := start.Add(RestedFor)
+	var all []*Planner
+	for i := range uint64(replicas) {
+		p := New(view.view, [2]uint64{i, i + 7})
+		for n := range models {
+			p.Asked(fmt.Sprint("m", n), now)
+		}
+		all = append(all, p)
+	}
+	asked := 0
+	for range (scanEvery + scarceSpread) / tick {
+		var said []Target
+		for _, p := range all {
+			said = append(said, p.Plan(now)...)
+		}
+		asked += len(said)
+		now = now.Add(tick)
+		for _, t := range said {
+			for _, p := range all {
+				p.Heard(t, now)
+			}
+		}
+	}
+	if asked < models || asked > models*11/10 {
+		t.Errorf("%d asks of %d replicas for %d nodes", asked, replicas, models)
+	}
+}
+
+func TestWhatIsRememberedIsBounded(t *testing.T) {
+	b := setup()
+	for n := range MaxModels + 100 {
+		b.Asked(fmt.Sprint("m", n), start)
+	}
+	if n := b.models.Load(); n != MaxModels {
+		t.Errorf("%d models are remembered", n)
+	}
+	b.Plan(start.Add(DemandFor))
+	if n := b.models.Load(); n != 0 {
+		t.Errorf("%d models are remembered after their time", n)
+	}
+	for n := range MaxShort + 100 {
+		b.Short(fmt.Sprint("m", n))
+	}
+	if n := len(b.short); n != MaxShort {
+		t.Errorf("%d short models", n)
+	}
+	for n := range MaxPending + 100 {
+		b.report(start, node(n, func(s *presence.Session) { s.Offers[0].Model = fmt.Sprint("m", n) }))
+		b.Asked(fmt.Sprint("m", n), start.Add(RestedFor))
+	}
+	now := start.Add(DemandFor + RestedFor)
+	for n := range MaxPending + 100 {
+		b.Asked(fmt.Sprint("m", n), now)
+	}
+	b.Plan(now)
+	if n := len(b.waiting); n < MaxPending*9/10 || n > MaxPending {
+		t.Errorf("%d nodes wait", n)
+	}
+	if n := len(b.Plan(now.Add(scarceSpread))); n != MaxAtOnce {
+		t.Errorf("%d asked at once", n)
+	}
+	for n := range MaxAsked + 100 {
+		b.Heard(Target{Model: "x", Provider: fmt.Sprint(n), Node: "n"}, now)
+	}
+	if n := len(b.asked); n != MaxAsked {
+		t.Errorf("%d are remembered as asked", n)
+	}
+	if got := b.Plan(now.Add(scarceSpread + tick)); len(got) != 0 {
+		t.Errorf("%d asked that cannot be remembered", len(got))
+	}
+}
+
+func BenchmarkAsked(b *testing.B) {
+	p := setup()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		p.Asked("m", start.Add(time.Duration(i)*time.Millisecond))
+	}
+}

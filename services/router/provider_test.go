@@ -1,0 +1,154 @@
+package router
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bustest"
+	"svc.internal/pkg/fault"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+)
+
+// explained is what the router tells of a provider, rejects by reason.
+func explained(t *testing.T, b *bundle, provider string) (map[string]int64, []*routerv1.ModelStanding) {
+	t.Helper()
+	resp, err := b.client.ExplainProvider(t.Context(), &routerv1.ExplainProviderRequest{ProviderId: provider})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if age := time.Since(resp.GetSince().AsTime()); age < 0 || age > limit {
+		t.Errorf("counts since %v", resp.GetSince().AsTime())
+	}
+	rejects := map[string]int64{}
+	for _, r := range resp.GetRejects() {
+		rejects[r.GetReason()] = r.GetCount()
+	}
+	return rejects, resp.GetModels()
+}
+
+func TestAProviderIsToldWhyItGetsNoTraffic(t *testing.T) {
+	conn := bustest.New(t)
+	inactive := session(2, "m", 1000, 4)
+	inactive.Active = false
+	h := newHub(t, conn, "a", session(1, "m", 1000, 2), inactive)
+	b := start(t, conn)
+	eventually(t, "the sessions are known", func() bool { return b.sessions() == 2 })
+	if _, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r1", ModelId: "m"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r2", ModelId: "m", PromptTokens: 1001})
+	if !fault.Is(err, fault.ContextLengthExceeded) {
+		t.Fatal(err)
+	}
+	rejects, models := explained(t, b, id(1))
+	if len(rejects) != 1 || rejects["window_too_small"] != 1 || len(models) != 1 {
+		t.Fatalf("rejects %v, models %v", rejects, models)
+	}
+	want := &routerv1.ModelStanding{ModelId: "m", Nodes: 1, AvailableNodes: 1, InFlight: 1, Capacity: 2, Breaker: "closed", Chosen: 1}
+	if !proto.Equal(models[0], want) {
+		t.Errorf("model %v, want %v", models[0], want)
+	}
+	rejects, models = explained(t, b, id(2))
+	if rejects["not_active"] != 2 || len(models) != 1 || models[0].GetNodes() != 1 || models[0].GetAvailableNodes() != 0 {
+		t.Errorf("rejects %v, models %v", rejects, models)
+	}
+	failed := &eventsv1.AttemptBatch{HubId: "a"}
+	for range 5 {
+		failed.Attempts = append(failed.Attempts, &eventsv1.Attempt{RequestId: "r1", Attempt: 1, ProviderId: id(1), NodeId: "n", Epoch: 1,
+			ModelId: "m", Outcome: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_FAILED})
+	}
+	failed.Attempts = append(failed.Attempts, &eventsv1.Attempt{RequestId: "r3", Attempt: 1, ProviderId: id(1), NodeId: "n", Epoch: 1,
+		ModelId: "m", Outcome: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_BUSY})
+	h.send(bus.SubjectAttempts("a"), failed)
+	eventually(t, "the breaker is open and the capacity lower", func() bool {
+		_, models := explained(t, b, id(1))
+		return models[0].GetBreaker() == "open" && models[0].GetAvailableNodes() == 0 && models[0].GetCapacity() == 1
+	})
+	if rejects, models := explained(t, b, id(98)); len(rejects) != 0 || len(models) != 0 {
+		t.Errorf("of who is not connected: %v, %v", rejects, models)
+	}
+	for _, malformed := range []string{"", "x"} {
+		_, err := b.client.ExplainProvider(t.Context(), &routerv1.ExplainProviderRequest{ProviderId: malformed})
+		if f, ok := fault.As(err); !ok || f.Reason != fault.InvalidValue || f.Param != "provider_id" {
+			t.Errorf("%q: %v", malformed, err)
+		}
+	}
+}
+
+func TestOfferingsTellUptimeAndProbation(t *testing.T) {
+	conn := bustest.New(t)
+	known, fresh := session(1, "m", 1000, 4), session(2, "m", 1000, 4)
+	up := 0.0
+	known.Uptime_30D, fresh.Probation = &up, true
+	newHub(t, conn, "a", known, fresh)
+	b := start(t, conn)
+	eventually(t, "the sessions are known", func() bool { return b.sessions() == 2 })
+	resp, err := b.client.ListOfferings(t.Context(), &routerv1.ListOfferingsRequest{ModelId: "m"})
+	if err != nil || len(resp.GetOfferings()) != 2 {
+		t.Fatal(resp, err)
+	}
+	if o := resp.GetOfferings()[0]; o.Uptime_30D == nil || o.GetUptime_30D() != 0 || o.GetProbation() {
+		t.Errorf("an uptime of nothing is known too: %v", o)
+	}
+	if o := resp.GetOfferings()[1]; o.Uptime_30D != nil || !o.GetProbation() {
+		t.Errorf("got %v", o)
+	}
+}
+
+func TestABodyThatNoAgentOnlineTakesIsTooLarge(t *testing.T) {
+	conn := bustest.New(t)
+	v1 := session(1, "m", 1000, 4)
+	v1.MaxRequestBytes = 1<<20 - 1024
+	newHub(t, conn, "a", v1)
+	b := start(t, conn)
+	eventually(t, "the session is known", func() bool { return b.sessions() == 1 })
+	_, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m", BodyBytes: 2 << 20, PromptTokens: 1 << 20})
+	if f, ok := fault.As(err); !ok || f.Reason != fault.RequestTooLarge || f.Kind != fault.Exhausted {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnIdleNodeIsAskedToWarmUpWhenAnotherIsFull(t *testing.T) {
+	conn := bustest.New(t)
+	asleep := session(2, "m", 1000, 4)
+	asleep.Models[0].Healthy, asleep.TakesWarmups = false, true
+	full := session(1, "m", 1000, 1)
+	full.Models[0].InFlight = 1
+	newHub(t, conn, "a", full, asleep)
+	asked := make(chan *eventsv1.WarmUp, 16)
+	sub, err := conn.Subscribe(bus.SubjectWarmUp, "", func(_ context.Context, m bus.Message) {
+		var w eventsv1.WarmUp
+		if proto.Unmarshal(m.Data, &w) == nil {
+			asked <- &w
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sub.Stop() })
+	b, other := start(t, conn), start(t, conn)
+	eventually(t, "the sessions are known", func() bool { return b.sessions() == 2 && other.sessions() == 2 })
+	if _, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m"}); !fault.Is(err, fault.ProvidersBusy) {
+		t.Fatal(err)
+	}
+	select {
+	case w := <-asked:
+		if want := (&eventsv1.WarmUp{ModelId: "m", ProviderId: id(2), NodeId: "n"}); !proto.Equal(w, want) {
+			t.Errorf("asked for %v, want %v", w, want)
+		}
+	case <-time.After(limit):
+		t.Fatal("nobody was asked")
+	}
+	if err := conn.Publish(t.Context(), bus.SubjectWarmUp, []byte{0xff}, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what is malformed is refused", func() bool { return other.service.warmer.Refused() == 1 })
+	if n := other.service.warmer.Asked() + b.service.warmer.Asked(); n != 1 {
+		t.Errorf("%d warm-ups were asked for", n)
+	}
+}
