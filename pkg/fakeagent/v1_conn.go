@@ -236,16 +236,18 @@ func (c *v1Conn) onAck(f V1Frame) {
 	if json.Unmarshal(f.Payload, &ack) != nil || !ack.Success {
 		return
 	}
-	first := false
+	first := !c.agent.State().Registered
+	if first {
+		// Before anyone hears of the registration, so that nothing of theirs
+		// comes earlier.
+		_ = c.send("model_health_update", v1ID(), c.agent.health(nil), c.agent.opts.Timing.Patience) // the connection may be gone
+	}
 	c.agent.change(func(s *V1State) {
 		c.agent.missed = 0
 		s.Acks++
-		if first = !s.Registered; first {
-			s.Registered = true
+		s.Registered = true
+		if first {
 			s.Registrations++
 		}
 	})
-	if first {
-		_ = c.send("model_health_update", v1ID(), c.agent.health(nil), c.agent.opts.Timing.Patience) // the connection may be gone
-	}
 }

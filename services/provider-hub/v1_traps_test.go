@@ -112,7 +112,7 @@ func firstWords(key string) map[string]string {
 		"no payload":            `{"type":"register","request_id":"r"}`,
 		"30,000 arrays deep":    `{"type":"register","request_id":"r","payload":` + strings.Repeat("[", 30_000) + strings.Repeat("]", 30_000) + `}`,
 		"a member twice":        register(node + `,"token":"sk-prov-nobody","token":"` + key + `x"`),
-		"a message of 100 KiB":  register(node + `,"token":"` + key + `","x":"` + strings.Repeat("x", 100<<10) + `"`),
+		"a message of 200 KiB":  register(node + `,"token":"` + key + `","x":"` + strings.Repeat("x", 200<<10) + `"`),
 		"text that is no UTF-8": "\xff\xfe{}",
 	}
 }

@@ -61,9 +61,13 @@ func (p *process) seedAndServe(ctx context.Context) error {
 	if err := p.dir.Write(env.File(), "demo.env"); err != nil {
 		return err
 	}
+	hub, err := p.node.Peer(node.ProviderHub)
+	if err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		<-ctx.Done()
+		demo.Keep(ctx, hubv1.NewProviderAdminServiceClient(hub), credentials.ProviderID, p.tel.Log)
 		return nil
 	})
 	if engine.Run != nil {

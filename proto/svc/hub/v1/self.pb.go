@@ -434,8 +434,6 @@ type SignUpRequest struct {
 	OwnerAddress       string `protobuf:"bytes,2,opt,name=owner_address,json=ownerAddress,proto3" json:"owner_address,omitempty"`
 	BeneficiaryAddress string `protobuf:"bytes,3,opt,name=beneficiary_address,json=beneficiaryAddress,proto3" json:"beneficiary_address,omitempty"`
 	Region             string `protobuf:"bytes,4,opt,name=region,proto3" json:"region,omitempty"`
-	// 1 to 128 characters, or empty. By it an account is opened once.
-	IdempotencyKey string `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Whose account it is; empty for nobody's.
 	UserId string `protobuf:"bytes,6,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// What the owner's wallet signed and the challenge's nonce, or empty.
@@ -499,13 +497,6 @@ func (x *SignUpRequest) GetBeneficiaryAddress() string {
 func (x *SignUpRequest) GetRegion() string {
 	if x != nil {
 		return x.Region
-	}
-	return ""
-}
-
-func (x *SignUpRequest) GetIdempotencyKey() string {
-	if x != nil {
-		return x.IdempotencyKey
 	}
 	return ""
 }
@@ -978,17 +969,16 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\rcontact_email\x18\x04 \x01(\tR\fcontactEmail\"\x88\x01\n" +
 	"\x15RequestReviewResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\x12=\n" +
-	"\frequested_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vrequestedAt\"\x90\x02\n" +
+	"\frequested_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\vrequestedAt\"\xed\x01\n" +
 	"\rSignUpRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
 	"\rowner_address\x18\x02 \x01(\tR\fownerAddress\x12/\n" +
 	"\x13beneficiary_address\x18\x03 \x01(\tR\x12beneficiaryAddress\x12\x16\n" +
-	"\x06region\x18\x04 \x01(\tR\x06region\x12'\n" +
-	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\x12\x17\n" +
+	"\x06region\x18\x04 \x01(\tR\x06region\x12\x17\n" +
 	"\auser_id\x18\x06 \x01(\tR\x06userId\x12\x1c\n" +
 	"\tsignature\x18\a \x01(\fR\tsignature\x12\x1d\n" +
 	"\n" +
-	"auth_nonce\x18\b \x01(\tR\tauthNonce\"F\n" +
+	"auth_nonce\x18\b \x01(\tR\tauthNonceJ\x04\b\x05\x10\x06\"F\n" +
 	"\x0fIssueKeyRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x12\n" +

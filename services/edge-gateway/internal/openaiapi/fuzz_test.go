@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"svc.internal/pkg/jsonscan"
 )
@@ -43,6 +44,9 @@ func FuzzParseAgreesWithEncodingJSON(f *testing.F) {
 		r, err := Parse(Chat, body)
 		if err != nil {
 			return
+		}
+		if !utf8.Valid(body) {
+			t.Fatalf("accepted what is no text")
 		}
 		var want view
 		if err := json.Unmarshal(body, &want); err != nil {

@@ -268,10 +268,14 @@ func TestImagesPassThroughWhatIsTheEnginesToKnow(t *testing.T) {
 	}
 }
 
-// Hostile test 15: bytes that are no text are preserved or refused, never
-// altered.
-func TestEveryKindPreservesBytes(t *testing.T) {
-	const odd = `"` + "\xff\xfe" + `\ud800\u0000"`
+// Hostile test 15: what is no text is refused, and odd text preserved.
+func TestEveryKindPreservesTextAndRefusesOtherBytes(t *testing.T) {
+	const odd, none = `"\ud800\u0000"`, `"` + "\xff\xfe" + `"`
+	for kind, body := range map[Kind]string{Embeddings: input(none), Images: `{"model":"m","prompt":` + none + `}`, Completion: `{"model":"m","prompt":` + none + `}`} {
+		if _, err := Parse(kind, []byte(body)); err == nil {
+			t.Errorf("%s is taken", body)
+		}
+	}
 	for kind, body := range map[Kind]string{Embeddings: input(odd), Images: `{"model":"m","prompt":` + odd + `}`} {
 		r, err := Parse(kind, []byte(body))
 		if err != nil {

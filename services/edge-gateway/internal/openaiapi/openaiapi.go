@@ -129,12 +129,14 @@ type Request struct {
 	edits []edit
 }
 
-// Parse reads body, which must not change while the request is in use.
+// Parse reads body, which must not change while the request is in use. Strings
+// that are not UTF-8 are refused: agents and engines differ in what they make of
+// them.
 func Parse(kind Kind, body []byte) (*Request, error) {
 	p := parser{
 		grammar: &grammars[kind],
 		data:    body,
-		cur:     jsonscan.New(body, jsonscan.Options{}).Cursor(),
+		cur:     jsonscan.New(body, jsonscan.Options{RefuseInvalidUTF8: true}).Cursor(),
 		req:     &Request{Kind: kind, data: body, Choices: 1},
 	}
 	if p.cur.Kind() != jsonscan.Object {
@@ -163,7 +165,7 @@ func (r *Request) BillablePrompt() int64 {
 }
 
 func (p *parser) notAnObject() error {
-	if err := jsonscan.New(p.data, jsonscan.Options{}).Valid(); err != nil {
+	if err := jsonscan.New(p.data, jsonscan.Options{RefuseInvalidUTF8: true}).Valid(); err != nil {
 		return fault.New(fault.Invalid, fault.InvalidRequest, "the body is not valid JSON: %v", err)
 	}
 	return fault.New(fault.Invalid, fault.InvalidRequest, "the body must be a JSON object")

@@ -203,14 +203,28 @@ func TestNullCountsAsAbsent(t *testing.T) {
 	}
 }
 
-func TestBytesThatAreNotUTF8ArePreserved(t *testing.T) {
-	body := `{"model":"m","messages":[{"role":"user","content":"` + "\xff\xfe" + `\ud800"}]}`
-	r, err := Parse(Chat, []byte(body))
-	if err != nil {
-		t.Fatal(err)
+func TestBytesThatAreNotUTF8AreRefusedAndOddTextIsPreserved(t *testing.T) {
+	of := func(text string) []byte {
+		return []byte(`{"model":"m","messages":[{"role":"user","content":"` + text + `"}]}`)
 	}
-	if out, _ := r.Body(nil, "m"); string(out) != body {
-		t.Errorf("got %q", out)
+	for _, text := range []string{"\xff", "a\xfe", "\xed\xa0\x80", "\xc0\xaf", "\xe2\x82"} {
+		if _, err := Parse(Chat, of(text)); !fault.Is(err, fault.InvalidRequest) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, body := range []string{`{"` + "\xff" + `":1,"model":"m",` + msgs + `}`, `["` + "\xff" + `"]`} {
+		if _, err := Parse(Chat, []byte(body)); err == nil {
+			t.Errorf("%q is taken", body)
+		}
+	}
+	for _, text := range []string{`\ud800`, `\u0000`, "\ufeff", "\u2028", "\U0010ffff"} {
+		r, err := Parse(Chat, of(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, _ := r.Body(nil, "m"); string(out) != string(of(text)) {
+			t.Errorf("got %q", out)
+		}
 	}
 }
 

@@ -24,17 +24,17 @@ func opening(b *bundle) *[]*hubv1.SignUpRequest {
 	return &asked
 }
 
-// Whoever could name an idempotency key could be given a key to another's account.
-func TestAStrangerNamesNoIdempotencyKey(t *testing.T) {
+// Whoever could name a user could be given a key to another's account.
+func TestAStrangerNamesNoUser(t *testing.T) {
 	b := setup(t)
 	asked := opening(b)
-	c := with("", `{"name":"x","owner_address":"0x1","idempotency_key":"user:u1","idempotencyKey":"user:u1"}`)
-	c.Header.Set("Idempotency-Key", "user:u1")
+	c := with("", `{"name":"x","owner_address":"0x1","user_id":"u1","userId":"u1"}`)
+	c.Header.Set("Idempotency-Key", "u1")
 	a, err := b.SignUp(t.Context(), c)
 	if err != nil || a.Status != 201 || a.Header.Get("Deprecation") == "" {
 		t.Fatalf("%+v, %v", a, err)
 	}
-	if got := (*asked)[0]; got.GetIdempotencyKey() != "" || got.GetName() != "x" || got.GetOwnerAddress() != "0x1" {
+	if got := (*asked)[0]; got.GetUserId() != "" || got.GetName() != "x" || got.GetOwnerAddress() != "0x1" {
 		t.Errorf("the hub was asked %v", got)
 	}
 }
@@ -125,7 +125,7 @@ func TestAnUpgradeThatBrokeOffIsTakenUpAgain(t *testing.T) {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	for _, req := range *asked {
-		if req.GetUserId() != "u1" || req.GetIdempotencyKey() != "" {
+		if req.GetUserId() != "u1" {
 			t.Errorf("the hub was asked %v", req)
 		}
 	}

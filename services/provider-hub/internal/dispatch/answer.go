@@ -66,13 +66,20 @@ func (n *answer) keep(piece []byte) (free []byte) {
 	return free
 }
 
-// gather adds a piece to a whole answer; false when it grows beyond limit.
-func (n *answer) gather(piece []byte, limit int) bool {
-	if len(n.whole)+len(piece) > limit {
-		return false
+// gather adds a piece to a whole answer; false when it grows beyond limit. The
+// first one is taken over as it is, for it may be all of the answer: free is the
+// piece when it was not.
+func (n *answer) gather(piece []byte, limit int) (free []byte, ok bool) {
+	switch {
+	case len(n.whole)+len(piece) > limit:
+		return piece, false
+	case len(n.whole) == 0 && len(piece) > 0:
+		n.whole = piece
+		return nil, true
+	default:
+		n.whole = append(n.whole, piece...)
+		return piece, true
 	}
-	n.whole = append(n.whole, piece...)
-	return true
 }
 
 // rewritten is the event read last as the caller sees it, until the next call

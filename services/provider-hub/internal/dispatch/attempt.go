@@ -202,8 +202,8 @@ func (a *attempt) take() *verdict {
 	if len(piece) > 0 {
 		a.lastData = a.desk.clock.Now()
 	}
-	v := a.read(piece)
-	a.stream.Release(len(piece), a.answer.keep(piece))
+	free, v := a.read(piece)
+	a.stream.Release(len(piece), free)
 	switch {
 	case v != nil:
 		return v
@@ -241,14 +241,22 @@ func (a *attempt) broke(lost error) *verdict {
 	return v
 }
 
-// read takes one piece of the answer.
-func (a *attempt) read(piece []byte) *verdict {
-	if !a.order.Stream {
-		if !a.answer.gather(piece, a.desk.cfg.maxAnswer(a.order.Kind)) {
-			return a.fails(Failure{Code: CodeUpstream, Message: "the answer is too large"}, 0)
-		}
-		return a.holds(len(a.answer.whole))
+// read takes one piece of the answer, and returns one that nobody looks at any
+// more.
+func (a *attempt) read(piece []byte) (free []byte, v *verdict) {
+	if a.order.Stream {
+		v = a.readStream(piece)
+		return a.answer.keep(piece), v
 	}
+	free, ok := a.answer.gather(piece, a.desk.cfg.maxAnswer(a.order.Kind))
+	if !ok {
+		return free, a.fails(Failure{Code: CodeUpstream, Message: "the answer is too large"}, 0)
+	}
+	return free, a.holds(len(a.answer.whole))
+}
+
+// readStream takes one piece of a stream.
+func (a *attempt) readStream(piece []byte) *verdict {
 	a.answer.feed(piece)
 	v := a.events()
 	if v == nil {

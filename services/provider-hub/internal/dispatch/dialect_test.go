@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
 	"svc.internal/services/provider-hub/internal/meter"
 	"svc.internal/services/provider-hub/internal/session"
 )
@@ -153,6 +154,39 @@ func TestAConsumerWhoLeavesWaitsForNoAgentThatCannotBeCancelled(t *testing.T) {
 			t.Errorf("usage %+v", usage)
 		}
 	})
+}
+
+// picky takes no order.
+type picky struct{ why error }
+
+func (s picky) Open(session.Request) (Stream, error) { return nil, s.why }
+
+func TestABodyThatNoAgentCanBeSentIsItsConsumersFault(t *testing.T) {
+	for _, c := range []struct {
+		why    error
+		reason fault.Reason
+	}{
+		{session.ErrNotSendable, ""}, {session.ErrBusy, fault.ProviderBusy}, {session.ErrGone, fault.SessionGone}, {session.ErrNotOffered, fault.SessionGone},
+		{session.ErrTooLarge, fault.SessionGone},
+	} {
+		var report Report
+		d := NewRiggedDesk(Config{}, Rig{
+			Find:  func(*Order) (Session, bool) { return picky{c.why}, true },
+			After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
+		}, &ledger{}, func(r Report) { report = r }, clock.System, slog.New(slog.DiscardHandler))
+		d.Open()
+		l := &listener{commits: make(chan struct{})}
+		err := d.Serve(t.Context(), orderOf(meter.Chat, true, false), l)
+		if c.reason != "" && (!fault.Is(err, c.reason) || l.failed != nil) {
+			t.Errorf("%v: %v, told %+v", c.why, err, l.failed)
+		}
+		if f := l.failed; c.reason == "" && (err != nil || f == nil || f.Code != CodeRefused || f.Retryable || f.EngineStatus != 400) {
+			t.Errorf("%v: %v, told %+v", c.why, err, f)
+		}
+		if report.Outcome != Cancelled {
+			t.Errorf("%v: reported %v", c.why, report.Outcome)
+		}
+	}
 }
 
 func TestStreamWithoutItsEndMarkIsTruncated(t *testing.T) {

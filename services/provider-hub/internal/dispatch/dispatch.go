@@ -28,6 +28,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
@@ -235,9 +236,11 @@ func (d *Desk) enter() bool {
 	return d.open
 }
 
-// Serve runs an attempt to its end, and takes the body out of its order. An error means that nothing was said to
-// the caller: session_gone, provider_busy, hub_draining, journal_full or
-// invalid_request; or that the end could not be witnessed or told.
+// Serve runs an attempt to its end, and takes the body out of its order. An error
+// means that nothing was said to the caller: session_gone, provider_busy,
+// hub_draining, journal_full or invalid_request; or that the end could not be
+// witnessed or told. A body that cannot be sent to any agent is no error: the
+// caller hears that it is refused.
 func (d *Desk) Serve(ctx context.Context, o *Order, caller Caller) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -253,6 +256,9 @@ func (d *Desk) Serve(ctx context.Context, o *Order, caller Caller) error {
 	stream, err := d.begin(o, at)
 	if err != nil {
 		d.refused(ctx, o)
+		if errors.Is(err, session.ErrNotSendable) {
+			return said(ctx, caller.Failed(Failure{Code: CodeRefused, EngineStatus: http.StatusBadRequest, Message: "the request is not JSON that can be sent"}))
+		}
 		return err
 	}
 	span.AddEvent(eventOpenSent)
@@ -286,7 +292,7 @@ func (d *Desk) begin(o *Order, at time.Time) (Stream, error) {
 		Traceparent: o.Traceparent, Timeout: o.Total, Proof: d.prove(o),
 	})
 	if err != nil {
-		return nil, errors.Join(refusedOpen(err), d.witness.Void(o))
+		return nil, d.unopened(o, err)
 	}
 	o.Body = nil // the session keeps it as long as there is something to send
 	crash.At("hub.open.sent")
@@ -316,6 +322,18 @@ func hasReceipts(k meter.Kind) bool { return k == meter.Chat }
 
 func gone() error {
 	return fault.New(fault.Unavailable, fault.SessionGone, "this hub does not hold that session")
+}
+
+// unopened voids an order that its session did not take. That its body cannot be
+// sent to anybody is the consumer's doing; all else is tried elsewhere.
+func (d *Desk) unopened(o *Order, err error) error {
+	if errors.Is(err, session.ErrNotSendable) {
+		if lost := d.witness.Void(o); lost != nil {
+			return lost
+		}
+		return err
+	}
+	return errors.Join(refusedOpen(err), d.witness.Void(o))
 }
 
 func refusedOpen(err error) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -93,6 +94,64 @@ func TestAProviderThatStallsHoldsNoMoreThanItsShare(t *testing.T) {
 }
 
 // What waits for a consumer counts, but not as its provider's.
+// pieces gives an answer in pieces and notes which of them come back.
+type pieces struct {
+	deafAgent
+	left [][]byte
+	back [][]byte
+}
+
+func (s *pieces) Open(r session.Request) (Stream, error) {
+	_, err := s.deafAgent.Open(r)
+	return s, err
+}
+
+func (s *pieces) Take() (piece []byte, end *session.End, err error) {
+	if len(s.left) > 0 {
+		piece, s.left = s.left[0], s.left[1:]
+	}
+	if len(s.left) == 0 {
+		end = &session.End{Status: 200, Complete: true}
+	}
+	s.ready <- struct{}{}
+	return piece, end, nil
+}
+
+func (s *pieces) Release(_ int, piece []byte) { s.back = append(s.back, piece) }
+
+func TestAWholeAnswerIsThereOnce(t *testing.T) {
+	body := []byte(`{"id":"x","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}]}`)
+	for name, c := range map[string]struct {
+		left [][]byte
+		back []int
+	}{
+		"in one piece":    {[][]byte{body}, []int{0}},
+		"in three pieces": {[][]byte{slices.Clone(body[:40]), slices.Clone(body[40:70]), slices.Clone(body[70:])}, []int{0, 30, len(body) - 70}},
+	} {
+		s := &pieces{left: c.left}
+		d := NewRiggedDesk(Config{}, Rig{
+			Find:  func(*Order) (Session, bool) { return s, true },
+			After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
+		}, &ledger{}, func(Report) {}, clock.System, slog.New(slog.DiscardHandler))
+		d.Open()
+		l := &listener{commits: make(chan struct{})}
+		if err := d.Serve(t.Context(), orderOf(meter.Chat, false, false), l); err != nil || !l.finished || !strings.Contains(string(l.events[0].JSON), "Hello") {
+			t.Errorf("%s: %v, %+v", name, err, l)
+		}
+		var back []int
+		for _, piece := range s.back {
+			back = append(back, len(piece))
+		}
+		if !slices.Equal(back, c.back) {
+			t.Errorf("%s: pieces of %v come back", name, back)
+		}
+	}
+	n := newAnswer(orderOf(meter.Chat, false, false))
+	if free, ok := n.gather(body, len(body)); !ok || free != nil || &n.whole[0] != &body[0] {
+		t.Error("the only piece is copied")
+	}
+}
+
 func TestWhatWaitsForItsCallerIsCounted(t *testing.T) {
 	for name, stream := range map[string]bool{"whole": false, "streamed": true} {
 		begins, rest := imageOf(stream, 3<<20)

@@ -55,7 +55,8 @@ func TestWhatIsHeldBackIsBounded(t *testing.T) {
 	if got := n.unhold(); len(got) != events || len(got[events-1].json) != 1000 || len(n.unhold()) != 0 {
 		t.Errorf("%d came back", len(got))
 	}
-	if !n.gather(make([]byte, 10), 10) || n.gather([]byte{1}, 10) {
+	_, fits := n.gather(make([]byte, 10), 10)
+	if _, more := n.gather([]byte{1}, 10); !fits || more {
 		t.Error("a whole answer is not held to its limit")
 	}
 	for range 100 {

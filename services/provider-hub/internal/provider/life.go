@@ -65,6 +65,8 @@ func (e Entry) Said() string {
 // Facts is what automatic activation rests on. The zero time is not confirmed.
 type Facts struct {
 	CollateralAt, BenchmarkAt, GPUWaivedAt time.Time
+	// GPUWaivedOnce is that the waiver came with an activation and ends with it.
+	GPUWaivedOnce bool
 	// GPUEligible is whether a machine that was seen in the last 30 days fulfils
 	// the rule; GPUShortfall why the one seen last does not.
 	GPUEligible  bool
@@ -125,16 +127,22 @@ func (c *change) own(address wallet.Address) error {
 	return nil
 }
 
-// pay lets earnings go to an address from now on.
-func (c *change) pay(to string, key ids.KeyID) {
+// pay lets earnings go to an address from now on. Of an account that a wallet
+// owns it needs that wallet's proof.
+func (c *change) pay(to string, key ids.KeyID, proof *Proof) error {
 	a := c.account
 	if to == a.Beneficiary {
-		return
+		return nil
+	}
+	if !a.OwnerProvenAt.IsZero() && (proof == nil || !a.Proven(proof.Address)) {
+		return fault.New(fault.Denied, fault.InvalidAPIKey,
+			"the owner's wallet must sign a fresh challenge for earnings to go to another address").On("signature")
 	}
 	c.entries = append(c.entries, Entry{
 		At: c.now, What: BeneficiaryChanged, From: a.Status, To: a.Status, By: c.by, Payout: Payout{From: a.Beneficiary, To: to, Key: key},
 	})
 	a.Beneficiary, a.BeneficiaryAt = to, c.now
+	return nil
 }
 
 // fire applies a trigger by the table, with what belongs to the status it leads
@@ -159,9 +167,20 @@ func (c *change) fire(t Trigger) error {
 		// What held before it still holds: without a fresh benchmark the next
 		// activation would follow at once.
 		a.Facts.BenchmarkAt = time.Time{}
-	case Approve, ConfirmCollateral, ExpireBenchmark, Withdraw, Suspend:
+		c.unwaive()
+	case ExpireBenchmark:
+		c.unwaive()
+	case Approve, ConfirmCollateral, Withdraw, Suspend:
 	}
 	return nil
+}
+
+// unwaive ends a waiver that was given for the activation that is over.
+func (c *change) unwaive() {
+	if f := &c.account.Facts; f.GPUWaivedOnce {
+		f.GPUWaivedAt, f.GPUWaivedOnce = time.Time{}, false
+		c.note(GPUWaiverWithdrawn)
+	}
 }
 
 // follow does what the facts lead to by themselves.
@@ -220,11 +239,11 @@ func (c *change) benchmark(passed bool) error {
 func (c *change) waiver(waived bool) error {
 	f := &c.account.Facts
 	switch {
-	case waived && f.GPUWaivedAt.IsZero():
-		f.GPUWaivedAt = c.now
+	case waived && (f.GPUWaivedAt.IsZero() || f.GPUWaivedOnce):
+		f.GPUWaivedAt, f.GPUWaivedOnce = c.now, false
 		c.note(GPUWaived)
 	case !waived && !f.GPUWaivedAt.IsZero():
-		f.GPUWaivedAt = time.Time{}
+		f.GPUWaivedAt, f.GPUWaivedOnce = time.Time{}, false
 		c.note(GPUWaiverWithdrawn)
 		if c.account.Status == Active && !f.GPUEligible {
 			return c.withdraw()
@@ -289,9 +308,13 @@ func (c *change) activate() error {
 	if err := c.benchmark(true); err != nil {
 		return err
 	}
-	if !a.Facts.GPU() {
-		return c.waiver(true)
+	if a.Facts.GPU() {
+		return nil
 	}
+	if err := c.waiver(true); err != nil {
+		return err
+	}
+	a.Facts.GPUWaivedOnce = true
 	return nil
 }
 

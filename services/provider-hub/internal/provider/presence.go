@@ -47,9 +47,11 @@ type Node struct {
 
 // Presence is what is known of a provider's connections in a time.
 type Presence struct {
+	// Connections are what each node's make up together, apart from each other;
+	// where there are too many, the longest.
 	Connections []uptime.Connection
-	// From is later than what was asked for when there were too many.
-	From time.Time
+	// First is when the first of all that are kept began.
+	First time.Time
 }
 
 // presenceStore is what measuring needs of a store.
@@ -60,7 +62,7 @@ type presenceStore interface {
 	// HubRuns reads when hubs ran since a time.
 	HubRuns(ctx context.Context, since, now time.Time) ([]uptime.Span, error)
 	// Online tells which of the providers have a connection.
-	Online(ctx context.Context, providers []ids.ProviderID, now time.Time) (map[ids.ProviderID]bool, error)
+	Online(ctx context.Context, providers []ids.ProviderID) (map[ids.ProviderID]bool, error)
 	// Nodes reads the machines seen since a time, the last one first.
 	Nodes(ctx context.Context, id ids.ProviderID, since, now time.Time, limit int) ([]Node, error)
 	// KeepUptime keeps what was measured.
@@ -80,8 +82,8 @@ type Detail struct {
 	Nodes  []Node
 }
 
-// Detail reads a provider with its nodes and its uptime as it is now. It fails
-// with provider_not_found.
+// Detail reads a provider with its nodes and its uptime as it was measured some
+// minutes ago, or as it is now where nothing was. It fails with provider_not_found.
 func (d *Directory) Detail(ctx context.Context, id ids.ProviderID) (Detail, error) {
 	a, err := d.store.Get(ctx, id)
 	if err != nil {
@@ -92,22 +94,24 @@ func (d *Directory) Detail(ctx context.Context, id ids.ProviderID) (Detail, erro
 	if err != nil {
 		return Detail{}, err
 	}
-	measured, err := d.measure(ctx, []ids.ProviderID{id}, now)
-	if err != nil {
-		return Detail{}, err
+	if a.Uptime30d == nil {
+		measured, err := d.measure(ctx, []ids.ProviderID{id}, now)
+		if err != nil {
+			return Detail{}, err
+		}
+		a.Uptime24h, a.Uptime30d = measured[0].Day, measured[0].Mon
 	}
 	online := false
 	for _, n := range nodes {
 		online = online || n.Online
 	}
-	a.Uptime24h, a.Uptime30d = measured[0].Day, measured[0].Mon
 	return Detail{Account: a, Online: online, Nodes: nodes}, nil
 }
 
 // Online tells which of the providers have a connection to any hub, as hubs have
 // told the store.
 func (d *Directory) Online(ctx context.Context, providers []ids.ProviderID) (map[ids.ProviderID]bool, error) {
-	return d.store.Online(ctx, providers, d.clock.Now())
+	return d.store.Online(ctx, providers)
 }
 
 // measure tells the uptime of providers over the last day and 30 days, for which
@@ -126,29 +130,17 @@ func (d *Directory) measure(ctx context.Context, providers []ids.ProviderID, now
 	for _, id := range providers {
 		m := Measured{ID: id}
 		if p := presences[id]; len(p.Connections) > 0 {
-			first := now
-			for _, c := range p.Connections {
-				first = earlier(first, c.From)
-			}
-			m.Day = within(p, runs, later(first, now.Add(-day)), now)
-			m.Mon = within(p, runs, later(first, now.Add(-month)), now)
+			m.Day = within(p, runs, later(p.First, now.Add(-day)), now)
+			m.Mon = within(p, runs, later(p.First, now.Add(-month)), now)
 		}
 		all = append(all, m)
 	}
 	return all, nil
 }
 
-// within is the uptime from a time to another; from is later where not all is
-// known.
+// within is the uptime from a time to another.
 func within(p Presence, runs []uptime.Span, from, to time.Time) *float64 {
-	return uptime.Measure(uptime.Span{From: later(from, p.From), To: to}, p.Connections, runs).Fraction()
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
+	return uptime.Measure(uptime.Span{From: from, To: to}, p.Connections, runs).Fraction()
 }
 
 func later(a, b time.Time) time.Time {

@@ -10,7 +10,8 @@
 //
 // Bounds: names are 1 to 64 printable characters, regions at most 32; a page has
 // at most 200 lines; a provider makes itself at most 32 keys that are good at a
-// time; of challenges only those that an owner has answered are kept, for 10
+// time, follows one by another and changes where earnings go at most 10 times a
+// day each; of challenges only those that an owner has answered are kept, for 10
 // minutes; 128 machines of a provider are kept and 64 shown.
 package provider
 
@@ -249,11 +250,19 @@ func (d *Directory) Now() time.Time { return d.clock.Now() }
 // change has what do something to an account, and then what follows by itself,
 // in one transaction.
 func (d *Directory) change(ctx context.Context, id ids.ProviderID, by Actor, reason string, what func(*change) error) (Account, error) {
+	a, _, err := d.stroke(ctx, id, by, reason, what)
+	return a, err
+}
+
+// stroke is change, and tells whether anything came of it.
+func (d *Directory) stroke(
+	ctx context.Context, id ids.ProviderID, by Actor, reason string, what func(*change) error,
+) (a Account, changed bool, err error) {
 	if err := checkText("reason", reason, 0, maxReason); err != nil {
-		return Account{}, err
+		return Account{}, false, err
 	}
 	now := d.clock.Now()
-	return d.store.Change(ctx, id, func(a *Account) ([]Entry, error) {
+	a, err = d.store.Change(ctx, id, func(a *Account) ([]Entry, error) {
 		c := &change{account: a, by: by, reason: reason, now: now}
 		if err := what(c); err != nil {
 			return nil, err
@@ -261,8 +270,10 @@ func (d *Directory) change(ctx context.Context, id ids.ProviderID, by Actor, rea
 		if err := c.follow(); err != nil {
 			return nil, err
 		}
+		changed = len(c.entries) > 0
 		return c.entries, nil
 	})
+	return a, changed && err == nil, err
 }
 
 // SetStatus is an operator's word on a provider; the same status again changes

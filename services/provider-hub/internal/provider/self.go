@@ -18,20 +18,35 @@ const (
 	maxOverlap = 7 * 24 * time.Hour
 	// maxOwnKeys bounds the good keys of a provider when it makes one itself.
 	maxOwnKeys = 32
+
+	// MostOften is how often within OftenWithin a provider may replace a key, and
+	// change where earnings go.
+	MostOften = 10
+	// OftenWithin is the time over which MostOften counts.
+	OftenWithin = 24 * time.Hour
 )
+
+// TooOften is that what may be done MostOften within OftenWithin was, since
+// oldest.
+func TooOften(what string, oldest, now time.Time) error {
+	return fault.New(fault.Exhausted, fault.RateLimitExceeded, "%s at most %d times a day", what, MostOften).
+		After(oldest.Add(OftenWithin).Sub(now))
+}
 
 // selfStore is what a provider's own calls need of a store.
 type selfStore interface {
 	// SignUp adds an account with a key in one transaction, and spends the proof.
-	// For a user or an idempotency key that has an account it returns that, fresh
-	// false, and keeps nothing. It fails with already_exists when the address owns
+	// For a user who has an account it returns that, fresh false, and keeps
+	// nothing. It fails with already_exists when the address owns
 	// an account, and as Spend.
 	SignUp(ctx context.Context, a Account, k Key, by SignUpBy) (got Account, fresh bool, err error)
 	// OfUser reads a user's account; ok is false when there is none.
 	OfUser(ctx context.Context, user string) (a Account, ok bool, err error)
 	// AddOwnKey keeps a further key unless limit are good at its time: then it
-	// fails with too_many_keys; and with provider_not_found and account_frozen. Where replaces is not zero, that key ends at the
-	// time it returns: the given one, or earlier if it did before.
+	// fails with too_many_keys; and with provider_not_found and account_frozen.
+	// Where replaces is not zero, that key ends at the time it returns: the given
+	// one, or earlier if it did before. Then one more may be good, of which the
+	// other is none if it ends at once; and it fails with rate_limit_exceeded.
 	AddOwnKey(ctx context.Context, k Key, limit int, replaces ids.KeyID, ends time.Time) (time.Time, error)
 	// Holder looks a key up without drawing an epoch.
 	Holder(ctx context.Context, hash apikey.Hash, now time.Time) (c Credential, ok bool, err error)
@@ -62,8 +77,11 @@ type OwnChange struct {
 
 // UpdateOwn says where earnings go, and binds the account to a wallet. Besides as
 // Holder it fails with invalid_value, with invalid_api_key where the wallet has
-// not signed, with already_exists where the wallet or the account is bound, and
-// with account_frozen for a provider that may not connect.
+// not signed, with already_exists where the wallet or the account is bound, with
+// rate_limit_exceeded, and with account_frozen for a provider that may not
+// connect. Of an account that is bound to a wallet, a key alone does not say where
+// earnings go: the wallet has to have signed too. The same call again changes
+// nothing and succeeds.
 func (d *Directory) UpdateOwn(ctx context.Context, digest apikey.Digest, said OwnChange) (Account, error) {
 	if said.Beneficiary == "" && said.Owner == "" {
 		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "beneficiary_address or owner_address must be given").On("beneficiary_address")
@@ -84,7 +102,11 @@ func (d *Directory) UpdateOwn(ctx context.Context, digest apikey.Digest, said Ow
 	}
 	var proof *Proof
 	if said.Owner != "" {
-		if proof, err = d.spent(ctx, &holder.Account, said.Owner, said.Nonce, said.Signature); err != nil {
+		proof, err = d.spent(ctx, said.Owner, said.Nonce, said.Signature)
+		switch {
+		case proof != nil && holder.Proven(proof.Address) && (beneficiary == "" || beneficiary == holder.Beneficiary):
+			return holder.Account, nil // nothing is left to say, spent or not
+		case err != nil:
 			return Account{}, err
 		}
 	}
@@ -93,7 +115,9 @@ func (d *Directory) UpdateOwn(ctx context.Context, digest apikey.Digest, said Ow
 			return err
 		}
 		if beneficiary != "" {
-			c.pay(beneficiary, holder.KeyID)
+			if err := c.pay(beneficiary, holder.KeyID, proof); err != nil {
+				return err
+			}
 		}
 		if proof == nil {
 			return nil
@@ -102,15 +126,12 @@ func (d *Directory) UpdateOwn(ctx context.Context, digest apikey.Digest, said Ow
 	})
 }
 
-// spent is a proof for an account, which nobody can show again. One that says no
-// more than what is proven already is not spent, so that a call may be repeated.
-func (d *Directory) spent(ctx context.Context, a *Account, owner, nonce string, signature []byte) (*Proof, error) {
+// spent is a proof that nobody can show again. It fails as prove, without a proof,
+// and where somebody has shown it before with invalid_api_key beside the proof.
+func (d *Directory) spent(ctx context.Context, owner, nonce string, signature []byte) (*Proof, error) {
 	proof, err := d.prove(owner, nonce, signature)
 	if err != nil {
 		return nil, err
-	}
-	if a.Proven(proof.Address) {
-		return &proof, nil
 	}
 	return &proof, d.store.Spend(ctx, proof)
 }
@@ -153,7 +174,7 @@ func (d *Directory) RequestReview(ctx context.Context, digest apikey.Digest, sai
 
 // RotateKey makes a further key and lets the one that was shown end after the
 // overlap, at the time it returns. It fails as Holder, with invalid_value,
-// account_frozen and too_many_keys.
+// account_frozen, too_many_keys and rate_limit_exceeded.
 func (d *Directory) RotateKey(ctx context.Context, digest apikey.Digest, name string, overlap time.Duration) (Key, string, time.Time, error) {
 	fail := func(err error) (Key, string, time.Time, error) { return Key{}, "", time.Time{}, err }
 	if overlap < 0 || overlap > maxOverlap {

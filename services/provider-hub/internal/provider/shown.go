@@ -15,6 +15,9 @@ const (
 
 	// payoutShown is how long a provider is told that earnings go elsewhere.
 	payoutShown = 7 * day
+	// benchmarkShown is how long before its end a provider is told that its
+	// benchmark expires.
+	benchmarkShown = 7 * day
 
 	// Offline is shown instead of active when no node is connected.
 	Offline = "offline"
@@ -102,6 +105,9 @@ func (d Detail) warning(now, keyExpires time.Time) string {
 	var all []string
 	if at := d.BeneficiaryAt; !at.IsZero() && now.Sub(at) < payoutShown {
 		all = append(all, "The beneficiary changed at "+at.UTC().Format(time.RFC3339)+": earnings go to "+d.Beneficiary+".")
+	}
+	if ends := d.Facts.BenchmarkExpires(); d.Status == Active && ends.Sub(now) <= benchmarkShown {
+		all = append(all, "The benchmark expires at "+ends.UTC().Format(time.RFC3339)+": pass another one before, to stay active.")
 	}
 	for _, n := range d.Nodes {
 		if n.Replaced >= replacedOften && now.Sub(n.ReplacedAt) < replacedShown {

@@ -9,33 +9,28 @@ import (
 	"svc.internal/services/provider-hub/internal/wallet"
 )
 
-// replayTime is how long a sign-up of nobody's may be repeated by its idempotency
-// key.
-const replayTime = 24 * time.Hour
-
 // Applicant is who signs up. Addresses may be empty; Owner is only claimed unless
 // its wallet has signed the challenge of Nonce.
 type Applicant struct {
 	Name, Region, Owner, Beneficiary string
 	Nonce                            string
 	Signature                        []byte
-	// User is whose account it is, or empty; IdempotencyKey counts where there
-	// is none.
-	User, IdempotencyKey string
+	// User is whose account it is, or empty.
+	User string
 }
 
 // SignUpBy is what a sign-up is known by, and its proof of the owner's address,
 // if there is any.
 type SignUpBy struct {
-	User, IdempotencyKey string
-	Proof                *Proof
+	User  string
+	Proof *Proof
 }
 
 // SignUp opens an account in status pending with one key. A user who has an
-// account is given a further key for it, whatever else is said. Without a user the
-// same idempotency key does so within a day and with the same particulars. It
-// fails with already_exists, idempotency_key_reused, invalid_api_key where the
-// wallet has not signed, invalid_value, too_many_keys and account_frozen.
+// account is given a further key for it, whatever else is said. Nobody else is given
+// a key to an account that there is. It fails with already_exists, invalid_api_key
+// where the wallet has not signed, invalid_value, too_many_keys and
+// account_frozen.
 func (d *Directory) SignUp(ctx context.Context, who Applicant) (Account, Key, string, error) {
 	fail := func(err error) (Account, Key, string, error) { return Account{}, Key{}, "", err }
 	want, err := d.applied(who)
@@ -50,7 +45,7 @@ func (d *Directory) SignUp(ctx context.Context, who Applicant) (Account, Key, st
 	if err != nil || fresh {
 		return got, k, text, err
 	}
-	if got, err = d.again(ctx, got, &want, who); err != nil {
+	if got, err = d.again(ctx, got, who); err != nil {
 		return fail(err)
 	}
 	k.Provider = got.ID
@@ -62,7 +57,7 @@ func (d *Directory) SignUp(ctx context.Context, who Applicant) (Account, Key, st
 
 // applied checks what an applicant says and makes its account.
 func (d *Directory) applied(who Applicant) (want Account, err error) {
-	if err := checkIdentity(who.Name, who.Region, who.IdempotencyKey); err != nil {
+	if err := checkIdentity(who.Name, who.Region, ""); err != nil {
 		return Account{}, err
 	}
 	if err := checkText("user_id", who.User, 0, maxUser); err != nil {
@@ -89,9 +84,7 @@ func (a *Applicant) signed() bool { return a.Nonce != "" || len(a.Signature) > 0
 // what was signed for it is spent by now, or has expired.
 func (d *Directory) open(ctx context.Context, want *Account, k Key, who Applicant) (got Account, fresh bool, err error) {
 	by := SignUpBy{User: who.User}
-	if by.User == "" {
-		by.IdempotencyKey = who.IdempotencyKey
-	} else {
+	if by.User != "" {
 		got, ok, err := d.store.OfUser(ctx, by.User)
 		if ok || err != nil {
 			return got, false, err
@@ -107,28 +100,19 @@ func (d *Directory) open(ctx context.Context, want *Account, k Key, who Applican
 	return d.store.SignUp(ctx, *want, k, by)
 }
 
-// again is a sign-up for which there is an account.
-func (d *Directory) again(ctx context.Context, got Account, want *Account, who Applicant) (Account, error) {
+// again is a sign-up of a user who has an account.
+func (d *Directory) again(ctx context.Context, got Account, who Applicant) (Account, error) {
 	if err := got.Status.Admits(); err != nil {
 		return Account{}, err
 	}
-	if who.User == "" && !want.repeats(&got) {
-		return Account{}, reused()
-	}
-	if who.User == "" || !who.signed() || !got.OwnerProvenAt.IsZero() {
+	if !who.signed() || !got.OwnerProvenAt.IsZero() {
 		return got, nil
 	}
-	proof, err := d.spent(ctx, &got, who.Owner, who.Nonce, who.Signature)
+	proof, err := d.spent(ctx, who.Owner, who.Nonce, who.Signature)
 	if err != nil {
 		return Account{}, err
 	}
 	return d.change(ctx, got.ID, ByProvider, "", func(c *change) error { return c.own(proof.Address) })
-}
-
-// repeats tells whether a sign-up says again what an account was made by.
-func (a *Account) repeats(first *Account) bool {
-	return first.Name == a.Name && first.Region == a.Region && first.Owner == a.Owner && first.Beneficiary == a.Beneficiary &&
-		first.OwnerProvenAt.IsZero() == a.OwnerProvenAt.IsZero() && a.CreatedAt.Sub(first.CreatedAt) <= replayTime
 }
 
 func optionalAddress(field, text string) (string, error) {

@@ -17,6 +17,8 @@ const (
 	measureBatch  = 200
 	measureRounds = 25
 	measureEvery  = 10 * time.Minute
+	// forgetTime is how long a sweep may forget what is over; the next goes on.
+	forgetTime = 10 * time.Second
 )
 
 // sweepStore is what sweeping needs of a store.
@@ -30,12 +32,13 @@ type sweepStore interface {
 	// ToMeasure reads providers that were measured before a time, at most limit,
 	// and marks them as measured now, so that no other hub does it too.
 	ToMeasure(ctx context.Context, before, now time.Time, limit int) ([]ids.ProviderID, error)
-	// EndSilentHubs ends the runs that were seen last before a time, with the
-	// connections that they left open, as of when they were seen.
-	EndSilentHubs(ctx context.Context, before time.Time) error
-	// Forget takes away connections and runs that ended before presence, machines
-	// seen last before nodes, and nonces that expired before nonces.
-	Forget(ctx context.Context, presence, nodes, nonces time.Time) error
+	// EndSilentHubs ends the runs that were not heard for HubSilence, by the store's
+	// clock, with the connections that they left open, as of when they were seen.
+	EndSilentHubs(ctx context.Context) error
+	// Forget takes away, some at a time, connections, runs and keys that ended
+	// before kept, but for keys that the history names, machines seen last before
+	// nodes, and nonces that expired before nonces.
+	Forget(ctx context.Context, kept, nodes, nonces time.Time) error
 }
 
 // Overdue is who is to be looked at.
@@ -43,23 +46,31 @@ type Overdue struct{ Probations, Benchmarks, Qualified []ids.ProviderID }
 
 // Sweep does what time alone brings: it ends the runs of hubs that fell silent,
 // judges probations, expires benchmarks, activates who qualifies, and measures
-// uptime. It returns the accounts whose status changed. Every hub does so; row
-// locks make it harmless. What fails for one provider does not keep the others.
+// uptime. It returns the accounts of which something changed. Every hub does so;
+// row locks make it harmless. What fails for one provider does not keep the others.
 func (d *Directory) Sweep(ctx context.Context) ([]Account, error) {
 	now := d.clock.Now()
-	faults := []error{d.store.EndSilentHubs(ctx, now.Add(-HubSilence))}
+	faults := []error{d.store.EndSilentHubs(ctx)}
 	due, err := d.store.Overdue(ctx, now, now.Add(-BenchmarkValidity), sweepBatch)
 	faults = append(faults, err)
 	var changed []Account
 	for _, kind := range []struct {
 		all []ids.ProviderID
-		do  func(context.Context, ids.ProviderID) (Account, error)
+		do  func(context.Context, ids.ProviderID) (Account, bool, error)
 	}{{due.Probations, d.judge}, {due.Benchmarks, d.expire}, {due.Qualified, d.follow}} {
 		accounts, err := each(ctx, kind.all, kind.do)
 		changed, faults = append(changed, accounts...), append(faults, err)
 	}
-	faults = append(faults, d.measureDue(ctx, now), d.store.Forget(ctx, now.Add(-PresenceKept), now.Add(-NodeKept), now.Add(-nonceKept)))
+	faults = append(faults, d.forget(ctx, now), d.measureDue(ctx, now))
 	return changed, errors.Join(faults...)
+}
+
+// forget has its own time, so that much to forget keeps nobody from being
+// measured.
+func (d *Directory) forget(ctx context.Context, now time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, forgetTime)
+	defer cancel()
+	return d.store.Forget(ctx, now.Add(-PresenceKept), now.Add(-NodeKept), now.Add(-nonceKept))
 }
 
 // Qualify activates whoever waits for nothing more, without waiting for a sweep:
@@ -73,15 +84,17 @@ func (d *Directory) Qualify(ctx context.Context) ([]Account, error) {
 	return each(ctx, due, d.follow)
 }
 
-// each does something to every provider, whatever becomes of the others.
-func each(ctx context.Context, all []ids.ProviderID, do func(context.Context, ids.ProviderID) (Account, error)) ([]Account, error) {
+// each does something to every provider, whatever becomes of the others, and
+// returns those of which something changed: another hub may have been faster.
+func each(ctx context.Context, all []ids.ProviderID, do func(context.Context, ids.ProviderID) (Account, bool, error)) ([]Account, error) {
 	var done []Account
 	var faults []error
 	for _, id := range all {
-		a, err := do(ctx, id)
-		if err != nil {
+		a, changed, err := do(ctx, id)
+		switch {
+		case err != nil:
 			faults = append(faults, err)
-		} else {
+		case changed:
 			done = append(done, a)
 		}
 		if ctx.Err() != nil {
@@ -91,33 +104,33 @@ func each(ctx context.Context, all []ids.ProviderID, do func(context.Context, id
 	return done, errors.Join(faults...)
 }
 
-func (d *Directory) expire(ctx context.Context, id ids.ProviderID) (Account, error) {
-	return d.change(ctx, id, ByPlatform, "", (*change).expire)
+func (d *Directory) expire(ctx context.Context, id ids.ProviderID) (Account, bool, error) {
+	return d.stroke(ctx, id, ByPlatform, "", (*change).expire)
 }
 
 // follow does what the facts lead to, which change does by itself.
-func (d *Directory) follow(ctx context.Context, id ids.ProviderID) (Account, error) {
-	return d.change(ctx, id, ByPlatform, "", func(*change) error { return nil })
+func (d *Directory) follow(ctx context.Context, id ids.ProviderID) (Account, bool, error) {
+	return d.stroke(ctx, id, ByPlatform, "", func(*change) error { return nil })
 }
 
 // judge measures a probation and ends it. What is measured is over, so it needs
 // no lock.
-func (d *Directory) judge(ctx context.Context, id ids.ProviderID) (Account, error) {
+func (d *Directory) judge(ctx context.Context, id ids.ProviderID) (Account, bool, error) {
 	a, err := d.store.Get(ctx, id)
 	if err != nil || !a.InProbation() {
-		return a, err
+		return a, false, err
 	}
 	from, to := a.ActiveSince, a.ProbationEndsAt
 	presences, err := d.store.Presences(ctx, []ids.ProviderID{id}, from.Add(-uptime.Grace), d.clock.Now())
 	if err != nil {
-		return Account{}, err
+		return Account{}, false, err
 	}
 	runs, err := d.store.HubRuns(ctx, from.Add(-uptime.Grace), d.clock.Now())
 	if err != nil {
-		return Account{}, err
+		return Account{}, false, err
 	}
 	up := within(presences[id], runs, from, to)
-	return d.change(ctx, id, ByPlatform, probationReason(up), func(c *change) error {
+	return d.stroke(ctx, id, ByPlatform, probationReason(up), func(c *change) error {
 		if !c.account.ProbationEndsAt.Equal(to) {
 			return nil // another probation by now
 		}

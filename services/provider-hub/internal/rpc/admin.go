@@ -95,7 +95,7 @@ func (a *Admin) felt(ctx context.Context, account provider.Account) (*hubv1.Prov
 	return described(ctx, a.accounts, a.registry, account)
 }
 
-// GetProviderDetail reads one provider with its nodes and its present uptime.
+// GetProviderDetail reads one provider with its nodes and its uptime.
 func (a *Admin) GetProviderDetail(ctx context.Context, m *hubv1.GetProviderDetailRequest) (*hubv1.GetProviderDetailResponse, error) {
 	id, err := providerID(m.GetProviderId())
 	if err != nil {

@@ -162,14 +162,14 @@ func TestAUserHasOneAccountWhateverIsSaidAndWhenever(t *testing.T) {
 	d := setup(t)
 	p := newPurse(1)
 	ask := d.proven(p)
-	ask.UserId, ask.IdempotencyKey = "user-1", "k1"
+	ask.UserId = "user-1"
 	first, err := d.self.SignUp(t.Context(), ask)
 	d.must(err)
 	id := first.GetProvider().GetProviderId()
 	d.clock.Advance(25 * time.Hour)
 	for name, again := range map[string]*hubv1.SignUpRequest{
 		"the same":       ask,
-		"another name":   {Name: "Other", UserId: "user-1", IdempotencyKey: "k2"},
+		"another name":   {Name: "Other", UserId: "user-1"},
 		"another wallet": {Name: "Farm", Region: "us", UserId: "user-1", OwnerAddress: owner, BeneficiaryAddress: beneficiary},
 	} {
 		got, err := d.self.SignUp(t.Context(), again)
@@ -184,9 +184,8 @@ func TestAUserHasOneAccountWhateverIsSaidAndWhenever(t *testing.T) {
 	}
 	// The same words of others are others'.
 	for name, other := range map[string]*hubv1.SignUpRequest{
-		"another user": {Name: "Farm", UserId: "user-2", IdempotencyKey: "k1"},
-		"nobody":       {Name: "Farm", IdempotencyKey: "user-1"},
-		"nobody again": {Name: "Farm", IdempotencyKey: "k1"},
+		"another user": {Name: "Farm", UserId: "user-2"},
+		"nobody":       {Name: "Farm"},
 	} {
 		if got, err := d.self.SignUp(t.Context(), other); err != nil || got.GetProvider().GetProviderId() == id {
 			t.Errorf("%s: %v, %v", name, got, err)
@@ -343,4 +342,82 @@ func TestWhereEarningsGoIsAuditedAndShownForAWeek(t *testing.T) {
 	if after := len(d.history(m)); after != before {
 		t.Errorf("%d lines of what was refused", after-before)
 	}
+}
+
+func TestOfAWalletsAccountAKeyAloneDoesNotSayWhereEarningsGo(t *testing.T) {
+	d := setup(t)
+	p, thief := newPurse(1), newPurse(2)
+	m := d.signUpWith(p)
+	pay := func(by purse) *hubv1.UpdateOwnRequest {
+		t.Helper()
+		ask := d.binding(m, by)
+		ask.BeneficiaryAddress = beneficiary
+		return ask
+	}
+	forged := pay(p)
+	forged.Signature = thief.sign("anything")
+	for name, bad := range map[string]*hubv1.UpdateOwnRequest{
+		"a key alone":      {KeyDigest: m.digest, BeneficiaryAddress: beneficiary},
+		"an address alone": {KeyDigest: m.digest, BeneficiaryAddress: beneficiary, OwnerAddress: p.address},
+		"forged":           forged,
+		"another wallet":   pay(thief),
+	} {
+		if _, err := d.self.UpdateOwn(t.Context(), bad); err == nil || !fault.Is(err, fault.InvalidAPIKey) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, BeneficiaryAddress: beneficiary})
+	if f, _ := fault.As(err); f == nil || f.Kind != fault.Denied || !strings.Contains(f.Message, "wallet must sign") {
+		t.Errorf("a key alone: %v", err)
+	}
+	if got := d.own(m).GetProvider().GetBeneficiaryAddress(); got != "" {
+		t.Fatalf("earnings go to %s", got)
+	}
+	ask := pay(p)
+	for range 2 { // once more changes nothing
+		got, err := d.self.UpdateOwn(t.Context(), ask)
+		if err != nil || got.GetProvider().GetBeneficiaryAddress() != beneficiary {
+			t.Fatalf("signed: %v, %v", got, err)
+		}
+	}
+	// What was seen once says nothing else, even where it changed nothing.
+	idle := pay(p)
+	_, err = d.self.UpdateOwn(t.Context(), idle)
+	d.must(err)
+	for _, used := range []*hubv1.UpdateOwnRequest{ask, idle} {
+		used.BeneficiaryAddress = owner
+		if _, err := d.self.UpdateOwn(t.Context(), used); !fault.Is(err, fault.InvalidAPIKey) {
+			t.Errorf("a challenge that was used: %v", err)
+		}
+	}
+	if got := d.own(m).GetProvider().GetBeneficiaryAddress(); got != beneficiary {
+		t.Errorf("earnings go to %s", got)
+	}
+	// The same address again needs nobody's word.
+	if _, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, BeneficiaryAddress: beneficiary}); err != nil {
+		t.Errorf("the same again: %v", err)
+	}
+}
+
+func TestWhereEarningsGoChangesAtMostTenTimesADay(t *testing.T) {
+	d := setup(t)
+	m := d.signUp()
+	pay := func(n int) error {
+		_, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, BeneficiaryAddress: []string{owner, beneficiary}[n%2]})
+		return err
+	}
+	for n := range 10 {
+		d.must(pay(n))
+		d.clock.Advance(time.Hour)
+	}
+	err := pay(10)
+	if f, _ := fault.As(err); f == nil || f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded || f.RetryAfter != 14*time.Hour {
+		t.Errorf("an 11th: %+v", f)
+	}
+	if got := d.own(m).GetProvider().GetBeneficiaryAddress(); got != beneficiary || len(d.history(m)) != 10 {
+		t.Errorf("refused, and yet %s", got)
+	}
+	d.must(pay(9)) // the same again is no change
+	d.clock.Advance(14 * time.Hour)
+	d.must(pay(10))
 }

@@ -93,11 +93,12 @@ func (s *Self) RequestReview(ctx context.Context, m *hubv1.RequestReviewRequest)
 	return &hubv1.RequestReviewResponse{Provider: p, RequestedAt: timestamppb.New(account.ReviewRequestedAt)}, nil
 }
 
-// SignUp opens an account in status pending with one key, shown this once.
+// SignUp opens an account in status pending with one key, shown this once. The
+// idempotency key is ignored: whoever guessed one would be given a key.
 func (s *Self) SignUp(ctx context.Context, m *hubv1.SignUpRequest) (*hubv1.SignUpResponse, error) {
 	account, key, text, err := s.accounts.SignUp(ctx, provider.Applicant{
 		Name: m.GetName(), Region: m.GetRegion(), Owner: m.GetOwnerAddress(), Beneficiary: m.GetBeneficiaryAddress(),
-		Nonce: m.GetAuthNonce(), Signature: m.GetSignature(), User: m.GetUserId(), IdempotencyKey: m.GetIdempotencyKey(),
+		Nonce: m.GetAuthNonce(), Signature: m.GetSignature(), User: m.GetUserId(),
 	})
 	if err != nil {
 		return nil, err

@@ -41,47 +41,18 @@ func TestSignUpShowsAKeyOnce(t *testing.T) {
 	}
 }
 
-func TestASignUpIsRepeatedByItsIdempotencyKey(t *testing.T) {
+func TestTheSameSignUpGivesNobodyAKeyToAnAccount(t *testing.T) {
 	d := setup(t)
-	ask := &hubv1.SignUpRequest{Name: "Farm", OwnerAddress: owner, IdempotencyKey: "k1"}
-	first, err := d.self.SignUp(t.Context(), ask)
-	d.must(err)
-	again, err := d.self.SignUp(t.Context(), ask)
-	if err != nil || again.GetProvider().GetProviderId() != first.GetProvider().GetProviderId() || again.GetApiKey() == first.GetApiKey() {
-		t.Fatalf("again: %v, %v", again, err)
-	}
-	for _, key := range []string{first.GetApiKey(), again.GetApiKey()} {
-		if _, err := d.accounts.Authenticate(t.Context(), key); err != nil {
-			t.Errorf("a key of the same account: %v", err)
+	ask := &hubv1.SignUpRequest{Name: "Farm", OwnerAddress: owner}
+	seen := map[string]bool{}
+	for range 3 {
+		got, err := d.self.SignUp(t.Context(), ask)
+		d.must(err)
+		if id := got.GetProvider().GetProviderId(); seen[id] {
+			t.Errorf("a further key for %s", id)
+		} else {
+			seen[id] = true
 		}
-	}
-	for name, other := range map[string]*hubv1.SignUpRequest{
-		"another name":   {Name: "Other", OwnerAddress: owner, IdempotencyKey: "k1"},
-		"another wallet": {Name: "Farm", OwnerAddress: beneficiary, IdempotencyKey: "k1"},
-		"no wallet":      {Name: "Farm", IdempotencyKey: "k1"},
-	} {
-		if _, err := d.self.SignUp(t.Context(), other); !fault.Is(err, fault.IdempotencyKeyReused) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	// An operator's key of the same text is another one.
-	if made, err := d.admin.CreateProvider(t.Context(), &hubv1.CreateProviderRequest{Name: "Farm", IdempotencyKey: "k1"}); err != nil ||
-		made.GetProvider().GetProviderId() == first.GetProvider().GetProviderId() {
-		t.Errorf("an operator's: %v, %v", made, err)
-	}
-	// Nobody makes keys without end.
-	var last error
-	for range 40 {
-		if _, last = d.self.SignUp(t.Context(), ask); last != nil {
-			break
-		}
-	}
-	if !fault.Is(last, fault.TooManyKeys) {
-		t.Errorf("40 keys: %v", last)
-	}
-	d.clock.Advance(24*time.Hour + time.Second)
-	if _, err := d.self.SignUp(t.Context(), ask); !fault.Is(err, fault.IdempotencyKeyReused) {
-		t.Errorf("a day later: %v", err)
 	}
 }
 
@@ -96,7 +67,6 @@ func TestWhatASignUpSaysIsChecked(t *testing.T) {
 		"a short address":  {Name: "a", OwnerAddress: owner[:41]},
 		"a typing mistake": {Name: "a", OwnerAddress: strings.Replace(owner, "E", "e", 1)},
 		"a bad benefit":    {Name: "a", BeneficiaryAddress: "0x" + strings.Repeat("g", 40)},
-		"a long key":       {Name: "a", IdempotencyKey: strings.Repeat("k", 129)},
 	} {
 		if _, err := d.self.SignUp(t.Context(), bad); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("%s: %v", name, err)
@@ -232,20 +202,95 @@ func TestAKeyThatAnotherFollowsEndsAfterTheOverlap(t *testing.T) {
 	}
 }
 
-func TestAProviderMakesItselfABoundedNumberOfKeys(t *testing.T) {
+// rotate makes a key that follows, and returns who has it.
+func (d *desk) rotate(m member, overlap int64) (member, error) {
+	got, err := d.self.RotateOwnKey(d.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest, OverlapSeconds: overlap})
+	digest := apikey.Sum(got.GetApiKey())
+	return member{id: m.id, key: got.GetApiKey(), digest: digest[:]}, err
+}
+
+func TestAKeyIsReplacedAtMostTenTimesADay(t *testing.T) {
 	d := setup(t)
 	m := d.signUp()
-	rotate := func() error {
-		_, err := d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest, OverlapSeconds: 3600})
-		return err
-	}
-	for i := range 31 {
-		if err := rotate(); err != nil {
-			t.Fatalf("key %d: %v", i+2, err)
+	other := d.signUp()
+	for i := range 10 {
+		next, err := d.rotate(m, 0)
+		if err != nil {
+			t.Fatalf("rotation %d: %v", i+1, err)
 		}
+		m = next
+		d.clock.Advance(time.Hour)
 	}
-	if err := rotate(); !fault.Is(err, fault.TooManyKeys) {
-		t.Errorf("a 33rd key: %v", err)
+	_, err := d.rotate(m, 0)
+	if f, _ := fault.As(err); f == nil || f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded || f.RetryAfter != 14*time.Hour {
+		t.Errorf("an 11th: %+v", f)
+	}
+	if _, err := d.accounts.Authenticate(t.Context(), m.key); err != nil {
+		t.Errorf("what was refused ends a key: %v", err)
+	}
+	if _, err := d.rotate(other, 0); err != nil {
+		t.Errorf("another provider: %v", err)
+	}
+	d.clock.Advance(14 * time.Hour)
+	if _, err := d.rotate(m, 0); err != nil {
+		t.Errorf("a day after the first: %v", err)
+	}
+}
+
+func TestAKeyCanAlwaysBeReplacedAtOnce(t *testing.T) {
+	d := setup(t)
+	m := d.signUp()
+	for range 31 {
+		_, err := d.self.IssueKey(t.Context(), &hubv1.IssueKeyRequest{ProviderId: m.id})
+		d.must(err)
+	}
+	next, err := d.rotate(m, 0)
+	if err != nil {
+		t.Fatalf("with 32 keys: %v", err)
+	}
+	last, err := d.rotate(next, 3600)
+	if err != nil {
+		t.Fatalf("one more in the overlap: %v", err)
+	}
+	if _, err := d.rotate(last, 3600); !fault.Is(err, fault.TooManyKeys) {
+		t.Errorf("a 34th key: %v", err)
+	}
+	if _, err := d.rotate(last, 0); err != nil {
+		t.Errorf("with 33 keys: %v", err)
+	}
+	if _, err := d.self.IssueKey(t.Context(), &hubv1.IssueKeyRequest{ProviderId: m.id}); !fault.Is(err, fault.TooManyKeys) {
+		t.Errorf("a key that follows none: %v", err)
+	}
+}
+
+func TestKeysThatEndedLongAgoAreForgotten(t *testing.T) {
+	d := setup(t)
+	m := d.signUp()
+	_, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, BeneficiaryAddress: beneficiary})
+	d.must(err)
+	named := d.keyOf(m)
+	second, err := d.rotate(m, 0) // the first is named in the history
+	d.must(err)
+	third, err := d.rotate(second, 0)
+	d.must(err)
+	keys := func() (n int) {
+		d.must(d.pool.QueryRow(t.Context(), `SELECT count(*) FROM provider_key`).Scan(&n))
+		return n
+	}
+	d.clock.Advance(35 * 24 * time.Hour)
+	d.sweep()
+	if n := keys(); n != 3 {
+		t.Errorf("%d keys while they may be asked for", n)
+	}
+	d.clock.Advance(time.Second)
+	d.sweep()
+	var kept bool
+	d.must(d.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM provider_key WHERE key_id = $1)`, named).Scan(&kept))
+	if n := keys(); n != 2 || !kept {
+		t.Errorf("%d keys, the one in the history kept: %v", n, kept)
+	}
+	if _, err := d.accounts.Authenticate(t.Context(), third.key); err != nil {
+		t.Errorf("the good one: %v", err)
 	}
 }
 
@@ -290,7 +335,7 @@ func TestTheStatusTellsTheNextStep(t *testing.T) {
 		d.clock.Advance(time.Hour)
 		d.write(presencePage())
 	}
-	d.sweep()
+	d.sweep() // measures
 	want("after its probation", "active", "Active", 5, "Active")
 	own := d.own(m)
 	if p := own.GetProvider(); !p.GetOnline() || p.GetUptime_24H() != 1 || p.GetUptime_30D() != 1 || p.GetProbationEndsAt() != nil {
@@ -304,7 +349,8 @@ func TestTheStatusTellsTheNextStep(t *testing.T) {
 		t.Errorf("nodes %v", nodes)
 	}
 	// The hub falls silent, and with it what it held.
-	d.clock.Advance(time.Minute)
+	_, err = d.pool.Exec(t.Context(), `UPDATE hub_run SET heard = heard - interval '31 s'`)
+	d.must(err)
 	want("its hub is gone", "offline", "Offline", 5, "Active", "Start the agent")
 	if d.own(m).GetProvider().GetStatus() != active {
 		t.Error("offline is a status")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -361,8 +362,101 @@ func TestAFailedProbationAndALiftedSuspensionNeedAFreshBenchmark(t *testing.T) {
 			t.Errorf("lifted: %v, %v", p, err)
 		}
 	}
-	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()}); err != nil || p.GetStatus() != active {
+	// The waiver was that activation's.
+	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()}); err != nil || p.GetStatus() != pending || p.GetQualification().GetGpuWaived() {
 		t.Errorf("benchmarked: %v, %v", p, err)
+	}
+	if p, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()}); err != nil || p.GetStatus() != active {
+		t.Errorf("waived: %v, %v", p, err)
+	}
+}
+
+func TestAWaiverThatCameWithAnActivationEndsWithIt(t *testing.T) {
+	ends := map[string]func(*desk, member){
+		"fail_probation": func(d *desk, _ member) {
+			d.write(presencePage())
+			d.clock.Advance(24 * time.Hour)
+			d.write(presencePage())
+			d.sweep()
+		},
+		"expire_benchmark": func(d *desk, _ member) {
+			d.clock.Advance(30 * 24 * time.Hour) // without any hub the probation is passed
+			d.sweep()
+		},
+		"lift": func(d *desk, m member) {
+			for _, to := range []hubv1.ProviderStatus{suspended, pending} {
+				_, err := d.set(m, to)
+				d.must(err)
+			}
+		},
+	}
+	for name, end := range ends {
+		for _, lasting := range []bool{false, true} {
+			d := setup(t)
+			m := d.in(active)
+			if lasting { // an operator's word of its own
+				_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{GpuWaived: yes()})
+				d.must(err)
+			}
+			end(d, m)
+			if q := d.own(m).GetProvider().GetQualification(); d.status(m) != pending || q.GetGpuWaived() != lasting {
+				t.Errorf("%s, lasting %v: %v, %v", name, lasting, d.status(m), q)
+			}
+			if h := d.history(m); !lasting && !strings.HasPrefix(h[len(h)-1], "gpu_waiver_withdrawn: pending") {
+				t.Errorf("%s: history %v", name, h)
+			}
+		}
+	}
+}
+
+func TestABenchmarkIsRenewedWhileItCountsAndItsEndIsTold(t *testing.T) {
+	d := setup(t)
+	m := d.in(active)
+	d.clock.Advance(23*24*time.Hour - time.Second)
+	if w := d.own(m).GetWarning(); w != "" {
+		t.Errorf("more than 7 days before: %q", w)
+	}
+	d.clock.Advance(time.Second)
+	if w := d.own(m).GetWarning(); !strings.Contains(w, "benchmark expires at 2026-03-31T00:00:00Z") {
+		t.Errorf("7 days before: %q", w)
+	}
+	// The shorthand changes nothing of who is active; a confirmation renews.
+	for _, renew := range []func() error{
+		func() error { _, err := d.set(m, active); return err },
+		func() error { _, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Benchmark: yes()}); return err },
+	} {
+		d.must(renew())
+	}
+	if w := d.own(m).GetWarning(); w != "" || d.status(m) != active {
+		t.Errorf("renewed: %v, %q", d.status(m), w)
+	}
+	if q := d.own(m).GetProvider().GetQualification(); !q.GetBenchmarkExpiresAt().AsTime().Equal(d.clock.Now().Add(30 * 24 * time.Hour)) {
+		t.Errorf("expires %v", q.GetBenchmarkExpiresAt().AsTime())
+	}
+}
+
+func TestASweepReturnsOnlyWhatItChanged(t *testing.T) {
+	d := setup(t)
+	d.in(active)
+	d.clock.Advance(24 * time.Hour)
+	var group sync.WaitGroup
+	told := make(chan int, 8)
+	for range 8 {
+		group.Go(func() {
+			changed, err := d.accounts.Sweep(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			told <- len(changed)
+		})
+	}
+	group.Wait()
+	sum := 0
+	for range 8 {
+		sum += <-told
+	}
+	if sum != 1 {
+		t.Errorf("%d hubs were told of one change", sum)
 	}
 }
 

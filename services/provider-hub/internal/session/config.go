@@ -33,10 +33,10 @@ type Config struct {
 	StreamWindow int64
 	ConnWindow   int64
 	// MaxSockets bounds the sockets of this hub, registered or not: 10,000.
-	// MaxWaiting bounds those that are not registered: 4,096, of which a quarter,
-	// or 64, may come from one address or one /64 of IPv6. Beyond half of it,
-	// addresses that had a live session within the last minute are refused, and
-	// those are closed early that were refused for their key.
+	// MaxWaiting bounds those that are not registered: 4,096. Beyond half of it,
+	// addresses that had a live session within the last minute are refused, an
+	// address or /64 of IPv6 has a quarter of it, or 64, and those are closed early
+	// that were refused for their key.
 	MaxSockets int
 	MaxWaiting int
 	// HandshakeRate and HandshakeBurst shape registrations a second: 200 and
@@ -53,8 +53,8 @@ type Config struct {
 	ReconnectSpread time.Duration
 	CloseRate       float64
 	// LargeBudget bounds what messages of more than 64 KiB may hold together
-	// while they are read, in bytes: 256 MiB. Each must have arrived within
-	// LargeTimeout, 60 s.
+	// while they are read, in bytes: 256 MiB, of which one provider has an eighth.
+	// A message must have arrived within LargeTimeout, 60 s, whatever its size.
 	LargeBudget  int64
 	LargeTimeout time.Duration
 	// V1 is what is different for agents of v1.

@@ -13,8 +13,8 @@ type dialect interface {
 	// ends the connection. The message may be reused afterwards.
 	receive(msg []byte) *Closing
 	// discarded hears the beginning of a message that there was no room for. It
-	// takes the mutex, too.
-	discarded(head []byte)
+	// takes the mutex, too, and what it returns ends the connection.
+	discarded(head []byte) *Closing
 	// check refuses a request that no frame can carry. It must not look at
 	// what the mutex guards.
 	check(r *Request) error
@@ -50,6 +50,8 @@ type terms struct {
 	opcode byte
 	// anonymous and registered bound a message, in bytes.
 	anonymous, registered int64
+	// news bounds a message of a session that nothing was asked of.
+	news int64
 	// streams bounds the requests at once, and capacity is what routers know of
 	// that; 0 for nothing.
 	streams, capacity int

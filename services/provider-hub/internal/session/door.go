@@ -21,9 +21,8 @@ const leastEach = 64
 // door bounds the sockets that are not registered. An agent whose very first
 // dial is refused may never dial again, whereas one that has lost its connection
 // does. So when half of the room is taken, those are sent away who were here
-// just now, and only when all of it is taken everybody is. One network holds a
-// quarter of it at most. It is safe for
-// concurrent use.
+// just now and those of a network that holds a quarter of it, and only when all
+// of it is taken everybody is. It is safe for concurrent use.
 type door struct {
 	clock clock.Clock
 	most  int
@@ -44,13 +43,11 @@ func newDoor(most int, c clock.Clock) *door {
 func (d *door) enter(from netip.Addr) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.waiting >= d.most || d.waiting >= d.most/2 && d.knows(from) {
+	crowded := d.waiting >= d.most/2
+	if d.waiting >= d.most || crowded && (d.knows(from) || d.held[network(from)] >= d.each) {
 		return false
 	}
 	if from.IsValid() {
-		if d.held[network(from)] >= d.each {
-			return false
-		}
 		d.held[network(from)]++
 	}
 	d.waiting++
@@ -72,7 +69,7 @@ func (d *door) free(from netip.Addr) {
 
 // network is what one party has: an address, or a /64 of IPv6.
 func network(a netip.Addr) netip.Addr {
-	if a.Is4() {
+	if !a.Is6() {
 		return a
 	}
 	return netip.PrefixFrom(a, 64).Masked().Addr()

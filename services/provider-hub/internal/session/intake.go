@@ -3,11 +3,14 @@ package session
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"svc.internal/pkg/ids"
 )
 
 const (
@@ -19,23 +22,43 @@ const (
 	maxFragments = 16_384
 )
 
-// budget bounds what large messages hold together, in bytes. It is safe for
+// budgetShares is how many providers at least share the budget.
+const budgetShares = 8
+
+// budget bounds what large messages hold, in bytes: together, and those of one
+// provider. Sockets that are nobody's yet count as one. It is safe for
 // concurrent use.
 type budget struct {
 	mu   sync.Mutex
 	left int64
+	each int64
+	held map[ids.ProviderID]int64 // without zeros
 }
 
-// take takes n bytes out of the budget if they are there; less than nothing
-// gives back.
-func (b *budget) take(n int64) bool {
+func newBudget(most int64) *budget {
+	return &budget{left: most, each: most / budgetShares, held: map[ids.ProviderID]int64{}}
+}
+
+// take takes n bytes out of the budget for a provider if they are there.
+func (b *budget) take(of ids.ProviderID, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n > b.left {
+	if n > b.left || b.held[of]+n > b.each {
 		return false
 	}
 	b.left -= n
+	b.held[of] += n
 	return true
+}
+
+// give gives back what was taken for a provider.
+func (b *budget) give(of ids.ProviderID, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left += n
+	if b.held[of] -= n; b.held[of] <= 0 {
+		delete(b.held, of)
+	}
 }
 
 // intake reads the messages of a socket. An idle one holds no buffer.
@@ -54,7 +77,9 @@ type message struct {
 	buf     []byte
 	size    int64 // of what arrived, kept or not
 	own     int64 // bytes of buf that are out of the budget
-	dropped bool  // there was no room; buf is what came before
+	of      ids.ProviderID
+	dropped bool // there was no room; buf is what came before
+	timed   bool // it must arrive in time
 	head    []byte
 }
 
@@ -70,9 +95,12 @@ func (in *intake) next() error {
 	opcode := h.opcode
 	shared := in.buffers.Get().(*[]byte)
 	defer in.buffers.Put(shared)
-	m := &message{buf: (*shared)[:0], head: *shared}
+	m := &message{buf: (*shared)[:0], head: *shared, dropped: in.session.deaf.Load()}
 	defer in.free(m)
 	for n := 1; ; n++ {
+		if err := in.hurry(m, h); err != nil {
+			return err
+		}
 		if err := in.gather(m, h); err != nil {
 			return err
 		}
@@ -98,9 +126,14 @@ func (in *intake) hand(m *message, opcode byte) error {
 		return &violation{statusUnsupported, "messages of this kind are not taken"}
 	}
 	s.house.counts.FramesIn.Add(1)
+	if s.deaf.Load() {
+		return nil
+	}
 	if m.dropped {
 		s.house.counts.Discarded.Add(1)
-		s.wire.discarded(m.buf)
+		if why := s.wire.discarded(m.buf); why != nil {
+			s.Shut(why)
+		}
 		return nil
 	}
 	if opcode == opText && !utf8.Valid(m.buf) {
@@ -156,15 +189,13 @@ func (in *intake) control(h frameHead) error {
 // gather reads the payload of a data frame.
 func (in *intake) gather(m *message, h frameHead) error {
 	if h.length > in.session.most.Load()-m.size { // a sum could overflow
-		return &violation{statusTooBig, "a message is too large"}
+		return in.tooLarge(m.size, h.length)
 	}
 	m.size += h.length
 	for offset := 0; int64(offset) < h.length; {
 		rest := int(h.length) - offset
 		if !m.dropped && len(m.buf) == cap(m.buf) {
-			if err := in.grow(m, rest, h.final); err != nil {
-				return err
-			}
+			in.grow(m, rest, h.final)
 		}
 		if m.dropped {
 			_, err := in.br.Discard(rest)
@@ -182,40 +213,61 @@ func (in *intake) gather(m *message, h frameHead) error {
 	return nil
 }
 
+// tooLarge is a breach. An agent whose registration it may be would dial again at
+// once and send the same: it is refused as any other.
+func (in *intake) tooLarge(before, length int64) error {
+	s := in.session
+	if length <= s.terms.news-before && !s.wasLive() {
+		why := s.refused(CodeProtocolError, fmt.Sprintf("a registration may have at most %d bytes", s.terms.anonymous))
+		why.status = statusTooBig
+		s.Shut(why)
+	}
+	return &violation{statusTooBig, "a message is too large"}
+}
+
 // grow makes room for at least a part of what is still to come, or drops the
 // message. Of a frame that is not the last rest says little: libraries cut
 // messages into pieces of a few KiB, and room for one piece at a time would have
 // all that is there copied for each.
-func (in *intake) grow(m *message, rest int, last bool) error {
-	if m.own == 0 {
-		deadline := time.Now().Add(in.session.cfg.LargeTimeout)
-		if err := in.conn.SetReadDeadline(deadline); err != nil {
-			return err
-		}
-	}
+func (in *intake) grow(m *message, rest int, last bool) {
+	s := in.session
 	// A length that is only announced takes nothing from others: there is room
 	// for as much as has arrived.
 	more := max(len(m.buf), bufferBytes)
 	if last {
 		more = min(more, rest)
 	}
-	size := min(int64(len(m.buf)+more), in.session.most.Load())
-	if !in.budget.take(size - m.own) {
+	size := min(int64(len(m.buf)+more), s.most.Load())
+	if m.own == 0 {
+		m.of = s.Identity().ProviderID
+	}
+	if s.deaf.Load() || size > s.terms.news && s.Streams() == 0 || !in.budget.take(m.of, size-m.own) {
 		m.dropped, m.buf = true, m.head[:min(len(m.head), len(m.buf))]
-		return nil
+		in.budget.give(m.of, m.own)
+		m.own = 0
+		return
 	}
 	m.own = size
 	m.buf = append(make([]byte, 0, size), m.buf...)
-	return nil
+}
+
+// hurry sets the time for a message that is not all here, as it holds a buffer.
+func (in *intake) hurry(m *message, h frameHead) error {
+	if m.timed || h.final && h.length <= int64(in.br.Buffered()) {
+		return nil
+	}
+	m.timed = true
+	return in.conn.SetReadDeadline(time.Now().Add(in.session.cfg.LargeTimeout))
 }
 
 // free gives back what a message took.
 func (in *intake) free(m *message) {
-	if m.own == 0 && !m.dropped {
-		return
+	if m.own > 0 {
+		in.budget.give(m.of, m.own)
 	}
-	in.budget.take(-m.own)
-	_ = in.conn.SetReadDeadline(time.Time{}) // a socket that cannot is closed anyway
+	if m.timed {
+		_ = in.conn.SetReadDeadline(time.Time{}) // a socket that cannot is closed anyway
+	}
 }
 
 // read hands every message to the session until the socket fails or is closed.

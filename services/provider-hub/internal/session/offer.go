@@ -1,5 +1,7 @@
 package session
 
+import "maps"
+
 const (
 	defaultCapacity = 10
 	maxCapacity     = 1024
@@ -20,7 +22,8 @@ func (o Offer) normal() Offer {
 }
 
 // offer replaces the models that the session serves and reports whether that
-// says anything new. Slots that are taken stay taken. Needs the mutex.
+// says anything new. Slots that are taken stay taken, and warm-ups known, also of
+// a model that leaves and returns. Needs the mutex.
 func (s *Session) offer(list []Offer) (changed bool) {
 	changed = len(list) != len(s.order)
 	models := make(map[string]*model, len(list))
@@ -28,7 +31,10 @@ func (s *Session) offer(list []Offer) (changed bool) {
 	for _, o := range list {
 		m := s.models[o.Model]
 		if m == nil {
-			m = &model{}
+			changed = true
+			if m = s.former[o.Model]; m == nil {
+				m = &model{}
+			}
 		}
 		changed = changed || m.offer != o
 		m.offer = o
@@ -36,9 +42,21 @@ func (s *Session) offer(list []Offer) (changed bool) {
 		order = append(order, o.Model)
 	}
 	if changed {
+		s.remember(models)
 		s.models, s.order = models, order
 	}
 	return changed
+}
+
+// remember keeps what must be known of the models that are not among now: what
+// is under way bounds them, and what was warmed. Needs the mutex.
+func (s *Session) remember(now map[string]*model) {
+	at := s.house.clock.Now()
+	maps.Copy(s.former, s.models)
+	maps.DeleteFunc(s.former, func(id string, m *model) bool {
+		warm := !m.warmedAt.IsZero() && at.Sub(m.warmedAt) < warmupPause
+		return now[id] != nil || m.inFlight == 0 && !warm
+	})
 }
 
 // reports takes what an agent says of its engines' load, and tells whether that

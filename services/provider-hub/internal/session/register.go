@@ -47,7 +47,8 @@ type Registrar interface {
 	// node is there or the provider has too many; it shuts an older one, and
 	// warning tells the new one so.
 	Join(s *Session) (warning string, why *Closing)
-	// Leave takes it off. It is called once for every session, joined or not.
+	// Leave takes it off, if it is there. It is called for every session, joined
+	// or not, and changes nothing when it is called again.
 	Leave(s *Session)
 	// Touch says that the session's view has changed. It is called under the
 	// session's lock.
@@ -87,6 +88,10 @@ func (s *Session) admit(c Credential, refused map[string]string) {
 		return
 	}
 	s.mu.Lock()
+	if s.phase != phaseAdmitting {
+		s.mu.Unlock()
+		return // it must not take the place of one that stands
+	}
 	s.identity.ProviderID, s.identity.ProviderName = grant.ProviderID, grant.ProviderName
 	s.identity.KeyID, s.identity.Epoch = grant.KeyID, grant.Epoch
 	if s.identity.Region == "" {

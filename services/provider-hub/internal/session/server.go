@@ -45,7 +45,7 @@ func NewServer(cfg Config, registrar Registrar, c clock.Clock, log *slog.Logger,
 			CheckOrigin: func(*http.Request) bool { return true },
 		},
 		buffers:  sync.Pool{New: func() any { b := make([]byte, bufferBytes); return &b }},
-		budget:   &budget{left: cfg.LargeBudget},
+		budget:   newBudget(cfg.LargeBudget),
 		sessions: map[*Session]struct{}{},
 	}
 }

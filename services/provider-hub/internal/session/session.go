@@ -29,9 +29,10 @@
 // are tried again while the store is away; a refused one is held for 30 s, and no
 // socket is closed that is younger than 2 s.
 //
-// Bounds: a message is 64 KiB before registration; then 64 KiB in v2, with 16
-// KiB of DATA, and 16 MiB in v1, where those of more than 64 KiB share a budget
-// of 256 MiB over all sockets. A v2 stream has 256 KiB of credit each way and a
+// Bounds: a message is 64 KiB before registration, in v1 128 KiB; then 64 KiB in
+// v2, with 16 KiB of DATA, and 16 MiB in v1, or 1 MiB while nothing was asked.
+// Those of more than 64 KiB share a budget of 256 MiB over all sockets, of which
+// a provider has an eighth. A v2 stream has 256 KiB of credit each way and a
 // connection 8 MiB; a v1 stream holds at most 1 MiB that was not taken, 1,024
 // chunks, or 256 that nobody took for a second, and a connection 8 MiB. 256 models, 32
 // capabilities, 4,096 streams (50 in v1) and 4,096 waiting control frames a
@@ -84,9 +85,10 @@ var (
 	ErrBehind = errors.New("the answer was not taken in time")
 	// ErrNoRoom means that the hub had no room for a large answer.
 	ErrNoRoom = errors.New("there was no room for the answer")
-	// ErrNotSendable means that the request does not fit into a frame of the
-	// agent's dialect.
-	ErrNotSendable = errors.New("request cannot be sent to this agent")
+	// ErrTooLarge means that the request does not fit into a frame of the agent's
+	// dialect, and ErrNotSendable that its body is none that could be sent.
+	ErrTooLarge    = errors.New("request is too large for this agent")
+	ErrNotSendable = errors.New("request is not valid JSON")
 )
 
 // phase is where a session stands.
@@ -117,6 +119,8 @@ type Session struct {
 	joined atomic.Pointer[Identity]
 	// most is how many bytes a message may have.
 	most atomic.Int64
+	// deaf tells that it closes: messages have no effect any more.
+	deaf atomic.Bool
 
 	mu       sync.Mutex
 	phase    phase
@@ -134,8 +138,10 @@ type Session struct {
 	models    map[string]*model
 	order     []string // models in the order of the agent's list
 	streams   map[uint32]*Stream
-	last      uint32 // the last stream number given out
-	held      int64  // bytes of streamed answers that were not taken
+	former    map[string]*model    // left the list, with slots taken or warmed lately
+	holders   map[*Stream]struct{} // have bytes that count as held
+	last      uint32               // the last stream number given out
+	held      int64                // bytes of streamed answers that were not taken
 	chatter   bucket
 
 	violations    int // streams reset for exceeding their credit, receipts forged
@@ -151,6 +157,10 @@ type Session struct {
 
 	heartbeat *time.Timer // ends a session that fell silent
 	deadline  *time.Timer // ends a socket that does not register
+	// freeing runs after routers were told of a freed slot, and freedAgain notes
+	// that another was freed since.
+	freeing    *time.Timer
+	freedAgain bool
 }
 
 // load is what the engines of an agent are at, by its own count.
@@ -169,7 +179,7 @@ func newSession(h *house, begin func(*Session) (dialect, terms), from netip.Addr
 	s := &Session{
 		house: h, cfg: h.cfg, from: from,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
-		models: map[string]*model{}, streams: map[uint32]*Stream{},
+		models: map[string]*model{}, streams: map[uint32]*Stream{}, former: map[string]*model{}, holders: map[*Stream]struct{}{},
 		chatter: newBucket(chatterRate, chatterBurst, now), receiptFrames: newBucket(receiptRate, receiptBurst, now),
 		receiptItems: newBucket(receiptsRate, receiptsBurst, now),
 	}
@@ -230,6 +240,7 @@ func (s *Session) shut(why *Closing) {
 		return
 	}
 	s.phase = phaseClosing
+	s.deaf.Store(true)
 	s.closing = why
 	s.wire.clear()
 	s.failStreams()
@@ -258,6 +269,9 @@ func (s *Session) stopTimers() {
 	}
 	if s.deadline != nil {
 		s.deadline.Stop()
+	}
+	if s.freeing != nil {
+		s.freeing.Stop()
 	}
 }
 

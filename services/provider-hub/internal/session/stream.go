@@ -64,8 +64,8 @@ type Stream struct {
 	grace     *time.Timer
 }
 
-// Open begins a request. It fails with ErrGone, ErrNotOffered, ErrBusy or
-// ErrNotSendable.
+// Open begins a request. It fails with ErrGone, ErrNotOffered, ErrBusy,
+// ErrTooLarge or ErrNotSendable.
 func (s *Session) Open(r Request) (*Stream, error) {
 	if err := s.wire.check(&r); err != nil {
 		return nil, err
@@ -113,8 +113,7 @@ func (st *Stream) Take() (piece []byte, end *End, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	piece = st.in
-	s.held -= st.held
-	st.held = 0
+	s.letGo(st)
 	st.in, st.spare = st.spare, nil
 	return piece, st.ended, st.err
 }
@@ -172,7 +171,36 @@ func (st *Stream) Cancel() {
 func (st *Stream) delivered(n int) {
 	st.held += int64(n)
 	st.session.held += int64(n)
+	st.session.holders[st] = struct{}{}
 	st.signal()
+}
+
+// letGo notes that nothing of a stream is held any more. Needs the mutex.
+func (s *Session) letGo(st *Stream) {
+	if st.held == 0 {
+		return
+	}
+	s.held -= st.held
+	st.held = 0
+	delete(s.holders, st)
+}
+
+// relieve gives up the streams that hold most until there is room for n bytes
+// more. One that has ended is given up too: its end is worth nothing without
+// what came before. Needs the mutex.
+func (s *Session) relieve(n int64) {
+	for s.held+n > s.cfg.ConnWindow && len(s.holders) > 0 {
+		var most *Stream
+		for st := range s.holders {
+			if most == nil || st.held > most.held || st.held == most.held && st.id < most.id {
+				most = st
+			}
+		}
+		most.ended = nil
+		most.fail(ErrBehind)
+		s.letGo(most)
+		most.in, most.spare = nil, nil
+	}
 }
 
 // release needs the mutex.
@@ -184,8 +212,8 @@ func (s *Session) release(st *Stream, cancel bool) {
 	if n := int64(len(st.in)); n > 0 {
 		s.wire.passed(st, n)
 	}
-	s.held -= st.held
-	st.in, st.spare, st.held = nil, nil, 0
+	s.letGo(st)
+	st.in, st.spare = nil, nil
 	st.stopSending()
 	if s.streams[st.id] != st {
 		return // it has ended
@@ -207,6 +235,34 @@ func (s *Session) release(st *Stream, cancel bool) {
 func (s *Session) outlives(st *Stream) {
 	if st.released && s.terms.lasting && s.phase == phaseLive {
 		s.house.registrar.Touch(s)
+	}
+}
+
+// freedEvery is the least pause between reports that a full model is full no more.
+const freedEvery = time.Second
+
+// freed has routers told that a model which was full has a slot. They count what
+// they book and what they hear of ends; one whose last report was made between the
+// two would take a full model for full until the next. Needs the mutex.
+func (s *Session) freed() {
+	switch {
+	case s.phase != phaseLive:
+	case s.freeing != nil:
+		s.freedAgain = true
+	default:
+		s.house.registrar.Touch(s)
+		s.freeing = time.AfterFunc(freedEvery, s.freedSince)
+	}
+}
+
+// freedSince tells of what was freed in the pause.
+func (s *Session) freedSince() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.freeing = nil
+	if s.freedAgain {
+		s.freedAgain = false
+		s.freed()
 	}
 }
 
@@ -280,6 +336,9 @@ func (s *Session) forget(st *Stream) {
 	delete(s.streams, st.id)
 	s.wire.forget(st)
 	st.stopSending()
+	if st.model.inFlight >= st.model.offer.Capacity {
+		defer s.freed()
+	}
 	st.model.inFlight--
 	s.house.counts.slots(-1)
 	s.outlives(st)

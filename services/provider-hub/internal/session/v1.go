@@ -19,8 +19,9 @@ const (
 	// is one. v1MaxNews bounds those that are no answer.
 	v1MaxAnswer = 16 << 20
 	v1MaxNews   = 1 << 20
-	// v1Anonymous bounds a message of a socket that is not registered.
-	v1Anonymous = 64 << 10
+	// v1Anonymous bounds a message of a socket that is not registered: it carries
+	// every model with its hashes.
+	v1Anonymous = 128 << 10
 )
 
 // Bounds of a v1 session.
@@ -32,6 +33,10 @@ const (
 	v1Burst    = 1024
 	v1Chunks   = 256
 	v1Patience = time.Second
+	// v1Late bounds the messages of a request that lost its slot before it had
+	// ended: agents count their time from when they begin, not from when they are
+	// asked.
+	v1Late = 4096
 )
 
 // v1 is dialect v1: JSON, one object to a message, correlated by request_id.
@@ -42,6 +47,7 @@ type v1 struct {
 	// registration is the request_id that the registration is answered with.
 	registration string
 	requests     map[string]*v1Stream
+	late         map[string]int    // of requests that lost their slot before they had ended, how much may still come
 	warmups      map[string]string // the model by request_id
 	asked        uint64            // warm-ups so far
 
@@ -61,10 +67,10 @@ type v1Stream struct {
 
 // speakV1 begins dialect v1 on a session.
 func speakV1(s *Session) (dialect, terms) {
-	d := &v1{s: s, requests: map[string]*v1Stream{}, warmups: map[string]string{}}
+	d := &v1{s: s, requests: map[string]*v1Stream{}, late: map[string]int{}, warmups: map[string]string{}}
 	c := s.cfg.V1
 	return d, terms{
-		name: "v1", opcode: opText, anonymous: v1Anonymous, registered: v1MaxAnswer,
+		name: "v1", opcode: opText, anonymous: v1Anonymous, registered: v1MaxAnswer, news: v1MaxNews,
 		streams: v1Streams, capacity: v1Streams, silence: c.SessionTimeout, patience: c.Patience,
 		minAge: c.MinAge, total: c.MaxTotal, warmups: true, paced: true, lasting: true,
 	}
@@ -76,8 +82,11 @@ func (d *v1) at(st *Stream) *v1Stream { return st.wire.(*v1Stream) }
 // must be JSON, or it could be taken for more than a body; and text, or the
 // agent might drop the connection.
 func (d *v1) check(r *Request) error {
+	if len(r.Body) > v1MaxFrame-v1Envelope {
+		return ErrTooLarge
+	}
 	strict := jsonscan.Options{MaxDepth: v1Options.MaxDepth, RefuseInvalidUTF8: true}
-	if len(r.Body) > v1MaxFrame-v1Envelope || jsonscan.New(r.Body, strict).Valid() != nil {
+	if jsonscan.New(r.Body, strict).Valid() != nil {
 		return ErrNotSendable
 	}
 	return nil
@@ -104,8 +113,22 @@ func (d *v1) slot(st *Stream) time.Duration {
 	return max(d.s.cfg.V1.MaxTotal-age, d.s.cfg.CancelGrace)
 }
 
-// forget implements dialect.
-func (d *v1) forget(st *Stream) { delete(d.requests, d.at(st).name) }
+// forget implements dialect. Of a request that the agent was told of more may
+// come, which is no flood.
+func (d *v1) forget(st *Stream) {
+	name := d.at(st).name
+	delete(d.requests, name)
+	if !st.opened {
+		return
+	}
+	if len(d.late) >= v1Streams {
+		for oldest := range d.late { // any of them
+			delete(d.late, oldest)
+			break
+		}
+	}
+	d.late[name] = v1Late
+}
 
 // registered implements dialect.
 func (d *v1) registered(g Grant, _ map[string]string) {

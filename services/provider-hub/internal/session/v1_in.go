@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -11,9 +12,12 @@ import (
 
 // receive implements dialect. The message is read before the session is locked.
 func (d *v1) receive(msg []byte) *Closing {
+	if d.s.deaf.Load() {
+		return nil
+	}
 	m, err := readV1(msg)
 	if err != nil {
-		return protocolError("a message cannot be read: " + err.Error())
+		return d.unreadable("a message cannot be read: " + err.Error())
 	}
 	switch kind := plain(m.kind); string(kind) {
 	case "stream_chunk":
@@ -27,6 +31,15 @@ func (d *v1) receive(msg []byte) *Closing {
 		return protocolError("a message is too large for what it says")
 	}
 	return d.news(&m)
+}
+
+// unreadable ends the connection. An agent that is not registered would dial again
+// at once, and say the same.
+func (d *v1) unreadable(what string) *Closing {
+	if !d.s.wasLive() {
+		return d.s.refused(CodeProtocolError, what)
+	}
+	return protocolError(what)
 }
 
 // locked runs what needs the mutex, unless the connection is closing.
@@ -51,7 +64,9 @@ func (d *v1) news(m *v1Message) *Closing {
 	switch string(plain(m.kind)) {
 	case "register":
 		var r v1Register
-		err = decode(m.payload, &r)
+		if err = decode(m.payload, &r); err != nil {
+			return d.malformed(id, err)
+		}
 		take = func() *Closing { return d.register(id, &r) }
 	case "heartbeat":
 		var h v1Heartbeat
@@ -67,13 +82,26 @@ func (d *v1) news(m *v1Message) *Closing {
 		take = func() *Closing { return nil }
 	}
 	if err != nil {
-		return protocolError("a message cannot be read")
+		return d.unreadable("a message cannot be read")
 	}
 	return d.locked(func() *Closing {
 		if why := d.s.chat(); why != nil {
 			return why
 		}
 		return take()
+	})
+}
+
+// malformed refuses a registration that is none, and names the member.
+func (d *v1) malformed(id string, err error) *Closing {
+	what := "the registration cannot be read"
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) && wrong.Field != "" {
+		what += ": " + wrong.Field + " is of the wrong type"
+	}
+	return d.locked(func() *Closing {
+		d.registration = id
+		return d.s.refused(CodeProtocolError, what)
 	})
 }
 
@@ -97,11 +125,33 @@ func (d *v1) request(raw []byte) *v1Stream {
 	return st
 }
 
+// stray takes an answer that nothing open asks for. Needs the mutex.
+func (d *v1) stray(raw []byte, last bool) *Closing {
+	name := string(plain(raw))
+	most := d.late[name]
+	if most == 0 {
+		return d.s.chat()
+	}
+	if d.late[name]--; last || most == 1 {
+		delete(d.late, name)
+	}
+	return nil
+}
+
+// concludes is the agent's last word on a request. Needs the mutex.
+func (d *v1) concludes(st *v1Stream, end End) {
+	d.s.conclude(&st.Stream, end)
+	delete(d.late, st.name)
+}
+
 // onChunk takes a piece of a stream. Needs the mutex.
 func (d *v1) onChunk(m *v1Message) *Closing {
 	st := d.request(m.id)
-	if st == nil || st.done || !st.streams() {
-		return nil // late, or nobody's
+	if st == nil {
+		return d.stray(m.id, false)
+	}
+	if st.done || !st.streams() {
+		return d.s.chat()
 	}
 	ends := isTrue(m.done)
 	if !present(m.chunk) && !ends {
@@ -120,6 +170,10 @@ func (d *v1) onChunk(m *v1Message) *Closing {
 		st.fail(ErrBehind)
 		return nil
 	}
+	d.s.relieve(int64(len(m.chunk)))
+	if st.err != nil {
+		return nil // it was this one
+	}
 	before := len(st.in)
 	if present(m.chunk) {
 		st.in = appendEvent(st.in, m.chunk)
@@ -131,13 +185,13 @@ func (d *v1) onChunk(m *v1Message) *Closing {
 	return nil
 }
 
-// behind tells whether more would wait than a stream or the session may hold.
+// behind tells whether more would wait than a stream may hold.
 // Chunks that come at once, behind a pause of the network, are no sign of a slow
 // consumer: they only count as one when they are very many, or when nobody has
 // taken any for a while.
 func (d *v1) behind(st *v1Stream, n int) bool {
 	switch {
-	case len(st.in)+n > v1Held, st.chunks > v1Burst, d.s.held+int64(n) > d.s.cfg.ConnWindow:
+	case len(st.in)+n > v1Held, st.chunks > v1Burst:
 		return true
 	case st.chunks > v1Chunks:
 		return d.s.house.clock.Now().Sub(st.since) > v1Patience
@@ -153,11 +207,11 @@ func (st *v1Stream) streams() bool { return st.request.Stream }
 func (d *v1) onStreamEnd(m *v1Message) *Closing {
 	st := d.request(m.id)
 	if st == nil {
-		return nil
+		return d.stray(m.id, true)
 	}
 	end := endOf(m)
 	end.Complete = st.done && st.streams() && end.Error == ""
-	d.s.conclude(&st.Stream, end)
+	d.concludes(st, end)
 	return nil
 }
 
@@ -167,11 +221,12 @@ func (d *v1) onAck(m *v1Message) *Closing {
 	s := d.s
 	if model, ok := d.warmups[string(plain(m.id))]; ok {
 		delete(d.warmups, string(plain(m.id)))
-		return d.onWarmup(model, m)
+		d.onWarmup(model, m)
+		return nil
 	}
 	st := d.request(m.id)
 	if st == nil {
-		return nil
+		return d.stray(m.id, true)
 	}
 	end := endOf(m)
 	if end.Error == "" && present(m.response) && !st.streams() {
@@ -179,58 +234,65 @@ func (d *v1) onAck(m *v1Message) *Closing {
 		s.house.counts.received(int64(len(m.response)))
 		if !st.released {
 			// It does not count as the session's, which would be its neighbours'
-			// loss: the read budget and what gathers it bound it.
+			// loss. Until it is taken only the slots bound it, with one message
+			// each; a whole answer is taken at once, and counted from there.
 			st.in = append(st.in, m.response...)
 		}
 	}
-	s.conclude(&st.Stream, end)
+	d.concludes(st, end)
 	return nil
 }
 
-// onWarmup needs the mutex.
-func (d *v1) onWarmup(model string, m *v1Message) *Closing {
+// onWarmup takes what can be read of an answer to a warm-up: nothing in it is
+// worth the connection. Needs the mutex.
+func (d *v1) onWarmup(model string, m *v1Message) {
 	var r struct {
-		Success    bool    `json:"success"`
-		LoadTimeMS float64 `json:"load_time_ms"`
-		Error      string  `json:"error"`
+		Success    json.RawMessage `json:"success"`
+		LoadTimeMS number          `json:"load_time_ms"`
 	}
-	if decode(m.payload, &r) != nil {
-		return protocolError("the answer to a warm-up cannot be read")
-	}
-	ms := min(max(r.LoadTimeMS, 0), float64(time.Hour.Milliseconds()))
-	d.s.warmed(Warmed{Model: model, Success: r.Success, LoadTime: time.Duration(ms) * time.Millisecond, Error: r.Error})
-	return nil
+	_ = decode(m.payload, &r) // then it was no success
+	ms := min(max(float64(r.LoadTimeMS), 0), float64(time.Hour.Milliseconds()))
+	d.s.warmed(Warmed{Model: model, Success: isTrue(r.Success), LoadTime: time.Duration(ms) * time.Millisecond, Error: text(m.failure)})
 }
 
-// onError takes an agent's refusal of a request. Needs the mutex.
+// onError takes an agent's refusal of a request. Its code is the agent's own and
+// no engine's status: another provider may well serve the request. Needs the
+// mutex.
 func (d *v1) onError(m *v1Message) *Closing {
 	st := d.request(m.id)
 	if st == nil {
 		return nil
 	}
 	var r struct {
-		Code    int    `json:"code"`
-		Message string `json:"message"`
+		Message json.RawMessage `json:"message"`
 	}
-	if decode(m.payload, &r) != nil {
-		return protocolError("an error cannot be read")
+	_ = decode(m.payload, &r) // then it says nothing
+	what := text(r.Message)
+	if what == "" {
+		what = v1Failure
 	}
-	d.s.conclude(&st.Stream, End{Status: r.Code, Error: r.Message})
+	d.concludes(st, End{Error: what})
 	return nil
 }
 
+// v1Failure stands for an error without a text.
+const v1Failure = "the agent reports an error"
+
 // discarded implements dialect: only the request that a message was for fails.
-func (d *v1) discarded(head []byte) {
-	id, ok := headID(head)
-	if !ok {
-		return
-	}
-	_ = d.locked(func() *Closing {
-		if st := d.request(id); st != nil {
-			st.fail(ErrNoRoom)
-			if !st.streams() {
-				d.s.forget(&st.Stream) // that was all of it
-			}
+func (d *v1) discarded(head []byte) *Closing {
+	id, _ := headID(head)
+	return d.locked(func() *Closing {
+		if d.s.phase != phaseLive {
+			return d.s.refused(CodeTryLater, "the hub has no room for a large registration now")
+		}
+		st := d.request(id)
+		if st == nil {
+			return d.stray(id, true)
+		}
+		st.fail(ErrNoRoom)
+		if !st.streams() {
+			d.s.forget(&st.Stream)
+			delete(d.late, st.name) // that was all of it
 		}
 		return nil
 	})
@@ -245,6 +307,7 @@ var v1Busy = [...]string{"provider rate limit exceeded", "provider concurrency l
 // endOf reads how an answer ended, but for whether it is complete.
 func endOf(m *v1Message) End {
 	message, status := text(m.failure), 0
+	failed := present(m.failure) && string(m.failure) != `""`
 	if rest, ok := strings.CutPrefix(message, v1ErrorPrefix); ok {
 		if number, what, ok := strings.Cut(rest, ": "); ok {
 			if n, err := strconv.Atoi(number); err == nil {
@@ -255,8 +318,8 @@ func endOf(m *v1Message) End {
 	if n, err := jsonscan.Int(m.status); err == nil && n > 0 && n < 1000 {
 		status = int(n)
 	}
-	if present(m.failure) && message == "" {
-		message = "the agent reports an error"
+	if failed && message == "" {
+		message = v1Failure
 	}
 	if status == 0 && message == "" {
 		status = 200

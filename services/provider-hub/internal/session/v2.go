@@ -52,7 +52,7 @@ type v2Stream struct {
 func speakV2(s *Session) (dialect, terms) {
 	d := &v2{s: s, recvCredit: s.cfg.ConnWindow, sendCredit: s.cfg.ConnWindow}
 	return d, terms{
-		name: "v2", opcode: opBinary, anonymous: v2Message, registered: v2Message, streams: v2Streams,
+		name: "v2", opcode: opBinary, anonymous: v2Message, registered: v2Message, news: v2Message, streams: v2Streams,
 		silence: s.cfg.SessionTimeout,
 	}
 }

@@ -31,7 +31,7 @@ func (d *v2) receive(msg []byte) *Closing {
 }
 
 // discarded implements dialect: messages of v2 are never large.
-func (d *v2) discarded([]byte) {}
+func (d *v2) discarded([]byte) *Closing { return nil }
 
 // onConnection takes a frame of stream 0. Needs the mutex.
 func (d *v2) onConnection(f *agentv2.Frame) *Closing {

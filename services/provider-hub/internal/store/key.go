@@ -106,17 +106,10 @@ func (s *Store) AddOwnKey(ctx context.Context, k provider.Key, limit int, replac
 		if err := status.Admits(); err != nil {
 			return err
 		}
-		var good int
-		err := tx.QueryRow(ctx, `
-			SELECT count(*) FROM provider_key
-			WHERE provider_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, k.Provider, k.MadeAt).Scan(&good)
-		if err != nil {
+		if err := allowKey(ctx, tx, k, limit, replaces, ends); err != nil {
 			return err
 		}
-		if good >= limit {
-			return fault.New(fault.Exhausted, fault.TooManyKeys, "a provider has at most %d keys; revoke one first", limit)
-		}
-		if err := insertKey(ctx, tx, k); err != nil {
+		if err := insertKey(ctx, tx, k, !replaces.IsZero()); err != nil {
 			return err
 		}
 		if replaces.IsZero() {
@@ -129,9 +122,38 @@ func (s *Store) AddOwnKey(ctx context.Context, k provider.Key, limit int, replac
 	return ends, missing(err, "add a provider's own key")
 }
 
-func insertKey(ctx context.Context, tx pgx.Tx, k provider.Key) error {
+// allowKey refuses a key too many. One that follows another may always be made
+// where that ends at once, and has room for one more than others where not.
+func allowKey(ctx context.Context, tx pgx.Tx, k provider.Key, limit int, replaces ids.KeyID, ends time.Time) error {
+	if !replaces.IsZero() {
+		limit++
+		oldest, err := timeOf(tx.QueryRow(ctx, `
+			SELECT created_at FROM provider_key WHERE provider_id = $1 AND follows AND created_at > $2
+			ORDER BY created_at DESC OFFSET $3 LIMIT 1`, k.Provider, k.MadeAt.Add(-provider.OftenWithin), provider.MostOften-1))
+		if err != nil {
+			return err
+		}
+		if !oldest.IsZero() {
+			return provider.TooOften("a key is replaced", oldest, k.MadeAt)
+		}
+	}
+	var good int
+	err := tx.QueryRow(ctx, `
+		SELECT count(*) FROM provider_key
+		WHERE provider_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)
+			AND (key_id IS DISTINCT FROM $3 OR $4 > $2)`, k.Provider, k.MadeAt, replaces, ends).Scan(&good)
+	if err != nil {
+		return err
+	}
+	if good >= limit {
+		return fault.New(fault.Exhausted, fault.TooManyKeys, "a provider has at most %d keys; revoke one first", limit)
+	}
+	return nil
+}
+
+func insertKey(ctx context.Context, tx pgx.Tx, k provider.Key, follows bool) error {
 	_, err := tx.Exec(ctx, `
-		INSERT INTO provider_key (key_id, provider_id, name, key_hash, key_prefix, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6)`, k.ID, k.Provider, k.Name, k.Hash[:], k.Shown, k.MadeAt)
+		INSERT INTO provider_key (key_id, provider_id, name, key_hash, key_prefix, created_at, follows)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)`, k.ID, k.Provider, k.Name, k.Hash[:], k.Shown, k.MadeAt, follows)
 	return err
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,9 +31,39 @@ func (s *Store) Change(
 		if err != nil || a == before && len(entries) == 0 {
 			return err
 		}
+		if err := allowPayouts(ctx, tx, id, entries); err != nil {
+			return err
+		}
 		return keep(ctx, tx, &a, entries)
 	})
 	return a, missing(owned(err), "change provider")
+}
+
+// allowPayouts refuses more changes of where earnings go than a day may have.
+func allowPayouts(ctx context.Context, tx pgx.Tx, id ids.ProviderID, entries []provider.Entry) error {
+	for _, e := range entries {
+		if e.Payout.To == "" {
+			continue
+		}
+		oldest, err := timeOf(tx.QueryRow(ctx, `
+			SELECT changed_at FROM provider_status_change WHERE provider_id = $1 AND what = 'beneficiary' AND changed_at > $2
+			ORDER BY changed_at DESC OFFSET $3 LIMIT 1`, id, e.At.Add(-provider.OftenWithin), provider.MostOften-1))
+		if err != nil {
+			return err
+		}
+		if !oldest.IsZero() {
+			return provider.TooOften("where earnings go changes", oldest, e.At)
+		}
+	}
+	return nil
+}
+
+// timeOf reads a time, zero for no row.
+func timeOf(row pgx.Row) (at time.Time, err error) {
+	if err = row.Scan(&at); errors.Is(err, pgx.ErrNoRows) {
+		return time.Time{}, nil
+	}
+	return at, err
 }
 
 // keep writes an account that apply worked on.
@@ -50,12 +81,12 @@ func keep(ctx context.Context, tx pgx.Tx, a *provider.Account, entries []provide
 	}
 	b.Queue(`
 		UPDATE provider SET name = $2, contact_email = $3, hardware_summary = $4, review_requested_at = $5, rejected_at = $6,
-			collateral_at = $7, benchmark_at = $8, gpu_waived_at = $9, active_since = $10, probation_ends_at = $11,
+			collateral_at = $7, benchmark_at = $8, gpu_waived_at = $9, gpu_waived_once = $16, active_since = $10, probation_ends_at = $11,
 			owner_address = $12, owner_proven_at = $13, beneficiary_address = $14, beneficiary_at = $15
 		WHERE provider_id = $1`,
 		a.ID, a.Name, a.Contact.Email, a.Contact.Hardware, null(a.ReviewRequestedAt), null(a.RejectedAt),
 		null(a.Facts.CollateralAt), null(a.Facts.BenchmarkAt), null(a.Facts.GPUWaivedAt), null(a.ActiveSince), null(a.ProbationEndsAt),
-		nullText(a.Owner), null(a.OwnerProvenAt), nullText(a.Beneficiary), null(a.BeneficiaryAt))
+		nullText(a.Owner), null(a.OwnerProvenAt), nullText(a.Beneficiary), null(a.BeneficiaryAt), a.Facts.GPUWaivedOnce)
 	return tx.SendBatch(ctx, b).Close()
 }
 

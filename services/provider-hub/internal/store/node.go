@@ -73,7 +73,8 @@ func recordNodes(ctx context.Context, tx pgx.Tx, page presence.Page) error {
 }
 
 // queueNodes is two statements however many machines there are: a hub that was
-// without its database has thousands to tell of.
+// without its database has thousands to tell of. Beyond the bound, machines that
+// are connected stay before those that were only seen lately.
 func queueNodes(b *pgx.Batch, all []presence.Seen) error {
 	rows, providers := make([]nodeRow, len(all)), make([]ids.ProviderID, len(all))
 	for i, n := range all {
@@ -97,8 +98,10 @@ func queueNodes(b *pgx.Batch, all []presence.Seen) error {
 			last_seen_at = greatest(n.last_seen_at, excluded.last_seen_at)`, string(data))
 	b.Queue(`
 		DELETE FROM provider_node n USING (
-			SELECT provider_id, node_id, row_number() OVER (PARTITION BY provider_id ORDER BY last_seen_at DESC, node_id) AS place
-			FROM provider_node WHERE provider_id = ANY($1::uuid[])
+			SELECT provider_id, node_id, row_number() OVER (PARTITION BY provider_id ORDER BY EXISTS (
+				SELECT FROM presence_interval i WHERE i.provider_id = m.provider_id AND i.node_id = m.node_id AND i.ended IS NULL
+			) DESC, last_seen_at DESC, node_id) AS place
+			FROM provider_node m WHERE provider_id = ANY($1::uuid[])
 		) old
 		WHERE n.provider_id = old.provider_id AND n.node_id = old.node_id AND old.place > $2`, idTexts(providers), maxNodes)
 	return nil
@@ -113,10 +116,10 @@ func (s *Store) Nodes(ctx context.Context, id ids.ProviderID, since, now time.Ti
 		FROM provider_node n
 		CROSS JOIN LATERAL (SELECT EXISTS (
 			SELECT FROM presence_interval i JOIN hub_run r USING (hub_id, incarnation)
-			WHERE i.provider_id = n.provider_id AND i.node_id = n.node_id AND i.ended IS NULL AND r.ended IS NULL AND r.last_seen >= $4
+			WHERE i.provider_id = n.provider_id AND i.node_id = n.node_id AND i.ended IS NULL AND r.ended IS NULL AND r.heard >= now() - $4::interval
 		) AS online) o
 		WHERE n.provider_id = $1 AND (n.last_seen_at >= $2 OR o.online)
-		ORDER BY seen DESC, n.node_id LIMIT $5`, id, since, now, now.Add(-provider.HubSilence), limit)
+		ORDER BY seen DESC, n.node_id LIMIT $5`, id, since, now, provider.HubSilence, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}

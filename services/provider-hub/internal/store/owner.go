@@ -18,19 +18,18 @@ import (
 func (s *Store) SignUp(ctx context.Context, a provider.Account, k provider.Key, by provider.SignUpBy) (got provider.Account, fresh bool, err error) {
 	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
-			INSERT INTO provider (provider_id, name, status, region, user_id, signup_key, owner_address, owner_proven_at,
+			INSERT INTO provider (provider_id, name, status, region, user_id, owner_address, owner_proven_at,
 				beneficiary_address, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 			ON CONFLICT DO NOTHING`,
-			a.ID, a.Name, a.Status, a.Region, nullText(by.User), nullText(by.IdempotencyKey), nullText(a.Owner), null(a.OwnerProvenAt),
+			a.ID, a.Name, a.Status, a.Region, nullText(by.User), nullText(a.Owner), null(a.OwnerProvenAt),
 			nullText(a.Beneficiary), a.CreatedAt)
 		if err != nil {
 			return err
 		}
 		if fresh = tag.RowsAffected() == 1; !fresh {
 			got, err = scanAccount(tx.QueryRow(ctx, `
-				SELECT `+accountColumns+` FROM provider p WHERE p.user_id = $1 OR p.signup_key = $2`,
-				nullText(by.User), nullText(by.IdempotencyKey)))
+				SELECT `+accountColumns+` FROM provider p WHERE p.user_id = $1`, nullText(by.User)))
 			if errors.Is(err, pgx.ErrNoRows) {
 				return errOwned()
 			}
@@ -41,7 +40,7 @@ func (s *Store) SignUp(ctx context.Context, a provider.Account, k provider.Key, 
 				return err
 			}
 		}
-		if err := insertKey(ctx, tx, k); err != nil {
+		if err := insertKey(ctx, tx, k, false); err != nil {
 			return err
 		}
 		got, err = scanAccount(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.provider_id = $1`, a.ID))

@@ -15,10 +15,13 @@ import (
 	"svc.internal/services/provider-hub/internal/uptime"
 )
 
-// Reading is bounded: of a provider that connected more often than this, only
-// the latest connections count, and of hubs that began more often, the latest.
+// Reading is bounded: of a provider that connected more often than this the
+// latest connections are read, and of what they make up together the longest
+// times; what was not read counts as away. Of hubs that began more often the
+// latest lives count.
 const (
-	maxConnections = 20_000
+	maxConnections = 100_000
+	maxSpans       = 10_000
 	maxRuns        = 50_000
 	// maxNodes is how many machines of a provider are kept.
 	maxNodes = 128
@@ -67,9 +70,10 @@ func (s *Store) recordRun(ctx context.Context, tx pgx.Tx, run presence.Run, page
 		return err
 	}
 	_, err = tx.Exec(ctx, `
-		INSERT INTO hub_run AS r (hub_id, incarnation, started, last_seen, ended) VALUES ($1, $2, $3, $4, $5)
+		INSERT INTO hub_run AS r (hub_id, incarnation, started, last_seen, heard, ended)
+		VALUES ($1, $2, $3, $4, clock_timestamp(), $5)
 		ON CONFLICT (hub_id, incarnation) DO UPDATE
-			SET last_seen = greatest(r.last_seen, excluded.last_seen), ended = excluded.ended`,
+			SET last_seen = greatest(r.last_seen, excluded.last_seen), heard = excluded.heard, ended = excluded.ended`,
 		run.HubID, run.Incarnation, run.Started, at, ended)
 	if err != nil {
 		return err
@@ -99,10 +103,11 @@ func endRuns(ctx context.Context, tx pgx.Tx, where string, args ...any) error {
 	return err
 }
 
-// EndSilentHubs implements provider.Store.
-func (s *Store) EndSilentHubs(ctx context.Context, before time.Time) error {
+// EndSilentHubs implements provider.Store. Silence is told by the database's
+// clock alone.
+func (s *Store) EndSilentHubs(ctx context.Context) error {
 	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		return endRuns(ctx, tx, `r.ended IS NULL AND r.last_seen < $1`, before)
+		return endRuns(ctx, tx, `r.ended IS NULL AND r.heard < now() - $1::interval`, provider.HubSilence)
 	})
 	if err != nil {
 		return fmt.Errorf("end the runs of silent hubs: %w", err)
@@ -145,32 +150,43 @@ func recordConnections(ctx context.Context, tx pgx.Tx, run presence.Run, all []p
 }
 
 // Presences implements provider.Store. What is open lasts until now while its
-// hub is heard, and else until that was heard last.
+// hub is heard, and else until that was heard last. The database makes one of
+// what overlaps or touches: a node that does nothing but reconnect is one line.
 func (s *Store) Presences(ctx context.Context, providers []ids.ProviderID, since, now time.Time) (map[ids.ProviderID]provider.Presence, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT p.id, i.node_id, i.started,
-			coalesce(i.ended, CASE WHEN r.ended IS NULL AND r.last_seen >= $3 THEN greatest($4, i.started) ELSE greatest(r.last_seen, i.started) END),
-			CASE WHEN i.ended IS NULL THEN NOT (r.ended IS NULL AND r.last_seen >= $3) ELSE i.ended_by = 'platform' END
+		SELECT p.id, f.first, u.node_id, u.began, u.ended, u.excused
 		FROM unnest($1::uuid[]) AS p (id)
+		CROSS JOIN LATERAL (SELECT min(started) AS first FROM presence_interval i WHERE i.provider_id = p.id) f
 		CROSS JOIN LATERAL (
-			SELECT * FROM presence_interval i
-			WHERE i.provider_id = p.id AND (i.ended IS NULL OR i.ended > $2)
-			ORDER BY i.started DESC LIMIT $5
-		) i
-		JOIN hub_run r USING (hub_id, incarnation)`,
-		idTexts(providers), since, now.Add(-provider.HubSilence), now, maxConnections)
+			WITH latest AS MATERIALIZED (
+				SELECT * FROM presence_interval i
+				WHERE i.provider_id = p.id AND (i.ended IS NULL OR i.ended > $2)
+				ORDER BY i.started DESC, i.epoch DESC LIMIT $5
+			), connected AS MATERIALIZED (
+				SELECT i.node_id, i.started,
+					greatest(i.started, CASE WHEN i.ended IS NOT NULL THEN i.ended WHEN h.heard THEN $4 ELSE r.last_seen END) AS until,
+					CASE WHEN i.ended IS NULL THEN NOT h.heard ELSE i.ended_by = 'platform' END AS excused
+				FROM latest i JOIN hub_run r USING (hub_id, incarnation)
+				CROSS JOIN LATERAL (SELECT r.ended IS NULL AND r.heard >= now() - $3::interval AS heard) h
+			), together AS (
+				SELECT node_id, unnest(range_agg(tstzrange(started, until, '[]'))) AS up FROM connected GROUP BY node_id
+			)
+			SELECT t.node_id, lower(t.up) AS began, upper(t.up) AS ended, e.until IS NOT NULL AS excused
+			FROM together t
+			LEFT JOIN (SELECT DISTINCT node_id, until FROM connected WHERE excused) e ON e.node_id = t.node_id AND e.until = upper(t.up)
+			ORDER BY upper(t.up) - lower(t.up) DESC, lower(t.up) DESC, t.node_id LIMIT $6
+		) u`,
+		idTexts(providers), since, provider.HubSilence, now, maxConnections, maxSpans)
 	if err != nil {
 		return nil, fmt.Errorf("read presence: %w", err)
 	}
 	all := map[ids.ProviderID]provider.Presence{}
 	var id ids.ProviderID
+	var first time.Time
 	var c uptime.Connection
-	_, err = pgx.ForEachRow(rows, []any{&id, &c.Node, &c.From, &c.To, &c.Excused}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &first, &c.Node, &c.From, &c.To, &c.Excused}, func() error {
 		p := all[id]
-		p.Connections = append(p.Connections, c)
-		if len(p.Connections) == maxConnections {
-			p.From = c.From // the latest come first
-		}
+		p.First, p.Connections = first, append(p.Connections, c)
 		all[id] = p
 		return nil
 	})
@@ -183,9 +199,9 @@ func (s *Store) Presences(ctx context.Context, providers []ids.ProviderID, since
 // HubRuns implements provider.Store.
 func (s *Store) HubRuns(ctx context.Context, since, now time.Time) ([]uptime.Span, error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT started, coalesce(ended, CASE WHEN last_seen >= $2 THEN greatest($3, started) ELSE last_seen END)
-		FROM hub_run WHERE last_seen > $1 ORDER BY last_seen DESC LIMIT $4`,
-		since, now.Add(-provider.HubSilence), now, maxRuns)
+		SELECT started, coalesce(ended, CASE WHEN heard >= now() - $2::interval THEN greatest($3, started) ELSE last_seen END)
+		FROM hub_run WHERE last_seen > $1 ORDER BY last_seen DESC, hub_id, incarnation LIMIT $4`,
+		since, provider.HubSilence, now, maxRuns)
 	if err != nil {
 		return nil, fmt.Errorf("read the runs of hubs: %w", err)
 	}
@@ -200,13 +216,13 @@ func (s *Store) HubRuns(ctx context.Context, since, now time.Time) ([]uptime.Spa
 }
 
 // Online implements provider.Store.
-func (s *Store) Online(ctx context.Context, providers []ids.ProviderID, now time.Time) (map[ids.ProviderID]bool, error) {
+func (s *Store) Online(ctx context.Context, providers []ids.ProviderID) (map[ids.ProviderID]bool, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT p.id FROM unnest($1::uuid[]) AS p (id)
 		WHERE EXISTS (
 			SELECT FROM presence_interval i JOIN hub_run r USING (hub_id, incarnation)
-			WHERE i.provider_id = p.id AND i.ended IS NULL AND r.ended IS NULL AND r.last_seen >= $2)`,
-		idTexts(providers), now.Add(-provider.HubSilence))
+			WHERE i.provider_id = p.id AND i.ended IS NULL AND r.ended IS NULL AND r.heard >= now() - $2::interval)`,
+		idTexts(providers), provider.HubSilence)
 	if err != nil {
 		return nil, fmt.Errorf("read who is online: %w", err)
 	}
@@ -251,21 +267,40 @@ func (s *Store) KeepUptime(ctx context.Context, all []provider.Measured, now tim
 	return nil
 }
 
+// What is over is deleted forgetBatch rows at a time, at most forgetRounds times
+// of each kind in one call. Hubs that forget at once do not wait for each other.
+const (
+	forgetBatch  = 5_000
+	forgetRounds = 20
+)
+
 // Forget implements provider.Store.
-func (s *Store) Forget(ctx context.Context, ended, nodes, nonces time.Time) error {
+func (s *Store) Forget(ctx context.Context, kept, nodes, nonces time.Time) error {
 	for _, q := range []struct {
 		sql string
 		at  time.Time
 	}{
-		{`DELETE FROM presence_interval WHERE ended < $1`, ended},
-		{`DELETE FROM hub_run r WHERE r.ended < $1 AND NOT EXISTS (
-			SELECT FROM presence_interval i WHERE i.hub_id = r.hub_id AND i.incarnation = r.incarnation)`, ended},
-		{`DELETE FROM provider_node n WHERE n.last_seen_at < $1 AND NOT EXISTS (
-			SELECT FROM presence_interval i WHERE i.provider_id = n.provider_id AND i.node_id = n.node_id AND i.ended IS NULL)`, nodes},
-		{`DELETE FROM wallet_nonce WHERE expires_at <= $1`, nonces},
+		{`DELETE FROM presence_interval WHERE epoch IN (
+			SELECT epoch FROM presence_interval WHERE ended < $1 ORDER BY ended LIMIT $2 FOR UPDATE SKIP LOCKED)`, kept},
+		{`DELETE FROM hub_run WHERE (hub_id, incarnation) IN (
+			SELECT hub_id, incarnation FROM hub_run r WHERE r.ended < $1 AND NOT EXISTS (
+				SELECT FROM presence_interval i WHERE i.hub_id = r.hub_id AND i.incarnation = r.incarnation) LIMIT $2)`, kept},
+		{`DELETE FROM provider_node WHERE (provider_id, node_id) IN (
+			SELECT provider_id, node_id FROM provider_node n WHERE n.last_seen_at < $1 AND NOT EXISTS (
+				SELECT FROM presence_interval i WHERE i.provider_id = n.provider_id AND i.node_id = n.node_id AND i.ended IS NULL) LIMIT $2)`, nodes},
+		{`DELETE FROM wallet_nonce WHERE nonce IN (SELECT nonce FROM wallet_nonce WHERE expires_at <= $1 LIMIT $2)`, nonces},
+		{`DELETE FROM provider_key WHERE key_id IN (
+			SELECT key_id FROM provider_key k WHERE least(k.expires_at, k.revoked_at) < $1 AND NOT EXISTS (
+				SELECT FROM provider_status_change c WHERE c.key_id = k.key_id) LIMIT $2)`, kept},
 	} {
-		if _, err := s.pool.Exec(ctx, q.sql, q.at); err != nil {
-			return fmt.Errorf("forget what is over: %w", err)
+		for range forgetRounds {
+			tag, err := s.pool.Exec(ctx, q.sql, q.at, forgetBatch)
+			if err != nil {
+				return fmt.Errorf("forget what is over: %w", err)
+			}
+			if tag.RowsAffected() < forgetBatch {
+				break
+			}
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 const accountColumns = `
 	p.provider_id, p.name, p.status, p.region, p.created_at, coalesce(p.owner_address, ''), p.owner_proven_at,
 	coalesce(p.beneficiary_address, ''), p.beneficiary_at,
-	p.contact_email, p.hardware_summary, p.review_requested_at, p.rejected_at, p.collateral_at, p.benchmark_at, p.gpu_waived_at,
+	p.contact_email, p.hardware_summary, p.review_requested_at, p.rejected_at, p.collateral_at, p.benchmark_at, p.gpu_waived_at, p.gpu_waived_once,
 	p.active_since, p.probation_ends_at, p.uptime_24h, p.uptime_30d,
 	coalesce((SELECT true FROM provider_node n WHERE n.provider_id = p.provider_id AND n.gpu_eligible LIMIT 1), false),
 	coalesce((SELECT n.gpu_shortfall FROM provider_node n WHERE n.provider_id = p.provider_id
@@ -56,7 +56,7 @@ func scanAccount(row pgx.Row, more ...any) (provider.Account, error) {
 	var proven, paid, reviewed, rejected, collateral, benchmark, waived, since, probation *time.Time
 	into := append([]any{
 		&a.ID, &a.Name, &a.Status, &a.Region, &a.CreatedAt, &a.Owner, &proven, &a.Beneficiary, &paid,
-		&a.Contact.Email, &a.Contact.Hardware, &reviewed, &rejected, &collateral, &benchmark, &waived,
+		&a.Contact.Email, &a.Contact.Hardware, &reviewed, &rejected, &collateral, &benchmark, &waived, &a.Facts.GPUWaivedOnce,
 		&since, &probation, &a.Uptime24h, &a.Uptime30d, &a.Facts.GPUEligible, &a.Facts.GPUShortfall,
 	}, more...)
 	if err := row.Scan(into...); err != nil {

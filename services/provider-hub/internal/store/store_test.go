@@ -27,6 +27,8 @@ func setup(t *testing.T) (*Store, *provider.Directory) {
 
 var site = provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws", ChainID: 8453}
 
+func idsOf(a provider.Account) []ids.ProviderID { return []ids.ProviderID{a.ID} }
+
 func create(t *testing.T, d *provider.Directory, name string) provider.Account {
 	t.Helper()
 	a, err := d.Create(t.Context(), name, "eu", "")

@@ -81,7 +81,7 @@ func TestThoseWhoWereActiveBeforeKeepTheirStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	pool := pgtest.Open(t, url, Schema, Role)
-	for _, status := range []string{"pending", "active", "suspended"} {
+	for _, status := range append([]string{"pending", "suspended"}, slices.Repeat([]string{"active"}, 20)...) {
 		if _, err := pool.Exec(t.Context(), `
 			INSERT INTO provider (provider_id, name, status, region, created_at) VALUES (gen_random_uuid(), $1, $1, '', now())`, status); err != nil {
 			t.Fatal(err)
@@ -90,12 +90,18 @@ func TestThoseWhoWereActiveBeforeKeepTheirStatus(t *testing.T) {
 	if err := pg.Migrate(t.Context(), url, Schema, Role, Migrations); err != nil {
 		t.Fatal(err)
 	}
-	list, _, err := New(pool).List(t.Context(), 0, 10)
-	if err != nil || len(list) != 3 {
+	list, _, err := New(pool).List(t.Context(), 0, 50)
+	if err != nil || len(list) != 22 {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	now := time.Now()
+	days := map[int]bool{}
 	for _, a := range list {
+		if left := a.Facts.BenchmarkExpires().Sub(now); a.Status == provider.Active {
+			if days[int(left.Hours()/24)] = true; left < 19*24*time.Hour || left > 30*24*time.Hour {
+				t.Errorf("a benchmark counts for %v more", left)
+			}
+		}
 		if string(a.Status) != a.Name || a.InProbation() || a.Facts.Qualified(now) != (a.Status == provider.Active) {
 			t.Errorf("%+v", a)
 		}
@@ -103,6 +109,9 @@ func TestThoseWhoWereActiveBeforeKeepTheirStatus(t *testing.T) {
 		if want := map[provider.Status]int{provider.Active: 3}[a.Status]; err != nil || len(history) != want {
 			t.Errorf("%s: %d lines of history, %v", a.Status, len(history), err)
 		}
+	}
+	if len(days) < 4 {
+		t.Errorf("all benchmarks expire on %v", days)
 	}
 	// The version before goes on while the new one is being brought in.
 	for _, sql := range []string{
@@ -112,6 +121,59 @@ func TestThoseWhoWereActiveBeforeKeepTheirStatus(t *testing.T) {
 		if _, err := pool.Exec(t.Context(), sql); err != nil {
 			t.Errorf("%s: %v", sql, err)
 		}
+	}
+}
+
+func TestTheVersionBeforeWritesStatusesThatLast(t *testing.T) {
+	s, d := setup(t)
+	a := create(t, d, "Farm")
+	// What the version before does, statement by statement.
+	old := func(to provider.Status) {
+		t.Helper()
+		if _, err := s.pool.Exec(t.Context(), `UPDATE provider SET status = $2 WHERE provider_id = $1`, a.ID, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stays := func(what string, want provider.Status) provider.Account {
+		t.Helper()
+		for range 2 {
+			if changed, err := d.Sweep(t.Context()); err != nil || len(changed) != 0 {
+				t.Fatalf("%s: a sweep changes %+v, %v", what, changed, err)
+			}
+		}
+		got, err := d.Get(t.Context(), a.ID)
+		if err != nil || got.Status != want {
+			t.Fatalf("%s: %+v, %v", what, got, err)
+		}
+		return got
+	}
+	old(provider.Active)
+	if got := stays("activated", provider.Active); got.Facts.CollateralAt.IsZero() || !got.Facts.BenchmarkPassed(time.Now()) || got.ActiveSince.IsZero() || got.InProbation() {
+		t.Errorf("activated: %+v", got)
+	}
+	old(provider.Pending)
+	stays("taken back", provider.Pending)
+	// What the new version had activated, with all its facts, stays down too.
+	if _, err := d.SetStatus(t.Context(), a.ID, provider.Active, ""); err != nil {
+		t.Fatal(err)
+	}
+	yes := true
+	if _, err := d.Confirm(t.Context(), a.ID, provider.Confirmation{GPUWaived: &yes}, ""); err != nil {
+		t.Fatal(err)
+	}
+	old(provider.Pending)
+	if got := stays("a new one taken back", provider.Pending); got.Facts.CollateralAt.IsZero() || !got.Facts.BenchmarkAt.IsZero() || !got.ActiveSince.IsZero() {
+		t.Errorf("a new one taken back: %+v", got)
+	}
+	old(provider.Active)
+	stays("activated again", provider.Active)
+	// What the new version takes back keeps the facts that it writes.
+	no := false
+	if got, err := d.Confirm(t.Context(), a.ID, provider.Confirmation{Collateral: &no}, ""); err != nil || got.Status != provider.Pending || got.Facts.BenchmarkAt.IsZero() {
+		t.Errorf("collateral withdrawn: %+v, %v", got, err)
+	}
+	if got := stays("collateral withdrawn", provider.Pending); got.Facts.BenchmarkAt.IsZero() {
+		t.Errorf("collateral withdrawn: %+v", got)
 	}
 }
 

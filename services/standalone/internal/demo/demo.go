@@ -44,7 +44,7 @@ type Credentials struct {
 }
 
 // Seed puts the catalog's models and makes consumer and provider unless an
-// earlier start on this directory has made them.
+// earlier start on this directory has made them; then it renews the provider.
 func Seed(ctx context.Context, peers Peers, dir *localdata.Dir, catalog Catalog) (Credentials, error) {
 	for _, m := range catalog.Models {
 		if _, err := peers.Catalog.PutModel(ctx, m.request()); err != nil {
@@ -52,8 +52,11 @@ func Seed(ctx context.Context, peers Peers, dir *localdata.Dir, catalog Catalog)
 		}
 	}
 	known, err := remembered(ctx, peers, dir)
-	if err != nil || known.ConsumerKey != "" {
+	if err != nil {
 		return known, err
+	}
+	if known.ConsumerKey != "" {
+		return known, Renew(ctx, peers.Providers, known.ProviderID)
 	}
 	made, err := makeBoth(ctx, peers)
 	if err != nil {

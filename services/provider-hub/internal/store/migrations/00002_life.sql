@@ -5,9 +5,8 @@ ALTER TABLE provider
 	DROP CONSTRAINT provider_status_check,
 	ADD CONSTRAINT provider_status_check CHECK (status IN
 		('pending', 'under_review', 'approved', 'activating', 'active', 'suspended', 'rejected')),
-	-- Whose account it is, and what a sign-up of nobody's is repeated by.
+	-- Whose account it is.
 	ADD COLUMN user_id              text UNIQUE CHECK (char_length(user_id) BETWEEN 1 AND 128),
-	ADD COLUMN signup_key           text UNIQUE CHECK (char_length(signup_key) BETWEEN 1 AND 128),
 	-- Only claimed, and good for nothing, until its wallet has signed.
 	ADD COLUMN owner_address        text CHECK (owner_address ~ '^0x[0-9a-fA-F]{40}$'),
 	ADD COLUMN owner_proven_at      timestamptz CHECK (owner_proven_at IS NULL OR owner_address IS NOT NULL),
@@ -20,6 +19,8 @@ ALTER TABLE provider
 	ADD COLUMN collateral_at        timestamptz,
 	ADD COLUMN benchmark_at         timestamptz,
 	ADD COLUMN gpu_waived_at        timestamptz,
+	-- The waiver came with an activation and ends with it.
+	ADD COLUMN gpu_waived_once      boolean NOT NULL DEFAULT false CHECK (NOT gpu_waived_once OR gpu_waived_at IS NOT NULL),
 	ADD COLUMN active_since         timestamptz,
 	-- Set while the provider is active and not yet judged.
 	ADD COLUMN probation_ends_at    timestamptz,
@@ -35,8 +36,12 @@ CREATE INDEX provider_to_qualify ON provider (provider_id)
 	WHERE status IN ('pending', 'activating') AND collateral_at IS NOT NULL AND benchmark_at IS NOT NULL;
 CREATE INDEX provider_by_measurement ON provider (uptime_at NULLS FIRST);
 
-ALTER TABLE provider_key ADD COLUMN expires_at timestamptz;
-CREATE INDEX provider_key_by_provider ON provider_key (provider_id);
+ALTER TABLE provider_key
+	ADD COLUMN expires_at timestamptz,
+	-- Whether it was made to follow another one.
+	ADD COLUMN follows    boolean NOT NULL DEFAULT false;
+CREATE INDEX provider_key_by_provider ON provider_key (provider_id, created_at);
+CREATE INDEX provider_key_over ON provider_key (least(expires_at, revoked_at)) WHERE least(expires_at, revoked_at) IS NOT NULL;
 
 -- A confirmation is a line whose status stays.
 ALTER TABLE provider_status_change
@@ -50,6 +55,8 @@ ALTER TABLE provider_status_change
 	ADD COLUMN key_id      uuid REFERENCES provider_key,
 	ADD CONSTRAINT provider_status_change_address CHECK ((what = 'beneficiary') = (new_address IS NOT NULL AND key_id IS NOT NULL));
 CREATE INDEX provider_status_change_by_provider ON provider_status_change (provider_id, change_id);
+CREATE INDEX provider_status_change_beneficiary ON provider_status_change (provider_id, changed_at) WHERE what = 'beneficiary';
+CREATE INDEX provider_status_change_by_key ON provider_status_change (key_id) WHERE key_id IS NOT NULL;
 
 -- Those who were active before there was anything to confirm had an operator's
 -- word.
@@ -57,7 +64,9 @@ INSERT INTO provider_status_change (provider_id, from_status, to_status, what, r
 	SELECT provider_id, status, status, w.what, 'active before confirmations were kept'
 	FROM provider, unnest(ARRAY['collateral_confirmed', 'benchmark_confirmed', 'gpu_waived']) AS w (what)
 	WHERE status = 'active';
-UPDATE provider SET collateral_at = now(), benchmark_at = now(), gpu_waived_at = now(), active_since = now()
+-- Their benchmarks expire in 20 to 30 days, and not all on one.
+UPDATE provider SET collateral_at = now(), gpu_waived_at = now(), gpu_waived_once = true, active_since = now(),
+	benchmark_at = now() - make_interval(secs => abs(hashtextextended(provider_id::text, 0) % (10 * 86400)))
 	WHERE status = 'active';
 
 -- The table of internal/provider/status.go, as pairs.
@@ -84,6 +93,21 @@ BEGIN
 		END IF;
 	ELSIF NOT EXISTS (SELECT FROM provider_transition t WHERE t.from_status = OLD.status AND t.to_status = NEW.status) THEN
 		RAISE EXCEPTION 'a provider does not go from % to %', OLD.status, NEW.status USING ERRCODE = 'check_violation';
+	ELSE
+		-- The version before writes the status alone: what it says counts as the
+		-- operator's word that it is. Whoever writes facts does so after this, in
+		-- the same transaction.
+		IF OLD.status = 'active' THEN
+			NEW.active_since := NULL;
+			NEW.probation_ends_at := NULL;
+		END IF;
+		IF NEW.status = 'active' THEN
+			NEW.collateral_at := coalesce(NEW.collateral_at, now());
+			NEW.benchmark_at := coalesce(NEW.benchmark_at, now());
+			NEW.active_since := coalesce(NEW.active_since, now());
+		ELSIF NEW.status = 'pending' THEN
+			NEW.benchmark_at := NULL;
+		END IF;
 	END IF;
 	RETURN NEW;
 END
@@ -143,6 +167,8 @@ CREATE TABLE hub_run (
 	incarnation bigint NOT NULL,
 	started     timestamptz NOT NULL,
 	last_seen   timestamptz NOT NULL CHECK (last_seen >= started),
+	-- When it last said so, by the clock of the database: hubs' clocks differ.
+	heard       timestamptz NOT NULL DEFAULT clock_timestamp(),
 	ended       timestamptz CHECK (ended >= started),
 	PRIMARY KEY (hub_id, incarnation)
 );
@@ -161,7 +187,7 @@ CREATE TABLE presence_interval (
 	CHECK ((ended IS NULL) = (ended_by IS NULL)),
 	FOREIGN KEY (hub_id, incarnation) REFERENCES hub_run
 );
-CREATE INDEX presence_interval_by_provider ON presence_interval (provider_id, started);
+CREATE INDEX presence_interval_by_provider ON presence_interval (provider_id, started, epoch);
 CREATE INDEX presence_interval_open ON presence_interval (hub_id, incarnation) WHERE ended IS NULL;
 CREATE INDEX presence_interval_standing ON presence_interval (provider_id, node_id) WHERE ended IS NULL;
 CREATE INDEX presence_interval_by_end ON presence_interval (ended);
@@ -175,11 +201,11 @@ CREATE TABLE wallet_nonce (
 CREATE INDEX wallet_nonce_by_age ON wallet_nonce (expires_at);
 
 GRANT UPDATE (name, owner_address, owner_proven_at, beneficiary_address, beneficiary_at, contact_email, hardware_summary, review_requested_at, rejected_at, collateral_at,
-	benchmark_at, gpu_waived_at, active_since, probation_ends_at, uptime_24h, uptime_30d, uptime_at) ON provider TO svc_hub;
-GRANT UPDATE (expires_at) ON provider_key TO svc_hub;
+	benchmark_at, gpu_waived_at, gpu_waived_once, active_since, probation_ends_at, uptime_24h, uptime_30d, uptime_at) ON provider TO svc_hub;
+GRANT UPDATE (expires_at), DELETE ON provider_key TO svc_hub;
 GRANT SELECT ON provider_status_change, provider_transition TO svc_hub;
 GRANT SELECT, INSERT, UPDATE, DELETE ON provider_node TO svc_hub;
-GRANT SELECT, INSERT, UPDATE (last_seen, ended), DELETE ON hub_run TO svc_hub;
+GRANT SELECT, INSERT, UPDATE (last_seen, heard, ended), DELETE ON hub_run TO svc_hub;
 GRANT SELECT, INSERT, UPDATE (ended, ended_by), DELETE ON presence_interval TO svc_hub;
 GRANT SELECT, INSERT, DELETE ON wallet_nonce TO svc_hub;
 
@@ -195,21 +221,22 @@ DROP TRIGGER provider_begins ON provider;
 DROP FUNCTION provider_transition_allowed;
 DROP TABLE provider_transition;
 DELETE FROM provider_status_change WHERE from_status = to_status;
-DROP INDEX provider_status_change_by_provider;
+DROP INDEX provider_status_change_by_provider, provider_status_change_beneficiary;
 ALTER TABLE provider_status_change
 	DROP CONSTRAINT provider_status_change_address,
 	DROP COLUMN what, DROP COLUMN changed_by, DROP COLUMN reason, DROP COLUMN old_address, DROP COLUMN new_address, DROP COLUMN key_id,
 	ADD CONSTRAINT provider_status_change_check CHECK (to_status <> from_status);
-DROP INDEX provider_key_by_provider;
-ALTER TABLE provider_key DROP COLUMN expires_at;
+REVOKE DELETE ON provider_key FROM svc_hub;
+DROP INDEX provider_key_by_provider, provider_key_over;
+ALTER TABLE provider_key DROP COLUMN expires_at, DROP COLUMN follows;
 DROP INDEX provider_in_probation, provider_by_benchmark, provider_to_qualify, provider_by_measurement;
 UPDATE provider SET status = 'pending' WHERE status IN ('under_review', 'approved', 'activating');
 UPDATE provider SET status = 'suspended' WHERE status = 'rejected';
 ALTER TABLE provider
-	DROP COLUMN user_id, DROP COLUMN signup_key, DROP COLUMN owner_proven_at, DROP COLUMN owner_address,
+	DROP COLUMN user_id, DROP COLUMN owner_proven_at, DROP COLUMN owner_address,
 	DROP COLUMN beneficiary_address, DROP COLUMN beneficiary_at, DROP COLUMN contact_email,
 	DROP COLUMN hardware_summary, DROP COLUMN review_requested_at, DROP COLUMN rejected_at, DROP COLUMN collateral_at,
-	DROP COLUMN benchmark_at, DROP COLUMN gpu_waived_at, DROP COLUMN active_since, DROP COLUMN probation_ends_at,
+	DROP COLUMN benchmark_at, DROP COLUMN gpu_waived_once, DROP COLUMN gpu_waived_at, DROP COLUMN active_since, DROP COLUMN probation_ends_at,
 	DROP COLUMN uptime_24h, DROP COLUMN uptime_30d, DROP COLUMN uptime_at,
 	DROP CONSTRAINT provider_status_check,
 	ADD CONSTRAINT provider_status_check CHECK (status IN ('pending', 'active', 'suspended'));
