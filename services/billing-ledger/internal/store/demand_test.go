@@ -22,11 +22,10 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 	e.admitOne(t, free, "admitted")
 	e.admitOne(t, before, "admitted")
 	e.admitOne(t, long, "admitted")
-	timed := e.served(t, paid, 4)
-	timed.Event.EndedAt = timed.Event.DispatchedAt.Add(1500 * time.Millisecond)
-	sum := timed.Event.Hash()
-	timed.Payload = sum[:]
-	e.settle(t, usage.Settled, timed, e.served(t, free, 3), e.served(t, before, 2), e.served(t, long, 1))
+	timed, untimed := e.served(t, paid, 4), e.served(t, free, 3)
+	lasted(&timed, 1500*time.Millisecond)
+	lasted(&untimed, 0)
+	e.settle(t, usage.Settled, timed, untimed, e.served(t, before, 2), e.served(t, long, 1))
 	e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '24 hours 1 minute' WHERE request_id = $1`, [16]byte(before.Request))
 	e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '48 hours 1 minute' WHERE request_id = $1`, [16]byte(long.Request))
 
@@ -59,6 +58,13 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 			t.Errorf("%s has %+v", id, s)
 		}
 	}
+}
+
+// lasted sets how long a request took.
+func lasted(d *usage.Delivery, long time.Duration) {
+	d.Event.EndedAt = d.Event.DispatchedAt.Add(long)
+	sum := d.Event.Hash()
+	d.Payload = sum[:]
 }
 
 // TestDemandReadsAnHourByItsIndex looks at the plan: partitions of other days
