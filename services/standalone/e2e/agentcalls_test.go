@@ -122,9 +122,13 @@ func TestAProviderSeesWhyItGetsRequestsOrNot(t *testing.T) {
 	if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, `,"max_tokens":8`)); status != http.StatusOK {
 		t.Fatalf("%d %s", status, body)
 	}
-	status := wantStatus(t, m, http.StatusOK, http.MethodGet, "/api/v1/provider/status", p.Key, "")
+	var status map[string]any
+	trial.Until(t, "the machine is written down", func() bool {
+		status = wantStatus(t, m, http.StatusOK, http.MethodGet, "/api/v1/provider/status", p.Key, "")
+		return len(status["nodes"].([]any)) == 1
+	})
 	models, _ := trial.At(status, "traffic", "models").([]any)
-	if status["status"] != "active" || status["online"] != true || len(status["nodes"].([]any)) != 1 || len(models) != 1 ||
+	if status["status"] != "active" || status["online"] != true || len(models) != 1 ||
 		trial.At(models[0], "model_id") != model || trial.At(models[0], "chosen") != 1.0 {
 		t.Errorf("the status of who serves is %v", status)
 	}
