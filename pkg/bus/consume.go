@@ -263,18 +263,36 @@ func (l *consumeLoop) fetch(ctx context.Context) ([]Msg, error) {
 }
 
 // first waits for one message; there may be none.
+//
+// The fetch is not ended by ctx: the library would stop reading before the
+// server knows, and a message sent in between would wait out the ack wait.
 func (l *consumeLoop) first(ctx context.Context) ([]Msg, error) {
-	wait, cancel := context.WithTimeout(ctx, pollWait)
-	defer cancel()
-	batch, err := l.consumer.Fetch(1, jetstream.FetchContext(wait), jetstream.FetchHeartbeat(pollHeartbeat))
+	batch, err := l.consumer.Fetch(1, jetstream.FetchMaxWait(pollWait), jetstream.FetchHeartbeat(pollHeartbeat))
 	if err != nil {
 		return nil, fmt.Errorf("wait for messages: %w", err)
 	}
-	msgs, err := collect(ctx, batch)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil
+	select {
+	case native, ok := <-batch.Messages():
+		if !ok {
+			return collect(ctx, batch)
+		}
+		m, err := received(native)
+		if err != nil {
+			return nil, err
+		}
+		return []Msg{m}, nil
+	case <-ctx.Done():
+		go giveBack(batch)
+		return nil, nil
 	}
-	return msgs, err
+}
+
+// giveBack reads a fetch that nobody waits for to its end, within pollWait and
+// a second, so that what it still brings goes to another consumer at once.
+func giveBack(batch jetstream.MessageBatch) {
+	for native := range batch.Messages() {
+		_ = native.Nak() // it comes again without it, only later
+	}
 }
 
 func (l *consumeLoop) take(ctx context.Context, n int) ([]Msg, error) {
