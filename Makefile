@@ -91,6 +91,10 @@ bench: postgres ## Measure the product beside a bare proxy and nginx (if present
 bench-ledger: postgres ## Measure the ledger alone, flushing to disk (BENCH_ALL=1: up to a million accounts and ten million rows)
 	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && go test -run '^$$' -bench '^Benchmark(Ledger|Verify)$$' -benchtime 1x -timeout 90m ./internal/store
 
+.PHONY: bench-hub
+bench-hub: postgres ## Measure one hub with 10,000 agents: memory, a mass cut, streams that share a socket, half-open connections
+	@. deploy/dev/postgres.env.sh && deploy/dev/bench-hub.sh
+
 .PHONY: build
 build: ## Build every program into .bin
 	@mkdir -p $(BIN)

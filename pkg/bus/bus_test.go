@@ -12,14 +12,20 @@ import (
 	"svc.internal/pkg/bustest"
 )
 
-const patience = 15 * time.Second
+// patience bounds every wait for something that must happen.
+const patience = 90 * time.Second
 
 func receive[T any](t *testing.T, ch <-chan T, what string) T {
+	t.Helper()
+	return receiveWithin(t, ch, patience, what)
+}
+
+func receiveWithin[T any](t *testing.T, ch <-chan T, limit time.Duration, what string) T {
 	t.Helper()
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(patience):
+	case <-time.After(limit):
 		t.Fatalf("waited in vain for %s", what)
 		panic("unreachable")
 	}

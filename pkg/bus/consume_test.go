@@ -15,6 +15,7 @@ import (
 // consumption is a Consume loop of a test, with the verdict on each batch.
 type consumption struct {
 	t       *testing.T
+	limit   time.Duration // of expect
 	batches chan []bus.Msg
 	verdict func([]bus.Msg) error
 	cancel  context.CancelFunc
@@ -32,7 +33,7 @@ func consumeWith(t *testing.T, c *bus.Conn, cfg bus.ConsumerConfig, verdict func
 		cfg.RetryMin, cfg.RetryMax = 10*time.Millisecond, 50*time.Millisecond
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	k := &consumption{t: t, batches: make(chan []bus.Msg, 1024), verdict: verdict, cancel: cancel, done: make(chan error, 1)}
+	k := &consumption{t: t, limit: patience, batches: make(chan []bus.Msg, 1024), verdict: verdict, cancel: cancel, done: make(chan error, 1)}
 	go func() {
 		k.done <- c.Consume(ctx, cfg, func(_ context.Context, msgs []bus.Msg) error {
 			err := k.verdict(msgs)
@@ -60,7 +61,7 @@ func (k *consumption) expect(ids ...string) []bus.Msg {
 	k.t.Helper()
 	var msgs []bus.Msg
 	for len(msgs) < len(ids) {
-		msgs = append(msgs, receive(k.t, k.batches, "messages")...)
+		msgs = append(msgs, receiveWithin(k.t, k.batches, k.limit, "messages")...)
 	}
 	for i, want := range ids {
 		if msgs[i].ID != want {
@@ -198,7 +199,7 @@ func TestConsumeFinishesTheBatchUnderWay(t *testing.T) {
 }
 
 // A request that an idle loop left at the server must not swallow a message
-// until the ack wait is over, which is longer than this test waits.
+// until the ack wait of 30 s is over.
 func TestMessageAfterTheEndOfAnIdleLoopGoesToTheNext(t *testing.T) {
 	c := bustest.New(t)
 	for i := range 5 {
@@ -210,6 +211,7 @@ func TestMessageAfterTheEndOfAnIdleLoopGoesToTheNext(t *testing.T) {
 		k.stop()
 		publish(t, c, second)
 		next := consume(t, c, bus.ConsumerConfig{Stream: usage, Durable: "d"})
+		next.limit = 25 * time.Second
 		next.expect(second)
 		next.stop()
 	}
@@ -222,9 +224,7 @@ func TestConsumerSurvivesARestartWithItsStore(t *testing.T) {
 	publish(t, c, "before")
 	k := consume(t, c, bus.ConsumerConfig{Stream: usage, Durable: "d"})
 	k.expect("before")
-	if err := c.Flush(t.Context()); err != nil { // the acknowledgement is there
-		t.Fatal(err)
-	}
+	awaitAcknowledged(t, c)
 	cfg := s.Config()
 	s.Stop()
 	restart(t, cfg)
@@ -290,7 +290,5 @@ func TestWaitingIsTheAgeOfTheOldestThatNobodyAcknowledged(t *testing.T) {
 	close(leave)
 	k.expect("a", "b")
 	k.stop()
-	if waits, err := other.Waiting(t.Context(), usage.Name, "d"); err != nil || waits != 0 {
-		t.Errorf("all is acknowledged, and something waits for %v: %v", waits, err)
-	}
+	awaitAcknowledged(t, other)
 }

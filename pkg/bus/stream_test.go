@@ -23,7 +23,7 @@ func patientContext(t *testing.T) context.Context {
 
 func ensure(t *testing.T, c *bus.Conn, cfg bus.StreamConfig) {
 	t.Helper()
-	if err := c.EnsureStream(t.Context(), cfg); err != nil {
+	if err := c.EnsureStream(patientContext(t), cfg); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -31,7 +31,7 @@ func ensure(t *testing.T, c *bus.Conn, cfg bus.StreamConfig) {
 func publish(t *testing.T, c *bus.Conn, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
-		if _, err := c.PublishStream(t.Context(), "usage.v1", id, []byte("data "+id), nil); err != nil {
+		if _, err := c.PublishStream(patientContext(t), "usage.v1", id, []byte("data "+id), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,6 +164,22 @@ func TestPublisherRestoresTheStreamOfAWipedStore(t *testing.T) {
 	awaitConnected(t, c)
 	if _, err := c.PublishStream(patientContext(t), "usage.v1", "1", nil, nil); err != nil {
 		t.Errorf("publish after the store was lost: %v", err)
+	}
+}
+
+// awaitAcknowledged returns when the server has taken the acknowledgement of all
+// that consumer d of usage was given, which it does some time after it was sent.
+func awaitAcknowledged(t *testing.T, c *bus.Conn) {
+	t.Helper()
+	ctx := patientContext(t)
+	for {
+		waits, err := c.Waiting(ctx, usage.Name, "d")
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case waits == 0:
+			return
+		}
 	}
 }
 

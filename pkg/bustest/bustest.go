@@ -10,7 +10,7 @@ import (
 	"svc.internal/pkg/bus"
 )
 
-const timeout = 10 * time.Second
+const timeout = time.Minute
 
 // New is a connection, without a socket, to a fresh server.
 func New(t testing.TB) *bus.Conn {

@@ -118,14 +118,26 @@ func Dial(ctx context.Context, wsURL string, opts Options) (*Agent, error) {
 		return nil, err
 	}
 	if err := a.Register(); err != nil {
-		a.Close()
-		return nil, err
+		defer a.Close()
+		return nil, a.afterwards(ctx, err)
 	}
 	if err := a.AwaitAck(ctx); err != nil {
 		a.Close()
 		return nil, err
 	}
 	return a, nil
+}
+
+// afterwards is what the hub said before it hung up on a frame that could not be
+// sent to it any more, and else err.
+func (a *Agent) afterwards(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	var refused *Refused
+	if end := a.AwaitAck(ctx); errors.As(end, &refused) || errors.Is(end, ErrClosed) {
+		return end
+	}
+	return err
 }
 
 // Connect opens the socket and does not register.

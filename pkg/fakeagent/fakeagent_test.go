@@ -51,7 +51,7 @@ func send(t *testing.T, ws *websocket.Conn, f *agentv2.Frame) {
 
 func receive(t *testing.T, ws *websocket.Conn) *agentv2.Frame {
 	t.Helper()
-	if err := ws.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := ws.SetReadDeadline(time.Now().Add(90 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	_, b, err := ws.ReadMessage()

@@ -219,7 +219,7 @@ func TestHangUpsReachTheEngine(t *testing.T) {
 				t.Fatal(err)
 			}
 			hangUp()
-			wait, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			wait, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 			defer cancel()
 			if r, err := e.WaitCancelled(wait); err != nil || r.Model != model {
 				t.Errorf("%+v, %v", r, err)

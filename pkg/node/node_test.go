@@ -99,7 +99,7 @@ func (j *journal) note(line string) {
 func TestAProcessThatIsToldToStopSaysSoBeforeItStopsListening(t *testing.T) {
 	var order journal
 	cfg := loopback()
-	cfg.DrainDelay = 300 * time.Millisecond
+	cfg.DrainDelay = 5 * time.Second // in which a request must have come
 	n := newNode(t, cfg, deskSpec())
 	d := &desk{stopped: func() { order.note("service") }}
 	n.Add(BillingLedger, d)

@@ -16,7 +16,8 @@ import (
 	"svc.internal/pkg/pg"
 )
 
-const patience = 30 * time.Second
+// patience bounds every wait for something that must happen.
+const patience = 90 * time.Second
 
 // reachableDir is a folder that the server's account can enter: those of
 // t.TempDir are private to us.
@@ -150,10 +151,10 @@ func TestServerOfADeadParentIsStoppedFirst(t *testing.T) {
 	dir := reachableDir(t)
 	c := startDurable(t, dir)
 	run(t, c.URL(), "CREATE TABLE kept (n text)")
+	old := postmaster(t, dir)
 	if err := c.LetGo(); err != nil { // what the kernel does when we are killed
 		t.Fatal(err)
 	}
-	old := postmaster(t, dir)
 	next := startDurable(t, dir)
 	awaitEnd(t, c)
 	if now := postmaster(t, dir); now == old {

@@ -30,7 +30,8 @@ func (c *Cluster) stopPrevious(ctx context.Context) error {
 		return err
 	}
 	if !c.isServer(pid) {
-		if err := os.Remove(file); err != nil {
+		// A server that ends just now has removed it itself.
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove a stale pid file: %w", err)
 		}
 		return nil

@@ -36,7 +36,7 @@ const (
 	EnvURL = "SVC_TEST_DATABASE_URL"
 
 	setupTimeout = 2 * time.Minute
-	closeTimeout = 10 * time.Second
+	closeTimeout = time.Minute
 	maxConns     = 8
 )
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"svc.internal/pkg/pg"
 )
@@ -100,6 +101,8 @@ func (s *server) close() error {
 	return err
 }
 
+// exec repeats a statement that finds others still leaving its database: the
+// server itself waits for them for five seconds, which a busy machine may take.
 func (s *server) exec(sql string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
@@ -108,7 +111,15 @@ func (s *server) exec(sql string) error {
 		return fmt.Errorf("connect to the test server: %w", err)
 	}
 	_, err = conn.Exec(ctx, sql)
+	for inUse(err) {
+		_, err = conn.Exec(ctx, sql)
+	}
 	return errors.Join(err, conn.Close(ctx))
+}
+
+func inUse(err error) bool {
+	var pe *pgconn.PgError
+	return errors.As(err, &pe) && pe.Code == "55006" // object_in_use
 }
 
 // urlOf is the server's URL with another database. In a key=value string the

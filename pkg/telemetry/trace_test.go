@@ -19,7 +19,8 @@ import (
 	"svc.internal/pkg/telemetry/otlptest"
 )
 
-const patience = 20 * time.Second
+// patience is more than anything that ends may take.
+const patience = 90 * time.Second
 
 func tracing(endpoint string, ratio float64) telemetry.Config {
 	return telemetry.Config{LogLevel: "warn", LogFormat: "text", Service: "edge-gateway", Instance: "i-1", OTLPEndpoint: endpoint, TraceRatio: ratio}

@@ -19,6 +19,7 @@ type metrics struct {
 	released   metric.Int64Counter
 	expired    metric.Int64Counter
 	usage      metric.Int64Counter
+	earnings   metric.Int64Counter
 
 	// Gauges, read when somebody asks.
 	waiting      metric.Int64ObservableGauge
@@ -31,17 +32,21 @@ type metrics struct {
 
 	byOutcome map[hold.Outcome]metric.AddOption
 	byResult  map[usage.Result]metric.AddOption
+	byRule    map[usage.Rule]metric.AddOption
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
-	m := &metrics{byOutcome: map[hold.Outcome]metric.AddOption{}, byResult: map[usage.Result]metric.AddOption{}}
+	m := &metrics{byOutcome: map[hold.Outcome]metric.AddOption{}, byResult: map[usage.Result]metric.AddOption{}, byRule: map[usage.Rule]metric.AddOption{}}
 	for _, o := range hold.Outcomes() {
 		m.byOutcome[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", string(o))))
 	}
 	for _, r := range usage.Results() {
 		m.byResult[r] = metric.WithAttributeSet(attribute.NewSet(attribute.String("result", string(r))))
 	}
-	var errs [11]error
+	for _, r := range usage.Rules() {
+		m.byRule[r] = metric.WithAttributeSet(attribute.NewSet(attribute.String("rule", string(r))))
+	}
+	var errs [12]error
 	m.admissions, errs[0] = meter.Int64Counter("svc.billing.admissions",
 		metric.WithDescription("Decided admissions by outcome."))
 	m.released, errs[1] = meter.Int64Counter("svc.billing.holds_released",
@@ -64,6 +69,8 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		metric.WithDescription("Usage events in the stream behind the last batch."))
 	m.usageLag, errs[10] = meter.Float64ObservableGauge("svc.billing.usage_lag", metric.WithUnit("s"),
 		metric.WithDescription("Age of the oldest usage that may not be settled; 0 when none waits."))
+	m.earnings, errs[11] = meter.Int64Counter("svc.billing.earnings_held",
+		metric.WithDescription("Requests whose provider's earnings are held, by the rule that ties it to the consumer."))
 	return m, errors.Join(errs[:]...)
 }
 
@@ -72,6 +79,8 @@ func (m *metrics) admitted(o hold.Outcome, n int) {
 }
 
 func (m *metrics) settled(r usage.Result) { m.usage.Add(context.Background(), 1, m.byResult[r]) }
+
+func (m *metrics) heldEarning(r usage.Rule) { m.earnings.Add(context.Background(), 1, m.byRule[r]) }
 
 // figuresTimeout bounds the query behind the gauges. Without an answer they are
 // missing, which says more than a number that is old.

@@ -90,7 +90,7 @@ func (a *asks) send(t *testing.T, q *eventsv1.ReceiptEvent) *eventsv1.ReceiptVer
 
 // The hub, its volume and the gateway are lost together.
 func TestAReceiptAloneSettlesARequest(t *testing.T) {
-	f := start(t, brief)
+	f := start(t)
 	c := f.consumer(t, "1")
 	req := order(t, c)
 	f.admit(t, req)
@@ -101,6 +101,7 @@ func TestAReceiptAloneSettlesARequest(t *testing.T) {
 			t.Fatalf("answered %v", v)
 		}
 	}
+	f.pass(t, orphaned)
 	until(t, func() bool { return f.status(t, c, req.GetRequestId()) == "settled" })
 	if v := a.send(t, q); v.GetOutcome() != eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_SETTLED {
 		t.Errorf("answered %v", v)
@@ -138,7 +139,7 @@ func TestAQuestionThatWasAlteredIsRefused(t *testing.T) {
 // The gateway died, and the hub to which the provider turns was never told of
 // the attempt: the word of the hub that was is what stands against the receipt.
 func TestAVoidAttemptIsNotPaidOnItsReceipt(t *testing.T) {
-	f := start(t, brief)
+	f := start(t)
 	c := f.consumer(t, "1")
 	req := order(t, c)
 	f.admit(t, req)
@@ -155,6 +156,7 @@ func TestAVoidAttemptIsNotPaidOnItsReceipt(t *testing.T) {
 	if v := a.send(t, question(t, req, 100)); v.GetOutcome() != eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_REFUSED || v.GetReason() != "nothing_served" {
 		t.Fatalf("answered %v", v)
 	}
+	f.pass(t, lease)
 	until(t, func() bool { return f.balance(t, c) == "1.00 held 0.00" })
 	f.sound(t)
 }

@@ -152,7 +152,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	st := store.New(deps.DB, cfg.limits(), cfg.terms())
 	prices := &price.Book{}
 	consumer := &events.Consumer{
-		Bus: deps.Bus, Settler: &usage.Settler{Store: st}, Log: deps.Log, Batch: cfg.SettleBatch, Observe: m.settled,
+		Bus: deps.Bus, Settler: &usage.Settler{Store: st}, Log: deps.Log, Batch: cfg.SettleBatch, Observe: m.settled, ObserveHeld: m.heldEarning,
 	}
 	reviewer := &orphan.Reviewer{Store: st, Publish: events.Reviews{Bus: deps.Bus}.Publish, Log: deps.Log}
 	s := &Service{
@@ -218,7 +218,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterKeyServiceServer(r, &rpc.Keys{Keys: s.keys})
 	billingv1.RegisterAdmissionServiceServer(r, &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer, Concluder: s.concluder, Rates: s.rates})
 	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store})
-	billingv1.RegisterAccountAdminServiceServer(r, &rpc.Accounts{Accounts: s.accounts, Keys: s.keys, Plans: s.plans})
+	billingv1.RegisterAccountAdminServiceServer(r, &rpc.Accounts{Accounts: s.accounts, Keys: s.keys, Plans: s.plans, Earnings: s.store})
 	billingv1.RegisterAccrualServiceServer(r, &rpc.Accruals{Store: s.store})
 	billingv1.RegisterIdempotencyServiceServer(r, &rpc.Idempotency{Claims: s.claims})
 	billingv1.RegisterVisitorServiceServer(r, &rpc.Visits{Visitors: s.visitors})

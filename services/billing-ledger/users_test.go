@@ -151,7 +151,7 @@ func TestPasswordsAndTokensAreInNoLogAndNoError(t *testing.T) {
 	service := f.again(t, log, canary{})
 	channel := serve.NewInProcess(in)
 	service.Register(channel)
-	users := billingv1.NewUserServiceClient(channel.Client())
+	users := billingv1.NewUserServiceClient(patient{channel.Client()})
 
 	const wrong = "wrong horse canary"
 	token := base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{0xA5}, 32))
@@ -242,7 +242,7 @@ func TestDemandIsWhatWasServed(t *testing.T) {
 	}
 	channel := serve.NewInProcess(in)
 	service.Register(channel)
-	fresh, err := billingv1.NewDemandServiceClient(channel.Client()).ListModelDemand(t.Context(), &billingv1.ListModelDemandRequest{})
+	fresh, err := billingv1.NewDemandServiceClient(patient{channel.Client()}).ListModelDemand(t.Context(), &billingv1.ListModelDemandRequest{})
 	want := &billingv1.ListModelDemandResponse{Models: []*billingv1.ModelDemand{{
 		ModelId: "acme/large", Requests_24H: 1, Tokens_24H: 1100, Revenue_24HNanoUsd: 1_400_000, Payout_24HNanoUsd: 980_000, AvgLatencyMs: 2000,
 	}}}

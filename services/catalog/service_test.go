@@ -27,7 +27,8 @@ import (
 	"svc.internal/services/catalog/internal/store"
 )
 
-const patience = 20 * time.Second
+// patience bounds what a test waits for in all.
+const patience = 90 * time.Second
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
@@ -38,6 +39,8 @@ type router struct {
 	supply    []*routerv1.ModelSupply
 	offerings []*routerv1.Offering
 	away      bool
+	// refused holds a token once it was asked while it was away.
+	refused chan struct{}
 }
 
 func (r *router) set(change func(*router)) {
@@ -50,6 +53,10 @@ func (r *router) ListSupply(context.Context, *routerv1.ListSupplyRequest) (*rout
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.away {
+		select {
+		case r.refused <- struct{}{}:
+		default:
+		}
 		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")
 	}
 	return &routerv1.ListSupplyResponse{Models: r.supply}, nil
@@ -84,7 +91,7 @@ type bundle struct {
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{
-		router: &router{}, clock: clock.NewManual(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
+		router: &router{refused: make(chan struct{}, 1)}, clock: clock.NewManual(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
 		url: pgtest.Database(t, Schema, Role, store.Migrations),
 	}
 	b.pool = pgtest.Open(t, b.url, Schema, Role)
@@ -102,7 +109,8 @@ func (b *bundle) start(t *testing.T) *replica {
 	channel := serve.NewInProcess(in)
 	routerv1.RegisterRouterServiceServer(channel, b.router)
 	cfg := DefaultConfig()
-	cfg.SupplyEvery, cfg.ListenRetry = 10*time.Millisecond, 10*time.Millisecond
+	// The former also bounds a question to the router.
+	cfg.SupplyEvery, cfg.ListenRetry = 200*time.Millisecond, 10*time.Millisecond
 	r := &replica{
 		models: catalogv1.NewCatalogServiceClient(channel.Client()),
 		public: catalogv1.NewPublicCatalogServiceClient(channel.Client()),
@@ -228,6 +236,11 @@ func TestSupplyIsPushedWhenItChangesAndForgottenWhenTheRouterStaysAway(t *testin
 		t.Errorf("supply %v, want %v", m.GetSupply(), want)
 	}
 	b.router.set(func(r *router) { r.away = true })
+	select { // an answer that was under way has been taken by then
+	case <-b.router.refused:
+	case <-time.After(patience):
+		t.Fatal("the router is not asked any more")
+	}
 	b.clock.Advance(DefaultConfig().SupplyExpiry)
 	w.until(t, "test/plain", "the old answer is forgotten", func(m *catalogv1.Model) bool { return m.GetSupply().GetOnlineProviders() == 0 })
 	b.router.set(func(r *router) { r.away = false })

@@ -24,6 +24,12 @@ const (
 
 func withKinds(t *testing.T, change ...func(*Config)) *fleet {
 	t.Helper()
+	return kindsFleet(t, change...).start()
+}
+
+// kindsFleet is the same before it runs.
+func kindsFleet(t testing.TB, change ...func(*Config)) *fleet {
+	t.Helper()
 	f := newFleet(t, change...)
 	for id, category := range map[string]catalogv1.Category{
 		seeingID: catalogv1.Category_CATEGORY_MULTIMODAL, embeddingID: catalogv1.Category_CATEGORY_EMBEDDING,
@@ -33,7 +39,7 @@ func withKinds(t *testing.T, change ...func(*Config)) *fleet {
 		m.ModelId, m.Slug, m.Category = id, "", category
 		f.catalog.models = append(f.catalog.models, m)
 	}
-	return f.start()
+	return f
 }
 
 // send posts a body to a route with the key.

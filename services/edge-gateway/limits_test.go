@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/bustest"
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
@@ -124,34 +125,38 @@ func ratedRequests(t *testing.T) []rated {
 }
 
 func TestEveryAnswerToAGoodKeyTellsItsRate(t *testing.T) {
-	f := withKinds(t, func(c *Config) { c.MaxBodyBytes = 32 << 10 })
+	news := bustest.New(t) // what a fleet in a bubble gives back goes out by it, and nothing comes in
+	small := func(t testing.TB) *fleet {
+		f := kindsFleet(t, func(c *Config) { c.MaxBodyBytes = 32 << 10 })
+		f.svc.deps.Bus = news
+		return f
+	}
 	for _, c := range ratedRequests(t) {
 		t.Run(c.name, func(t *testing.T) {
-			f.keys.set(nil, c.allowed...)
-			if c.allowed != nil {
-				f.svc.auth.Forget("key-1")
-				defer f.svc.auth.Forget("key-1")
-				defer f.keys.set(nil)
-			}
-			f.billing.refuse(c.admit)
-			f.router.set(nil)
-			if c.sel != nil {
-				f.router.refuse(c.sel)
-			}
-			f.hub.set(wholeAnswer)
-			if c.body == helloStream {
-				f.hub.set(streamAnswer)
-			}
-			f.billing.readRates(nil)
-			resp := f.do(c.method, c.path, c.body, append([]string{"Authorization", "Bearer " + f.key}, c.headers...)...)
-			if body := read(t, resp); resp.StatusCode != c.status {
-				t.Fatalf("status %d: %s", resp.StatusCode, body)
-			}
-			wantHeaders(t, resp.Header, c.want)
-			if reads := f.billing.readRates(nil); reads > 0 && c.want["X-Ratelimit-Remaining-Requests"] != "45" {
-				t.Errorf("what admission told was read %d times", reads)
-			}
+			inBubbleOf(t, small, func(f *fleet, _ func() net.Conn) { c.ask(f) })
 		})
+	}
+}
+
+// ask makes the request of a fleet of its own, in whose time a quarter of a second is
+// enough for every rate.
+func (c rated) ask(f *fleet) {
+	t := f.t.(*testing.T)
+	f.keys.set(nil, c.allowed...)
+	f.billing.refuse(c.admit)
+	if c.sel != nil {
+		f.router.refuse(c.sel)
+	}
+	if c.body == helloStream {
+		f.hub.set(streamAnswer)
+	}
+	resp := f.do(c.method, c.path, c.body, append([]string{"Authorization", "Bearer " + f.key}, c.headers...)...)
+	if body := read(t, resp); resp.StatusCode != c.status {
+		t.Fatalf("status %d: %s", resp.StatusCode, body)
+	}
+	wantHeaders(t, resp.Header, c.want)
+	if reads := f.billing.readRates(nil); reads > 0 && c.want["X-Ratelimit-Remaining-Requests"] != "45" {
+		t.Errorf("what admission told was read %d times", reads)
 	}
 }
 
@@ -185,34 +190,39 @@ func TestNoAnswerWithoutAGoodKeyTellsARate(t *testing.T) {
 
 // A body of a length that is not said is refused as any other.
 func TestAnOversizedBodyInChunksIsToldItsRate(t *testing.T) {
-	f := start(t, func(c *Config) { c.MaxBodyBytes = 1 << 10 })
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.base+"/v1/chat/completions", struct{ io.Reader }{bytes.NewReader(make([]byte, 2<<10))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+f.key)
-	resp, err := f.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	wantError(t, resp, http.StatusRequestEntityTooLarge, "request_too_large")
-	wantHeaders(t, resp.Header, readAs("llm"))
+	small := func(t testing.TB) *fleet { return newFleet(t, func(c *Config) { c.MaxBodyBytes = 1 << 10 }) }
+	inBubbleOf(t, small, func(f *fleet, _ func() net.Conn) {
+		t := f.t.(*testing.T)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.base+"/v1/chat/completions", struct{ io.Reader }{bytes.NewReader(make([]byte, 2<<10))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+f.key)
+		resp, err := f.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		wantError(t, resp, http.StatusRequestEntityTooLarge, "request_too_large")
+		wantHeaders(t, resp.Header, readAs("llm"))
+	})
 }
 
 func TestAnAnswerThatIsGivenAgainTellsTheRateOfNow(t *testing.T) {
-	f := start(t)
-	first := f.post(hello, keyed, "once")
-	read(t, first)
-	wantHeaders(t, first.Header, admitted)
-	f.wantEnd(billingv1.KeyEnd_KEY_END_ANSWERED)
-	again := f.post(hello, keyed, "once")
-	read(t, again)
-	wantHeaders(t, again.Header, map[string]string{"Idempotency-Replayed": "true"})
-	wantHeaders(t, again.Header, readAs("llm"))
-	other := f.post(helloStream, keyed, "once")
-	wantError(t, other, http.StatusUnprocessableEntity, "idempotency_key_reused")
-	wantHeaders(t, other.Header, readAs("llm"))
+	inBubble(t, func(f *fleet, _ func() net.Conn) {
+		t := f.t.(*testing.T)
+		first := f.post(hello, keyed, "once")
+		read(t, first)
+		wantHeaders(t, first.Header, admitted)
+		f.wantEnd(billingv1.KeyEnd_KEY_END_ANSWERED)
+		again := f.post(hello, keyed, "once")
+		read(t, again)
+		wantHeaders(t, again.Header, map[string]string{"Idempotency-Replayed": "true"})
+		wantHeaders(t, again.Header, readAs("llm"))
+		other := f.post(helloStream, keyed, "once")
+		wantError(t, other, http.StatusUnprocessableEntity, "idempotency_key_reused")
+		wantHeaders(t, other.Header, readAs("llm"))
+	})
 }
 
 // A refusal waits a quarter of a second for its rate at the most, and a flood of

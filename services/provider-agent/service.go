@@ -125,10 +125,14 @@ func (a *Agent) offers(models []Model) func() []connection.Offer {
 		offers := make([]connection.Offer, 0, len(models))
 		for i, state := range a.pool.States() {
 			m := models[i].WithDefaults()
-			offers = append(offers, connection.Offer{
+			o := connection.Offer{
 				ModelID: m.ModelID, ContextLength: state.ContextLength, Quantization: m.Quantization,
 				Capacity: m.Capacity, Healthy: state.Healthy,
-			})
+			}
+			if m.LocalModel != m.ModelID {
+				o.EngineModel = m.LocalModel
+			}
+			offers = append(offers, o)
 		}
 		return offers
 	}

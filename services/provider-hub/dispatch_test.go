@@ -74,7 +74,7 @@ func TestAgentGetsTheBodyAsItIsWhateverItsSize(t *testing.T) {
 		c := w.call(open)
 		r := <-a.Requests()
 		if string(r.Body) != string(open.GetBody()) || int(r.Open.GetBodyLength()) != len(open.GetBody()) ||
-			r.Open.GetModelOffset() != 9 || r.Open.GetRequestId() != open.GetRequestId() || r.Open.GetTimeoutMs() != 60_000 {
+			r.Open.GetModelOffset() != 9 || r.Open.GetRequestId() != open.GetRequestId() || r.Open.GetTimeoutMs() != 120_000 {
 			t.Errorf("size %d: open %v, body of %d", size, r.Open, len(r.Body))
 		}
 		go fakeagent.Answer("ok")(r)

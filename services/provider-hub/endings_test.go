@@ -98,7 +98,7 @@ func TestEveryEndingAfterContent(t *testing.T) {
 			want: want{eventsv1.Ending_ENDING_PROVIDER_LOST, false, "upstream_error", absent, false},
 		},
 		"wall limit": {
-			change: func(o *hubv1.DispatchOpen) { o.TotalTimeoutMs = 300 },
+			change: func(o *hubv1.DispatchOpen) { o.TotalTimeoutMs = 3000 },
 			then: func(t *testing.T, _ *fakeagent.Agent, r *fakeagent.Request) {
 				wait(t, "the cancel", r.Cancelled())
 				must(t, r.Usage(11, 1)) // less than was delivered: believed
@@ -268,11 +268,11 @@ func TestBeforeContentEveryFailureButARefusalIsRetryable(t *testing.T) {
 			must(t, r.Data([]byte(`{"id":`)))
 			must(t, r.End(200, false))
 		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: 200, Message: "the engine's answer was cut off: "}},
-		"first content too late": {change: func(o *hubv1.DispatchOpen) { o.FirstContentTimeoutMs = 50 }, do: func(t *testing.T, r *fakeagent.Request) {
+		"first content too late": {change: func(o *hubv1.DispatchOpen) { o.FirstContentTimeoutMs = 1000 }, do: func(t *testing.T, r *fakeagent.Request) {
 			wait(t, "the cancel", r.Cancelled())
 			must(t, r.End(0, false))
 		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "timeout", Message: "no content in time"}},
-		"whole answer too late": {whole: true, change: func(o *hubv1.DispatchOpen) { o.TotalTimeoutMs = 50; o.FirstContentTimeoutMs = 10 }, do: func(t *testing.T, r *fakeagent.Request) {
+		"whole answer too late": {whole: true, change: func(o *hubv1.DispatchOpen) { o.TotalTimeoutMs = 1000; o.FirstContentTimeoutMs = 10 }, do: func(t *testing.T, r *fakeagent.Request) {
 			wait(t, "the cancel", r.Cancelled())
 			must(t, r.End(0, false))
 		}, want: &hubv1.DispatchFailed{Retryable: true, Code: "timeout"}},
@@ -391,7 +391,7 @@ func TestHostile37_StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 		m := w.active()
 		a := w.dial(m, fakeagent.Options{})
 		open := order(m, a, true)
-		open.TotalTimeoutMs = 200
+		open.TotalTimeoutMs = 3000 // of which the first words take next to nothing
 		open.MaxOutputTokens = 5
 		call := w.call(open)
 		r := <-a.Requests()
@@ -401,7 +401,7 @@ func TestHostile37_StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 				case <-r.Cancelled():
 					_ = r.End(0, false)
 					return
-				default:
+				case <-time.After(10 * time.Millisecond):
 				}
 			}
 		}()
@@ -413,7 +413,7 @@ func TestHostile37_StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 		}
 	})
 	t.Run("empty deltas for ever after content", func(t *testing.T) {
-		w := setup(t, func(c *hubConfig) { c.ContentTimeout = time.Second })
+		w := setup(t, func(c *hubConfig) { c.ContentTimeout = 3 * time.Second })
 		usage := w.listen()
 		m := w.active()
 		a := w.dial(m, fakeagent.Options{})

@@ -272,7 +272,7 @@ func TestHostile37_V1StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 		ending eventsv1.Ending
 	}{
 		"content for ever": {func(r *fakeagent.V1Request) {
-			pace := time.NewTicker(time.Millisecond) // faster than engines, and slower than the hub
+			pace := time.NewTicker(10 * time.Millisecond) // as fast as engines, and slower than any hub
 			defer pace.Stop()
 			for r.Text("on and on ") == nil {
 				<-pace.C
@@ -296,7 +296,7 @@ func TestHostile37_V1StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 			}})
 			a.registered()
 			open := w.order(a, true)
-			open.TotalTimeoutMs, open.MaxOutputTokens = 300, 5
+			open.TotalTimeoutMs, open.MaxOutputTokens = 3000, 5
 			if end := w.call(open).rest(); end.failed.GetCode() != "timeout" || end.failed.GetRetryable() {
 				t.Errorf("finished %v, failed %v", end.finished, end.failed)
 			}

@@ -265,7 +265,7 @@ func TestBeforeRunNothingIsTakenAndNothingPanics(t *testing.T) {
 		t.Errorf("dispatch: %v", err)
 	}
 	// A first dial that is refused would be an old agent's last.
-	held, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	held, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if _, err := fakeagent.Dial(held, w.wsURL(), fakeagent.Options{Key: m.key, Models: []string{testModel}}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("dial: %v, want it held", err)

@@ -72,9 +72,10 @@ type wire struct {
 // wire upgrades a connection by hand.
 func (w *v1World) wire(protocol string) *wire {
 	w.t.Helper()
+	opened := time.Now() // no later than the hub's own count begins
 	conn, err := (&net.Dialer{}).DialContext(w.t.Context(), "tcp", w.front.Listener.Addr().String())
 	must(w.t, err)
-	must(w.t, conn.SetDeadline(time.Now().Add(60*time.Second)))
+	must(w.t, conn.SetDeadline(time.Now().Add(2*patience)))
 	ask := "GET /ws HTTP/1.1\r\nHost: hub\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
 	if protocol != "" {
 		ask += "Sec-WebSocket-Protocol: " + protocol + "\r\n"
@@ -87,7 +88,7 @@ func (w *v1World) wire(protocol string) *wire {
 	if answer.StatusCode != http.StatusSwitchingProtocols {
 		w.t.Fatalf("upgrade: %s", answer.Status)
 	}
-	x := &wire{t: w.t, conn: conn, opened: time.Now(), acked: make(chan struct{}), ended: make(chan struct{})}
+	x := &wire{t: w.t, conn: conn, opened: opened, acked: make(chan struct{}), ended: make(chan struct{})}
 	go x.read(r)
 	w.t.Cleanup(func() { conn.Close(); <-x.ended })
 	return x

@@ -29,6 +29,7 @@ import (
 	"svc.internal/services/provider-hub/internal/dispatch"
 	"svc.internal/services/provider-hub/internal/events"
 	"svc.internal/services/provider-hub/internal/journal"
+	"svc.internal/services/provider-hub/internal/naming"
 	"svc.internal/services/provider-hub/internal/presence"
 	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/registry"
@@ -77,6 +78,7 @@ type Service struct {
 	receipts *events.Receipts
 	recorder *presence.Recorder
 	warmups  *events.Warmups
+	naming   *naming.Recorder
 	metrics  *metrics
 }
 
@@ -95,6 +97,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	tables := store.New(deps.DB)
 	s.accounts = provider.NewDirectory(tables, cfg.Pepper, cfg.site(), deps.Clock, deps.Random)
 	s.recorder = presence.NewRecorder(cfg.HubID, tables, deps.Clock, deps.Log)
+	s.naming = naming.NewRecorder(tables, deps.Clock, deps.Log)
 	s.registry = registry.New(s.accounts, s.recorder, cfg.SessionsPerProvider)
 	s.counts = &session.Counts{}
 	s.sockets = session.NewServer(cfg.sessions(), s.registry, deps.Clock, deps.Log, s.counts)
@@ -123,6 +126,9 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 // ended hears of every attempt.
 func (s *Service) ended(r dispatch.Report) {
 	s.metrics.attempt(r.Outcome)
+	if r.AnsweredAs != "" {
+		s.naming.Heard(r.Provider, r.Model, r.AnsweredAs)
+	}
 	s.attempts.Add(r)
 }
 
@@ -174,6 +180,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.presence.Run(loops) })
 	group.Go(func() error { return s.receipts.Run(loops) })
 	group.Go(func() error { return s.recorder.Run(loops) })
+	group.Go(func() error { return s.naming.Run(loops) })
 	group.Go(func() error { return s.warmups.Run(loops) })
 	group.Go(func() error { return s.recheck(loops) })
 	group.Go(func() error { return s.sweep(loops) })

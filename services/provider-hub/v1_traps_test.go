@@ -210,7 +210,7 @@ func TestV1Fact05_TheFirstDialIsHeldWhileTheHubStarts(t *testing.T) {
 	w.hub = h
 	w.point()
 	timing := strict()
-	timing.Ping, timing.PongWait = 50*time.Millisecond, 500*time.Millisecond
+	timing.Ping, timing.PongWait = 50*time.Millisecond, 2*time.Second
 	a := w.startAgent(m, fakeagent.V1Options{GuardAfter: 1, Timing: timing})
 	a.until("it is connected or dead", func(s fakeagent.V1State) bool { return s.Connected || s.Dead != nil })
 	<-time.After(2 * timing.PongWait) // pongs keep it as long as it takes
@@ -259,8 +259,8 @@ func TestV1Fact05_EveryAgentSurvivesARestart(t *testing.T) {
 	usage := w.listen()
 	var agents []*v1Agent
 	var calls []*call
-	timing := strict().Faster(20)
-	timing.Young = closedYoung
+	timing := strict()
+	timing.Backoff = timing.Faster(20).Backoff // and the rest as agents have it
 	for i := range 8 {
 		a := w.join(w.active(), fakeagent.V1Options{NodeName: fmt.Sprint(i), GuardAfter: 1, Timing: timing})
 		agents = append(agents, a)
@@ -338,9 +338,10 @@ func TestV1Fact06_CancelIsDrainedSilentlyWithItsSlotTaken(t *testing.T) {
 		must(t, r.Text("Hello world"))
 	}
 	first.content()
+	more := []*hubv1.DispatchOpen{w.order(a, true), w.order(a, true), w.order(a, true)} // the agent's time to end it runs from the hang-up
 	must(t, first.stream.CloseSend())
-	for range 3 {
-		if err := w.call(w.order(a, true)).err(); !fault.Is(err, fault.ProviderBusy) {
+	for _, open := range more {
+		if err := w.call(open).err(); !fault.Is(err, fault.ProviderBusy) {
 			t.Errorf("the slot of a request that the agent still works at was given away: %v", err)
 		}
 	}
@@ -462,9 +463,7 @@ func TestV1Fact10_ASlowConsumerLosesItsOwnRequestAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := setupV1(t)
 			usage := w.listen()
-			timing := fakeagent.V1Observed()
-			timing.Stall = 500 * time.Millisecond // a tenth of what agents grant
-			a := w.join(w.active(), fakeagent.V1Options{Timing: timing})
+			a := w.join(w.active(), fakeagent.V1Options{Timing: fakeagent.V1Observed()}) // with the patience of agents
 			slow := w.call(w.order(a, true))
 			r := a.request()
 			must(t, r.Text("Hello"))

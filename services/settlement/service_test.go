@@ -29,6 +29,9 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
+// patience bounds every wait for something that must happen.
+const patience = 90 * time.Second
+
 // ledger answers for billing-ledger with the accruals a test gives it.
 type ledger struct {
 	billingv1.UnimplementedAccrualServiceServer
@@ -130,7 +133,7 @@ func (b *bundle) settled(t *testing.T) {
 	t.Helper()
 	last := b.usage(t)
 	b.publish(t, last.GetRequestId(), encode(t, last))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()

@@ -107,7 +107,7 @@ func Start(db *Database, conn Bus, book Book, connected func() bool, process clo
 		admission: &rpc.Admission{
 			Admitter: admitter, Renewer: &hold.Renewer{Store: db}, Concluder: &hold.Concluder{Store: db, Observe: func(int) {}},
 		},
-		consumer: &events.Consumer{Bus: conn, Settler: &usage.Settler{Store: db}, Log: log, Observe: func(usage.Result) {}},
+		consumer: &events.Consumer{Bus: conn, Settler: &usage.Settler{Store: db}, Log: log, Observe: func(usage.Result) {}, ObserveHeld: func(usage.Rule) {}},
 		stopped:  make(chan struct{}),
 	}
 	reviewer := &orphan.Reviewer{Store: db, Publish: events.Reviews{Bus: conn}.Publish, Log: log}

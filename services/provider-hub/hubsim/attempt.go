@@ -202,6 +202,7 @@ func (s stream) Take() ([]byte, *session.End, error) {
 }
 
 func (stream) Release(int, []byte) {}
+func (stream) EngineModel() string { return "" }
 func (stream) Probe()              {}
 func (s stream) Cancel()           { s.a.peer.Cancel() }
 func (s stream) Close(cancel bool) { s.a.peer.Closed(cancel) }

@@ -290,8 +290,8 @@ func wallLimit(t *testing.T, s *scene) outcome {
 	if s.form != "standalone" {
 		t.Skip("shown on one process")
 	}
-	s.move(t, trial.Start(t, "SVC_DEMO_AGENT=off", "SVC_GATEWAY_TOTAL_TIMEOUT=2s", "SVC_GATEWAY_FIRST_CONTENT_TIMEOUT=2s",
-		"SVC_GATEWAY_FIRST_CONTENT_TOTAL_TIMEOUT=2s"))
+	s.move(t, trial.Start(t, "SVC_DEMO_AGENT=off", "SVC_GATEWAY_TOTAL_TIMEOUT=8s", "SVC_GATEWAY_FIRST_CONTENT_TIMEOUT=8s",
+		"SVC_GATEWAY_FIRST_CONTENT_TOTAL_TIMEOUT=8s"))
 	s.serve(t, fakeengine.Behaviour{End: fakeengine.EndHang, EndAfter: broken})
 	return s.ask(t)
 }

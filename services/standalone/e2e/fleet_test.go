@@ -50,7 +50,7 @@ func TestARollingRestartFailsNoRequest(t *testing.T) {
 	for _, service := range fleet.Services() {
 		for _, name := range f.Replicas(service) {
 			before, failed := load.Answered(), load.Failed()
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			began := time.Now()
 			err := f.Roll(ctx, name)
 			cancel()

@@ -88,7 +88,7 @@ func TestACallerIsWhoItsCertificateSaysAndMayCallWhatIsListed(t *testing.T) {
 		{"another CA's gateway admits", "billing-ledger-1", fleet.Billing, stranger, fleet.Gateway, admit, codes.Unavailable},
 		{"billing-ledger is taken for settlement", "billing-ledger-1", fleet.Settlement, own, fleet.Gateway, compare, codes.Unavailable},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		err := c.call(ctx, dialAs(t, f, c.process, c.server, c.certs, c.caller))
 		cancel()
 		if got := status.Code(err); got != c.want {

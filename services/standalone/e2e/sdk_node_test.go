@@ -33,7 +33,7 @@ func installNode() (string, error) {
 	if have, err := os.ReadFile(stamp); err == nil && slices.Equal(have, lock) {
 		return "", nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	install := exec.CommandContext(ctx, "npm", "ci", "--no-fund", "--no-audit", "--silent")
 	install.Dir = "node"

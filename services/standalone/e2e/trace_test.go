@@ -141,7 +141,12 @@ func TestTheLinesOfARequestAreFoundByItsID(t *testing.T) {
 	var lines []map[string]any
 	trial.Until(t, "all lines of "+id, func() bool {
 		lines = linesOf(t, m.Log(), id)
-		return len(lines) >= len(want)
+		for message := range want {
+			if !slices.ContainsFunc(lines, func(line map[string]any) bool { return line["msg"] == message }) {
+				return false
+			}
+		}
+		return true
 	})
 	traceID := ""
 	if root, ok := otlptest.Find(collector.Wait(t, trial.Patience, "root span", func(s []otlptest.Span) bool { return traceOf(s, id) != nil }),

@@ -1,5 +1,5 @@
 // Package admin makes the few calls of the product's admin API that a
-// benchmark needs: models, providers and their keys.
+// benchmark needs: models, providers, consumers and their keys.
 package admin
 
 import (
@@ -18,8 +18,11 @@ const (
 	callTimeout = 15 * time.Second
 )
 
-// Client calls one gateway. Base is its root, without /v1.
-type Client struct{ Base, Token string }
+// Client calls one gateway. Base is its root, without /v1. HTTP may be nil.
+type Client struct {
+	Base, Token string
+	HTTP        *http.Client
+}
 
 // Model is what there is to say about a model of the benchmark; its prices are
 // the same for all.
@@ -60,6 +63,31 @@ func (c Client) Provider(ctx context.Context, name string) (key string, err erro
 	return issued.Key, err
 }
 
+// Consumer makes an account without limits that has so many US dollars, and
+// returns a key of it. The same name gives the same account and another key.
+func (c Client) Consumer(ctx context.Context, name, usd string) (key string, err error) {
+	var made struct {
+		Account struct {
+			ID string `json:"account_id"`
+		} `json:"account"`
+	}
+	if err := c.call(ctx, http.MethodPost, "accounts", fields{"name": name, "idempotency_key": "bench-" + name}, &made); err != nil {
+		return "", err
+	}
+	path := "accounts/" + made.Account.ID
+	if err := c.call(ctx, http.MethodPost, path+"/credit", fields{"amount_usd": usd, "idempotency_key": "bench-credit-" + name, "memo": "bench"}, nil); err != nil {
+		return "", err
+	}
+	if err := c.call(ctx, http.MethodPut, path+"/limits", fields{"requests_per_minute": -1, "concurrent_requests": -1}, nil); err != nil {
+		return "", err
+	}
+	var issued struct {
+		Key string `json:"api_key"`
+	}
+	err = c.call(ctx, http.MethodPost, path+"/keys", fields{"name": name}, &issued)
+	return issued.Key, err
+}
+
 func (c Client) call(ctx context.Context, method, path string, body, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -73,7 +101,11 @@ func (c Client) call(ctx context.Context, method, path string, body, answer any)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.Token)
 	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
+	client := c.HTTP
+	if client == nil {
+		client = http.DefaultClient
+	}
+	res, err := client.Do(req)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
 	}

@@ -665,8 +665,11 @@ type ModelOffer struct {
 	ContextLength int64  `protobuf:"varint,2,opt,name=context_length,json=contextLength,proto3" json:"context_length,omitempty"`
 	Quantization  string `protobuf:"bytes,3,opt,name=quantization,proto3" json:"quantization,omitempty"`
 	// Requests taken at once; 0 means 10.
-	Capacity      int32 `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Healthy       bool  `protobuf:"varint,5,opt,name=healthy,proto3" json:"healthy,omitempty"`
+	Capacity int32 `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Healthy  bool  `protobuf:"varint,5,opt,name=healthy,proto3" json:"healthy,omitempty"`
+	// What the engine calls the model in its answers where it is another name than
+	// model_id. Answers by any other name are noticed.
+	EngineModel   string `protobuf:"bytes,6,opt,name=engine_model,json=engineModel,proto3" json:"engine_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -734,6 +737,13 @@ func (x *ModelOffer) GetHealthy() bool {
 		return x.Healthy
 	}
 	return false
+}
+
+func (x *ModelOffer) GetEngineModel() string {
+	if x != nil {
+		return x.EngineModel
+	}
+	return ""
 }
 
 // RegisterAck accepts the session.
@@ -1878,14 +1888,15 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\x12compute_capability\x18\x05 \x01(\tR\x11computeCapability\x12%\n" +
 	"\x0edriver_version\x18\x06 \x01(\tR\rdriverVersion\x12!\n" +
 	"\fcuda_version\x18\a \x01(\tR\vcudaVersion\x12%\n" +
-	"\x0eserving_engine\x18\b \x01(\tR\rservingEngine\"\xa8\x01\n" +
+	"\x0eserving_engine\x18\b \x01(\tR\rservingEngine\"\xcb\x01\n" +
 	"\n" +
 	"ModelOffer\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12%\n" +
 	"\x0econtext_length\x18\x02 \x01(\x03R\rcontextLength\x12\"\n" +
 	"\fquantization\x18\x03 \x01(\tR\fquantization\x12\x1a\n" +
 	"\bcapacity\x18\x04 \x01(\x05R\bcapacity\x12\x18\n" +
-	"\ahealthy\x18\x05 \x01(\bR\ahealthy\"\xe6\x02\n" +
+	"\ahealthy\x18\x05 \x01(\bR\ahealthy\x12!\n" +
+	"\fengine_model\x18\x06 \x01(\tR\vengineModel\"\xe6\x02\n" +
 	"\vRegisterAck\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12#\n" +

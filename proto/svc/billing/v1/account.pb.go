@@ -1672,6 +1672,352 @@ func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
 	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{23}
 }
 
+type ListHeldEarningsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty for those of all providers.
+	ProviderId string `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// 1 to 500; 100 when left out.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_cursor of the page before; empty for the first.
+	Cursor        string `protobuf:"bytes,3,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListHeldEarningsRequest) Reset() {
+	*x = ListHeldEarningsRequest{}
+	mi := &file_svc_billing_v1_account_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListHeldEarningsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListHeldEarningsRequest) ProtoMessage() {}
+
+func (x *ListHeldEarningsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_account_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListHeldEarningsRequest.ProtoReflect.Descriptor instead.
+func (*ListHeldEarningsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ListHeldEarningsRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *ListHeldEarningsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListHeldEarningsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+type ListHeldEarningsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	List  []*HeldEarning         `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	// Empty after the last page.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListHeldEarningsResponse) Reset() {
+	*x = ListHeldEarningsResponse{}
+	mi := &file_svc_billing_v1_account_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListHeldEarningsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListHeldEarningsResponse) ProtoMessage() {}
+
+func (x *ListHeldEarningsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_account_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListHeldEarningsResponse.ProtoReflect.Descriptor instead.
+func (*ListHeldEarningsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ListHeldEarningsResponse) GetList() []*HeldEarning {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+func (x *ListHeldEarningsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+// HeldEarning is what is held of one request's earnings.
+type HeldEarning struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	RequestId  string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	AccountId  string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	ProviderId string                 `protobuf:"bytes,3,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// How it is known that account and provider have one owner: same_user.
+	Rule string `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`
+	// The month whose plan it was earned by, as 2006-01; empty for credit.
+	PlanMonth string `protobuf:"bytes,5,opt,name=plan_month,json=planMonth,proto3" json:"plan_month,omitempty"`
+	// US dollars, exact as a string.
+	PayoutUsd    float64                `protobuf:"fixed64,6,opt,name=payout_usd,json=payoutUsd,proto3" json:"payout_usd,omitempty"`
+	PayoutUsdStr string                 `protobuf:"bytes,7,opt,name=payout_usd_str,json=payoutUsdStr,proto3" json:"payout_usd_str,omitempty"`
+	HeldAt       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=held_at,json=heldAt,proto3" json:"held_at,omitempty"`
+	// held, released, refunded, forfeited or reversed.
+	State string `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
+	// Absent while it is held.
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// Why it ended; empty while it is held.
+	Reason        string `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldEarning) Reset() {
+	*x = HeldEarning{}
+	mi := &file_svc_billing_v1_account_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldEarning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldEarning) ProtoMessage() {}
+
+func (x *HeldEarning) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_account_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldEarning.ProtoReflect.Descriptor instead.
+func (*HeldEarning) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *HeldEarning) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *HeldEarning) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+func (x *HeldEarning) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *HeldEarning) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *HeldEarning) GetPlanMonth() string {
+	if x != nil {
+		return x.PlanMonth
+	}
+	return ""
+}
+
+func (x *HeldEarning) GetPayoutUsd() float64 {
+	if x != nil {
+		return x.PayoutUsd
+	}
+	return 0
+}
+
+func (x *HeldEarning) GetPayoutUsdStr() string {
+	if x != nil {
+		return x.PayoutUsdStr
+	}
+	return ""
+}
+
+func (x *HeldEarning) GetHeldAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HeldAt
+	}
+	return nil
+}
+
+func (x *HeldEarning) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *HeldEarning) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
+func (x *HeldEarning) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ReleaseHeldEarningsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 100.
+	RequestIds []string `protobuf:"bytes,1,rep,name=request_ids,json=requestIds,proto3" json:"request_ids,omitempty"`
+	// 1 to 200 printable characters.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseHeldEarningsRequest) Reset() {
+	*x = ReleaseHeldEarningsRequest{}
+	mi := &file_svc_billing_v1_account_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseHeldEarningsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseHeldEarningsRequest) ProtoMessage() {}
+
+func (x *ReleaseHeldEarningsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_account_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseHeldEarningsRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseHeldEarningsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ReleaseHeldEarningsRequest) GetRequestIds() []string {
+	if x != nil {
+		return x.RequestIds
+	}
+	return nil
+}
+
+func (x *ReleaseHeldEarningsRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ReleaseHeldEarningsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As they stand now, one for each request, by request id.
+	List          []*HeldEarning `protobuf:"bytes,1,rep,name=list,proto3" json:"list,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseHeldEarningsResponse) Reset() {
+	*x = ReleaseHeldEarningsResponse{}
+	mi := &file_svc_billing_v1_account_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseHeldEarningsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseHeldEarningsResponse) ProtoMessage() {}
+
+func (x *ReleaseHeldEarningsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_account_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseHeldEarningsResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseHeldEarningsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_account_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ReleaseHeldEarningsResponse) GetList() []*HeldEarning {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
 var File_svc_billing_v1_account_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_account_proto_rawDesc = "" +
@@ -1823,10 +2169,43 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"key_prefix\x18\x03 \x01(\tR\tkeyPrefix\")\n" +
 	"\x10RevokeKeyRequest\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\"\x13\n" +
-	"\x11RevokeKeyResponse2j\n" +
+	"\x11RevokeKeyResponse\"o\n" +
+	"\x17ListHeldEarningsRequest\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x16\n" +
+	"\x06cursor\x18\x03 \x01(\tR\x06cursor\"l\n" +
+	"\x18ListHeldEarningsResponse\x12/\n" +
+	"\x04list\x18\x01 \x03(\v2\x1b.svc.billing.v1.HeldEarningR\x04list\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"\xfe\x02\n" +
+	"\vHeldEarning\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x02 \x01(\tR\taccountId\x12\x1f\n" +
+	"\vprovider_id\x18\x03 \x01(\tR\n" +
+	"providerId\x12\x12\n" +
+	"\x04rule\x18\x04 \x01(\tR\x04rule\x12\x1d\n" +
+	"\n" +
+	"plan_month\x18\x05 \x01(\tR\tplanMonth\x12\x1d\n" +
+	"\n" +
+	"payout_usd\x18\x06 \x01(\x01R\tpayoutUsd\x12$\n" +
+	"\x0epayout_usd_str\x18\a \x01(\tR\fpayoutUsdStr\x123\n" +
+	"\aheld_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x06heldAt\x12\x14\n" +
+	"\x05state\x18\t \x01(\tR\x05state\x125\n" +
+	"\bended_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x16\n" +
+	"\x06reason\x18\v \x01(\tR\x06reason\"U\n" +
+	"\x1aReleaseHeldEarningsRequest\x12\x1f\n" +
+	"\vrequest_ids\x18\x01 \x03(\tR\n" +
+	"requestIds\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"N\n" +
+	"\x1bReleaseHeldEarningsResponse\x12/\n" +
+	"\x04list\x18\x01 \x03(\v2\x1b.svc.billing.v1.HeldEarningR\x04list2j\n" +
 	"\x0eReceiptService\x12X\n" +
 	"\n" +
-	"GetReceipt\x12!.svc.billing.v1.GetReceiptRequest\x1a\".svc.billing.v1.GetReceiptResponse\"\x03\x90\x02\x012\x8d\t\n" +
+	"GetReceipt\x12!.svc.billing.v1.GetReceiptRequest\x1a\".svc.billing.v1.GetReceiptResponse\"\x03\x90\x02\x012\xc1\v\n" +
 	"\x13AccountAdminService\x12\x7f\n" +
 	"\rCreateAccount\x12$.svc.billing.v1.CreateAccountRequest\x1a%.svc.billing.v1.CreateAccountResponse\"!\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/v1/admin/accounts\x12\x83\x01\n" +
 	"\n" +
@@ -1836,7 +2215,9 @@ const file_svc_billing_v1_account_proto_rawDesc = "" +
 	"\x0eSetAccountPlan\x12%.svc.billing.v1.SetAccountPlanRequest\x1a&.svc.billing.v1.SetAccountPlanResponse\"6\x82\xd3\xe4\x93\x02-:\x01*\x1a(/api/v1/admin/accounts/{account_id}/plan\x90\x02\x02\x12\x9b\x01\n" +
 	"\x0fSetAccountState\x12&.svc.billing.v1.SetAccountStateRequest\x1a'.svc.billing.v1.SetAccountStateResponse\"7\x82\xd3\xe4\x93\x02.:\x01*\x1a)/api/v1/admin/accounts/{account_id}/state\x90\x02\x02\x12\x82\x01\n" +
 	"\bIssueKey\x12\x1f.svc.billing.v1.IssueKeyRequest\x1a .svc.billing.v1.IssueKeyResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/api/v1/admin/accounts/{account_id}/keys\x12x\n" +
-	"\tRevokeKey\x12 .svc.billing.v1.RevokeKeyRequest\x1a!.svc.billing.v1.RevokeKeyResponse\"&\x82\xd3\xe4\x93\x02\x1d*\x1b/api/v1/admin/keys/{key_id}\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"\tRevokeKey\x12 .svc.billing.v1.RevokeKeyRequest\x1a!.svc.billing.v1.RevokeKeyResponse\"&\x82\xd3\xe4\x93\x02\x1d*\x1b/api/v1/admin/keys/{key_id}\x90\x02\x02\x12\x8d\x01\n" +
+	"\x10ListHeldEarnings\x12'.svc.billing.v1.ListHeldEarningsRequest\x1a(.svc.billing.v1.ListHeldEarningsResponse\"&\x82\xd3\xe4\x93\x02\x1d\x12\x1b/api/v1/admin/held-earnings\x90\x02\x01\x12\xa1\x01\n" +
+	"\x13ReleaseHeldEarnings\x12*.svc.billing.v1.ReleaseHeldEarningsRequest\x1a+.svc.billing.v1.ReleaseHeldEarningsResponse\"1\x82\xd3\xe4\x93\x02(:\x01*\"#/api/v1/admin/held-earnings/release\x90\x02\x02B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_account_proto_rawDescOnce sync.Once
@@ -1850,78 +2231,91 @@ func file_svc_billing_v1_account_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_account_proto_rawDescData
 }
 
-var file_svc_billing_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_svc_billing_v1_account_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_svc_billing_v1_account_proto_goTypes = []any{
-	(*GetReceiptRequest)(nil),        // 0: svc.billing.v1.GetReceiptRequest
-	(*GetReceiptResponse)(nil),       // 1: svc.billing.v1.GetReceiptResponse
-	(*Receipt)(nil),                  // 2: svc.billing.v1.Receipt
-	(*ReceiptAttempt)(nil),           // 3: svc.billing.v1.ReceiptAttempt
-	(*Limits)(nil),                   // 4: svc.billing.v1.Limits
-	(*Account)(nil),                  // 5: svc.billing.v1.Account
-	(*AccountPlan)(nil),              // 6: svc.billing.v1.AccountPlan
-	(*PlanCounter)(nil),              // 7: svc.billing.v1.PlanCounter
-	(*CreateAccountRequest)(nil),     // 8: svc.billing.v1.CreateAccountRequest
-	(*CreateAccountResponse)(nil),    // 9: svc.billing.v1.CreateAccountResponse
-	(*GetAccountRequest)(nil),        // 10: svc.billing.v1.GetAccountRequest
-	(*GetAccountResponse)(nil),       // 11: svc.billing.v1.GetAccountResponse
-	(*GrantCreditRequest)(nil),       // 12: svc.billing.v1.GrantCreditRequest
-	(*GrantCreditResponse)(nil),      // 13: svc.billing.v1.GrantCreditResponse
-	(*SetAccountLimitsRequest)(nil),  // 14: svc.billing.v1.SetAccountLimitsRequest
-	(*SetAccountLimitsResponse)(nil), // 15: svc.billing.v1.SetAccountLimitsResponse
-	(*SetAccountPlanRequest)(nil),    // 16: svc.billing.v1.SetAccountPlanRequest
-	(*SetAccountPlanResponse)(nil),   // 17: svc.billing.v1.SetAccountPlanResponse
-	(*SetAccountStateRequest)(nil),   // 18: svc.billing.v1.SetAccountStateRequest
-	(*SetAccountStateResponse)(nil),  // 19: svc.billing.v1.SetAccountStateResponse
-	(*IssueKeyRequest)(nil),          // 20: svc.billing.v1.IssueKeyRequest
-	(*IssueKeyResponse)(nil),         // 21: svc.billing.v1.IssueKeyResponse
-	(*RevokeKeyRequest)(nil),         // 22: svc.billing.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),        // 23: svc.billing.v1.RevokeKeyResponse
-	(*timestamppb.Timestamp)(nil),    // 24: google.protobuf.Timestamp
+	(*GetReceiptRequest)(nil),           // 0: svc.billing.v1.GetReceiptRequest
+	(*GetReceiptResponse)(nil),          // 1: svc.billing.v1.GetReceiptResponse
+	(*Receipt)(nil),                     // 2: svc.billing.v1.Receipt
+	(*ReceiptAttempt)(nil),              // 3: svc.billing.v1.ReceiptAttempt
+	(*Limits)(nil),                      // 4: svc.billing.v1.Limits
+	(*Account)(nil),                     // 5: svc.billing.v1.Account
+	(*AccountPlan)(nil),                 // 6: svc.billing.v1.AccountPlan
+	(*PlanCounter)(nil),                 // 7: svc.billing.v1.PlanCounter
+	(*CreateAccountRequest)(nil),        // 8: svc.billing.v1.CreateAccountRequest
+	(*CreateAccountResponse)(nil),       // 9: svc.billing.v1.CreateAccountResponse
+	(*GetAccountRequest)(nil),           // 10: svc.billing.v1.GetAccountRequest
+	(*GetAccountResponse)(nil),          // 11: svc.billing.v1.GetAccountResponse
+	(*GrantCreditRequest)(nil),          // 12: svc.billing.v1.GrantCreditRequest
+	(*GrantCreditResponse)(nil),         // 13: svc.billing.v1.GrantCreditResponse
+	(*SetAccountLimitsRequest)(nil),     // 14: svc.billing.v1.SetAccountLimitsRequest
+	(*SetAccountLimitsResponse)(nil),    // 15: svc.billing.v1.SetAccountLimitsResponse
+	(*SetAccountPlanRequest)(nil),       // 16: svc.billing.v1.SetAccountPlanRequest
+	(*SetAccountPlanResponse)(nil),      // 17: svc.billing.v1.SetAccountPlanResponse
+	(*SetAccountStateRequest)(nil),      // 18: svc.billing.v1.SetAccountStateRequest
+	(*SetAccountStateResponse)(nil),     // 19: svc.billing.v1.SetAccountStateResponse
+	(*IssueKeyRequest)(nil),             // 20: svc.billing.v1.IssueKeyRequest
+	(*IssueKeyResponse)(nil),            // 21: svc.billing.v1.IssueKeyResponse
+	(*RevokeKeyRequest)(nil),            // 22: svc.billing.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),           // 23: svc.billing.v1.RevokeKeyResponse
+	(*ListHeldEarningsRequest)(nil),     // 24: svc.billing.v1.ListHeldEarningsRequest
+	(*ListHeldEarningsResponse)(nil),    // 25: svc.billing.v1.ListHeldEarningsResponse
+	(*HeldEarning)(nil),                 // 26: svc.billing.v1.HeldEarning
+	(*ReleaseHeldEarningsRequest)(nil),  // 27: svc.billing.v1.ReleaseHeldEarningsRequest
+	(*ReleaseHeldEarningsResponse)(nil), // 28: svc.billing.v1.ReleaseHeldEarningsResponse
+	(*timestamppb.Timestamp)(nil),       // 29: google.protobuf.Timestamp
 }
 var file_svc_billing_v1_account_proto_depIdxs = []int32{
 	2,  // 0: svc.billing.v1.GetReceiptResponse.receipt:type_name -> svc.billing.v1.Receipt
 	3,  // 1: svc.billing.v1.Receipt.attempts:type_name -> svc.billing.v1.ReceiptAttempt
-	24, // 2: svc.billing.v1.Receipt.admitted_at:type_name -> google.protobuf.Timestamp
-	24, // 3: svc.billing.v1.Receipt.settled_at:type_name -> google.protobuf.Timestamp
+	29, // 2: svc.billing.v1.Receipt.admitted_at:type_name -> google.protobuf.Timestamp
+	29, // 3: svc.billing.v1.Receipt.settled_at:type_name -> google.protobuf.Timestamp
 	4,  // 4: svc.billing.v1.Account.limits:type_name -> svc.billing.v1.Limits
-	24, // 5: svc.billing.v1.Account.created_at:type_name -> google.protobuf.Timestamp
+	29, // 5: svc.billing.v1.Account.created_at:type_name -> google.protobuf.Timestamp
 	6,  // 6: svc.billing.v1.Account.plan:type_name -> svc.billing.v1.AccountPlan
-	24, // 7: svc.billing.v1.AccountPlan.from:type_name -> google.protobuf.Timestamp
-	24, // 8: svc.billing.v1.AccountPlan.until:type_name -> google.protobuf.Timestamp
+	29, // 7: svc.billing.v1.AccountPlan.from:type_name -> google.protobuf.Timestamp
+	29, // 8: svc.billing.v1.AccountPlan.until:type_name -> google.protobuf.Timestamp
 	7,  // 9: svc.billing.v1.AccountPlan.counters:type_name -> svc.billing.v1.PlanCounter
-	24, // 10: svc.billing.v1.PlanCounter.window_end:type_name -> google.protobuf.Timestamp
+	29, // 10: svc.billing.v1.PlanCounter.window_end:type_name -> google.protobuf.Timestamp
 	5,  // 11: svc.billing.v1.CreateAccountResponse.account:type_name -> svc.billing.v1.Account
 	5,  // 12: svc.billing.v1.GetAccountResponse.account:type_name -> svc.billing.v1.Account
 	5,  // 13: svc.billing.v1.GrantCreditResponse.account:type_name -> svc.billing.v1.Account
 	4,  // 14: svc.billing.v1.SetAccountLimitsRequest.limits:type_name -> svc.billing.v1.Limits
 	5,  // 15: svc.billing.v1.SetAccountLimitsResponse.account:type_name -> svc.billing.v1.Account
-	24, // 16: svc.billing.v1.SetAccountPlanRequest.until:type_name -> google.protobuf.Timestamp
+	29, // 16: svc.billing.v1.SetAccountPlanRequest.until:type_name -> google.protobuf.Timestamp
 	5,  // 17: svc.billing.v1.SetAccountPlanResponse.account:type_name -> svc.billing.v1.Account
 	5,  // 18: svc.billing.v1.SetAccountStateResponse.account:type_name -> svc.billing.v1.Account
-	24, // 19: svc.billing.v1.IssueKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 20: svc.billing.v1.ReceiptService.GetReceipt:input_type -> svc.billing.v1.GetReceiptRequest
-	8,  // 21: svc.billing.v1.AccountAdminService.CreateAccount:input_type -> svc.billing.v1.CreateAccountRequest
-	10, // 22: svc.billing.v1.AccountAdminService.GetAccount:input_type -> svc.billing.v1.GetAccountRequest
-	12, // 23: svc.billing.v1.AccountAdminService.GrantCredit:input_type -> svc.billing.v1.GrantCreditRequest
-	14, // 24: svc.billing.v1.AccountAdminService.SetAccountLimits:input_type -> svc.billing.v1.SetAccountLimitsRequest
-	16, // 25: svc.billing.v1.AccountAdminService.SetAccountPlan:input_type -> svc.billing.v1.SetAccountPlanRequest
-	18, // 26: svc.billing.v1.AccountAdminService.SetAccountState:input_type -> svc.billing.v1.SetAccountStateRequest
-	20, // 27: svc.billing.v1.AccountAdminService.IssueKey:input_type -> svc.billing.v1.IssueKeyRequest
-	22, // 28: svc.billing.v1.AccountAdminService.RevokeKey:input_type -> svc.billing.v1.RevokeKeyRequest
-	1,  // 29: svc.billing.v1.ReceiptService.GetReceipt:output_type -> svc.billing.v1.GetReceiptResponse
-	9,  // 30: svc.billing.v1.AccountAdminService.CreateAccount:output_type -> svc.billing.v1.CreateAccountResponse
-	11, // 31: svc.billing.v1.AccountAdminService.GetAccount:output_type -> svc.billing.v1.GetAccountResponse
-	13, // 32: svc.billing.v1.AccountAdminService.GrantCredit:output_type -> svc.billing.v1.GrantCreditResponse
-	15, // 33: svc.billing.v1.AccountAdminService.SetAccountLimits:output_type -> svc.billing.v1.SetAccountLimitsResponse
-	17, // 34: svc.billing.v1.AccountAdminService.SetAccountPlan:output_type -> svc.billing.v1.SetAccountPlanResponse
-	19, // 35: svc.billing.v1.AccountAdminService.SetAccountState:output_type -> svc.billing.v1.SetAccountStateResponse
-	21, // 36: svc.billing.v1.AccountAdminService.IssueKey:output_type -> svc.billing.v1.IssueKeyResponse
-	23, // 37: svc.billing.v1.AccountAdminService.RevokeKey:output_type -> svc.billing.v1.RevokeKeyResponse
-	29, // [29:38] is the sub-list for method output_type
-	20, // [20:29] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	29, // 19: svc.billing.v1.IssueKeyRequest.expires_at:type_name -> google.protobuf.Timestamp
+	26, // 20: svc.billing.v1.ListHeldEarningsResponse.list:type_name -> svc.billing.v1.HeldEarning
+	29, // 21: svc.billing.v1.HeldEarning.held_at:type_name -> google.protobuf.Timestamp
+	29, // 22: svc.billing.v1.HeldEarning.ended_at:type_name -> google.protobuf.Timestamp
+	26, // 23: svc.billing.v1.ReleaseHeldEarningsResponse.list:type_name -> svc.billing.v1.HeldEarning
+	0,  // 24: svc.billing.v1.ReceiptService.GetReceipt:input_type -> svc.billing.v1.GetReceiptRequest
+	8,  // 25: svc.billing.v1.AccountAdminService.CreateAccount:input_type -> svc.billing.v1.CreateAccountRequest
+	10, // 26: svc.billing.v1.AccountAdminService.GetAccount:input_type -> svc.billing.v1.GetAccountRequest
+	12, // 27: svc.billing.v1.AccountAdminService.GrantCredit:input_type -> svc.billing.v1.GrantCreditRequest
+	14, // 28: svc.billing.v1.AccountAdminService.SetAccountLimits:input_type -> svc.billing.v1.SetAccountLimitsRequest
+	16, // 29: svc.billing.v1.AccountAdminService.SetAccountPlan:input_type -> svc.billing.v1.SetAccountPlanRequest
+	18, // 30: svc.billing.v1.AccountAdminService.SetAccountState:input_type -> svc.billing.v1.SetAccountStateRequest
+	20, // 31: svc.billing.v1.AccountAdminService.IssueKey:input_type -> svc.billing.v1.IssueKeyRequest
+	22, // 32: svc.billing.v1.AccountAdminService.RevokeKey:input_type -> svc.billing.v1.RevokeKeyRequest
+	24, // 33: svc.billing.v1.AccountAdminService.ListHeldEarnings:input_type -> svc.billing.v1.ListHeldEarningsRequest
+	27, // 34: svc.billing.v1.AccountAdminService.ReleaseHeldEarnings:input_type -> svc.billing.v1.ReleaseHeldEarningsRequest
+	1,  // 35: svc.billing.v1.ReceiptService.GetReceipt:output_type -> svc.billing.v1.GetReceiptResponse
+	9,  // 36: svc.billing.v1.AccountAdminService.CreateAccount:output_type -> svc.billing.v1.CreateAccountResponse
+	11, // 37: svc.billing.v1.AccountAdminService.GetAccount:output_type -> svc.billing.v1.GetAccountResponse
+	13, // 38: svc.billing.v1.AccountAdminService.GrantCredit:output_type -> svc.billing.v1.GrantCreditResponse
+	15, // 39: svc.billing.v1.AccountAdminService.SetAccountLimits:output_type -> svc.billing.v1.SetAccountLimitsResponse
+	17, // 40: svc.billing.v1.AccountAdminService.SetAccountPlan:output_type -> svc.billing.v1.SetAccountPlanResponse
+	19, // 41: svc.billing.v1.AccountAdminService.SetAccountState:output_type -> svc.billing.v1.SetAccountStateResponse
+	21, // 42: svc.billing.v1.AccountAdminService.IssueKey:output_type -> svc.billing.v1.IssueKeyResponse
+	23, // 43: svc.billing.v1.AccountAdminService.RevokeKey:output_type -> svc.billing.v1.RevokeKeyResponse
+	25, // 44: svc.billing.v1.AccountAdminService.ListHeldEarnings:output_type -> svc.billing.v1.ListHeldEarningsResponse
+	28, // 45: svc.billing.v1.AccountAdminService.ReleaseHeldEarnings:output_type -> svc.billing.v1.ReleaseHeldEarningsResponse
+	35, // [35:46] is the sub-list for method output_type
+	24, // [24:35] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_account_proto_init() }
@@ -1935,7 +2329,7 @@ func file_svc_billing_v1_account_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_account_proto_rawDesc), len(file_svc_billing_v1_account_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -129,14 +129,16 @@ var ReceiptService_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	AccountAdminService_CreateAccount_FullMethodName    = "/svc.billing.v1.AccountAdminService/CreateAccount"
-	AccountAdminService_GetAccount_FullMethodName       = "/svc.billing.v1.AccountAdminService/GetAccount"
-	AccountAdminService_GrantCredit_FullMethodName      = "/svc.billing.v1.AccountAdminService/GrantCredit"
-	AccountAdminService_SetAccountLimits_FullMethodName = "/svc.billing.v1.AccountAdminService/SetAccountLimits"
-	AccountAdminService_SetAccountPlan_FullMethodName   = "/svc.billing.v1.AccountAdminService/SetAccountPlan"
-	AccountAdminService_SetAccountState_FullMethodName  = "/svc.billing.v1.AccountAdminService/SetAccountState"
-	AccountAdminService_IssueKey_FullMethodName         = "/svc.billing.v1.AccountAdminService/IssueKey"
-	AccountAdminService_RevokeKey_FullMethodName        = "/svc.billing.v1.AccountAdminService/RevokeKey"
+	AccountAdminService_CreateAccount_FullMethodName       = "/svc.billing.v1.AccountAdminService/CreateAccount"
+	AccountAdminService_GetAccount_FullMethodName          = "/svc.billing.v1.AccountAdminService/GetAccount"
+	AccountAdminService_GrantCredit_FullMethodName         = "/svc.billing.v1.AccountAdminService/GrantCredit"
+	AccountAdminService_SetAccountLimits_FullMethodName    = "/svc.billing.v1.AccountAdminService/SetAccountLimits"
+	AccountAdminService_SetAccountPlan_FullMethodName      = "/svc.billing.v1.AccountAdminService/SetAccountPlan"
+	AccountAdminService_SetAccountState_FullMethodName     = "/svc.billing.v1.AccountAdminService/SetAccountState"
+	AccountAdminService_IssueKey_FullMethodName            = "/svc.billing.v1.AccountAdminService/IssueKey"
+	AccountAdminService_RevokeKey_FullMethodName           = "/svc.billing.v1.AccountAdminService/RevokeKey"
+	AccountAdminService_ListHeldEarnings_FullMethodName    = "/svc.billing.v1.AccountAdminService/ListHeldEarnings"
+	AccountAdminService_ReleaseHeldEarnings_FullMethodName = "/svc.billing.v1.AccountAdminService/ReleaseHeldEarnings"
 )
 
 // AccountAdminServiceClient is the client API for AccountAdminService service.
@@ -179,6 +181,18 @@ type AccountAdminServiceClient interface {
 	// RevokeKey ends a key for ever; requests under way finish and are charged.
 	// Idempotent. Fails with NOT_FOUND (key_not_found).
 	RevokeKey(ctx context.Context, in *RevokeKeyRequest, opts ...grpc.CallOption) (*RevokeKeyResponse, error)
+	// ListHeldEarnings reads what is held of providers' earnings, in the order of
+	// the requests' ids, which is that of their time. A provider's earnings by
+	// requests of its own owner are held when the platform bore a part of them:
+	// by a plan, by credit that nobody paid for, by a shortfall, or as work that
+	// came too late to be charged. They are accrued, and not paid until they are
+	// released. Read only. Fails with INVALID_ARGUMENT (invalid_value).
+	ListHeldEarnings(ctx context.Context, in *ListHeldEarningsRequest, opts ...grpc.CallOption) (*ListHeldEarningsResponse, error)
+	// ReleaseHeldEarnings lets held earnings be paid, all of them or none. What
+	// has ended before, however it did, stays as it is. The reason is kept.
+	// Idempotent. Fails with INVALID_ARGUMENT (invalid_value), NOT_FOUND
+	// (request_not_found: nothing was ever held of a request).
+	ReleaseHeldEarnings(ctx context.Context, in *ReleaseHeldEarningsRequest, opts ...grpc.CallOption) (*ReleaseHeldEarningsResponse, error)
 }
 
 type accountAdminServiceClient struct {
@@ -269,6 +283,26 @@ func (c *accountAdminServiceClient) RevokeKey(ctx context.Context, in *RevokeKey
 	return out, nil
 }
 
+func (c *accountAdminServiceClient) ListHeldEarnings(ctx context.Context, in *ListHeldEarningsRequest, opts ...grpc.CallOption) (*ListHeldEarningsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListHeldEarningsResponse)
+	err := c.cc.Invoke(ctx, AccountAdminService_ListHeldEarnings_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *accountAdminServiceClient) ReleaseHeldEarnings(ctx context.Context, in *ReleaseHeldEarningsRequest, opts ...grpc.CallOption) (*ReleaseHeldEarningsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseHeldEarningsResponse)
+	err := c.cc.Invoke(ctx, AccountAdminService_ReleaseHeldEarnings_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccountAdminServiceServer is the server API for AccountAdminService service.
 // All implementations must embed UnimplementedAccountAdminServiceServer
 // for forward compatibility.
@@ -309,6 +343,18 @@ type AccountAdminServiceServer interface {
 	// RevokeKey ends a key for ever; requests under way finish and are charged.
 	// Idempotent. Fails with NOT_FOUND (key_not_found).
 	RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error)
+	// ListHeldEarnings reads what is held of providers' earnings, in the order of
+	// the requests' ids, which is that of their time. A provider's earnings by
+	// requests of its own owner are held when the platform bore a part of them:
+	// by a plan, by credit that nobody paid for, by a shortfall, or as work that
+	// came too late to be charged. They are accrued, and not paid until they are
+	// released. Read only. Fails with INVALID_ARGUMENT (invalid_value).
+	ListHeldEarnings(context.Context, *ListHeldEarningsRequest) (*ListHeldEarningsResponse, error)
+	// ReleaseHeldEarnings lets held earnings be paid, all of them or none. What
+	// has ended before, however it did, stays as it is. The reason is kept.
+	// Idempotent. Fails with INVALID_ARGUMENT (invalid_value), NOT_FOUND
+	// (request_not_found: nothing was ever held of a request).
+	ReleaseHeldEarnings(context.Context, *ReleaseHeldEarningsRequest) (*ReleaseHeldEarningsResponse, error)
 	mustEmbedUnimplementedAccountAdminServiceServer()
 }
 
@@ -342,6 +388,12 @@ func (UnimplementedAccountAdminServiceServer) IssueKey(context.Context, *IssueKe
 }
 func (UnimplementedAccountAdminServiceServer) RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RevokeKey not implemented")
+}
+func (UnimplementedAccountAdminServiceServer) ListHeldEarnings(context.Context, *ListHeldEarningsRequest) (*ListHeldEarningsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListHeldEarnings not implemented")
+}
+func (UnimplementedAccountAdminServiceServer) ReleaseHeldEarnings(context.Context, *ReleaseHeldEarningsRequest) (*ReleaseHeldEarningsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseHeldEarnings not implemented")
 }
 func (UnimplementedAccountAdminServiceServer) mustEmbedUnimplementedAccountAdminServiceServer() {}
 func (UnimplementedAccountAdminServiceServer) testEmbeddedByValue()                             {}
@@ -508,6 +560,42 @@ func _AccountAdminService_RevokeKey_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccountAdminService_ListHeldEarnings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListHeldEarningsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccountAdminServiceServer).ListHeldEarnings(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccountAdminService_ListHeldEarnings_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccountAdminServiceServer).ListHeldEarnings(ctx, req.(*ListHeldEarningsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AccountAdminService_ReleaseHeldEarnings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseHeldEarningsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccountAdminServiceServer).ReleaseHeldEarnings(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccountAdminService_ReleaseHeldEarnings_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccountAdminServiceServer).ReleaseHeldEarnings(ctx, req.(*ReleaseHeldEarningsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AccountAdminService_ServiceDesc is the grpc.ServiceDesc for AccountAdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -546,6 +634,14 @@ var AccountAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RevokeKey",
 			Handler:    _AccountAdminService_RevokeKey_Handler,
+		},
+		{
+			MethodName: "ListHeldEarnings",
+			Handler:    _AccountAdminService_ListHeldEarnings_Handler,
+		},
+		{
+			MethodName: "ReleaseHeldEarnings",
+			Handler:    _AccountAdminService_ReleaseHeldEarnings_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

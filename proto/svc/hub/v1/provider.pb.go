@@ -754,7 +754,10 @@ type GetProviderDetailResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Provider *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
 	// Those seen in the last 30 days, newest first, at most 64.
-	Nodes         []*ProviderNode `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Nodes []*ProviderNode `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// What its engines called models otherwise in the last 35 days, the last one
+	// first, at most 64.
+	AnsweredAs    []*AnsweredAs `protobuf:"bytes,3,rep,name=answered_as,json=answeredAs,proto3" json:"answered_as,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -803,6 +806,107 @@ func (x *GetProviderDetailResponse) GetNodes() []*ProviderNode {
 	return nil
 }
 
+func (x *GetProviderDetailResponse) GetAnsweredAs() []*AnsweredAs {
+	if x != nil {
+		return x.AnsweredAs
+	}
+	return nil
+}
+
+// AnsweredAs tells that an engine's answers named another model than the provider
+// was asked for, and another than the catalog's. Engines may well call a build
+// otherwise, quantised ones above all: it is evidence for a review, and costs the
+// provider neither requests nor earnings by itself.
+type AnsweredAs struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	// What the engine called it last; at most 200 printable characters, which are
+	// the engine's own.
+	AnsweredAs string `protobuf:"bytes,2,opt,name=answered_as,json=answeredAs,proto3" json:"answered_as,omitempty"`
+	// The first and the last such answer, whatever name it gave.
+	FirstAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=first_at,json=firstAt,proto3" json:"first_at,omitempty"`
+	LastAt  *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
+	// How many answers those were, up to 2^31-1. A hub that is killed loses count of
+	// at most 10 seconds.
+	Answers int32 `protobuf:"varint,5,opt,name=answers,proto3" json:"answers,omitempty"`
+	// The same in words, and what to do.
+	Meaning       string `protobuf:"bytes,6,opt,name=meaning,proto3" json:"meaning,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnsweredAs) Reset() {
+	*x = AnsweredAs{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnsweredAs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnsweredAs) ProtoMessage() {}
+
+func (x *AnsweredAs) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnsweredAs.ProtoReflect.Descriptor instead.
+func (*AnsweredAs) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *AnsweredAs) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *AnsweredAs) GetAnsweredAs() string {
+	if x != nil {
+		return x.AnsweredAs
+	}
+	return ""
+}
+
+func (x *AnsweredAs) GetFirstAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstAt
+	}
+	return nil
+}
+
+func (x *AnsweredAs) GetLastAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastAt
+	}
+	return nil
+}
+
+func (x *AnsweredAs) GetAnswers() int32 {
+	if x != nil {
+		return x.Answers
+	}
+	return 0
+}
+
+func (x *AnsweredAs) GetMeaning() string {
+	if x != nil {
+		return x.Meaning
+	}
+	return ""
+}
+
 // ProviderNode is one machine of a provider.
 type ProviderNode struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -827,7 +931,7 @@ type ProviderNode struct {
 
 func (x *ProviderNode) Reset() {
 	*x = ProviderNode{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +943,7 @@ func (x *ProviderNode) String() string {
 func (*ProviderNode) ProtoMessage() {}
 
 func (x *ProviderNode) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +956,7 @@ func (x *ProviderNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderNode.ProtoReflect.Descriptor instead.
 func (*ProviderNode) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{11}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ProviderNode) GetNodeId() string {
@@ -954,7 +1058,7 @@ type ConfirmQualificationRequest struct {
 
 func (x *ConfirmQualificationRequest) Reset() {
 	*x = ConfirmQualificationRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1070,7 @@ func (x *ConfirmQualificationRequest) String() string {
 func (*ConfirmQualificationRequest) ProtoMessage() {}
 
 func (x *ConfirmQualificationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1083,7 @@ func (x *ConfirmQualificationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmQualificationRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmQualificationRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{12}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ConfirmQualificationRequest) GetProviderId() string {
@@ -1026,7 +1130,7 @@ type ConfirmQualificationResponse struct {
 
 func (x *ConfirmQualificationResponse) Reset() {
 	*x = ConfirmQualificationResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[13]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1142,7 @@ func (x *ConfirmQualificationResponse) String() string {
 func (*ConfirmQualificationResponse) ProtoMessage() {}
 
 func (x *ConfirmQualificationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[13]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1155,7 @@ func (x *ConfirmQualificationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmQualificationResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmQualificationResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{13}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ConfirmQualificationResponse) GetProvider() *Provider {
@@ -1072,7 +1176,7 @@ type ListStatusChangesRequest struct {
 
 func (x *ListStatusChangesRequest) Reset() {
 	*x = ListStatusChangesRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[14]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1188,7 @@ func (x *ListStatusChangesRequest) String() string {
 func (*ListStatusChangesRequest) ProtoMessage() {}
 
 func (x *ListStatusChangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[14]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1201,7 @@ func (x *ListStatusChangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusChangesRequest.ProtoReflect.Descriptor instead.
 func (*ListStatusChangesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{14}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListStatusChangesRequest) GetProviderId() string {
@@ -1137,7 +1241,7 @@ type StatusChange struct {
 
 func (x *StatusChange) Reset() {
 	*x = StatusChange{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[15]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1253,7 @@ func (x *StatusChange) String() string {
 func (*StatusChange) ProtoMessage() {}
 
 func (x *StatusChange) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[15]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1266,7 @@ func (x *StatusChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusChange.ProtoReflect.Descriptor instead.
 func (*StatusChange) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{15}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StatusChange) GetChangedAt() *timestamppb.Timestamp {
@@ -1219,7 +1323,7 @@ type ListStatusChangesResponse struct {
 
 func (x *ListStatusChangesResponse) Reset() {
 	*x = ListStatusChangesResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[16]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1335,7 @@ func (x *ListStatusChangesResponse) String() string {
 func (*ListStatusChangesResponse) ProtoMessage() {}
 
 func (x *ListStatusChangesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[16]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1348,7 @@ func (x *ListStatusChangesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusChangesResponse.ProtoReflect.Descriptor instead.
 func (*ListStatusChangesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{16}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListStatusChangesResponse) GetList() []*StatusChange {
@@ -1286,7 +1390,7 @@ type WarmUpRequest struct {
 
 func (x *WarmUpRequest) Reset() {
 	*x = WarmUpRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[17]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1402,7 @@ func (x *WarmUpRequest) String() string {
 func (*WarmUpRequest) ProtoMessage() {}
 
 func (x *WarmUpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[17]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1415,7 @@ func (x *WarmUpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmUpRequest.ProtoReflect.Descriptor instead.
 func (*WarmUpRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{17}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WarmUpRequest) GetModelId() string {
@@ -1336,7 +1440,7 @@ type WarmUpResponse struct {
 
 func (x *WarmUpResponse) Reset() {
 	*x = WarmUpResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1348,7 +1452,7 @@ func (x *WarmUpResponse) String() string {
 func (*WarmUpResponse) ProtoMessage() {}
 
 func (x *WarmUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1361,7 +1465,7 @@ func (x *WarmUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmUpResponse.ProtoReflect.Descriptor instead.
 func (*WarmUpResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{18}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{19}
 }
 
 type SetProviderStatusResponse struct {
@@ -1373,7 +1477,7 @@ type SetProviderStatusResponse struct {
 
 func (x *SetProviderStatusResponse) Reset() {
 	*x = SetProviderStatusResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1489,7 @@ func (x *SetProviderStatusResponse) String() string {
 func (*SetProviderStatusResponse) ProtoMessage() {}
 
 func (x *SetProviderStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1502,7 @@ func (x *SetProviderStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetProviderStatusResponse.ProtoReflect.Descriptor instead.
 func (*SetProviderStatusResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{19}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SetProviderStatusResponse) GetProvider() *Provider {
@@ -1418,7 +1522,7 @@ type IssueProviderKeyRequest struct {
 
 func (x *IssueProviderKeyRequest) Reset() {
 	*x = IssueProviderKeyRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1430,7 +1534,7 @@ func (x *IssueProviderKeyRequest) String() string {
 func (*IssueProviderKeyRequest) ProtoMessage() {}
 
 func (x *IssueProviderKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1443,7 +1547,7 @@ func (x *IssueProviderKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueProviderKeyRequest.ProtoReflect.Descriptor instead.
 func (*IssueProviderKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{20}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *IssueProviderKeyRequest) GetProviderId() string {
@@ -1472,7 +1576,7 @@ type IssueProviderKeyResponse struct {
 
 func (x *IssueProviderKeyResponse) Reset() {
 	*x = IssueProviderKeyResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1484,7 +1588,7 @@ func (x *IssueProviderKeyResponse) String() string {
 func (*IssueProviderKeyResponse) ProtoMessage() {}
 
 func (x *IssueProviderKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1497,7 +1601,7 @@ func (x *IssueProviderKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueProviderKeyResponse.ProtoReflect.Descriptor instead.
 func (*IssueProviderKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{21}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *IssueProviderKeyResponse) GetKeyId() string {
@@ -1530,7 +1634,7 @@ type RevokeProviderKeyRequest struct {
 
 func (x *RevokeProviderKeyRequest) Reset() {
 	*x = RevokeProviderKeyRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1646,7 @@ func (x *RevokeProviderKeyRequest) String() string {
 func (*RevokeProviderKeyRequest) ProtoMessage() {}
 
 func (x *RevokeProviderKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1659,7 @@ func (x *RevokeProviderKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeProviderKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeProviderKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{22}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RevokeProviderKeyRequest) GetKeyId() string {
@@ -1573,7 +1677,7 @@ type RevokeProviderKeyResponse struct {
 
 func (x *RevokeProviderKeyResponse) Reset() {
 	*x = RevokeProviderKeyResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1585,7 +1689,7 @@ func (x *RevokeProviderKeyResponse) String() string {
 func (*RevokeProviderKeyResponse) ProtoMessage() {}
 
 func (x *RevokeProviderKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1598,7 +1702,7 @@ func (x *RevokeProviderKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeProviderKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeProviderKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{23}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{24}
 }
 
 var File_svc_hub_v1_provider_proto protoreflect.FileDescriptor
@@ -1660,10 +1764,21 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\";\n" +
 	"\x18GetProviderDetailRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
-	"providerId\"}\n" +
+	"providerId\"\xb6\x01\n" +
 	"\x19GetProviderDetailResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\x12.\n" +
-	"\x05nodes\x18\x02 \x03(\v2\x18.svc.hub.v1.ProviderNodeR\x05nodes\"\x96\x03\n" +
+	"\x05nodes\x18\x02 \x03(\v2\x18.svc.hub.v1.ProviderNodeR\x05nodes\x127\n" +
+	"\vanswered_as\x18\x03 \x03(\v2\x16.svc.hub.v1.AnsweredAsR\n" +
+	"answeredAs\"\xe8\x01\n" +
+	"\n" +
+	"AnsweredAs\x12\x19\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x1f\n" +
+	"\vanswered_as\x18\x02 \x01(\tR\n" +
+	"answeredAs\x125\n" +
+	"\bfirst_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\afirstAt\x123\n" +
+	"\alast_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\x12\x18\n" +
+	"\aanswers\x18\x05 \x01(\x05R\aanswers\x12\x18\n" +
+	"\ameaning\x18\x06 \x01(\tR\ameaning\"\x96\x03\n" +
 	"\fProviderNode\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1b\n" +
 	"\tnode_name\x18\x02 \x01(\tR\bnodeName\x12#\n" +
@@ -1768,7 +1883,7 @@ func file_svc_hub_v1_provider_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_hub_v1_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_hub_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_svc_hub_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_svc_hub_v1_provider_proto_goTypes = []any{
 	(ProviderStatus)(0),                  // 0: svc.hub.v1.ProviderStatus
 	(*Provider)(nil),                     // 1: svc.hub.v1.Provider
@@ -1782,65 +1897,69 @@ var file_svc_hub_v1_provider_proto_goTypes = []any{
 	(*SetProviderStatusRequest)(nil),     // 9: svc.hub.v1.SetProviderStatusRequest
 	(*GetProviderDetailRequest)(nil),     // 10: svc.hub.v1.GetProviderDetailRequest
 	(*GetProviderDetailResponse)(nil),    // 11: svc.hub.v1.GetProviderDetailResponse
-	(*ProviderNode)(nil),                 // 12: svc.hub.v1.ProviderNode
-	(*ConfirmQualificationRequest)(nil),  // 13: svc.hub.v1.ConfirmQualificationRequest
-	(*ConfirmQualificationResponse)(nil), // 14: svc.hub.v1.ConfirmQualificationResponse
-	(*ListStatusChangesRequest)(nil),     // 15: svc.hub.v1.ListStatusChangesRequest
-	(*StatusChange)(nil),                 // 16: svc.hub.v1.StatusChange
-	(*ListStatusChangesResponse)(nil),    // 17: svc.hub.v1.ListStatusChangesResponse
-	(*WarmUpRequest)(nil),                // 18: svc.hub.v1.WarmUpRequest
-	(*WarmUpResponse)(nil),               // 19: svc.hub.v1.WarmUpResponse
-	(*SetProviderStatusResponse)(nil),    // 20: svc.hub.v1.SetProviderStatusResponse
-	(*IssueProviderKeyRequest)(nil),      // 21: svc.hub.v1.IssueProviderKeyRequest
-	(*IssueProviderKeyResponse)(nil),     // 22: svc.hub.v1.IssueProviderKeyResponse
-	(*RevokeProviderKeyRequest)(nil),     // 23: svc.hub.v1.RevokeProviderKeyRequest
-	(*RevokeProviderKeyResponse)(nil),    // 24: svc.hub.v1.RevokeProviderKeyResponse
-	(*timestamppb.Timestamp)(nil),        // 25: google.protobuf.Timestamp
+	(*AnsweredAs)(nil),                   // 12: svc.hub.v1.AnsweredAs
+	(*ProviderNode)(nil),                 // 13: svc.hub.v1.ProviderNode
+	(*ConfirmQualificationRequest)(nil),  // 14: svc.hub.v1.ConfirmQualificationRequest
+	(*ConfirmQualificationResponse)(nil), // 15: svc.hub.v1.ConfirmQualificationResponse
+	(*ListStatusChangesRequest)(nil),     // 16: svc.hub.v1.ListStatusChangesRequest
+	(*StatusChange)(nil),                 // 17: svc.hub.v1.StatusChange
+	(*ListStatusChangesResponse)(nil),    // 18: svc.hub.v1.ListStatusChangesResponse
+	(*WarmUpRequest)(nil),                // 19: svc.hub.v1.WarmUpRequest
+	(*WarmUpResponse)(nil),               // 20: svc.hub.v1.WarmUpResponse
+	(*SetProviderStatusResponse)(nil),    // 21: svc.hub.v1.SetProviderStatusResponse
+	(*IssueProviderKeyRequest)(nil),      // 22: svc.hub.v1.IssueProviderKeyRequest
+	(*IssueProviderKeyResponse)(nil),     // 23: svc.hub.v1.IssueProviderKeyResponse
+	(*RevokeProviderKeyRequest)(nil),     // 24: svc.hub.v1.RevokeProviderKeyRequest
+	(*RevokeProviderKeyResponse)(nil),    // 25: svc.hub.v1.RevokeProviderKeyResponse
+	(*timestamppb.Timestamp)(nil),        // 26: google.protobuf.Timestamp
 }
 var file_svc_hub_v1_provider_proto_depIdxs = []int32{
 	0,  // 0: svc.hub.v1.Provider.status:type_name -> svc.hub.v1.ProviderStatus
-	25, // 1: svc.hub.v1.Provider.created_at:type_name -> google.protobuf.Timestamp
-	25, // 2: svc.hub.v1.Provider.probation_ends_at:type_name -> google.protobuf.Timestamp
+	26, // 1: svc.hub.v1.Provider.created_at:type_name -> google.protobuf.Timestamp
+	26, // 2: svc.hub.v1.Provider.probation_ends_at:type_name -> google.protobuf.Timestamp
 	2,  // 3: svc.hub.v1.Provider.qualification:type_name -> svc.hub.v1.Qualification
-	25, // 4: svc.hub.v1.Qualification.benchmark_expires_at:type_name -> google.protobuf.Timestamp
+	26, // 4: svc.hub.v1.Qualification.benchmark_expires_at:type_name -> google.protobuf.Timestamp
 	1,  // 5: svc.hub.v1.GetProviderResponse.provider:type_name -> svc.hub.v1.Provider
 	1,  // 6: svc.hub.v1.CreateProviderResponse.provider:type_name -> svc.hub.v1.Provider
 	1,  // 7: svc.hub.v1.ListProvidersResponse.list:type_name -> svc.hub.v1.Provider
 	0,  // 8: svc.hub.v1.SetProviderStatusRequest.status:type_name -> svc.hub.v1.ProviderStatus
 	1,  // 9: svc.hub.v1.GetProviderDetailResponse.provider:type_name -> svc.hub.v1.Provider
-	12, // 10: svc.hub.v1.GetProviderDetailResponse.nodes:type_name -> svc.hub.v1.ProviderNode
-	25, // 11: svc.hub.v1.ProviderNode.last_seen_at:type_name -> google.protobuf.Timestamp
-	1,  // 12: svc.hub.v1.ConfirmQualificationResponse.provider:type_name -> svc.hub.v1.Provider
-	25, // 13: svc.hub.v1.StatusChange.changed_at:type_name -> google.protobuf.Timestamp
-	0,  // 14: svc.hub.v1.StatusChange.from:type_name -> svc.hub.v1.ProviderStatus
-	0,  // 15: svc.hub.v1.StatusChange.to:type_name -> svc.hub.v1.ProviderStatus
-	16, // 16: svc.hub.v1.ListStatusChangesResponse.list:type_name -> svc.hub.v1.StatusChange
-	1,  // 17: svc.hub.v1.SetProviderStatusResponse.provider:type_name -> svc.hub.v1.Provider
-	3,  // 18: svc.hub.v1.ProviderDirectoryService.GetProvider:input_type -> svc.hub.v1.GetProviderRequest
-	5,  // 19: svc.hub.v1.ProviderAdminService.CreateProvider:input_type -> svc.hub.v1.CreateProviderRequest
-	7,  // 20: svc.hub.v1.ProviderAdminService.ListProviders:input_type -> svc.hub.v1.ListProvidersRequest
-	9,  // 21: svc.hub.v1.ProviderAdminService.SetProviderStatus:input_type -> svc.hub.v1.SetProviderStatusRequest
-	10, // 22: svc.hub.v1.ProviderAdminService.GetProviderDetail:input_type -> svc.hub.v1.GetProviderDetailRequest
-	13, // 23: svc.hub.v1.ProviderAdminService.ConfirmQualification:input_type -> svc.hub.v1.ConfirmQualificationRequest
-	15, // 24: svc.hub.v1.ProviderAdminService.ListStatusChanges:input_type -> svc.hub.v1.ListStatusChangesRequest
-	18, // 25: svc.hub.v1.ProviderAdminService.WarmUp:input_type -> svc.hub.v1.WarmUpRequest
-	21, // 26: svc.hub.v1.ProviderAdminService.IssueProviderKey:input_type -> svc.hub.v1.IssueProviderKeyRequest
-	23, // 27: svc.hub.v1.ProviderAdminService.RevokeProviderKey:input_type -> svc.hub.v1.RevokeProviderKeyRequest
-	4,  // 28: svc.hub.v1.ProviderDirectoryService.GetProvider:output_type -> svc.hub.v1.GetProviderResponse
-	6,  // 29: svc.hub.v1.ProviderAdminService.CreateProvider:output_type -> svc.hub.v1.CreateProviderResponse
-	8,  // 30: svc.hub.v1.ProviderAdminService.ListProviders:output_type -> svc.hub.v1.ListProvidersResponse
-	20, // 31: svc.hub.v1.ProviderAdminService.SetProviderStatus:output_type -> svc.hub.v1.SetProviderStatusResponse
-	11, // 32: svc.hub.v1.ProviderAdminService.GetProviderDetail:output_type -> svc.hub.v1.GetProviderDetailResponse
-	14, // 33: svc.hub.v1.ProviderAdminService.ConfirmQualification:output_type -> svc.hub.v1.ConfirmQualificationResponse
-	17, // 34: svc.hub.v1.ProviderAdminService.ListStatusChanges:output_type -> svc.hub.v1.ListStatusChangesResponse
-	19, // 35: svc.hub.v1.ProviderAdminService.WarmUp:output_type -> svc.hub.v1.WarmUpResponse
-	22, // 36: svc.hub.v1.ProviderAdminService.IssueProviderKey:output_type -> svc.hub.v1.IssueProviderKeyResponse
-	24, // 37: svc.hub.v1.ProviderAdminService.RevokeProviderKey:output_type -> svc.hub.v1.RevokeProviderKeyResponse
-	28, // [28:38] is the sub-list for method output_type
-	18, // [18:28] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	13, // 10: svc.hub.v1.GetProviderDetailResponse.nodes:type_name -> svc.hub.v1.ProviderNode
+	12, // 11: svc.hub.v1.GetProviderDetailResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
+	26, // 12: svc.hub.v1.AnsweredAs.first_at:type_name -> google.protobuf.Timestamp
+	26, // 13: svc.hub.v1.AnsweredAs.last_at:type_name -> google.protobuf.Timestamp
+	26, // 14: svc.hub.v1.ProviderNode.last_seen_at:type_name -> google.protobuf.Timestamp
+	1,  // 15: svc.hub.v1.ConfirmQualificationResponse.provider:type_name -> svc.hub.v1.Provider
+	26, // 16: svc.hub.v1.StatusChange.changed_at:type_name -> google.protobuf.Timestamp
+	0,  // 17: svc.hub.v1.StatusChange.from:type_name -> svc.hub.v1.ProviderStatus
+	0,  // 18: svc.hub.v1.StatusChange.to:type_name -> svc.hub.v1.ProviderStatus
+	17, // 19: svc.hub.v1.ListStatusChangesResponse.list:type_name -> svc.hub.v1.StatusChange
+	1,  // 20: svc.hub.v1.SetProviderStatusResponse.provider:type_name -> svc.hub.v1.Provider
+	3,  // 21: svc.hub.v1.ProviderDirectoryService.GetProvider:input_type -> svc.hub.v1.GetProviderRequest
+	5,  // 22: svc.hub.v1.ProviderAdminService.CreateProvider:input_type -> svc.hub.v1.CreateProviderRequest
+	7,  // 23: svc.hub.v1.ProviderAdminService.ListProviders:input_type -> svc.hub.v1.ListProvidersRequest
+	9,  // 24: svc.hub.v1.ProviderAdminService.SetProviderStatus:input_type -> svc.hub.v1.SetProviderStatusRequest
+	10, // 25: svc.hub.v1.ProviderAdminService.GetProviderDetail:input_type -> svc.hub.v1.GetProviderDetailRequest
+	14, // 26: svc.hub.v1.ProviderAdminService.ConfirmQualification:input_type -> svc.hub.v1.ConfirmQualificationRequest
+	16, // 27: svc.hub.v1.ProviderAdminService.ListStatusChanges:input_type -> svc.hub.v1.ListStatusChangesRequest
+	19, // 28: svc.hub.v1.ProviderAdminService.WarmUp:input_type -> svc.hub.v1.WarmUpRequest
+	22, // 29: svc.hub.v1.ProviderAdminService.IssueProviderKey:input_type -> svc.hub.v1.IssueProviderKeyRequest
+	24, // 30: svc.hub.v1.ProviderAdminService.RevokeProviderKey:input_type -> svc.hub.v1.RevokeProviderKeyRequest
+	4,  // 31: svc.hub.v1.ProviderDirectoryService.GetProvider:output_type -> svc.hub.v1.GetProviderResponse
+	6,  // 32: svc.hub.v1.ProviderAdminService.CreateProvider:output_type -> svc.hub.v1.CreateProviderResponse
+	8,  // 33: svc.hub.v1.ProviderAdminService.ListProviders:output_type -> svc.hub.v1.ListProvidersResponse
+	21, // 34: svc.hub.v1.ProviderAdminService.SetProviderStatus:output_type -> svc.hub.v1.SetProviderStatusResponse
+	11, // 35: svc.hub.v1.ProviderAdminService.GetProviderDetail:output_type -> svc.hub.v1.GetProviderDetailResponse
+	15, // 36: svc.hub.v1.ProviderAdminService.ConfirmQualification:output_type -> svc.hub.v1.ConfirmQualificationResponse
+	18, // 37: svc.hub.v1.ProviderAdminService.ListStatusChanges:output_type -> svc.hub.v1.ListStatusChangesResponse
+	20, // 38: svc.hub.v1.ProviderAdminService.WarmUp:output_type -> svc.hub.v1.WarmUpResponse
+	23, // 39: svc.hub.v1.ProviderAdminService.IssueProviderKey:output_type -> svc.hub.v1.IssueProviderKeyResponse
+	25, // 40: svc.hub.v1.ProviderAdminService.RevokeProviderKey:output_type -> svc.hub.v1.RevokeProviderKeyResponse
+	31, // [31:41] is the sub-list for method output_type
+	21, // [21:31] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_svc_hub_v1_provider_proto_init() }
@@ -1848,14 +1967,14 @@ func file_svc_hub_v1_provider_proto_init() {
 	if File_svc_hub_v1_provider_proto != nil {
 		return
 	}
-	file_svc_hub_v1_provider_proto_msgTypes[12].OneofWrappers = []any{}
+	file_svc_hub_v1_provider_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_hub_v1_provider_proto_rawDesc), len(file_svc_hub_v1_provider_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -83,8 +83,11 @@ type GetOwnStatusResponse struct {
 	NextSteps []string `protobuf:"bytes,7,rep,name=next_steps,json=nextSteps,proto3" json:"next_steps,omitempty"`
 	// What the provider should look at, for example two machines with one node id;
 	// empty for nothing.
-	Warning       string          `protobuf:"bytes,8,opt,name=warning,proto3" json:"warning,omitempty"`
-	Nodes         []*ProviderNode `protobuf:"bytes,9,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Warning string          `protobuf:"bytes,8,opt,name=warning,proto3" json:"warning,omitempty"`
+	Nodes   []*ProviderNode `protobuf:"bytes,9,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// What its engines called models otherwise in the last 7 days, the last one
+	// first, at most 64.
+	AnsweredAs    []*AnsweredAs `protobuf:"bytes,10,rep,name=answered_as,json=answeredAs,proto3" json:"answered_as,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -178,6 +181,13 @@ func (x *GetOwnStatusResponse) GetWarning() string {
 func (x *GetOwnStatusResponse) GetNodes() []*ProviderNode {
 	if x != nil {
 		return x.Nodes
+	}
+	return nil
+}
+
+func (x *GetOwnStatusResponse) GetAnsweredAs() []*AnsweredAs {
+	if x != nil {
+		return x.AnsweredAs
 	}
 	return nil
 }
@@ -634,6 +644,278 @@ func (x *IssueKeyResponse) GetKeyPrefix() string {
 	return ""
 }
 
+type ListKeysRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListKeysRequest) Reset() {
+	*x = ListKeysRequest{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListKeysRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListKeysRequest) ProtoMessage() {}
+
+func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
+func (*ListKeysRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ListKeysRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+type ListKeysResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Keys          []*ProviderKey         `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListKeysResponse) Reset() {
+	*x = ListKeysResponse{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListKeysResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListKeysResponse) ProtoMessage() {}
+
+func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
+func (*ListKeysResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListKeysResponse) GetKeys() []*ProviderKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// ProviderKey is what is kept of a provider's key.
+type ProviderKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	KeyId string                 `protobuf:"bytes,1,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// Its beginning, by which its owner knows it again.
+	KeyPrefix string `protobuf:"bytes,2,opt,name=key_prefix,json=keyPrefix,proto3" json:"key_prefix,omitempty"`
+	Name      string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// Whether it is good now.
+	Active    bool                   `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When it ends, or ended, since another one followed it; absent for never.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	RevokedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProviderKey) Reset() {
+	*x = ProviderKey{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProviderKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProviderKey) ProtoMessage() {}
+
+func (x *ProviderKey) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProviderKey.ProtoReflect.Descriptor instead.
+func (*ProviderKey) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ProviderKey) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *ProviderKey) GetKeyPrefix() string {
+	if x != nil {
+		return x.KeyPrefix
+	}
+	return ""
+}
+
+func (x *ProviderKey) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ProviderKey) GetActive() bool {
+	if x != nil {
+		return x.Active
+	}
+	return false
+}
+
+func (x *ProviderKey) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *ProviderKey) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *ProviderKey) GetRevokedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RevokedAt
+	}
+	return nil
+}
+
+type RevokeKeyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	KeyId         string                 `protobuf:"bytes,2,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeKeyRequest) Reset() {
+	*x = RevokeKeyRequest{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeKeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeKeyRequest) ProtoMessage() {}
+
+func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
+func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RevokeKeyRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *RevokeKeyRequest) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+type RevokeKeyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeKeyResponse) Reset() {
+	*x = RevokeKeyResponse{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeKeyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeKeyResponse) ProtoMessage() {}
+
+func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
+func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{13}
+}
+
 type SignUpResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Provider      *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
@@ -645,7 +927,7 @@ type SignUpResponse struct {
 
 func (x *SignUpResponse) Reset() {
 	*x = SignUpResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[9]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +939,7 @@ func (x *SignUpResponse) String() string {
 func (*SignUpResponse) ProtoMessage() {}
 
 func (x *SignUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[9]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +952,7 @@ func (x *SignUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignUpResponse.ProtoReflect.Descriptor instead.
 func (*SignUpResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{9}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SignUpResponse) GetProvider() *Provider {
@@ -706,7 +988,7 @@ type RotateOwnKeyRequest struct {
 
 func (x *RotateOwnKeyRequest) Reset() {
 	*x = RotateOwnKeyRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[10]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +1000,7 @@ func (x *RotateOwnKeyRequest) String() string {
 func (*RotateOwnKeyRequest) ProtoMessage() {}
 
 func (x *RotateOwnKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[10]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +1013,7 @@ func (x *RotateOwnKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateOwnKeyRequest.ProtoReflect.Descriptor instead.
 func (*RotateOwnKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{10}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RotateOwnKeyRequest) GetKeyDigest() []byte {
@@ -768,7 +1050,7 @@ type RotateOwnKeyResponse struct {
 
 func (x *RotateOwnKeyResponse) Reset() {
 	*x = RotateOwnKeyResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[11]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +1062,7 @@ func (x *RotateOwnKeyResponse) String() string {
 func (*RotateOwnKeyResponse) ProtoMessage() {}
 
 func (x *RotateOwnKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[11]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +1075,7 @@ func (x *RotateOwnKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateOwnKeyResponse.ProtoReflect.Descriptor instead.
 func (*RotateOwnKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{11}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RotateOwnKeyResponse) GetKeyId() string {
@@ -833,7 +1115,7 @@ type CreateChallengeRequest struct {
 
 func (x *CreateChallengeRequest) Reset() {
 	*x = CreateChallengeRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[12]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +1127,7 @@ func (x *CreateChallengeRequest) String() string {
 func (*CreateChallengeRequest) ProtoMessage() {}
 
 func (x *CreateChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[12]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +1140,7 @@ func (x *CreateChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateChallengeRequest.ProtoReflect.Descriptor instead.
 func (*CreateChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{12}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CreateChallengeRequest) GetAddress() string {
@@ -880,7 +1162,7 @@ type CreateChallengeResponse struct {
 
 func (x *CreateChallengeResponse) Reset() {
 	*x = CreateChallengeResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[13]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +1174,7 @@ func (x *CreateChallengeResponse) String() string {
 func (*CreateChallengeResponse) ProtoMessage() {}
 
 func (x *CreateChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[13]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +1187,7 @@ func (x *CreateChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateChallengeResponse.ProtoReflect.Descriptor instead.
 func (*CreateChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{13}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreateChallengeResponse) GetNonce() string {
@@ -937,7 +1219,7 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"svc.hub.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19svc/hub/v1/provider.proto\"4\n" +
 	"\x13GetOwnStatusRequest\x12\x1d\n" +
 	"\n" +
-	"key_digest\x18\x01 \x01(\fR\tkeyDigest\"\xbe\x02\n" +
+	"key_digest\x18\x01 \x01(\fR\tkeyDigest\"\xf7\x02\n" +
 	"\x14GetOwnStatusResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\x12\x1f\n" +
 	"\vcan_connect\x18\x02 \x01(\bR\n" +
@@ -950,7 +1232,10 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\n" +
 	"next_steps\x18\a \x03(\tR\tnextSteps\x12\x18\n" +
 	"\awarning\x18\b \x01(\tR\awarning\x12.\n" +
-	"\x05nodes\x18\t \x03(\v2\x18.svc.hub.v1.ProviderNodeR\x05nodes\"\xc4\x01\n" +
+	"\x05nodes\x18\t \x03(\v2\x18.svc.hub.v1.ProviderNodeR\x05nodes\x127\n" +
+	"\vanswered_as\x18\n" +
+	" \x03(\v2\x16.svc.hub.v1.AnsweredAsR\n" +
+	"answeredAs\"\xc4\x01\n" +
 	"\x10UpdateOwnRequest\x12\x1d\n" +
 	"\n" +
 	"key_digest\x18\x01 \x01(\fR\tkeyDigest\x12/\n" +
@@ -987,7 +1272,29 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x17\n" +
 	"\aapi_key\x18\x02 \x01(\tR\x06apiKey\x12\x1d\n" +
 	"\n" +
-	"key_prefix\x18\x03 \x01(\tR\tkeyPrefix\"z\n" +
+	"key_prefix\x18\x03 \x01(\tR\tkeyPrefix\"2\n" +
+	"\x0fListKeysRequest\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\"?\n" +
+	"\x10ListKeysResponse\x12+\n" +
+	"\x04keys\x18\x01 \x03(\v2\x17.svc.hub.v1.ProviderKeyR\x04keys\"\xa0\x02\n" +
+	"\vProviderKey\x12\x15\n" +
+	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1d\n" +
+	"\n" +
+	"key_prefix\x18\x02 \x01(\tR\tkeyPrefix\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
+	"\x06active\x18\x04 \x01(\bR\x06active\x129\n" +
+	"\n" +
+	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x129\n" +
+	"\n" +
+	"revoked_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\"J\n" +
+	"\x10RevokeKeyRequest\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x12\x15\n" +
+	"\x06key_id\x18\x02 \x01(\tR\x05keyId\"\x13\n" +
+	"\x11RevokeKeyResponse\"z\n" +
 	"\x0eSignUpResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\x12\x17\n" +
 	"\aapi_key\x18\x02 \x01(\tR\x06apiKey\x12\x1d\n" +
@@ -1010,13 +1317,15 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\x05nonce\x18\x01 \x01(\tR\x05nonce\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x129\n" +
 	"\n" +
-	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt2\xce\x04\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt2\xe9\x05\n" +
 	"\x13ProviderSelfService\x12V\n" +
 	"\fGetOwnStatus\x12\x1f.svc.hub.v1.GetOwnStatusRequest\x1a .svc.hub.v1.GetOwnStatusResponse\"\x03\x90\x02\x01\x12M\n" +
 	"\tUpdateOwn\x12\x1c.svc.hub.v1.UpdateOwnRequest\x1a\x1d.svc.hub.v1.UpdateOwnResponse\"\x03\x90\x02\x02\x12Y\n" +
 	"\rRequestReview\x12 .svc.hub.v1.RequestReviewRequest\x1a!.svc.hub.v1.RequestReviewResponse\"\x03\x90\x02\x02\x12?\n" +
 	"\x06SignUp\x12\x19.svc.hub.v1.SignUpRequest\x1a\x1a.svc.hub.v1.SignUpResponse\x12E\n" +
-	"\bIssueKey\x12\x1b.svc.hub.v1.IssueKeyRequest\x1a\x1c.svc.hub.v1.IssueKeyResponse\x12Q\n" +
+	"\bIssueKey\x12\x1b.svc.hub.v1.IssueKeyRequest\x1a\x1c.svc.hub.v1.IssueKeyResponse\x12J\n" +
+	"\bListKeys\x12\x1b.svc.hub.v1.ListKeysRequest\x1a\x1c.svc.hub.v1.ListKeysResponse\"\x03\x90\x02\x01\x12M\n" +
+	"\tRevokeKey\x12\x1c.svc.hub.v1.RevokeKeyRequest\x1a\x1d.svc.hub.v1.RevokeKeyResponse\"\x03\x90\x02\x02\x12Q\n" +
 	"\fRotateOwnKey\x12\x1f.svc.hub.v1.RotateOwnKeyRequest\x1a .svc.hub.v1.RotateOwnKeyResponse\x12Z\n" +
 	"\x0fCreateChallenge\x12\".svc.hub.v1.CreateChallengeRequest\x1a#.svc.hub.v1.CreateChallengeResponseB%Z#svc.internal/proto/svc/hub/v1;hubv1b\x06proto3"
 
@@ -1032,7 +1341,7 @@ func file_svc_hub_v1_self_proto_rawDescGZIP() []byte {
 	return file_svc_hub_v1_self_proto_rawDescData
 }
 
-var file_svc_hub_v1_self_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_svc_hub_v1_self_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_svc_hub_v1_self_proto_goTypes = []any{
 	(*GetOwnStatusRequest)(nil),     // 0: svc.hub.v1.GetOwnStatusRequest
 	(*GetOwnStatusResponse)(nil),    // 1: svc.hub.v1.GetOwnStatusResponse
@@ -1043,43 +1352,58 @@ var file_svc_hub_v1_self_proto_goTypes = []any{
 	(*SignUpRequest)(nil),           // 6: svc.hub.v1.SignUpRequest
 	(*IssueKeyRequest)(nil),         // 7: svc.hub.v1.IssueKeyRequest
 	(*IssueKeyResponse)(nil),        // 8: svc.hub.v1.IssueKeyResponse
-	(*SignUpResponse)(nil),          // 9: svc.hub.v1.SignUpResponse
-	(*RotateOwnKeyRequest)(nil),     // 10: svc.hub.v1.RotateOwnKeyRequest
-	(*RotateOwnKeyResponse)(nil),    // 11: svc.hub.v1.RotateOwnKeyResponse
-	(*CreateChallengeRequest)(nil),  // 12: svc.hub.v1.CreateChallengeRequest
-	(*CreateChallengeResponse)(nil), // 13: svc.hub.v1.CreateChallengeResponse
-	(*Provider)(nil),                // 14: svc.hub.v1.Provider
-	(*ProviderNode)(nil),            // 15: svc.hub.v1.ProviderNode
-	(*timestamppb.Timestamp)(nil),   // 16: google.protobuf.Timestamp
+	(*ListKeysRequest)(nil),         // 9: svc.hub.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 10: svc.hub.v1.ListKeysResponse
+	(*ProviderKey)(nil),             // 11: svc.hub.v1.ProviderKey
+	(*RevokeKeyRequest)(nil),        // 12: svc.hub.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),       // 13: svc.hub.v1.RevokeKeyResponse
+	(*SignUpResponse)(nil),          // 14: svc.hub.v1.SignUpResponse
+	(*RotateOwnKeyRequest)(nil),     // 15: svc.hub.v1.RotateOwnKeyRequest
+	(*RotateOwnKeyResponse)(nil),    // 16: svc.hub.v1.RotateOwnKeyResponse
+	(*CreateChallengeRequest)(nil),  // 17: svc.hub.v1.CreateChallengeRequest
+	(*CreateChallengeResponse)(nil), // 18: svc.hub.v1.CreateChallengeResponse
+	(*Provider)(nil),                // 19: svc.hub.v1.Provider
+	(*ProviderNode)(nil),            // 20: svc.hub.v1.ProviderNode
+	(*AnsweredAs)(nil),              // 21: svc.hub.v1.AnsweredAs
+	(*timestamppb.Timestamp)(nil),   // 22: google.protobuf.Timestamp
 }
 var file_svc_hub_v1_self_proto_depIdxs = []int32{
-	14, // 0: svc.hub.v1.GetOwnStatusResponse.provider:type_name -> svc.hub.v1.Provider
-	15, // 1: svc.hub.v1.GetOwnStatusResponse.nodes:type_name -> svc.hub.v1.ProviderNode
-	14, // 2: svc.hub.v1.UpdateOwnResponse.provider:type_name -> svc.hub.v1.Provider
-	14, // 3: svc.hub.v1.RequestReviewResponse.provider:type_name -> svc.hub.v1.Provider
-	16, // 4: svc.hub.v1.RequestReviewResponse.requested_at:type_name -> google.protobuf.Timestamp
-	14, // 5: svc.hub.v1.SignUpResponse.provider:type_name -> svc.hub.v1.Provider
-	16, // 6: svc.hub.v1.RotateOwnKeyResponse.old_key_expires_at:type_name -> google.protobuf.Timestamp
-	16, // 7: svc.hub.v1.CreateChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 8: svc.hub.v1.ProviderSelfService.GetOwnStatus:input_type -> svc.hub.v1.GetOwnStatusRequest
-	2,  // 9: svc.hub.v1.ProviderSelfService.UpdateOwn:input_type -> svc.hub.v1.UpdateOwnRequest
-	4,  // 10: svc.hub.v1.ProviderSelfService.RequestReview:input_type -> svc.hub.v1.RequestReviewRequest
-	6,  // 11: svc.hub.v1.ProviderSelfService.SignUp:input_type -> svc.hub.v1.SignUpRequest
-	7,  // 12: svc.hub.v1.ProviderSelfService.IssueKey:input_type -> svc.hub.v1.IssueKeyRequest
-	10, // 13: svc.hub.v1.ProviderSelfService.RotateOwnKey:input_type -> svc.hub.v1.RotateOwnKeyRequest
-	12, // 14: svc.hub.v1.ProviderSelfService.CreateChallenge:input_type -> svc.hub.v1.CreateChallengeRequest
-	1,  // 15: svc.hub.v1.ProviderSelfService.GetOwnStatus:output_type -> svc.hub.v1.GetOwnStatusResponse
-	3,  // 16: svc.hub.v1.ProviderSelfService.UpdateOwn:output_type -> svc.hub.v1.UpdateOwnResponse
-	5,  // 17: svc.hub.v1.ProviderSelfService.RequestReview:output_type -> svc.hub.v1.RequestReviewResponse
-	9,  // 18: svc.hub.v1.ProviderSelfService.SignUp:output_type -> svc.hub.v1.SignUpResponse
-	8,  // 19: svc.hub.v1.ProviderSelfService.IssueKey:output_type -> svc.hub.v1.IssueKeyResponse
-	11, // 20: svc.hub.v1.ProviderSelfService.RotateOwnKey:output_type -> svc.hub.v1.RotateOwnKeyResponse
-	13, // 21: svc.hub.v1.ProviderSelfService.CreateChallenge:output_type -> svc.hub.v1.CreateChallengeResponse
-	15, // [15:22] is the sub-list for method output_type
-	8,  // [8:15] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	19, // 0: svc.hub.v1.GetOwnStatusResponse.provider:type_name -> svc.hub.v1.Provider
+	20, // 1: svc.hub.v1.GetOwnStatusResponse.nodes:type_name -> svc.hub.v1.ProviderNode
+	21, // 2: svc.hub.v1.GetOwnStatusResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
+	19, // 3: svc.hub.v1.UpdateOwnResponse.provider:type_name -> svc.hub.v1.Provider
+	19, // 4: svc.hub.v1.RequestReviewResponse.provider:type_name -> svc.hub.v1.Provider
+	22, // 5: svc.hub.v1.RequestReviewResponse.requested_at:type_name -> google.protobuf.Timestamp
+	11, // 6: svc.hub.v1.ListKeysResponse.keys:type_name -> svc.hub.v1.ProviderKey
+	22, // 7: svc.hub.v1.ProviderKey.created_at:type_name -> google.protobuf.Timestamp
+	22, // 8: svc.hub.v1.ProviderKey.expires_at:type_name -> google.protobuf.Timestamp
+	22, // 9: svc.hub.v1.ProviderKey.revoked_at:type_name -> google.protobuf.Timestamp
+	19, // 10: svc.hub.v1.SignUpResponse.provider:type_name -> svc.hub.v1.Provider
+	22, // 11: svc.hub.v1.RotateOwnKeyResponse.old_key_expires_at:type_name -> google.protobuf.Timestamp
+	22, // 12: svc.hub.v1.CreateChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 13: svc.hub.v1.ProviderSelfService.GetOwnStatus:input_type -> svc.hub.v1.GetOwnStatusRequest
+	2,  // 14: svc.hub.v1.ProviderSelfService.UpdateOwn:input_type -> svc.hub.v1.UpdateOwnRequest
+	4,  // 15: svc.hub.v1.ProviderSelfService.RequestReview:input_type -> svc.hub.v1.RequestReviewRequest
+	6,  // 16: svc.hub.v1.ProviderSelfService.SignUp:input_type -> svc.hub.v1.SignUpRequest
+	7,  // 17: svc.hub.v1.ProviderSelfService.IssueKey:input_type -> svc.hub.v1.IssueKeyRequest
+	9,  // 18: svc.hub.v1.ProviderSelfService.ListKeys:input_type -> svc.hub.v1.ListKeysRequest
+	12, // 19: svc.hub.v1.ProviderSelfService.RevokeKey:input_type -> svc.hub.v1.RevokeKeyRequest
+	15, // 20: svc.hub.v1.ProviderSelfService.RotateOwnKey:input_type -> svc.hub.v1.RotateOwnKeyRequest
+	17, // 21: svc.hub.v1.ProviderSelfService.CreateChallenge:input_type -> svc.hub.v1.CreateChallengeRequest
+	1,  // 22: svc.hub.v1.ProviderSelfService.GetOwnStatus:output_type -> svc.hub.v1.GetOwnStatusResponse
+	3,  // 23: svc.hub.v1.ProviderSelfService.UpdateOwn:output_type -> svc.hub.v1.UpdateOwnResponse
+	5,  // 24: svc.hub.v1.ProviderSelfService.RequestReview:output_type -> svc.hub.v1.RequestReviewResponse
+	14, // 25: svc.hub.v1.ProviderSelfService.SignUp:output_type -> svc.hub.v1.SignUpResponse
+	8,  // 26: svc.hub.v1.ProviderSelfService.IssueKey:output_type -> svc.hub.v1.IssueKeyResponse
+	10, // 27: svc.hub.v1.ProviderSelfService.ListKeys:output_type -> svc.hub.v1.ListKeysResponse
+	13, // 28: svc.hub.v1.ProviderSelfService.RevokeKey:output_type -> svc.hub.v1.RevokeKeyResponse
+	16, // 29: svc.hub.v1.ProviderSelfService.RotateOwnKey:output_type -> svc.hub.v1.RotateOwnKeyResponse
+	18, // 30: svc.hub.v1.ProviderSelfService.CreateChallenge:output_type -> svc.hub.v1.CreateChallengeResponse
+	22, // [22:31] is the sub-list for method output_type
+	13, // [13:22] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_svc_hub_v1_self_proto_init() }
@@ -1094,7 +1418,7 @@ func file_svc_hub_v1_self_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_hub_v1_self_proto_rawDesc), len(file_svc_hub_v1_self_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

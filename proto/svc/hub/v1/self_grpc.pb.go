@@ -26,6 +26,8 @@ const (
 	ProviderSelfService_RequestReview_FullMethodName   = "/svc.hub.v1.ProviderSelfService/RequestReview"
 	ProviderSelfService_SignUp_FullMethodName          = "/svc.hub.v1.ProviderSelfService/SignUp"
 	ProviderSelfService_IssueKey_FullMethodName        = "/svc.hub.v1.ProviderSelfService/IssueKey"
+	ProviderSelfService_ListKeys_FullMethodName        = "/svc.hub.v1.ProviderSelfService/ListKeys"
+	ProviderSelfService_RevokeKey_FullMethodName       = "/svc.hub.v1.ProviderSelfService/RevokeKey"
 	ProviderSelfService_RotateOwnKey_FullMethodName    = "/svc.hub.v1.ProviderSelfService/RotateOwnKey"
 	ProviderSelfService_CreateChallenge_FullMethodName = "/svc.hub.v1.ProviderSelfService/CreateChallenge"
 )
@@ -61,6 +63,17 @@ type ProviderSelfServiceClient interface {
 	// (provider_not_found), PERMISSION_DENIED (account_frozen) when it is suspended
 	// or rejected, and RESOURCE_EXHAUSTED (too_many_keys).
 	IssueKey(ctx context.Context, in *IssueKeyRequest, opts ...grpc.CallOption) (*IssueKeyResponse, error)
+	// ListKeys lists the keys of the account of a user who signed in: those that are
+	// good first, then those that ended in the last 35 days, the newest first, at most
+	// 200. The keys themselves are kept by nobody. Read only. Fails with NOT_FOUND
+	// (provider_not_found).
+	ListKeys(ctx context.Context, in *ListKeysRequest, opts ...grpc.CallOption) (*ListKeysResponse, error)
+	// RevokeKey ends a key of the account of a user who signed in, for ever, and closes
+	// the connections made with it. Idempotent. Unless a wallet is proven to own the
+	// account, which connects without a key, one key must be left that does not expire:
+	// else it fails with FAILED_PRECONDITION (transition_not_allowed). Fails with
+	// NOT_FOUND (key_not_found) for a key that is not the account's.
+	RevokeKey(ctx context.Context, in *RevokeKeyRequest, opts ...grpc.CallOption) (*RevokeKeyResponse, error)
 	// RotateOwnKey makes a further key and lets the one shown expire after the
 	// overlap. Not idempotent.
 	RotateOwnKey(ctx context.Context, in *RotateOwnKeyRequest, opts ...grpc.CallOption) (*RotateOwnKeyResponse, error)
@@ -128,6 +141,26 @@ func (c *providerSelfServiceClient) IssueKey(ctx context.Context, in *IssueKeyRe
 	return out, nil
 }
 
+func (c *providerSelfServiceClient) ListKeys(ctx context.Context, in *ListKeysRequest, opts ...grpc.CallOption) (*ListKeysResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListKeysResponse)
+	err := c.cc.Invoke(ctx, ProviderSelfService_ListKeys_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *providerSelfServiceClient) RevokeKey(ctx context.Context, in *RevokeKeyRequest, opts ...grpc.CallOption) (*RevokeKeyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevokeKeyResponse)
+	err := c.cc.Invoke(ctx, ProviderSelfService_RevokeKey_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *providerSelfServiceClient) RotateOwnKey(ctx context.Context, in *RotateOwnKeyRequest, opts ...grpc.CallOption) (*RotateOwnKeyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RotateOwnKeyResponse)
@@ -179,6 +212,17 @@ type ProviderSelfServiceServer interface {
 	// (provider_not_found), PERMISSION_DENIED (account_frozen) when it is suspended
 	// or rejected, and RESOURCE_EXHAUSTED (too_many_keys).
 	IssueKey(context.Context, *IssueKeyRequest) (*IssueKeyResponse, error)
+	// ListKeys lists the keys of the account of a user who signed in: those that are
+	// good first, then those that ended in the last 35 days, the newest first, at most
+	// 200. The keys themselves are kept by nobody. Read only. Fails with NOT_FOUND
+	// (provider_not_found).
+	ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error)
+	// RevokeKey ends a key of the account of a user who signed in, for ever, and closes
+	// the connections made with it. Idempotent. Unless a wallet is proven to own the
+	// account, which connects without a key, one key must be left that does not expire:
+	// else it fails with FAILED_PRECONDITION (transition_not_allowed). Fails with
+	// NOT_FOUND (key_not_found) for a key that is not the account's.
+	RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error)
 	// RotateOwnKey makes a further key and lets the one shown expire after the
 	// overlap. Not idempotent.
 	RotateOwnKey(context.Context, *RotateOwnKeyRequest) (*RotateOwnKeyResponse, error)
@@ -210,6 +254,12 @@ func (UnimplementedProviderSelfServiceServer) SignUp(context.Context, *SignUpReq
 }
 func (UnimplementedProviderSelfServiceServer) IssueKey(context.Context, *IssueKeyRequest) (*IssueKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method IssueKey not implemented")
+}
+func (UnimplementedProviderSelfServiceServer) ListKeys(context.Context, *ListKeysRequest) (*ListKeysResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListKeys not implemented")
+}
+func (UnimplementedProviderSelfServiceServer) RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeKey not implemented")
 }
 func (UnimplementedProviderSelfServiceServer) RotateOwnKey(context.Context, *RotateOwnKeyRequest) (*RotateOwnKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RotateOwnKey not implemented")
@@ -328,6 +378,42 @@ func _ProviderSelfService_IssueKey_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProviderSelfService_ListKeys_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListKeysRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderSelfServiceServer).ListKeys(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderSelfService_ListKeys_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderSelfServiceServer).ListKeys(ctx, req.(*ListKeysRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProviderSelfService_RevokeKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeKeyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderSelfServiceServer).RevokeKey(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderSelfService_RevokeKey_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderSelfServiceServer).RevokeKey(ctx, req.(*RevokeKeyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ProviderSelfService_RotateOwnKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RotateOwnKeyRequest)
 	if err := dec(in); err != nil {
@@ -390,6 +476,14 @@ var ProviderSelfService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "IssueKey",
 			Handler:    _ProviderSelfService_IssueKey_Handler,
+		},
+		{
+			MethodName: "ListKeys",
+			Handler:    _ProviderSelfService_ListKeys_Handler,
+		},
+		{
+			MethodName: "RevokeKey",
+			Handler:    _ProviderSelfService_RevokeKey_Handler,
 		},
 		{
 			MethodName: "RotateOwnKey",

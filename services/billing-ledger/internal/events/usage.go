@@ -34,6 +34,8 @@ type Consumer struct {
 	Batch int
 	// Observe hears what became of each event.
 	Observe func(usage.Result)
+	// ObserveHeld hears of each request whose earnings are held.
+	ObserveHeld func(usage.Rule)
 
 	behind  atomic.Bool
 	waiting atomic.Uint64
@@ -124,7 +126,10 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 		c.tellTooEarly(ctx, batch)
 	}
 	following := follow(ctx, c.Log, readable)
-	results, err := c.Settler.Settle(ctx, batch, following.booked)
+	results, err := c.Settler.Settle(ctx, batch, func(lines []usage.Line) {
+		following.booked(lines)
+		c.tellHeld(ctx, lines)
+	})
 	if err != nil {
 		following.failed()
 		return fmt.Errorf("settle usage: %w", err)

@@ -86,6 +86,8 @@ var (
 	ErrNoWallet = errors.New("no such consumer account")
 	// ErrShort is a debit of more than a consumer has beside what is held.
 	ErrShort = errors.New("the consumer does not have as much")
+	// ErrHeld is a debit of what is held of a provider's earnings.
+	ErrHeld = errors.New("the provider's earnings are held")
 	// ErrCeiling is a balance that would grow beyond what the ledger counts.
 	ErrCeiling = errors.New("the balance would exceed its bound")
 )

@@ -103,6 +103,16 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
+// own makes the owner of an account that of a provider, in both.
+func (p *pair) own(t *testing.T, account ids.AccountID, provider ids.ProviderID) {
+	t.Helper()
+	if _, err := p.owner.Exec(t.Context(), `INSERT INTO app_user (id, email, display_name, password_hash, account_id, provider_id)
+		VALUES (gen_random_uuid(), 'a@x', '', '$argon2id$v=19$m=1', $1, $2)`, [16]byte(account), [16]byte(provider)); err != nil {
+		t.Fatal(err)
+	}
+	p.memory.Own(account, provider)
+}
+
 // pass lets time pass in both: in the database by moving all that is there into
 // the past.
 func (p *pair) pass(t *testing.T, d time.Duration) {
@@ -333,6 +343,7 @@ func TestItDoesWhatPostgreSQLDoes(t *testing.T) {
 			}
 			s.providers = append(s.providers, provider)
 		}
+		p.own(t, p.consumers[0].account, s.providers[0])
 		for step := range 300 {
 			if s.dice.IntN(8) == 0 {
 				p.pass(t, []time.Duration{20 * time.Second, 2 * time.Minute, 11 * time.Minute, 3 * time.Hour}[s.dice.IntN(4)])
@@ -373,8 +384,8 @@ func (p *pair) compare(t *testing.T, where string) {
 	var states, lines string
 	err := p.owner.QueryRow(t.Context(), `SELECT
 		(SELECT coalesce(string_agg(request_id || ' ' || state, ', ' ORDER BY request_id), '') FROM hold),
-		(SELECT coalesce(string_agg(request_id || ' ' || source || ' ' || witness || ' ' || charged || ' ' || shortfall || ' ' || payout, ', ' ORDER BY request_id), '')
-			FROM usage_settlement)`).Scan(&states, &lines)
+		(SELECT coalesce(string_agg(request_id || ' ' || source || ' ' || witness || ' ' || charged || ' ' || shortfall || ' ' || payout || ' ' || coalesce(rule, ''), ', ' ORDER BY request_id), '')
+			FROM usage_settlement LEFT JOIN held_earning USING (request_id, day, account_id, provider_id, payout))`).Scan(&states, &lines)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,7 +409,7 @@ func (p *pair) states() string {
 func (p *pair) lines() string {
 	var all []string
 	for _, l := range p.memory.Lines() {
-		all = append(all, fmt.Sprintf("%s %s %s %d %d %d", l.Event.Request, l.Source, l.Event.Witness, l.Charged, l.Shortfall, l.Payout))
+		all = append(all, fmt.Sprintf("%s %s %s %d %d %d %s", l.Event.Request, l.Source, l.Event.Witness, l.Charged, l.Shortfall, l.Payout, l.Held))
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")

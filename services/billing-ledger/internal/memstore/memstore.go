@@ -3,7 +3,8 @@
 // that it is given; a test holds it against that package with the same random
 // operations.
 //
-// It knows accounts that are paid for as they go, and their keys by the bound
+// It knows accounts that are paid for as they go, from credit that was granted,
+// and their keys by the bound
 // on open holds alone: requests per minute, plans and the state of keys are not
 // here. A batch that the database's CHECKs would refuse is refused
 // (usage.ErrRefused) and changes nothing. It is not safe for concurrent use.
@@ -52,6 +53,7 @@ type Store struct {
 	settled   []usage.Line
 	orphans   money.NanoUSD
 	rejects   map[rejectKey]usage.Reject
+	kin       map[usage.Pair]usage.Rule
 }
 
 // Wallet is an account's money.
@@ -103,6 +105,7 @@ func New(now func() time.Time, concurrent int, terms Terms) *Store {
 		wallets: map[ids.AccountID]*Wallet{}, keys: map[ids.KeyID]*key{}, holds: map[ids.RequestID]*Hold{},
 		witnesses: map[ids.RequestID]witness{}, renewals: map[ids.RequestID]renewal{}, reviews: map[ids.RequestID]*review{},
 		lines: map[ids.RequestID]int{}, rejects: map[rejectKey]usage.Reject{},
+		kin: map[usage.Pair]usage.Rule{},
 	}
 }
 
@@ -117,6 +120,11 @@ func (s *Store) Grant(account ids.AccountID, credit money.NanoUSD) {
 	w := s.wallets[account]
 	w.Posted += credit
 	w.Granted += credit
+}
+
+// Own makes the owner of an account that of a provider.
+func (s *Store) Own(account ids.AccountID, provider ids.ProviderID) {
+	s.kin[usage.Pair{Account: account, Provider: provider}] = usage.SameUser
 }
 
 // Account is the account of a key.

@@ -47,6 +47,7 @@ func (s *Store) decide(requests []ids.RequestID, decide func(usage.Book) (usage.
 func (s *Store) book(requests []ids.RequestID) usage.Book {
 	b := usage.Book{
 		Holds: map[ids.RequestID]usage.Hold{}, Settled: map[ids.RequestID]usage.First{}, Broken: map[ids.RequestID]usage.Relayed{}, Told: map[ids.RequestID]bool{},
+		Kin: s.kin, Unpaid: map[ids.AccountID]bool{},
 	}
 	for _, r := range requests {
 		h := s.holds[r]
@@ -57,6 +58,7 @@ func (s *Store) book(requests []ids.RequestID) usage.Book {
 			Account: h.Account, Key: h.Key, Model: h.Model, Billing: h.Billing, Amount: h.Amount,
 			Prompt: h.PromptTokens, MaxCompletion: h.MaxCompletionTokens, Price: h.Price, Rates: h.Rates, State: h.State,
 		}
+		b.Unpaid[h.Account] = s.wallets[h.Account].Granted > 0
 		w, told := s.witnesses[r]
 		b.Told[r] = told
 		if told && w.Outcome == "failed" && w.CommittedAttempt > 0 && w.Metered == nil {

@@ -46,8 +46,9 @@ type Charge struct {
 	Charged, Payout money.NanoUSD
 }
 
-// Earnings are what a provider has earned and not been paid.
-type Earnings struct{ Accrued, Payable money.NanoUSD }
+// Earnings are what a provider has earned and not been paid. Held is how much of
+// what is accrued is held for other requests.
+type Earnings struct{ Accrued, Payable, Held money.NanoUSD }
 
 // Entry is the entry that refunds a charge.
 func Entry(id ids.EntryID, c Charge, cause Cause, has Earnings, memo string) (ledger.Entry, error) {
@@ -74,10 +75,11 @@ func (c Cause) Kind() ledger.EntryKind {
 	return ledger.RequestRefunded
 }
 
-// take is where an amount comes from: the latest earnings first.
+// take is where an amount comes from: the latest earnings first, but for those
+// that are held.
 func (e Earnings) take(amount money.NanoUSD) ledger.Clawback {
 	var from ledger.Clawback
-	from.Accrued = min(amount, max(e.Accrued, 0))
+	from.Accrued = min(amount, max(e.Accrued-e.Held, 0))
 	from.Payable = min(amount-from.Accrued, max(e.Payable, 0))
 	from.Receivable = amount - from.Accrued - from.Payable
 	return from

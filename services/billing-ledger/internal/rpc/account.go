@@ -12,6 +12,7 @@ import (
 	"svc.internal/pkg/money"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/account"
+	"svc.internal/services/billing-ledger/internal/earning"
 	"svc.internal/services/billing-ledger/internal/key"
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/plan"
@@ -26,6 +27,7 @@ type Accounts struct {
 	Accounts *account.Accounts
 	Keys     *key.Keys
 	Plans    *plan.Plans
+	Earnings earning.Store
 }
 
 // CreateAccount opens an account.

@@ -162,12 +162,12 @@ func TestKeysOfAnAccountAreBoundedUnderParallelCallers(t *testing.T) {
 
 func TestAccrualsAreSummedInPagesWithoutGaps(t *testing.T) {
 	e := setup(t, unlimited)
-	c := e.consumer(t, 10*money.USD)
+	c, now := e.consumer(t, 10*money.USD), time.Now()
 	var last usage.Delivery
 	for day := range 3 {
 		for range 4 {
 			claim := e.claim(t, c, 2)
-			claim.Request = requestAt(t, time.Now().Add(-time.Duration(day)*24*time.Hour))
+			claim.Request = requestAt(t, now.Add(-time.Duration(day)*24*time.Hour))
 			e.admitOne(t, claim, hold.Admitted)
 			d := e.served(t, claim, 2)
 			if last.Event.Attempt > 0 && day == 0 {
@@ -178,7 +178,7 @@ func TestAccrualsAreSummedInPagesWithoutGaps(t *testing.T) {
 		}
 	}
 	var all []accrual.Accrual
-	after := accrual.Place{Day: time.Now().UTC().Add(-48 * time.Hour).Truncate(24 * time.Hour)}
+	after := accrual.Place{Day: now.UTC().Add(-48 * time.Hour).Truncate(24 * time.Hour)}
 	for {
 		page, err := e.store.Accruals(t.Context(), after, 2)
 		if err != nil {

@@ -91,6 +91,16 @@ entry entry_reverses_fkey | ! WITH u AS (SELECT gen_random_uuid() AS id) INSERT 
 entry entry_reverses_key | ! INSERT INTO entry (id, kind, business_id, reverses) SELECT gen_random_uuid(), 'reversal', id::text, id FROM entry, generate_series(1, 2) WHERE kind = 'goodwill' => entry_
 entry_kind entry_kind_line_check | kind = 'gift', line = 28
 entry_kind entry_kind_pkey | =
+held_earning held_earning_account_id_fkey | request_id = gen_random_uuid(), account_id = gen_random_uuid()
+held_earning held_earning_begins_held | ! INSERT INTO held_earning SELECT gen_random_uuid(), day, account_id, provider_id, rule, book, payout, held_at, 'released', now(), 'x' FROM held_earning => may not change any more
+held_earning held_earning_ended_as_check | ! UPDATE held_earning SET ended_as = 'gone', ended_at = now(), reason = 'x'
+held_earning held_earning_ends_once | ! UPDATE held_earning SET ended_as = 'released', ended_at = now(), reason = 'x'; UPDATE held_earning SET ended_as = NULL, ended_at = NULL, reason = NULL => may not change any more
+held_earning held_earning_ends_whole | ! UPDATE held_earning SET ended_as = 'released'
+held_earning held_earning_payout_check | request_id = gen_random_uuid(), payout = 0
+held_earning held_earning_pkey | =
+held_earning held_earning_reason_check | ! UPDATE held_earning SET ended_as = 'released', ended_at = now(), reason = ''
+held_earning held_earning_rule_check | request_id = gen_random_uuid(), rule = 'looks'
+held_earning held_earning_was_earned | request_id = gen_random_uuid()
 hold hold_amount_check | amount = -1
 hold hold_begins_open | state = 'released', closed_at = now() => may not change any more
 hold hold_billing_type | billing_type = 'gift', amount = 0
@@ -166,6 +176,7 @@ plan_limit plan_limit_tiers_check | plan_id = 'new', kind = 'tokens', unit = 'to
 plan_limit plan_limits_are_whole | period = 'month' => takes no further limit
 plan_limit plan_limits_keep_their_form | ! UPDATE plan_limit SET tiers = '{3}' => may not change any more
 plan_limit plan_limits_stay | ! DELETE FROM plan_limit => may not change any more
+posting held_earnings_stay | ! WITH e AS (INSERT INTO entry (id, kind, business_id) VALUES (gen_random_uuid(), 'earnings_batch', 'x') RETURNING id, kind) INSERT INTO posting (entry_id, leg, entry_kind, account_kind, account_owned, owner_id, amount) SELECT id, leg, kind, account_kind, true, provider_id, amount FROM e, held_earning, (VALUES (1, 'l:provider:accrued', -1), (2, 'l:provider:payable', 1)) AS l (leg, account_kind, amount)
 posting posting_account_fkey | leg = 3, book = '2026-03', account_kind = account_kind => posting_account_fkey
 posting posting_amount_bounds | amount = 500000000000000001
 posting posting_amount_check | amount = 0
@@ -305,6 +316,7 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO idempotency_quota VALUES ($1, 1)`, key)
 	e.exec(t, `INSERT INTO visitor VALUES (sha256('v'), '{}', now())`)
 	e.exec(t, `INSERT INTO app_user VALUES (gen_random_uuid(), 'a@x', '', '$argon2id$v=19$m=1', $1, gen_random_uuid())`, account)
+	e.exec(t, `INSERT INTO held_earning SELECT request_id, day, account_id, provider_id, 'same_user', '', payout FROM usage_settlement WHERE source = 'payg' LIMIT 1`)
 	e.exec(t, `INSERT INTO user_session SELECT sha256('s'), id, now(), now() + interval '1 minute' FROM app_user`)
 	e.exec(t, `INSERT INTO sign_in_attempt VALUES (sha256('e'), '{}', '{}', now())`)
 	e.exec(t, `INSERT INTO idempotency_claim VALUES ($1, sha256('t'), sha256('r'), gen_random_uuid(), 'running', now(), now(), NULL)`, key)
@@ -491,6 +503,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"app_user": "INSERT SELECT UPDATE(provider_id)",
 		"asset":    "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "closed_day": "SELECT INSERT(day)",
 		"consumer_key": "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT", "evidence": "SELECT",
+		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) UPDATE(ended_as,ended_at,reason)", "kinship": "SELECT", "unpaid_credit": "SELECT",
 		"hold":     "INSERT SELECT UPDATE(state,expires_at,closed_at,plan_refunded)",
 		"hold_leg": "SELECT", "key_inflight": "INSERT SELECT UPDATE(n)", "key_rate": "INSERT SELECT UPDATE(full_at)",
 		"idempotency_claim": "DELETE INSERT SELECT UPDATE(state,leased_until,sealed)", "idempotency_quota": "INSERT SELECT UPDATE(live)",

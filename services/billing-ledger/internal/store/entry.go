@@ -19,7 +19,8 @@ import (
 )
 
 // maxPosts bounds how often Post begins anew because another had posted the
-// same fact meanwhile; the second time it finds it.
+// same fact meanwhile, or taken of the same earnings; the second time it finds
+// that.
 const maxPosts = 3
 
 // Post posts entries and moves the wallets of the consumers in them, all in one
@@ -29,7 +30,8 @@ const maxPosts = 3
 //
 // ledger.ErrReused tells that a business id stands for another entry,
 // ErrNoWallet that a consumer does not exist, ErrShort that a consumer does not
-// have what is taken, ErrCeiling that it would have too much.
+// have what is taken, ErrCeiling that it would have too much, ErrHeld that what
+// is taken from a provider is held.
 func (s *Store) Post(ctx context.Context, entries ...ledger.Entry) ([]ids.EntryID, error) {
 	for _, e := range entries {
 		if err := e.Validate(); err != nil {
@@ -43,8 +45,12 @@ func (s *Store) Post(ctx context.Context, entries ...ledger.Entry) ([]ids.EntryI
 			posted, err = post(ctx, tx, entries)
 			return err
 		})
-		if try < maxPosts && (pg.IsUnique(err, "entry_kind_business_id_key") || pg.IsUnique(err, "entry_reverses_key")) {
+		held := pg.IsCheck(err, "held_earnings_stay")
+		switch {
+		case try < maxPosts && (held || pg.IsUnique(err, "entry_kind_business_id_key") || pg.IsUnique(err, "entry_reverses_key")):
 			continue
+		case held:
+			return nil, ledger.ErrHeld
 		}
 		return posted, err
 	}
@@ -95,6 +101,9 @@ func post(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) ([]ids.EntryID
 		default:
 			posted[i] = first.ID
 		}
+	}
+	if err := keepHeld(ctx, tx, fresh); err != nil {
+		return nil, err
 	}
 	if err := movePosted(ctx, tx, fresh); err != nil {
 		return nil, err

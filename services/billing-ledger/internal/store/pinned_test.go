@@ -19,7 +19,7 @@ func TestThePinnedPriceSettlesWhateverTheCatalogSaysMeanwhile(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
 	prices := bookOf(e.price)
-	a := hold.NewAdmitter(hold.Config{Batch: 1, Queue: 10, Writers: 1, Timeout: 10 * time.Second}, prices, e.store, func(hold.Outcome, int) {})
+	a := hold.NewAdmitter(hold.Config{Batch: 1, Queue: 10, Writers: 1, Timeout: 90 * time.Second}, prices, e.store, func(hold.Outcome, int) {})
 	defer runAdmitter(t, a)()
 	order := func() hold.Order {
 		return hold.Order{Request: request(t), Key: c.key, Model: "acme/large", MaxCompletionTokens: 10}

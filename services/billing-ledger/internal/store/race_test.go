@@ -360,7 +360,7 @@ func TestSettleExpireReleaseAndRefundRaceToOneEndAThousandTimes(t *testing.T) {
 // admitterOn runs an admitter on a store until stop is called.
 func admitterOn(t testing.TB, st *store.Store, version ids.PriceVersionID, writers int) (a *hold.Admitter, stop func()) {
 	t.Helper()
-	a = hold.NewAdmitter(hold.Config{Batch: 256, Queue: 4096, Writers: writers, Timeout: 10 * time.Second},
+	a = hold.NewAdmitter(hold.Config{Batch: 256, Queue: 4096, Writers: writers, Timeout: 90 * time.Second},
 		bookOf(version), st, func(hold.Outcome, int) {})
 	return a, runAdmitter(t, a)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/earning"
 	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/refund"
 )
@@ -30,7 +31,16 @@ func (s *Store) Refund(ctx context.Context, id ids.EntryID, request ids.RequestI
 			posted = first
 			return err
 		}
-		has, err := lockEarnings(ctx, tx, charge.Provider)
+		if err := lockProvider(ctx, tx, charge.Provider); err != nil {
+			return err
+		}
+		if cause == refund.ProviderFault {
+			// What the provider gives back is not held any more.
+			if err := endHeld(ctx, tx, request, earning.Refunded, request.String()); err != nil {
+				return err
+			}
+		}
+		has, err := readEarnings(ctx, tx, charge.Provider)
 		if err != nil {
 			return err
 		}
@@ -76,16 +86,13 @@ func refundedBefore(ctx context.Context, tx pgx.Tx, request ids.RequestID, cause
 	return id, nil
 }
 
-// lockEarnings reads what a provider has, for one refund at a time, as the last
-// snapshot and what was recorded since. The lock is on nothing that requests
-// change: what is settled meanwhile only adds.
-func lockEarnings(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) (refund.Earnings, error) {
-	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('billing.earnings.' || $1::uuid::text, 0))`, [16]byte(provider)); err != nil {
-		return refund.Earnings{}, fmt.Errorf("lock earnings: %w", err)
-	}
+// readEarnings reads what a provider has, as the last snapshot and what was
+// recorded since, and how much of it is held. Its earnings are locked.
+func readEarnings(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) (refund.Earnings, error) {
 	var e refund.Earnings
 	err := tx.QueryRow(ctx, `SELECT coalesce(sum(balance) FILTER (WHERE kind = 'l:provider:accrued'), 0)::bigint,
-			coalesce(sum(balance) FILTER (WHERE kind = 'l:provider:payable'), 0)::bigint
+			coalesce(sum(balance) FILTER (WHERE kind = 'l:provider:payable'), 0)::bigint,
+			(SELECT coalesce(sum(payout), 0)::bigint FROM held_earning WHERE provider_id = $1 AND book = '' AND ended_as IS NULL)
 		FROM (
 			SELECT k.kind, last.balance FROM (VALUES ('l:provider:accrued'), ('l:provider:payable')) AS k (kind)
 			CROSS JOIN LATERAL (SELECT b.balance FROM balance_snapshot b
@@ -94,7 +101,7 @@ func lockEarnings(ctx context.Context, tx pgx.Tx, provider ids.ProviderID) (refu
 			SELECT l.account_kind, l.amount FROM ledger_leg l
 			WHERE l.account_kind IN ('l:provider:accrued', 'l:provider:payable') AND l.owner_id = $1 AND l.asset = 'usd'
 				AND l.at >= coalesce(((SELECT max(day) FROM seal) + 1)::timestamp AT TIME ZONE 'UTC', '-infinity')
-		) legs`, [16]byte(provider)).Scan(&e.Accrued, &e.Payable)
+		) legs`, [16]byte(provider)).Scan(&e.Accrued, &e.Payable, &e.Held)
 	if err != nil {
 		return refund.Earnings{}, fmt.Errorf("read earnings: %w", err)
 	}

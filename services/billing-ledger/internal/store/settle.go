@@ -47,6 +47,7 @@ func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide fun
 				insertEntry(batch, ledger.Orphan(ids.EntryID(line.Event.Request), line.Event.Request, line.Event.Provider, line.Payout))
 			}
 		}
+		insertHeld(batch, fx.Lines)
 		for _, r := range fx.Overruled {
 			// Settlement hears of it as of a review that is settled.
 			batch.Queue(`INSERT INTO orphan_review (request_id, publications, next_at) VALUES ($1, 1, now())
@@ -69,16 +70,19 @@ func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide fun
 }
 
 // readBook begins the transaction, locks the holds, and reads what gateways tell
-// and void attempts tell of them, and what was settled of the holds that are not open any more. That
-// comes after the lock: a request that another transaction was settling is seen
-// here when it has, and so is a witness that has freed the request's place. An open hold has no line,
-// since both change in one transaction.
+// and void attempts tell of them, which providers are kin to their accounts, and
+// what was settled of the holds that are not open any more. That comes after the
+// lock: a request that another transaction was settling is seen here when it
+// has, and so is a witness that has freed the request's place. An open hold has
+// no line, since both change in one transaction.
 func readBook(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID) (usage.Book, error) {
 	book := usage.Book{
 		Holds:  make(map[ids.RequestID]usage.Hold, len(requests)),
 		Broken: map[ids.RequestID]usage.Relayed{},
 		Voids:  map[ids.RequestID]usage.Void{},
 		Told:   map[ids.RequestID]bool{},
+		Kin:    map[usage.Pair]usage.Rule{},
+		Unpaid: map[ids.AccountID]bool{},
 	}
 	batch := &pgx.Batch{}
 	begin(batch)
@@ -90,6 +94,8 @@ func readBook(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID) (us
 		Query(func(rows pgx.Rows) error { return scanWitnesses(rows, book) })
 	batch.Queue(selectVoids, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanVoids(rows, book.Voids) })
+	batch.Queue(selectKin, raw(requests)).
+		Query(func(rows pgx.Rows) error { return scanKin(rows, book) })
 	if err := sendAll(ctx, conn, batch); err != nil {
 		return usage.Book{}, fmt.Errorf("lock holds and read witnesses: %w", err)
 	}

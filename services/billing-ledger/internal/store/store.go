@@ -13,8 +13,9 @@
 //  4. wallets, by account. Each transaction takes all that it needs at once,
 //     however little it changes of some: the lock also guards key_inflight and
 //     key_rate of the account's keys, its state, and all that counts for its
-//     plan, which are changed under it in any order. A refund then locks the
-//     earnings of a provider;
+//     plan, which are changed under it in any order. Who refunds, or posts what
+//     takes from earnings that are held in part, then locks the earnings of the
+//     providers, and after them what is held;
 //  5. changes of holds, which are locked since 2: inserted ones by request,
 //     since another may admit the same request for another account, and those
 //     that end. Whoever inserts waits for a row that is being changed, so after

@@ -64,7 +64,7 @@ func TestAVisitWithoutRoomIsRefusedWithoutALock(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), `SELECT FROM visitor FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err = e.store.TakeVisit(ctx, v)
 	if f, ok := fault.As(err); !ok || f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 59*time.Minute {

@@ -111,6 +111,11 @@ type Book struct {
 	// Told are the requests whose end a gateway has told of. Their places in
 	// the concurrency of key and plan are free already.
 	Told map[ids.RequestID]bool
+	// Kin are the providers that have the same owner as an account of Holds.
+	Kin map[Pair]Rule
+	// Unpaid are the accounts among those of Kin that ever had credit which
+	// nobody paid for.
+	Unpaid map[ids.AccountID]bool
 }
 
 // Accounts are those of the open holds, each once, in no order.
@@ -205,6 +210,9 @@ type Line struct {
 	Payout    money.NanoUSD
 	Charged   money.NanoUSD
 	Shortfall money.NanoUSD
+	// Held is the rule by which the payout is kept from being paid until a person
+	// has looked at it; empty when it is not.
+	Held Rule
 }
 
 // Effects is what a batch of events does. Results has one entry for each event,
@@ -265,6 +273,7 @@ func (fx *Effects) decide(b Book, e Event) Result {
 	b.Settled[e.Request] = First{Hash: sum, Witness: e.Witness}
 	if h.State != hold.Open {
 		line.Source = Orphan
+		line.Held = b.held(h, line)
 		fx.Lines = append(fx.Lines, line)
 		return Orphaned
 	}
@@ -326,6 +335,7 @@ func (fx *Effects) settle(b Book, h Hold, line Line) {
 	if line.Source != Plan {
 		line.Shortfall = line.ListPrice - line.Charged
 	}
+	line.Held = b.held(h, line)
 	request, used := line.Event.Request, line.Event.Billable
 	fx.Lines = append(fx.Lines, line)
 	fx.Closed = append(fx.Closed, request)

@@ -205,7 +205,7 @@ func TestASlowWatcherSkipsWhatCameAndWent(t *testing.T) {
 	refresh()
 	watchers := int64(0)
 	c := NewCatalog(keeper, func(delta int64) { watchers += delta })
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	w := &stream{ctx: ctx, sent: make(chan *catalogv1.WatchModelsResponse)}
 	ended := make(chan error, 1)

@@ -234,7 +234,7 @@ func TestAFullCatalogRefusesOneMore(t *testing.T) {
 
 func TestListenersHearEveryChangeWhoeverMakesIt(t *testing.T) {
 	r := setup(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	heard := make(chan struct{}, 100)
 	ended := make(chan error, 1)

@@ -23,7 +23,7 @@ var ofProviders = map[string]route{
 	"/api/v1/stats/model-demand":           {"/api/v1/stats/model-demand", get, agents((*providerapi.API).ModelDemand)},
 	"/api/v1/user/signup":                  {"/api/v1/user/signup", post, agents((*providerapi.API).UserSignUp)},
 	"/api/v1/user/login":                   {"/api/v1/user/login", post, agents((*providerapi.API).LogIn)},
-	"/api/v1/user/me/provider-keys":        {"/api/v1/user/me/provider-keys", post, agents((*providerapi.API).CreateProviderKey)},
+	"/api/v1/user/me/provider-keys":        {"/api/v1/user/me/provider-keys", []string{http.MethodGet, http.MethodHead, http.MethodPost}, agents((*providerapi.API).ProviderKeys)},
 	"/api/v1/user/upgrade-to-provider":     {"/api/v1/user/upgrade-to-provider", post, agents((*providerapi.API).Upgrade)},
 	"/api/v1/consumer/upgrade-to-provider": {"/api/v1/consumer/upgrade-to-provider", post, agents((*providerapi.API).Upgrade)},
 }
@@ -68,7 +68,7 @@ type ask func(*providerapi.API, context.Context, providerapi.Call) (providerapi.
 // providerapi.MaxBody.
 func agents(ask ask) func(*Handler, *exchange) error {
 	return func(h *Handler, x *exchange) error {
-		call := providerapi.Call{Header: x.request.Header, Query: x.request.URL.Query(), From: h.Addresses.Of(x.request)}
+		call := providerapi.Call{Method: x.request.Method, Header: x.request.Header, Query: x.request.URL.Query(), Rest: x.rest, From: h.Addresses.Of(x.request)}
 		if x.request.Method == http.MethodPost || x.request.Method == http.MethodPut {
 			if err := checkDeclared(x.request, providerapi.MaxBody); err != nil {
 				return err

@@ -78,9 +78,12 @@ type Config struct {
 
 // Call is one request, its body read.
 type Call struct {
+	Method string
 	Header http.Header
 	Query  url.Values
-	Body   []byte
+	// Rest is the variable part of the path, still escaped.
+	Rest string
+	Body []byte
 	// Unread is why the body is not there, which is told once the caller is known.
 	Unread error
 	From   netip.Addr

@@ -45,6 +45,7 @@ type status struct {
 	ProbationEndsAt    *time.Time        `json:"probation_ends_at"`
 	BenchmarkExpiresAt *time.Time        `json:"benchmark_expires_at"`
 	Nodes              []json.RawMessage `json:"nodes"`
+	AnsweredAs         []json.RawMessage `json:"answered_as"`
 	Traffic            *traffic          `json:"traffic,omitempty"`
 }
 
@@ -71,7 +72,7 @@ func (a *API) Status(ctx context.Context, c Call) (Answer, error) {
 		return Answer{}, fmt.Errorf("encode a provider's status: %w", err)
 	}
 	// What agents act on is small; the rest is out of date when it is wanted again.
-	said.Nodes, said.Traffic = []json.RawMessage{}, nil
+	said.Nodes, said.AnsweredAs, said.Traffic = []json.RawMessage{}, []json.RawMessage{}, nil
 	last, err := json.Marshal(said)
 	if err != nil {
 		return Answer{}, fmt.Errorf("encode a provider's status to keep: %w", err)
@@ -81,7 +82,7 @@ func (a *API) Status(ctx context.Context, c Call) (Answer, error) {
 }
 
 // lastStatus is the last good answer in place of one that cannot be had, without its
-// nodes and traffic and with its age, unless it is too old.
+// nodes, names of models and traffic and with its age, unless it is too old.
 func (a *API) lastStatus(digest apikey.Digest, err error) (Answer, error) {
 	if body, age, found := a.kept.answer(digest, a.peers.Clock.Now()); found {
 		last := ok(body)
@@ -105,7 +106,7 @@ func statusOf(resp *hubv1.GetOwnStatusResponse, t *traffic) status {
 		Label:           resp.GetLabel(), Online: p.GetOnline(), Uptime24h: finite(p.GetUptime_24H()), Uptime30d: finite(p.GetUptime_30D()),
 		ProbationEndsAt:    moment(p.GetProbationEndsAt()),
 		BenchmarkExpiresAt: moment(p.GetQualification().GetBenchmarkExpiresAt()),
-		Nodes:              []json.RawMessage{}, Traffic: t,
+		Nodes:              []json.RawMessage{}, AnsweredAs: []json.RawMessage{}, Traffic: t,
 	}
 	if out.Status == "" {
 		out.Status = statusWord(p.GetStatus())
@@ -116,6 +117,9 @@ func statusOf(resp *hubv1.GetOwnStatusResponse, t *traffic) status {
 	}
 	for _, node := range resp.GetNodes() {
 		out.Nodes = append(out.Nodes, publicjson.Append(nil, node))
+	}
+	for _, named := range resp.GetAnsweredAs() {
+		out.AnsweredAs = append(out.AnsweredAs, publicjson.Append(nil, named))
 	}
 	return out
 }

@@ -178,8 +178,7 @@ func (a *API) CreateProviderKey(ctx context.Context, c Call) (Answer, error) {
 		return Answer{}, err
 	}
 	if req.GetProviderId() == "" {
-		return Answer{}, fault.New(fault.NotFound, fault.ProviderNotFound,
-			"This user has no provider account. POST /api/v1/consumer/upgrade-to-provider opens one.")
+		return Answer{}, noProvider()
 	}
 	var resp *hubv1.IssueKeyResponse
 	err = a.counted(ctx, a.keys, c, func(ctx context.Context) (err error) {

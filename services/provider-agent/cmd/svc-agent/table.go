@@ -16,6 +16,8 @@ import (
 const (
 	maxCell = 200
 	maxRows = 256
+	// maxSentences bounds what holds two names of its own beside its words.
+	maxSentences = 1000
 )
 
 // sheet is what is printed. Colour codes would widen a column, so only the last
@@ -39,6 +41,7 @@ func writeStatus(out io.Writer, told service.Status, paint paint) error {
 	s := sheet{table: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), paint: paint}
 	s.account(told)
 	s.nodes(told.Nodes)
+	s.answeredAs(told.AnsweredAs)
 	s.traffic(told)
 	if err := s.table.Flush(); err != nil {
 		return fmt.Errorf("print the status: %w", err)
@@ -106,6 +109,17 @@ func (s sheet) nodes(nodes []service.Node) {
 			state, c = "online, GPU not eligible", yellow
 		}
 		s.row(dash(n.NodeID), dash(n.NodeName), dash(n.AgentVersion), dash(n.Engine), dash(gpu), vram, moment(n.LastSeenAt), s.paint(state, c))
+	}
+}
+
+// answeredAs says what engines called models otherwise than they were asked for.
+func (s sheet) answeredAs(all []service.AnsweredAs) {
+	if len(all) == 0 {
+		return
+	}
+	s.title("What engines call models otherwise")
+	for _, n := range all[:min(len(all), maxRows)] {
+		s.row(service.Clean(n.Meaning, maxSentences))
 	}
 }
 

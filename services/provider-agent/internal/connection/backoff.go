@@ -77,7 +77,8 @@ func (b *backoff) after(e ending) time.Duration {
 		return max(told, wait) + b.jitter(wait/4)
 	}
 	if told > 0 {
-		return told
+		// Others were told the same.
+		return told + b.jitter(told/4)
 	}
 	ceiling := min(backoffFirst<<min(b.failures, 10), backoffMost)
 	b.failures++

@@ -171,6 +171,8 @@ type Offer struct {
 	// Capacity is how many requests are taken at once.
 	Capacity int
 	Healthy  bool
+	// EngineModel is what the engine calls the model; empty for ModelID.
+	EngineModel string
 }
 
 // Request is what a hub wants answered. Body belongs to the request until

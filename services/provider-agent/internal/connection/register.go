@@ -59,7 +59,7 @@ func wireOffers(offers []Offer) []*agentv2.ModelOffer {
 	for _, o := range offers {
 		list = append(list, &agentv2.ModelOffer{
 			ModelId: o.ModelID, ContextLength: o.ContextLength, Quantization: o.Quantization,
-			Capacity: int32(o.Capacity), Healthy: o.Healthy,
+			Capacity: int32(o.Capacity), Healthy: o.Healthy, EngineModel: o.EngineModel,
 		})
 	}
 	return list

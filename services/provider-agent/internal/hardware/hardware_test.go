@@ -96,7 +96,7 @@ func TestProgramsAreBoundedInTimeAndOutput(t *testing.T) {
 	if _, err := runProgram(ctx, script("hang", "sleep 60 & wait")); err == nil {
 		t.Error("a program that hangs has succeeded")
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > 50*time.Second { // and not the minute that its child takes
 		t.Errorf("it took %v", took)
 	}
 	if _, err := runProgram(t.Context(), filepath.Join(dir, "nothing")); err == nil {

@@ -26,6 +26,8 @@ type Status struct {
 	ProbationEndsAt    *time.Time `json:"probation_ends_at"`
 	BenchmarkExpiresAt *time.Time `json:"benchmark_expires_at"`
 	Nodes              []Node     `json:"nodes"`
+	// AnsweredAs is what the provider's engines called models otherwise.
+	AnsweredAs []AnsweredAs `json:"answered_as"`
 	// Traffic is nil when no router could be asked.
 	Traffic *Traffic `json:"traffic"`
 }
@@ -43,6 +45,17 @@ type Node struct {
 	ComputeCapability string     `json:"compute_capability"`
 	Engine            string     `json:"engine"`
 	GPUEligible       bool       `json:"gpu_eligible"`
+}
+
+// AnsweredAs is what an engine called a model that it was asked for by another
+// name. Meaning says how often and since when, and what to do.
+type AnsweredAs struct {
+	ModelID    string     `json:"model_id"`
+	AnsweredAs string     `json:"answered_as"`
+	FirstAt    *time.Time `json:"first_at"`
+	LastAt     *time.Time `json:"last_at"`
+	Answers    int        `json:"answers"`
+	Meaning    string     `json:"meaning"`
 }
 
 // Traffic tells why requests come or do not.

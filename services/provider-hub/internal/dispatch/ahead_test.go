@@ -21,6 +21,7 @@ type ahead struct {
 func (s *ahead) Open(session.Request) (Stream, error) { return s, nil }
 func (s *ahead) Ready() <-chan struct{}               { return s.ready }
 func (s *ahead) Release(int, []byte)                  {}
+func (s *ahead) EngineModel() string                  { return "" }
 func (s *ahead) Probe()                               {}
 func (s *ahead) Cancel()                              {}
 func (s *ahead) Close(bool)                           {}

@@ -25,6 +25,7 @@ const (
 type answer struct {
 	sse    openai.SSEReader
 	reader reader
+	names  names
 	heard  bool // an event could be read
 	begun  bool // content was relayed
 	done   bool // the stream's own end was seen
@@ -38,8 +39,8 @@ type answer struct {
 	whole []byte
 }
 
-func newAnswer(o *Order) *answer {
-	n := &answer{reader: newReader(o)}
+func newAnswer(o *Order, declared string) *answer {
+	n := &answer{reader: newReader(o), names: names{catalog: o.Model, asked: o.asked, declared: declared}}
 	if o.Kind == meter.Images {
 		n.sse.MaxEvent = maxImageEvent
 	}
@@ -85,6 +86,7 @@ func (n *answer) gather(piece []byte, limit int) (free []byte, ok bool) {
 // rewritten is the event read last as the caller sees it, until the next call
 // but one.
 func (n *answer) rewritten(json []byte) []byte {
+	n.names.look(json, n.reader.named())
 	if len(json) > maxKept {
 		return n.reader.restored(make([]byte, 0, len(json)+maxIDText), json)
 	}
@@ -94,6 +96,7 @@ func (n *answer) rewritten(json []byte) []byte {
 
 // restored is the whole answer as the caller sees it.
 func (n *answer) restored() []byte {
+	n.names.look(n.whole, n.reader.named())
 	if n.reader.untouched() {
 		return n.whole
 	}

@@ -68,7 +68,7 @@ type attempt struct {
 
 func newAttempt(d *Desk, o *Order, caller Caller, stream Stream, at time.Time) *attempt {
 	return &attempt{
-		desk: d, order: o, caller: caller, stream: stream, answer: newAnswer(o),
+		desk: d, order: o, caller: caller, stream: stream, answer: newAnswer(o, stream.EngineModel()),
 		started: at, lastData: at, commits: caller.Committed(), progressAt: at,
 	}
 }

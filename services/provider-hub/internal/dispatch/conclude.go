@@ -215,6 +215,7 @@ func (a *attempt) claim() meter.Claim {
 func (a *attempt) tell(ctx context.Context, v *verdict) {
 	r := reportOf(a.order, v.outcome)
 	r.FirstContent, r.Duration = a.firstContent, a.desk.clock.Now().Sub(a.started)
+	r.AnsweredAs = a.answer.names.other
 	if a.order.Kind == meter.Chat {
 		r.Tokens = a.relayedTokens // what routers take speeds from
 	}

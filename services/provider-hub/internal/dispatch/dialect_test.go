@@ -34,6 +34,7 @@ func (s *deafAgent) Open(r session.Request) (Stream, error) {
 
 func (s *deafAgent) Ready() <-chan struct{} { return s.ready }
 func (s *deafAgent) Release(int, []byte)    {}
+func (s *deafAgent) EngineModel() string    { return "" }
 func (s *deafAgent) Probe()                 {}
 func (s *deafAgent) Cancel()                { s.cancelled = true }
 func (s *deafAgent) Close(bool)             { s.closed = true }

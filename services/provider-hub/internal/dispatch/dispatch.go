@@ -294,6 +294,7 @@ func (d *Desk) begin(o *Order, at time.Time) (Stream, error) {
 	if err != nil {
 		return nil, d.unopened(o, err)
 	}
+	o.asked = askedFor(o)
 	o.Body = nil // the session keeps it as long as there is something to send
 	crash.At("hub.open.sent")
 	return stream, nil

@@ -146,7 +146,7 @@ func TestAWholeAnswerIsThereOnce(t *testing.T) {
 			t.Errorf("%s: pieces of %v come back", name, back)
 		}
 	}
-	n := newAnswer(orderOf(meter.Chat, false, false))
+	n := newAnswer(orderOf(meter.Chat, false, false), "")
 	if free, ok := n.gather(body, len(body)); !ok || free != nil || &n.whole[0] != &body[0] {
 		t.Error("the only piece is copied")
 	}
@@ -349,6 +349,7 @@ func (s *steered) ends() {
 func (s *steered) Open(r session.Request) (Stream, error) { s.asked = r; return s, nil }
 func (s *steered) Ready() <-chan struct{}                 { return s.ready }
 func (s *steered) Release(int, []byte)                    {}
+func (s *steered) EngineModel() string                    { return "" }
 func (s *steered) Probe()                                 {}
 func (s *steered) Cancel()                                {}
 func (s *steered) Close(bool)                             {}

@@ -78,6 +78,9 @@ type Order struct {
 	// the whole answer.
 	FirstContent, Total time.Duration
 	Traceparent         string
+
+	// asked is the model's name in Body where it is not Model; else empty.
+	asked string
 }
 
 // Check refuses an order that no caller in its senses sends, with
@@ -222,6 +225,10 @@ type Report struct {
 	FirstContent time.Duration
 	Duration     time.Duration
 	Tokens       int64
+	// AnsweredAs is what the engine called the model, 200 printable characters at
+	// most, where that is neither what it was asked for nor the catalog's name;
+	// else empty.
+	AnsweredAs string
 }
 
 // reportOf reports an order, without what only an attempt that began can know.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"unicode/utf8"
 
+	"svc.internal/pkg/jsonscan"
 	"svc.internal/pkg/openai"
 	"svc.internal/services/provider-hub/internal/meter"
 )
@@ -20,6 +21,8 @@ type reader interface {
 	whole(body []byte) (reading, error)
 	// restored appends what was read last as the caller sees it.
 	restored(dst, json []byte) []byte
+	// named is where what was read last names its model, if it does.
+	named() jsonscan.Span
 	// untouched tells that restored would change nothing of what was read last.
 	untouched() bool
 	// delivered counts what was read so far, in the kind's unit and in bytes.
@@ -109,6 +112,7 @@ func (r *chatReader) whole(body []byte) (reading, error) {
 }
 
 func (r *chatReader) restored(dst, json []byte) []byte { return r.rewrite.Append(dst, json, &r.chunk) }
+func (r *chatReader) named() jsonscan.Span             { return r.chunk.Model }
 func (r *chatReader) untouched() bool                  { return r.rewrite.Leaves(&r.chunk) }
 
 func (r *chatReader) delivered() (tokens, bytes int64) {
@@ -136,6 +140,7 @@ type single struct {
 }
 
 func (r *single) restored(dst, json []byte) []byte { return r.rewrite.Append(dst, json, &r.chunk) }
+func (r *single) named() jsonscan.Span             { return r.chunk.Model }
 func (r *single) untouched() bool                  { return r.rewrite.Leaves(&r.chunk) }
 func (r *single) claim() openai.Usage              { return openai.Usage{} }
 func (r *single) distrust()                        {}

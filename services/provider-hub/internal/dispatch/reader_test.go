@@ -22,11 +22,13 @@ type scripted struct {
 	pieces [][]byte
 	end    session.End
 	ready  chan struct{}
+	named  string
 }
 
 func (s *scripted) Open(session.Request) (Stream, error) { return s, nil }
 func (s *scripted) Ready() <-chan struct{}               { return s.ready }
 func (s *scripted) Release(int, []byte)                  {}
+func (s *scripted) EngineModel() string                  { return s.named }
 func (s *scripted) Probe()                               {}
 func (s *scripted) Cancel()                              {}
 func (s *scripted) Close(bool)                           {}
@@ -97,7 +99,7 @@ func answered(t testing.TB, cfg Config, o *Order, answer []byte, cut int, comple
 	}, witness, func(Report) {}, clock.System, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	d.Open()
 	l := &listener{commits: make(chan struct{})}
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	if err := d.Serve(ctx, o, l); err != nil || ctx.Err() != nil {
 		t.Fatalf("served %v, %v", err, ctx.Err())

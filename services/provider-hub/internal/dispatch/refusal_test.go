@@ -44,7 +44,7 @@ func TestErrorObjectsWithoutAStatusAreTheProviders(t *testing.T) {
 }
 
 func TestWhatIsHeldBackIsBounded(t *testing.T) {
-	n := newAnswer(&Order{Model: "m", Stream: true})
+	n := newAnswer(&Order{Model: "m", Stream: true}, "")
 	events := 0
 	for n.hold(make([]byte, 1000), "") {
 		events++

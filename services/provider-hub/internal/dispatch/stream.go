@@ -9,6 +9,7 @@ import (
 // Stream is one order on an agent's session; session.Stream says what its
 // methods mean.
 type Stream interface {
+	EngineModel() string
 	Ready() <-chan struct{}
 	Take() (piece []byte, end *session.End, err error)
 	Release(n int, piece []byte)

@@ -84,7 +84,7 @@ func (f *fixture) next(t *testing.T) bus.Msg {
 	select {
 	case m := <-f.got:
 		return m
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no usage came")
 		return bus.Msg{}
 	}
@@ -184,7 +184,7 @@ func TestUsageOutlivesAServerThatLostItsStore(t *testing.T) {
 		}
 	}()
 	defer func() { cancel(); <-done }()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	retry := time.NewTicker(100 * time.Millisecond)
 	defer retry.Stop()
 	for {

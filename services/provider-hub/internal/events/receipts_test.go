@@ -55,7 +55,7 @@ func (a *agent) acked(t *testing.T) session.Acknowledged {
 	select {
 	case one := <-a.acks:
 		return one
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no acknowledgement came")
 		return session.Acknowledged{}
 	}
@@ -126,7 +126,7 @@ func (w *window) question(t *testing.T) *eventsv1.ReceiptEvent {
 	select {
 	case q := <-w.questions:
 		return q
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("billing-ledger is not asked")
 		return nil
 	}

@@ -160,7 +160,7 @@ func (h *hub) leave(a *fakeagent.Agent) {
 	a.Kill()
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
-	for deadline := time.After(10 * time.Second); h.registry.Len() == before; {
+	for deadline := time.After(time.Minute); h.registry.Len() == before; {
 		select {
 		case <-again.C:
 		case <-deadline:
@@ -168,7 +168,7 @@ func (h *hub) leave(a *fakeagent.Agent) {
 		}
 	}
 	// What is off the registry is told to the recorder at once thereafter.
-	for deadline := time.After(10 * time.Second); h.recorder.Pending() == 0; {
+	for deadline := time.After(time.Minute); h.recorder.Pending() == 0; {
 		select {
 		case <-again.C:
 		case <-deadline:

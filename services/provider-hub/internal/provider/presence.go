@@ -65,6 +65,9 @@ type presenceStore interface {
 	Online(ctx context.Context, providers []ids.ProviderID) (map[ids.ProviderID]bool, error)
 	// Nodes reads the machines seen since a time, the last one first.
 	Nodes(ctx context.Context, id ids.ProviderID, since, now time.Time, limit int) ([]Node, error)
+	// AnsweredAs reads what engines of a provider called models since a time, the
+	// last one first.
+	AnsweredAs(ctx context.Context, id ids.ProviderID, since time.Time, limit int) ([]AnsweredAs, error)
 	// KeepUptime keeps what was measured.
 	KeepUptime(ctx context.Context, all []Measured, now time.Time) error
 }
@@ -80,6 +83,8 @@ type Detail struct {
 	Account
 	Online bool
 	Nodes  []Node
+	// AnsweredAs is that of NamesKept, the last one first.
+	AnsweredAs []AnsweredAs
 }
 
 // Detail reads a provider with its nodes and its uptime as it was measured some
@@ -94,6 +99,10 @@ func (d *Directory) Detail(ctx context.Context, id ids.ProviderID) (Detail, erro
 	if err != nil {
 		return Detail{}, err
 	}
+	answered, err := d.store.AnsweredAs(ctx, id, now.Add(-NamesKept), shownNames)
+	if err != nil {
+		return Detail{}, err
+	}
 	if a.Uptime30d == nil {
 		measured, err := d.measure(ctx, []ids.ProviderID{id}, now)
 		if err != nil {
@@ -105,7 +114,7 @@ func (d *Directory) Detail(ctx context.Context, id ids.ProviderID) (Detail, erro
 	for _, n := range nodes {
 		online = online || n.Online
 	}
-	return Detail{Account: a, Online: online, Nodes: nodes}, nil
+	return Detail{Account: a, Online: online, Nodes: nodes, AnsweredAs: answered}, nil
 }
 
 // Online tells which of the providers have a connection to any hub, as hubs have

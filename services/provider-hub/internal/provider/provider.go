@@ -132,6 +132,7 @@ type Store interface {
 	Standings(ctx context.Context, keys []ids.KeyID, providers []ids.ProviderID, now time.Time) ([]Standing, error)
 
 	selfStore
+	keyStore
 	walletStore
 	sweepStore
 	presenceStore

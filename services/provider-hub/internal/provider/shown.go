@@ -33,6 +33,8 @@ type Shown struct {
 	NextSteps []string
 	// Warning is what the owner should look at; empty for nothing.
 	Warning string
+	// AnsweredAs is what its engines called models of late.
+	AnsweredAs []AnsweredAs
 }
 
 var labels = map[Status]string{
@@ -47,7 +49,7 @@ var stepLabels = map[int]string{
 // Show tells where a provider stands. keyExpires is that of the key it showed,
 // zero for never.
 func (d Detail) Show(now, keyExpires time.Time) Shown {
-	s := Shown{Status: string(d.Status), Label: labels[d.Status], Warning: d.warning(now, keyExpires)}
+	s := Shown{Status: string(d.Status), Label: labels[d.Status], Warning: d.warning(now, keyExpires), AnsweredAs: d.lately(now)}
 	s.Step, s.NextSteps = d.next(now)
 	s.StepLabel = stepLabels[s.Step]
 	switch {

@@ -36,8 +36,9 @@ type sweepStore interface {
 	// clock, with the connections that they left open, as of when they were seen.
 	EndSilentHubs(ctx context.Context) error
 	// Forget takes away, some at a time, connections, runs and keys that ended
-	// before kept, but for keys that the history names, machines seen last before
-	// nodes, and nonces that expired before nonces.
+	// before kept, but for keys that the history names, names that engines gave last
+	// before kept, machines seen last before nodes, and nonces that expired before
+	// nonces.
 	Forget(ctx context.Context, kept, nodes, nonces time.Time) error
 }
 

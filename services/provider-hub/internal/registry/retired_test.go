@@ -43,7 +43,7 @@ func closes(t *testing.T, what string, a *fakeagent.Agent, code string) {
 	t.Helper()
 	select {
 	case <-a.Closed():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%s stays", what)
 	}
 	if why := a.Farewell(); why.GetCode() != code {
@@ -88,7 +88,7 @@ func (f *fixture) detail(t *testing.T) provider.Detail {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.recorder.Run(ctx) }()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		d, err := f.accounts.Detail(t.Context(), f.account.ID)
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +107,7 @@ func (f *fixture) detail(t *testing.T) provider.Detail {
 // forgotten waits until no session is retired.
 func (f *fixture) forgotten(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(5 * time.Millisecond) {
 		f.registry.mu.Lock()
 		retired, spare := len(f.registry.retired), len(f.registry.spare)
 		f.registry.mu.Unlock()

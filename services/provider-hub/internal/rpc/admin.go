@@ -107,7 +107,7 @@ func (a *Admin) GetProviderDetail(ctx context.Context, m *hubv1.GetProviderDetai
 	}
 	return &hubv1.GetProviderDetailResponse{
 		Provider: accountToProto(detail.Account, detail.Online || a.registry.Online(id), a.accounts),
-		Nodes:    nodesToProto(detail.Nodes),
+		Nodes:    nodesToProto(detail.Nodes), AnsweredAs: answeredToProto(detail.AnsweredAs),
 	}, nil
 }
 

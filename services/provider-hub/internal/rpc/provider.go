@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"math"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -125,6 +126,17 @@ func nodesToProto(all []provider.Node) []*hubv1.ProviderNode {
 			node.ComputeCapability = lowest.String()
 		}
 		list = append(list, node)
+	}
+	return list
+}
+
+func answeredToProto(all []provider.AnsweredAs) []*hubv1.AnsweredAs {
+	list := make([]*hubv1.AnsweredAs, 0, len(all))
+	for _, n := range all {
+		list = append(list, &hubv1.AnsweredAs{
+			ModelId: n.Model, AnsweredAs: n.Name, FirstAt: timestamppb.New(n.First), LastAt: timestamppb.New(n.Last),
+			Answers: int32(min(n.Answers, math.MaxInt32)), Meaning: n.Meaning(),
+		})
 	}
 	return list
 }

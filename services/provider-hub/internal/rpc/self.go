@@ -8,6 +8,7 @@ import (
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	"svc.internal/services/provider-hub/internal/provider"
 )
@@ -16,11 +17,18 @@ import (
 type Self struct {
 	hubv1.UnimplementedProviderSelfServiceServer
 	accounts *provider.Directory
-	presence Presence
+	presence Sessions
 }
 
-// NewSelf works on accounts.
-func NewSelf(accounts *provider.Directory, here Presence) *Self {
+// Sessions are those of this hub.
+type Sessions interface {
+	Presence
+	// KeyRevoked closes those that were made with a key.
+	KeyRevoked(id ids.KeyID)
+}
+
+// NewSelf works on accounts and lets the sessions here feel what ends.
+func NewSelf(accounts *provider.Directory, here Sessions) *Self {
 	return &Self{accounts: accounts, presence: here}
 }
 
@@ -52,6 +60,7 @@ func (s *Self) GetOwnStatus(ctx context.Context, m *hubv1.GetOwnStatusRequest) (
 		Provider: accountToProto(detail.Account, detail.Online, s.accounts), CanConnect: detail.Status.MayConnect(),
 		ShownStatus: shown.Status, Label: shown.Label, Step: int32(shown.Step), StepLabel: shown.StepLabel,
 		NextSteps: shown.NextSteps, Warning: shown.Warning, Nodes: nodesToProto(detail.Nodes),
+		AnsweredAs: answeredToProto(shown.AnsweredAs),
 	}, nil
 }
 

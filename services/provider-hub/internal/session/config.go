@@ -20,7 +20,7 @@ type Config struct {
 	PingInterval time.Duration
 	PongTimeout  time.Duration
 	// ProbeTimeout is how long an agent may be silent behind a ping that a
-	// waiting request asked for before the session ends: 3 s, and the time that
+	// waiting request asked for before the session ends: 2.5 s, and the time that
 	// what was sent just before takes on a slow link, at most PongTimeout more.
 	ProbeTimeout time.Duration
 	// WriteTimeout bounds one write to the socket: 10 s.
@@ -86,7 +86,7 @@ func (c Config) WithDefaults() Config {
 	fill(&c.SessionTimeout, 30*time.Second)
 	fill(&c.PingInterval, 15*time.Second)
 	fill(&c.PongTimeout, 5*time.Second)
-	fill(&c.ProbeTimeout, 3*time.Second)
+	fill(&c.ProbeTimeout, 2500*time.Millisecond)
 	fill(&c.WriteTimeout, 10*time.Second)
 	fill(&c.CancelGrace, 10*time.Second)
 	fill(&c.StreamWindow, 256<<10)

@@ -17,9 +17,9 @@ const (
 
 // bounded cuts a report to what others may see.
 func bounded(r gpu.Report) *gpu.Report {
-	r.Type, r.Model = clean(r.Type, maxHardwareText), clean(r.Model, maxHardwareText)
-	r.Driver, r.CUDA = clean(r.Driver, maxHardwareText), clean(r.CUDA, maxHardwareText)
-	r.Engine = clean(r.Engine, maxHardwareText)
+	r.Type, r.Model = Clean(r.Type, maxHardwareText), Clean(r.Model, maxHardwareText)
+	r.Driver, r.CUDA = Clean(r.Driver, maxHardwareText), Clean(r.CUDA, maxHardwareText)
+	r.Engine = Clean(r.Engine, maxHardwareText)
 	r.Count = min(max(r.Count, 0), maxGPUs)
 	r.VRAMGB = min(max(r.VRAMGB, 0), maxVRAMGB)
 	r.MemoryMB = min(max(r.MemoryMB, 0), maxMemoryMB)
@@ -34,7 +34,7 @@ func cleanLines(text string) string {
 		if len(lines) == maxGPULines {
 			break
 		}
-		if line = clean(line, maxCapability); line != "" {
+		if line = Clean(line, maxCapability); line != "" {
 			lines = append(lines, line)
 		}
 	}

@@ -10,7 +10,8 @@ const (
 
 // normal brings what an agent says of a model into bounds.
 func (o Offer) normal() Offer {
-	o.Quantization = clean(o.Quantization, maxQuantization)
+	o.Quantization = Clean(o.Quantization, maxQuantization)
+	o.EngineModel = Clean(o.EngineModel, maxModelID)
 	if o.ContextLength < 0 || o.ContextLength > maxContext {
 		o.ContextLength = 0
 	}

@@ -2,10 +2,13 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -60,7 +63,14 @@ func newHouse(cfg Config, registrar Registrar, c clock.Clock, counts *Counts) *h
 // Accept begins to register agents, those that wait first.
 func (s *Server) Accept() { s.house.queue.open() }
 
-// ServeHTTP upgrades a request and serves the socket until it ends.
+// Agents that find no room are told to come back after so many seconds, at random,
+// so that those that were refused together do not come together again.
+const (
+	retryLeast = 2
+	retryMost  = 15
+)
+
+// ServeHTTP upgrades a request and has the socket served until it ends.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/" && !strings.HasSuffix(r.URL.Path, "/ws") {
 		refuse(w, http.StatusNotFound, "there is nothing here; the provider connection is at /ws")
@@ -73,14 +83,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	session, ok := s.enter(r, speak)
 	if !ok {
-		w.Header().Set("Retry-After", "5")
+		w.Header().Set("Retry-After", strconv.Itoa(retryLeast+rand.IntN(retryMost-retryLeast+1))) //nolint:gosec // spreads load, guards nothing
 		refuse(w, http.StatusServiceUnavailable, "this hub takes no new connections now")
 		return
 	}
-	defer s.leave(session)
 	hijacker := &batchHijacker{ResponseWriter: w, large: &s.buffers}
 	if _, err := s.upgrader.Upgrade(hijacker, r, nil); err != nil {
 		session.end()
+		s.leave(session)
 		s.log.Debug("a provider's handshake failed", "error", err)
 		return
 	}
@@ -88,7 +98,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// the reader is empty.
 	hijacker.reader.Reset(hijacker.conn)
 	in := &intake{conn: hijacker.conn, br: hijacker.reader, session: session, buffers: &s.buffers, budget: s.budget}
-	(&socket{session: session, in: in, out: hijacker.conn, buffers: &s.buffers}).run()
+	// What the HTTP server keeps of a request is kept until its handler returns.
+	go s.run(&socket{session: session, in: in, out: hijacker.conn, buffers: &s.buffers})
+}
+
+// run serves a socket. What goes wrong in reading it is its own affair, as it would
+// be in a handler: the others stay.
+func (s *Server) run(c *socket) {
+	defer s.leave(c.session)
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("a session broke down", "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+		}
+	}()
+	c.run()
 }
 
 // dialectOf is what an upgrade asks for.

@@ -140,7 +140,7 @@ func TestRegisterIsBoundedAndCleaned(t *testing.T) {
 		NodeId: "node-0001", NodeName: "a\x1b[31mb\u202e" + strings.Repeat("c", 100), Region: strings.Repeat("r", 99),
 		Capabilities: []string{"chat", "<b>", ""}, MaxRequestBytes: -4,
 		Models: []*agentv2.ModelOffer{
-			{ModelId: "acme/ok", Capacity: -1, ContextLength: 1 << 40, Quantization: "q\n4"},
+			{ModelId: "acme/ok", Capacity: -1, ContextLength: 1 << 40, Quantization: "q\n4", EngineModel: "o\nk" + strings.Repeat("x", 300)},
 			{ModelId: "acme/ok"}, {ModelId: "bad id\r\n"}, {ModelId: ""}, {ModelId: strings.Repeat("x", 201)},
 			{ModelId: "acme/huge", Capacity: 1 << 30},
 		},
@@ -154,7 +154,8 @@ func TestRegisterIsBoundedAndCleaned(t *testing.T) {
 		len(v.Capabilities) != 1 || len(v.Offers) != 2 {
 		t.Fatalf("view %+v", v)
 	}
-	if o := v.Offers[0]; o.Model != "acme/ok" || o.Capacity != 10 || o.ContextLength != 0 || o.Quantization != "q4" {
+	if o := v.Offers[0]; o.Model != "acme/ok" || o.Capacity != 10 || o.ContextLength != 0 || o.Quantization != "q4" ||
+		o.EngineModel != "ok"+strings.Repeat("x", 198) {
 		t.Errorf("offer %+v", o)
 	}
 	if o := v.Offers[1]; o.Capacity != maxCapacity {

@@ -48,6 +48,8 @@ type Stream struct {
 	id      uint32
 	model   *model
 	ready   chan struct{}
+	// named is what the engine was said to call the model when the stream began.
+	named string
 	// wire is what the dialect knows of the stream.
 	wire any
 
@@ -86,7 +88,7 @@ func (s *Session) Open(r Request) (*Stream, error) {
 	s.house.counts.slots(1)
 	s.last++
 	st := s.wire.open(s.last, r)
-	st.model = m
+	st.model, st.named = m, m.offer.EngineModel
 	s.streams[st.id] = st
 	s.signal()
 	return st, nil
@@ -101,6 +103,10 @@ func (s *Session) newStream(id uint32, r Request) Stream {
 func (s *Session) answers(k meter.Kind) bool {
 	return k == meter.Chat || slices.Contains(s.caps, k.String())
 }
+
+// EngineModel is what the agent said that its engine calls the model, cleaned;
+// empty for nothing.
+func (st *Stream) EngineModel() string { return st.named }
 
 // Ready is signalled when Take has something new.
 func (st *Stream) Ready() <-chan struct{} { return st.ready }
@@ -305,7 +311,7 @@ func (st *Stream) stopSending() {
 
 // conclude is the agent's last word on a stream. Needs the mutex.
 func (s *Session) conclude(st *Stream, end End) {
-	end.Error = clean(end.Error, maxEndError)
+	end.Error = Clean(end.Error, maxEndError)
 	if end.Status < 0 || end.Status > 999 {
 		end.Status = 0 // of no HTTP answer
 	}

@@ -18,8 +18,9 @@ const (
 	maxCapability   = 32
 )
 
-// clean keeps the printable characters of a text, at most limit of them.
-func clean(text string, limit int) string {
+// Clean keeps the printable characters of a text that a provider says, at most limit
+// of them.
+func Clean(text string, limit int) string {
 	var b strings.Builder
 	n := 0
 	for _, r := range text {

@@ -83,7 +83,7 @@ func (d *v1) register(id string, r *v1Register) *Closing {
 	if r.Token == "" && r.Signature == "" {
 		return s.refused(CodeInvalidKey, "authentication required")
 	}
-	s.identity = Identity{NodeID: node, NodeName: clean(r.NodeName, maxName)}
+	s.identity = Identity{NodeID: node, NodeName: Clean(r.NodeName, maxName)}
 	s.caps, s.maxBody = v1Capabilities(), v1MaxFrame-v1Envelope
 	d.hardware(r.Hardware, nil)
 	d.models(&r.v1Models, true)

@@ -27,8 +27,8 @@ func (d *v2) register(r *agentv2.Register) *Closing {
 		s.receiptKey = r.GetReceiptKey()
 	}
 	s.identity = Identity{
-		NodeID: r.GetNodeId(), NodeName: clean(r.GetNodeName(), maxName),
-		AgentVersion: clean(r.GetAgentVersion(), maxVersion), Region: clean(r.GetRegion(), maxRegion),
+		NodeID: r.GetNodeId(), NodeName: Clean(r.GetNodeName(), maxName),
+		AgentVersion: Clean(r.GetAgentVersion(), maxVersion), Region: Clean(r.GetRegion(), maxRegion),
 	}
 	for _, c := range r.GetCapabilities() {
 		if only(c, 1, maxCapability, "_-") {
@@ -66,7 +66,7 @@ func v2Offers(list []*agentv2.ModelOffer) (offers []Offer, refused map[string]st
 	for _, o := range list {
 		id := o.GetModelId()
 		if !validModelID(id) {
-			refused[clean(id, maxModelID)] = "not a model id"
+			refused[Clean(id, maxModelID)] = "not a model id"
 			continue
 		}
 		if _, twice := seen[id]; twice {
@@ -82,7 +82,7 @@ func v2Offers(list []*agentv2.ModelOffer) (offers []Offer, refused map[string]st
 func v2Offer(o *agentv2.ModelOffer) Offer {
 	return Offer{
 		Model: o.GetModelId(), ContextLength: o.GetContextLength(), Quantization: o.GetQuantization(),
-		Capacity: int(o.GetCapacity()), Healthy: o.GetHealthy(),
+		Capacity: int(o.GetCapacity()), Healthy: o.GetHealthy(), EngineModel: o.GetEngineModel(),
 	}.normal()
 }
 

@@ -31,6 +31,8 @@ type Offer struct {
 	Healthy  bool
 	// InFlight is how many are under way.
 	InFlight int
+	// EngineModel is what the engine is said to call the model; empty for Model.
+	EngineModel string
 }
 
 // View is a session as the rest of the fleet may know it.

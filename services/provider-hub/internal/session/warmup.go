@@ -44,7 +44,7 @@ func (s *Session) warmed(w Warmed) {
 	if m := s.models[w.Model]; m == nil || m.warmedAt.IsZero() {
 		return
 	}
-	w.Error = clean(w.Error, maxWarmupError)
+	w.Error = Clean(w.Error, maxWarmupError)
 	w.LoadTime = min(max(w.LoadTime, 0), time.Hour)
 	s.house.registrar.Warmed(s, w)
 }

@@ -288,6 +288,8 @@ func (s *Store) Forget(ctx context.Context, kept, nodes, nonces time.Time) error
 		{`DELETE FROM provider_node WHERE (provider_id, node_id) IN (
 			SELECT provider_id, node_id FROM provider_node n WHERE n.last_seen_at < $1 AND NOT EXISTS (
 				SELECT FROM presence_interval i WHERE i.provider_id = n.provider_id AND i.node_id = n.node_id AND i.ended IS NULL) LIMIT $2)`, nodes},
+		{`DELETE FROM answered_as WHERE last_at < $1 AND (provider_id, model_id) IN (
+			SELECT provider_id, model_id FROM answered_as WHERE last_at < $1 ORDER BY last_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, kept},
 		{`DELETE FROM wallet_nonce WHERE nonce IN (SELECT nonce FROM wallet_nonce WHERE expires_at <= $1 LIMIT $2)`, nonces},
 		{`DELETE FROM provider_key WHERE key_id IN (
 			SELECT key_id FROM provider_key k WHERE least(k.expires_at, k.revoked_at) < $1 AND NOT EXISTS (

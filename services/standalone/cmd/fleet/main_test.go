@@ -51,7 +51,7 @@ func newFleet(t *testing.T) *fleetOf {
 
 func (f *fleetOf) run(name string, args ...string) (string, error) {
 	var out bytes.Buffer
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	err := command(ctx, append(append([]string{name}, f.flags...), args...), os.Environ(), &out, &out)
 	return out.String(), err
@@ -79,6 +79,23 @@ func (f *fleetOf) status() map[string]fleet.Status {
 	return byName
 }
 
+// steady waits until all processes run and those that tell so are ready: a status
+// takes for unready what has no time to answer.
+func (f *fleetOf) steady() map[string]fleet.Status {
+	f.t.Helper()
+	var all map[string]fleet.Status
+	trial.Until(f.t, "all processes are ready", func() bool {
+		all = f.status()
+		for _, s := range all {
+			if s.Pid == 0 || s.State != fleet.StateReady && (s.Program != fleet.Agent || s.State != fleet.StateUp) {
+				return false
+			}
+		}
+		return true
+	})
+	return all
+}
+
 func gone(pid int) bool { return syscall.Kill(pid, 0) != nil }
 
 func TestAFleetComesUpAnswersIsRolledAndGoesDown(t *testing.T) {
@@ -97,27 +114,18 @@ func TestAFleetComesUpAnswersIsRolledAndGoesDown(t *testing.T) {
 		}
 	}
 	ask()
-	before := f.status()
+	before := f.steady()
 	if len(before) != 17 {
 		t.Errorf("%d processes", len(before))
 	}
-	for name, s := range before {
-		want := fleet.StateReady
-		if s.Program == fleet.Agent {
-			want = fleet.StateUp
-		}
-		if s.State != want || s.Pid == 0 {
-			t.Errorf("%s: %+v", name, s)
-		}
-	}
-	if table := f.must("status"); len(regexp.MustCompile(`(?m) (ready|running) `).FindAllString(table, -1)) != len(before) {
-		t.Errorf("status shows\n%s", table)
-	}
+	trial.Until(t, "status shows all of them", func() bool {
+		return len(regexp.MustCompile(`(?m) (ready|running) `).FindAllString(f.must("status"), -1)) == len(before)
+	})
 	if again := f.must("up"); !strings.Contains(again, "running already") {
 		t.Errorf("a second up shows\n%s", again)
 	}
 	f.must("restart", "router", "catalog-2")
-	after := f.status()
+	after := f.steady()
 	for name := range before {
 		rolled := name == "router-1" || name == "router-2" || name == "catalog-2"
 		if rolled == (before[name].Pid == after[name].Pid) {

@@ -20,7 +20,7 @@ func TestItServesTheModelUntilItIsStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, []string{"-addr", addr}) }()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		resp, err := http.Get("http://" + addr + "/v1/models") //nolint:noctx // bounded by the deadline
 		if err == nil {

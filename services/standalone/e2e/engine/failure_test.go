@@ -23,7 +23,7 @@ const lengthy = `,"stream":true,"temperature":1,"seed":9,"max_tokens":6000`
 
 // promptly is how soon the engine must stop, from the moment that nobody
 // wants its answer any more.
-const promptly = 5 * time.Second
+const promptly = 15 * time.Second
 
 // begin opens a stream and reads its first content.
 func (m *market) begin(ctx context.Context, t *testing.T, body string) (rest *bufio.Reader, first, requestID string) {

@@ -37,8 +37,8 @@ const (
 // closeBound the most until its hold is closed: a hub's or billing-ledger's new
 // start, a lease, the review of an orphan and a sweep of the hub.
 const (
-	tellBound  = 12 * time.Second
-	closeBound = 40 * time.Second
+	tellBound  = 30 * time.Second
+	closeBound = 2 * time.Minute
 )
 
 // cell is one kill.

@@ -12,7 +12,7 @@ import (
 
 // readTimeout bounds one look at the books, closeLook is the pause between two.
 const (
-	readTimeout = 5 * time.Second
+	readTimeout = 30 * time.Second
 	closeLook   = 20 * time.Millisecond
 )
 

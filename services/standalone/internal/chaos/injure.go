@@ -15,7 +15,7 @@ import (
 const (
 	// reachBound is how long it may take until some request reaches a moment,
 	// and restoreBound until what was hurt can serve.
-	reachBound   = 40 * time.Second
+	reachBound   = 90 * time.Second
 	restoreBound = 2 * time.Minute
 	// refill is how often a disk is found full anew, for processes that were
 	// started meanwhile.
@@ -24,7 +24,7 @@ const (
 	// goes dark, and darkSettle how long hubs then have to hear what they are
 	// told.
 	darkStands = 4
-	darkSettle = 700 * time.Millisecond
+	darkSettle = 2 * time.Second
 )
 
 // errMissed is returned when no request came to the moment.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,7 +31,7 @@ func begin(t *testing.T, change func(*Config)) *Fleet {
 	if change != nil {
 		change(&cfg)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	f, err := Start(ctx, cfg)
 	if err != nil {
@@ -55,6 +56,27 @@ func onGivenDatabase(t *testing.T) func(*Config) {
 }
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+// steady waits until a status finds all ready: it takes for unready what has no
+// time to answer.
+func steady(t *testing.T, f *Fleet) []Status {
+	t.Helper()
+	deadline := time.NewTimer(2 * time.Minute)
+	defer deadline.Stop()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		all := f.Status(t.Context())
+		if !slices.ContainsFunc(all, func(s Status) bool { return s.State != StateReady }) {
+			return all
+		}
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			t.Fatalf("not all are ready: %+v", all)
+		}
+	}
+}
 
 func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 	var order []string
@@ -101,8 +123,8 @@ func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
 	if exits := f.Exits(); len(exits) > 0 {
 		t.Errorf("ends that were asked for are told as %v", exits)
 	}
-	for _, s := range f.Status(t.Context()) {
-		if s.State != StateReady || s.Pid == 0 || s.Started.IsZero() {
+	for _, s := range steady(t, f) {
+		if s.Pid == 0 || s.Started.IsZero() {
 			t.Errorf("status %+v", s)
 		}
 		pids[s.Name] = s.Pid

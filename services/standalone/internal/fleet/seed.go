@@ -150,12 +150,12 @@ func (f *Fleet) startAgents(ctx context.Context, made credentials, catalog demo.
 // onlineTimeout bounds the wait for the agents' models, and steadyAnswers is
 // how often in a row a gateway must list them: it asks one replica at a time.
 const (
-	onlineTimeout = 30 * time.Second
+	onlineTimeout = 90 * time.Second
 	steadyAnswers = 4
 )
 
 // WaitOnline returns when every gateway lists each model as callable, at most
-// after 30 s.
+// after 90 s.
 func (f *Fleet) WaitOnline(ctx context.Context, models []string) error {
 	ctx, cancel := context.WithTimeout(ctx, onlineTimeout)
 	defer cancel()

@@ -27,7 +27,7 @@ import (
 )
 
 // Patience bounds every wait of the harness; nothing should come near it.
-const Patience = 60 * time.Second
+const Patience = 2 * time.Minute
 
 // Market is a running marketplace. Its methods may be called by several
 // goroutines at once; those that take a testing.TB and fail it, only by the

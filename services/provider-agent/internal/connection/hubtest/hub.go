@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	patience     = 20 * time.Second
+	patience     = 90 * time.Second
 	streamWindow = 256 << 10
 	connWindow   = 8 << 20
 	maxData      = 16 << 10

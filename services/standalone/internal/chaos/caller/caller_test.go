@@ -19,7 +19,7 @@ import (
 func config(gateways ...string) Config {
 	return Config{
 		Seed: 1, Accounts: []Account{{Name: "a", ID: "1", Key: "k", Weight: 3}, {Name: "b", ID: "2", Key: "l", Weight: 1}},
-		Models: []string{"m", "n"}, Gateways: gateways, Bound: 20 * time.Second,
+		Models: []string{"m", "n"}, Gateways: gateways, Bound: 2 * time.Minute,
 	}
 }
 

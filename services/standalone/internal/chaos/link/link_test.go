@@ -70,7 +70,7 @@ func connect(t *testing.T, address string) (*caller, error) {
 		return nil, err
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &caller{conn, bufio.NewReader(conn)}, conn.SetDeadline(time.Now().Add(20 * time.Second))
+	return &caller{conn, bufio.NewReader(conn)}, conn.SetDeadline(time.Now().Add(2 * time.Minute))
 }
 
 // refuses wants a new connection from a-1 to b-1 reset, while it is made or later.

@@ -1,0 +1,39 @@
+package vitals
+
+import "testing"
+
+func TestAGaugeIsSummedOverItsLabelsAndNoOther(t *testing.T) {
+	text := []byte("# HELP x some\n# TYPE x gauge\nx{a=\"1 } 2\"} 3\nx{a=\"2\"} 4.5 1700000000\nx_total 100\nxy 7\n")
+	if v, err := gauge(text, "x"); err != nil || v != 7.5 {
+		t.Errorf("%v, %v", v, err)
+	}
+	if v, err := gauge([]byte("x 9\n"), "x"); err != nil || v != 9 {
+		t.Errorf("%v, %v", v, err)
+	}
+	for _, bad := range []string{"", "y 1\n", "x \n", "x one\n", "x{a=\"1\"}\n"} {
+		if v, err := gauge([]byte(bad), "x"); err == nil {
+			t.Errorf("%q is %v", bad, v)
+		}
+	}
+}
+
+func TestWhatIsLeftIsReadFromAProfile(t *testing.T) {
+	text := []byte("heap profile: 1: 2 [3: 4] @ heap/1048576\n\n# runtime.MemStats\n# Alloc = 5\n# HeapAlloc = 120\n# HeapSys = 999\n# Stack = 30 / 40\n")
+	if l, err := live(text); err != nil || l != (Live{Heap: 120, Stacks: 30}) {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for _, bad := range []string{"", "\n# HeapAlloc = 1\n", "\n# HeapAlloc = x\n# Stack = 1 / 2\n", "\n# HeapAlloc = "} {
+		if l, err := live([]byte(bad)); err == nil {
+			t.Errorf("%q is %+v", bad, l)
+		}
+	}
+}
+
+func FuzzReadingWhatAProcessSays(f *testing.F) {
+	f.Add([]byte("x{a=\"1\"} 3\n# HeapAlloc = 120\n# Stack = 30 / 40\n"))
+	f.Add([]byte("x}\nx "))
+	f.Fuzz(func(_ *testing.T, text []byte) {
+		_, _ = gauge(text, "x")
+		_, _ = live(text)
+	})
+}

@@ -1,0 +1,271 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/earning"
+	"svc.internal/services/billing-ledger/internal/ledger"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// selectKin costs next to nothing beyond one look for each account, since few
+// own a provider. An EXISTS could be planned as reading all unpaid credit.
+const selectKin = `SELECT k.account_id, k.provider_id, k.rule, (SELECT true FROM unpaid_credit c WHERE c.account_id = k.account_id LIMIT 1) IS NOT NULL
+	FROM (SELECT DISTINCT account_id FROM hold WHERE request_id = ANY ($1)) h JOIN kinship k ON k.account_id = h.account_id`
+
+func scanKin(rows pgx.Rows, book usage.Book) error {
+	var account, provider [16]byte
+	var rule string
+	var unpaid bool
+	_, err := pgx.ForEachRow(rows, []any{&account, &provider, &rule, &unpaid}, func() error {
+		book.Kin[usage.Pair{Account: account, Provider: provider}] = usage.Rule(rule)
+		if unpaid {
+			book.Unpaid[account] = true
+		}
+		return nil
+	})
+	return err
+}
+
+// insertHeld keeps what of the lines is held. A repeat is an error, as it is of
+// a line.
+func insertHeld(batch *pgx.Batch, lines []usage.Line) {
+	for _, l := range lines {
+		if l.Held != "" {
+			batch.Queue(`INSERT INTO held_earning (request_id, day, account_id, provider_id, rule, book, payout)
+				VALUES ($1, $2, $3, $4, $5, $6, $7)`, [16]byte(l.Event.Request), l.Event.Request.Day(), [16]byte(l.Account),
+				[16]byte(l.Event.Provider), string(l.Held), l.EarningsBook(), int64(l.Payout))
+		}
+	}
+}
+
+// earnings is an account of a provider of which something may be held.
+type earnings struct {
+	kind     ledger.AccountKind
+	provider [16]byte
+	book     string
+}
+
+func (e earnings) compare(o earnings) int {
+	return cmp.Or(bytes.Compare(e.provider[:], o.provider[:]), strings.Compare(e.book, o.book))
+}
+
+// taken sums what entries take from earnings, and how much of it is forfeited.
+// What they add to is left out.
+func taken(entries []ledger.Entry) (all, forfeited map[earnings]money.NanoUSD) {
+	all, forfeited = map[earnings]money.NanoUSD{}, map[earnings]money.NanoUSD{}
+	for _, e := range entries {
+		for _, p := range e.Postings {
+			if p.Account.Kind != ledger.Accrued && p.Account.Kind != ledger.PlanHeld {
+				continue
+			}
+			from := earnings{p.Account.Kind, p.Account.Owner, p.Account.Book}
+			all[from] -= p.Amount
+			if e.Kind == ledger.PlanForfeited {
+				forfeited[from] -= p.Amount
+			}
+		}
+	}
+	for from, amount := range all {
+		if amount <= 0 {
+			delete(all, from)
+		}
+	}
+	return all, forfeited
+}
+
+// keepHeld refuses entries that take what is held of a provider's earnings, with
+// ledger.ErrHeld, and ends what their taking ends: a forfeit of all that is left
+// of what plans of a month have earned a provider ends what is held of it, and
+// undoing the entry of orphan work what is held of that. It locks the earnings of the providers of
+// whom something is held, in the order of their ids; the database refuses the
+// same when it commits (held_earnings_stay).
+func keepHeld(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) error {
+	all, forfeited := taken(entries)
+	if len(all) == 0 {
+		return nil
+	}
+	watched, err := lockHeld(ctx, tx, all)
+	if err != nil || len(watched) == 0 {
+		return err
+	}
+	if err := endReversed(ctx, tx, entries); err != nil {
+		return err
+	}
+	for _, from := range watched {
+		if forfeited[from] > 0 {
+			if err := endForfeited(ctx, tx, from, all[from], forfeited[from]); err != nil {
+				return err
+			}
+		}
+		if err := checkHeld(ctx, tx, from, all[from]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lockHeld locks the earnings of providers of whom something is held and returns
+// which of those in all are theirs.
+func lockHeld(ctx context.Context, tx pgx.Tx, all map[earnings]money.NanoUSD) ([]earnings, error) {
+	var providers [][16]byte
+	for from := range all {
+		providers = append(providers, from.provider)
+	}
+	rows, err := tx.Query(ctx, `SELECT p.id FROM (SELECT DISTINCT id FROM unnest($1::uuid[]) AS u (id)) p
+		WHERE EXISTS (SELECT FROM held_earning h WHERE h.provider_id = p.id AND h.ended_as IS NULL) ORDER BY p.id`, providers)
+	if err != nil {
+		return nil, fmt.Errorf("look for held earnings: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+	if err != nil {
+		return nil, fmt.Errorf("look for held earnings: %w", err)
+	}
+	for _, p := range found {
+		if err := lockProvider(ctx, tx, p); err != nil {
+			return nil, err
+		}
+	}
+	var watched []earnings
+	for from := range all {
+		if slices.Contains(found, from.provider) {
+			watched = append(watched, from)
+		}
+	}
+	slices.SortFunc(watched, earnings.compare)
+	return watched, nil
+}
+
+// lockProvider has those who take from a provider's earnings wait for each
+// other. The lock is on nothing that requests change: what is settled meanwhile
+// only adds, and as much to what is held.
+func lockProvider(ctx context.Context, tx pgx.Tx, provider [16]byte) error {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('billing.earnings.' || $1::uuid::text, 0))`, provider); err != nil {
+		return fmt.Errorf("lock earnings: %w", err)
+	}
+	return nil
+}
+
+// endForfeited ends what is held of a month's earnings when nothing is left of
+// them and as much is forfeited. The statement ends what it sees, and only when
+// it sees no more than is taken: earnings that are settled meanwhile stay held.
+func endForfeited(ctx context.Context, tx pgx.Tx, from earnings, all, forfeited money.NanoUSD) error {
+	if _, err := tx.Exec(ctx, `UPDATE held_earning SET ended_as = 'forfeited', ended_at = now(), reason = $4
+		WHERE provider_id = $2 AND book = $3 AND ended_as IS NULL AND (SELECT provider_balance($1, $2, $3)) = $5
+			AND (SELECT sum(payout) FROM held_earning WHERE provider_id = $2 AND book = $3 AND ended_as IS NULL) <= $6`,
+		string(from.kind), from.provider, from.book, string(ledger.PlanForfeited), int64(all), int64(forfeited)); err != nil {
+		return fmt.Errorf("end forfeited earnings: %w", err)
+	}
+	return nil
+}
+
+// endReversed ends what is held of orphan work whose entry is undone. That entry
+// has the id of its request.
+func endReversed(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) error {
+	for _, e := range entries {
+		takes := slices.ContainsFunc(e.Postings, func(p ledger.Posting) bool { return p.Account.Kind == ledger.Accrued && p.Amount < 0 })
+		if e.Kind == ledger.Reversal && takes {
+			if err := endHeld(ctx, tx, ids.RequestID(e.Reverses), earning.Reversed, e.BusinessID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// endHeld ends what is held of a request, if anything is.
+func endHeld(ctx context.Context, tx pgx.Tx, request ids.RequestID, as earning.End, reason string) error {
+	if _, err := tx.Exec(ctx, `UPDATE held_earning SET ended_as = $2, ended_at = now(), reason = $3
+		WHERE request_id = $1 AND ended_as IS NULL`, [16]byte(request), string(as), reason); err != nil {
+		return fmt.Errorf("end held earnings: %w", err)
+	}
+	return nil
+}
+
+// checkHeld refuses taking an amount when that leaves less than is held.
+func checkHeld(ctx context.Context, tx pgx.Tx, from earnings, amount money.NanoUSD) error {
+	var balance, held money.NanoUSD
+	if err := tx.QueryRow(ctx, `SELECT provider_balance($1, $2, $3), coalesce(sum(payout), 0)::bigint
+		FROM held_earning WHERE provider_id = $2 AND book = $3 AND ended_as IS NULL`,
+		string(from.kind), from.provider, from.book).Scan(&balance, &held); err != nil {
+		return fmt.Errorf("read held earnings: %w", err)
+	}
+	if held > 0 && balance-amount < held {
+		return fmt.Errorf("%w: %s of %s, of which %s are held", ledger.ErrHeld, amount, balance, held)
+	}
+	return nil
+}
+
+const heldColumns = `request_id, account_id, provider_id, rule, book, payout, held_at, coalesce(ended_as, ''), ended_at, coalesce(reason, '')`
+
+// HeldEarnings lists what is held; see earning.Store.
+func (s *Store) HeldEarnings(ctx context.Context, provider ids.ProviderID, after ids.RequestID, limit int) ([]earning.Held, error) {
+	sql, args := `SELECT `+heldColumns+` FROM held_earning WHERE ended_as IS NULL AND request_id > $1 ORDER BY request_id LIMIT $2`,
+		[]any{[16]byte(after), limit}
+	if !provider.IsZero() {
+		sql = `SELECT ` + heldColumns + ` FROM held_earning WHERE provider_id = $3 AND ended_as IS NULL AND request_id > $1 ORDER BY request_id LIMIT $2`
+		args = append(args, [16]byte(provider))
+	}
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, reachable(fmt.Errorf("list held earnings: %w", err))
+	}
+	list, err := scanHeld(rows)
+	return list, reachable(err)
+}
+
+// ReleaseHeld ends what is held of requests; see earning.Store.
+func (s *Store) ReleaseHeld(ctx context.Context, requests []ids.RequestID, reason string) (list []earning.Held, err error) {
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT `+heldColumns+` FROM held_earning WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests))
+		if err != nil {
+			return fmt.Errorf("lock held earnings: %w", err)
+		}
+		if list, err = scanHeld(rows); err != nil {
+			return err
+		}
+		if err := earning.Complete(requests, list); err != nil {
+			return err
+		}
+		rows, err = tx.Query(ctx, `UPDATE held_earning SET ended_as = $2, ended_at = now(), reason = $3
+			WHERE request_id = ANY ($1) AND ended_as IS NULL RETURNING `+heldColumns, raw(requests), string(earning.Released), reason)
+		if err != nil {
+			return fmt.Errorf("release held earnings: %w", err)
+		}
+		released, err := scanHeld(rows)
+		for _, r := range released {
+			i := slices.IndexFunc(list, func(h earning.Held) bool { return h.Request == r.Request })
+			list[i] = r
+		}
+		return err
+	})
+	return list, err
+}
+
+func scanHeld(rows pgx.Rows) ([]earning.Held, error) {
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h earning.Held, err error) {
+		var request, account, provider [16]byte
+		var rule, ended string
+		var endedAt *time.Time
+		err = row.Scan(&request, &account, &provider, &rule, &h.Book, &h.Payout, &h.HeldAt, &ended, &endedAt, &h.Reason)
+		h.Request, h.Account, h.Provider, h.Rule, h.Ended = request, account, provider, usage.Rule(rule), earning.End(ended)
+		if endedAt != nil {
+			h.EndedAt = *endedAt
+		}
+		return h, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read held earnings: %w", err)
+	}
+	return list, nil
+}

@@ -1,0 +1,54 @@
+package usage
+
+import (
+	"svc.internal/pkg/ids"
+	"svc.internal/services/billing-ledger/internal/hold"
+)
+
+// Rule is how it is known that an account and a provider have one owner.
+type Rule string
+
+// SameUser ties the account and the provider of one user, who signs in to both.
+const SameUser Rule = "same_user"
+
+// Rules lists them all, for metrics and tests.
+func Rules() []Rule { return []Rule{SameUser} }
+
+// Pair is an account and a provider that may serve its requests.
+type Pair struct {
+	Account  ids.AccountID
+	Provider ids.ProviderID
+}
+
+// held is the rule by which the payout of a line is kept from being paid, empty
+// for nearly all. It is when an owner pays itself with what is not its own: when
+// the platform bears a part of the request at least, by a plan, by credit that
+// nobody paid for, by a shortfall, or because the work came late. Credit that
+// was paid for is the owner's to spend where it likes.
+func (b Book) held(h Hold, line Line) Rule {
+	rule, kin := b.Kin[Pair{line.Account, line.Event.Provider}]
+	if !kin || line.Payout <= 0 {
+		return ""
+	}
+	bears := line.Source == Orphan || line.Shortfall > 0
+	switch h.Billing {
+	case hold.Plan:
+		bears = true
+	case hold.PayAsYouGo:
+		bears = bears || b.Unpaid[line.Account]
+	case hold.Free: // pays nothing
+	}
+	if !bears {
+		return ""
+	}
+	return rule
+}
+
+// EarningsBook is which of its provider's books a line is accrued in: one for
+// each month of what plans cover, and "" for all else.
+func (l Line) EarningsBook() string {
+	if l.Source == Plan {
+		return l.Event.Request.Day().Format("2006-01")
+	}
+	return ""
+}

@@ -1,0 +1,58 @@
+package rpc
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+)
+
+// ListKeys lists the keys of a user's account.
+func (s *Self) ListKeys(ctx context.Context, m *hubv1.ListKeysRequest) (*hubv1.ListKeysResponse, error) {
+	id, err := providerID(m.GetProviderId())
+	if err != nil {
+		return nil, err
+	}
+	keys, err := s.accounts.OwnKeys(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	now := s.accounts.Now()
+	list := make([]*hubv1.ProviderKey, 0, len(keys))
+	for _, k := range keys {
+		list = append(list, &hubv1.ProviderKey{
+			KeyId: k.ID.String(), KeyPrefix: k.Shown, Name: k.Name, Active: k.Good(now),
+			CreatedAt: timestamppb.New(k.MadeAt), ExpiresAt: optionalTime(k.Expires), RevokedAt: optionalTime(k.Revoked),
+		})
+	}
+	return &hubv1.ListKeysResponse{Keys: list}, nil
+}
+
+// RevokeKey ends a key of a user's account and closes its connections.
+func (s *Self) RevokeKey(ctx context.Context, m *hubv1.RevokeKeyRequest) (*hubv1.RevokeKeyResponse, error) {
+	id, err := providerID(m.GetProviderId())
+	if err != nil {
+		return nil, err
+	}
+	key, err := ids.ParseKey(m.GetKeyId())
+	if err != nil {
+		return nil, fault.New(fault.NotFound, fault.KeyNotFound, "no such provider key").On("key_id")
+	}
+	if err := s.accounts.RevokeOwnKey(ctx, id, key); err != nil {
+		return nil, err
+	}
+	s.presence.KeyRevoked(key)
+	return &hubv1.RevokeKeyResponse{}, nil
+}
+
+// optionalTime is absent for the zero time.
+func optionalTime(at time.Time) *timestamppb.Timestamp {
+	if at.IsZero() {
+		return nil
+	}
+	return timestamppb.New(at)
+}

@@ -1,0 +1,72 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/pg"
+	"svc.internal/services/provider-hub/internal/provider"
+)
+
+// Keys implements provider.Store.
+func (s *Store) Keys(ctx context.Context, id ids.ProviderID, now time.Time, limit int) ([]provider.OwnKey, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT key_id, name, key_prefix, created_at, expires_at, revoked_at FROM provider_key
+		WHERE provider_id = $1
+		ORDER BY revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2) DESC, created_at DESC, key_id DESC
+		LIMIT $3`, id, now, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list provider keys: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k provider.OwnKey, err error) {
+		var expires, revoked *time.Time
+		err = row.Scan(&k.ID, &k.Name, &k.Shown, &k.MadeAt, &expires, &revoked)
+		k.Expires, k.Revoked = zero(expires), zero(revoked)
+		return k, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list provider keys: %w", err)
+	}
+	return list, nil
+}
+
+// RevokeOwnKey implements provider.Store. The provider's row is locked, so that of
+// two keys that are revoked at once the second is known for the last.
+func (s *Store) RevokeOwnKey(
+	ctx context.Context, id ids.ProviderID, key ids.KeyID, now time.Time, allow func(a provider.Account, lasting int) error,
+) error {
+	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+		a, err := scanAccount(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.provider_id = $1 FOR UPDATE OF p`, id))
+		if err != nil {
+			return err
+		}
+		var good bool
+		err = tx.QueryRow(ctx, `
+			SELECT revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3) FROM provider_key
+			WHERE key_id = $1 AND provider_id = $2`, key, id, now).Scan(&good)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return fault.New(fault.NotFound, fault.KeyNotFound, "no such provider key").On("key_id")
+		case err != nil || !good:
+			return err
+		}
+		var lasting int
+		if err := tx.QueryRow(ctx, `
+			SELECT count(*) FROM provider_key
+			WHERE provider_id = $2 AND key_id <> $1 AND revoked_at IS NULL AND expires_at IS NULL`, key, id).Scan(&lasting); err != nil {
+			return err
+		}
+		if err := allow(a, lasting); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE provider_key SET revoked_at = $2 WHERE key_id = $1`, key, now)
+		return err
+	})
+	return missing(err, "revoke a provider's own key")
+}
