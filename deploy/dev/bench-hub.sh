@@ -35,26 +35,7 @@ if [ "$files" != unlimited ] && [ "$files" -lt $((agents + 1000)) ]; then
 fi
 
 begun=$SECONDS
-pids=()
-end() {
-  kill "$1" 2>/dev/null || true
-  wait "$1" 2>/dev/null || true
-}
-# Processes end in the opposite order of their start, each by its number.
-stop() {
-  trap - EXIT
-  local i
-  for ((i = ${#pids[@]} - 1; i >= 0; i--)); do end "${pids[i]}"; done
-}
-trap stop EXIT
-trap 'exit 130' INT TERM
-start() {
-  local name=$1
-  shift
-  "$@" >>"$run/$name.log" 2>&1 3>&- &
-  pids+=($!)
-}
-in_use() { (exec 4<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+. deploy/dev/processes.sh
 # wait_for WHAT COMMAND...: until it succeeds, a minute at most.
 wait_for() {
   local what=$1

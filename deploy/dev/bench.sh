@@ -39,32 +39,13 @@ at=$SECONDS
 step() { at=$SECONDS; echo "  $* ..."; }
 took() { echo "    $((SECONDS - at)) s"; }
 
-# Processes end in the opposite order of their start, each by its number.
-pids=()
-end() {
-  kill "$1" 2>/dev/null || true
-  wait "$1" 2>/dev/null || true
-}
-stop() {
-  trap - EXIT
-  local i
-  for ((i = ${#pids[@]} - 1; i >= 0; i--)); do end "${pids[i]}"; done
-}
-trap stop EXIT
-trap 'exit 130' INT TERM
-start() {
-  local name=$1
-  shift
-  "$@" >>"$run/$name.log" 2>&1 3>&- &
-  pids+=($!)
-}
+. deploy/dev/processes.sh
 # end_last ends what was started last.
 end_last() {
   local last=$((${#pids[@]} - 1))
   end "${pids[last]}"
   unset 'pids[last]'
 }
-in_use() { (exec 4<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 answers() {
   for _ in $(seq 300); do
     if in_use "$1"; then return 0; fi

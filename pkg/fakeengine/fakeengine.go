@@ -158,13 +158,19 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	behaviour, ok := e.take(request)
 	// A hang-up counts until the answer is complete; the server itself cancels
 	// the context only after this function has returned.
-	stop := context.AfterFunc(r.Context(), func() {
+	hungUp := func() {
 		select {
 		case e.cancelled <- request:
 		default:
 		}
-	})
-	defer stop()
+	}
+	stop := context.AfterFunc(r.Context(), hungUp)
+	defer func() {
+		// The context is seen to be done before its functions are called.
+		if stop() && r.Context().Err() != nil {
+			hungUp()
+		}
+	}()
 	if !ok {
 		writeError(w, http.StatusNotFound, "The model `"+request.Model+"` does not exist.", "model_not_found")
 		return

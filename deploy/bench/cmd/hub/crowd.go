@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"strconv"
 	"strings"
 	"time"
@@ -246,11 +247,9 @@ func (b *bench) cut(ctx context.Context, c *child, load *steady.Load, figures *c
 	}
 	before.To = time.Now()
 	b.say("Cutting %d connections ...", b.agents)
-	profiled := make(chan struct{})
-	go func() {
-		defer close(profiled)
-		b.saveProfile(ctx, b.hub, "profile?seconds=15", "hub-cut-cpu")
-	}()
+	var profiled sync.WaitGroup
+	profiled.Go(func() { b.saveProfile(ctx, b.hub, "profile?seconds=15", "hub-cut-cpu") })
+	profiled.Go(func() { b.saveProfile(ctx, b.router, "profile?seconds=15", "router-cut-cpu") })
 	during := steady.Span{From: time.Now()}
 	then, err := c.tell("cut")
 	if err != nil {
@@ -268,7 +267,7 @@ func (b *bench) cut(ctx context.Context, c *child, load *steady.Load, figures *c
 	figures.routed = during.To.Sub(during.From)
 	figures.refusals, figures.losses = status.Refusals-then.Refusals, status.Losses-then.Losses
 	b.say("  all are back after %.1f s", figures.routed.Seconds())
-	<-profiled
+	profiled.Wait()
 	if err := wait(ctx, 5*time.Second); err != nil {
 		return err
 	}
@@ -280,7 +279,9 @@ func (b *bench) cut(ctx context.Context, c *child, load *steady.Load, figures *c
 	again.To = time.Now()
 	load.Stop()
 	figures.quiet, figures.during = load.During(before, again), load.During(during)
-	figures.slow, figures.last = load.Beyond(during, 2*figures.quiet.P99)
+	var each []int
+	figures.slow, figures.last, each = load.Beyond(during, 2*figures.quiet.P99)
+	b.say("  slow requests in each second behind the cut: %v", each)
 	figures.twice = [2]steady.Figures{load.During(before), load.During(again)}
 	figures.resident = b.hub.Resident() + b.router.Resident()
 	return nil

@@ -230,7 +230,7 @@ type comeback struct {
 
 // Agents of v1 come back at once, and wait longer each time that a dial is
 // refused; those of v2 wait at random, at most as long as the ceiling, which
-// doubles, unless they are told how long.
+// doubles, unless they are told how long, and then up to a quarter longer.
 const (
 	atOnceV1  = time.Millisecond
 	firstV2   = 250 * time.Millisecond
@@ -263,7 +263,7 @@ func (c *comeback) refused(told time.Duration) time.Duration {
 
 func (c *comeback) random(told time.Duration) time.Duration {
 	if told > 0 {
-		return told
+		return told + rand.N(told/4+1) //nolint:gosec // spreads load, guards nothing
 	}
 	ceiling := min(firstV2<<min(c.failures, mostSteps), longest)
 	c.failures++

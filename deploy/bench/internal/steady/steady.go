@@ -121,8 +121,9 @@ func (l *Load) During(spans ...Span) Figures {
 
 // Beyond counts the requests that were due in a span and took longer than a
 // limit in milliseconds, or failed, and tells how long behind its begin the last
-// of them was due.
-func (l *Load) Beyond(s Span, limit float64) (n int, last time.Duration) {
+// of them was due, and how many were due in each of its seconds.
+func (l *Load) Beyond(s Span, limit float64) (n int, last time.Duration, each []int) {
+	each = make([]int, int(s.To.Sub(s.From)/time.Second)+1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, x := range l.samples {
@@ -130,9 +131,11 @@ func (l *Load) Beyond(s Span, limit float64) (n int, last time.Duration) {
 			continue
 		}
 		n++
-		last = max(last, x.due.Sub(s.From))
+		at := x.due.Sub(s.From)
+		last = max(last, at)
+		each[at/time.Second]++
 	}
-	return n, last
+	return n, last, each
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -27,6 +27,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/cadence"
 )
 
 const (
@@ -156,30 +157,11 @@ func (r *Recorder) Waiting() int {
 func (r *Recorder) Run(ctx context.Context) error {
 	every := time.NewTicker(writeEvery)
 	defer every.Stop()
-	for r.wait(ctx, every.C) {
+	for cadence.Next(ctx, every.C, r.wake, writeDelay) {
 		r.write(ctx)
 	}
 	r.write(context.WithoutCancel(ctx))
 	return nil
-}
-
-// wait is false when ctx has ended.
-func (r *Recorder) wait(ctx context.Context, every <-chan time.Time) bool {
-	select {
-	case <-every:
-		return ctx.Err() == nil
-	case <-r.wake:
-	case <-ctx.Done():
-		return false
-	}
-	delay := time.NewTimer(writeDelay)
-	defer delay.Stop()
-	select {
-	case <-delay.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (r *Recorder) write(ctx context.Context) {

@@ -28,6 +28,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/cadence"
 	"svc.internal/services/provider-hub/internal/gpu"
 	"svc.internal/services/provider-hub/internal/session"
 )
@@ -269,30 +270,11 @@ func (r *Recorder) signal() {
 func (r *Recorder) Run(ctx context.Context) error {
 	every := time.NewTicker(recordEvery)
 	defer every.Stop()
-	for r.write(ctx, false); r.wait(ctx, every.C); {
+	for r.write(ctx, false); cadence.Next(ctx, every.C, r.wake, recordDelay); {
 		r.write(ctx, false)
 	}
 	r.write(context.WithoutCancel(ctx), true)
 	return nil
-}
-
-// wait is false when ctx has ended.
-func (r *Recorder) wait(ctx context.Context, every <-chan time.Time) bool {
-	select {
-	case <-every:
-		return ctx.Err() == nil
-	case <-r.wake:
-	case <-ctx.Done():
-		return false
-	}
-	delay := time.NewTimer(recordDelay)
-	defer delay.Stop()
-	select {
-	case <-delay.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (r *Recorder) write(ctx context.Context, last bool) {
