@@ -172,7 +172,7 @@ func (c *Cluster) discard() error {
 		err = c.guard.dismiss()
 	}
 	if c.lock != nil {
-		err = errors.Join(err, c.lock.Close())
+		err = errors.Join(err, release(c.lock))
 	}
 	if !c.cfg.Durable {
 		err = errors.Join(err, os.RemoveAll(c.cfg.Dir))

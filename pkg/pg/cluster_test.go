@@ -163,6 +163,20 @@ func TestServerOfADeadParentIsStoppedFirst(t *testing.T) {
 	run(t, next.URL(), "SELECT n FROM kept")
 }
 
+func TestAChildThatIsJustStartedDoesNotKeepTheFolder(t *testing.T) {
+	dir := reachableDir(t)
+	c := startDurable(t, dir)
+	child, err := c.CopyLock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(child)
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, startDurable(t, dir).URL(), "SELECT 'up'")
+}
+
 func TestPidFileOfAnotherProgramIsNotTrusted(t *testing.T) {
 	dir := reachableDir(t)
 	if err := startDurable(t, dir).Stop(); err != nil {

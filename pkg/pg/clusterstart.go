@@ -97,6 +97,12 @@ func (c *Cluster) takeLock() error {
 	return nil
 }
 
+// release gives a lock up at once. Closing alone leaves it to a copy of the file,
+// which a child has that somebody is just starting, until it becomes its program.
+func release(lock *os.File) error {
+	return errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
+}
+
 func (c *Cluster) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

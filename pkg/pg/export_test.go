@@ -1,5 +1,7 @@
 package pg
 
+import "syscall"
+
 // LetGo gives up what the kernel takes from a process that is killed: the lock
 // on a durable folder, our end of the guard's pipe.
 func (c *Cluster) LetGo() error {
@@ -8,5 +10,8 @@ func (c *Cluster) LetGo() error {
 	}
 	lock := c.lock
 	c.lock = nil
-	return lock.Close()
+	return release(lock)
 }
+
+// CopyLock is what a child has of us before it becomes its program.
+func (c *Cluster) CopyLock() (int, error) { return syscall.Dup(int(c.lock.Fd())) }

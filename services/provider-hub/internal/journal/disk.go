@@ -104,7 +104,11 @@ func (f *folder) Remove(name string) error { return os.Remove(filepath.Join(f.pa
 
 func (f *folder) Sync() error { return f.dir.Sync() }
 
-func (f *folder) Close() error { return errors.Join(f.dir.Close(), f.lock.Close()) }
+// Close gives the lock up at once: a child that somebody is just starting has a
+// copy of the file, which would keep it a little longer.
+func (f *folder) Close() error {
+	return errors.Join(f.dir.Close(), syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN), f.lock.Close())
+}
 
 type diskFile struct{ *os.File }
 

@@ -50,9 +50,10 @@ func Open(path string) (*Dir, error) {
 	return &Dir{abs, lock}, nil
 }
 
-// Close gives the directory back.
+// Close gives the directory back, at once: a child that somebody is just starting
+// has a copy of the file, which would keep the lock a little longer.
 func (d *Dir) Close() error {
-	if err := d.lock.Close(); err != nil {
+	if err := errors.Join(syscall.Flock(int(d.lock.Fd()), syscall.LOCK_UN), d.lock.Close()); err != nil {
 		return fmt.Errorf("give data directory back: %w", err)
 	}
 	return nil
