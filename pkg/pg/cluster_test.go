@@ -170,7 +170,7 @@ func TestAChildThatIsJustStartedDoesNotKeepTheFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer syscall.Close(child)
+	defer func() { _ = syscall.Close(child) }()
 	if err := c.Stop(); err != nil {
 		t.Fatal(err)
 	}
