@@ -131,8 +131,18 @@ func (m *market) calm(ctx context.Context) error {
 	defer cancel()
 	ticker := time.NewTicker(calmEvery)
 	defer ticker.Stop()
+	var begun time.Time
 	for {
-		if waiting, err := m.books.Waiting(ctx, calmAge); err == nil && waiting == 0 {
+		var err error
+		var waiting int64
+		if begun.IsZero() {
+			// What an earlier loss has left to be told again counts however young it is.
+			begun, err = m.books.Now(ctx)
+		}
+		if err == nil {
+			waiting, err = m.books.Waiting(ctx, calmAge, begun)
+		}
+		if err == nil && waiting == 0 {
 			return nil
 		}
 		select {

@@ -66,18 +66,23 @@ func (b *Books) Left(ctx context.Context) (Left, error) {
 	return l, nil
 }
 
-// telling is how long the services may take to hear the same.
-const telling = 2 * time.Second
+// Now is the database's clock.
+func (b *Books) Now(ctx context.Context) (now time.Time, err error) {
+	if err := b.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
+		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
+	}
+	return now, nil
+}
 
 // Waiting counts the requests that were admitted longer than an age ago and are
-// open, and those that one of billing-ledger and settlement alone has settled.
-func (b *Books) Waiting(ctx context.Context, age time.Duration) (int64, error) {
+// open, and those that before a time one of billing-ledger and settlement alone
+// has settled.
+func (b *Books) Waiting(ctx context.Context, age time.Duration, before time.Time) (int64, error) {
 	var n int64
 	err := b.pool.QueryRow(ctx, `SELECT
 		(SELECT count(*) FROM billing.hold WHERE state = 'open' AND admitted_at < now() - $1::interval) +
 		(SELECT count(*) FROM billing.usage_settlement s FULL JOIN settlement.earning_line e USING (day, request_id)
-			WHERE s.request_id IS NULL AND e.recorded_at < now() - $2::interval
-				OR e.request_id IS NULL AND s.settled_at < now() - $2::interval)`, age, telling).Scan(&n)
+			WHERE s.request_id IS NULL AND e.recorded_at < $2 OR e.request_id IS NULL AND s.settled_at < $2)`, age, before).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count what waits: %w", err)
 	}
