@@ -121,3 +121,94 @@ func TestAStopBeforeContentIsAnswered(t *testing.T) {
 		t.Errorf("the witness says %v", w)
 	}
 }
+
+func TestAGatewayThatStoodStillRelaysNothingThatNobodyPaysFor(t *testing.T) {
+	const still = 61 * time.Second // a lease, and more
+	streamed := func(p *played) error { return p.event(helloChunk, true, 1) }
+	more := func(p *played) error { return p.event(moreChunk, false, 3) }
+	whole := func(p *played) error { return p.event(wholeJSON, true, 3) }
+	committed := func(p *played) error { return p.committed() }
+	finish := func(p *played) error { return p.finish(9, 3) }
+	for name, c := range map[string]struct {
+		body          string
+		before, after []func(*played) error
+		status        int
+		committed     uint32
+	}{
+		"before a stream's first content": {body: helloStream, after: []func(*played) error{streamed}, status: http.StatusServiceUnavailable},
+		"before a whole answer":           {body: hello, after: []func(*played) error{whole}, status: http.StatusServiceUnavailable},
+		"within a stream": {
+			body: helloStream, before: []func(*played) error{streamed, committed}, after: []func(*played) error{more},
+			status: http.StatusOK, committed: 1,
+		},
+		"at a stream's end": {
+			body: helloStream, before: []func(*played) error{streamed, committed}, after: []func(*played) error{finish},
+			status: http.StatusOK, committed: 1,
+		},
+		"with a whole answer in hand": {
+			body: hello, before: []func(*played) error{whole, committed}, after: []func(*played) error{finish},
+			status: http.StatusServiceUnavailable, committed: 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t)
+			reached, woken, how := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			f.hub.set(func(p *played) error {
+				for _, step := range c.before {
+					if err := step(p); err != nil {
+						return err
+					}
+				}
+				close(reached)
+				<-woken
+				for _, step := range c.after {
+					if err := step(p); err != nil {
+						return err
+					}
+				}
+				_, err := p.stream.Recv()
+				how <- err
+				return err
+			})
+			answer := make(chan *http.Response, 1)
+			go func() { answer <- f.post(c.body) }()
+			<-reached
+			var resp *http.Response
+			if c.status == http.StatusOK { // what was begun has come before it stands still
+				resp = <-answer
+				readUntil(t, resp, helloChunk)
+			}
+			f.billing.lapses()
+			f.clock.standStill(still)
+			close(woken)
+			if resp == nil {
+				resp = <-answer
+			}
+			body := read(t, resp)
+			if resp.StatusCode != c.status || !strings.Contains(body, `"code":"service_unavailable"`) ||
+				strings.Contains(body, "[DONE]") || strings.Contains(body, moreChunk) || strings.Contains(body, wholeJSON) {
+				t.Errorf("answered %d %s", resp.StatusCode, body)
+			}
+			if c.committed == 0 {
+				if err := <-how; err == nil || errors.Is(err, io.EOF) {
+					t.Errorf("the hub's stream is closed (%v), as when a client leaves, and not broken off", err)
+				}
+			}
+			if w := f.witness(); w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED || w.GetCommittedAttempt() != c.committed ||
+				w.GetAttempts()[0].GetResult() != "unavailable" || w.GetMetered() != nil {
+				t.Errorf("the witness says %v", w)
+			}
+		})
+	}
+}
+
+// readUntil reads a stream until it has brought a text.
+func readUntil(t testing.TB, resp *http.Response, text string) {
+	t.Helper()
+	var got []byte
+	for buf := make([]byte, 1); !strings.Contains(string(got), text); got = append(got, buf...) {
+		if _, err := resp.Body.Read(buf); err != nil {
+			t.Fatalf("after %q: %v", got, err)
+		}
+	}
+}

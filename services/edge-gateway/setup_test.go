@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,6 @@ import (
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/bustest"
-	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/serve"
@@ -45,6 +45,7 @@ const (
 
 // fleet is a gateway among peers that do as a test says.
 type fleet struct {
+	clock   *stillClock
 	t       testing.TB
 	cfg     Config
 	key     string
@@ -131,7 +132,7 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		t.Fatal(err)
 	}
 	f := &fleet{
-		t: t, cfg: DefaultConfig(), key: key, log: &logBuffer{},
+		t: t, cfg: DefaultConfig(), key: key, log: &logBuffer{}, clock: &stillClock{},
 		keys: &keys{digest: apikey.Sum(key)},
 		billing: &billing{witnesses: make(chan *billingv1.Witness, 100), admits: make(chan *billingv1.AdmitRequest, 100),
 			renewals: make(chan *billingv1.RenewRequest, 100)},
@@ -174,7 +175,7 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 	})
 	f.svc, err = New(t.Context(), f.cfg, Deps{
 		Log: log, Meters: metricnoop.MeterProvider{}, Traces: tracenoop.NewTracerProvider(),
-		Clock: clock.System, Random: rand.Reader,
+		Clock: f.clock, Random: rand.Reader,
 		Reached:     func() error { return nil },
 		Keys:        billingv1.NewKeyServiceClient(conn),
 		Admission:   billingv1.NewAdmissionServiceClient(conn),
@@ -326,6 +327,7 @@ type billing struct {
 	lose      int                   // so many calls of Conclude fail
 	reads     int                   // of rates
 	unread    func(context.Context) error
+	lapse     bool // holds that are renewed were given back
 }
 
 // loseAccounts lets the next n calls of Conclude fail.
@@ -380,8 +382,31 @@ func (b *billing) Conclude(_ context.Context, req *billingv1.ConcludeRequest) (*
 
 func (b *billing) Renew(_ context.Context, req *billingv1.RenewRequest) (*billingv1.RenewResponse, error) {
 	b.renewals <- req
-	return &billingv1.RenewResponse{}, nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	resp := &billingv1.RenewResponse{}
+	for _, r := range req.GetRequests() {
+		if b.lapse {
+			resp.LapsedRequestIds = append(resp.LapsedRequestIds, r.GetRequestId())
+		}
+	}
+	return resp, nil
 }
+
+// lapses tells from now on that holds were given back.
+func (b *billing) lapses() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lapse = true
+}
+
+// stillClock is the machine's, as a process sees it that may have stood still:
+// its timers know nothing of that.
+type stillClock struct{ ahead atomic.Int64 }
+
+func (c *stillClock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+func (c *stillClock) standStill(d time.Duration) { c.ahead.Add(int64(d)) }
 
 type receipts struct {
 	billingv1.UnimplementedReceiptServiceServer

@@ -86,8 +86,8 @@ func (d *Database) Conclude(ctx context.Context, all []hold.Witness) (int, error
 }
 
 // Renew implements hold.Leases.
-func (d *Database) Renew(ctx context.Context, all []hold.Renewal) error {
-	return exec(d, func() error { return d.Store.Renew(ctx, all) })
+func (d *Database) Renew(ctx context.Context, all []hold.Renewal) ([]ids.RequestID, error) {
+	return transact(d, func() ([]ids.RequestID, error) { return d.Store.Renew(ctx, all) })
 }
 
 // ExpireHolds closes what is over and was not served.

@@ -743,9 +743,12 @@ func (x *RunningRequest) GetRelayedBytes() int64 {
 }
 
 type RenewResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Requests whose holds were given back, so that nobody pays for what is
+	// relayed of them from now on; in no order.
+	LapsedRequestIds []string `protobuf:"bytes,1,rep,name=lapsed_request_ids,json=lapsedRequestIds,proto3" json:"lapsed_request_ids,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RenewResponse) Reset() {
@@ -776,6 +779,13 @@ func (x *RenewResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use RenewResponse.ProtoReflect.Descriptor instead.
 func (*RenewResponse) Descriptor() ([]byte, []int) {
 	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RenewResponse) GetLapsedRequestIds() []string {
+	if x != nil {
+		return x.LapsedRequestIds
+	}
+	return nil
 }
 
 // AttemptRecord is one try as the gateway saw it.
@@ -1221,8 +1231,9 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\vprovider_id\x18\x04 \x01(\tR\n" +
 	"providerId\x12%\n" +
 	"\x0erelayed_tokens\x18\x05 \x01(\x03R\rrelayedTokens\x12#\n" +
-	"\rrelayed_bytes\x18\x06 \x01(\x03R\frelayedBytes\"\x0f\n" +
-	"\rRenewResponse\"\xe2\x01\n" +
+	"\rrelayed_bytes\x18\x06 \x01(\x03R\frelayedBytes\"=\n" +
+	"\rRenewResponse\x12,\n" +
+	"\x12lapsed_request_ids\x18\x01 \x03(\tR\x10lapsedRequestIds\"\xe2\x01\n" +
 	"\rAttemptRecord\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +

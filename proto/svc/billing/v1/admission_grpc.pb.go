@@ -169,8 +169,8 @@ type AdmissionServiceClient interface {
 	// lease of a minute, and one that nobody renews is over. What was relayed so
 	// far is kept as the gateway's witness should no other come. Idempotent: a
 	// smaller count never replaces a larger one, and the first committed attempt
-	// stands. At most 1,000 requests a call; requests that are unknown, closed
-	// or malformed are ignored. Fails with INVALID_ARGUMENT (invalid_value) on
+	// stands. At most 1,000 requests a call; requests that are unknown, settled
+	// or malformed are ignored, and those that came too late are told. Fails with INVALID_ARGUMENT (invalid_value) on
 	// more, UNAVAILABLE (service_unavailable) when the store cannot be reached.
 	Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*RenewResponse, error)
 	// Conclude is the gateway's witness of how an admitted request ended for the
@@ -261,8 +261,8 @@ type AdmissionServiceServer interface {
 	// lease of a minute, and one that nobody renews is over. What was relayed so
 	// far is kept as the gateway's witness should no other come. Idempotent: a
 	// smaller count never replaces a larger one, and the first committed attempt
-	// stands. At most 1,000 requests a call; requests that are unknown, closed
-	// or malformed are ignored. Fails with INVALID_ARGUMENT (invalid_value) on
+	// stands. At most 1,000 requests a call; requests that are unknown, settled
+	// or malformed are ignored, and those that came too late are told. Fails with INVALID_ARGUMENT (invalid_value) on
 	// more, UNAVAILABLE (service_unavailable) when the store cannot be reached.
 	Renew(context.Context, *RenewRequest) (*RenewResponse, error)
 	// Conclude is the gateway's witness of how an admitted request ended for the

@@ -37,21 +37,23 @@ func (r Renewal) bounded() Renewal {
 // Leases keeps the leases of running requests.
 type Leases interface {
 	// Renew extends the leases of open holds and keeps the largest count of
-	// each committed one. Each request stands once.
-	Renew(ctx context.Context, all []Renewal) error
+	// each committed one. Each request stands once. It returns those whose
+	// holds were given back, in no order.
+	Renew(ctx context.Context, all []Renewal) (lapsed []ids.RequestID, err error)
 }
 
 // Renewer renews leases.
 type Renewer struct{ Store Leases }
 
 // Renew takes at most MaxRenewals renewals. Of several of one request the last
-// counts.
-func (r *Renewer) Renew(ctx context.Context, all []Renewal) error {
+// counts. It returns the requests that came too late: their holds were given
+// back, and nobody pays for them any more.
+func (r *Renewer) Renew(ctx context.Context, all []Renewal) (lapsed []ids.RequestID, err error) {
 	if len(all) > MaxRenewals {
-		return fault.New(fault.Invalid, fault.InvalidValue, "at most %d requests a call", MaxRenewals).On("requests")
+		return nil, fault.New(fault.Invalid, fault.InvalidValue, "at most %d requests a call", MaxRenewals).On("requests")
 	}
 	if len(all) == 0 {
-		return nil
+		return nil, nil
 	}
 	place := make(map[ids.RequestID]int, len(all))
 	bounded := make([]Renewal, 0, len(all))
@@ -64,8 +66,9 @@ func (r *Renewer) Renew(ctx context.Context, all []Renewal) error {
 		}
 		bounded[i] = one.bounded()
 	}
-	if err := r.Store.Renew(ctx, bounded); err != nil {
-		return fmt.Errorf("renew %d leases: %w", len(bounded), err)
+	lapsed, err = r.Store.Renew(ctx, bounded)
+	if err != nil {
+		return nil, fmt.Errorf("renew %d leases: %w", len(bounded), err)
 	}
-	return nil
+	return lapsed, nil
 }

@@ -11,19 +11,19 @@ import (
 // leases keeps what it is given.
 type leases struct{ renewed []Renewal }
 
-func (l *leases) Renew(_ context.Context, all []Renewal) error {
+func (l *leases) Renew(_ context.Context, all []Renewal) ([]ids.RequestID, error) {
 	l.renewed = append(l.renewed, all...)
-	return nil
+	return []ids.RequestID{all[0].Request}, nil
 }
 
 func TestRenewalsAreBoundedAndStandOnce(t *testing.T) {
 	l := &leases{}
 	r := &Renewer{Store: l}
-	if err := r.Renew(t.Context(), make([]Renewal, MaxRenewals+1)); !fault.Is(err, fault.InvalidValue) {
+	if _, err := r.Renew(t.Context(), make([]Renewal, MaxRenewals+1)); !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("%d renewals: %v", MaxRenewals+1, err)
 	}
 	a, b, c := ids.RequestID{1}, ids.RequestID{2}, ids.RequestID{3}
-	err := r.Renew(t.Context(), []Renewal{
+	lapsed, err := r.Renew(t.Context(), []Renewal{
 		{Request: a, RelayedTokens: 5},
 		{Request: b, CommittedAttempt: 1, Provider: ids.ProviderID{1}, Hub: "h", RelayedTokens: 3, RelayedBytes: -1},
 		{Request: c, CommittedAttempt: 1, RelayedTokens: 3},
@@ -34,6 +34,9 @@ func TestRenewalsAreBoundedAndStandOnce(t *testing.T) {
 	}
 	if err != nil || len(l.renewed) != len(want) {
 		t.Fatalf("renewed %+v: %v", l.renewed, err)
+	}
+	if len(lapsed) != 1 || lapsed[0] != a {
+		t.Errorf("%v came too late, want the first", lapsed)
 	}
 	for i, w := range want {
 		if l.renewed[i] != w {

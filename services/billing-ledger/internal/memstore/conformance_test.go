@@ -1,6 +1,7 @@
 package memstore_test
 
 import (
+	"bytes"
 	"context"
 	crand "crypto/rand"
 	"fmt"
@@ -166,7 +167,11 @@ func (s *story) operation(t *testing.T) (name string, do func(ctx context.Contex
 		return "conclude", func(ctx context.Context, l ledger) (any, error) { return l.Conclude(ctx, w) }
 	case 3:
 		r := s.renewals(t)
-		return "renew", func(ctx context.Context, l ledger) (any, error) { return nil, l.Renew(ctx, r) }
+		return "renew", func(ctx context.Context, l ledger) (any, error) {
+			lapsed, err := l.Renew(ctx, r)
+			slices.SortFunc(lapsed, func(a, b ids.RequestID) int { return bytes.Compare(a[:], b[:]) })
+			return fmt.Sprint(lapsed), err
+		}
 	case 4, 5:
 		batch := s.deliveries(t)
 		return "settle", func(ctx context.Context, l ledger) (any, error) {

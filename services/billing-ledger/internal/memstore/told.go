@@ -36,17 +36,20 @@ func (s *Store) Conclude(_ context.Context, all []hold.Witness) (released int, e
 }
 
 // Renew extends leases; see hold.Leases.
-func (s *Store) Renew(_ context.Context, all []hold.Renewal) error {
+func (s *Store) Renew(_ context.Context, all []hold.Renewal) (lapsed []ids.RequestID, err error) {
 	now := s.now()
 	for _, r := range all {
 		h := s.holds[r.Request]
 		if h == nil || h.State != hold.Open {
+			if h != nil && h.State != hold.Settled {
+				lapsed = append(lapsed, r.Request)
+			}
 			continue
 		}
 		h.Expires = latest(h.Expires, earliest(h.AdmittedAt.Add(s.Terms.Most), now.Add(s.Terms.Lease)))
 		s.keepRenewal(r, now)
 	}
-	return nil
+	return lapsed, nil
 }
 
 // keepRenewal keeps the largest count of the first committed attempt.

@@ -96,7 +96,7 @@ func (s *Admission) ReadRate(ctx context.Context, req *billingv1.ReadRateRequest
 	return &billingv1.ReadRateResponse{Requests: rateToProto(left)}, nil
 }
 
-// Renew keeps the holds of running requests.
+// Renew keeps the holds of running requests, and tells which have none left.
 func (s *Admission) Renew(ctx context.Context, req *billingv1.RenewRequest) (*billingv1.RenewResponse, error) {
 	renewals := make([]hold.Renewal, 0, len(req.GetRequests()))
 	for _, m := range req.GetRequests() {
@@ -104,10 +104,15 @@ func (s *Admission) Renew(ctx context.Context, req *billingv1.RenewRequest) (*bi
 			renewals = append(renewals, r)
 		}
 	}
-	if err := s.Renewer.Renew(ctx, renewals); err != nil {
+	lapsed, err := s.Renewer.Renew(ctx, renewals)
+	if err != nil {
 		return nil, err
 	}
-	return &billingv1.RenewResponse{}, nil
+	resp := &billingv1.RenewResponse{}
+	for _, request := range lapsed {
+		resp.LapsedRequestIds = append(resp.LapsedRequestIds, request.String())
+	}
+	return resp, nil
 }
 
 // renewalFromProto is false for a request id that cannot name a request. A

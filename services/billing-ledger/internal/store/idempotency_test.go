@@ -203,7 +203,7 @@ func TestAClaimWithoutAnEndFollowsItsHold(t *testing.T) {
 			open, claim := holder()
 			end(t, e, open)
 			want(open, busy)
-			if err := e.store.Renew(t.Context(), []hold.Renewal{{
+			if _, err := e.store.Renew(t.Context(), []hold.Renewal{{
 				Request: claim.Request, CommittedAttempt: 1, Hub: "hub-1", Provider: e.served(t, claim, 1).Event.Provider, RelayedTokens: 1, RelayedBytes: 1,
 			}}); err != nil {
 				t.Fatal(err)

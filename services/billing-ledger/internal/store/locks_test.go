@@ -119,7 +119,8 @@ func (c *crowd) renew(r *rand.Rand) error {
 	for _, claim := range c.admitted(r, 8) {
 		all = append(all, running(claim.Request, int64(r.IntN(3))))
 	}
-	return c.store.Renew(c.t.Context(), all)
+	_, err := c.store.Renew(c.t.Context(), all)
+	return err
 }
 
 func (c *crowd) claimWork(r *rand.Rand) error {

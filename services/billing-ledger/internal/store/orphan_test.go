@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func servedWord(r ids.RequestID, tokens int64) hold.Witness {
 
 func (e *env) renew(t testing.TB, all ...hold.Renewal) {
 	t.Helper()
-	if err := e.store.Renew(t.Context(), all); err != nil {
+	if _, err := e.store.Renew(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -78,6 +79,28 @@ func (e *env) left(t testing.TB, r ids.RequestID) time.Duration {
 }
 
 func about(d, want time.Duration) bool { return d > want-30*time.Second && d <= want+time.Second }
+
+func TestARenewalTellsOfHoldsThatWereGivenBack(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 100*cent)
+	open, settled, released, expired := e.claim(t, c, 10), e.claim(t, c, 10), e.claim(t, c, 10), e.claim(t, c, 10)
+	e.admit(t, settled, released, expired)
+	e.settle(t, usage.Settled, e.served(t, settled, 1))
+	e.release(t, released.Request)
+	e.overdue(t)
+	if n, err := e.store.ExpireHolds(t.Context(), ever, 10); err != nil || n != 1 {
+		t.Fatalf("expired %d: %v", n, err)
+	}
+	e.admit(t, open)
+	var all []hold.Renewal
+	for _, r := range []ids.RequestID{open.Request, settled.Request, released.Request, expired.Request, request(t)} {
+		all = append(all, running(r, 1))
+	}
+	lapsed, err := e.store.Renew(t.Context(), all)
+	if err != nil || len(lapsed) != 2 || !slices.Contains(lapsed, released.Request) || !slices.Contains(lapsed, expired.Request) {
+		t.Errorf("%v came too late (%v), want the released %v and the expired %v", lapsed, err, released.Request, expired.Request)
+	}
+}
 
 func TestARenewalKeepsAHoldAndItsLargestCount(t *testing.T) {
 	e := setup(t, unlimited)

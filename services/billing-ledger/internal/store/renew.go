@@ -8,11 +8,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/hold"
 )
 
 // Renew extends leases; see hold.Leases.
-func (s *Store) Renew(ctx context.Context, all []hold.Renewal) error {
+func (s *Store) Renew(ctx context.Context, all []hold.Renewal) (lapsed []ids.RequestID, err error) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b hold.Renewal) int { return strings.Compare(string(a.Request[:]), string(b.Request[:])) })
 	n := len(all)
@@ -29,15 +30,27 @@ func (s *Store) Renew(ctx context.Context, all []hold.Renewal) error {
 			provider[i] = (*[16]byte)(&r.Provider)
 		}
 	}
-	err := s.atOnce(ctx, func(batch *pgx.Batch) {
+	err = s.atOnce(ctx, func(batch *pgx.Batch) {
 		batch.Queue(renewHolds, request, s.terms.Lease, s.terms.Most)
 		batch.Queue(upsertRenewals, request, attempt, hub, provider, tokens, bytes)
+		batch.Queue(selectLapsed, request).Query(func(rows pgx.Rows) error {
+			raw, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+			lapsed = make([]ids.RequestID, len(raw))
+			for i, request := range raw {
+				lapsed[i] = request
+			}
+			return err
+		})
 	})
 	if err != nil {
-		return fmt.Errorf("extend holds and keep renewals: %w", err)
+		return nil, fmt.Errorf("extend holds and keep renewals: %w", err)
 	}
-	return nil
+	return lapsed, nil
 }
+
+// selectLapsed comes after renewHolds: what is not open then has been closed
+// for good.
+const selectLapsed = `SELECT request_id FROM hold WHERE request_id = ANY ($1) AND state IN ('released', 'expired')`
 
 // renewHolds locks in the order of ids, as everybody does.
 const renewHolds = `WITH locked AS (SELECT request_id FROM hold WHERE request_id = ANY ($1) AND state = 'open' ORDER BY request_id FOR UPDATE)

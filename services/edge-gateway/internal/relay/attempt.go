@@ -21,7 +21,7 @@ func (s *session) attempt(ctx context.Context, candidate *routerv1.Candidate) *f
 		}
 		return unreachable(err)
 	}
-	defer func() { d.close(s.stopped()) }()
+	defer func() { d.close(s.stopped() || s.lapsed) }()
 	defer context.AfterFunc(ctx, func() { d.giveUp(s.stopped()) })()
 	limit := s.firstContentTimeout(s.engine.cfg.Total-s.engine.since(s.call)) + s.engine.cfg.HubGrace
 	guard := time.AfterFunc(limit, d.expire)
@@ -36,10 +36,10 @@ func (s *session) attempt(ctx context.Context, candidate *routerv1.Candidate) *f
 		case err != nil:
 			return broken(err, s.result.Committed != 0)
 		}
-		done, f := s.take(candidate, d, m)
+		done, f := s.take(ctx, candidate, d, m)
 		if more := m.GetEvent().GetMore(); !more || s.out.gathered() >= flushBytes {
-			if s.flush() != nil {
-				return s.cut()
+			if f := s.flush(ctx); f != nil {
+				return f
 			}
 		}
 		if done || f != nil {
@@ -57,13 +57,17 @@ func (s *session) receive(d *dispatch) (*hubv1.DispatchResponse, error) {
 	return d.receive()
 }
 
-// flush writes what was gathered.
-func (s *session) flush() error {
+// flush writes what was gathered, if somebody pays for it.
+func (s *session) flush(ctx context.Context) *failure {
 	if s.out.gathered() == 0 {
 		return nil
 	}
-	if err := s.out.flush(); err != nil {
-		return err
+	if !s.call.Running.Held(ctx) {
+		s.out.drop()
+		return s.unpaid()
+	}
+	if s.out.flush() != nil {
+		return s.cut()
 	}
 	crash.At("gateway.relaying")
 	s.call.Running.Relayed(s.result.Tokens, s.out.relayed)
@@ -71,13 +75,13 @@ func (s *session) flush() error {
 }
 
 // take handles one message of the hub.
-func (s *session) take(candidate *routerv1.Candidate, d *dispatch, m *hubv1.DispatchResponse) (done bool, f *failure) {
+func (s *session) take(ctx context.Context, candidate *routerv1.Candidate, d *dispatch, m *hubv1.DispatchResponse) (done bool, f *failure) {
 	switch m := m.GetMessage().(type) {
 	case *hubv1.DispatchResponse_Event:
-		return false, s.event(candidate, d, m.Event)
+		return false, s.event(ctx, candidate, d, m.Event)
 	case *hubv1.DispatchResponse_Finished:
 		d.finished = true
-		return s.finish(m.Finished)
+		return s.finish(ctx, m.Finished)
 	case *hubv1.DispatchResponse_Failed:
 		d.finished = true
 		f := declined(m.Failed, s.result.Committed != 0)
@@ -90,7 +94,7 @@ func (s *session) take(candidate *routerv1.Candidate, d *dispatch, m *hubv1.Disp
 }
 
 // event takes a piece of the answer. The first with content commits.
-func (s *session) event(candidate *routerv1.Candidate, d *dispatch, e *hubv1.DispatchEvent) *failure {
+func (s *session) event(ctx context.Context, candidate *routerv1.Candidate, d *dispatch, e *hubv1.DispatchEvent) *failure {
 	unfit := s.call.Stream && len(e.GetJson()) > maxEvent
 	if s.result.Committed == 0 {
 		if !unfit && s.call.Stream && !e.GetFirstContent() {
@@ -101,6 +105,9 @@ func (s *session) event(candidate *routerv1.Candidate, d *dispatch, e *hubv1.Dis
 		}
 		if unfit || !s.answer.accept(e.GetJson()) {
 			return &failure{err: upstream(), retry: true, result: resultFailed, reached: true}
+		}
+		if !s.call.Running.Held(ctx) {
+			return s.unpaid()
 		}
 		if err := d.commit(); err != nil {
 			return s.uncommitted(d, err)
@@ -142,12 +149,22 @@ func (s *session) committed(candidate *routerv1.Candidate) {
 	}
 }
 
+// unpaid is an attempt that this side ends because the request's hold was given
+// back while this process stood still: nobody would pay for the answer.
+func (s *session) unpaid() *failure {
+	s.lapsed = true
+	return &failure{err: lapsed(), result: resultUnavailable, reached: true}
+}
+
 // finish ends an answer that was served whole.
-func (s *session) finish(m *hubv1.DispatchFinished) (done bool, f *failure) {
+func (s *session) finish(ctx context.Context, m *hubv1.DispatchFinished) (done bool, f *failure) {
 	if s.result.Committed == 0 {
 		return false, &failure{err: upstream(), retry: true, result: resultFailed, reached: true}
 	}
 	crash.At("gateway.finished")
+	if !s.call.Running.Held(ctx) {
+		return false, s.unpaid()
+	}
 	s.result.Usage = m
 	if s.call.Stream {
 		s.answer.form.end(s.out, s.usage(m, s.cost(m)))

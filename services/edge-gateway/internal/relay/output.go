@@ -85,6 +85,9 @@ func isEventName(name string) bool {
 	return true
 }
 
+// drop forgets what was gathered.
+func (o *output) drop() { o.buf = o.buf[:0] }
+
 func (o *output) doneEvent() { o.buf = append(o.buf, "data: [DONE]\n\n"...) }
 
 // errorEvent ends a stream with an error; whether it arrives is not known.

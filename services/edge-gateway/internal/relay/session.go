@@ -27,6 +27,7 @@ type session struct {
 	out        *output
 	beat       *beat // keep-alives of a stream; nil for a whole answer
 	result     Result
+	lapsed     bool // the hold was given back before the answer was relayed
 
 	answer answer
 }
@@ -205,6 +206,11 @@ func (s *session) stopped() bool {
 
 func stopping() error {
 	return fault.New(fault.Unavailable, fault.ServiceUnavailable, "The service is being restarted.").After(time.Second)
+}
+
+func lapsed() error {
+	return fault.New(fault.Unavailable, fault.ServiceUnavailable,
+		"The service stood still for too long while it served this request. Send it again.").After(time.Second)
 }
 
 func clientGone() error {

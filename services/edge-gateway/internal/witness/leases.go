@@ -32,11 +32,16 @@ type LeaseConfig struct {
 // Leases knows the admitted requests under way and renews the holds of those
 // that run for long. With each renewal goes the count of what was relayed, so
 // that a gateway that dies leaves a witness. It is safe for concurrent use.
+//
+// A gateway that stood still may wake when holds of its requests were given back
+// long ago. What it relayed of them nobody would pay for; see Running.Held.
 type Leases struct {
 	admission billingv1.AdmissionServiceClient
 	clock     clock.Clock
 	log       *slog.Logger
 	cfg       LeaseConfig
+	// began is what the times of Running count from.
+	began time.Time
 
 	// every is the pause in force; changed tells Run of another.
 	every   atomic.Int64
@@ -49,22 +54,26 @@ type Leases struct {
 // NewLeases makes an empty register.
 func NewLeases(admission billingv1.AdmissionServiceClient, clk clock.Clock, log *slog.Logger, cfg LeaseConfig) *Leases {
 	l := &Leases{
-		admission: admission, clock: clk, log: log, cfg: cfg,
+		admission: admission, clock: clk, log: log, cfg: cfg, began: clk.Now(),
 		changed: make(chan struct{}, 1), running: map[*Running]struct{}{},
 	}
 	l.every.Store(int64(cfg.Every))
 	return l
 }
 
-// shortestPause keeps a lease that is told too short from making a busy loop.
-const shortestPause = 10 * time.Millisecond
+const (
+	// shortestPause keeps a lease that is told too short from making a busy loop.
+	shortestPause = 10 * time.Millisecond
+	// perLease is how often a lease is renewed before it is over.
+	perLease = 4
+)
 
 // Last takes what billing-ledger tells of how long leases last; 0 tells nothing.
 func (l *Leases) Last(lease time.Duration) {
 	if lease <= 0 {
 		return
 	}
-	every := int64(max(lease/4, shortestPause))
+	every := int64(max(lease/perLease, shortestPause))
 	if l.every.Swap(every) == every {
 		return
 	}
@@ -78,20 +87,32 @@ func (l *Leases) pause() time.Duration {
 	return time.Duration(l.every.Load())
 }
 
+// lease is how long a hold is surely open after its admission or a renewal.
+func (l *Leases) lease() time.Duration { return perLease * l.pause() }
+
+func (l *Leases) since(at time.Time) time.Duration { return at.Sub(l.began) }
+
 // Running is one admitted request under way. Its own goroutine writes it, and
 // Leases reads it, without a lock. A nil one takes everything and keeps nothing.
 type Running struct {
+	leases  *Leases
 	id      string
 	started time.Time
+	// until is the time, in nanoseconds since Leases.began, before which the hold
+	// is surely open. lapsed tells that it was given back.
+	until  atomic.Int64
+	lapsed atomic.Bool
 	// hub and provider are written once, before attempt is.
 	hub, provider string
 	attempt       atomic.Uint32
 	tokens, bytes atomic.Int64
 }
 
-// Begin takes up a request that was admitted at a time. The caller calls End.
+// Begin takes up a request whose admission was asked for at a time. The caller
+// calls End.
 func (l *Leases) Begin(requestID string, at time.Time) *Running {
-	r := &Running{id: requestID, started: at}
+	r := &Running{leases: l, id: requestID, started: at}
+	r.until.Store(int64(l.since(at) + l.lease()))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.running) < l.cfg.Most {
@@ -123,6 +144,28 @@ func (r *Running) Relayed(tokens, bytes int64) {
 	}
 	r.bytes.Store(bytes) // first: whoever sees the tokens sees their bytes
 	r.tokens.Store(tokens)
+}
+
+// Held tells whether the hold of the request still stands for what is relayed
+// next. It asks billing-ledger only when the lease may be over, which takes a
+// process that stood still, or renewals that failed for as long. When
+// billing-ledger cannot be reached it is true for one lease more: an outage ends
+// no answer, for billing-ledger gives nothing back during one, and for some time
+// after.
+func (r *Running) Held(ctx context.Context) bool {
+	if r == nil {
+		return true
+	}
+	l := r.leases
+	if now := l.since(l.clock.Now()); !r.lapsed.Load() && now >= time.Duration(r.until.Load()) {
+		if err := l.call(ctx, []*Running{r}); err != nil {
+			if ctx.Err() == nil {
+				l.log.WarnContext(ctx, "whether a hold is still open could not be asked", "error", err)
+			}
+			r.until.Store(int64(now + l.lease()))
+		}
+	}
+	return !r.lapsed.Load()
 }
 
 func (r *Running) report() *billingv1.RunningRequest {
@@ -173,22 +216,41 @@ func (l *Leases) Renew(ctx context.Context) error {
 	return first
 }
 
-func (l *Leases) call(ctx context.Context, batch []*billingv1.RunningRequest) error {
+func (l *Leases) call(ctx context.Context, batch []*Running) error {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
-	_, err := l.admission.Renew(ctx, &billingv1.RenewRequest{Requests: batch})
-	return err
+	req := &billingv1.RenewRequest{Requests: make([]*billingv1.RunningRequest, len(batch))}
+	for i, r := range batch {
+		req.Requests[i] = r.report()
+	}
+	// From before the call on: it is not known when the store extends a lease.
+	until := int64(l.since(l.clock.Now()) + l.lease())
+	resp, err := l.admission.Renew(ctx, req)
+	if err != nil {
+		return err
+	}
+	lapsed := make(map[string]bool, len(resp.GetLapsedRequestIds()))
+	for _, id := range resp.GetLapsedRequestIds() {
+		lapsed[id] = true
+	}
+	for _, r := range batch {
+		if lapsed[r.id] {
+			r.lapsed.Store(true)
+		}
+		r.until.Store(until)
+	}
+	return nil
 }
 
-// due reports the requests that are old enough.
-func (l *Leases) due() []*billingv1.RunningRequest {
+// due are the requests that are old enough.
+func (l *Leases) due() []*Running {
 	latest := l.clock.Now().Add(-l.pause())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out []*billingv1.RunningRequest
+	var out []*Running
 	for r := range l.running {
 		if !r.started.After(latest) {
-			out = append(out, r.report())
+			out = append(out, r)
 		}
 	}
 	return out

@@ -21,6 +21,7 @@ type lessor struct {
 	billingv1.AdmissionServiceClient
 	mu    sync.Mutex
 	errs  []error // one for each call to come; then none
+	gone  []string
 	calls []*billingv1.RenewRequest
 	at    []time.Time
 }
@@ -35,7 +36,7 @@ func (l *lessor) Renew(_ context.Context, req *billingv1.RenewRequest, _ ...grpc
 		return nil, err
 	}
 	l.calls = append(l.calls, req)
-	return &billingv1.RenewResponse{}, nil
+	return &billingv1.RenewResponse{LapsedRequestIds: l.gone}, nil
 }
 
 func leases(l *lessor, most int) *Leases {
@@ -146,9 +147,89 @@ func TestCountsAreReadWhileTheyAreWritten(t *testing.T) {
 			running = false
 		default:
 		}
-		m := l.due()[0]
+		m := l.due()[0].report()
 		if m.GetRelayedBytes() < m.GetRelayedTokens() || m.GetCommittedAttempt() > 0 && m.GetProviderId() == "" {
 			t.Fatalf("read %v", m)
+		}
+	}
+}
+
+func TestARequestWhoseLeaseMayBeOverIsAskedForBeforeAnythingIsRelayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peer := &lessor{}
+		l := leases(peer, 100) // leases of a minute
+		kept, lost := l.Begin("kept", time.Now()), l.Begin("lost", time.Now())
+		pass(59 * time.Second)
+		if !kept.Held(t.Context()) || len(peer.calls) > 0 {
+			t.Fatalf("within the lease: held %v, %d calls", kept.Held(t.Context()), len(peer.calls))
+		}
+		pass(time.Second) // nobody has renewed: the process stood still
+		peer.gone = []string{"lost", "another"}
+		for range 3 {
+			if !kept.Held(t.Context()) {
+				t.Fatal("a hold that is open counts as gone")
+			}
+			if lost.Held(t.Context()) {
+				t.Fatal("a hold that was given back counts as open")
+			}
+		}
+		if len(peer.calls) != 2 {
+			t.Errorf("%d calls, want one for each request", len(peer.calls))
+		}
+		if got := peer.calls[0].GetRequests(); len(got) != 1 || got[0].GetRequestId() != "kept" {
+			t.Errorf("asked for %v", got)
+		}
+		pass(59 * time.Second)
+		if !kept.Held(t.Context()) || len(peer.calls) != 2 {
+			t.Errorf("within the lease that was renewed: %d calls", len(peer.calls))
+		}
+	})
+}
+
+func TestARenewalThatComesTooLateIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peer := &lessor{gone: []string{"lost"}}
+		l := leases(peer, 100)
+		lost, kept := l.Begin("lost", time.Now()), l.Begin("kept", time.Now())
+		during(l, 16*time.Second)
+		if lost.Held(t.Context()) || !kept.Held(t.Context()) || len(peer.calls) != 1 {
+			t.Errorf("lost held %v, kept held %v, %d calls", lost.Held(t.Context()), kept.Held(t.Context()), len(peer.calls))
+		}
+	})
+}
+
+func TestAnOutageOfBillingEndsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peer := &lessor{errs: []error{errors.New("down"), errors.New("down")}}
+		l := leases(peer, 100)
+		r := l.Begin("long", time.Now())
+		pass(time.Minute)
+		for range 3 { // asked once, and then for a lease no more
+			if !r.Held(t.Context()) || len(peer.at) != 1 {
+				t.Fatalf("held %v after %d calls", r.Held(t.Context()), len(peer.at))
+			}
+		}
+		pass(time.Minute)
+		if !r.Held(t.Context()) || len(peer.at) != 2 {
+			t.Errorf("a lease later: held %v after %d calls", r.Held(t.Context()), len(peer.at))
+		}
+		pass(time.Minute)
+		peer.gone = []string{"long"}
+		if r.Held(t.Context()) {
+			t.Error("when billing-ledger is back, its word counts")
+		}
+	})
+}
+
+// pass lets time go by in a bubble.
+func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's time
+
+func BenchmarkHeld(b *testing.B) {
+	r := leases(&lessor{}, 1).Begin("id", time.Now().Add(time.Hour))
+	b.ReportAllocs()
+	for b.Loop() {
+		if !r.Held(b.Context()) {
+			b.Fatal("not held")
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"svc.internal/services/standalone/internal/chaos/plan"
+	"svc.internal/services/standalone/internal/fleet"
 )
 
 // tries is how often a fault is tried that no request comes to.
@@ -45,7 +46,15 @@ func (r *run) fault(ctx context.Context, f plan.Fault) error {
 	var err error
 	for range tries {
 		var after *after
-		err = r.market.injure(ctx, f, func() { after = r.watch.begin(f) })
+		var harmed time.Time
+		err = r.market.injure(ctx, f, func() { after, harmed = r.watch.begin(f), time.Now() })
+		if err == nil && f.Cell.Kind == plan.Lose && f.Cell.Program == fleet.Hub {
+			// Of what this hub served the gateways alone know now, which must
+			// live until they have told.
+			err = r.market.wait(ctx, func(ctx context.Context) (int64, error) {
+				return r.market.books.Untold(ctx, harmed.Add(harmSlack))
+			})
+		}
 		if err == nil {
 			took, served := after.wait(ctx)
 			after.end()
@@ -123,26 +132,33 @@ const (
 	calmEvery = 200 * time.Millisecond
 )
 
+// harmSlack is how long after its moment a harm may be done.
+const harmSlack = time.Second
+
 // calm returns when what was served before is settled, or is still under way:
-// only then may something be lost for good. A fleet that does not become calm is
-// found out by the audit.
+// only then may something be lost for good.
 func (m *market) calm(ctx context.Context) error {
+	var begun time.Time
+	return m.wait(ctx, func(ctx context.Context) (_ int64, err error) {
+		if begun.IsZero() {
+			// What an earlier loss has left to be told again counts however young it is.
+			if begun, err = m.books.Now(ctx); err != nil {
+				return 0, err
+			}
+		}
+		return m.books.Waiting(ctx, calmAge, begun)
+	})
+}
+
+// wait returns when nothing is left, or when that takes too long, which the
+// audit finds out.
+func (m *market) wait(ctx context.Context, left func(context.Context) (int64, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, calmBound)
 	defer cancel()
 	ticker := time.NewTicker(calmEvery)
 	defer ticker.Stop()
-	var begun time.Time
 	for {
-		var err error
-		var waiting int64
-		if begun.IsZero() {
-			// What an earlier loss has left to be told again counts however young it is.
-			begun, err = m.books.Now(ctx)
-		}
-		if err == nil {
-			waiting, err = m.books.Waiting(ctx, calmAge, begun)
-		}
-		if err == nil && waiting == 0 {
+		if n, err := left(ctx); err == nil && n == 0 {
 			return nil
 		}
 		select {

@@ -88,7 +88,7 @@ var kinds = []struct {
 		x := n.any(f.Which)
 		x.logf("frozen")
 		x.frozen = n.world.now + f.For
-		x.longest = max(x.longest, f.For)
+		x.mute = max(x.mute, f.For)
 	}},
 	{"clock jumps", 6, func(n *network, f Fault) {
 		x := n.any(f.Which)
@@ -180,6 +180,9 @@ func (n *network) part(f Fault) {
 	a, b := pair[0], pair[1]
 	a.logf("cut off from %s", b.name)
 	a.apart[b] = true
+	if b == n.ledger.node {
+		a.mute, a.alone = max(a.mute, f.For), max(a.alone, f.For)
+	}
 	n.world.after(f.For, func() {
 		a.logf("reaches %s again", b.name)
 		delete(a.apart, b)

@@ -196,21 +196,31 @@ const (
 	// machine dies, the commit never gets to the hub, and nobody is left who
 	// knows that anything was relayed.
 	commitLost = "the commit died with its gateway"
-	// leaseOver: a gateway that stood still for longer than its lease goes on
-	// relaying what nobody holds money for any more.
-	leaseOver = "a gateway stood still for longer than a lease"
+	// nobodyTold: the hub's machine is away, and the gateway, which stands still
+	// or is cut off from billing-ledger, tells of a broken answer only when its
+	// hold has long been given back.
+	nobodyTold = "the hub died, and the gateway could tell of it too late"
 	// endLost: the hub has witnessed its end and the ledger has settled it;
 	// what the hub said last never gets to the gateway, because the hub's
 	// machine dies or the network does, and the gateway's word that the answer
-	// broke off comes too late.
+	// broke off comes too late. So does that of a gateway that stands still when
+	// its hub dies, which then never reads what was on the way.
 	endLost = "a settled answer's end never got to its gateway"
 	// lastRenewal: the gateway dies before it has told how the request ended,
 	// and its hub is away for longer than it is waited for. What the gateway's
-	// last renewal told is billed.
+	// last renewal told is billed; when it told nothing, the hold is given back,
+	// and the platform pays.
 	lastRenewal = "a hub came back too late, the gateway not at all"
-	// neverEarned: the hub's disk and the stream are gone after the ledger had
-	// the usage and before settlement did. Reconciliation tells of it.
-	neverEarned = "settlement never heard of usage that the ledger has"
+	// neverEarned: the hub's disk and the stream are gone after one of ledger and
+	// settlement had the usage and before the other did. Reconciliation tells of
+	// it.
+	neverEarned = "the stream and the hub's disk were gone before both ledger and settlement had the usage"
+	// notAsked: a gateway whose lease may be over cannot ask. It goes on, for an
+	// outage of billing-ledger, which gives nothing back then, looks the same.
+	notAsked = "a gateway was cut off from billing-ledger for longer than a lease"
+	// backInTime: leases count the time that passes, and a simulated clock that
+	// is set back takes that with it, which no machine's does (CLOCK_MONOTONIC).
+	backInTime = "a gateway's only clock was set back under a lease"
 	// bothDied: what was relayed since the hub noted it last, or all of it when
 	// its disk is gone, died with the gateway.
 	bothDied = "hub and gateway both died"

@@ -122,9 +122,10 @@ type node struct {
 	life int
 	// frozen is until when it does nothing.
 	frozen time.Duration
-	// longest is for how long it once was.
-	longest time.Duration
-	skew    time.Duration
+	// mute is the longest time for which it told the ledger nothing, because it
+	// was frozen or cut off; alone, for which it was cut off.
+	mute, alone time.Duration
+	skew        time.Duration
 	// apart are the nodes that it cannot reach.
 	apart map[*node]bool
 }

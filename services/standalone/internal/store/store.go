@@ -89,6 +89,18 @@ func (b *Books) Waiting(ctx context.Context, age time.Duration, before time.Time
 	return n, nil
 }
 
+// Untold is how many requests are under way that were admitted before a time and
+// of whose end no gateway has told.
+func (b *Books) Untold(ctx context.Context, before time.Time) (int64, error) {
+	var n int64
+	err := b.pool.QueryRow(ctx, `SELECT count(*) FROM billing.hold h WHERE state = 'open' AND admitted_at < $1
+		AND NOT EXISTS (SELECT FROM billing.witness w WHERE w.request_id = h.request_id)`, before).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count what is untold: %w", err)
+	}
+	return n, nil
+}
+
 // Dump writes all rows of a schema as billing-ledger's export writes its own: JSON
 // lines from one snapshot, the first with the schema's name, the last with the
 // number of rows. Hashes of keys are left out.

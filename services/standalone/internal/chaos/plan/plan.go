@@ -83,7 +83,8 @@ const (
 	// are kept: it tells nothing. It must not meet Long.
 	Mute
 	// Loss is the end of something that was on a disk. It meets Apart alone,
-	// and what was served before must be settled.
+	// and what was served before must be settled. After the loss of a hub's disk
+	// gateways must tell of what it served before another fault begins.
 	Loss
 )
 
