@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
 func TestALongRequestIsRenewedWithWhatWasRelayed(t *testing.T) {
@@ -122,83 +123,127 @@ func TestAStopBeforeContentIsAnswered(t *testing.T) {
 	}
 }
 
+// stood is a request whose gateway stands still for longer than a lease.
+type stood struct {
+	path, body string
+	// before is what the hub does until then, after what it does afterwards; then
+	// it waits, unless it dies.
+	before, after []func(*played) error
+	dies          bool
+	brokenOff     bool // the hub's stream must be, and not closed
+	status        int
+	seen          string // of the answer until then
+	committed     uint32
+	tokens        int64
+}
+
 func TestAGatewayThatStoodStillRelaysNothingThatNobodyPaysFor(t *testing.T) {
-	const still = 61 * time.Second // a lease, and more
-	streamed := func(p *played) error { return p.event(helloChunk, true, 1) }
-	more := func(p *played) error { return p.event(moreChunk, false, 3) }
-	whole := func(p *played) error { return p.event(wholeJSON, true, 3) }
-	committed := func(p *played) error { return p.committed() }
+	const secret = "SECRET"
+	hidden := strings.Replace(moreChunk, `"lo"`, `"`+secret+`"`, 1)
+	hello1 := func(p *played) error { return p.event(helloChunk, true, 1) }
+	more := func(p *played) error { return p.event(hidden, false, 3) }
+	whole := func(p *played) error { return p.event(strings.Replace(wholeJSON, "Hello", secret, 1), true, 3) }
 	finish := func(p *played) error { return p.finish(9, 3) }
-	for name, c := range map[string]struct {
-		body          string
-		before, after []func(*played) error
-		status        int
-		committed     uint32
-	}{
-		"before a stream's first content": {body: helloStream, after: []func(*played) error{streamed}, status: http.StatusServiceUnavailable},
-		"before a whole answer":           {body: hello, after: []func(*played) error{whole}, status: http.StatusServiceUnavailable},
-		"within a stream": {
-			body: helloStream, before: []func(*played) error{streamed, committed}, after: []func(*played) error{more},
-			status: http.StatusOK, committed: 1,
-		},
-		"at a stream's end": {
-			body: helloStream, before: []func(*played) error{streamed, committed}, after: []func(*played) error{finish},
-			status: http.StatusOK, committed: 1,
-		},
+	image := func(name, json string, first bool) func(*played) error {
+		return func(p *played) error {
+			return p.send(&hubv1.DispatchEvent{Name: name, Json: []byte(json), FirstContent: first, CompletionTokens: 1})
+		}
+	}
+	const chat = "/v1/chat/completions"
+	withUsage := strings.Replace(helloStream, "{", `{"stream_options":{"include_usage":true},`, 1)
+	streamed := stood{path: chat, body: helloStream, before: []func(*played) error{hello1, (*played).committed}, status: http.StatusOK, seen: `"Hel"`, committed: 1, tokens: 1}
+	of := func(s stood, change func(*stood)) stood {
+		change(&s)
+		return s
+	}
+	for name, c := range map[string]stood{
+		"before a stream's first content": {path: chat, body: helloStream, after: []func(*played) error{hello1}, brokenOff: true, status: http.StatusServiceUnavailable},
+		"before a whole answer":           {path: chat, body: hello, after: []func(*played) error{whole}, brokenOff: true, status: http.StatusServiceUnavailable},
 		"with a whole answer in hand": {
-			body: hello, before: []func(*played) error{whole, committed}, after: []func(*played) error{finish},
+			path: chat, body: hello, before: []func(*played) error{whole, (*played).committed}, after: []func(*played) error{finish},
 			status: http.StatusServiceUnavailable, committed: 1,
 		},
+		"within a stream":   of(streamed, func(s *stood) { s.after, s.brokenOff = []func(*played) error{more}, true }),
+		"at a stream's end": of(streamed, func(s *stood) { s.after = []func(*played) error{finish} }),
+		"with an event that waits for what is billed": of(streamed, func(s *stood) {
+			s.body = withUsage
+			s.after = []func(*played) error{
+				func(p *played) error {
+					return p.event(strings.Replace(hidden, `"choices"`, `"usage":{"prompt_tokens":9,"completion_tokens":3},"choices"`, 1), false, 3)
+				}, finish,
+			}
+		}),
+		"with an event that waits for more, of a hub that dies": of(streamed, func(s *stood) {
+			s.after, s.dies = []func(*played) error{func(p *played) error {
+				return p.send(&hubv1.DispatchEvent{Json: []byte(hidden), CompletionTokens: 3, More: true})
+			}}, true
+		}),
+		"with an image that waits for its cost": {
+			path: imagesPath, body: withCost(strings.Replace(paintHello, "{", `{"stream":true,`, 1)),
+			before: []func(*played) error{image("image_generation.partial_image", `{"b64_json":"AA"}`, true), (*played).committed},
+			after:  []func(*played) error{image("image_generation.completed", `{"b64_json":"`+secret+`"}`, false), finish},
+			status: http.StatusOK, seen: "AA", committed: 1, tokens: 1,
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			f := start(t)
-			reached, woken, how := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-			f.hub.set(func(p *played) error {
-				for _, step := range c.before {
-					if err := step(p); err != nil {
-						return err
-					}
-				}
-				close(reached)
-				<-woken
-				for _, step := range c.after {
-					if err := step(p); err != nil {
-						return err
-					}
-				}
-				_, err := p.stream.Recv()
-				how <- err
+		t.Run(name, func(t *testing.T) { c.check(t, secret) })
+	}
+}
+
+func (c stood) check(t *testing.T, secret string) {
+	f := withKinds(t)
+	reached, woken, how := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	f.hub.set(func(p *played) error {
+		for _, step := range c.before {
+			if err := step(p); err != nil {
 				return err
-			})
-			answer := make(chan *http.Response, 1)
-			go func() { answer <- f.post(c.body) }()
-			<-reached
-			var resp *http.Response
-			if c.status == http.StatusOK { // what was begun has come before it stands still
-				resp = <-answer
-				readUntil(t, resp, helloChunk)
 			}
-			f.billing.lapses()
-			f.clock.standStill(still)
-			close(woken)
-			if resp == nil {
-				resp = <-answer
+		}
+		close(reached)
+		<-woken
+		for _, step := range c.after {
+			if err := step(p); err != nil {
+				return err
 			}
-			body := read(t, resp)
-			if resp.StatusCode != c.status || !strings.Contains(body, `"code":"service_unavailable"`) ||
-				strings.Contains(body, "[DONE]") || strings.Contains(body, moreChunk) || strings.Contains(body, wholeJSON) {
-				t.Errorf("answered %d %s", resp.StatusCode, body)
-			}
-			if c.committed == 0 {
-				if err := <-how; err == nil || errors.Is(err, io.EOF) {
-					t.Errorf("the hub's stream is closed (%v), as when a client leaves, and not broken off", err)
-				}
-			}
-			if w := f.witness(); w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED || w.GetCommittedAttempt() != c.committed ||
-				w.GetAttempts()[0].GetResult() != "unavailable" || w.GetMetered() != nil {
-				t.Errorf("the witness says %v", w)
-			}
-		})
+		}
+		if c.dies {
+			return errors.New("the hub dies")
+		}
+		_, err := p.stream.Recv()
+		how <- err
+		return err
+	})
+	answer := make(chan *http.Response, 1)
+	go func() { answer <- f.send(c.path, c.body, keyed, "one") }()
+	<-reached
+	var resp *http.Response
+	if c.seen != "" {
+		resp = <-answer
+		readUntil(t, resp, c.seen)
+	}
+	f.billing.lapses()
+	f.clock.standStill(61 * time.Second) // a lease, and more
+	close(woken)
+	if resp == nil {
+		resp = <-answer
+	}
+	body := read(t, resp)
+	if resp.StatusCode != c.status || !strings.Contains(body, `"error":`) || strings.Contains(body, "[DONE]") || strings.Contains(body, secret) {
+		t.Errorf("answered %d %s", resp.StatusCode, body)
+	}
+	if !c.dies && !strings.Contains(body, `"code":"service_unavailable"`) {
+		t.Errorf("the client is told %s", body)
+	}
+	if c.brokenOff {
+		if err := <-how; err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("the hub's stream is closed (%v), as when a client leaves, and not broken off", err)
+		}
+	}
+	w := f.witness()
+	if w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED || w.GetCommittedAttempt() != c.committed || w.GetMetered() != nil || w.GetRelayedTokens() != c.tokens {
+		t.Errorf("the witness says %v", w)
+	}
+	if !c.dies {
+		f.wantEnd(billingv1.KeyEnd_KEY_END_FORGOTTEN)
 	}
 }
 

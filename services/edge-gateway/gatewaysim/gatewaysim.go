@@ -63,6 +63,8 @@ type Peers struct {
 	Admission billingv1.AdmissionServiceClient
 	Router    routerv1.RouterServiceClient
 	Hubs      func(dispatchAddress string) (hubv1.DispatchServiceClient, error)
+	// Await returns when done is closed, or when the gateway is no more.
+	Await func(ctx context.Context, done <-chan struct{})
 }
 
 // Shared is what all gateways of a process have in common.
@@ -134,7 +136,7 @@ func (s *Shared) New(p Peers) (*Gateway, error) {
 	}
 	g := &Gateway{
 		leases: witness.NewLeases(p.Admission, p.Clock, s.log, witness.LeaseConfig{
-			Every: RenewEvery, Retry: RenewRetry, CallTimeout: never, Most: 1 << 10,
+			Every: RenewEvery, Retry: RenewRetry, CallTimeout: never, Most: 1 << 10, Await: p.Await,
 		}),
 		witness: witness.NewQueue(p.Admission, s.log, dropped, witness.Config{
 			Queue: 1 << 10, BatchSize: 200, Linger: Linger, CallTimeout: never, RetryFirst: RetryFirst, RetryMost: RetryMost,

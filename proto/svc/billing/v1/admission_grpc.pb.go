@@ -169,9 +169,11 @@ type AdmissionServiceClient interface {
 	// lease of a minute, and one that nobody renews is over. What was relayed so
 	// far is kept as the gateway's witness should no other come. Idempotent: a
 	// smaller count never replaces a larger one, and the first committed attempt
-	// stands. At most 1,000 requests a call; requests that are unknown, settled
-	// or malformed are ignored, and those that came too late are told. Fails with INVALID_ARGUMENT (invalid_value) on
-	// more, UNAVAILABLE (service_unavailable) when the store cannot be reached.
+	// stands. Requests whose holds were released or have expired are told, since
+	// nobody pays for more of them; those that are unknown, settled or malformed
+	// are ignored. At most 1,000 requests a call. Fails with INVALID_ARGUMENT
+	// (invalid_value) on more, UNAVAILABLE (service_unavailable) when the store
+	// cannot be reached.
 	Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*RenewResponse, error)
 	// Conclude is the gateway's witness of how an admitted request ended for the
 	// consumer: what it relayed, and over which attempts. It ends the request's
@@ -261,9 +263,11 @@ type AdmissionServiceServer interface {
 	// lease of a minute, and one that nobody renews is over. What was relayed so
 	// far is kept as the gateway's witness should no other come. Idempotent: a
 	// smaller count never replaces a larger one, and the first committed attempt
-	// stands. At most 1,000 requests a call; requests that are unknown, settled
-	// or malformed are ignored, and those that came too late are told. Fails with INVALID_ARGUMENT (invalid_value) on
-	// more, UNAVAILABLE (service_unavailable) when the store cannot be reached.
+	// stands. Requests whose holds were released or have expired are told, since
+	// nobody pays for more of them; those that are unknown, settled or malformed
+	// are ignored. At most 1,000 requests a call. Fails with INVALID_ARGUMENT
+	// (invalid_value) on more, UNAVAILABLE (service_unavailable) when the store
+	// cannot be reached.
 	Renew(context.Context, *RenewRequest) (*RenewResponse, error)
 	// Conclude is the gateway's witness of how an admitted request ended for the
 	// consumer: what it relayed, and over which attempts. It ends the request's

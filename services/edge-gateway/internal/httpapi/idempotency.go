@@ -99,7 +99,7 @@ func (h *Handler) sendOff(x *exchange, err error) {
 func (h *Handler) finish(ctx context.Context, x *exchange, claim *idempotency.Claim, heard *tape) {
 	answer := heard.answer()
 	switch r := x.result; {
-	case r.Committed == 0 && r.Usage == nil:
+	case r.Committed == 0 && r.Usage == nil, r.Lapsed:
 		claim.Finish(ctx, idempotency.Forgotten, nil)
 	case r.Usage != nil && answer != nil:
 		claim.Finish(ctx, idempotency.Kept, answer)

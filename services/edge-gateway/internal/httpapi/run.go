@@ -60,8 +60,9 @@ func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err erro
 	}
 	crash.At("gateway.admitted")
 	call.Grant, call.Begun = grant, x.begun()
-	h.Leases.Last(time.Duration(grant.Terms.GetLeaseMs()) * time.Millisecond)
-	call.Running = h.Leases.Begin(call.RequestID, began)
+	lease := time.Duration(grant.Terms.GetLeaseMs()) * time.Millisecond
+	h.Leases.Last(lease)
+	call.Running = h.Leases.Begin(call.RequestID, began, lease)
 	defer h.Leases.End(call.Running)
 	call.Again = func(ctx context.Context, failed []string) ([]*routerv1.Candidate, error) {
 		return h.Gate.Again(ctx, call.Order, failed)

@@ -21,7 +21,7 @@ func (s *session) attempt(ctx context.Context, candidate *routerv1.Candidate) *f
 		}
 		return unreachable(err)
 	}
-	defer func() { d.close(s.stopped() || s.lapsed) }()
+	defer func() { d.close(s.stopped() || s.result.Lapsed) }()
 	defer context.AfterFunc(ctx, func() { d.giveUp(s.stopped()) })()
 	limit := s.firstContentTimeout(s.engine.cfg.Total-s.engine.since(s.call)) + s.engine.cfg.HubGrace
 	guard := time.AfterFunc(limit, d.expire)
@@ -62,14 +62,14 @@ func (s *session) flush(ctx context.Context) *failure {
 	if s.out.gathered() == 0 {
 		return nil
 	}
-	if !s.call.Running.Held(ctx) {
-		s.out.drop()
-		return s.unpaid()
+	if f := s.held(ctx); f != nil {
+		return f
 	}
 	if s.out.flush() != nil {
 		return s.cut()
 	}
 	crash.At("gateway.relaying")
+	s.written = s.result.Tokens
 	s.call.Running.Relayed(s.result.Tokens, s.out.relayed)
 	return nil
 }
@@ -106,8 +106,8 @@ func (s *session) event(ctx context.Context, candidate *routerv1.Candidate, d *d
 		if unfit || !s.answer.accept(e.GetJson()) {
 			return &failure{err: upstream(), retry: true, result: resultFailed, reached: true}
 		}
-		if !s.call.Running.Held(ctx) {
-			return s.unpaid()
+		if f := s.held(ctx); f != nil {
+			return f
 		}
 		if err := d.commit(); err != nil {
 			return s.uncommitted(d, err)
@@ -149,11 +149,24 @@ func (s *session) committed(candidate *routerv1.Candidate) {
 	}
 }
 
-// unpaid is an attempt that this side ends because the request's hold was given
-// back while this process stood still: nobody would pay for the answer.
-func (s *session) unpaid() *failure {
-	s.lapsed = true
+// held is a failure when nobody would pay for what is relayed now: the request's
+// hold was given back while this process stood still.
+func (s *session) held(ctx context.Context) *failure {
+	switch held := s.call.Running.Held(ctx); {
+	case held:
+		return nil
+	case ctx.Err() != nil:
+		return s.cut()
+	}
+	s.result.Lapsed = true
+	s.drop()
 	return &failure{err: lapsed(), result: resultUnavailable, reached: true}
+}
+
+// drop forgets what was gathered and not written.
+func (s *session) drop() {
+	s.out.drop()
+	s.result.Tokens = s.written
 }
 
 // finish ends an answer that was served whole.
@@ -162,8 +175,8 @@ func (s *session) finish(ctx context.Context, m *hubv1.DispatchFinished) (done b
 		return false, &failure{err: upstream(), retry: true, result: resultFailed, reached: true}
 	}
 	crash.At("gateway.finished")
-	if !s.call.Running.Held(ctx) {
-		return false, s.unpaid()
+	if f := s.held(ctx); f != nil {
+		return false, f
 	}
 	s.result.Usage = m
 	if s.call.Stream {

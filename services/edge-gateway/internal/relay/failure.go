@@ -143,7 +143,11 @@ func (s *session) tell(err error) {
 	if !s.out.begun || a.Status == apierror.StatusClientClosed || !s.call.Stream {
 		return
 	}
-	s.answer.release(s.out)
+	if s.call.Running.Sure() {
+		s.answer.release(s.out)
+	} else {
+		s.drop() // there is no time left to ask whether it is paid for
+	}
 	s.out.errorEvent(a.Error, s.call.RequestID)
 }
 

@@ -18,6 +18,7 @@ type output struct {
 	begun   bool
 	failed  bool  // a write has failed: the client is gone or too slow
 	relayed int64 // bytes of answers taken for the client
+	flushed int64 // of them by the last flush
 
 	wrote    time.Time // when something was written last
 	deadline time.Time // of the connection, as set last
@@ -86,7 +87,7 @@ func isEventName(name string) bool {
 }
 
 // drop forgets what was gathered.
-func (o *output) drop() { o.buf = o.buf[:0] }
+func (o *output) drop() { o.buf, o.relayed = o.buf[:0], o.flushed }
 
 func (o *output) doneEvent() { o.buf = append(o.buf, "data: [DONE]\n\n"...) }
 
@@ -98,7 +99,12 @@ func (o *output) errorEvent(e openai.Error, requestID string) {
 	}
 }
 
+// keepAlive writes a comment, unless something waits that is to be written with
+// what the hub sends next.
 func (o *output) keepAlive() error {
+	if len(o.buf) > 0 {
+		return nil
+	}
 	o.begin()
 	o.buf = append(o.buf, ": keep-alive\n\n"...)
 	return o.flush()
@@ -113,7 +119,7 @@ func (o *output) flush() error {
 	if cap(o.buf) > 2*flushBytes {
 		o.buf = nil
 	}
-	o.buf = o.buf[:0]
+	o.buf, o.flushed = o.buf[:0], o.relayed
 	o.failed = o.failed || err != nil
 	return err
 }

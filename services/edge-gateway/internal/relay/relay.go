@@ -146,6 +146,8 @@ type Result struct {
 	Route    *eventsv1.Route
 	// Tokens and Bytes count what was relayed.
 	Tokens, Bytes int64
+	// Lapsed tells that the hold was given back before the answer was relayed.
+	Lapsed bool
 	// Usage is what is billed of a served answer.
 	Usage *hubv1.DispatchFinished
 	// FirstContent is the time from receipt to the first content; 0 when

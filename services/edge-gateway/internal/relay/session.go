@@ -27,7 +27,7 @@ type session struct {
 	out        *output
 	beat       *beat // keep-alives of a stream; nil for a whole answer
 	result     Result
-	lapsed     bool // the hold was given back before the answer was relayed
+	written    int64 // tokens that were gathered by the last flush
 
 	answer answer
 }

@@ -25,8 +25,12 @@ type LeaseConfig struct {
 	Retry time.Duration
 	// CallTimeout bounds one call.
 	CallTimeout time.Duration
-	// Most is how many requests are kept; the leases of more are not renewed.
+	// Most is how many requests are kept; the leases of more are not renewed
+	// while they run.
 	Most int
+	// Await returns when done is closed or ctx ends; nil for the obvious way. A
+	// simulation has another.
+	Await func(ctx context.Context, done <-chan struct{})
 }
 
 // Leases knows the admitted requests under way and renews the holds of those
@@ -40,8 +44,6 @@ type Leases struct {
 	clock     clock.Clock
 	log       *slog.Logger
 	cfg       LeaseConfig
-	// began is what the times of Running count from.
-	began time.Time
 
 	// every is the pause in force; changed tells Run of another.
 	every   atomic.Int64
@@ -49,16 +51,34 @@ type Leases struct {
 
 	mu      sync.Mutex
 	running map[*Running]struct{}
+	wave    *wave // under way; nil for none
+}
+
+// wave is a renewal of all that is due, for which everybody waits who finds a
+// lease over meanwhile: when a process wakes that stood still, all of them are.
+type wave struct {
+	done chan struct{}
+	err  error
 }
 
 // NewLeases makes an empty register.
 func NewLeases(admission billingv1.AdmissionServiceClient, clk clock.Clock, log *slog.Logger, cfg LeaseConfig) *Leases {
 	l := &Leases{
-		admission: admission, clock: clk, log: log, cfg: cfg, began: clk.Now(),
+		admission: admission, clock: clk, log: log, cfg: cfg,
 		changed: make(chan struct{}, 1), running: map[*Running]struct{}{},
+	}
+	if l.cfg.Await == nil {
+		l.cfg.Await = await
 	}
 	l.every.Store(int64(cfg.Every))
 	return l
+}
+
+func await(ctx context.Context, done <-chan struct{}) {
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }
 
 const (
@@ -87,35 +107,38 @@ func (l *Leases) pause() time.Duration {
 	return time.Duration(l.every.Load())
 }
 
-// lease is how long a hold is surely open after its admission or a renewal.
+// lease is how long a hold is surely open after a renewal.
 func (l *Leases) lease() time.Duration { return perLease * l.pause() }
 
-func (l *Leases) since(at time.Time) time.Duration { return at.Sub(l.began) }
-
-// Running is one admitted request under way. Its own goroutine writes it, and
-// Leases reads it, without a lock. A nil one takes everything and keeps nothing.
+// Running is one admitted request under way. Its own goroutine writes what was
+// committed and relayed, and Leases reads it, without a lock. A nil one takes
+// everything and keeps nothing.
 type Running struct {
 	leases  *Leases
 	id      string
 	started time.Time
-	// until is the time, in nanoseconds since Leases.began, before which the hold
-	// is surely open. lapsed tells that it was given back.
-	until  atomic.Int64
+	// until is the time before which the hold is surely open; lapsed tells that
+	// it was given back.
+	until  atomic.Pointer[time.Time]
 	lapsed atomic.Bool
+	kept   bool // it is renewed while it runs
 	// hub and provider are written once, before attempt is.
 	hub, provider string
 	attempt       atomic.Uint32
 	tokens, bytes atomic.Int64
 }
 
-// Begin takes up a request whose admission was asked for at a time. The caller
-// calls End.
-func (l *Leases) Begin(requestID string, at time.Time) *Running {
+// Begin takes up a request whose admission was asked for at a time and granted
+// for a lease; one of 0 is as long as others were. The caller calls End.
+func (l *Leases) Begin(requestID string, at time.Time, lease time.Duration) *Running {
+	if lease <= 0 {
+		lease = l.lease()
+	}
 	r := &Running{leases: l, id: requestID, started: at}
-	r.until.Store(int64(l.since(at) + l.lease()))
+	r.extend(at.Add(lease))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.running) < l.cfg.Most {
+	if r.kept = len(l.running) < l.cfg.Most; r.kept {
 		l.running[r] = struct{}{}
 	}
 	return r
@@ -147,26 +170,46 @@ func (r *Running) Relayed(tokens, bytes int64) {
 }
 
 // Held tells whether the hold of the request still stands for what is relayed
-// next. It asks billing-ledger only when the lease may be over, which takes a
-// process that stood still, or renewals that failed for as long. When
-// billing-ledger cannot be reached it is true for one lease more: an outage ends
-// no answer, for billing-ledger gives nothing back during one, and for some time
-// after.
+// next; false also when ctx ends first. It asks billing-ledger only when the
+// lease may be over, which takes a process that stood still, or renewals that
+// failed for as long. When billing-ledger cannot be asked it is true for one
+// lease more, so that an outage, in which nothing is given back, ends no answer.
+// A gateway that alone is cut off relays for free meanwhile what it has under
+// way.
+//
+// It is the same for requests that cost nothing: with its hold a request has
+// lost its place among those that run at once.
 func (r *Running) Held(ctx context.Context) bool {
+	for tries := 0; !r.Sure(); tries++ {
+		if r.lapsed.Load() {
+			return false
+		}
+		err := r.leases.ask(ctx, r)
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case err != nil || tries > 0:
+			r.extend(r.leases.clock.Now().Add(r.leases.lease()))
+		}
+	}
+	return true
+}
+
+// Sure tells whether the hold stands for all that is known without asking. Time
+// counts by both of the machine's clocks: the one goes on while the machine is
+// suspended, the other is not set.
+func (r *Running) Sure() bool {
 	if r == nil {
 		return true
 	}
-	l := r.leases
-	if now := l.since(l.clock.Now()); !r.lapsed.Load() && now >= time.Duration(r.until.Load()) {
-		if err := l.call(ctx, []*Running{r}); err != nil {
-			if ctx.Err() == nil {
-				l.log.WarnContext(ctx, "whether a hold is still open could not be asked", "error", err)
-			}
-			r.until.Store(int64(now + l.lease()))
-		}
+	if r.lapsed.Load() {
+		return false
 	}
-	return !r.lapsed.Load()
+	now, until := r.leases.clock.Now(), *r.until.Load()
+	return now.Before(until) && now.Round(0).Before(until.Round(0))
 }
+
+func (r *Running) extend(until time.Time) { r.until.Store(&until) }
 
 func (r *Running) report() *billingv1.RunningRequest {
 	m := &billingv1.RunningRequest{RequestId: r.id, CommittedAttempt: r.attempt.Load()}
@@ -204,6 +247,42 @@ func (l *Leases) Run(ctx context.Context) {
 	}
 }
 
+// ask finds out about a request whose lease may be over, together with all
+// others that are due.
+func (l *Leases) ask(ctx context.Context, r *Running) error {
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
+	defer cancel()
+	if !r.kept {
+		return l.call(ctx, []*Running{r})
+	}
+	l.mu.Lock()
+	w, leads := l.wave, l.wave == nil
+	if leads {
+		w = &wave{done: make(chan struct{})}
+		l.wave = w
+	}
+	l.mu.Unlock()
+	if !leads {
+		if l.cfg.Await(ctx, w.done); ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return w.err
+	}
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.wave = nil
+		close(w.done)
+	}()
+	// It is for the others, too, whoever leaves meanwhile.
+	all, cancelAll := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.CallTimeout)
+	defer cancelAll()
+	if w.err = l.Renew(all); w.err != nil {
+		l.log.WarnContext(ctx, "whether holds are still open could not be asked", "error", w.err)
+	}
+	return w.err
+}
+
 // Renew tells of every request that runs for longer than the pause, and returns
 // the first error.
 func (l *Leases) Renew(ctx context.Context) error {
@@ -224,7 +303,7 @@ func (l *Leases) call(ctx context.Context, batch []*Running) error {
 		req.Requests[i] = r.report()
 	}
 	// From before the call on: it is not known when the store extends a lease.
-	until := int64(l.since(l.clock.Now()) + l.lease())
+	until := l.clock.Now().Add(l.lease())
 	resp, err := l.admission.Renew(ctx, req)
 	if err != nil {
 		return err
@@ -237,7 +316,7 @@ func (l *Leases) call(ctx context.Context, batch []*Running) error {
 		if lapsed[r.id] {
 			r.lapsed.Store(true)
 		}
-		r.until.Store(until)
+		r.extend(until)
 	}
 	return nil
 }

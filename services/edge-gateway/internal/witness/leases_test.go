@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,11 +23,17 @@ type lessor struct {
 	mu    sync.Mutex
 	errs  []error // one for each call to come; then none
 	gone  []string
+	slow  time.Duration // of each call
 	calls []*billingv1.RenewRequest
 	at    []time.Time
 }
 
-func (l *lessor) Renew(_ context.Context, req *billingv1.RenewRequest, _ ...grpc.CallOption) (*billingv1.RenewResponse, error) {
+func (l *lessor) Renew(ctx context.Context, req *billingv1.RenewRequest, _ ...grpc.CallOption) (*billingv1.RenewResponse, error) {
+	select {
+	case <-time.After(l.slow):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.at = append(l.at, time.Now())
@@ -55,7 +62,7 @@ func TestTheLeaseThatIsToldReplacesTheSetting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{}
 		l := leases(peer, 100)
-		l.Begin("long", time.Now())
+		l.Begin("long", time.Now(), 0)
 		time.AfterFunc(time.Second, func() {
 			l.Last(0)
 			l.Last(8 * time.Second)
@@ -71,9 +78,9 @@ func TestShortRequestsCostNoCallAndLongOnesAreRenewedWithTheirCount(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{}
 		l := leases(peer, 100)
-		l.End(l.Begin("short", time.Now()))
-		long := l.Begin("long", time.Now())
-		time.AfterFunc(10*time.Second, func() { l.Begin("young", time.Now()) })
+		l.End(l.Begin("short", time.Now(), 0))
+		long := l.Begin("long", time.Now(), 0)
+		time.AfterFunc(10*time.Second, func() { l.Begin("young", time.Now(), 0) })
 		time.AfterFunc(20*time.Second, func() {
 			long.Committed(2, "hub-1", "p1")
 			long.Relayed(7, 700)
@@ -102,7 +109,7 @@ func TestRenewalsGoInBatchesOfBoundedSizeAndNumber(t *testing.T) {
 		peer := &lessor{}
 		l := leases(peer, 2500)
 		for i := range 2600 {
-			l.Begin(strconv.Itoa(i), time.Now())
+			l.Begin(strconv.Itoa(i), time.Now(), 0)
 		}
 		during(l, 16*time.Second)
 		if len(peer.calls) != 3 || len(peer.calls[0].GetRequests()) != 1000 || len(peer.calls[2].GetRequests()) != 500 {
@@ -116,7 +123,7 @@ func TestAFailedRenewalIsTriedAgainSoon(t *testing.T) {
 		peer := &lessor{errs: []error{errors.New("down"), errors.New("down")}}
 		l := leases(peer, 100)
 		begun := time.Now()
-		l.Begin("long", begun)
+		l.Begin("long", begun, 0)
 		during(l, 40*time.Second)
 		want := []time.Duration{15 * time.Second, 17 * time.Second, 19 * time.Second, 34 * time.Second}
 		if len(peer.at) != len(want) {
@@ -132,7 +139,7 @@ func TestAFailedRenewalIsTriedAgainSoon(t *testing.T) {
 
 func TestCountsAreReadWhileTheyAreWritten(t *testing.T) {
 	l := leases(&lessor{}, 100)
-	r := l.Begin("long", time.Now().Add(-time.Hour))
+	r := l.Begin("long", time.Now().Add(-time.Hour), 0)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -158,7 +165,7 @@ func TestARequestWhoseLeaseMayBeOverIsAskedForBeforeAnythingIsRelayed(t *testing
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{}
 		l := leases(peer, 100) // leases of a minute
-		kept, lost := l.Begin("kept", time.Now()), l.Begin("lost", time.Now())
+		kept, lost := l.Begin("kept", time.Now(), 0), l.Begin("lost", time.Now(), 0)
 		pass(59 * time.Second)
 		if !kept.Held(t.Context()) || len(peer.calls) > 0 {
 			t.Fatalf("within the lease: held %v, %d calls", kept.Held(t.Context()), len(peer.calls))
@@ -173,15 +180,81 @@ func TestARequestWhoseLeaseMayBeOverIsAskedForBeforeAnythingIsRelayed(t *testing
 				t.Fatal("a hold that was given back counts as open")
 			}
 		}
-		if len(peer.calls) != 2 {
-			t.Errorf("%d calls, want one for each request", len(peer.calls))
-		}
-		if got := peer.calls[0].GetRequests(); len(got) != 1 || got[0].GetRequestId() != "kept" {
-			t.Errorf("asked for %v", got)
+		if len(peer.calls) != 1 || len(peer.calls[0].GetRequests()) != 2 {
+			t.Errorf("asked with %v, want one call for both", peer.calls)
 		}
 		pass(59 * time.Second)
-		if !kept.Held(t.Context()) || len(peer.calls) != 2 {
+		if !kept.Held(t.Context()) || len(peer.calls) != 1 {
 			t.Errorf("within the lease that was renewed: %d calls", len(peer.calls))
+		}
+	})
+}
+
+func TestAllThatWakeTogetherAskTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peer := &lessor{slow: time.Second / 2, gone: []string{"7"}}
+		l := leases(peer, 1500)
+		var all []*Running
+		for i := range 1501 {
+			all = append(all, l.Begin(strconv.Itoa(i), time.Now(), time.Minute))
+		}
+		pass(time.Minute)
+		var wg sync.WaitGroup
+		var held atomic.Int32
+		for _, r := range all {
+			wg.Go(func() {
+				if r.Held(t.Context()) {
+					held.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		// Two batches, and one for the request that is not kept.
+		if held.Load() != 1500 || len(peer.calls) != 3 || all[7].Held(t.Context()) {
+			t.Errorf("%d are held, asked with %d calls", held.Load(), len(peer.calls))
+		}
+	})
+}
+
+func TestNobodyWaitsForLongerThanACallMayTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		peer := &lessor{slow: time.Hour}
+		l := leases(peer, 2500)
+		var all []*Running
+		for i := range 2500 {
+			all = append(all, l.Begin(strconv.Itoa(i), time.Now(), time.Minute))
+		}
+		pass(time.Minute)
+		gone, leave := context.WithTimeout(t.Context(), time.Millisecond)
+		defer leave()
+		var wg sync.WaitGroup
+		for i, r := range all {
+			wg.Go(func() {
+				began, ctx := time.Now(), t.Context()
+				if i == 0 {
+					ctx = gone // its client leaves meanwhile
+				}
+				if held, took := r.Held(ctx), time.Since(began); took > l.cfg.CallTimeout || held == (i == 0) {
+					t.Errorf("request %d: held %v after %v", i, held, took)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestALeaseIsAsLongAsItsGrantSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := leases(&lessor{}, 10)
+		l.Last(time.Hour)
+		r := l.Begin("short", time.Now(), 10*time.Second)
+		pass(10*time.Second - 1)
+		if !r.Sure() {
+			t.Error("it is over too soon")
+		}
+		pass(1)
+		if r.Sure() {
+			t.Error("another grant's lease makes it longer")
 		}
 	})
 }
@@ -190,7 +263,7 @@ func TestARenewalThatComesTooLateIsNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{gone: []string{"lost"}}
 		l := leases(peer, 100)
-		lost, kept := l.Begin("lost", time.Now()), l.Begin("kept", time.Now())
+		lost, kept := l.Begin("lost", time.Now(), 0), l.Begin("kept", time.Now(), 0)
 		during(l, 16*time.Second)
 		if lost.Held(t.Context()) || !kept.Held(t.Context()) || len(peer.calls) != 1 {
 			t.Errorf("lost held %v, kept held %v, %d calls", lost.Held(t.Context()), kept.Held(t.Context()), len(peer.calls))
@@ -202,7 +275,7 @@ func TestAnOutageOfBillingEndsNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{errs: []error{errors.New("down"), errors.New("down")}}
 		l := leases(peer, 100)
-		r := l.Begin("long", time.Now())
+		r := l.Begin("long", time.Now(), 0)
 		pass(time.Minute)
 		for range 3 { // asked once, and then for a lease no more
 			if !r.Held(t.Context()) || len(peer.at) != 1 {
@@ -225,7 +298,7 @@ func TestAnOutageOfBillingEndsNoAnswer(t *testing.T) {
 func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's time
 
 func BenchmarkHeld(b *testing.B) {
-	r := leases(&lessor{}, 1).Begin("id", time.Now().Add(time.Hour))
+	r := leases(&lessor{}, 1).Begin("id", time.Now(), time.Hour)
 	b.ReportAllocs()
 	for b.Loop() {
 		if !r.Held(b.Context()) {
@@ -239,7 +312,7 @@ func BenchmarkRunning(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			r := l.Begin("id", time.Time{})
+			r := l.Begin("id", time.Time{}, 0)
 			r.Committed(1, "hub", "provider")
 			r.Relayed(1, 1)
 			l.End(r)

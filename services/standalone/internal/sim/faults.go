@@ -93,6 +93,11 @@ var kinds = []struct {
 	{"clock jumps", 6, func(n *network, f Fault) {
 		x := n.any(f.Which)
 		x.skew += time.Duration(f.N%3-1) * time.Hour
+		for _, g := range n.gateways {
+			if g.node == x && f.N%3 == 0 {
+				g.setBack = append(g.setBack, n.world.now)
+			}
+		}
 		x.logf("clock jumps to %v", x.skew)
 	}},
 	{"blackout", 3, func(n *network, f Fault) {
@@ -181,7 +186,7 @@ func (n *network) part(f Fault) {
 	a.logf("cut off from %s", b.name)
 	a.apart[b] = true
 	if b == n.ledger.node {
-		a.mute, a.alone = max(a.mute, f.For), max(a.alone, f.For)
+		a.mute = max(a.mute, f.For)
 	}
 	n.world.after(f.For, func() {
 		a.logf("reaches %s again", b.name)

@@ -25,6 +25,9 @@ type gateway struct {
 	clients []*client
 	renews  bool
 	lingers bool
+	// unasked are the times at which it could not renew, setBack those at which
+	// its clock was set back.
+	unasked, setBack []time.Duration
 }
 
 func (g *gateway) start() {
@@ -36,6 +39,7 @@ func (g *gateway) start() {
 		Hubs: func(address string) (hubv1.DispatchServiceClient, error) {
 			return hubClient{g, g.net.hubNamed(address)}, nil
 		},
+		Await: g.await,
 	})
 	if err != nil {
 		g.net.fail("%s cannot start: %v", g.name, err)
@@ -43,6 +47,19 @@ func (g *gateway) start() {
 	}
 	g.gateway = made
 	g.logf("starts")
+}
+
+// await looks often whether done is closed.
+func (g *gateway) await(_ context.Context, done <-chan struct{}) {
+	for t := g.world.current; !t.dead; {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		g.after(time.Millisecond, t.arm())
+		t.wait()
+	}
 }
 
 // fall ends the process.
@@ -167,9 +184,13 @@ func (a admission) Renew(_ context.Context, m *billingv1.RenewRequest, _ ...grpc
 		}
 		return 1
 	})
-	return unary(a.gateway, "renew", func(l *ledgersim.Ledger) (*billingv1.RenewResponse, error) {
+	resp, err := unary(a.gateway, "renew", func(l *ledgersim.Ledger) (*billingv1.RenewResponse, error) {
 		return l.Renew(context.Background(), m)
 	})
+	if err != nil {
+		a.gateway.unasked = append(a.gateway.unasked, a.gateway.world.now)
+	}
+	return resp, err
 }
 
 // Conclude implements billingv1.AdmissionServiceClient.

@@ -217,7 +217,7 @@ const (
 	neverEarned = "the stream and the hub's disk were gone before both ledger and settlement had the usage"
 	// notAsked: a gateway whose lease may be over cannot ask. It goes on, for an
 	// outage of billing-ledger, which gives nothing back then, looks the same.
-	notAsked = "a gateway was cut off from billing-ledger for longer than a lease"
+	notAsked = "a gateway could not ask billing-ledger whether a lease was over"
 	// backInTime: leases count the time that passes, and a simulated clock that
 	// is set back takes that with it, which no machine's does (CLOCK_MONOTONIC).
 	backInTime = "a gateway's only clock was set back under a lease"

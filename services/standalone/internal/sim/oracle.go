@@ -3,6 +3,7 @@ package sim
 import (
 	"math/big"
 	"slices"
+	"time"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
@@ -244,10 +245,10 @@ func (n *network) judgeCharge(r ids.RequestID, s *story, l ledgersim.Line, run *
 		if call := s.calls[e.Attempt]; call != nil && (e.Witness == ledgersim.Gateway || l.Source == ledgersim.Orphan) && call.gwLife != c.gateway.life {
 			note = func(format string, args ...any) { n.tolerate(lastRenewal, format, args...) }
 		}
-		switch g := c.gateway; {
-		case g.skew != 0:
+		switch {
+		case c.lived(c.gateway.setBack):
 			note = func(format string, args ...any) { n.tolerate(backInTime, format, args...) }
-		case g.alone > 0 && g.mute > ledgersim.Lease:
+		case c.lived(c.gateway.unasked):
 			note = func(format string, args ...any) { n.tolerate(notAsked, format, args...) }
 		}
 		if l.Source == ledgersim.Orphan && l.ListPrice > 0 {
@@ -271,6 +272,11 @@ func (n *network) judgeCharge(r ids.RequestID, s *story, l ledgersim.Line, run *
 			n.fail("doubled: request %s ended as %s and its prompt is billed", r, e.Ending)
 		}
 	}
+}
+
+// lived tells whether one of the times is within the call.
+func (c *client) lived(times []time.Duration) bool {
+	return slices.ContainsFunc(times, func(at time.Duration) bool { return at >= c.began && at <= c.overAt })
 }
 
 // judgeNothing wants a reason for a request that is not billed.

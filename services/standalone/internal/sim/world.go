@@ -123,8 +123,8 @@ type node struct {
 	// frozen is until when it does nothing.
 	frozen time.Duration
 	// mute is the longest time for which it told the ledger nothing, because it
-	// was frozen or cut off; alone, for which it was cut off.
-	mute, alone time.Duration
+	// was frozen or cut off.
+	mute time.Duration
 	skew        time.Duration
 	// apart are the nodes that it cannot reach.
 	apart map[*node]bool
