@@ -47,8 +47,10 @@ type Config struct {
 	// those of one provider, 64.
 	MaxSockets          int `yaml:"max_sockets" env:"SVC_HUB_MAX_SOCKETS"`
 	SessionsPerProvider int `yaml:"sessions_per_provider" env:"SVC_HUB_SESSIONS_PER_PROVIDER"`
-	// HandshakesPerSecond is how fast new sockets are let in, 500: 10,000
+	// DialsPerSecond is how many connections are accepted in a second, 2,000; more
+	// wait. HandshakesPerSecond is how fast new sockets are let in, 500: 10,000
 	// agents are back within 20 s.
+	DialsPerSecond      int     `yaml:"dials_per_second" env:"SVC_HUB_DIALS_PER_SECOND"`
 	HandshakesPerSecond float64 `yaml:"handshakes_per_second" env:"SVC_HUB_HANDSHAKES_PER_SECOND"`
 	// RegisterTimeout is how long a socket may stay unregistered, 10 s.
 	RegisterTimeout time.Duration `yaml:"register_timeout" env:"SVC_HUB_REGISTER_TIMEOUT"`
@@ -86,7 +88,7 @@ func DefaultConfig() Config {
 	return Config{
 		WSAddr:          "127.0.0.1:8081",
 		JournalMaxBytes: 8 << 30, JournalSegmentBytes: 64 << 20,
-		MaxSockets: 10_000, SessionsPerProvider: 64, HandshakesPerSecond: 500,
+		MaxSockets: 10_000, SessionsPerProvider: 64, DialsPerSecond: 2_000, HandshakesPerSecond: 500,
 		RegisterTimeout: 10 * time.Second, HeartbeatInterval: 10 * time.Second, SessionTimeout: 30 * time.Second,
 		PingInterval: 15 * time.Second, PongTimeout: 5 * time.Second, CancelGrace: 10 * time.Second,
 		CommitWait: 5 * time.Second, ResettleAfter: 30 * time.Second, ContentTimeout: 120 * time.Second, DrainTimeout: 120 * time.Second,
@@ -126,7 +128,7 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf("%s is negative", name))
 		}
 	}
-	if c.MaxSockets < 0 || c.SessionsPerProvider < 0 || c.HandshakesPerSecond < 0 || c.JournalMaxBytes < 0 || c.JournalSegmentBytes < 0 {
+	if c.MaxSockets < 0 || c.SessionsPerProvider < 0 || c.DialsPerSecond < 0 || c.HandshakesPerSecond < 0 || c.JournalMaxBytes < 0 || c.JournalSegmentBytes < 0 {
 		faults = append(faults, errors.New("a limit is negative"))
 	}
 	if err := c.site().Validate(); err != nil {

@@ -53,6 +53,6 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 		return err
 	}
 	n.Add(node.ProviderHub, service)
-	n.Serve(node.Endpoint{Name: "provider sockets", Listener: sockets, Handler: service.Handler()})
+	n.Serve(node.Endpoint{Name: "provider sockets", Listener: serve.Pace(sockets, cfg.DialsPerSecond), Handler: service.Handler()})
 	return nil
 }

@@ -78,6 +78,7 @@ type house struct {
 	registrar Registrar
 	queue     *queue
 	door      *door
+	exit      exit
 	clock     clock.Clock
 	counts    *Counts
 	receipts  Receipts

@@ -249,18 +249,29 @@ func (s *Session) shut(why *Closing) {
 }
 
 // end notes that the socket is gone and takes the session off the registrar.
+// Streams fail at once.
 func (s *Session) end() {
-	s.mu.Lock()
-	s.phase = phaseEnded
-	s.failStreams()
-	s.stopTimers()
-	admitted := s.admitted
-	s.mu.Unlock()
-	close(s.done)
+	var admitted bool
+	stop := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.phase = phaseEnded
+		s.failStreams()
+		s.stopTimers()
+		admitted = s.admitted
+		close(s.done)
+	}
+	if s.Streams() > 0 {
+		stop()
+	} else {
+		s.house.exit.pass(stop)
+	}
 	// A key look-up under way may still make the session join.
 	s.admission.Wait()
-	s.house.registrar.Leave(s)
-	s.house.door.leave(s.from, admitted)
+	s.house.exit.pass(func() {
+		s.house.registrar.Leave(s)
+		s.house.door.leave(s.from, admitted)
+	})
 }
 
 func (s *Session) stopTimers() {

@@ -25,7 +25,7 @@ func (c *socket) run() {
 	defer func() { // whatever happens to the reader
 		s.end()
 		writer.Wait()
-		c.out.Close()
+		s.house.exit.pass(func() { c.out.Close() })
 	}()
 	if v, ok := violationIn(c.in.read()); ok {
 		s.Shut(broken(v))

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -76,6 +77,41 @@ func TestAgentsAreBackWithinAMinuteWhenAllAreCutAtOnce(t *testing.T) {
 		}
 		for _, ws := range all {
 			_ = ws.Close()
+		}
+	})
+}
+
+// Whoever has a request under way hears of the end at once, however many others
+// are leaving; they leave a few at a time.
+func TestStreamsFailBeforeAnybodyWaitsToLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serveSessions(t, Config{})
+		idle, busy := e.oldAgent(t), e.oldAgent(t)
+		idle.register("good", "node-idle")
+		busy.register("good", "node-busy")
+		st, err := e.desk.session(t).Open(Request{RequestID: "r", Model: "m", Body: []byte("{}")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		busy.hears()
+		exit := e.server.house.exit
+		for range cap(exit) {
+			exit <- struct{}{}
+		}
+		_, _ = idle.ws.Close(), busy.ws.Close()
+		synctest.Wait()
+		if _, _, err := st.Take(); !errors.Is(err, ErrLost) {
+			t.Errorf("the stream ends with %v", err)
+		}
+		if e.desk.left != 0 {
+			t.Errorf("%d have left while others were leaving", e.desk.left)
+		}
+		for range cap(exit) {
+			<-exit
+		}
+		synctest.Wait()
+		if e.desk.left != 2 || e.counts.Sockets.Load() != 0 {
+			t.Errorf("%d have left, %d sockets are open", e.desk.left, e.counts.Sockets.Load())
 		}
 	})
 }
