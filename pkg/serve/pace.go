@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Pace is lis, whose Accept returns at most perSecond connections a second, one
-// after another and not in bursts; more wait in the backlog of the kernel, which
+// Pace is lis, whose Accept returns perSecond connections a second, a few at a
+// time and not in bursts; more wait in the backlog of the kernel, which
 // lets those that find no room there try again. A server that many thousands
 // dial at the same moment so stays responsive to those it has already. 0 is no
 // bound.

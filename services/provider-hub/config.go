@@ -47,8 +47,9 @@ type Config struct {
 	// those of one provider, 64.
 	MaxSockets          int `yaml:"max_sockets" env:"SVC_HUB_MAX_SOCKETS"`
 	SessionsPerProvider int `yaml:"sessions_per_provider" env:"SVC_HUB_SESSIONS_PER_PROVIDER"`
-	// DialsPerSecond is how many connections are accepted in a second, 2,000; more
-	// wait. HandshakesPerSecond is how fast new sockets are let in, 500: 10,000
+	// DialsPerSecond is how many connections are accepted in a second, 2,000, and
+	// at least HandshakesPerSecond; 0 is no bound. More wait, whoever dials: what
+	// one network may do is to be bounded in front. HandshakesPerSecond is how fast new sockets are let in, 500: 10,000
 	// agents are back within 20 s.
 	DialsPerSecond      int     `yaml:"dials_per_second" env:"SVC_HUB_DIALS_PER_SECOND"`
 	HandshakesPerSecond float64 `yaml:"handshakes_per_second" env:"SVC_HUB_HANDSHAKES_PER_SECOND"`
@@ -130,6 +131,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxSockets < 0 || c.SessionsPerProvider < 0 || c.DialsPerSecond < 0 || c.HandshakesPerSecond < 0 || c.JournalMaxBytes < 0 || c.JournalSegmentBytes < 0 {
 		faults = append(faults, errors.New("a limit is negative"))
+	}
+	if c.DialsPerSecond > 0 && float64(c.DialsPerSecond) < c.HandshakesPerSecond {
+		faults = append(faults, errors.New("dials per second are fewer than handshakes per second"))
 	}
 	if err := c.site().Validate(); err != nil {
 		faults = append(faults, err)

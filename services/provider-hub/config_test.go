@@ -26,6 +26,12 @@ func TestConfigReportsEveryFaultAtOnce(t *testing.T) {
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
+	for dials, sound := range map[int]bool{0: true, 499: false, 500: true, -1: false} {
+		cfg := good
+		if cfg.DialsPerSecond = dials; (cfg.Validate() == nil) != sound {
+			t.Errorf("%d dials a second for 500 handshakes: %v", dials, cfg.Validate())
+		}
+	}
 	long := strings.Repeat("s", 32)
 	for previous, sound := range map[string]bool{"pepper": true, long: true, "too short": false} {
 		cfg := good

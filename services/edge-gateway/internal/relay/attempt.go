@@ -158,7 +158,7 @@ func (s *session) held(ctx context.Context) *failure {
 	case ctx.Err() != nil:
 		return s.cut()
 	}
-	s.result.Lapsed = true
+	s.result.Lapsed, s.result.Usage = true, nil
 	s.drop()
 	return &failure{err: lapsed(), result: resultUnavailable, reached: true}
 }

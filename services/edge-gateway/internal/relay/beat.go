@@ -8,6 +8,7 @@ import "time"
 // session's goroutine.
 type beat struct {
 	out   *output
+	sure  func() bool // what was gathered is paid for
 	every time.Duration
 	timer *time.Timer
 	lent  chan *dispatch // holds the dispatch while the session waits
@@ -15,8 +16,8 @@ type beat struct {
 }
 
 // startBeat begins to beat after a time. The session stops it.
-func startBeat(out *output, first, every time.Duration) *beat {
-	b := &beat{out: out, every: every, lent: make(chan *dispatch, 1), ended: make(chan struct{})}
+func startBeat(out *output, sure func() bool, first, every time.Duration) *beat {
+	b := &beat{out: out, sure: sure, every: every, lent: make(chan *dispatch, 1), ended: make(chan struct{})}
 	b.timer = time.AfterFunc(max(0, first), b.fire)
 	return b
 }
@@ -46,7 +47,7 @@ func (b *beat) fire() {
 		b.timer.Reset(b.every - quiet)
 		return
 	}
-	if b.out.keepAlive() != nil {
+	if b.out.keepAlive(b.sure()) != nil {
 		d.giveUp(false)
 		return
 	}

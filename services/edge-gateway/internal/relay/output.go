@@ -99,10 +99,10 @@ func (o *output) errorEvent(e openai.Error, requestID string) {
 	}
 }
 
-// keepAlive writes a comment, unless something waits that is to be written with
-// what the hub sends next.
-func (o *output) keepAlive() error {
-	if len(o.buf) > 0 {
+// keepAlive writes a comment, and with it what waits for more to come. That must
+// be paid for; when it is not sure to be, nothing is written.
+func (o *output) keepAlive(sure bool) error {
+	if len(o.buf) > 0 && !sure {
 		return nil
 	}
 	o.begin()

@@ -169,7 +169,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, call *Call) Resul
 		out:        newOutput(w, e.cfg.WriteTimeout),
 	}
 	if call.Stream {
-		s.beat = startBeat(s.out, e.cfg.HoldHeaders-e.since(call), e.cfg.KeepAlive)
+		s.beat = startBeat(s.out, call.Running.Sure, e.cfg.HoldHeaders-e.since(call), e.cfg.KeepAlive)
 		defer s.beat.stop()
 	}
 	s.out.begun = call.Begun

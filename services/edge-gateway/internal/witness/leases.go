@@ -188,7 +188,7 @@ func (r *Running) Held(ctx context.Context) bool {
 		switch {
 		case ctx.Err() != nil:
 			return false
-		case err != nil || tries > 0:
+		case (err != nil || tries > 0) && !r.lapsed.Load() && !r.Sure():
 			r.extend(r.leases.clock.Now().Add(r.leases.lease()))
 		}
 	}
@@ -321,14 +321,15 @@ func (l *Leases) call(ctx context.Context, batch []*Running) error {
 	return nil
 }
 
-// due are the requests that are old enough.
+// due are the requests that are old enough, or of which it is not sure any more
+// that their holds are open.
 func (l *Leases) due() []*Running {
 	latest := l.clock.Now().Add(-l.pause())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []*Running
 	for r := range l.running {
-		if !r.started.After(latest) {
+		if !r.started.After(latest) || !r.Sure() && !r.lapsed.Load() {
 			out = append(out, r)
 		}
 	}

@@ -192,7 +192,7 @@ func TestARequestWhoseLeaseMayBeOverIsAskedForBeforeAnythingIsRelayed(t *testing
 
 func TestAllThatWakeTogetherAskTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		peer := &lessor{slow: time.Second / 2, gone: []string{"7"}}
+		peer := &lessor{slow: time.Second / 4, gone: []string{"7"}}
 		l := leases(peer, 1500)
 		var all []*Running
 		for i := range 1501 {
@@ -245,7 +245,8 @@ func TestNobodyWaitsForLongerThanACallMayTake(t *testing.T) {
 
 func TestALeaseIsAsLongAsItsGrantSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := leases(&lessor{}, 10)
+		peer := &lessor{}
+		l := leases(peer, 10)
 		l.Last(time.Hour)
 		r := l.Begin("short", time.Now(), 10*time.Second)
 		pass(10*time.Second - 1)
@@ -255,6 +256,11 @@ func TestALeaseIsAsLongAsItsGrantSays(t *testing.T) {
 		pass(1)
 		if r.Sure() {
 			t.Error("another grant's lease makes it longer")
+		}
+		// However young it is, it is asked for.
+		peer.gone = []string{"short"}
+		if r.Held(t.Context()) {
+			t.Error("it is held, and has lapsed")
 		}
 	})
 }

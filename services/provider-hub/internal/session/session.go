@@ -249,23 +249,19 @@ func (s *Session) shut(why *Closing) {
 }
 
 // end notes that the socket is gone and takes the session off the registrar.
-// Streams fail at once.
+// Its streams fail at once, and nobody opens another.
 func (s *Session) end() {
-	var admitted bool
-	stop := func() {
+	s.mu.Lock()
+	s.phase = phaseEnded
+	s.failStreams()
+	admitted := s.admitted
+	s.mu.Unlock()
+	s.house.exit.pass(func() {
 		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.phase = phaseEnded
-		s.failStreams()
 		s.stopTimers()
-		admitted = s.admitted
+		s.mu.Unlock()
 		close(s.done)
-	}
-	if s.Streams() > 0 {
-		stop()
-	} else {
-		s.house.exit.pass(stop)
-	}
+	})
 	// A key look-up under way may still make the session join.
 	s.admission.Wait()
 	s.house.exit.pass(func() {

@@ -100,6 +100,11 @@ func TestStreamsFailBeforeAnybodyWaitsToLeave(t *testing.T) {
 		}
 		_, _ = idle.ws.Close(), busy.ws.Close()
 		synctest.Wait()
+		for _, s := range e.desk.joined {
+			if _, err := s.Open(Request{RequestID: "late", Model: "m", Body: []byte("{}")}); err == nil {
+				t.Error("a session whose socket is gone takes a request")
+			}
+		}
 		if _, _, err := st.Take(); !errors.Is(err, ErrLost) {
 			t.Errorf("the stream ends with %v", err)
 		}

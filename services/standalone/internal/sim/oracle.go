@@ -248,7 +248,7 @@ func (n *network) judgeCharge(r ids.RequestID, s *story, l ledgersim.Line, run *
 		switch {
 		case c.lived(c.gateway.setBack):
 			note = func(format string, args ...any) { n.tolerate(backInTime, format, args...) }
-		case c.lived(c.gateway.unasked):
+		case c.lived(c.gateway.unasked) && c.gateway.mute > ledgersim.Lease:
 			note = func(format string, args ...any) { n.tolerate(notAsked, format, args...) }
 		}
 		if l.Source == ledgersim.Orphan && l.ListPrice > 0 {

@@ -125,7 +125,7 @@ type node struct {
 	// mute is the longest time for which it told the ledger nothing, because it
 	// was frozen or cut off.
 	mute time.Duration
-	skew        time.Duration
+	skew time.Duration
 	// apart are the nodes that it cannot reach.
 	apart map[*node]bool
 }
