@@ -119,6 +119,9 @@ type Session struct {
 	joined atomic.Pointer[Identity]
 	// most is how many bytes a message may have.
 	most atomic.Int64
+	// gone tells that the socket is, which no request can use any more, although
+	// the session may wait for its turn to leave.
+	gone bool
 	// deaf tells that it closes: messages have no effect any more.
 	deaf atomic.Bool
 
@@ -252,16 +255,24 @@ func (s *Session) shut(why *Closing) {
 // Its streams fail at once, and nobody opens another.
 func (s *Session) end() {
 	s.mu.Lock()
-	s.phase = phaseEnded
-	s.failStreams()
-	admitted := s.admitted
+	s.gone = true
+	busy := len(s.streams) > 0
 	s.mu.Unlock()
-	s.house.exit.pass(func() {
+	var admitted bool
+	stop := func() {
 		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.phase = phaseEnded
+		s.failStreams()
 		s.stopTimers()
-		s.mu.Unlock()
+		admitted = s.admitted
 		close(s.done)
-	})
+	}
+	if busy {
+		stop()
+	} else {
+		s.house.exit.pass(stop)
+	}
 	// A key look-up under way may still make the session join.
 	s.admission.Wait()
 	s.house.exit.pass(func() {

@@ -74,7 +74,7 @@ func (s *Session) Open(r Request) (*Stream, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.phase != phaseLive || s.draining || !s.active {
+	if s.phase != phaseLive || s.gone || s.draining || !s.active {
 		return nil, ErrGone
 	}
 	m := s.models[r.Model]
