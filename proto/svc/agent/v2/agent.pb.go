@@ -1138,7 +1138,10 @@ type WarmupResult struct {
 	Success    bool                   `protobuf:"varint,2,opt,name=success,proto3" json:"success,omitempty"`
 	LoadTimeMs int64                  `protobuf:"varint,3,opt,name=load_time_ms,json=loadTimeMs,proto3" json:"load_time_ms,omitempty"`
 	// For operators; at most 1 KiB.
-	Error         string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// The engine was not asked, so that nothing is known of the model: too many
+	// warm-ups wait, or the session ends.
+	NotTried      bool `protobuf:"varint,5,opt,name=not_tried,json=notTried,proto3" json:"not_tried,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1199,6 +1202,13 @@ func (x *WarmupResult) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *WarmupResult) GetNotTried() bool {
+	if x != nil {
+		return x.NotTried
+	}
+	return false
 }
 
 // Data is a piece of the request's body or of the engine's answer, as it is.
@@ -1932,13 +1942,14 @@ const file_svc_agent_v2_agent_proto_rawDesc = "" +
 	"\bendpoint\x18\v \x01(\x0e2\x16.svc.agent.v2.EndpointR\bendpoint\x12!\n" +
 	"\fcontent_type\x18\f \x01(\tR\vcontentType\"#\n" +
 	"\x06Warmup\x12\x19\n" +
-	"\bmodel_id\x18\x01 \x01(\tR\amodelId\"{\n" +
+	"\bmodel_id\x18\x01 \x01(\tR\amodelId\"\x98\x01\n" +
 	"\fWarmupResult\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x18\n" +
 	"\asuccess\x18\x02 \x01(\bR\asuccess\x12 \n" +
 	"\fload_time_ms\x18\x03 \x01(\x03R\n" +
 	"loadTimeMs\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\",\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\x12\x1b\n" +
+	"\tnot_tried\x18\x05 \x01(\bR\bnotTried\",\n" +
 	"\x04Data\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x10\n" +
 	"\x03fin\x18\x02 \x01(\bR\x03fin\"\x1e\n" +

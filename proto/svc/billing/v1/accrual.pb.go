@@ -9,7 +9,11 @@ package billingv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
+	v11 "svc.internal/proto/svc/events/v1"
+	v1 "svc.internal/proto/svc/money/v1"
 	sync "sync"
 	unsafe "unsafe"
 )
@@ -196,11 +200,255 @@ func (x *ListAccrualsResponse) GetNextPageToken() string {
 	return ""
 }
 
+type ListSettledRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The first page begins with the requests that were settled at this time.
+	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	// The watermark of an earlier answer; it takes the place of since.
+	Watermark string `protobuf:"bytes,2,opt,name=watermark,proto3" json:"watermark,omitempty"`
+	// Only requests that were settled at least this long ago are listed: a
+	// transaction may commit later than the time that its rows bear. At least 0.
+	SettledFor    *durationpb.Duration `protobuf:"bytes,3,opt,name=settled_for,json=settledFor,proto3" json:"settled_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSettledRequest) Reset() {
+	*x = ListSettledRequest{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSettledRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSettledRequest) ProtoMessage() {}
+
+func (x *ListSettledRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSettledRequest.ProtoReflect.Descriptor instead.
+func (*ListSettledRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ListSettledRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListSettledRequest) GetWatermark() string {
+	if x != nil {
+		return x.Watermark
+	}
+	return ""
+}
+
+func (x *ListSettledRequest) GetSettledFor() *durationpb.Duration {
+	if x != nil {
+		return x.SettledFor
+	}
+	return nil
+}
+
+// SettledRequest is a request as the ledger settled it.
+type SettledRequest struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	RequestId        string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	ProviderId       string                 `protobuf:"bytes,2,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	PriceVersionId   string                 `protobuf:"bytes,3,opt,name=price_version_id,json=priceVersionId,proto3" json:"price_version_id,omitempty"`
+	ModelId          string                 `protobuf:"bytes,4,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
+	Attempt          uint32                 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	PromptTokens     int64                  `protobuf:"varint,6,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	CompletionTokens int64                  `protobuf:"varint,7,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
+	Rates            *v1.Rates              `protobuf:"bytes,8,opt,name=rates,proto3" json:"rates,omitempty"`
+	PayoutNanoUsd    int64                  `protobuf:"varint,9,opt,name=payout_nano_usd,json=payoutNanoUsd,proto3" json:"payout_nano_usd,omitempty"`
+	// By whose word the ledger settled it.
+	Witness       v11.Witness `protobuf:"varint,10,opt,name=witness,proto3,enum=svc.events.v1.Witness" json:"witness,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettledRequest) Reset() {
+	*x = SettledRequest{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettledRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettledRequest) ProtoMessage() {}
+
+func (x *SettledRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettledRequest.ProtoReflect.Descriptor instead.
+func (*SettledRequest) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SettledRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *SettledRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *SettledRequest) GetPriceVersionId() string {
+	if x != nil {
+		return x.PriceVersionId
+	}
+	return ""
+}
+
+func (x *SettledRequest) GetModelId() string {
+	if x != nil {
+		return x.ModelId
+	}
+	return ""
+}
+
+func (x *SettledRequest) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *SettledRequest) GetPromptTokens() int64 {
+	if x != nil {
+		return x.PromptTokens
+	}
+	return 0
+}
+
+func (x *SettledRequest) GetCompletionTokens() int64 {
+	if x != nil {
+		return x.CompletionTokens
+	}
+	return 0
+}
+
+func (x *SettledRequest) GetRates() *v1.Rates {
+	if x != nil {
+		return x.Rates
+	}
+	return nil
+}
+
+func (x *SettledRequest) GetPayoutNanoUsd() int64 {
+	if x != nil {
+		return x.PayoutNanoUsd
+	}
+	return 0
+}
+
+func (x *SettledRequest) GetWitness() v11.Witness {
+	if x != nil {
+		return x.Witness
+	}
+	return v11.Witness(0)
+}
+
+type ListSettledResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Settled []*SettledRequest      `protobuf:"bytes,1,rep,name=settled,proto3" json:"settled,omitempty"`
+	// Where this page ended; that of the question when it is empty.
+	Watermark string `protobuf:"bytes,2,opt,name=watermark,proto3" json:"watermark,omitempty"`
+	// There are more rows behind this page.
+	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSettledResponse) Reset() {
+	*x = ListSettledResponse{}
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSettledResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSettledResponse) ProtoMessage() {}
+
+func (x *ListSettledResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_billing_v1_accrual_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSettledResponse.ProtoReflect.Descriptor instead.
+func (*ListSettledResponse) Descriptor() ([]byte, []int) {
+	return file_svc_billing_v1_accrual_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ListSettledResponse) GetSettled() []*SettledRequest {
+	if x != nil {
+		return x.Settled
+	}
+	return nil
+}
+
+func (x *ListSettledResponse) GetWatermark() string {
+	if x != nil {
+		return x.Watermark
+	}
+	return ""
+}
+
+func (x *ListSettledResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 var File_svc_billing_v1_accrual_proto protoreflect.FileDescriptor
 
 const file_svc_billing_v1_accrual_proto_rawDesc = "" +
 	"\n" +
-	"\x1csvc/billing/v1/accrual.proto\x12\x0esvc.billing.v1\"Q\n" +
+	"\x1csvc/billing/v1/accrual.proto\x12\x0esvc.billing.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asvc/events/v1/events.proto\x1a\x18svc/money/v1/money.proto\"Q\n" +
 	"\x13ListAccrualsRequest\x12\x1b\n" +
 	"\tfirst_day\x18\x01 \x01(\tR\bfirstDay\x12\x1d\n" +
 	"\n" +
@@ -213,9 +461,33 @@ const file_svc_billing_v1_accrual_proto_rawDesc = "" +
 	"\brequests\x18\x04 \x01(\x03R\brequests\"s\n" +
 	"\x14ListAccrualsResponse\x123\n" +
 	"\baccruals\x18\x01 \x03(\v2\x17.svc.billing.v1.AccrualR\baccruals\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2p\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa0\x01\n" +
+	"\x12ListSettledRequest\x120\n" +
+	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1c\n" +
+	"\twatermark\x18\x02 \x01(\tR\twatermark\x12:\n" +
+	"\vsettled_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"settledFor\"\x86\x03\n" +
+	"\x0eSettledRequest\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1f\n" +
+	"\vprovider_id\x18\x02 \x01(\tR\n" +
+	"providerId\x12(\n" +
+	"\x10price_version_id\x18\x03 \x01(\tR\x0epriceVersionId\x12\x19\n" +
+	"\bmodel_id\x18\x04 \x01(\tR\amodelId\x12\x18\n" +
+	"\aattempt\x18\x05 \x01(\rR\aattempt\x12#\n" +
+	"\rprompt_tokens\x18\x06 \x01(\x03R\fpromptTokens\x12+\n" +
+	"\x11completion_tokens\x18\a \x01(\x03R\x10completionTokens\x12)\n" +
+	"\x05rates\x18\b \x01(\v2\x13.svc.money.v1.RatesR\x05rates\x12&\n" +
+	"\x0fpayout_nano_usd\x18\t \x01(\x03R\rpayoutNanoUsd\x120\n" +
+	"\awitness\x18\n" +
+	" \x01(\x0e2\x16.svc.events.v1.WitnessR\awitness\"\x81\x01\n" +
+	"\x13ListSettledResponse\x128\n" +
+	"\asettled\x18\x01 \x03(\v2\x1e.svc.billing.v1.SettledRequestR\asettled\x12\x1c\n" +
+	"\twatermark\x18\x02 \x01(\tR\twatermark\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more2\xcd\x01\n" +
 	"\x0eAccrualService\x12^\n" +
-	"\fListAccruals\x12#.svc.billing.v1.ListAccrualsRequest\x1a$.svc.billing.v1.ListAccrualsResponse\"\x03\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
+	"\fListAccruals\x12#.svc.billing.v1.ListAccrualsRequest\x1a$.svc.billing.v1.ListAccrualsResponse\"\x03\x90\x02\x01\x12[\n" +
+	"\vListSettled\x12\".svc.billing.v1.ListSettledRequest\x1a#.svc.billing.v1.ListSettledResponse\"\x03\x90\x02\x01B-Z+svc.internal/proto/svc/billing/v1;billingv1b\x06proto3"
 
 var (
 	file_svc_billing_v1_accrual_proto_rawDescOnce sync.Once
@@ -229,21 +501,35 @@ func file_svc_billing_v1_accrual_proto_rawDescGZIP() []byte {
 	return file_svc_billing_v1_accrual_proto_rawDescData
 }
 
-var file_svc_billing_v1_accrual_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_svc_billing_v1_accrual_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_svc_billing_v1_accrual_proto_goTypes = []any{
-	(*ListAccrualsRequest)(nil),  // 0: svc.billing.v1.ListAccrualsRequest
-	(*Accrual)(nil),              // 1: svc.billing.v1.Accrual
-	(*ListAccrualsResponse)(nil), // 2: svc.billing.v1.ListAccrualsResponse
+	(*ListAccrualsRequest)(nil),   // 0: svc.billing.v1.ListAccrualsRequest
+	(*Accrual)(nil),               // 1: svc.billing.v1.Accrual
+	(*ListAccrualsResponse)(nil),  // 2: svc.billing.v1.ListAccrualsResponse
+	(*ListSettledRequest)(nil),    // 3: svc.billing.v1.ListSettledRequest
+	(*SettledRequest)(nil),        // 4: svc.billing.v1.SettledRequest
+	(*ListSettledResponse)(nil),   // 5: svc.billing.v1.ListSettledResponse
+	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 7: google.protobuf.Duration
+	(*v1.Rates)(nil),              // 8: svc.money.v1.Rates
+	(v11.Witness)(0),              // 9: svc.events.v1.Witness
 }
 var file_svc_billing_v1_accrual_proto_depIdxs = []int32{
 	1, // 0: svc.billing.v1.ListAccrualsResponse.accruals:type_name -> svc.billing.v1.Accrual
-	0, // 1: svc.billing.v1.AccrualService.ListAccruals:input_type -> svc.billing.v1.ListAccrualsRequest
-	2, // 2: svc.billing.v1.AccrualService.ListAccruals:output_type -> svc.billing.v1.ListAccrualsResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	6, // 1: svc.billing.v1.ListSettledRequest.since:type_name -> google.protobuf.Timestamp
+	7, // 2: svc.billing.v1.ListSettledRequest.settled_for:type_name -> google.protobuf.Duration
+	8, // 3: svc.billing.v1.SettledRequest.rates:type_name -> svc.money.v1.Rates
+	9, // 4: svc.billing.v1.SettledRequest.witness:type_name -> svc.events.v1.Witness
+	4, // 5: svc.billing.v1.ListSettledResponse.settled:type_name -> svc.billing.v1.SettledRequest
+	0, // 6: svc.billing.v1.AccrualService.ListAccruals:input_type -> svc.billing.v1.ListAccrualsRequest
+	3, // 7: svc.billing.v1.AccrualService.ListSettled:input_type -> svc.billing.v1.ListSettledRequest
+	2, // 8: svc.billing.v1.AccrualService.ListAccruals:output_type -> svc.billing.v1.ListAccrualsResponse
+	5, // 9: svc.billing.v1.AccrualService.ListSettled:output_type -> svc.billing.v1.ListSettledResponse
+	8, // [8:10] is the sub-list for method output_type
+	6, // [6:8] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_svc_billing_v1_accrual_proto_init() }
@@ -257,7 +543,7 @@ func file_svc_billing_v1_accrual_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_billing_v1_accrual_proto_rawDesc), len(file_svc_billing_v1_accrual_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

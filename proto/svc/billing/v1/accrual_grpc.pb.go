@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	AccrualService_ListAccruals_FullMethodName = "/svc.billing.v1.AccrualService/ListAccruals"
+	AccrualService_ListSettled_FullMethodName  = "/svc.billing.v1.AccrualService/ListSettled"
 )
 
 // AccrualServiceClient is the client API for AccrualService service.
@@ -32,6 +33,11 @@ type AccrualServiceClient interface {
 	// day of the requests, for the days from first_day on. Read only. At most
 	// 10,000 rows a page, ordered by day, then provider.
 	ListAccruals(ctx context.Context, in *ListAccrualsRequest, opts ...grpc.CallOption) (*ListAccrualsResponse, error)
+	// ListSettled lists single settled requests in the order of settling, so that
+	// settlement finds the requests whose usage it never heard. Read only. At most
+	// 1,000 rows a page. Of a request settled more than eight days after it was
+	// made, it says nothing.
+	ListSettled(ctx context.Context, in *ListSettledRequest, opts ...grpc.CallOption) (*ListSettledResponse, error)
 }
 
 type accrualServiceClient struct {
@@ -52,6 +58,16 @@ func (c *accrualServiceClient) ListAccruals(ctx context.Context, in *ListAccrual
 	return out, nil
 }
 
+func (c *accrualServiceClient) ListSettled(ctx context.Context, in *ListSettledRequest, opts ...grpc.CallOption) (*ListSettledResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSettledResponse)
+	err := c.cc.Invoke(ctx, AccrualService_ListSettled_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccrualServiceServer is the server API for AccrualService service.
 // All implementations must embed UnimplementedAccrualServiceServer
 // for forward compatibility.
@@ -62,6 +78,11 @@ type AccrualServiceServer interface {
 	// day of the requests, for the days from first_day on. Read only. At most
 	// 10,000 rows a page, ordered by day, then provider.
 	ListAccruals(context.Context, *ListAccrualsRequest) (*ListAccrualsResponse, error)
+	// ListSettled lists single settled requests in the order of settling, so that
+	// settlement finds the requests whose usage it never heard. Read only. At most
+	// 1,000 rows a page. Of a request settled more than eight days after it was
+	// made, it says nothing.
+	ListSettled(context.Context, *ListSettledRequest) (*ListSettledResponse, error)
 	mustEmbedUnimplementedAccrualServiceServer()
 }
 
@@ -74,6 +95,9 @@ type UnimplementedAccrualServiceServer struct{}
 
 func (UnimplementedAccrualServiceServer) ListAccruals(context.Context, *ListAccrualsRequest) (*ListAccrualsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAccruals not implemented")
+}
+func (UnimplementedAccrualServiceServer) ListSettled(context.Context, *ListSettledRequest) (*ListSettledResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSettled not implemented")
 }
 func (UnimplementedAccrualServiceServer) mustEmbedUnimplementedAccrualServiceServer() {}
 func (UnimplementedAccrualServiceServer) testEmbeddedByValue()                        {}
@@ -114,6 +138,24 @@ func _AccrualService_ListAccruals_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AccrualService_ListSettled_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSettledRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccrualServiceServer).ListSettled(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AccrualService_ListSettled_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccrualServiceServer).ListSettled(ctx, req.(*ListSettledRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AccrualService_ServiceDesc is the grpc.ServiceDesc for AccrualService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -124,6 +166,10 @@ var AccrualService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListAccruals",
 			Handler:    _AccrualService_ListAccruals_Handler,
+		},
+		{
+			MethodName: "ListSettled",
+			Handler:    _AccrualService_ListSettled_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

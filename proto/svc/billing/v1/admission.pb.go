@@ -192,8 +192,11 @@ type AuthenticateKeyResponse struct {
 	// Empty allows every model.
 	AllowedModelIds []string               `protobuf:"bytes,3,rep,name=allowed_model_ids,json=allowedModelIds,proto3" json:"allowed_model_ids,omitempty"`
 	ExpiresAt       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The account as routers and hubs may know it: 8 bytes of a digest under the
+	// ledger's pepper, the same from every replica.
+	AccountTag    []byte `protobuf:"bytes,5,opt,name=account_tag,json=accountTag,proto3" json:"account_tag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AuthenticateKeyResponse) Reset() {
@@ -250,6 +253,13 @@ func (x *AuthenticateKeyResponse) GetAllowedModelIds() []string {
 func (x *AuthenticateKeyResponse) GetExpiresAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *AuthenticateKeyResponse) GetAccountTag() []byte {
+	if x != nil {
+		return x.AccountTag
 	}
 	return nil
 }
@@ -519,7 +529,10 @@ type AdmitResponse struct {
 	ExpiresAt      *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// How long a hold stays open when nobody renews it; a gateway renews every
 	// quarter of it.
-	LeaseMs       int64 `protobuf:"varint,8,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	LeaseMs int64 `protobuf:"varint,8,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	// Proves to this service, with the usage of the request, that the hub was
+	// given the request: 16 bytes of HMAC-SHA-256 over its id and account.
+	LedgerMac     []byte `protobuf:"bytes,9,opt,name=ledger_mac,json=ledgerMac,proto3" json:"ledger_mac,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -608,6 +621,13 @@ func (x *AdmitResponse) GetLeaseMs() int64 {
 		return x.LeaseMs
 	}
 	return 0
+}
+
+func (x *AdmitResponse) GetLedgerMac() []byte {
+	if x != nil {
+		return x.LedgerMac
+	}
+	return nil
 }
 
 type RenewRequest struct {
@@ -1184,14 +1204,16 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\x1esvc/billing/v1/admission.proto\x12\x0esvc.billing.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asvc/events/v1/events.proto\x1a\x18svc/money/v1/money.proto\"7\n" +
 	"\x16AuthenticateKeyRequest\x12\x1d\n" +
 	"\n" +
-	"key_sha256\x18\x01 \x01(\fR\tkeySha256\"\xb6\x01\n" +
+	"key_sha256\x18\x01 \x01(\fR\tkeySha256\"\xd7\x01\n" +
 	"\x17AuthenticateKeyResponse\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12*\n" +
 	"\x11allowed_model_ids\x18\x03 \x03(\tR\x0fallowedModelIds\x129\n" +
 	"\n" +
-	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xe8\x01\n" +
+	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n" +
+	"\vaccount_tag\x18\x05 \x01(\fR\n" +
+	"accountTag\"\xe8\x01\n" +
 	"\fAdmitRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x15\n" +
@@ -1209,7 +1231,7 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\tRateLimit\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1c\n" +
 	"\tremaining\x18\x02 \x01(\x05R\tremaining\x12\x19\n" +
-	"\breset_ms\x18\x03 \x01(\x03R\aresetMs\"\xf4\x02\n" +
+	"\breset_ms\x18\x03 \x01(\x03R\aresetMs\"\x93\x03\n" +
 	"\rAdmitResponse\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12>\n" +
@@ -1220,7 +1242,9 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\brequests\x18\x06 \x01(\v2\x19.svc.billing.v1.RateLimitR\brequests\x129\n" +
 	"\n" +
 	"expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x19\n" +
-	"\blease_ms\x18\b \x01(\x03R\aleaseMs\"J\n" +
+	"\blease_ms\x18\b \x01(\x03R\aleaseMs\x12\x1d\n" +
+	"\n" +
+	"ledger_mac\x18\t \x01(\fR\tledgerMac\"J\n" +
 	"\fRenewRequest\x12:\n" +
 	"\brequests\x18\x01 \x03(\v2\x1e.svc.billing.v1.RunningRequestR\brequests\"\xe0\x01\n" +
 	"\x0eRunningRequest\x12\x1d\n" +

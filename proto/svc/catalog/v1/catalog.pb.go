@@ -326,8 +326,10 @@ type Model struct {
 	CreatedAt           *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	DeprecatedAt        *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=deprecated_at,json=deprecatedAt,proto3" json:"deprecated_at,omitempty"`
 	Supply              *Supply                `protobuf:"bytes,15,opt,name=supply,proto3" json:"supply,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// The id of the model that takes its place; empty for none.
+	Successor     string `protobuf:"bytes,16,opt,name=successor,proto3" json:"successor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Model) Reset() {
@@ -463,6 +465,13 @@ func (x *Model) GetSupply() *Supply {
 		return x.Supply
 	}
 	return nil
+}
+
+func (x *Model) GetSuccessor() string {
+	if x != nil {
+		return x.Successor
+	}
+	return ""
 }
 
 // Supply is what the providers now online make of a model.
@@ -1344,7 +1353,9 @@ type PublicModel struct {
 	// Null unless the model is on its way out.
 	DeprecatedAt *timestamppb.Timestamp `protobuf:"bytes,28,opt,name=deprecated_at,json=deprecatedAt,proto3" json:"deprecated_at,omitempty"`
 	// 0 for not known.
-	MinVramGb     int32 `protobuf:"varint,29,opt,name=min_vram_gb,json=minVramGb,proto3" json:"min_vram_gb,omitempty"`
+	MinVramGb int32 `protobuf:"varint,29,opt,name=min_vram_gb,json=minVramGb,proto3" json:"min_vram_gb,omitempty"`
+	// The id of the model that takes its place when it goes away; empty for none.
+	Successor     string `protobuf:"bytes,30,opt,name=successor,proto3" json:"successor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1580,6 +1591,13 @@ func (x *PublicModel) GetMinVramGb() int32 {
 		return x.MinVramGb
 	}
 	return 0
+}
+
+func (x *PublicModel) GetSuccessor() string {
+	if x != nil {
+		return x.Successor
+	}
+	return ""
 }
 
 type ListModelProvidersRequest struct {
@@ -2098,7 +2116,10 @@ type PutModelRequest struct {
 	// first.
 	DeprecatedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=deprecated_at,json=deprecatedAt,proto3" json:"deprecated_at,omitempty"`
 	// What a GPU needs for it, in GB; 0 for not known.
-	MinVramGb     int32 `protobuf:"varint,17,opt,name=min_vram_gb,json=minVramGb,proto3" json:"min_vram_gb,omitempty"`
+	MinVramGb int32 `protobuf:"varint,17,opt,name=min_vram_gb,json=minVramGb,proto3" json:"min_vram_gb,omitempty"`
+	// The id of the model that takes its place when it goes away: clients that ask
+	// for this one then are told it. Left out, it stays what it was.
+	Successor     string `protobuf:"bytes,18,opt,name=successor,proto3" json:"successor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2252,6 +2273,13 @@ func (x *PutModelRequest) GetMinVramGb() int32 {
 	return 0
 }
 
+func (x *PutModelRequest) GetSuccessor() string {
+	if x != nil {
+		return x.Successor
+	}
+	return ""
+}
+
 type PutModelResponse struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Model          *PublicModel           `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -2313,7 +2341,7 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x10price_version_id\x18\x01 \x01(\tR\x0epriceVersionId\x12)\n" +
 	"\x05rates\x18\x02 \x01(\v2\x13.svc.money.v1.RatesR\x05rates\x129\n" +
 	"\n" +
-	"valid_from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tvalidFrom\"\xf6\x04\n" +
+	"valid_from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tvalidFrom\"\x94\x05\n" +
 	"\x05Model\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x12\n" +
 	"\x04slug\x18\x02 \x01(\tR\x04slug\x12\x12\n" +
@@ -2331,7 +2359,8 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12?\n" +
 	"\rdeprecated_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\fdeprecatedAt\x12.\n" +
-	"\x06supply\x18\x0f \x01(\v2\x16.svc.catalog.v1.SupplyR\x06supply\"\xae\x02\n" +
+	"\x06supply\x18\x0f \x01(\v2\x16.svc.catalog.v1.SupplyR\x06supply\x12\x1c\n" +
+	"\tsuccessor\x18\x10 \x01(\tR\tsuccessor\"\xae\x02\n" +
 	"\x06Supply\x12)\n" +
 	"\x10online_providers\x18\x01 \x01(\x05R\x0fonlineProviders\x12:\n" +
 	"\x19guaranteed_context_length\x18\x02 \x01(\x03R\x17guaranteedContextLength\x12X\n" +
@@ -2390,7 +2419,7 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x04list\x18\x01 \x03(\v2\x1b.svc.catalog.v1.PublicModelR\x04list\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\x05R\x05total\x12\x12\n" +
 	"\x04page\x18\x03 \x01(\x05R\x04page\x12\x1b\n" +
-	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\xd4\t\n" +
+	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\"\xf2\t\n" +
 	"\vPublicModel\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04slug\x18\x02 \x01(\tR\x04slug\x12\x12\n" +
@@ -2423,7 +2452,8 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x1b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12?\n" +
 	"\rdeprecated_at\x18\x1c \x01(\v2\x1a.google.protobuf.TimestampR\fdeprecatedAt\x12\x1e\n" +
-	"\vmin_vram_gb\x18\x1d \x01(\x05R\tminVramGbB\x1c\n" +
+	"\vmin_vram_gb\x18\x1d \x01(\x05R\tminVramGb\x12\x1c\n" +
+	"\tsuccessor\x18\x1e \x01(\tR\tsuccessorB\x1c\n" +
 	"\x1a_guaranteed_context_lengthB\x1e\n" +
 	"\x1c_max_reported_context_length\"g\n" +
 	"\x19ListModelProvidersRequest\x12\x19\n" +
@@ -2473,7 +2503,7 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x05files\x18\x03 \x03(\v2\x19.svc.catalog.v1.ModelFileR\x05files\"p\n" +
 	"\x15PutModelFilesResponse\x120\n" +
 	"\x05files\x18\x01 \x01(\v2\x1a.svc.catalog.v1.ModelFilesR\x05files\x12%\n" +
-	"\x0ecomposite_hash\x18\x02 \x01(\tR\rcompositeHash\"\xe1\x04\n" +
+	"\x0ecomposite_hash\x18\x02 \x01(\tR\rcompositeHash\"\xff\x04\n" +
 	"\x0fPutModelRequest\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x12\n" +
 	"\x04slug\x18\x02 \x01(\tR\x04slug\x12\x12\n" +
@@ -2493,7 +2523,8 @@ const file_svc_catalog_v1_catalog_proto_rawDesc = "" +
 	"\x14supported_parameters\x18\x0e \x03(\tR\x13supportedParameters\x12\x1a\n" +
 	"\binactive\x18\x0f \x01(\bR\binactive\x12?\n" +
 	"\rdeprecated_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\fdeprecatedAt\x12\x1e\n" +
-	"\vmin_vram_gb\x18\x11 \x01(\x05R\tminVramGb\"o\n" +
+	"\vmin_vram_gb\x18\x11 \x01(\x05R\tminVramGb\x12\x1c\n" +
+	"\tsuccessor\x18\x12 \x01(\tR\tsuccessor\"o\n" +
 	"\x10PutModelResponse\x121\n" +
 	"\x05model\x18\x01 \x01(\v2\x1b.svc.catalog.v1.PublicModelR\x05model\x12(\n" +
 	"\x10price_version_id\x18\x02 \x01(\tR\x0epriceVersionId*\x8f\x01\n" +

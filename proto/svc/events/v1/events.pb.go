@@ -544,6 +544,7 @@ func (x *Route) GetFallbackReason() FallbackReason {
 // UsageEvent says that one request was served and what is billable. Subject
 // usage.v1.<hub_id>, stream USAGE. Identified by request_id: at most one
 // attempt of a request is ever committed, and only that one is published.
+// billing-ledger publishes its own, of other witnesses, as usage.v1.ledger.
 // Of events that rest on different witnesses the first in the stream stands,
 // and the others are duplicates whatever they say.
 type UsageEvent struct {
@@ -580,7 +581,15 @@ type UsageEvent struct {
 	// such an event again for requests of which it once published the gateway's
 	// count, because a store that was wiped may have shown settlement the two
 	// witnesses in another order.
-	Settled       bool `protobuf:"varint,23,opt,name=settled,proto3" json:"settled,omitempty"`
+	Settled bool `protobuf:"varint,23,opt,name=settled,proto3" json:"settled,omitempty"`
+	// What the ledger gave the gateway for the request, and the gateway the hub.
+	// Usage without it is not settled. Events of billing-ledger itself have none.
+	LedgerMac []byte `protobuf:"bytes,24,opt,name=ledger_mac,json=ledgerMac,proto3" json:"ledger_mac,omitempty"`
+	// The last field of the message, 43 bytes with its tag: the id of a key (8
+	// bytes), and HMAC-SHA-256 under it (32) over all bytes before the field. The
+	// hub hands the key to billing-ledger and settlement (UsageKeyService of
+	// each). Usage of a hub without it is neither settled nor recorded.
+	Seal          []byte `protobuf:"bytes,30,opt,name=seal,proto3" json:"seal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -774,6 +783,20 @@ func (x *UsageEvent) GetSettled() bool {
 		return x.Settled
 	}
 	return false
+}
+
+func (x *UsageEvent) GetLedgerMac() []byte {
+	if x != nil {
+		return x.LedgerMac
+	}
+	return nil
+}
+
+func (x *UsageEvent) GetSeal() []byte {
+	if x != nil {
+		return x.Seal
+	}
+	return nil
 }
 
 // SettledNotice tells a hub that billing-ledger has settled these requests,
@@ -1217,8 +1240,26 @@ type Attempt struct {
 	FirstContentMs   int64          `protobuf:"varint,8,opt,name=first_content_ms,json=firstContentMs,proto3" json:"first_content_ms,omitempty"`
 	DurationMs       int64          `protobuf:"varint,9,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
 	CompletionTokens int64          `protobuf:"varint,10,opt,name=completion_tokens,json=completionTokens,proto3" json:"completion_tokens,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Which consumer account asked: an opaque digest of 8 bytes; empty when it is not
+	// known.
+	AccountTag []byte `protobuf:"bytes,11,opt,name=account_tag,json=accountTag,proto3" json:"account_tag,omitempty"`
+	// A failure that says little of the provider: the request failed on another
+	// before, or had less time than its prompt needs. It counts only beside
+	// failures of other accounts that are not excused.
+	Excused bool `protobuf:"varint,12,opt,name=excused,proto3" json:"excused,omitempty"`
+	// What became of a warm-up that the platform asked for: there is no request, and
+	// request_id is empty.
+	Probe bool `protobuf:"varint,13,opt,name=probe,proto3" json:"probe,omitempty"`
+	// The estimate of a chat's prompt, which the time to first content depends on; 0
+	// when it is not known.
+	PromptTokens int64 `protobuf:"varint,14,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
+	// How much of the duration the consumer did not take what was there.
+	CallerBlockedMs int64 `protobuf:"varint,15,opt,name=caller_blocked_ms,json=callerBlockedMs,proto3" json:"caller_blocked_ms,omitempty"`
+	// The request was a chat, which is what a warm-up asks for: of any other a
+	// warm-up can say nothing.
+	Chat          bool `protobuf:"varint,16,opt,name=chat,proto3" json:"chat,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Attempt) Reset() {
@@ -1319,6 +1360,48 @@ func (x *Attempt) GetCompletionTokens() int64 {
 		return x.CompletionTokens
 	}
 	return 0
+}
+
+func (x *Attempt) GetAccountTag() []byte {
+	if x != nil {
+		return x.AccountTag
+	}
+	return nil
+}
+
+func (x *Attempt) GetExcused() bool {
+	if x != nil {
+		return x.Excused
+	}
+	return false
+}
+
+func (x *Attempt) GetProbe() bool {
+	if x != nil {
+		return x.Probe
+	}
+	return false
+}
+
+func (x *Attempt) GetPromptTokens() int64 {
+	if x != nil {
+		return x.PromptTokens
+	}
+	return 0
+}
+
+func (x *Attempt) GetCallerBlockedMs() int64 {
+	if x != nil {
+		return x.CallerBlockedMs
+	}
+	return 0
+}
+
+func (x *Attempt) GetChat() bool {
+	if x != nil {
+		return x.Chat
+	}
+	return false
 }
 
 // AttemptBatch carries ended attempts to the routers. Subject
@@ -1774,8 +1857,11 @@ type WarmUp struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	// Empty for all that serve the model.
-	ProviderId    string `protobuf:"bytes,2,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
-	NodeId        string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	ProviderId string `protobuf:"bytes,2,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	NodeId     string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// A router suspects the node of failing: it is asked even if it was asked within
+	// five minutes, yet at most once a minute.
+	Suspected     bool `protobuf:"varint,4,opt,name=suspected,proto3" json:"suspected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1829,6 +1915,13 @@ func (x *WarmUp) GetNodeId() string {
 		return x.NodeId
 	}
 	return ""
+}
+
+func (x *WarmUp) GetSuspected() bool {
+	if x != nil {
+		return x.Suspected
+	}
+	return false
 }
 
 // KeyChanged tells gateways to drop what they remember of a consumer key.
@@ -1885,7 +1978,7 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x05Route\x12,\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x18.svc.events.v1.RouteModeR\x04mode\x122\n" +
 	"\x15requested_provider_id\x18\x02 \x01(\tR\x13requestedProviderId\x12F\n" +
-	"\x0ffallback_reason\x18\x03 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\"\x8d\b\n" +
+	"\x0ffallback_reason\x18\x03 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\"\xc0\b\n" +
 	"\n" +
 	"UsageEvent\x12\x1d\n" +
 	"\n" +
@@ -1914,7 +2007,10 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\bended_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12(\n" +
 	"\x10first_content_ms\x18\x15 \x01(\x03R\x0efirstContentMs\x120\n" +
 	"\awitness\x18\x16 \x01(\x0e2\x16.svc.events.v1.WitnessR\awitness\x12\x18\n" +
-	"\asettled\x18\x17 \x01(\bR\asettled\"0\n" +
+	"\asettled\x18\x17 \x01(\bR\asettled\x12\x1d\n" +
+	"\n" +
+	"ledger_mac\x18\x18 \x01(\fR\tledgerMac\x12\x12\n" +
+	"\x04seal\x18\x1e \x01(\fR\x04seal\"0\n" +
 	"\rSettledNotice\x12\x1f\n" +
 	"\vrequest_ids\x18\x01 \x03(\tR\n" +
 	"requestIds\"\xd8\x04\n" +
@@ -1957,7 +2053,7 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\aoutcome\x18\x03 \x01(\x0e2\x1d.svc.events.v1.ReceiptOutcomeR\aoutcome\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"J\n" +
 	"\rReceiptNotice\x129\n" +
-	"\bverdicts\x18\x01 \x03(\v2\x1d.svc.events.v1.ReceiptVerdictR\bverdicts\"\xde\x02\n" +
+	"\bverdicts\x18\x01 \x03(\v2\x1d.svc.events.v1.ReceiptVerdictR\bverdicts\"\x94\x04\n" +
 	"\aAttempt\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
@@ -1972,7 +2068,14 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\vduration_ms\x18\t \x01(\x03R\n" +
 	"durationMs\x12+\n" +
 	"\x11completion_tokens\x18\n" +
-	" \x01(\x03R\x10completionTokens\"Y\n" +
+	" \x01(\x03R\x10completionTokens\x12\x1f\n" +
+	"\vaccount_tag\x18\v \x01(\fR\n" +
+	"accountTag\x12\x18\n" +
+	"\aexcused\x18\f \x01(\bR\aexcused\x12\x14\n" +
+	"\x05probe\x18\r \x01(\bR\x05probe\x12#\n" +
+	"\rprompt_tokens\x18\x0e \x01(\x03R\fpromptTokens\x12*\n" +
+	"\x11caller_blocked_ms\x18\x0f \x01(\x03R\x0fcallerBlockedMs\x12\x12\n" +
+	"\x04chat\x18\x10 \x01(\bR\x04chat\"Y\n" +
 	"\fAttemptBatch\x12\x15\n" +
 	"\x06hub_id\x18\x01 \x01(\tR\x05hubId\x122\n" +
 	"\battempts\x18\x02 \x03(\v2\x16.svc.events.v1.AttemptR\battempts\"\xd6\x01\n" +
@@ -2015,12 +2118,13 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x04part\x18\x06 \x01(\rR\x04part\x12\x14\n" +
 	"\x05parts\x18\a \x01(\rR\x05parts\x122\n" +
 	"\bsessions\x18\b \x03(\v2\x16.svc.events.v1.SessionR\bsessions\x12!\n" +
-	"\fended_epochs\x18\t \x03(\x03R\vendedEpochs\"]\n" +
+	"\fended_epochs\x18\t \x03(\x03R\vendedEpochs\"{\n" +
 	"\x06WarmUp\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x1f\n" +
 	"\vprovider_id\x18\x02 \x01(\tR\n" +
 	"providerId\x12\x17\n" +
-	"\anode_id\x18\x03 \x01(\tR\x06nodeId\"#\n" +
+	"\anode_id\x18\x03 \x01(\tR\x06nodeId\x12\x1c\n" +
+	"\tsuspected\x18\x04 \x01(\bR\tsuspected\"#\n" +
 	"\n" +
 	"KeyChanged\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId*\xc8\x01\n" +

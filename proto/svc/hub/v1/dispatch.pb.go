@@ -261,9 +261,26 @@ type DispatchOpen struct {
 	ContentType string     `protobuf:"bytes,22,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	AnswerForm  AnswerForm `protobuf:"varint,23,opt,name=answer_form,json=answerForm,proto3,enum=svc.hub.v1.AnswerForm" json:"answer_form,omitempty"`
 	// How many vectors an embeddings request asks for.
-	Inputs        int32 `protobuf:"varint,24,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Inputs int32 `protobuf:"varint,24,opt,name=inputs,proto3" json:"inputs,omitempty"`
+	// AdmitResponse.ledger_mac, which the usage event of the attempt carries.
+	LedgerMac []byte `protobuf:"bytes,25,opt,name=ledger_mac,json=ledgerMac,proto3" json:"ledger_mac,omitempty"`
+	// Which consumer account asks, as an opaque keyed digest of 8 bytes. It is
+	// passed on with the attempt and says only which attempts are of one account.
+	// Empty when it is not known; all such count as one account.
+	AccountTag []byte `protobuf:"bytes,30,opt,name=account_tag,json=accountTag,proto3" json:"account_tag,omitempty"`
+	// The model's usual time to first content of a stream at this prompt length, as
+	// SelectResponse says it; 0 when it is not known.
+	UsualFirstContentMs int64 `protobuf:"varint,31,opt,name=usual_first_content_ms,json=usualFirstContentMs,proto3" json:"usual_first_content_ms,omitempty"`
+	// Another provider has failed this request already, so that its failure here
+	// says little of this provider.
+	FailedElsewhere bool `protobuf:"varint,32,opt,name=failed_elsewhere,json=failedElsewhere,proto3" json:"failed_elsewhere,omitempty"`
+	// Whether the request names what ends its answer (stop).
+	StopAsked bool `protobuf:"varint,26,opt,name=stop_asked,json=stopAsked,proto3" json:"stop_asked,omitempty"`
+	// Whether the model bills for thoughts that it does not show, so that the text
+	// does not bound what an engine may claim.
+	HiddenReasoning bool `protobuf:"varint,27,opt,name=hidden_reasoning,json=hiddenReasoning,proto3" json:"hidden_reasoning,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *DispatchOpen) Reset() {
@@ -462,6 +479,48 @@ func (x *DispatchOpen) GetInputs() int32 {
 		return x.Inputs
 	}
 	return 0
+}
+
+func (x *DispatchOpen) GetLedgerMac() []byte {
+	if x != nil {
+		return x.LedgerMac
+	}
+	return nil
+}
+
+func (x *DispatchOpen) GetAccountTag() []byte {
+	if x != nil {
+		return x.AccountTag
+	}
+	return nil
+}
+
+func (x *DispatchOpen) GetUsualFirstContentMs() int64 {
+	if x != nil {
+		return x.UsualFirstContentMs
+	}
+	return 0
+}
+
+func (x *DispatchOpen) GetFailedElsewhere() bool {
+	if x != nil {
+		return x.FailedElsewhere
+	}
+	return false
+}
+
+func (x *DispatchOpen) GetStopAsked() bool {
+	if x != nil {
+		return x.StopAsked
+	}
+	return false
+}
+
+func (x *DispatchOpen) GetHiddenReasoning() bool {
+	if x != nil {
+		return x.HiddenReasoning
+	}
+	return false
 }
 
 // DispatchCommit says that the caller relays this attempt's answer.
@@ -857,7 +916,7 @@ const file_svc_hub_v1_dispatch_proto_rawDesc = "" +
 	"\x0fDispatchRequest\x12.\n" +
 	"\x04open\x18\x01 \x01(\v2\x18.svc.hub.v1.DispatchOpenH\x00R\x04open\x124\n" +
 	"\x06commit\x18\x02 \x01(\v2\x1a.svc.hub.v1.DispatchCommitH\x00R\x06commitB\t\n" +
-	"\amessage\"\xff\x06\n" +
+	"\amessage\"\xe9\b\n" +
 	"\fDispatchOpen\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
@@ -886,7 +945,16 @@ const file_svc_hub_v1_dispatch_proto_rawDesc = "" +
 	"\fcontent_type\x18\x16 \x01(\tR\vcontentType\x127\n" +
 	"\vanswer_form\x18\x17 \x01(\x0e2\x16.svc.hub.v1.AnswerFormR\n" +
 	"answerForm\x12\x16\n" +
-	"\x06inputs\x18\x18 \x01(\x05R\x06inputs\"\x10\n" +
+	"\x06inputs\x18\x18 \x01(\x05R\x06inputs\x12\x1d\n" +
+	"\n" +
+	"ledger_mac\x18\x19 \x01(\fR\tledgerMac\x12\x1f\n" +
+	"\vaccount_tag\x18\x1e \x01(\fR\n" +
+	"accountTag\x123\n" +
+	"\x16usual_first_content_ms\x18\x1f \x01(\x03R\x13usualFirstContentMs\x12)\n" +
+	"\x10failed_elsewhere\x18  \x01(\bR\x0ffailedElsewhere\x12\x1d\n" +
+	"\n" +
+	"stop_asked\x18\x1a \x01(\bR\tstopAsked\x12)\n" +
+	"\x10hidden_reasoning\x18\x1b \x01(\bR\x0fhiddenReasoning\"\x10\n" +
 	"\x0eDispatchCommit\"\xc2\x01\n" +
 	"\x10DispatchResponse\x121\n" +
 	"\x05event\x18\x01 \x01(\v2\x19.svc.hub.v1.DispatchEventH\x00R\x05event\x12:\n" +

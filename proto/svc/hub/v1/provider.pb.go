@@ -1232,7 +1232,7 @@ type StatusChange struct {
 	What string         `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"`
 	From ProviderStatus `protobuf:"varint,3,opt,name=from,proto3,enum=svc.hub.v1.ProviderStatus" json:"from,omitempty"`
 	To   ProviderStatus `protobuf:"varint,4,opt,name=to,proto3,enum=svc.hub.v1.ProviderStatus" json:"to,omitempty"`
-	// operator, provider or platform.
+	// operator, provider or platform; of an operator with a name, operator:name.
 	By            string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
 	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -149,7 +149,10 @@ type SelectRequest struct {
 	// Providers that already failed for this request; at most 8.
 	ExcludeProviderIds []string `protobuf:"bytes,10,rep,name=exclude_provider_ids,json=excludeProviderIds,proto3" json:"exclude_provider_ids,omitempty"`
 	// Whom the consumer wants, besides a pin; may be absent.
-	Preferences   *Preferences `protobuf:"bytes,11,opt,name=preferences,proto3" json:"preferences,omitempty"`
+	Preferences *Preferences `protobuf:"bytes,11,opt,name=preferences,proto3" json:"preferences,omitempty"`
+	// Which consumer account asks, as AuthenticateKeyResponse says it: 8 bytes, or
+	// empty when it is not known.
+	AccountTag    []byte `protobuf:"bytes,12,opt,name=account_tag,json=accountTag,proto3" json:"account_tag,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -257,6 +260,13 @@ func (x *SelectRequest) GetExcludeProviderIds() []string {
 func (x *SelectRequest) GetPreferences() *Preferences {
 	if x != nil {
 		return x.Preferences
+	}
+	return nil
+}
+
+func (x *SelectRequest) GetAccountTag() []byte {
+	if x != nil {
+		return x.AccountTag
 	}
 	return nil
 }
@@ -460,8 +470,15 @@ type SelectResponse struct {
 	Candidates []*Candidate `protobuf:"bytes,1,rep,name=candidates,proto3" json:"candidates,omitempty"`
 	// Set when a pin could not be honoured.
 	FallbackReason v1.FallbackReason `protobuf:"varint,2,opt,name=fallback_reason,json=fallbackReason,proto3,enum=svc.events.v1.FallbackReason" json:"fallback_reason,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The model's usual time to first content of a stream whose prompt has this many
+	// tokens: base + prompt tokens × slope, each the median over the providers of
+	// their own medians. 0 when too little is known.
+	UsualFirstContentMs int64 `protobuf:"varint,3,opt,name=usual_first_content_ms,json=usualFirstContentMs,proto3" json:"usual_first_content_ms,omitempty"`
+	// The account has had more failed attempts within the minute than there are
+	// retries for: the request gets one attempt, and there is one candidate.
+	SingleAttempt bool `protobuf:"varint,4,opt,name=single_attempt,json=singleAttempt,proto3" json:"single_attempt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SelectResponse) Reset() {
@@ -506,6 +523,20 @@ func (x *SelectResponse) GetFallbackReason() v1.FallbackReason {
 		return x.FallbackReason
 	}
 	return v1.FallbackReason(0)
+}
+
+func (x *SelectResponse) GetUsualFirstContentMs() int64 {
+	if x != nil {
+		return x.UsualFirstContentMs
+	}
+	return 0
+}
+
+func (x *SelectResponse) GetSingleAttempt() bool {
+	if x != nil {
+		return x.SingleAttempt
+	}
+	return false
 }
 
 type ListSupplyRequest struct {
@@ -1170,7 +1201,7 @@ var File_svc_router_v1_router_proto protoreflect.FileDescriptor
 
 const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\n" +
-	"\x1asvc/router/v1/router.proto\x12\rsvc.router.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asvc/events/v1/events.proto\"\xd9\x03\n" +
+	"\x1asvc/router/v1/router.proto\x12\rsvc.router.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1asvc/events/v1/events.proto\"\xfa\x03\n" +
 	"\rSelectRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x19\n" +
@@ -1185,7 +1216,9 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\vnear_hub_id\x18\t \x01(\tR\tnearHubId\x120\n" +
 	"\x14exclude_provider_ids\x18\n" +
 	" \x03(\tR\x12excludeProviderIds\x12<\n" +
-	"\vpreferences\x18\v \x01(\v2\x1a.svc.router.v1.PreferencesR\vpreferences\"\xe6\x01\n" +
+	"\vpreferences\x18\v \x01(\v2\x1a.svc.router.v1.PreferencesR\vpreferences\x12\x1f\n" +
+	"\vaccount_tag\x18\f \x01(\fR\n" +
+	"accountTag\"\xe6\x01\n" +
 	"\vPreferences\x12,\n" +
 	"\x12order_provider_ids\x18\x01 \x03(\tR\x10orderProviderIds\x12*\n" +
 	"\x11only_provider_ids\x18\x02 \x03(\tR\x0fonlyProviderIds\x12.\n" +
@@ -1202,12 +1235,14 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\x10dispatch_address\x18\x06 \x01(\tR\x0fdispatchAddress\x12F\n" +
 	"\x0fconnection_mode\x18\a \x01(\x0e2\x1d.svc.events.v1.ConnectionModeR\x0econnectionMode\x12%\n" +
 	"\x0econtext_length\x18\b \x01(\x03R\rcontextLength\x12C\n" +
-	"\x0econtext_source\x18\t \x01(\x0e2\x1c.svc.router.v1.ContextSourceR\rcontextSource\"\x92\x01\n" +
+	"\x0econtext_source\x18\t \x01(\x0e2\x1c.svc.router.v1.ContextSourceR\rcontextSource\"\xee\x01\n" +
 	"\x0eSelectResponse\x128\n" +
 	"\n" +
 	"candidates\x18\x01 \x03(\v2\x18.svc.router.v1.CandidateR\n" +
 	"candidates\x12F\n" +
-	"\x0ffallback_reason\x18\x02 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\"\x13\n" +
+	"\x0ffallback_reason\x18\x02 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\x123\n" +
+	"\x16usual_first_content_ms\x18\x03 \x01(\x03R\x13usualFirstContentMs\x12%\n" +
+	"\x0esingle_attempt\x18\x04 \x01(\bR\rsingleAttempt\"\x13\n" +
 	"\x11ListSupplyRequest\"\xa8\x02\n" +
 	"\vModelSupply\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12)\n" +

@@ -79,8 +79,10 @@ type Difference struct {
 	AccrualsUsdStr string                 `protobuf:"bytes,4,opt,name=accruals_usd_str,json=accrualsUsdStr,proto3" json:"accruals_usd_str,omitempty"`
 	Lines          int32                  `protobuf:"varint,5,opt,name=lines,proto3" json:"lines,omitempty"`
 	Accruals       int32                  `protobuf:"varint,6,opt,name=accruals,proto3" json:"accruals,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Of the lines, those that no usage has confirmed.
+	Filled        int32 `protobuf:"varint,7,opt,name=filled,proto3" json:"filled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Difference) Reset() {
@@ -155,6 +157,13 @@ func (x *Difference) GetAccruals() int32 {
 	return 0
 }
 
+func (x *Difference) GetFilled() int32 {
+	if x != nil {
+		return x.Filled
+	}
+	return 0
+}
+
 type ReconcileResponse struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Equal          bool                   `protobuf:"varint,1,opt,name=equal,proto3" json:"equal,omitempty"`
@@ -165,8 +174,12 @@ type ReconcileResponse struct {
 	Differences      []*Difference          `protobuf:"bytes,5,rep,name=differences,proto3" json:"differences,omitempty"`
 	DifferencesTotal int32                  `protobuf:"varint,6,opt,name=differences_total,json=differencesTotal,proto3" json:"differences_total,omitempty"`
 	ComparedAt       *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=compared_at,json=comparedAt,proto3" json:"compared_at,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Lines that were filled in from the ledger and that no usage has confirmed
+	// since. They are within lines_usd_str, and they are no second witness.
+	Filled        int32  `protobuf:"varint,8,opt,name=filled,proto3" json:"filled,omitempty"`
+	FilledUsdStr  string `protobuf:"bytes,9,opt,name=filled_usd_str,json=filledUsdStr,proto3" json:"filled_usd_str,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReconcileResponse) Reset() {
@@ -248,13 +261,27 @@ func (x *ReconcileResponse) GetComparedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ReconcileResponse) GetFilled() int32 {
+	if x != nil {
+		return x.Filled
+	}
+	return 0
+}
+
+func (x *ReconcileResponse) GetFilledUsdStr() string {
+	if x != nil {
+		return x.FilledUsdStr
+	}
+	return ""
+}
+
 var File_svc_settlement_v1_settlement_proto protoreflect.FileDescriptor
 
 const file_svc_settlement_v1_settlement_proto_rawDesc = "" +
 	"\n" +
 	"\"svc/settlement/v1/settlement.proto\x12\x11svc.settlement.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"/\n" +
 	"\x10ReconcileRequest\x12\x1b\n" +
-	"\tfirst_day\x18\x01 \x01(\tR\bfirstDay\"\xbf\x01\n" +
+	"\tfirst_day\x18\x01 \x01(\tR\bfirstDay\"\xd7\x01\n" +
 	"\n" +
 	"Difference\x12\x10\n" +
 	"\x03day\x18\x01 \x01(\tR\x03day\x12\x1f\n" +
@@ -263,7 +290,8 @@ const file_svc_settlement_v1_settlement_proto_rawDesc = "" +
 	"\rlines_usd_str\x18\x03 \x01(\tR\vlinesUsdStr\x12(\n" +
 	"\x10accruals_usd_str\x18\x04 \x01(\tR\x0eaccrualsUsdStr\x12\x14\n" +
 	"\x05lines\x18\x05 \x01(\x05R\x05lines\x12\x1a\n" +
-	"\baccruals\x18\x06 \x01(\x05R\baccruals\"\xbe\x02\n" +
+	"\baccruals\x18\x06 \x01(\x05R\baccruals\x12\x16\n" +
+	"\x06filled\x18\a \x01(\x05R\x06filled\"\xfc\x02\n" +
 	"\x11ReconcileResponse\x12\x14\n" +
 	"\x05equal\x18\x01 \x01(\bR\x05equal\x12\x1a\n" +
 	"\bcompared\x18\x02 \x01(\x05R\bcompared\x12\"\n" +
@@ -272,7 +300,9 @@ const file_svc_settlement_v1_settlement_proto_rawDesc = "" +
 	"\vdifferences\x18\x05 \x03(\v2\x1d.svc.settlement.v1.DifferenceR\vdifferences\x12+\n" +
 	"\x11differences_total\x18\x06 \x01(\x05R\x10differencesTotal\x12;\n" +
 	"\vcompared_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"comparedAt2\x98\x01\n" +
+	"comparedAt\x12\x16\n" +
+	"\x06filled\x18\b \x01(\x05R\x06filled\x12$\n" +
+	"\x0efilled_usd_str\x18\t \x01(\tR\ffilledUsdStr2\x98\x01\n" +
 	"\x15ReconciliationService\x12\x7f\n" +
 	"\tReconcile\x12#.svc.settlement.v1.ReconcileRequest\x1a$.svc.settlement.v1.ReconcileResponse\"'\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/v1/admin/reconciliation\x90\x02\x01B3Z1svc.internal/proto/svc/settlement/v1;settlementv1b\x06proto3"
 
