@@ -17,6 +17,7 @@ package bus
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -56,6 +57,18 @@ type Config struct {
 	// InProcess, when set, connects without a socket to a server in this
 	// process. Such a connection does not survive that server's Stop.
 	InProcess *Server
+	// TLS, when set, encrypts the connection and proves who we are; a server
+	// that does not speak TLS is refused.
+	TLS *tls.Config
+	// Identity is who we are to the server. Nil is for tests and for the process
+	// that runs the server: they may do everything, where the server lets them in.
+	Identity *Identity
+	// Secret is what the server derives the identities' passwords from; empty
+	// shows none. It is for loopback, where there is no TLS.
+	Secret string
+	// Replicas is how many servers of a cluster keep each message of the streams
+	// that the connection ensures; 0 means 1.
+	Replicas int
 	// Traces records what is published into streams and consumed from them,
 	// within traces that are recorded; nil records nothing.
 	Traces trace.TracerProvider
@@ -68,6 +81,8 @@ type Conn struct {
 	js     jetstream.JetStream
 	log    *slog.Logger
 	tracer trace.Tracer
+	as     *Identity     // nil may do everything
+	copies int           // of each message in a stream that does not say it; 0 means 1
 	closed chan struct{} // closed when nc is closed for good
 	async  chan struct{} // one token per unacknowledged asynchronous message
 	waits  sync.WaitGroup
@@ -85,6 +100,8 @@ func Connect(ctx context.Context, cfg Config) (*Conn, error) {
 	c := &Conn{
 		log:     cfg.Log,
 		tracer:  tracerOf(cfg.Traces),
+		as:      cfg.Identity,
+		copies:  cfg.Replicas,
 		closed:  make(chan struct{}),
 		async:   make(chan struct{}, maxAsync),
 		streams: map[string]StreamConfig{},
@@ -142,8 +159,19 @@ func (c *Conn) options(cfg Config, up chan<- struct{}) []nats.Option {
 			c.log.Warn("NATS reports an error", "error", err, "subject", subject)
 		}),
 	}
+	if cfg.TLS != nil {
+		opts = append(opts, nats.Secure(cfg.TLS))
+	}
+	if cfg.Identity != nil && len(cfg.Identity.Services) > 0 {
+		opts = append(opts, nats.CustomInboxPrefix(cfg.Identity.inbox(cfg.Identity.Services[0])))
+		if cfg.Secret != "" {
+			name := cfg.Identity.Name()
+			opts = append(opts, nats.UserInfo(name, Password(cfg.Secret, name)))
+		}
+	}
 	if cfg.InProcess != nil {
-		opts = append(opts, nats.InProcessServer(cfg.InProcess.server))
+		opts = append(opts, nats.InProcessServer(cfg.InProcess.server),
+			nats.UserInfo(insideUser, cfg.InProcess.inside))
 	}
 	return opts
 }

@@ -139,6 +139,16 @@ func (c *Conn) Waiting(ctx context.Context, stream, durable string) (time.Durati
 	return max(info.TimeStamp.Sub(oldest.Time), 0), nil
 }
 
+// Later gives the message back, to be delivered again after a pause, whatever
+// the handler returns for its batch.
+func (m Msg) Later(pause time.Duration) error {
+	if err := m.native.NakWithDelay(pause); err != nil {
+		return fmt.Errorf("put message %d off: %w", m.Sequence, err)
+	}
+	m.terminated.Store(true)
+	return nil
+}
+
 func (cfg *ConsumerConfig) applyDefaults() error {
 	if cfg.Stream.Name == "" || cfg.Durable == "" {
 		return errors.New("consume: stream and durable need names")

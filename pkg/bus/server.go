@@ -1,6 +1,8 @@
 package bus
 
 import (
+	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,12 +18,24 @@ const (
 	defaultMaxStore = 8 << 30
 	maxMemory       = 64 << 20
 	maxPayload      = 1 << 20
+	// tlsTimeout is how long a client may take to prove who it is.
+	tlsTimeout = 5 * time.Second
 )
 
 // ServerConfig says how an embedded server runs.
 type ServerConfig struct {
 	// StoreDir keeps the streams. It is required, and for one server only.
 	StoreDir string
+	// Private takes no connections but those of this process (Config.InProcess):
+	// there is no socket.
+	Private bool
+	// Secret lets in those who show the Password of an identity, with what the
+	// table allows that identity. Without Secret and TLS everybody who reaches
+	// the socket may do everything: that is for tests.
+	Secret string
+	// TLS, when set, lets in those whose certificate names an identity, with
+	// what the table allows it. It must verify clients.
+	TLS *tls.Config
 	// Host to listen on; empty means 127.0.0.1.
 	Host string
 	// Port to listen on; 0 means a free one.
@@ -38,6 +52,7 @@ type ServerConfig struct {
 type Server struct {
 	server *server.Server
 	cfg    ServerConfig
+	inside string // the password of this process's own connections
 	stop   sync.Once
 }
 
@@ -59,13 +74,24 @@ func StartServer(cfg ServerConfig) (*Server, error) {
 	if port == 0 {
 		port = server.RANDOM_PORT
 	}
-	ns, err := server.NewServer(&server.Options{
-		Host: cfg.Host, Port: port,
+	if cfg.TLS != nil && cfg.TLS.ClientAuth != tls.RequireAndVerifyClientCert {
+		return nil, errors.New("start NATS server: TLS must verify its clients")
+	}
+	inside := rand.Text()
+	options := &server.Options{
+		Host: cfg.Host, Port: port, DontListen: cfg.Private,
 		JetStream: true, StoreDir: cfg.StoreDir,
 		JetStreamMaxStore: cfg.MaxStore, JetStreamMaxMemory: maxMemory,
 		MaxPayload: maxPayload,
 		NoSigs:     true, NoLog: true,
-	})
+	}
+	if cfg.TLS != nil {
+		options.TLSConfig, options.TLSVerify, options.TLSTimeout = cfg.TLS, true, tlsTimeout.Seconds()
+	}
+	if cfg.Secret != "" || cfg.TLS != nil {
+		options.CustomClientAuthentication = doorman{inside: inside, secret: cfg.Secret}
+	}
+	ns, err := server.NewServer(options)
 	if err != nil {
 		return nil, fmt.Errorf("configure NATS server: %w", err)
 	}
@@ -79,11 +105,14 @@ func StartServer(cfg ServerConfig) (*Server, error) {
 	if addr, ok := ns.Addr().(*net.TCPAddr); ok {
 		cfg.Port = addr.Port
 	}
-	return &Server{server: ns, cfg: cfg}, nil
+	return &Server{server: ns, cfg: cfg, inside: inside}, nil
 }
 
 // URL is where clients connect.
 func (s *Server) URL() string { return s.server.ClientURL() }
+
+// Listens reports whether there is a socket.
+func (s *Server) Listens() bool { return s.server.Addr() != nil }
 
 // Config is what the server runs with, its port included: StartServer with it
 // after Stop is a restart.

@@ -28,7 +28,8 @@ type StreamConfig struct {
 	MaxAge time.Duration
 	// MaxBytes of all messages, reserved on the server; 0 means 1 GiB.
 	MaxBytes int64
-	// Replicas of each message in a cluster; 0 means 1.
+	// Replicas of each message in a cluster; 0 means what the connection was
+	// configured with, or else 1.
 	Replicas int
 }
 
@@ -50,26 +51,49 @@ func (s StreamConfig) native() jetstream.StreamConfig {
 	}
 }
 
-// EnsureStream creates the stream or brings it to cfg. Every producer and
-// consumer of a stream does it with the same cfg, in any order. The connection
+// EnsureStream creates the stream or, as its owner, brings it to cfg. Every
+// producer and consumer of a stream does it with the same cfg, in any order. The connection
 // remembers cfg and creates the stream again should a server come back with an
 // empty store.
 func (c *Conn) EnsureStream(ctx context.Context, cfg StreamConfig) error {
 	ctx, cancel := withRequestTimeout(ctx)
 	defer cancel()
-	want := cfg.native()
-	// A stream that is as it should be is left alone: every replica of every
-	// service comes by here, and an update makes the server reorganise.
-	standing, err := c.js.Stream(ctx, cfg.Name)
-	if err != nil || !same(standing.CachedInfo().Config, want) {
-		if _, err := c.js.CreateOrUpdateStream(ctx, want); err != nil {
-			return fmt.Errorf("ensure stream %s: %w", cfg.Name, err)
-		}
+	want := cfg
+	if want.Replicas == 0 {
+		want.Replicas = c.copies
+	}
+	if err := c.ensureStream(ctx, want.native()); err != nil {
+		return fmt.Errorf("ensure stream %s: %w", cfg.Name, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.streams[cfg.Name] = cfg
 	return nil
+}
+
+// ensureStream makes a stream that is missing. One that stands and is otherwise
+// is changed by those who may; all others use it as it is, until its owner
+// comes by. A stream that is as it should be is left alone: every replica of
+// every service comes by here, and an update makes the server reorganise.
+func (c *Conn) ensureStream(ctx context.Context, want jetstream.StreamConfig) error {
+	standing, err := c.js.Stream(ctx, want.Name)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		_, err = c.js.CreateStream(ctx, want)
+		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			return err
+		}
+		// Somebody else was faster, with other settings.
+		if !c.as.mayUpdate() {
+			return nil
+		}
+	case err != nil:
+		return err
+	case same(standing.CachedInfo().Config, want) || !c.as.mayUpdate():
+		return nil
+	}
+	_, err = c.js.UpdateStream(ctx, want)
+	return err
 }
 
 // same compares what native sets; servers fill in the rest.

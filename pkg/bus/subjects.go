@@ -4,9 +4,9 @@ import "time"
 
 // UsageStream keeps what hubs say was served: published by provider-hub,
 // consumed by billing-ledger and settlement. It holds seven days of usage or
-// 2 GiB, about four million requests, whichever is less. What one of them misses
-// beyond that the hubs publish again, as they keep everything until both have
-// said that they have it.
+// 2 GiB, about four million requests, whichever is less. What billing-ledger
+// misses beyond that the hubs publish again, as they keep everything until it is
+// settled; what settlement misses it takes up from billing-ledger.
 var UsageStream = StreamConfig{
 	Name:     "USAGE",
 	Subjects: []string{"usage.v1.>"},
@@ -36,6 +36,11 @@ const (
 	SubjectAttemptsAll = "attempts.v1.*"
 	// SubjectVoidPrefix begins the subjects of void attempts.
 	SubjectVoidPrefix = "void.v1."
+	// SubjectUsageLedger is where billing-ledger publishes the usage of requests
+	// whose hub is lost, in UsageStream. No hub is called "ledger".
+	SubjectUsageLedger = "usage.v1.ledger"
+	// SubjectUsagePrefix begins the subjects of usage.
+	SubjectUsagePrefix = "usage.v1."
 	// SubjectKeyChanged says that a consumer key is no longer what it was.
 	SubjectKeyChanged = "keys.v1.changed"
 	// SubjectWarmUp asks every hub to have a model loaded.
@@ -53,10 +58,6 @@ func SubjectUsage(hubID string) string { return "usage.v1." + hubID }
 
 // SubjectSettled is where a hub hears which of its usage is settled.
 func SubjectSettled(hubID string) string { return "settled.v1." + hubID }
-
-// SubjectRecorded is where a hub hears of which of its usage settlement keeps
-// the earnings.
-func SubjectRecorded(hubID string) string { return "recorded.v1." + hubID }
 
 // SubjectReceipt is where a hub passes receipts on, in ReceiptStream.
 func SubjectReceipt(hubID string) string { return "receipt.v1." + hubID }

@@ -4,8 +4,8 @@
 // A configuration is a struct that holds its defaults. Its fields carry
 // `yaml:"http_addr" env:"SVC_HTTP_ADDR"`; the environment wins over the file.
 // (A default in an env tag would win too: it is for structs without a file.)
-// A key that the struct does not have is refused, and so is a duration without
-// a unit. A struct with a Validate method is checked last.
+// A key that the struct does not have is refused, and so are a duration without
+// a unit and a variable that begins with SVC_ and that no program of the tree reads. A struct with a Validate method is checked last.
 package config
 
 import (
@@ -106,15 +106,16 @@ func fromFile(cfg any, path string) []error {
 }
 
 func fromEnvironment(cfg any, environ []string) []error {
+	faults := misspelt(cfg, environ)
 	err := env.ParseWithOptions(cfg, env.Options{Environment: env.ToMap(environ)})
 	var all env.AggregateError
 	if errors.As(err, &all) {
-		return all.Errors
+		return append(faults, all.Errors...)
 	}
 	if err != nil {
-		return []error{err}
+		faults = append(faults, err)
 	}
-	return nil
+	return faults
 }
 
 // redacted is shown instead of a secret.

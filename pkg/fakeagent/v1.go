@@ -29,8 +29,9 @@ import (
 // and takes JSON without api_key_valid:true for a refusal for ever; it gives up
 // for ever when its first dial is refused; it comes back at once when it is
 // closed, and only a refused dial makes it wait; closed young too often, it
-// loses its reconnect loop and is dead although its process lives; it pings and
-// takes only pongs for a sign of life; it refuses messages above 1 MiB with
+// loses its reconnect loop and is dead although its process lives; what its engine
+// still says of requests of a lost connection it sends on the next one; it pings
+// and takes only pongs for a sign of life; it refuses messages above 1 MiB with
 // 1009; it aborts a stream that nobody reads, and the connection after three.
 //
 // It is safe for concurrent use.

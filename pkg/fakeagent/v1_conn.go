@@ -41,6 +41,7 @@ type v1Conn struct {
 
 	mu     sync.Mutex
 	stalls int
+	greets bool // the registration is in the buffer, before anything else
 }
 
 func newV1Conn(a *V1, ws *websocket.Conn) *v1Conn {
@@ -62,6 +63,7 @@ func (c *v1Conn) serve() V1Life {
 	loops.Go(c.write)
 	loops.Go(c.beat)
 	err := c.register()
+	c.introduce()
 	if err == nil && !a.opts.Deaf {
 		err = c.read()
 	}
@@ -71,6 +73,20 @@ func (c *v1Conn) serve() V1Life {
 	c.drop()
 	loops.Wait()
 	return a.end(c, err)
+}
+
+// introduce lets requests of earlier connections follow.
+func (c *v1Conn) introduce() {
+	c.mu.Lock()
+	c.greets = true
+	c.mu.Unlock()
+	c.agent.change(func(*V1State) {})
+}
+
+func (c *v1Conn) introduced() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.greets
 }
 
 // extend renews the read deadline: only a pong does.

@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// V1Request is one inference in the agent's hands. Its methods send messages
-// and fail once the connection on which it came has ended: nothing of it goes
-// out on a later one.
+// V1Request is one inference in the agent's hands. Its methods send messages. A
+// request outlives its connection: what the engine still says goes out on the
+// next one, to a hub that never asked for it. Between two connections a message
+// waits as long as for room in the buffer, and is lost then.
 type V1Request struct {
 	// ID correlates the answer. EndpointID is only logged by agents.
 	ID, EndpointID, Model string
@@ -92,14 +93,19 @@ func (c *v1Conn) infer(f V1Frame) {
 		return // the connection has ended
 	}
 	a.count(1)
+	handled := make(chan struct{})
 	if p.Stream {
 		r.limit = time.AfterFunc(a.opts.Timing.StreamLimit, func() {
 			_ = r.fail(http.StatusBadGateway, "failed to read stream: context deadline exceeded")
 		})
 	}
 	if a.opts.Handler != nil {
-		a.loops.Go(func() { a.opts.Handler(r) })
+		a.loops.Go(func() {
+			defer close(handled)
+			a.opts.Handler(r)
+		})
 	} else {
+		close(handled)
 		select {
 		case a.asked <- r:
 		default: // the test looks at none of them
@@ -108,6 +114,10 @@ func (c *v1Conn) infer(f V1Frame) {
 	select {
 	case <-r.ended:
 	case <-c.gone:
+		select {
+		case <-r.ended:
+		case <-handled: // nobody says more of it
+		}
 	}
 	if r.limit != nil {
 		r.limit.Stop()
@@ -183,11 +193,59 @@ func (r *V1Request) piece(p v1Chunk) error {
 		return errV1Over
 	default:
 	}
-	err := r.conn.send("stream_chunk", r.ID, p, r.conn.agent.opts.Timing.Stall)
+	err := r.send("stream_chunk", p, r.conn.agent.opts.Timing.Stall)
 	if errors.Is(err, errV1Stalled) && r.finish() {
 		r.conn.stalled()
 	}
 	return err
+}
+
+// send sends a message on the connection on which the request came, or on the
+// one that the agent has since.
+func (r *V1Request) send(kind string, payload any, wait time.Duration) error {
+	err := r.conn.send(kind, r.ID, payload, wait)
+	if !errors.Is(err, ErrClosed) {
+		return err
+	}
+	next := r.conn.agent.next(r.conn, wait)
+	if next == nil {
+		return r.conn.agent.stopped()
+	}
+	if err := next.send(kind, r.ID, payload, wait); !errors.Is(err, ErrClosed) {
+		return err
+	}
+	return r.conn.agent.stopped()
+}
+
+// stopped is ErrClosed once the agent is stopped: until then a message that finds
+// no connection is lost without a word.
+func (a *V1) stopped() error {
+	if a.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return nil
+}
+
+// next waits for a connection that has sent its registration and is not the one
+// that was lost; nil when there was none for so long.
+func (a *V1) next(lost *v1Conn, wait time.Duration) *v1Conn {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		a.mu.Lock()
+		c, changed := a.conn, a.changed
+		a.mu.Unlock()
+		if c != nil && c != lost && c.introduced() {
+			return c
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return nil
+		case <-a.ctx.Done():
+			return nil
+		}
+	}
 }
 
 // notice reads the usage of an event and makes the agent's changes to it.
@@ -304,7 +362,7 @@ func (r *V1Request) end(p v1StreamEnd) error {
 		p.TokensInput, p.TokensOutput = r.prompt, r.output
 	}
 	r.mu.Unlock()
-	return r.conn.send("stream_end", r.ID, p, r.conn.agent.opts.Timing.Patience)
+	return r.send("stream_end", p, r.conn.agent.opts.Timing.Patience)
 }
 
 func (r *V1Request) whole(p v1Whole) error {
@@ -312,7 +370,7 @@ func (r *V1Request) whole(p v1Whole) error {
 		return errV1Over
 	}
 	p.RequestID, p.LatencyMS = r.ID, time.Since(r.began).Milliseconds()
-	return r.conn.send("ack", r.ID, p, r.conn.agent.opts.Timing.Patience)
+	return r.send("ack", p, r.conn.agent.opts.Timing.Patience)
 }
 
 // finish tells whether this is the first end.

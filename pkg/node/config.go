@@ -24,12 +24,22 @@ type Config struct {
 	// AdminAddr is where metrics, health and profiles listen. The public must
 	// not reach it. Port 0 takes a free one.
 	AdminAddr string `yaml:"admin_addr" env:"SVC_METRICS_ADDR"`
+	// Profiles has /debug/pprof on AdminAddr also where that is not on loopback.
+	Profiles bool `yaml:"profiles" env:"SVC_PROFILES"`
 	// TLS proves this process to others, and them to it.
 	TLS serve.TLSFiles `yaml:"tls"`
 	// Peers are where the services of other processes answer.
 	Peers Peers `yaml:"peers" env:"SVC_PEERS"`
 	// NATSURL is one or several NATS servers, separated by commas.
+	// They must be on loopback, unless TLS is set: then each connection is
+	// encrypted and is known by the process's certificate.
 	NATSURL config.Secret `yaml:"nats_url" env:"SVC_NATS_URL"`
+	// NATSSecret is what a standalone process on this machine lets others into
+	// its NATS by, where there is no TLS.
+	NATSSecret config.Secret `yaml:"nats_secret" env:"SVC_NATS_SECRET"`
+	// NATSReplicas is how many servers of a NATS cluster keep each message of a
+	// stream: 1, 3 or 5, the same in all processes.
+	NATSReplicas int `yaml:"nats_replicas" env:"SVC_NATS_REPLICAS"`
 	// DatabaseURL is a PostgreSQL server; the role in it may migrate.
 	DatabaseURL config.Secret `yaml:"database_url" env:"DATABASE_URL"`
 	Log         Log           `yaml:"log"`
@@ -68,6 +78,7 @@ func DefaultConfig() Config {
 		Log:          Log{Level: "info", Format: "json"},
 		Traces:       Traces{Ratio: 1},
 		DrainTimeout: 20 * time.Second,
+		NATSReplicas: 1,
 	}
 }
 
@@ -97,6 +108,7 @@ func (p *Peers) UnmarshalText(text []byte) error {
 func (c *Config) Check(specs ...Spec) error {
 	faults := append(c.checkAddresses(specs), c.TLS.Validate())
 	faults = append(faults, c.checkNeeds(specs)...)
+	faults = append(faults, c.checkBus()...)
 	if c.DrainDelay < 0 || c.DrainTimeout <= 0 {
 		faults = append(faults, errors.New("drain_delay must not be negative, and drain_timeout must be above zero"))
 	}
@@ -184,11 +196,12 @@ func (c *Config) checkCertificate(specs []Spec) error {
 	if err != nil {
 		return err
 	}
-	wanted := make([]string, len(specs))
-	for i, spec := range specs {
-		wanted[i] = spec.Name
-	}
-	return creds.Covers(wanted)
+	return creds.Covers(certifiedNames(specs))
+}
+
+// hasProfiles reports whether a listener at address has /debug/pprof.
+func (c *Config) hasProfiles(address string) bool {
+	return c.Profiles || serve.Loopback(address) == nil
 }
 
 // everywhere tells whether an address to listen on names no host to dial.

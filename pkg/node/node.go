@@ -59,6 +59,8 @@ type Spec struct {
 	Name string
 	// Peers are the services that it calls.
 	Peers []string
+	// HubID is the id of a hub, which its certificate names, too.
+	HubID string
 	// Database and Bus tell whether it needs them.
 	Database, Bus bool
 	// Callers are the services that may call each of its gRPC services.
@@ -127,7 +129,7 @@ func New(cfg Config, tel *telemetry.Telemetry, specs ...Spec) (*Node, error) {
 		seen: map[string]bool{},
 	}
 	if creds != nil {
-		if err := creds.Covers(n.Names()); err != nil {
+		if err := creds.Covers(certifiedNames(specs)); err != nil {
 			return nil, err
 		}
 	}
@@ -204,7 +206,7 @@ func (n *Node) Bus(ctx context.Context) (*bus.Conn, error) {
 		return n.bus, nil
 	}
 	n.tel.Log.InfoContext(ctx, "connecting to NATS")
-	conn, err := bus.Connect(ctx, bus.Config{URL: n.cfg.NATSURL.Reveal(), Name: strings.Join(n.Names(), "+"), Log: n.tel.Log, Traces: n.tel.Traces})
+	conn, err := bus.Connect(ctx, n.BusConfig())
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/config"
 	"svc.internal/pkg/devcerts"
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/telemetry"
@@ -419,5 +422,57 @@ func TestAPeerIsReachedOnceItServes(t *testing.T) {
 	}
 	if err := caller.Reached(BillingLedger); err != nil {
 		t.Errorf("a peer that was reached: %v", err)
+	}
+}
+
+func TestABusOffLoopbackNeedsTLSAndAnIdentity(t *testing.T) {
+	for url, want := range map[string]string{
+		"nats://127.0.0.1:4222": "", "nats://localhost:4222,nats://[::1]:4222": "", "nats://localhost": "",
+		"nats://10.0.0.1:4222":                         "10.0.0.1:4222 is not on loopback",
+		"nats://user:hunter2@nats.example":             "nats.example is not on loopback",
+		"nats://127.0.0.1:4222,nats://nats-1.svc:4222": "nats-1.svc:4222 is not on loopback",
+		"tls://127.0.0.1:4222":                         "asks for TLS",
+		"nats":                                         "malformed",
+		"nats://user:hunter2@[::1":                     "malformed",
+	} {
+		cfg := loopback()
+		cfg.NATSURL = config.NewSecret(url)
+		err := cfg.Check(deskSpec())
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", url, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: the password is in the error", url)
+		}
+	}
+	cfg := loopback()
+	cfg.NATSReplicas = 2
+	if err := cfg.Check(deskSpec()); err == nil || !strings.Contains(err.Error(), "SVC_NATS_REPLICAS") {
+		t.Errorf("two replicas of a stream: got %v, want a fault", err)
+	}
+}
+
+func TestACertificateNamesWhichHubItIs(t *testing.T) {
+	dir := t.TempDir()
+	if err := devcerts.Write(dir, devcerts.Leaf{File: "hub", Services: []string{ProviderHub, bus.HubName("hub-1")}}); err != nil {
+		t.Fatal(err)
+	}
+	cfg := loopback()
+	cfg.TLS = serve.TLSFiles{Cert: devcerts.CertFile(dir, "hub"), Key: devcerts.KeyFile(dir, "hub"), CA: filepath.Join(dir, devcerts.CAFile)}
+	if err := cfg.Check(Spec{Name: ProviderHub, HubID: "hub-1"}); err != nil {
+		t.Errorf("its own certificate: got %v", err)
+	}
+	if err := cfg.Check(Spec{Name: ProviderHub, HubID: "hub-2"}); err == nil || !strings.Contains(err.Error(), "hub-2.provider-hub") {
+		t.Errorf("another hub's certificate: got %v, want a fault", err)
+	}
+}
+
+func TestTheTableOfTheBusNamesServices(t *testing.T) {
+	for _, row := range bus.Table() {
+		for _, service := range slices.Concat(row.Publish, row.Subscribe) {
+			if !slices.Contains(names(), service) {
+				t.Errorf("%s: got %s, want the name of a service", row.Subject, service)
+			}
+		}
 	}
 }

@@ -120,7 +120,8 @@ func (n *Node) working(extra Extra) []serve.Part {
 
 func (n *Node) admin() serve.Part {
 	return serve.Part{Name: "admin", StopTimeout: 5 * time.Second, Run: func(ctx context.Context) error {
-		return serve.HTTP(ctx, n.listeners["admin_addr"], serve.AdminHandler(n.tel.Handler(), n.Ready),
+		lis := n.listeners["admin_addr"]
+		return serve.HTTP(ctx, lis, serve.AdminHandler(n.tel.Handler(), n.Ready, n.cfg.hasProfiles(lis.Addr().String())),
 			serve.HTTPConfig{Log: n.tel.Log, DrainTimeout: time.Second})
 	}}
 }

@@ -39,11 +39,13 @@ type Chunk struct {
 	Type, Text jsonscan.Span
 
 	// ContentBytes is the decoded length of all delivered text: content,
-	// reasoning, refusal, names and arguments of tools, legacy text.
+	// reasoning, refusal, names and arguments of tools, legacy text. Text in
+	// members that nobody here knows counts where it is longer than that, and
+	// tokens of logprobs, a byte each, where there is no text at all.
 	ContentBytes int64
-	// Tokens is the estimate for that text. From a Tally it is what this
-	// chunk adds to the whole.
-	Tokens int
+	// Tokens is the estimate for that text, Least and Plausible its bounds (see
+	// Counter). From a Tally they are what this chunk adds to the whole.
+	Tokens, Least, Plausible int
 	// HasContent tells that a choice carries something that a client waits
 	// for: text, a tool call, reasoning, a refusal, audio.
 	HasContent bool
@@ -126,7 +128,8 @@ type scan struct {
 	out   Chunk
 
 	duplicate bool
-	local     Counter // for one choice, without a tally
+	local     account // of one choice, without a tally
+	choiceOf  choiceScan
 }
 
 func (s *scan) run() (Chunk, error) {
@@ -279,10 +282,11 @@ func (s *scan) choices(c *jsonscan.Cursor) {
 // choice walks one choice; position is its index should it not say.
 func (s *scan) choice(c *jsonscan.Cursor, position int) {
 	var met seen
-	var late [2]jsonscan.Span // text that came before the index
+	var late [maxLate]lateValue // what came before the index
 	lates := 0
 	index := int64(position)
 	finish := false
+	s.choiceOf = choiceScan{}
 	c.Enter()
 	for {
 		key, ok := c.NextMember()
@@ -310,19 +314,31 @@ func (s *scan) choice(c *jsonscan.Cursor, position int) {
 				s.once(&met, seenBody)
 			}
 			if s.tally != nil && met&seenIndex == 0 && lates < len(late) {
-				late[lates] = c.Skip()
+				late[lates] = lateValue{span: c.Skip()}
 				lates++
 				continue
 			}
-			s.text(c, s.counter(index))
-		default:
+			s.text(c, s.account(index))
+		case name == "logprobs" && kind == jsonscan.Object:
+			s.logprobs(c)
+		case kind == jsonscan.Null || kind == jsonscan.Bool || kind == jsonscan.Number || saysNothing(name):
 			c.Skip()
+		case s.tally != nil && met&seenIndex == 0 && lates < len(late):
+			late[lates] = lateValue{span: c.Skip(), vendor: true}
+			lates++
+		default:
+			s.vendor(c, s.account(index), 0)
 		}
 	}
-	for _, span := range late[:lates] {
-		sub := jsonscan.New(s.data, jsonscan.Options{}).CursorAt(span)
-		s.text(&sub, s.counter(index))
+	for _, v := range late[:lates] {
+		sub := jsonscan.New(s.data, jsonscan.Options{}).CursorAt(v.span)
+		if v.vendor {
+			s.vendor(&sub, s.account(index), 0)
+		} else {
+			s.text(&sub, s.account(index))
+		}
 	}
+	s.endChoice()
 	if finish {
 		s.finish(index)
 	}
@@ -335,28 +351,18 @@ func (s *scan) finish(index int64) {
 	}
 }
 
-// counter is where the text of that choice is counted.
-func (s *scan) counter(index int64) *Counter {
-	if s.tally == nil {
-		s.local = Counter{}
-		return &s.local
-	}
-	return s.tally.counter(index)
-}
-
 // text counts the text of one choice: a delta, a message or a plain string.
-func (s *scan) text(c *jsonscan.Cursor, counter *Counter) {
-	before := counter.Tokens()
+func (s *scan) text(c *jsonscan.Cursor, a *account) {
 	if c.Kind() == jsonscan.Object {
-		s.message(c, counter)
+		s.message(c, a)
 	} else {
-		s.count(c, counter)
+		s.count(c, &a.text)
 	}
-	s.out.Tokens += counter.Tokens() - before
 }
 
 // message walks a delta or message.
-func (s *scan) message(c *jsonscan.Cursor, counter *Counter) {
+func (s *scan) message(c *jsonscan.Cursor, a *account) {
+	counter := &a.text
 	var met seen
 	reasoned := false
 	c.Enter()
@@ -400,7 +406,11 @@ func (s *scan) message(c *jsonscan.Cursor, counter *Counter) {
 			s.out.HasContent = s.out.HasContent || kind == jsonscan.Object
 			s.named(c, counter, "transcript", "")
 		default:
-			c.Skip()
+			if saysNothing(name) {
+				c.Skip()
+			} else {
+				s.vendor(c, a, 0)
+			}
 		}
 	}
 }

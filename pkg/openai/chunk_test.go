@@ -42,9 +42,9 @@ func TestScanChunkFindsWhatIsDelivered(t *testing.T) {
 		"finish":            {`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, 0, false, 1},
 		"blank finish":      {`{"choices":[{"index":0,"delta":{},"finish_reason":""}]}`, 0, false, 0},
 		"two choices":       {`{"choices":[{"index":1,"delta":{"content":"a"},"finish_reason":"stop"},{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}]}`, 2, true, 2},
-		"a message":         {`{"choices":[{"index":0,"message":{"content":"not a delta"}}]}`, 0, false, 0},
+		"a message":         {`{"choices":[{"index":0,"message":{"content":"not a delta"}}]}`, 11, true, 0},
 		"escaped keys":      {`{"ch\u006fices":[{"d\u0065lta":{"cont\u0065nt":"\ud83d\ude00"}}]}`, 4, true, 0},
-		"unknown members":   {`{"x":{"choices":[{"delta":{"content":"zzz"}}]},"choices":[{"logprobs":{"content":[{"token":"a"}]},"delta":{"content":"a","y":["content"]}}],"z":[1]}`, 1, true, 0},
+		"unknown members":   {`{"x":{"choices":[{"delta":{"content":"zzz"}}]},"choices":[{"logprobs":{"content":[{"token":"a"}]},"delta":{"content":"a","y":["content"]}}],"z":[1]}`, 7, true, 0},
 		"shapes of nothing": {`{"choices":[7,null,{"delta":3},{"delta":{"content":5,"tool_calls":{},"function_call":[]}}]}`, 0, false, 0},
 		"index behind":      {`{"choices":[{"delta":{"content":"abc"},"index":3,"finish_reason":"stop"}]}`, 3, true, 1},
 	} {
@@ -223,8 +223,8 @@ func TestTallyBoundsItsCounters(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(tally.counters) > maxCounters || tally.FinishCount != 6 || tally.FinishedChoices() != 1 {
-		t.Errorf("%d counters, %d finished, %d distinct", len(tally.counters), tally.FinishCount, tally.FinishedChoices())
+	if len(tally.accounts) > maxCounters || tally.FinishCount != 6 || tally.FinishedChoices() != 1 {
+		t.Errorf("%d counters, %d finished, %d distinct", len(tally.accounts), tally.FinishCount, tally.FinishedChoices())
 	}
 }
 

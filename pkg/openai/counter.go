@@ -40,13 +40,18 @@ func EstimateTokens(text []byte) int {
 //
 // Text may be plain UTF-8 or the inside of a JSON string: a backslash and what
 // it escapes count as the character they stand for.
+//
+// Beside the estimate it keeps what vocabularies make of the same text at least and
+// plausibly (Least, Plausible), and at the most (Bound).
 type Counter struct {
 	tokens  int
+	most    int // of Bound, in quarters of a token
 	class   class
 	run     int // letters, digits, … in the current run, weighted
 	any     bool
 	pending [12]byte // an escape or UTF-8 sequence that the fragment cut
 	held    int
+	bounds  bounds
 }
 
 // class is what a run is made of.
@@ -121,11 +126,19 @@ func (c *Counter) Write(text []byte) {
 // Tokens is the estimate so far; at least one when anything was written. It
 // never falls. A sequence that the last fragment cut counts once it is whole.
 func (c *Counter) Tokens() int {
-	n := c.tokens + cost(c.class, c.run)
+	tokens, _ := cost(c.class, c.run)
+	n := c.tokens + tokens
 	if n == 0 && c.any {
 		return 1
 	}
 	return n
+}
+
+// Bound is how many tokens hardly any tokenizer makes more of: what a hold must
+// cover. Like Tokens it never falls. See bound.go.
+func (c *Counter) Bound() int {
+	_, most := cost(c.class, c.run)
+	return max((c.most+most+quarters-1)/quarters, c.Tokens())
 }
 
 // resume completes a held sequence with the first byte of text.
@@ -224,44 +237,55 @@ func (c *Counter) addRune(r rune) {
 		c.add(classPunct, 1)
 	case r < 0x0250: // Latin with diacritics
 		if unicode.IsLetter(r) {
-			c.add(c.letterClass(), 2)
+			c.letter(2)
 			return
 		}
-		c.wide(1)
+		c.wide(1, r)
 	case r >= 0x0370 && r < 0x0400: // Greek
-		c.add(c.letterClass(), 3)
+		c.letter(3)
 	case r < 0x0530: // IPA, Cyrillic
-		c.add(c.letterClass(), 2)
+		c.letter(2)
+		if r < 0x0400 || r >= 0x0460 {
+			c.most += rareLetter
+		}
 	case r >= 0x2000 && r < 0x2070:
 		if unicode.IsSpace(r) {
 			c.add(classSpace, 1)
+			c.most += wideSpace
 			return
 		}
-		c.wide(1)
+		c.wide(1, r)
 	case r < 0x2E80 && r >= 0x2000: // symbols, arrows, box drawing
-		c.wide(2)
+		c.wide(2, r)
 	case r >= 0x3000 && r < 0xA000, r >= 0xAC00 && r < 0xD7B0, r >= 0xFF00 && r < 0xFFF0:
-		c.wide(1) // CJK, kana, hangul, full-width forms
+		c.wide(1, r) // CJK, kana, hangul, full-width forms
 	case r < 0x2000:
-		c.wide(1) // Semitic, Indic, South-East Asian scripts
+		c.wide(1, r) // Semitic, Indic, South-East Asian scripts
 	case r >= 0x10000:
-		c.wide(3) // emoji, rare ideographs, historic scripts
+		c.wide(3, r) // emoji, rare ideographs, historic scripts
 	default:
-		c.wide(2)
+		c.wide(2, r)
 	}
 }
 
-// letterClass lets a letter that is not ASCII go on with the word it is in.
-func (c *Counter) letterClass() class {
+// letter lets a letter that is not ASCII go on with the word it is in.
+func (c *Counter) letter(weight int) {
+	k := classLower
 	if c.class == classUpper {
-		return classUpper
+		k = classUpper
 	}
-	return classLower
+	c.add(k, weight)
+	c.bounds.foreign = true
 }
 
-func (c *Counter) wide(tokens int) {
+func (c *Counter) wide(tokens int, r rune) {
+	if c.class != classWide {
+		c.most += quarters // the space before it goes with nothing
+	}
 	c.add(classWide, 0)
 	c.tokens += tokens
+	c.most += mostOfWide(r)
+	c.bounds.wide(r, tokens)
 }
 
 // add goes on with the current run or ends it and begins another.
@@ -282,45 +306,55 @@ func (c *Counter) add(k class, n int) {
 	switch {
 	case c.class == classPunct && c.run == 1 && (k == classLower || k == classUpper):
 		// One sign goes with the word behind it: .name, (x, /path.
+		c.most += halfToken
+		c.bounds.word = 0
 	case c.class == classPunct && k == classNewline && n == 1:
 		// A line's end goes with the sign before it: {⏎, ;⏎.
-		c.tokens += cost(c.class, c.run)
+		c.end()
 		c.class, c.run = classEnd, 1
 		return
 	default:
-		c.tokens += cost(c.class, c.run)
+		c.end()
 	}
 	c.class, c.run = k, n
 }
 
-// cost is the estimate for one run.
-func cost(k class, n int) int {
+// end adds what the run costs that ends here.
+func (c *Counter) end() {
+	tokens, most := cost(c.class, c.run)
+	c.tokens += tokens
+	c.most += most
+	c.bounds.run(c.class, c.run, tokens)
+}
+
+// cost is the estimate for one run, and its bound in quarters of a token.
+func cost(k class, n int) (tokens, most int) {
 	if n == 0 {
-		return 0
+		return 0, 0
 	}
 	switch k {
 	case classSpace:
 		if n == 1 {
-			return 0 // a space goes with the word behind it
+			return 0, 0 // a space goes with the word behind it
 		}
-		return 1 + n/16
+		return 1 + n/16, quarters + n
 	case classNewline:
-		return 1 + n/8
+		return 1 + n/8, quarters + n
 	case classLower:
 		if n <= 6 {
-			return 1
+			return 1, 2*n + halfToken + n/6
 		}
-		return 1 + (n-6+3)/4
+		return 1 + (n-6+3)/4, 2*n + halfToken + n/6
 	case classUpper:
-		return (n + 2) / 3
+		return (n + 2) / 3, 3*n + 1
 	case classDigit:
-		return (n + 1) / 2
+		return (n + 1) / 2, quarters * n
 	case classPunct:
 		if n == 1 {
-			return 1
+			return 1, quarters
 		}
-		return 1 + (n+1)/3
+		return 1 + (n+1)/3, quarters * n
 	default:
-		return 0
+		return 0, 0
 	}
 }

@@ -85,6 +85,10 @@ func FuzzCounterIsIndifferentToCuts(f *testing.F) {
 		if letters.Tokens() != want || pieces.Tokens() != want {
 			t.Fatalf("%q: %d whole, %d by letter, %d cut at %d and %d", text, want, letters.Tokens(), pieces.Tokens(), i, j)
 		}
+		_, bound := EstimateAndBound(text)
+		if letters.Bound() != bound || pieces.Bound() != bound || bound < want {
+			t.Fatalf("%q: bound of %d whole, %d by letter, %d cut at %d and %d; the estimate is %d", text, bound, letters.Bound(), pieces.Bound(), i, j, want)
+		}
 		if utf8.Valid(text) && bytes.IndexByte(text, '\\') < 0 && want > 3*utf8.RuneCount(text) {
 			t.Fatalf("%d tokens for %d runes", want, utf8.RuneCount(text))
 		}

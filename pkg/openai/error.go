@@ -37,11 +37,13 @@ type Error struct {
 	Param string
 	// Code is what programs switch on; empty is null on the wire.
 	Code string
+	// Reason is metadata.reason; empty leaves metadata out.
+	Reason string
 }
 
 // AppendError appends the error body:
 //
-//	{"error":{"message":…,"type":…,"param":…,"code":…},"request_id":"…"}
+//	{"error":{"message":…,"type":…,"param":…,"code":…,"metadata":{"reason":…}},"request_id":"…"}
 //
 // "error" is always the first key, because some clients recognise an error
 // within a stream only by a data line that begins with it. An empty requestID
@@ -55,6 +57,11 @@ func AppendError(dst []byte, e Error, requestID string) []byte {
 	dst = appendNullable(dst, e.Param)
 	dst = append(dst, `,"code":`...)
 	dst = appendNullable(dst, e.Code)
+	if e.Reason != "" {
+		dst = append(dst, `,"metadata":{"reason":`...)
+		dst = jsonscan.AppendString(dst, e.Reason)
+		dst = append(dst, '}')
+	}
 	dst = append(dst, '}')
 	if requestID != "" {
 		dst = append(dst, `,"request_id":`...)

@@ -13,9 +13,9 @@ const maxCounters = 128
 type Tally struct {
 	// Chunks counts the chunks scanned, ContentChunks those with content.
 	Chunks, ContentChunks int
-	// ContentBytes and Tokens are the sums over all chunks.
-	ContentBytes int64
-	Tokens       int
+	// ContentBytes, Tokens and its bounds are the sums over all chunks.
+	ContentBytes             int64
+	Tokens, Least, Plausible int
 	// Usage is the last usage that was not absent. Two chunks without choices
 	// whose counts differ make it absurd: only one can be the final one.
 	Usage Usage
@@ -25,7 +25,7 @@ type Tally struct {
 	FinishCount int
 
 	final    Usage
-	counters []Counter
+	accounts []account
 }
 
 // Scan is ScanChunk, added to the tally. After an error the tally must not be
@@ -42,6 +42,8 @@ func (t *Tally) Scan(json []byte) (Chunk, error) {
 	}
 	t.ContentBytes += chunk.ContentBytes
 	t.Tokens += chunk.Tokens
+	t.Least += chunk.Least
+	t.Plausible += chunk.Plausible
 	t.Finished |= chunk.Finished
 	t.FinishCount += chunk.FinishCount
 	t.addUsage(&chunk)
@@ -67,14 +69,14 @@ func (t *Tally) addUsage(c *Chunk) {
 	t.Usage = u
 }
 
-// counter is the counter of the choice with that index.
-func (t *Tally) counter(index int64) *Counter {
+// account is that of the choice with that index.
+func (t *Tally) account(index int64) *account {
 	i := maxCounters - 1
 	if index >= 0 && index < maxCounters {
 		i = int(index)
 	}
-	for len(t.counters) <= i {
-		t.counters = append(t.counters, Counter{})
+	for len(t.accounts) <= i {
+		t.accounts = append(t.accounts, account{})
 	}
-	return &t.counters[i]
+	return &t.accounts[i]
 }

@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -67,6 +68,32 @@ func (a account) give(path string, mode fs.FileMode) error {
 	}
 	if err := os.Chmod(path, mode); err != nil {
 		return fmt.Errorf("restrict access: %w", err)
+	}
+	return nil
+}
+
+// MakeReachable makes a folder, and those above it that are missing, so that the
+// user that a Cluster would run as can get there: their modes are set explicitly,
+// whatever our umask takes away. Folders that are there keep their modes.
+func MakeReachable(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fmt.Errorf("resolve %s: %w", dir, err)
+	}
+	var missing []string
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		missing = append(missing, at)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // what is inside is closed to others
+		return fmt.Errorf("make a folder that PostgreSQL can reach: %w", err)
+	}
+	for _, made := range missing {
+		if err := os.Chmod(made, 0o755); err != nil { //nolint:gosec // as above
+			return fmt.Errorf("make a folder that PostgreSQL can reach: %w", err)
+		}
 	}
 	return nil
 }

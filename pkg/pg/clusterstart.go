@@ -43,7 +43,7 @@ func (c *Cluster) makeDir() error {
 		return err
 	}
 	c.cfg.Dir = dir
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the account must reach data, which is 0700
+	if err := MakeReachable(dir); err != nil {
 		return err
 	}
 	if c.account.switched {
@@ -313,25 +313,35 @@ func (c *Cluster) socketDir() (string, error) {
 	return dir, nil
 }
 
+// waitReady returns once the server takes connections, or as soon as it has ended.
 func (c *Cluster) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-c.done:
+			cancel() // also a connection that nobody answers any more
+		case <-ctx.Done():
+		}
+	}()
 	for {
 		conn, err := pgx.Connect(ctx, c.URL())
 		if err == nil {
 			return c.checkOurs(ctx, conn)
 		}
+		passing := ctx.Err() != nil || IsUnavailable(err)
+		if passing && pause(ctx, readyPoll) == nil {
+			continue
+		}
 		select {
 		case <-c.done:
 			return fmt.Errorf("postgres ended while starting: %w", exitReason(c.exit))
-		case <-ctx.Done():
-			return fmt.Errorf("wait for PostgreSQL to take connections: %w", err)
 		default:
 		}
-		if !IsUnavailable(err) {
+		if !passing {
 			return fmt.Errorf("connect to the PostgreSQL server just started: %w", err)
 		}
-		if pause(ctx, readyPoll) != nil {
-			return fmt.Errorf("wait for PostgreSQL to take connections: %w", err)
-		}
+		return fmt.Errorf("wait for PostgreSQL to take connections: %w", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -17,7 +18,14 @@ import (
 	"svc.internal/pkg/pgtest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+// TestMain is also the process of TestUnderUmask077TheDatabaseStarts.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(envUnder); dir != "" {
+		syscall.Umask(0o077)
+		os.Exit(startAndStop(dir))
+	}
+	pgtest.Main(m)
+}
 
 const (
 	schema = "shop"

@@ -33,6 +33,20 @@ func (c Callers) check(ctx context.Context, method string) error {
 	return fault.New(fault.Denied, fault.CallerNotAllowed, "%v may not call %s", identities(ctx), service)
 }
 
+// Proves reports whether the caller is who it says to be: whether its
+// certificate names it. Where peers do not prove who they are, that is, within a
+// process and on loopback without TLS, everybody is.
+func Proves(ctx context.Context, name string) bool {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return true
+	}
+	if _, encrypted := p.AuthInfo.(credentials.TLSInfo); !encrypted {
+		return true
+	}
+	return slices.Contains(identities(ctx), name)
+}
+
 // identities are the names in the verified certificate of the peer.
 func identities(ctx context.Context) []string {
 	p, ok := peer.FromContext(ctx)

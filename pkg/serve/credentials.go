@@ -138,24 +138,33 @@ func (c *Credentials) Covers(services []string) error {
 }
 
 func (c *Credentials) server() credentials.TransportCredentials {
-	return credentials.NewTLS(&tls.Config{
+	return credentials.NewTLS(c.ServerTLS())
+}
+
+// ServerTLS is for a listener that lets in only those whom the CA has signed.
+func (c *Credentials) ServerTLS() *tls.Config {
+	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ClientAuth: tls.RequireAndVerifyClientCert,
 		ClientCAs:  c.roots,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return c.certificate(), nil
 		},
-	})
+	}
 }
 
-// client expects a certificate that names the service, wherever it is.
 func (c *Credentials) client(service string) credentials.TransportCredentials {
-	return credentials.NewTLS(&tls.Config{
+	return credentials.NewTLS(c.ClientTLS(service))
+}
+
+// ClientTLS expects a certificate that names the service, wherever it is.
+func (c *Credentials) ClientTLS(service string) *tls.Config {
+	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		RootCAs:    c.roots,
 		ServerName: service,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return c.certificate(), nil
 		},
-	})
+	}
 }

@@ -77,14 +77,17 @@ func shutdown(ctx context.Context, srv *http.Server, limit time.Duration) error 
 }
 
 // AdminHandler answers /metrics, /healthz (the process lives), /readyz (every
-// check passes) and the profiles under /debug/pprof/. It belongs on a listener
-// that the public cannot reach.
-func AdminHandler(metrics http.Handler, ready func(context.Context) error) http.Handler {
+// check passes) and, where profiles is set, the profiles under /debug/pprof/. It
+// belongs on a listener that the public cannot reach. Profiles show what is in
+// memory and cost CPU, so they belong on loopback.
+func AdminHandler(metrics http.Handler, ready func(context.Context) error, profiles bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	if profiles {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"time"
 
+	"svc.internal/pkg/address"
 	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/bus"
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/serve"
 	"svc.internal/services/provider-hub/internal/dispatch"
@@ -32,6 +33,9 @@ type Config struct {
 	// 80 % of it. JournalSegmentBytes is the size of a file in it, 64 MiB.
 	JournalMaxBytes     int64 `yaml:"journal_max_bytes" env:"SVC_HUB_JOURNAL_MAX_BYTES"`
 	JournalSegmentBytes int64 `yaml:"journal_segment_bytes" env:"SVC_HUB_JOURNAL_SEGMENT_BYTES"`
+	// JournalMaxAttempts bounds the attempts in the journal that are under way or
+	// not settled, 1,048,576: about 200 bytes of memory each.
+	JournalMaxAttempts int `yaml:"journal_max_attempts" env:"SVC_HUB_JOURNAL_MAX_ATTEMPTS"`
 	// Pepper hides provider keys in the database.
 	Pepper apikey.Pepper `yaml:"pepper" env:"SVC_PEPPER"`
 	// ReceiptSecret is by what the hubs of a fleet know the receipts of
@@ -53,6 +57,9 @@ type Config struct {
 	// agents are back within 20 s.
 	DialsPerSecond      int     `yaml:"dials_per_second" env:"SVC_HUB_DIALS_PER_SECOND"`
 	HandshakesPerSecond float64 `yaml:"handshakes_per_second" env:"SVC_HUB_HANDSHAKES_PER_SECOND"`
+	// TrustedProxies are the addresses and networks, separated by commas, whose
+	// X-Forwarded-For is believed: bounds by network then count what is behind them.
+	TrustedProxies string `yaml:"trusted_proxies" env:"SVC_HUB_TRUSTED_PROXIES"`
 	// RegisterTimeout is how long a socket may stay unregistered, 10 s.
 	RegisterTimeout time.Duration `yaml:"register_timeout" env:"SVC_HUB_REGISTER_TIMEOUT"`
 	// HeartbeatInterval is what agents are told, 10 s; a session without one
@@ -88,7 +95,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		WSAddr:          "127.0.0.1:8081",
-		JournalMaxBytes: 8 << 30, JournalSegmentBytes: 64 << 20,
+		JournalMaxBytes: 8 << 30, JournalSegmentBytes: 64 << 20, JournalMaxAttempts: 1 << 20,
 		MaxSockets: 10_000, SessionsPerProvider: 64, DialsPerSecond: 2_000, HandshakesPerSecond: 500,
 		RegisterTimeout: 10 * time.Second, HeartbeatInterval: 10 * time.Second, SessionTimeout: 30 * time.Second,
 		PingInterval: 15 * time.Second, PongTimeout: 5 * time.Second, CancelGrace: 10 * time.Second,
@@ -97,16 +104,14 @@ func DefaultConfig() Config {
 	}
 }
 
-var hubIDPattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
-
 // Validate returns every fault of the configuration.
 func (c Config) Validate() error {
 	var faults []error
 	if _, _, err := net.SplitHostPort(c.WSAddr); err != nil {
 		faults = append(faults, fmt.Errorf("%s %q is not host:port", ListenSetting, c.WSAddr))
 	}
-	if !hubIDPattern.MatchString(c.HubID) {
-		faults = append(faults, errors.New("hub id must be 1 to 32 of a-z, 0-9 and hyphen"))
+	if !bus.ValidHubID(c.HubID) {
+		faults = append(faults, errors.New("hub id must be 1 to 32 of a-z, 0-9 and hyphen, and neither ledger nor gateway"))
 	}
 	if c.JournalDir == "" {
 		faults = append(faults, errors.New("journal folder is missing"))
@@ -129,11 +134,14 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf("%s is negative", name))
 		}
 	}
-	if c.MaxSockets < 0 || c.SessionsPerProvider < 0 || c.DialsPerSecond < 0 || c.HandshakesPerSecond < 0 || c.JournalMaxBytes < 0 || c.JournalSegmentBytes < 0 {
+	if c.MaxSockets < 0 || c.SessionsPerProvider < 0 || c.DialsPerSecond < 0 || c.HandshakesPerSecond < 0 || c.JournalMaxBytes < 0 || c.JournalSegmentBytes < 0 || c.JournalMaxAttempts < 0 {
 		faults = append(faults, errors.New("a limit is negative"))
 	}
 	if c.DialsPerSecond > 0 && float64(c.DialsPerSecond) < c.HandshakesPerSecond {
 		faults = append(faults, errors.New("dials per second are fewer than handshakes per second"))
+	}
+	if _, err := address.ParseProxies(c.TrustedProxies); err != nil {
+		faults = append(faults, fmt.Errorf("trusted proxies: %w", err))
 	}
 	if err := c.site().Validate(); err != nil {
 		faults = append(faults, err)
@@ -187,7 +195,9 @@ func (c Config) proofs() proof.Secrets {
 }
 
 func (c Config) sessions() session.Config {
+	proxies, _ := address.ParseProxies(c.TrustedProxies) // Validate has refused what cannot be read
 	return session.Config{
+		Addresses:       address.New(proxies),
 		RegisterTimeout: c.RegisterTimeout, HeartbeatInterval: c.HeartbeatInterval, SessionTimeout: c.SessionTimeout,
 		PingInterval: c.PingInterval, PongTimeout: c.PongTimeout, CancelGrace: c.CancelGrace,
 		MaxSockets: c.MaxSockets, HandshakeRate: c.HandshakesPerSecond,

@@ -391,8 +391,8 @@ func TestHostile37_StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 		m := w.active()
 		a := w.dial(m, fakeagent.Options{})
 		open := order(m, a, true)
-		open.TotalTimeoutMs = 3000 // of which the first words take next to nothing
-		open.MaxOutputTokens = 5
+		open.TotalTimeoutMs = 3000     // of which the first words take next to nothing
+		open.MaxOutputTokens = 1 << 20 // else the bound ends it
 		call := w.call(open)
 		r := <-a.Requests()
 		go func() {
@@ -408,8 +408,35 @@ func TestHostile37_StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 		if end := call.rest(); end.failed.GetCode() != "timeout" || end.failed.GetRetryable() {
 			t.Errorf("finished %v, failed %v", end.finished, end.failed)
 		}
-		if e := usage.next(1); e.GetEnding() != eventsv1.Ending_ENDING_WALL_LIMIT || e.GetBillableCompletionTokens() != 5 {
+		if e := usage.next(1); e.GetEnding() != eventsv1.Ending_ENDING_WALL_LIMIT || e.GetBillableCompletionTokens() < 5 {
 			t.Errorf("usage %v", e)
+		}
+	})
+	t.Run("content for ever: the bound", func(t *testing.T) {
+		w := setup(t)
+		usage := w.listen()
+		m := w.active()
+		a := w.dial(m, fakeagent.Options{})
+		open := order(m, a, true)
+		open.MaxOutputTokens = 5
+		call := w.call(open)
+		r := <-a.Requests()
+		go func() {
+			for {
+				select {
+				case <-r.Cancelled():
+					_ = r.End(0, false)
+					return
+				default:
+					_ = r.Text("on and on ")
+				}
+			}
+		}()
+		if end := call.rest(); end.finished.GetBillableCompletionTokens() != 5 {
+			t.Errorf("finished %v, failed %v, want an answer that is billed at its bound", end.finished, end.failed)
+		}
+		if e := usage.next(1); e.GetEnding() != eventsv1.Ending_ENDING_COMPLETED || e.GetBillableCompletionTokens() != 5 {
+			t.Errorf("got usage %v, want 5 tokens of a finished answer", e)
 		}
 	})
 	t.Run("empty deltas for ever after content", func(t *testing.T) {

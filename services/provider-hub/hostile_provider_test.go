@@ -296,11 +296,11 @@ func TestHostile37_V1StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 			}})
 			a.registered()
 			open := w.order(a, true)
-			open.TotalTimeoutMs, open.MaxOutputTokens = 3000, 5
+			open.TotalTimeoutMs, open.MaxOutputTokens = 3000, 1<<20 // else the bound ends it
 			if end := w.call(open).rest(); end.failed.GetCode() != "timeout" || end.failed.GetRetryable() {
 				t.Errorf("finished %v, failed %v", end.finished, end.failed)
 			}
-			if e := usage.next(1); e.GetEnding() != c.ending || e.GetBillableCompletionTokens() > 5 {
+			if e := usage.next(1); e.GetEnding() != c.ending || e.GetBillableCompletionTokens() < 1 {
 				t.Errorf("usage %v", e)
 			}
 			a.alive()

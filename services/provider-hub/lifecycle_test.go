@@ -351,6 +351,7 @@ func TestAttemptsAreReportedByOutcome(t *testing.T) {
 		{fakeagent.Answer("x"), eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_SERVED},
 		{func(r *fakeagent.Request) { must(t, r.Fail(500, "")) }, eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_FAILED},
 		{func(r *fakeagent.Request) { must(t, r.Fail(400, "")) }, eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_REFUSED},
+		{func(r *fakeagent.Request) { must(t, r.Fail(501, "")) }, eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED}, // not supported here
 		{func(r *fakeagent.Request) { must(t, r.Busy()) }, eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_BUSY},
 	} {
 		open := order(m, a, true)
@@ -475,7 +476,9 @@ func TestSlowConsumerStallsOnlyItself(t *testing.T) {
 	w := setup(t)
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})
-	slow := w.call(order(m, a, true))
+	long := order(m, a, true)
+	long.MaxOutputTokens = 1 << 30
+	slow := w.call(long)
 	r := <-a.Requests()
 	sent := make(chan struct{}, 4096)
 	go func() {

@@ -393,6 +393,7 @@ func TestWholeAnswersWithoutImagesAreBelow12MiB(t *testing.T) {
 	const most = 12<<20 - 64<<10
 	m := newMedia(t)
 	chat := order(m.member, m.agent, false)
+	chat.MaxOutputTokens = 1 << 30
 	for name, c := range map[string]struct {
 		open        *hubv1.DispatchOpen
 		begin, rest string

@@ -15,9 +15,10 @@ import (
 )
 
 // metrics are the figures of a hub. Attribute sets are made once; none names a
-// request, a provider or a model.
+// request, a provider or a model, but for the ratio of claims.
 type metrics struct {
 	attempts   metric.Int64Counter
+	excess     metric.Int64Counter
 	publishLag metric.Float64Histogram
 	outcomes   map[dispatch.Outcome]metric.MeasurementOption
 	warmUps    metric.Int64Counter
@@ -53,6 +54,10 @@ func newMetrics(meters metric.MeterProvider) (*metrics, error) {
 	}
 	if m.attempts, err = meter.Int64Counter("svc.provider_hub.attempts",
 		metric.WithDescription("Ended attempts by outcome.")); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	if m.excess, err = meter.Int64Counter("svc.provider_hub.answers.excess",
+		metric.WithDescription("Answers that were longer than they may be, and were cut or refused.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
 	if m.publishLag, err = meter.Float64Histogram("svc.provider_hub.publish.lag", metric.WithUnit("s"),
@@ -94,20 +99,33 @@ func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *sessi
 		{"sockets", "Open sockets of agents.", counts.Sockets.Load},
 		{"sessions", "Registered sessions.", func() int64 { return int64(s.registry.Len()) }},
 		{"slots", "Requests under way.", counts.Slots.Load},
-		{"unsettled", "Usage that billing-ledger has not settled or settlement not recorded.", func() int64 { return int64(s.usage.Unsettled()) }},
+		{"unsettled", "Usage that billing-ledger has not settled.", func() int64 { return int64(s.usage.Unsettled()) }},
+		{"held", "Bytes of answers that nobody has taken yet.", counts.Held.Load},
 		{"voids", "Void attempts that wait for NATS.", func() int64 { return int64(s.usage.Voids()) }},
 		{"presence.waiting", "Connections that wait to be recorded.", func() int64 { return int64(s.recorder.Pending()) }},
 		{"journal.bytes", "Size of the journal.", s.journalBytes},
+		{"journal.no_space", "1 while requests are refused because the journal's disk is nearly full.", s.journalNoSpace},
 	} {
 		if _, err := meter.Int64ObservableGauge("svc.provider_hub."+r.name,
 			metric.WithDescription(r.description), observed(r.read)); err != nil {
 			return fmt.Errorf("make metric %s: %w", r.name, err)
 		}
 	}
+	if _, err := meter.Float64ObservableGauge("svc.provider_hub.journal.used",
+		metric.WithDescription("Part of the journal's bounds in use, bytes or attempts, whichever is more; the hub is not ready from 0.5 on."),
+		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
+			if j := s.usage.Journal(); j != nil {
+				o.Observe(j.Usage().Fraction())
+			}
+			return nil
+		})); err != nil {
+		return fmt.Errorf("make metric journal.used: %w", err)
+	}
 	for _, r := range []reading{
 		{"frames.received", "Frames from agents.", counts.FramesIn.Load},
 		{"frames.sent", "Frames to agents.", counts.FramesOut.Load},
 		{"data.received", "Bytes of answers from agents.", counts.BytesIn.Load},
+		{"strays", "Answers of agents of v1 to requests of an earlier connection.", counts.Strays.Load},
 		{"attempts.dropped", "Reports of attempts that found no room.", s.attempts.Dropped},
 		{"presence.forgotten", "Connections that found no room to be recorded.", s.recorder.Forgotten},
 		{"answers.renamed", "Answers in which the engine called the model otherwise than it was asked for.", s.naming.Answers},
@@ -130,6 +148,13 @@ func observed(read func() int64) metric.Int64ObservableOption {
 		o.Observe(read())
 		return nil
 	})
+}
+
+func (s *Service) journalNoSpace() int64 {
+	if j := s.usage.Journal(); j != nil && j.Usage().NoSpace {
+		return 1
+	}
+	return 0
 }
 
 func (s *Service) journalBytes() int64 {

@@ -8,16 +8,19 @@ import (
 	"svc.internal/pkg/node"
 	"svc.internal/pkg/pg"
 	"svc.internal/pkg/serve"
+	"svc.internal/pkg/usageseal"
+	billingv1 "svc.internal/proto/svc/billing/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
+	settlementv1 "svc.internal/proto/svc/settlement/v1"
 )
 
 // maxConns bounds the connections to the database.
 const maxConns = 6
 
-// Spec is what a process must know of a hub.
-func Spec() node.Spec {
+// Spec is what a process must know of the hub of that id.
+func Spec(hubID string) node.Spec {
 	return node.Spec{
-		Name: node.ProviderHub, Database: true, Bus: true,
+		Name: node.ProviderHub, HubID: hubID, Peers: []string{node.BillingLedger, node.Settlement}, Database: true, Bus: true,
 		Callers: serve.Callers{
 			hubv1.DispatchService_ServiceDesc.ServiceName:          {node.EdgeGateway},
 			hubv1.ProviderAdminService_ServiceDesc.ServiceName:     {node.EdgeGateway},
@@ -25,6 +28,29 @@ func Spec() node.Spec {
 			hubv1.ProviderDirectoryService_ServiceDesc.ServiceName: {node.Router},
 		},
 	}
+}
+
+// keyTakers are those who check the seals of usage.
+func keyTakers(n *node.Node) ([]KeyTaker, error) {
+	billing, err := n.Peer(node.BillingLedger)
+	if err != nil {
+		return nil, err
+	}
+	settlement, err := n.Peer(node.Settlement)
+	if err != nil {
+		return nil, err
+	}
+	ledger, earnings := billingv1.NewUsageKeyServiceClient(billing), settlementv1.NewUsageKeyServiceClient(settlement)
+	return []KeyTaker{
+		{Name: node.BillingLedger, Hand: func(ctx context.Context, hub string, key usageseal.Key) error {
+			_, err := ledger.HandUsageKey(ctx, &billingv1.HandUsageKeyRequest{HubId: hub, KeyId: key.ID[:], Key: key.Secret[:]})
+			return err
+		}},
+		{Name: node.Settlement, Hand: func(ctx context.Context, hub string, key usageseal.Key) error {
+			_, err := earnings.HandUsageKey(ctx, &settlementv1.HandUsageKeyRequest{HubId: hub, KeyId: key.ID[:], Key: key.Secret[:]})
+			return err
+		}},
+	}, nil
 }
 
 // ListenSetting is the setting that says where the service listens.
@@ -44,10 +70,14 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	if err != nil {
 		return err
 	}
+	takers, err := keyTakers(n)
+	if err != nil {
+		return err
+	}
 	cfg.DispatchAddress = n.DispatchAddress()
 	service, err := New(ctx, cfg, Deps{
 		Log: n.Log(node.ProviderHub), Meters: n.Meters(), Clock: clock.System, Random: rand.Reader,
-		Bus: conn, DB: pool,
+		Bus: conn, DB: pool, UsageKeys: takers,
 	})
 	if err != nil {
 		return err

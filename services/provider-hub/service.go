@@ -59,7 +59,13 @@ type Deps struct {
 	Bus    *bus.Conn
 	// DB runs as Role in Schema.
 	DB *pgxpool.Pool
+	// UsageKeys are handed the keys under which usage is sealed, billing-ledger
+	// first.
+	UsageKeys []KeyTaker
 }
+
+// KeyTaker is a service that checks the seals of usage.
+type KeyTaker = events.KeyTaker
 
 // Service is a hub. Its RPCs and its handler may be called at any time; before
 // Run has begun and once it drains they answer that nothing is taken.
@@ -73,6 +79,7 @@ type Service struct {
 	counts   *session.Counts
 	desk     *dispatch.Desk
 	usage    *events.Usage
+	keys     *events.Keys
 	attempts *events.Attempts
 	presence *events.Presence
 	receipts *events.Receipts
@@ -107,17 +114,25 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s.metrics = m
 	s.usage = events.NewUsage(cfg.HubID, deps.Bus, cfg.ResettleAfter, deps.Clock, deps.Log, m.lag)
+	s.keys = events.NewKeys(cfg.HubID, deps.UsageKeys, deps.Random, deps.Clock, deps.Log)
+	s.usage.SealWith(s.keys)
 	s.attempts = events.NewAttempts(cfg.HubID, deps.Bus, deps.Log)
 	s.presence = events.NewPresence(cfg.HubID, cfg.DispatchAddress, deps.Clock.Now().UnixMilli(), deps.Bus, s.registry, deps.Log)
 	s.receipts = events.NewReceipts(cfg.HubID, deps.Bus, s.usage, cfg.proofs(), deps.Clock, deps.Log)
 	s.sockets.TakeReceipts(s.receipts)
 	s.warmups = events.NewWarmups(deps.Bus, s.registry, m.warmUp, deps.Log)
-	s.registry.OnWarmed(s.warmups.Heard)
+	s.registry.OnWarmed(func(from *session.Session, answer session.Warmed) {
+		s.warmups.Heard(from, answer)
+		s.attempts.Probed(from.Identity(), answer)
+	})
 	s.recorder.OnSeen(func(ctx context.Context) { s.swept(s.accounts.Qualify(ctx)) })
 	attempts := cfg.attempts()
 	attempts.Prove = s.receipts.Prove
 	s.desk = dispatch.NewDesk(attempts, s.registry, s.usage, s.ended, deps.Clock, deps.Log)
 	if err := m.observe(deps.Meters, s, s.counts); err != nil {
+		return nil, err
+	}
+	if err := s.observeClaims(deps.Meters); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -126,6 +141,9 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 // ended hears of every attempt.
 func (s *Service) ended(r dispatch.Report) {
 	s.metrics.attempt(r.Outcome)
+	if r.Excess {
+		s.metrics.excess.Add(context.Background(), 1)
+	}
 	if r.AnsweredAs != "" {
 		s.naming.Heard(r.Provider, r.Model, r.AnsweredAs)
 	}
@@ -153,19 +171,50 @@ func (s *Service) Ready(context.Context) error {
 		return errors.New("the hub takes no new requests")
 	}
 	if u := s.usage.Journal().Usage(); u.Fraction() >= journalHigh {
-		return fmt.Errorf("the journal is at %.0f %% of its quota", 100*u.Fraction())
+		return fmt.Errorf("the journal is at %.0f %% of its bounds (%d of %d bytes, %d of %d attempts): billing-ledger settles too little",
+			100*u.Fraction(), u.Bytes, u.QuotaBytes, u.Keys, u.MaxKeys)
+	} else if u.NoSpace {
+		return errors.New("the journal's disk is nearly full: no requests are taken until there is room")
 	}
 	return nil
 }
 
-// journalHigh is the part of the quota at which the journal takes no dispatch.
-const journalHigh = 0.8
+// diskEvery is how soon it is logged that the journal's disk is full, or is not any
+// more.
+const diskEvery = 5 * time.Second
+
+// watchDisk tells operators of a disk that others fill, until ctx ends.
+func (s *Service) watchDisk(ctx context.Context) error {
+	every := time.NewTicker(diskEvery)
+	defer every.Stop()
+	for full := false; ; {
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			return nil
+		}
+		now := s.usage.Journal().Usage().NoSpace
+		switch {
+		case now && !full:
+			s.deps.Log.Error("the journal's disk is nearly full: no requests are taken until there is room", "journal", s.cfg.JournalDir)
+		case full && !now:
+			s.deps.Log.Info("the journal's disk has room again: requests are taken", "journal", s.cfg.JournalDir)
+		}
+		full = now
+	}
+}
+
+// journalHigh is the part of the journal's bounds from which on the hub is not
+// ready: it still serves, so that operators hear of it before requests are
+// refused.
+const journalHigh = 0.5
 
 // Run serves until ctx ends, drains, and returns nil. A failed journal ends it
 // with an error: what it says next could not be kept.
 func (s *Service) Run(ctx context.Context) error {
 	err := s.usage.Open(journal.Config{
 		Dir: s.cfg.JournalDir, Clock: s.deps.Clock, MaxBytes: s.cfg.JournalMaxBytes, SegmentBytes: s.cfg.JournalSegmentBytes,
+		MaxKeys: s.cfg.JournalMaxAttempts,
 	})
 	if err != nil {
 		return err
@@ -174,6 +223,7 @@ func (s *Service) Run(ctx context.Context) error {
 	loops, stopLoops := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLoops()
 	group, loops := errgroup.WithContext(loops)
+	group.Go(func() error { return s.keys.Run(loops) })
 	group.Go(func() error { return s.usage.Listen(loops) })
 	group.Go(func() error { return s.usage.Publish(loops) })
 	group.Go(func() error { return s.attempts.Run(loops) })
@@ -184,6 +234,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.warmups.Run(loops) })
 	group.Go(func() error { return s.recheck(loops) })
 	group.Go(func() error { return s.sweep(loops) })
+	group.Go(func() error { return s.watchDisk(loops) })
 	s.desk.Open()
 	s.sockets.Accept()
 	var cause error

@@ -409,14 +409,12 @@ func (u *usages) count() int {
 	return len(u.all)
 }
 
-// settle says that billing-ledger has settled requests and settlement has
-// recorded them.
+// settle says that billing-ledger has settled requests.
 func (w *world) settle(requests ...string) {
 	w.t.Helper()
 	data, err := proto.Marshal(&eventsv1.SettledNotice{RequestIds: requests})
 	must(w.t, err)
 	must(w.t, w.bus.Publish(w.t.Context(), bus.SubjectSettled(testHub), data, nil))
-	must(w.t, w.bus.Publish(w.t.Context(), bus.SubjectRecorded(testHub), data, nil))
 }
 
 // wait waits for a signal.

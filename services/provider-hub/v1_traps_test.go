@@ -464,7 +464,9 @@ func TestV1Fact10_ASlowConsumerLosesItsOwnRequestAlone(t *testing.T) {
 			w := setupV1(t)
 			usage := w.listen()
 			a := w.join(w.active(), fakeagent.V1Options{Timing: fakeagent.V1Observed()}) // with the patience of agents
-			slow := w.call(w.order(a, true))
+			long := w.order(a, true)
+			long.MaxOutputTokens = 1 << 30
+			slow := w.call(long)
 			r := a.request()
 			must(t, r.Text("Hello"))
 			slow.content()
@@ -531,7 +533,9 @@ func TestV1WholeAnswersOfMebibytesPass(t *testing.T) {
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{})
 	for _, size := range []int{100 << 10, 1 << 20, 8 << 20} {
-		call := w.call(w.order(a, false))
+		long := w.order(a, false)
+		long.MaxOutputTokens = 1 << 30
+		call := w.call(long)
 		must(t, a.request().Whole(fakeagent.V1Completion(strings.Repeat("x", size), 10, 1)))
 		end := call.rest()
 		if end.finished == nil || len(end.events) != 1 || len(end.events[0].GetJson()) < size {

@@ -22,6 +22,7 @@ func Spec() node.Spec {
 		Callers: serve.Callers{
 			// Read only: it is how operators ask whether the lines agree.
 			settlementv1.ReconciliationService_ServiceDesc.ServiceName: {node.EdgeGateway},
+			settlementv1.UsageKeyService_ServiceDesc.ServiceName:       {node.ProviderHub},
 		},
 	}
 }

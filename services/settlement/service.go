@@ -6,7 +6,6 @@ package settlement
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -18,9 +17,11 @@ import (
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/pg"
+	"svc.internal/pkg/usageseal"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 	"svc.internal/services/settlement/internal/events"
+	"svc.internal/services/settlement/internal/fill"
 	"svc.internal/services/settlement/internal/reconcile"
 	"svc.internal/services/settlement/internal/rpc"
 	"svc.internal/services/settlement/internal/store"
@@ -36,17 +37,27 @@ const (
 type Config struct {
 	// ReconcileEvery is the pause between two comparisons with the ledger.
 	ReconcileEvery time.Duration `yaml:"reconcile_every" env:"SVC_SETTLEMENT_RECONCILE_EVERY"`
+	// FillAfter is how long billing-ledger must have settled a request before
+	// its line is filled in from there, 2 minutes: usage has come by itself
+	// within seconds by then.
+	FillAfter time.Duration `yaml:"fill_after" env:"SVC_SETTLEMENT_FILL_AFTER"`
 }
 
-// DefaultConfig compares every minute.
-func DefaultConfig() Config { return Config{ReconcileEvery: time.Minute} }
+// DefaultConfig compares every minute, and fills what is missing after two.
+func DefaultConfig() Config {
+	return Config{ReconcileEvery: time.Minute, FillAfter: 2 * time.Minute}
+}
 
 // Validate returns every fault of the configuration.
 func (c Config) Validate() error {
+	var faults []error
 	if c.ReconcileEvery <= 0 {
-		return errors.New("settlement: reconcile_every must be above zero")
+		faults = append(faults, errors.New("settlement: reconcile_every must be above zero"))
 	}
-	return nil
+	if c.FillAfter < time.Second {
+		faults = append(faults, errors.New("settlement: fill_after must be at least a second"))
+	}
+	return errors.Join(faults...)
 }
 
 // Deps are the parts the service works with.
@@ -66,7 +77,9 @@ type Service struct {
 	store    *store.Store
 	comparer *rpc.LedgerComparer
 	consumer *events.Consumer
-	drift    metric.Int64Gauge
+	filler   *fill.Filler
+	metrics  *metrics
+	ring     *usageseal.Ring
 }
 
 // Migrate brings the schema in the database at url up to date.
@@ -79,22 +92,27 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	drift, err := deps.Meters.Meter("svc.internal/services/settlement").Int64Gauge("svc.settlement.standing_differences",
-		metric.WithDescription("Provider days on which earning lines and the ledger's accruals have differed in two comparisons in a row."))
+	made, err := newMetrics(deps.Meters)
 	if err != nil {
-		return nil, fmt.Errorf("make the drift gauge: %w", err)
+		return nil, err
 	}
 	st := store.New(deps.DB)
+	settled := rpc.NewSettledRequests(deps.Accruals, func(requestID string, err error) {
+		deps.Log.Error("a settled request cannot become an earning line", "request_id", requestID, "error", err)
+	})
+	ring := usageseal.NewRing(st)
 	return &Service{
-		cfg: cfg, deps: deps, store: st, drift: drift,
+		cfg: cfg, deps: deps, store: st, metrics: made,
 		comparer: rpc.NewLedgerComparer(st, deps.Accruals, deps.Clock),
-		consumer: events.NewConsumer(deps.Bus, st, deps.Log),
+		consumer: events.NewConsumer(deps.Bus, st, deps.Log).CheckedBy(ring), ring: ring,
+		filler: &fill.Filler{Ledger: settled, Book: st, After: cfg.FillAfter},
 	}, nil
 }
 
 // Register adds the service's gRPC services.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	settlementv1.RegisterReconciliationServiceServer(r, rpc.NewReconciliation(s.comparer, s.deps.Clock))
+	settlementv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.ring})
 }
 
 // Run consumes usage and compares with the ledger until ctx ends.
@@ -113,8 +131,8 @@ func (s *Service) Ready(ctx context.Context) error {
 	return s.store.Ping(ctx)
 }
 
-// watch compares with the ledger again and again and says aloud what stays
-// different.
+// watch fills in what usage never brought, compares with the ledger, and says
+// aloud what stays different, again and again.
 func (s *Service) watch(ctx context.Context) {
 	ticker := time.NewTicker(s.cfg.ReconcileEvery)
 	defer ticker.Stop()
@@ -125,18 +143,41 @@ func (s *Service) watch(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
+		s.fill(ctx)
 		report, err := s.comparer.Compare(ctx, rpc.FirstDay(s.deps.Clock.Now()))
 		if err != nil {
 			s.deps.Log.WarnContext(ctx, "reconciliation could not be made", "error", err)
 			continue
 		}
 		standing := watch.Standing(report)
-		s.drift.Record(ctx, int64(len(standing)))
+		s.metrics.compared(ctx, report, len(standing))
+		if day, missing := reconcile.Missing(standing); missing {
+			s.filler.Rewind(day, s.deps.Clock.Now())
+		}
 		for _, d := range standing[:min(len(standing), 10)] {
 			s.deps.Log.ErrorContext(ctx, "earning lines and accruals differ",
 				"day", d.Day.Format(time.DateOnly), "provider_id", d.ProviderID.String(),
 				"lines_usd", d.Lines.Payout.String(), "accruals_usd", d.Accruals.Payout.String(),
-				"lines", d.Lines.Requests, "accruals", d.Accruals.Requests)
+				"lines", d.Lines.Requests, "accruals", d.Accruals.Requests, "filled", d.Filled)
 		}
+	}
+}
+
+// fill makes a pass of the filler, unless usage that waits in the stream may
+// bring by itself what is missing.
+func (s *Service) fill(ctx context.Context) {
+	if s.consumer.Behind() {
+		return
+	}
+	outcome, err := s.filler.Pass(ctx, s.deps.Clock.Now())
+	if err != nil {
+		s.deps.Log.WarnContext(ctx, "earning lines could not be filled in from the ledger", "error", err)
+	}
+	s.metrics.filled.Add(ctx, int64(outcome.Filled))
+	if outcome.Filled > 0 {
+		s.deps.Log.WarnContext(ctx, "earning lines were filled in from the ledger, because their usage never came", "lines", outcome.Filled)
+	}
+	for _, id := range outcome.Corrected {
+		s.deps.Log.WarnContext(ctx, "the ledger settled by another witness than was heard of first; its word counts", "request_id", id.String())
 	}
 }

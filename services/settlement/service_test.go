@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/pkg/serve"
+	"svc.internal/pkg/usageseal"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	moneyv1 "svc.internal/proto/svc/money/v1"
@@ -36,6 +38,18 @@ const patience = 90 * time.Second
 type ledger struct {
 	billingv1.UnimplementedAccrualServiceServer
 	accruals []*billingv1.Accrual
+	mu       sync.Mutex
+	settled  []*billingv1.SettledRequest
+}
+
+// ListSettled gives all in one page.
+func (l *ledger) ListSettled(_ context.Context, req *billingv1.ListSettledRequest) (*billingv1.ListSettledResponse, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if req.GetWatermark() != "" {
+		return &billingv1.ListSettledResponse{Watermark: req.GetWatermark()}, nil
+	}
+	return &billingv1.ListSettledResponse{Settled: l.settled, Watermark: "end"}, nil
 }
 
 // ListAccruals gives one row a page, so that paging is walked.
@@ -111,9 +125,28 @@ func (b *bundle) usage(t *testing.T) *eventsv1.UsageEvent {
 	}
 }
 
+// hubKey is the key of "hub".
+var hubKey = usageseal.Key{ID: usageseal.KeyID{1}, Secret: [32]byte{2}}
+
+// publish stores an event as its author does: a hub seals its own, and the ledger
+// has a subject of its own.
 func (b *bundle) publish(t *testing.T, msgID string, payload []byte) {
 	t.Helper()
-	if _, err := b.bus.PublishStream(t.Context(), bus.SubjectUsage("hub"), msgID, payload, nil); err != nil {
+	e := &eventsv1.UsageEvent{}
+	if err := proto.Unmarshal(payload, e); err == nil && (e.GetSettled() || e.GetWitness() > eventsv1.Witness_WITNESS_HUB) {
+		b.forge(t, bus.SubjectUsageLedger, msgID, payload)
+		return
+	}
+	if err := b.service.ring.Take(t.Context(), "hub", hubKey); err != nil {
+		t.Fatal(err)
+	}
+	b.forge(t, bus.SubjectUsage("hub"), msgID, hubKey.Seal(payload))
+}
+
+// forge stores bytes as they are.
+func (b *bundle) forge(t *testing.T, subject, msgID string, payload []byte) {
+	t.Helper()
+	if _, err := b.bus.PublishStream(t.Context(), subject, msgID, payload, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -219,6 +252,7 @@ func TestLinesAreOnlyEverAdded(t *testing.T) {
 	for _, statement := range []string{
 		"UPDATE earning_line SET payout_nano_usd = 0", "DELETE FROM earning_line", "TRUNCATE earning_line",
 		"UPDATE earning_correction SET payout_nano_usd = 0", "DELETE FROM earning_correction",
+		"UPDATE earning_confirmation SET witness = 'hub'", "DELETE FROM earning_confirmation",
 		"UPDATE quarantine SET reason = ''", "DELETE FROM quarantine",
 	} {
 		if _, err := b.pool.Exec(t.Context(), statement); err == nil {

@@ -137,11 +137,8 @@ func (h *Hub) Earlier(ctx context.Context) { h.usage.SweepEarlier(ctx) }
 // Sweep publishes again what is unsettled for too long.
 func (h *Hub) Sweep(ctx context.Context) { h.usage.Sweep(ctx) }
 
-// OnSettled and OnRecorded take notices.
+// OnSettled takes a notice.
 func (h *Hub) OnSettled(notice []byte) error { return h.usage.OnSettled(notice) }
-
-// OnRecorded is like OnSettled.
-func (h *Hub) OnRecorded(notice []byte) error { return h.usage.OnRecorded(notice) }
 
 // Unsettled is how many attempts wait to be settled, or their void to be taken, Open how many the journal
 // knows that have no end.

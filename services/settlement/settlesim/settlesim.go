@@ -8,11 +8,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"time"
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/ids"
 	"svc.internal/services/settlement/internal/earning"
 	"svc.internal/services/settlement/internal/events"
+	"svc.internal/services/settlement/internal/fill"
 )
 
 // Bus is a connection to NATS.
@@ -29,12 +32,13 @@ type Database struct {
 
 	lines     map[ids.RequestID]Line
 	corrected map[ids.RequestID]Line
+	confirmed map[ids.RequestID]bool
 	rejected  []earning.Rejected
 }
 
 // NewDatabase makes an empty one.
 func NewDatabase() *Database {
-	return &Database{lines: map[ids.RequestID]Line{}, corrected: map[ids.RequestID]Line{}}
+	return &Database{lines: map[ids.RequestID]Line{}, corrected: map[ids.RequestID]Line{}, confirmed: map[ids.RequestID]bool{}}
 }
 
 // Line is what counts of a request; false when nothing was earned.
@@ -67,12 +71,49 @@ func (d *Database) Add(_ context.Context, b earning.Batch) (earning.Outcome, err
 	return out, nil
 }
 
+// Fill implements fill.Book.
+func (d *Database) Fill(_ context.Context, lines []Line) (fill.Outcome, error) {
+	happens, heard := true, true
+	if d.Fate != nil {
+		happens, heard = d.Fate()
+	}
+	if !happens {
+		return fill.Outcome{}, errAway
+	}
+	missing := slices.DeleteFunc(slices.Clone(lines), func(l Line) bool {
+		_, stands := d.lines[l.RequestID]
+		return stands
+	})
+	for _, l := range missing {
+		l.Witness = earning.Ledger
+		d.lines[l.RequestID] = l
+	}
+	out := fill.Outcome{Filled: len(missing), Corrected: d.add(earning.Batch{Rulings: lines}).Corrected}
+	if !heard {
+		return fill.Outcome{}, errAway
+	}
+	return out, nil
+}
+
+// Filled is the number of lines that rest on the ledger's word alone.
+func (d *Database) Filled() int {
+	n := 0
+	for id, l := range d.lines {
+		if l.Witness == earning.Ledger && !d.confirmed[id] {
+			n++
+		}
+	}
+	return n
+}
+
 func (d *Database) add(b earning.Batch) (out earning.Outcome) {
 	for _, l := range b.Lines {
 		first, stands := d.lines[l.RequestID]
 		switch {
 		case !stands:
 			d.lines[l.RequestID] = l
+		case first.Witness == earning.Ledger && !l.Settled && first.ProviderID == l.ProviderID && first.Payout == l.Payout:
+			d.confirmed[l.RequestID] = true
 		case first.Witness == earning.Hub && l.Witness == earning.Hub &&
 			(first.ProviderID != l.ProviderID || first.Attempt != l.Attempt || first.Payout != l.Payout):
 			out.Differing = append(out.Differing, l.RequestID)
@@ -90,12 +131,50 @@ func (d *Database) add(b earning.Batch) (out earning.Outcome) {
 	return out
 }
 
+// Witness is by whose word a request is settled.
+type Witness = earning.Witness
+
+// Ledger lists what billing-ledger has settled.
+type Ledger = fill.Ledger
+
+// Mark is where a Ledger is asked to go on.
+type Mark = fill.Mark
+
+// Page is what a Ledger answers.
+type Page = fill.Page
+
+// The witnesses by which billing-ledger settles.
+const (
+	Hub     = earning.Hub
+	Gateway = earning.Gateway
+	Receipt = earning.Receipt
+)
+
+// FillAfter and FillEvery are how long a request must have been settled before
+// its line is filled in, and the pause between two passes.
+const (
+	FillAfter = 2 * time.Minute
+	FillEvery = time.Minute
+)
+
 // Settlement is one process of settlement.
-type Settlement struct{ consumer *events.Consumer }
+type Settlement struct {
+	consumer *events.Consumer
+	filler   *fill.Filler
+}
 
 // Start starts a process on db.
-func Start(db *Database, conn Bus) *Settlement {
-	return &Settlement{events.NewConsumer(conn, db, slog.New(slog.DiscardHandler))}
+func Start(db *Database, conn Bus, ledger Ledger) *Settlement {
+	return &Settlement{
+		consumer: events.NewConsumer(conn, db, slog.New(slog.DiscardHandler)),
+		filler:   &fill.Filler{Ledger: ledger, Book: db, After: FillAfter},
+	}
+}
+
+// Fill makes a pass of the filler, as it is done every FillEvery.
+func (s *Settlement) Fill(ctx context.Context, now time.Time) error {
+	_, err := s.filler.Pass(ctx, now)
+	return err
 }
 
 // Handle records a batch of usage; after an error it is to come again.

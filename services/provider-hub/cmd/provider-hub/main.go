@@ -22,7 +22,7 @@ func (p *program) Validate() error {
 }
 
 // Specs are the services of the process.
-func (p *program) Specs() []node.Spec { return []node.Spec{providerhub.Spec()} }
+func (p *program) Specs() []node.Spec { return []node.Spec{providerhub.Spec(p.Hub.HubID)} }
 
 // Build adds the service to the process.
 func (p *program) Build(ctx context.Context, n *node.Node) error {

@@ -28,6 +28,8 @@ type verdict struct {
 	failure *Failure
 	// silent tells that nobody listens any more.
 	silent bool
+	// hurried says that the order left less time than it may need.
+	hurried bool
 	// drain tells that the agent still works and may report its usage.
 	drain bool
 }
@@ -58,9 +60,14 @@ type attempt struct {
 	// blocked is how long the caller took since the last piece was taken, and
 	// before that when it was.
 	blocked, before time.Duration
+	// waited is how long the caller took in all.
+	waited time.Duration
 
 	progressTokens int64
 	progressAt     time.Time
+	// contentBlamed tells that the engine blamed an error on the content, excess
+	// that the answer was longer than it may be.
+	contentBlamed, excess bool
 	// large is this attempt's part of what large answers hold, in bytes, and
 	// arriving that of it which is not whole yet.
 	large, arriving int64
@@ -140,7 +147,9 @@ func (a *attempt) noContentYet() *verdict {
 	if a.answer.begun {
 		return nil
 	}
-	return a.fails(Failure{Code: CodeTimeout, Message: "no content in time"}, 0)
+	v := a.fails(Failure{Code: CodeTimeout, Message: "no content in time"}, 0)
+	v.hurried = a.order.hurriedContent()
+	return v
 }
 
 func (a *attempt) outOfTime() *verdict {
@@ -149,6 +158,7 @@ func (a *attempt) outOfTime() *verdict {
 	if a.answer.begun {
 		v.outcome = Served // it was serving all the time
 	}
+	v.hurried = a.order.hurriedAnswer()
 	return v
 }
 
@@ -167,7 +177,9 @@ func (a *attempt) fails(f Failure, ending meter.Ending) *verdict {
 // stalled pings an agent that is silent, and gives an answer up whose content
 // stopped coming, or of which much is here and nothing more comes.
 func (a *attempt) stalled(timer Timer) *verdict {
-	now := a.desk.clock.Now()
+	// The time that the caller took is not the provider's: meanwhile nobody looked
+	// for what it sent.
+	now := a.desk.clock.Now().Add(-a.blocked)
 	idle := now.Sub(a.lastData)
 	quiet := now.Sub(a.lastContent)
 	if a.order.Kind == meter.Images {
@@ -225,7 +237,9 @@ const slowCaller = time.Second
 func (a *attempt) say(e Event) error {
 	began := a.desk.clock.Now()
 	err := a.caller.Event(e)
-	a.blocked += a.desk.clock.Now().Sub(began)
+	took := a.desk.clock.Now().Sub(began)
+	a.blocked += took
+	a.waited += took
 	return err
 }
 
@@ -310,6 +324,9 @@ func (a *attempt) event(event openai.Event) *verdict {
 		return a.engineError(event.Data)
 	case found.skip:
 		return nil
+	}
+	if a.tooLong() {
+		return a.cut()
 	}
 	out := a.answer.rewritten(event.Data)
 	if found.content {
@@ -489,6 +506,10 @@ func (a *attempt) wholeEnd(end *session.End) *verdict {
 		return a.engineError(body)
 	case found.lack != "":
 		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: found.lack}, 0)
+	}
+	if a.tooLong() {
+		a.excess = true
+		return a.fails(Failure{Code: CodeUpstream, EngineStatus: end.Status, Message: "the engine's answer is longer than was asked for"}, 0)
 	}
 	a.begin()
 	a.relayedTokens, a.relayedBytes = a.answer.reader.delivered()

@@ -41,6 +41,9 @@ func (a *attempt) conclude(ctx context.Context, v *verdict) error {
 	}
 	a.stream.Close(a.unfinished())
 	usage := a.usage(v.ending)
+	if v.outcome == Served && a.order.Kind == meter.Chat && usage.Bill.Completion == 0 {
+		v.outcome = Failed // answering nothing is no service
+	}
 	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.desk.cfg.FinalTimeout)
 	defer cancel()
 	publish, err := a.desk.witness.Final(final, usage)
@@ -185,9 +188,23 @@ func (a *attempt) overhear(piece []byte) {
 func (a *attempt) usage(ending meter.Ending) *Usage {
 	served := a.served(ending, a.claim())
 	return &Usage{
-		Order: a.order, Served: served, Bill: meter.Charge(served),
+		Order: a.order, Served: served, Bill: a.bill(served),
 		FirstContent: a.firstContent, Dispatched: a.started, Ended: a.desk.clock.Now(),
 	}
+}
+
+// bill charges the attempt. What a provider claims of its prompts and whole answers
+// is held to what they account for together.
+func (a *attempt) bill(s meter.Served) meter.Bill {
+	bill := meter.Charge(s)
+	if bill.Claim == meter.Valid && bill.Prompt > 0 && (s.Kind == meter.Chat || s.Kind == meter.Embeddings) {
+		bill.Prompt = a.desk.prompts.Bill(a.order.Provider, a.order.Model, s.PlausiblePrompt(), bill.Prompt)
+	}
+	if s.Kind != meter.Chat || s.Ending != meter.Completed || bill.Claim != meter.Valid || bill.Completion == 0 || s.HiddenReasoning {
+		return bill
+	}
+	bill.Completion = a.desk.claims.Bill(a.order.Provider, a.order.Model, a.answer.reader.plausible(), bill.Completion)
+	return bill
 }
 
 func (a *attempt) served(ending meter.Ending, claim meter.Claim) meter.Served {
@@ -195,6 +212,7 @@ func (a *attempt) served(ending meter.Ending, claim meter.Claim) meter.Served {
 	return meter.Served{
 		Kind: o.Kind, Ending: ending, EstimatedPrompt: o.EstimatedPrompt, HeldPrompt: o.HeldPrompt, MaxOutput: o.MaxOutput, Choices: o.Choices,
 		Recount: a.relayedTokens, DeliveredBytes: a.relayedBytes, Claim: claim,
+		HiddenReasoning: o.HiddenReasoning, StopAsked: o.StopAsked && a.answer.reader.stopped(), ContentBlamed: a.contentBlamed,
 	}
 }
 
@@ -215,10 +233,14 @@ func (a *attempt) claim() meter.Claim {
 func (a *attempt) tell(ctx context.Context, v *verdict) {
 	r := reportOf(a.order, v.outcome)
 	r.FirstContent, r.Duration = a.firstContent, a.desk.clock.Now().Sub(a.started)
-	r.AnsweredAs = a.answer.names.other
+	r.AnsweredAs, r.Excess = a.answer.names.other, a.excess
+	r.Blocked, r.Excused = a.waited, a.excused(v)
 	if a.order.Kind == meter.Chat {
 		r.Tokens = a.relayedTokens // what routers take speeds from
 	}
-	a.desk.report(r)
 	a.desk.tell(ctx, r, a.order.Stream, a.committed)
+	if !a.order.Stream {
+		r.FirstContent = 0 // it is the time of the whole answer
+	}
+	a.desk.report(r)
 }

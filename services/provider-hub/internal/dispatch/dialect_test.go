@@ -48,6 +48,19 @@ func (s *deafAgent) Take() ([]byte, *session.End, error) {
 // put serves an order on it.
 func (s *deafAgent) put(t *testing.T, longest time.Duration, stream bool, caller func(*listener) Caller) (*listener, *Usage, Report) {
 	t.Helper()
+	return s.serve(t, longest, orderOf(meter.Chat, stream, false), caller)
+}
+
+// putOrder serves an order of a stream that change makes another.
+func (s *deafAgent) putOrder(t *testing.T, change func(*Order)) (*listener, *Usage, Report) {
+	t.Helper()
+	o := orderOf(meter.Chat, true, false)
+	change(o)
+	return s.serve(t, 0, o, plainCaller)
+}
+
+func (s *deafAgent) serve(t *testing.T, longest time.Duration, o *Order, caller func(*listener) Caller) (*listener, *Usage, Report) {
+	t.Helper()
 	witness := &ledger{}
 	var report Report
 	d := NewRiggedDesk(Config{}, Rig{
@@ -57,7 +70,7 @@ func (s *deafAgent) put(t *testing.T, longest time.Duration, stream bool, caller
 	}, witness, func(r Report) { report = r }, clock.System, slog.New(slog.DiscardHandler))
 	d.Open()
 	l := &listener{commits: make(chan struct{})}
-	if err := d.Serve(t.Context(), orderOf(meter.Chat, stream, false), caller(l)); err != nil {
+	if err := d.Serve(t.Context(), o, caller(l)); err != nil {
 		t.Fatal(err)
 	}
 	return l, witness.usage, report

@@ -4,6 +4,8 @@
 //
 // An answer is never marshalled again. Each event of a stream is scanned once,
 // the model's name is restored and usage is cut out where it was not asked for.
+// A stream that is certainly longer than it may be is cut at once, with a
+// finish_reason of length, and a whole answer that is so is refused.
 // Nothing goes out before the first content, so that an attempt that fails
 // before can be made again elsewhere; what came before it waits, at most 64 KiB.
 // A whole answer is gathered, at most Config.MaxAnswer, of images
@@ -36,6 +38,7 @@ import (
 	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/services/provider-hub/internal/claims"
 	"svc.internal/services/provider-hub/internal/meter"
 	"svc.internal/services/provider-hub/internal/session"
 )
@@ -161,6 +164,8 @@ type Desk struct {
 	clock   clock.Clock
 	log     *slog.Logger
 	large   large
+	claims  *claims.Book // of answers
+	prompts *claims.Book
 
 	mu       sync.Mutex
 	open     bool
@@ -179,9 +184,13 @@ func NewDesk(cfg Config, sessions Sessions, witness Witness, report func(Report)
 func NewRiggedDesk(cfg Config, rig Rig, witness Witness, report func(Report), c clock.Clock, log *slog.Logger) *Desk {
 	return &Desk{
 		cfg: cfg.withDefaults(), rig: rig, witness: witness, report: report, clock: c, log: log,
-		abort: make(chan struct{}),
+		abort: make(chan struct{}), claims: claims.NewBook(), prompts: claims.NewBook(),
 	}
 }
+
+// HighestClaims returns the providers and models that claim most for what they
+// deliver, at most n.
+func (d *Desk) HighestClaims(n int) []claims.Ratio { return d.claims.Highest(n) }
 
 // Open begins to take orders.
 func (d *Desk) Open() {

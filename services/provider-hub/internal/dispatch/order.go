@@ -20,6 +20,7 @@ const (
 	maxInputs  = 2048
 	maxTimeout = time.Hour
 	maxIDText  = 256
+	maxTag     = 8
 
 	defaultFirstContent = 20 * time.Second
 	defaultTotal        = 600 * time.Second
@@ -69,6 +70,9 @@ type Order struct {
 	HeldPrompt      int64
 	MaxOutput       int64
 	Choices         int64
+	// StopAsked tells that the request names what ends its answer,
+	// HiddenReasoning that the model bills for thoughts that it does not show.
+	StopAsked, HiddenReasoning bool
 	// Inputs is how many vectors are asked for.
 	Inputs       int64
 	PriceVersion string
@@ -78,6 +82,16 @@ type Order struct {
 	// the whole answer.
 	FirstContent, Total time.Duration
 	Traceparent         string
+	// AccountTag says which orders are of one consumer account, and nothing else of
+	// it; empty where it is not known. FailedElsewhere says that another provider has
+	// failed the request already.
+	AccountTag      []byte
+	FailedElsewhere bool
+	// UsualFirstContent is the model's usual time to first content of a stream at
+	// this prompt's length; 0 where it is not known.
+	UsualFirstContent time.Duration
+	// LedgerMAC is what the ledger gave for the request; it is only passed on.
+	LedgerMAC []byte
 
 	// asked is the model's name in Body where it is not Model; else empty.
 	asked string
@@ -112,6 +126,8 @@ func (o *Order) Check() error {
 		return refuse("inputs")
 	case uint64(o.ModelOffset)+uint64(o.ModelLength) > uint64(len(o.Body)):
 		return refuse("model_offset")
+	case len(o.LedgerMAC) > maxIDText:
+		return refuse("ledger_mac")
 	case o.EstimatedPrompt < 0 || o.HeldPrompt < 0:
 		return refuse("estimated_prompt_tokens")
 	case o.MaxOutput < o.leastOutput():
@@ -120,6 +136,10 @@ func (o *Order) Check() error {
 		return refuse("choices")
 	case o.Rates.Unit != unitOf(o.Kind):
 		return refuse("rates")
+	case len(o.AccountTag) > maxTag:
+		return refuse("account_tag")
+	case o.UsualFirstContent < 0:
+		return refuse("usual_first_content_ms")
 	case o.FirstContent < 0 || o.Total < 0 || o.Total > maxTimeout:
 		return refuse("total_timeout_ms")
 	}
@@ -215,28 +235,47 @@ func (o Outcome) String() string {
 
 // Report is an attempt that has ended, for the routers.
 type Report struct {
-	Request      ids.RequestID
-	Attempt      uint32
-	Provider     ids.ProviderID
-	Node         string
-	Epoch        int64
-	Model        string
-	Outcome      Outcome
+	Request  ids.RequestID
+	Attempt  uint32
+	Provider ids.ProviderID
+	Node     string
+	Epoch    int64
+	Model    string
+	Outcome  Outcome
+	// FirstContent is that of a stream: a whole answer shows nothing before its end.
 	FirstContent time.Duration
 	Duration     time.Duration
-	Tokens       int64
+	// Blocked is the part of Duration in which the caller did not take what was there.
+	Blocked time.Duration
+	Tokens  int64
+	// Chat says that the request was one, and Prompt is the estimate of its tokens.
+	Chat   bool
+	Prompt int64
+	// AccountTag is the order's. Excused is a failure that says little of the
+	// provider: see excused.
+	AccountTag []byte
+	Excused    bool
+	// Probe is what became of a warm-up, and no attempt.
+	Probe bool
 	// AnsweredAs is what the engine called the model, 200 printable characters at
 	// most, where that is neither what it was asked for nor the catalog's name;
 	// else empty.
 	AnsweredAs string
+	// Excess tells that the answer was longer than it may be, and was cut or
+	// refused.
+	Excess bool
 }
 
 // reportOf reports an order, without what only an attempt that began can know.
 func reportOf(o *Order, outcome Outcome) Report {
-	return Report{
+	r := Report{
 		Request: o.Request, Attempt: o.Attempt, Provider: o.Provider, Node: o.Node, Epoch: o.Epoch, Model: o.Model,
-		Outcome: outcome,
+		Outcome: outcome, AccountTag: o.AccountTag,
 	}
+	if o.Kind == meter.Chat {
+		r.Chat, r.Prompt = true, o.EstimatedPrompt
+	}
+	return r
 }
 
 // Failure is what the caller hears of an attempt that failed.

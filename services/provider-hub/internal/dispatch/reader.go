@@ -27,6 +27,14 @@ type reader interface {
 	untouched() bool
 	// delivered counts what was read so far, in the kind's unit and in bytes.
 	delivered() (count, bytes int64)
+	// least and plausible are how many tokens were read so far for certain, and
+	// may have been on average; 0 where nothing is counted in tokens.
+	least() int64
+	plausible() int64
+	// finished has a bit for each choice below 64 that has ended, and stopped
+	// tells that the last one ended by what the request or the model stops at.
+	finished() uint64
+	stopped() bool
 	// lacks says why a stream that ends now is not complete; empty when it is.
 	lacks() string
 	// claim is the engine's own usage; distrust makes it worth nothing.
@@ -75,6 +83,7 @@ type chatReader struct {
 	chunk   openai.Chunk // what was read last
 	usage   bool         // the caller wants to see it
 	choices int64
+	stop    bool // the last finish_reason is stop
 }
 
 func (r *chatReader) event(e openai.Event) (reading, error) {
@@ -88,6 +97,7 @@ func (r *chatReader) event(e openai.Event) (reading, error) {
 	case err != nil:
 		return reading{}, err
 	}
+	r.ended(e.Data)
 	return reading{
 		content: r.chunk.HasContent, refusal: r.chunk.Error.Found(), skip: !r.usage && r.chunk.UsageOnly(),
 	}, nil
@@ -104,6 +114,8 @@ func (r *chatReader) whole(body []byte) (reading, error) {
 		return reading{}, err
 	}
 	r.tally.Usage, r.tally.Tokens, r.tally.ContentBytes = r.chunk.Usage, r.chunk.Tokens, r.chunk.ContentBytes
+	r.tally.Least, r.tally.Plausible = r.chunk.Least, r.chunk.Plausible
+	r.ended(body)
 	found := reading{content: true, refusal: r.chunk.Error.Found()}
 	if r.chunk.FinishCount == 0 {
 		found.lack = "the engine's answer is empty or has no finish_reason"
@@ -129,6 +141,17 @@ func (r *chatReader) lacks() string {
 	return noContent
 }
 
+// ended notes how the choice ended that the JSON read last finishes, if any.
+func (r *chatReader) ended(json []byte) {
+	if reason := r.chunk.FinishReason; reason.Found() {
+		r.stop = string(reason.Of(json)) == `"`+openai.FinishStop+`"`
+	}
+}
+
+func (r *chatReader) least() int64        { return int64(r.tally.Least) }
+func (r *chatReader) plausible() int64    { return int64(r.tally.Plausible) }
+func (r *chatReader) finished() uint64    { return r.tally.Finished }
+func (r *chatReader) stopped() bool       { return r.stop }
 func (r *chatReader) claim() openai.Usage { return r.tally.Usage }
 func (r *chatReader) distrust()           { r.tally.Usage = openai.Usage{State: openai.UsageAbsurd} }
 
@@ -144,6 +167,10 @@ func (r *single) named() jsonscan.Span             { return r.chunk.Model }
 func (r *single) untouched() bool                  { return r.rewrite.Leaves(&r.chunk) }
 func (r *single) claim() openai.Usage              { return openai.Usage{} }
 func (r *single) distrust()                        {}
+func (r *single) least() int64                     { return 0 }
+func (r *single) plausible() int64                 { return 0 }
+func (r *single) finished() uint64                 { return 0 }
+func (r *single) stopped() bool                    { return false }
 
 // next takes an event.
 func (r *single) next(e openai.Event) (kind string, found reading, err error) {

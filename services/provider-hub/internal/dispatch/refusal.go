@@ -17,11 +17,13 @@ const (
 	providersFault blame = iota // 5xx, and 4xx that are no answer to the content
 	consumersFault              // the engine refuses the content
 	engineBusy                  // 429
+	notHere                     // 501: not supported here, and perhaps elsewhere
 )
 
 // blameFor judges a status. 401, 402, 403, 405 and 407 speak of the provider's
 // own set-up, 404 of a model that is not deployed, 408 of its load: another
-// provider may well serve the request.
+// provider may well serve the request. 501 is what an agent says of what its owner
+// does not let engines do: it goes elsewhere too, and says nothing of health.
 func blameFor(status int) blame {
 	switch status {
 	case http.StatusTooManyRequests:
@@ -29,6 +31,8 @@ func blameFor(status int) blame {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
 		http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusRequestTimeout:
 		return providersFault
+	case http.StatusNotImplemented:
+		return notHere
 	}
 	if status >= 400 && status <= 499 {
 		return consumersFault
@@ -50,10 +54,13 @@ func (a *attempt) engineStatus(end *session.End) *verdict {
 func (a *attempt) engineError(json []byte) *verdict {
 	e := openai.ParseError(json)
 	status := statusOf(e)
-	if a.answer.begun {
+	a.contentBlamed = blameFor(status) == consumersFault
+	if a.answer.begun && !a.contentBlamed {
 		return a.fails(Failure{Code: CodeUpstream, EngineStatus: status, Message: e.Message}, meter.EngineError)
 	}
-	return a.judge(status, e)
+	v := a.judge(status, e)
+	v.ending = meter.EngineError
+	return v
 }
 
 func statusOf(e openai.Error) int {
@@ -67,7 +74,7 @@ func statusOf(e openai.Error) int {
 	return http.StatusInternalServerError
 }
 
-// judge is the verdict on an engine's error before content.
+// judge is the verdict on an engine's error; it is retryable before content only.
 func (a *attempt) judge(status int, e openai.Error) *verdict {
 	f := Failure{Code: CodeUpstream, EngineStatus: status, Message: e.Message}
 	v := a.fails(f, 0)
@@ -79,6 +86,8 @@ func (a *attempt) judge(status int, e openai.Error) *verdict {
 	case engineBusy:
 		v.outcome = Busy
 		v.failure.Busy = true
+	case notHere:
+		v.outcome = Cancelled
 	case providersFault:
 	}
 	return v

@@ -15,6 +15,8 @@ func TestEveryStatusHasOneToBlame(t *testing.T) {
 		switch {
 		case status == 429:
 			want = engineBusy
+		case status == 501:
+			want = notHere
 		case status >= 400 && status <= 499 && !provider[status]:
 			want = consumersFault
 		}

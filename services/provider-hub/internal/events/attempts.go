@@ -9,6 +9,7 @@ import (
 	"svc.internal/pkg/bus"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/provider-hub/internal/dispatch"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 const (
@@ -38,6 +39,22 @@ func (a *Attempts) Add(r dispatch.Report) {
 	default:
 		a.dropped.Add(1)
 	}
+}
+
+// Probed queues what became of a warm-up: routers that suspect the node judge it by
+// that. One that the engine was not asked for says nothing.
+func (a *Attempts) Probed(who session.Identity, w session.Warmed) {
+	r := dispatch.Report{
+		Probe: true, Provider: who.ProviderID, Node: who.NodeID, Epoch: who.Epoch, Model: w.Model,
+		Outcome: dispatch.Failed, Duration: w.LoadTime,
+	}
+	switch {
+	case w.Success:
+		r.Outcome = dispatch.Served
+	case w.NotTried:
+		return
+	}
+	a.Add(r)
 }
 
 // Dropped is how many reports found no room.

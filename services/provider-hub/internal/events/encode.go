@@ -28,7 +28,7 @@ func dispatched(hubID string, o *dispatch.Order, at time.Time) *eventsv1.UsageEv
 			RequestedProviderId: o.Route.RequestedProvider,
 			FallbackReason:      eventsv1.FallbackReason(o.Route.Fallback),
 		},
-		DispatchedAt: timestamppb.New(at),
+		DispatchedAt: timestamppb.New(at), LedgerMac: o.LedgerMAC,
 	}
 }
 
@@ -109,8 +109,16 @@ func outcomeOf(o dispatch.Outcome) eventsv1.AttemptOutcome {
 }
 
 func attemptOf(r dispatch.Report) *eventsv1.Attempt {
+	if r.Probe {
+		return &eventsv1.Attempt{
+			Probe: true, ProviderId: r.Provider.String(), NodeId: r.Node, Epoch: r.Epoch, ModelId: r.Model,
+			Outcome: outcomeOf(r.Outcome), DurationMs: r.Duration.Milliseconds(),
+		}
+	}
 	return &eventsv1.Attempt{
-		RequestId: r.Request.String(), Attempt: r.Attempt, ProviderId: r.Provider.String(), NodeId: r.Node,
+		AccountTag: r.AccountTag, Excused: r.Excused, PromptTokens: r.Prompt, Chat: r.Chat,
+		CallerBlockedMs: r.Blocked.Milliseconds(),
+		RequestId:       r.Request.String(), Attempt: r.Attempt, ProviderId: r.Provider.String(), NodeId: r.Node,
 		Epoch: r.Epoch, ModelId: r.Model, Outcome: outcomeOf(r.Outcome),
 		FirstContentMs: r.FirstContent.Milliseconds(), DurationMs: r.Duration.Milliseconds(), CompletionTokens: r.Tokens,
 	}

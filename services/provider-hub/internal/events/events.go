@@ -4,7 +4,10 @@
 //
 // Only usage must arrive. Its truth is the journal: a usage event is published
 // after its FINAL is on disk, and again, ever more rarely, until billing-ledger
-// says that it is settled and settlement that it is recorded. Attempts and presence may be lost.
+// says that it is settled. Whether settlement has it does not matter: a
+// settlement that stands still must not fill the journal of every hub, and it
+// takes up from billing-ledger what it never heard. Attempts and presence may be
+// lost.
 //
 // Word that an attempt is void, where nobody else may know it, is kept in the
 // journal too, until JetStream has taken it (see voids.go).
@@ -50,9 +53,6 @@ const (
 	DefaultResettle = 30 * time.Second
 	sweeps          = 6
 	resettleMost    = 10 * time.Minute
-	// recordMost takes the place of resettleMost for usage that is settled and
-	// waits for settlement alone, so that its absence does not fill the stream.
-	recordMost = time.Hour
 )
 
 // publication is how often a usage event was published again.
@@ -62,8 +62,6 @@ type publication struct {
 	// traceparent is the trace that the usage belongs to, as long as this
 	// process lives: the journal does not keep it.
 	traceparent string
-	// settled and recorded tell that billing-ledger and settlement have it.
-	settled, recorded bool
 }
 
 // waiting is a usage event on its way to its first publication.
@@ -88,6 +86,7 @@ type Usage struct {
 
 	journal atomic.Pointer[journal.Journal]
 	opened  time.Time // what is older is of an earlier process
+	keys    *Keys     // nil where nobody checks seals
 	queue   chan waiting
 	ensured bool // the stream was ensured; for the loop of usage only
 
@@ -232,6 +231,8 @@ func (u *Usage) Dispatched(o *dispatch.Order, at time.Time) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, journal.ErrSpace):
+		return fault.Wrap(err, fault.Unavailable, fault.JournalFull, "this hub's disk has no room")
 	case errors.Is(err, journal.ErrFull), errors.Is(err, journal.ErrBusy):
 		return fault.Wrap(err, fault.Unavailable, fault.JournalFull, "this hub has too much that is not settled")
 	case errors.Is(err, journal.ErrDuplicate):
@@ -293,49 +294,27 @@ func (u *Usage) keep(ctx context.Context, j *journal.Journal, key journal.Key, i
 	}, nil
 }
 
-// Settled notes what billing-ledger has settled. Requests that are not known are
-// passed over.
+// Settled strikes from the journal what billing-ledger has settled. Requests
+// that are not known are passed over.
 func (u *Usage) Settled(requests []ids.RequestID) error {
-	return u.taken(requests, func(p *publication) { p.settled = true })
-}
-
-// Recorded notes what settlement has recorded. Requests that are not known are
-// passed over.
-func (u *Usage) Recorded(requests []ids.RequestID) error {
-	return u.taken(requests, func(p *publication) { p.recorded = true })
-}
-
-// taken strikes from the journal what both readers have taken: what one of them
-// alone has can still be lost on its way to the other. A process that starts
-// anew has forgotten who had what, publishes again and hears again of both.
-func (u *Usage) taken(requests []ids.RequestID, mark func(*publication)) error {
-	var keys, settled []journal.Key
+	var keys []journal.Key
 	u.mu.Lock()
 	for _, id := range requests {
 		// Nobody says which attempt it was, and needs not: at most one was
 		// committed.
 		for attempt := uint32(1); attempt <= dispatch.MaxAttempt; attempt++ {
 			key := journal.Key{Request: id, Attempt: attempt}
-			p := u.pending[key]
-			if p == nil {
-				continue
-			}
-			was := p.settled
-			mark(p)
-			if p.settled && !was {
-				settled = append(settled, key)
-			}
-			if p.settled && p.recorded {
+			if u.pending[key] != nil {
 				keys = append(keys, key)
 				delete(u.pending, key)
 			}
 		}
 	}
 	u.mu.Unlock()
-	u.close(settled...)
 	if len(keys) == 0 {
 		return nil
 	}
+	u.close(keys...)
 	defer crash.At("hub.settled.marked")
 	return u.journal.Load().Settled(keys...)
 }

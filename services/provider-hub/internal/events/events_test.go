@@ -138,12 +138,6 @@ func TestUnsettledUsageIsPublishedAgainEverMoreRarely(t *testing.T) {
 	if err := f.usage.Settled([]ids.RequestID{o.Request, {1}}); err != nil {
 		t.Fatal(err)
 	}
-	if !published(time.Hour) || published(59*time.Minute) || !published(2*time.Minute) || f.usage.Unsettled() != 1 {
-		t.Error("usage that settlement has not recorded is not published again every hour")
-	}
-	if err := f.usage.Recorded([]ids.RequestID{o.Request, {1}}); err != nil {
-		t.Fatal(err)
-	}
 	if published(2*time.Hour) || f.usage.Unsettled() != 0 || f.usage.Journal().Usage().Unsettled != 0 {
 		t.Error("settled usage is not forgotten")
 	}

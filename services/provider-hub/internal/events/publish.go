@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -18,18 +17,14 @@ import (
 	"svc.internal/services/provider-hub/internal/journal"
 )
 
-// Listen takes notice of what is settled and recorded until ctx ends.
+// Listen takes notice of what is settled until ctx ends.
 func (u *Usage) Listen(ctx context.Context) error {
 	settled, err := u.listenTo(bus.SubjectSettled(u.hubID), u.Settled)
 	if err != nil {
 		return err
 	}
-	recorded, err := u.listenTo(bus.SubjectRecorded(u.hubID), u.Recorded)
-	if err != nil {
-		return errors.Join(err, settled.Stop())
-	}
 	<-ctx.Done()
-	return errors.Join(settled.Stop(), recorded.Stop())
+	return settled.Stop()
 }
 
 func (u *Usage) listenTo(subject string, take func([]ids.RequestID) error) (*bus.Subscription, error) {
@@ -64,7 +59,9 @@ func (u *Usage) Publish(ctx context.Context) error {
 	voids.Go(func() {
 		u.loop(ctx, u.voidQueue, func(ctx context.Context, first waiting) { u.publishVoids(ctx, batch(u.voidQueue, first)) }, u.sweepVoids)
 	})
-	u.loop(ctx, u.queue, func(ctx context.Context, first waiting) { u.publish(ctx, batch(u.queue, first)) }, u.sweep)
+	if u.keys.wait(ctx) {
+		u.loop(ctx, u.queue, func(ctx context.Context, first waiting) { u.publish(ctx, batch(u.queue, first)) }, u.sweep)
+	}
 	voids.Wait()
 	return nil
 }
@@ -138,7 +135,7 @@ func (u *Usage) publish(ctx context.Context, batch []waiting) bool {
 	}
 	futures := make([]*bus.Future, 0, len(batch))
 	for _, w := range batch {
-		future, err := u.bus.PublishStreamAsync(telemetry.WithTraceparent(ctx, w.traceparent), bus.SubjectUsage(u.hubID), w.id, w.payload, nil)
+		future, err := u.bus.PublishStreamAsync(telemetry.WithTraceparent(ctx, w.traceparent), bus.SubjectUsage(u.hubID), w.id, u.keys.seal(w.payload), nil)
 		if err != nil {
 			u.log.Warn("usage was not published", "error", err)
 			break
@@ -207,11 +204,7 @@ func (u *Usage) again(ctx context.Context, batch []waiting, now time.Time) bool 
 	defer u.mu.Unlock()
 	for _, w := range batch {
 		if p := u.pending[w.key]; p != nil {
-			most := resettleMost
-			if p.settled {
-				most = recordMost
-			}
-			p.next = now.Add(min(u.resettle<<min(p.times, 10), most))
+			p.next = now.Add(min(u.resettle<<min(p.times, 10), resettleMost))
 			p.times++
 		}
 	}

@@ -176,9 +176,6 @@ func TestAReceiptWaitsForTheJournalAndCostsNoMessage(t *testing.T) {
 		t.Errorf("acknowledged %+v", got)
 	}
 	// Sent again, because the acknowledgement was lost.
-	if err := w.usage.Recorded([]ids.RequestID{o.Request}); err != nil {
-		t.Fatal(err)
-	}
 	w.hand(a, r)
 	if got := a.acked(t); got.Key != r.Key() || got.Refused != "" {
 		t.Errorf("acknowledged %+v", got)

@@ -51,10 +51,9 @@ func (r *recent) has(key journal.Key) bool {
 func (u *Usage) Standing(key journal.Key) Standing {
 	u.mu.Lock()
 	p, closed := u.pending[key], u.closed.has(key)
-	settled := p != nil && p.settled
 	u.mu.Unlock()
 	switch j := u.journal.Load(); {
-	case closed || settled:
+	case closed:
 		return Closed
 	case p != nil, j != nil && j.Holds(key):
 		return Unsettled

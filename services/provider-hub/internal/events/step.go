@@ -43,9 +43,5 @@ func (u *Usage) Sweep(ctx context.Context) {
 	u.sweepVoids(ctx, before)
 }
 
-// OnSettled takes a notice of what is settled, OnRecorded one of what is
-// recorded.
+// OnSettled takes a notice of what is settled.
 func (u *Usage) OnSettled(notice []byte) error { return onNotice(notice, u.Settled) }
-
-// OnRecorded is like OnSettled.
-func (u *Usage) OnRecorded(notice []byte) error { return onNotice(notice, u.Recorded) }

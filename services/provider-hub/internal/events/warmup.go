@@ -34,8 +34,8 @@ func WarmOutcomes() []WarmOutcome {
 }
 
 // Warmups passes on to agents what somebody asks all hubs for: to have a model
-// loaded. Each node is asked at most once in five minutes for a model, which its
-// session sees to.
+// loaded. Each node is asked at most once in five minutes for a model, or, where
+// routers suspect it, in 80 seconds; its session sees to that.
 type Warmups struct {
 	bus      *bus.Conn
 	registry *registry.Registry
@@ -88,7 +88,11 @@ func (w *Warmups) onAsked(data []byte) {
 		}
 	}
 	for _, s := range w.registry.Serving(m.GetModelId(), providerID, m.GetNodeId()) {
-		switch err := s.WarmUp(m.GetModelId()); {
+		ask := s.WarmUp
+		if m.GetSuspected() {
+			ask = s.Examine
+		}
+		switch err := ask(m.GetModelId()); {
 		case err == nil:
 			w.count(WarmAsked)
 		case errors.Is(err, session.ErrBusy):

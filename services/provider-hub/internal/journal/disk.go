@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -41,7 +42,11 @@ type File interface {
 	Sync() error
 }
 
-const lockName = "LOCK"
+const (
+	lockName = "LOCK"
+	// reserveName is a file without content that keeps room for the next segment.
+	reserveName = "RESERVE"
+)
 
 // folder is a Disk on the operating system's file system. It holds an
 // exclusive lock, so that two processes never append to the same journal.
@@ -102,6 +107,26 @@ func (f *folder) open(name string, flag int) (File, error) {
 
 func (f *folder) Remove(name string) error { return os.Remove(filepath.Join(f.path, name)) }
 
+// Free implements spacious.
+func (f *folder) Free() (int64, error) { return free(f.path) }
+
+// Hold implements spacious.
+func (f *folder) Hold(bytes int64) error {
+	file, err := os.OpenFile(filepath.Join(f.path, reserveName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(reserve(file, bytes), file.Close())
+}
+
+// Drop implements spacious.
+func (f *folder) Drop() error {
+	if err := os.Remove(filepath.Join(f.path, reserveName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 func (f *folder) Sync() error { return f.dir.Sync() }
 
 // Close gives the lock up at once: a child that somebody is just starting has a
@@ -119,5 +144,8 @@ func (d diskFile) Size() (int64, error) {
 	}
 	return info.Size(), nil
 }
+
+// Reserve implements reserver.
+func (d diskFile) Reserve(bytes int64) error { return reserve(d.File, bytes) }
 
 func (d diskFile) Sync() error { return syncData(d.File) }

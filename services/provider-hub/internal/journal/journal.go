@@ -27,6 +27,11 @@
 // MaxBytes; everything that follows a dispatch is always accepted, so the files
 // may pass the quota only by what the open attempts still have to say.
 //
+// A disk that others fill: room for the segment that is written and for the next
+// one is reserved ahead, and Dispatch is refused (ErrSpace) while the next one's
+// cannot be, or less than two segments are free beside them. So attempts under way
+// say what they have to say, and the journal goes on by itself once there is room.
+//
 // Failure: after any failed write, sync or removal the journal is poisoned.
 // Failed is closed and each later call returns that first error. Nothing is
 // tried again on the same file, because a kernel that failed to write a page
@@ -146,9 +151,12 @@ type Journal struct {
 	err     error // the first disk error
 	closed  bool
 
-	failed  chan struct{} // closed when err is set
-	stopped chan struct{} // closed when the writer has ended
-	writer  writer        // owned by the writer goroutine
+	space space
+	// watching ends with the writer.
+	watching sync.WaitGroup
+	failed   chan struct{} // closed when err is set
+	stopped  chan struct{} // closed when the writer has ended
+	writer   writer        // owned by the writer goroutine
 }
 
 // Dispatch records that the attempt is about to leave for a provider. It does
@@ -168,6 +176,9 @@ func (j *Journal) Dispatch(key Key, payload []byte) error {
 	}
 	if j.index.bytes >= j.admissionLimit() || len(j.index.entries) >= j.cfg.MaxKeys {
 		return ErrFull
+	}
+	if j.space.low.Load() {
+		return ErrSpace
 	}
 	if j.pending.size >= j.cfg.MaxBatch {
 		return ErrBusy
@@ -303,10 +314,18 @@ type Usage struct {
 	Segments   int
 	Open       int // attempts without usage
 	Unsettled  int // attempts with usage that billing has not settled
+	Keys       int // attempts of either kind
+	MaxKeys    int
+	// NoSpace is that dispatches are refused because the disk is nearly full.
+	NoSpace bool
 }
 
-// Fraction is the part of the quota in use; admission stops at 0.8.
-func (u Usage) Fraction() float64 { return float64(u.Bytes) / float64(u.QuotaBytes) }
+// Fraction is how much of its bounds the journal has used: of its quota of bytes
+// or of its attempts, whichever is more. Dispatches are refused at 0.8 of the
+// bytes and at all of the attempts.
+func (u Usage) Fraction() float64 {
+	return max(float64(u.Bytes)/float64(u.QuotaBytes), float64(u.Keys)/float64(u.MaxKeys))
+}
 
 // Usage reports how full the journal is.
 func (j *Journal) Usage() Usage {
@@ -319,6 +338,9 @@ func (j *Journal) Usage() Usage {
 		Segments:   len(j.index.segments),
 		Open:       j.index.open.count,
 		Unsettled:  j.index.final.count,
+		Keys:       len(j.index.entries),
+		MaxKeys:    j.cfg.MaxKeys,
+		NoSpace:    j.space.low.Load(),
 	}
 }
 
@@ -345,6 +367,7 @@ func (j *Journal) Close() error {
 		j.run()
 	}
 	<-j.stopped
+	j.watching.Wait()
 	err := j.Err()
 	if !first {
 		return err

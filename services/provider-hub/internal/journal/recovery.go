@@ -84,12 +84,18 @@ func Open(cfg Config) (*Journal, *Recovery, error) {
 		stopped: make(chan struct{}),
 	}
 	j.wake.L = &j.mu
+	if d, ok := disk.(spacious); ok {
+		j.space.disk, j.space.segment = d, cfg.SegmentBytes
+	}
 	rec := &Recovery{journal: j}
 	if err := j.start(rec); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("open journal: %w", err), j.abandon())
 	}
 	if !cfg.Stepped {
 		go j.run()
+		if j.space.disk != nil {
+			j.watching.Go(j.watch)
+		}
 	}
 	return j, rec, nil
 }
@@ -218,6 +224,9 @@ func repair(file File, size, found int64) error {
 		if err := file.Truncate(size); err != nil {
 			return err
 		}
+	}
+	if err := trim(file); err != nil {
+		return err
 	}
 	return file.Sync()
 }

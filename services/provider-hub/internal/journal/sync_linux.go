@@ -6,6 +6,32 @@ import (
 	"syscall"
 )
 
+// keepSize has fallocate reserve blocks behind a file's end without moving it.
+const keepSize = 1
+
+// reserve makes room for a file to grow to so many bytes. Where the file system
+// cannot, nothing is reserved, and only the floor of free space guards the journal.
+func reserve(f *os.File, bytes int64) error {
+	for {
+		err := syscall.Fallocate(int(f.Fd()), keepSize, 0, bytes)
+		switch {
+		case err == nil, errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENOSYS):
+			return nil
+		case !errors.Is(err, syscall.EINTR):
+			return os.NewSyscallError("fallocate", err)
+		}
+	}
+}
+
+// free is how many bytes may still be written below a folder.
+func free(path string) (int64, error) {
+	var of syscall.Statfs_t
+	if err := syscall.Statfs(path, &of); err != nil {
+		return 0, os.NewSyscallError("statfs", err)
+	}
+	return int64(of.Bavail) * of.Bsize, nil
+}
+
 // syncData flushes content and length; times are not worth a journal write of
 // the file system.
 func syncData(f *os.File) error {

@@ -223,6 +223,9 @@ func (j *Journal) rotateTo(s *segment) error {
 		return nil
 	}
 	if j.writer.file != nil {
+		if err := trim(j.writer.file); err != nil {
+			return fmt.Errorf("trim segment %d: %w", j.writer.seg.number, err)
+		}
 		if err := j.writer.file.Sync(); err != nil {
 			return fmt.Errorf("sync segment %d before the next: %w", j.writer.seg.number, err)
 		}
@@ -230,7 +233,7 @@ func (j *Journal) rotateTo(s *segment) error {
 			return fmt.Errorf("close segment %d: %w", j.writer.seg.number, err)
 		}
 	}
-	file, err := j.disk.Create(s.name())
+	file, err := j.space.begin(func() (File, error) { return j.disk.Create(s.name()) })
 	if err != nil {
 		return fmt.Errorf("create segment %d: %w", s.number, err)
 	}

@@ -133,6 +133,16 @@ type Claim struct {
 
 // Slack of what is believed beyond the hub's own knowledge.
 const (
+	// A claim is at most claimFactor halves of the recount and claimSlack tokens:
+	// random letters have 2.3 tokens for one of the recount.
+	claimFactor = 5
+	claimSlack  = 8
+	// cutSlack is how many tokens a choice may have beyond its bound before an
+	// answer is cut: engines differ in what they count as its end.
+	cutSlack = 16
+	// templateTokens is what a chat template may add to any prompt.
+	templateTokens = 24
+
 	// A prompt's estimate knows neither the tokenizer nor the template.
 	promptFactor = 4
 	promptSlack  = 512
@@ -158,6 +168,14 @@ type Served struct {
 	Recount        int64
 	DeliveredBytes int64
 	Claim          Claim
+	// HiddenReasoning marks a model that bills for thoughts that it does not
+	// show, so that its text does not bound its claims.
+	HiddenReasoning bool
+	// StopAsked tells that the request named what ends the answer and that the
+	// engine says it ended so: then an answer may be done and empty.
+	StopAsked bool
+	// ContentBlamed tells that the engine blames an error on the content.
+	ContentBlamed bool
 }
 
 // Bill is what is charged and paid for.
@@ -174,7 +192,9 @@ type Bill struct {
 //	Chat            Completed, claim valid                            claim              claim
 //	Chat            Completed, claim absent, absurd or an empty zero  estimate           recount
 //	Chat            Completed, nothing delivered                      0                  0
+//	Chat            the same, ended by the request's own stop, claim > 0  claim          1
 //	Chat            ClientGone, WallLimit                             claim or estimate  the smaller of recount and valid claim
+//	Chat            EngineError, from half of the bound on, the content blamed  estimate  recount
 //	Chat            ProviderLost, Truncated, EngineError, PlatformLost  0                recount
 //	Embeddings      Completed, ClientGone, WallLimit                  claim or estimate  0
 //	Embeddings      any other                                         0                  0
@@ -187,9 +207,10 @@ type Bill struct {
 // without a byte is worth nothing, or answering nothing would be a trade; but
 // silence is a transcription, too: the audio was heard.
 //
-// Every completion of Chat is held below choices × max output and below the
-// delivered bytes and a slack of 32 for each choice. What engines claim of
-// images and audio is in other units and is passed over.
+// Every completion of Chat is held below choices × max output. A claim above the
+// delivered bytes and a slack of 32 for each choice is absurd, and one above 2.5 ×
+// the recount and 8 is billed so far only, unless the model reasons in secret. What
+// engines claim of images and audio is in other units and is passed over.
 func Charge(s Served) Bill {
 	switch s.Kind {
 	case Chat:
@@ -213,12 +234,15 @@ func (s Served) chat() Bill {
 	case Completed:
 		if s.DeliveredBytes <= 0 {
 			bill.Completion = 0
+			if s.StopAsked && state == Valid && s.Claim.Completion > 0 {
+				bill.Prompt, bill.Completion = s.prompt(), min(1, ceiling)
+			}
 			return bill
 		}
 		bill.Prompt = clamp(s.EstimatedPrompt, math.MaxInt64)
 		if s.trusted(state) {
 			bill.Prompt = s.prompt()
-			bill.Completion = clamp(s.Claim.Completion, ceiling)
+			bill.Completion = clamp(min(s.Claim.Completion, s.credible()), ceiling)
 		}
 	case ClientGone, WallLimit:
 		bill.Prompt = clamp(s.EstimatedPrompt, math.MaxInt64)
@@ -226,7 +250,13 @@ func (s Served) chat() Bill {
 			bill.Prompt = s.prompt()
 			bill.Completion = min(bill.Completion, s.Claim.Completion)
 		}
-	case ProviderLost, Truncated, EngineError, PlatformLost:
+	case EngineError:
+		// Who has an engine fail late by what it is asked would have the prompt
+		// for nothing.
+		if s.ContentBlamed && s.Recount > 0 && bill.Completion >= s.bound()/2 {
+			bill.Prompt = clamp(s.EstimatedPrompt, math.MaxInt64)
+		}
+	case ProviderLost, Truncated, PlatformLost:
 		// Delivered output only: the consumer got no whole answer and does
 		// not pay for the prompt.
 	default:
@@ -277,11 +307,44 @@ func (s Served) whole() bool {
 	}
 }
 
+// bound is how long all choices together may be, in tokens.
+func (s Served) bound() int64 { return mulSaturating(max(s.Choices, 1), max(s.MaxOutput, 0)) }
+
 // ceiling is the most completion tokens that can be certain.
 func (s Served) ceiling() int64 {
-	choices := max(s.Choices, 1)
-	return min(mulSaturating(choices, max(s.MaxOutput, 0)),
-		addSaturating(max(s.DeliveredBytes, 0), mulSaturating(choices, tokensPerChoice)))
+	if s.HiddenReasoning {
+		return s.bound()
+	}
+	return min(s.bound(),
+		addSaturating(max(s.DeliveredBytes, 0), mulSaturating(max(s.Choices, 1), tokensPerChoice)))
+}
+
+// credible is the most completion tokens that a claim is believed.
+func (s Served) credible() int64 {
+	if s.HiddenReasoning {
+		return math.MaxInt64
+	}
+	return addSaturating(mulSaturating(max(s.Recount, 0), claimFactor)/2, claimSlack)
+}
+
+// PlausiblePrompt is how many tokens an honest engine may make of the prompt, on
+// average over prompts: the estimate, a quarter more for scripts and templates of
+// which it falls short, and what a template has in any case. A hold far above that is
+// one of pictures, sound, or members that nobody here knows, of which only the hold is
+// certain.
+func (s Served) PlausiblePrompt() int64 {
+	estimate := max(s.EstimatedPrompt, 0)
+	if s.HeldPrompt > addSaturating(mulSaturating(estimate, promptFactor), promptSlack) {
+		return s.HeldPrompt
+	}
+	return addSaturating(estimate, addSaturating(estimate/4, templateTokens))
+}
+
+// Mark is how many tokens choices with such a bound may certainly have before
+// their answer is cut.
+func Mark(choices, maxOutput int64) int64 {
+	choices = max(choices, 1)
+	return addSaturating(mulSaturating(choices, max(maxOutput, 0)), choices*cutSlack)
 }
 
 // judge holds a claim against what can be certain.
@@ -290,7 +353,9 @@ func (s Served) judge(ceiling int64) ClaimState {
 		return s.Claim.State
 	}
 	estimate := max(s.EstimatedPrompt, 0)
-	promptBound := max(mulSaturating(estimate, promptFactor), addSaturating(estimate, promptSlack))
+	// What the hold covers is believed, too: pictures may cost far more than is
+	// usual, and an honest claim above the estimate is no lie.
+	promptBound := max(mulSaturating(estimate, promptFactor), addSaturating(estimate, promptSlack), s.HeldPrompt)
 	switch {
 	case s.Claim.Prompt < 0 || s.Claim.Completion < 0,
 		s.Claim.Prompt > promptBound,

@@ -49,7 +49,17 @@ func TestEveryLineOfTheTableOfStreamEndings(t *testing.T) {
 		"recount above max_tokens is clamped":         {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 10, Choices: 1, Recount: 40, DeliveredBytes: 160, Claim: none}, Bill{20, 10, Absent}},
 		"two choices may be twice as long":            {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 30, Choices: 2, Recount: 40, DeliveredBytes: 160, Claim: valid(18, 60)}, Bill{18, 60, Valid}},
 		"more tokens than bytes and specials":         {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 1000, Choices: 1, Recount: 3, DeliveredBytes: 10, Claim: valid(18, 43)}, Bill{20, 3, Absurd}},
-		"as many tokens as bytes and specials":        {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 1000, Choices: 1, Recount: 3, DeliveredBytes: 10, Claim: valid(18, 42)}, Bill{18, 42, Valid}},
+		"as many tokens as bytes and specials":        {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 1000, Choices: 1, Recount: 30, DeliveredBytes: 10, Claim: valid(18, 42)}, Bill{18, 42, Valid}},
+		"a claim above 2.5 times the recount and 8":   {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 1000, Choices: 1, Recount: 1, DeliveredBytes: 5, Claim: valid(18, 37)}, Bill{18, 10, Valid}},
+		"a claim of 2.5 times the recount and 8":      {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 1000, Choices: 1, Recount: 40, DeliveredBytes: 160, Claim: valid(18, 108)}, Bill{18, 108, Valid}},
+		"31 tiny pictures are no lie":                 {Served{Ending: Completed, EstimatedPrompt: 100, HeldPrompt: 142_848, MaxOutput: 100, Choices: 1, Recount: 40, DeliveredBytes: 160, Claim: valid(31_000, 44)}, Bill{31_000, 44, Valid}},
+		"thoughts that are billed and not shown":      {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 1000, Choices: 1, Recount: 1, DeliveredBytes: 5, Claim: valid(18, 900), HiddenReasoning: true}, Bill{18, 900, Valid}},
+		"hidden thoughts beyond the bound":            {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 1000, Choices: 1, Recount: 1, DeliveredBytes: 5, Claim: valid(18, 1001), HiddenReasoning: true}, Bill{20, 1, Absurd}},
+		"ended by the request's own stop at once":     {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 100, Choices: 1, Claim: valid(18, 5), StopAsked: true}, Bill{18, 1, Valid}},
+		"the same, and no token is claimed":           {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 100, Choices: 1, Claim: valid(18, 0), StopAsked: true}, Bill{0, 0, Valid}},
+		"the same, and nothing is claimed":            {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 100, Choices: 1, Claim: none, StopAsked: true}, Bill{0, 0, Absent}},
+		"the content blamed from half of the bound":   {Served{Ending: EngineError, EstimatedPrompt: 20, MaxOutput: 80, Choices: 1, Recount: 40, DeliveredBytes: 160, Claim: none, ContentBlamed: true}, Bill{20, 40, Absent}},
+		"the content blamed before half of the bound": {Served{Ending: EngineError, EstimatedPrompt: 20, MaxOutput: 82, Choices: 1, Recount: 40, DeliveredBytes: 160, Claim: none, ContentBlamed: true}, Bill{0, 40, Absent}},
 		"prompt beyond what is held for it":           {Served{Ending: Completed, EstimatedPrompt: 20, HeldPrompt: 47, MaxOutput: 100, Choices: 1, Recount: 40, DeliveredBytes: 160, Claim: valid(500, 44)}, Bill{47, 44, Valid}},
 		"prompt within what is held for it":           {Served{Ending: ClientGone, EstimatedPrompt: 20, HeldPrompt: 47, MaxOutput: 100, Choices: 1, Recount: 40, DeliveredBytes: 160, Claim: valid(30, 44)}, Bill{30, 40, Valid}},
 		"nothing delivered, tokens claimed":           {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 100, Choices: 1, Claim: valid(10, 5)}, Bill{0, 0, Valid}},
@@ -91,7 +101,7 @@ func extreme(r *rand.Rand) int64 {
 func arbitrary(r *rand.Rand) Served {
 	return Served{
 		Ending: Ending(r.IntN(int(endings) + 1)), EstimatedPrompt: extreme(r), HeldPrompt: extreme(r), MaxOutput: extreme(r), Choices: extreme(r),
-		Recount: extreme(r), DeliveredBytes: extreme(r),
+		Recount: extreme(r), DeliveredBytes: extreme(r), HiddenReasoning: r.IntN(4) == 0, StopAsked: r.IntN(2) == 0, ContentBlamed: r.IntN(2) == 0,
 		Claim: Claim{State: ClaimState(r.IntN(4)), Prompt: extreme(r), Completion: extreme(r)},
 	}
 }
@@ -105,11 +115,39 @@ func TestChargeIsNeverNegativeNorAboveTheBounds(t *testing.T) {
 			t.Fatalf("Charge(%+v) = %+v, ceiling %d", s, bill, s.ceiling())
 		}
 		estimate := max(s.EstimatedPrompt, 0)
-		if bill.Prompt > max(mulSaturating(estimate, 4), addSaturating(estimate, 512)) {
+		if bill.Prompt > max(mulSaturating(estimate, 4), addSaturating(estimate, 512), s.HeldPrompt) {
 			t.Fatalf("Charge(%+v) = %+v: prompt beyond its bound", s, bill)
 		}
 		if s.HeldPrompt > 0 && bill.Prompt > max(s.HeldPrompt, estimate) {
 			t.Fatalf("Charge(%+v) = %+v: prompt beyond what is held", s, bill)
+		}
+	}
+}
+
+// The four claims of the meter as properties: no bill above the hold or the order,
+// none without a price for what was delivered, and nothing certain beyond the mark
+// passes.
+func TestABillIsWithinHoldAndOrderAndNothingDeliveredIsFree(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	for range 500_000 {
+		s := arbitrary(r)
+		s.EstimatedPrompt = max(0, s.EstimatedPrompt)
+		s.HeldPrompt = addSaturating(s.EstimatedPrompt, r.Int64N(100))
+		bill := Charge(s)
+		if s.HeldPrompt > 0 && bill.Prompt > s.HeldPrompt {
+			t.Fatalf("Charge(%+v) = %+v: prompt above the hold", s, bill)
+		}
+		if order := mulSaturating(max(s.Choices, 1), max(s.MaxOutput, 0)); bill.Completion > order {
+			t.Fatalf("Charge(%+v) = %+v: completion above the order of %d", s, bill, order)
+		}
+		delivered := s.Ending >= Completed && s.Ending < endings && s.DeliveredBytes > 0 && s.Recount > 0 && s.MaxOutput > 0
+		gone := s.Ending == ClientGone || s.Ending == WallLimit // the drained claim may be 0
+		if delivered && !gone && bill.Completion == 0 {
+			t.Fatalf("Charge(%+v) = %+v: delivered for nothing", s, bill)
+		}
+		if !s.HiddenReasoning && s.Ending == Completed && s.DeliveredBytes > 0 && bill.Claim == Valid && s.Recount > 0 && s.Claim.Completion > 0 &&
+			bill.Completion > addSaturating(mulSaturating(s.Recount, 5)/2, 8) {
+			t.Fatalf("Charge(%+v) = %+v: more than the text accounts for", s, bill)
 		}
 	}
 }

@@ -83,7 +83,9 @@ type Seen struct {
 	Machine
 	Name, AgentVersion, Dialect string
 	Hardware                    *gpu.Report
-	LastSeen                    time.Time
+	// Cut says which claims of models are taken as less; empty for none.
+	Cut      string
+	LastSeen time.Time
 }
 
 // Replaced tells how often one live connection of a machine took another's place.
@@ -123,6 +125,7 @@ type live struct {
 	connection Connection
 	// told is the hardware that was written.
 	told    *gpu.Report
+	cut     string // as it was written
 	written bool
 }
 
@@ -343,8 +346,8 @@ func (r *Recorder) nodes(of sources, at time.Time) []Seen {
 	for s := range of.look {
 		now := seen(s, at)
 		r.mu.Lock()
-		if l := r.live[s]; l != nil && (!l.written || l.told != now.Hardware) {
-			l.written, l.told = true, now.Hardware
+		if l := r.live[s]; l != nil && (!l.written || l.told != now.Hardware || l.cut != now.Cut) {
+			l.written, l.told, l.cut = true, now.Hardware, now.Cut
 			all[now.Machine] = now
 		}
 		r.mu.Unlock()
@@ -356,7 +359,7 @@ func seen(s *session.Session, at time.Time) Seen {
 	v, _ := s.View()
 	return Seen{
 		Machine: Machine{v.ProviderID, v.NodeID}, Name: v.NodeName, AgentVersion: v.AgentVersion, Dialect: v.Dialect,
-		Hardware: v.Hardware, LastSeen: at,
+		Hardware: v.Hardware, Cut: session.Cuts(v.Offers), LastSeen: at,
 	}
 }
 

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -12,7 +13,27 @@ import (
 // Actor is who changed a provider.
 type Actor string
 
-// The actors.
+// operatorKey is where a context has the name of the operator who acts.
+type operatorKey struct{}
+
+// WithOperator has what operators do in ctx be written down under a name; an empty
+// one changes nothing.
+func WithOperator(ctx context.Context, name string) context.Context {
+	if name == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, operatorKey{}, name)
+}
+
+// named is the actor with the operator's name, where one is known.
+func (a Actor) named(ctx context.Context) Actor {
+	if name, ok := ctx.Value(operatorKey{}).(string); ok && a == ByOperator {
+		return ByOperator + ":" + Actor(name)
+	}
+	return a
+}
+
+// The actors. An operator whose name is known is operator:name.
 const (
 	ByOperator Actor = "operator"
 	ByProvider Actor = "provider"

@@ -43,6 +43,8 @@ type Node struct {
 	ReplacedAt time.Time
 	// WarmUpError is what the last warm-up failed with.
 	WarmUpError string
+	// Cut says which claims of its models are taken as less; empty for none.
+	Cut string
 }
 
 // Presence is what is known of a provider's connections in a time.

@@ -264,7 +264,7 @@ func (d *Directory) stroke(
 	}
 	now := d.clock.Now()
 	a, err = d.store.Change(ctx, id, func(a *Account) ([]Entry, error) {
-		c := &change{account: a, by: by, reason: reason, now: now}
+		c := &change{account: a, by: by.named(ctx), reason: reason, now: now}
 		if err := what(c); err != nil {
 			return nil, err
 		}
@@ -339,12 +339,21 @@ func (d *Directory) RevokeKey(ctx context.Context, id ids.KeyID) error {
 	return d.store.RevokeKey(ctx, id)
 }
 
+// CheckKey refuses what has not the form of a provider key, its checksum
+// included, with invalid_api_key. It asks nobody.
+func CheckKey(key string) error {
+	if prefix, ok := apikey.Parse(key); !ok || prefix != apikey.Provider {
+		return invalidKey()
+	}
+	return nil
+}
+
 // Authenticate answers whose key an agent showed, with a fresh epoch. It fails
 // with invalid_api_key, key_revoked or, for a provider that may not connect, with
 // account_frozen. Text that cannot be a provider key costs no look-up.
 func (d *Directory) Authenticate(ctx context.Context, key string) (Credential, error) {
-	if prefix, ok := apikey.Parse(key); !ok || prefix != apikey.Provider {
-		return Credential{}, invalidKey()
+	if err := CheckKey(key); err != nil {
+		return Credential{}, err
 	}
 	c, ok, err := d.store.Credential(ctx, d.pepper.Hash(apikey.Sum(key)), d.clock.Now())
 	if err != nil {

@@ -121,6 +121,11 @@ func (d Detail) warning(now, keyExpires time.Time) string {
 			all = append(all, fmt.Sprintf("Node %s could not load a model when it was asked to: %s.", n.ID, strings.TrimSuffix(n.WarmUpError, ".")))
 		}
 	}
+	for _, n := range d.Nodes {
+		if n.Online && n.Cut != "" {
+			all = append(all, fmt.Sprintf("Node %s: %s.", n.ID, n.Cut))
+		}
+	}
 	if !keyExpires.IsZero() {
 		all = append(all, "This provider key ends at "+keyExpires.UTC().Format(time.RFC3339)+"; another one followed it.")
 	}

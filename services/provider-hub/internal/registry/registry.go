@@ -70,6 +70,19 @@ func New(accounts *provider.Directory, recorder *presence.Recorder, perProvider 
 // session's lock. It must be set before there are sessions.
 func (r *Registry) OnWarmed(hear func(*session.Session, session.Warmed)) { r.warmed = hear }
 
+// Check implements session.Registrar.
+func (r *Registry) Check(shown session.Credential) error {
+	if byWallet(shown) {
+		return nil // its nonce is known by an HMAC, without a look-up
+	}
+	return provider.CheckKey(shown.Key)
+}
+
+// byWallet reports whether a wallet is shown. A key comes before it.
+func byWallet(shown session.Credential) bool {
+	return shown.Key == "" && shown.Owner != "" && shown.Nonce != ""
+}
+
 // Admit implements session.Registrar. A key comes before a wallet.
 func (r *Registry) Admit(ctx context.Context, shown session.Credential) (session.Grant, error) {
 	c, err := r.authenticate(ctx, shown)
@@ -88,7 +101,7 @@ func (r *Registry) Admit(ctx context.Context, shown session.Credential) (session
 }
 
 func (r *Registry) authenticate(ctx context.Context, shown session.Credential) (provider.Credential, error) {
-	if shown.Key == "" && shown.Owner != "" && shown.Nonce != "" {
+	if byWallet(shown) {
 		return r.accounts.AuthenticateWallet(ctx, shown.Owner, shown.Nonce, shown.Signature)
 	}
 	return r.accounts.Authenticate(ctx, shown.Key)

@@ -22,7 +22,7 @@ func (r *Registry) Apply(standing provider.Standing) {
 	}
 }
 
-// KeyRevoked closes the sessions that were made with the key.
+// KeyRevoked ends the sessions that were made with the key.
 func (r *Registry) KeyRevoked(id ids.KeyID) {
 	for _, s := range r.everyone() {
 		if s.Identity().KeyID == id {
@@ -92,8 +92,9 @@ func (r *Registry) apply(s *session.Session, standing provider.Standing) {
 	}
 }
 
-// expel takes a session out of routing at once and closes it.
+// expel takes a session out of routing at once and closes it when the requests
+// under way have ended: they are served and paid as if nothing had happened.
 func (r *Registry) expel(s *session.Session, code, message string) {
 	r.Leave(s)
-	s.Shut(&session.Closing{Code: code, Message: message, Hold: refusalHold, ReconnectAfter: refusalHold})
+	s.Finish(&session.Closing{Code: code, Message: message, Hold: refusalHold, ReconnectAfter: refusalHold})
 }

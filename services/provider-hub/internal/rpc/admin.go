@@ -10,6 +10,7 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/serve"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	"svc.internal/services/provider-hub/internal/provider"
 	"svc.internal/services/provider-hub/internal/registry"
@@ -72,13 +73,18 @@ func (a *Admin) ListProviders(ctx context.Context, m *hubv1.ListProvidersRequest
 	}, nil
 }
 
+// byOperator has what is done be written down under the operator's name.
+func byOperator(ctx context.Context) context.Context {
+	return provider.WithOperator(ctx, serve.Operator(ctx))
+}
+
 // SetProviderStatus is an operator's word on a provider.
 func (a *Admin) SetProviderStatus(ctx context.Context, m *hubv1.SetProviderStatusRequest) (*hubv1.SetProviderStatusResponse, error) {
 	id, err := providerID(m.GetProviderId())
 	if err != nil {
 		return nil, err
 	}
-	account, err := a.accounts.SetStatus(ctx, id, statusFromProto(m.GetStatus()), m.GetReason())
+	account, err := a.accounts.SetStatus(byOperator(ctx), id, statusFromProto(m.GetStatus()), m.GetReason())
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +124,7 @@ func (a *Admin) ConfirmQualification(ctx context.Context, m *hubv1.ConfirmQualif
 		return nil, err
 	}
 	given := provider.Confirmation{Collateral: m.Collateral, Benchmark: m.Benchmark, GPUWaived: m.GpuWaived}
-	account, err := a.accounts.Confirm(ctx, id, given, m.GetReason())
+	account, err := a.accounts.Confirm(byOperator(ctx), id, given, m.GetReason())
 	if err != nil {
 		return nil, err
 	}

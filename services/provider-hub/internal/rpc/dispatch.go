@@ -135,12 +135,17 @@ func orderFromProto(m *hubv1.DispatchOpen) (*dispatch.Order, error) {
 		Text: m.GetAnswerForm() == hubv1.AnswerForm_ANSWER_FORM_TEXT, Inputs: int64(m.GetInputs()),
 		ModelOffset: m.GetModelOffset(), ModelLength: m.GetModelLength(), IncludeUsage: m.GetIncludeUsage(),
 		EstimatedPrompt: m.GetEstimatedPromptTokens(), HeldPrompt: m.GetHeldPromptTokens(), MaxOutput: m.GetMaxOutputTokens(), Choices: int64(m.GetChoices()),
+		StopAsked: m.GetStopAsked(), HiddenReasoning: m.GetHiddenReasoning(),
 		PriceVersion: m.GetPriceVersionId(), Rates: moneypb.ToRates(m.GetRates()),
 		Route: dispatch.Route{
 			Mode:              dispatch.RouteMode(m.GetRoute().GetMode()),
 			RequestedProvider: m.GetRoute().GetRequestedProviderId(),
 			Fallback:          dispatch.FallbackReason(m.GetRoute().GetFallbackReason()),
 		},
+		AccountTag: m.GetAccountTag(), FailedElsewhere: m.GetFailedElsewhere(),
+		UsualFirstContent: milliseconds(m.GetUsualFirstContentMs()),
+
+		LedgerMAC:    m.GetLedgerMac(),
 		FirstContent: milliseconds(m.GetFirstContentTimeoutMs()),
 		Total:        milliseconds(m.GetTotalTimeoutMs()),
 	}, nil

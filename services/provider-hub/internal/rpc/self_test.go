@@ -357,6 +357,20 @@ func TestTheStatusTellsTheNextStep(t *testing.T) {
 	}
 }
 
+func TestClaimsThatAreCutAreAWarningWhileTheNodeIsConnected(t *testing.T) {
+	d := setup(t)
+	m := d.signUp()
+	const text = "claims beyond what is believed are cut: of m a capacity of 5000 as 1024"
+	d.cut(m, "node-0001", text)
+	if w := d.own(m).GetWarning(); !strings.Contains(w, "Node node-0001: "+text) {
+		t.Errorf("warning %q", w)
+	}
+	d.cut(m, "node-0001", "")
+	if w := d.own(m).GetWarning(); w != "" {
+		t.Errorf("warning %q behind its correction", w)
+	}
+}
+
 func TestAFailedWarmUpIsAWarningUntilOneSucceeds(t *testing.T) {
 	d := setup(t)
 	m := d.signUp()

@@ -124,6 +124,18 @@ func (d *desk) sweep() {
 	d.must(err)
 }
 
+// cut has a hub tell of a node that is connected and claims too much.
+func (d *desk) cut(m member, node, text string) {
+	d.Helper()
+	account, err := d.accounts.Holder(context.Background(), apikey.Digest(m.digest))
+	d.must(err)
+	d.epoch++
+	d.write(presence.Page{
+		Nodes:       []presence.Seen{{Machine: presence.Machine{Provider: account.ID, Node: node}, Dialect: "v2", Cut: text, LastSeen: d.clock.Now()}},
+		Connections: []presence.Connection{{Epoch: d.epoch, Provider: account.ID, Node: node, Started: d.clock.Now()}},
+	})
+}
+
 // seen has a hub tell of a node that is connected, with what it says of itself.
 func (d *desk) seen(m member, node string, hardware *gpu.Report) {
 	d.Helper()

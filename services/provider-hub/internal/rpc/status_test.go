@@ -1,6 +1,7 @@
 package rpc_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/metadata"
+
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/serve"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
@@ -512,4 +516,27 @@ func TestReasonsAndPagesAreBounded(t *testing.T) {
 			}
 		}
 	}
+}
+
+// F14: an audit entry names the operator who acted, until persons sign in.
+func TestAnAuditEntryNamesTheOperator(t *testing.T) {
+	d := setup(t)
+	m := d.signUp()
+	as := func(name string) context.Context {
+		return metadata.NewOutgoingContext(t.Context(), serve.OperatorMetadata(name))
+	}
+	yes := true
+	if _, err := d.admin.ConfirmQualification(as("alice"), &hubv1.ConfirmQualificationRequest{ProviderId: m.id, Collateral: &yes, Reason: "seen"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.admin.SetProviderStatus(as("bob"), &hubv1.SetProviderStatusRequest{ProviderId: m.id, Status: suspended, Reason: "why"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.admin.SetProviderStatus(as("<b>"), &hubv1.SetProviderStatusRequest{ProviderId: m.id, Status: pending, Reason: "no name"}); err != nil {
+		t.Fatal(err)
+	}
+	d.wantHistory(m,
+		"collateral_confirmed: pending by operator:alice (seen)",
+		"suspend: pending to suspended by operator:bob (why)",
+		"lift: suspended to pending by operator (no name)")
 }

@@ -32,19 +32,10 @@ func (b *bucket) takeMost(now time.Time, most int) int {
 	return n
 }
 
-// reserve spends a token that may still have to come and says how long that
-// takes. When it would take longer than most, nothing is spent.
-func (b *bucket) reserve(now time.Time, most time.Duration) (time.Duration, bool) {
+// next is how long it takes until there is a token.
+func (b *bucket) next(now time.Time) time.Duration {
 	b.refill(now)
-	wait := time.Duration(0)
-	if b.tokens < 1 {
-		wait = time.Duration((1 - b.tokens) / b.rate * float64(time.Second))
-	}
-	if wait > most {
-		return 0, false
-	}
-	b.tokens--
-	return wait, true
+	return time.Duration(max(1-b.tokens, 0) / b.rate * float64(time.Second))
 }
 
 // giveBack undoes a take.

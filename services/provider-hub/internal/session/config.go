@@ -1,6 +1,10 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"svc.internal/pkg/address"
+)
 
 // Config bounds sessions in time and number. The zero value of a field stands
 // for its default.
@@ -32,6 +36,13 @@ type Config struct {
 	// 8 MiB. ConnWindow also bounds what the streams of a v1 session hold.
 	StreamWindow int64
 	ConnWindow   int64
+	// HeldBudget bounds what the streams of all sessions hold together that
+	// was not taken, in bytes: 1 GiB, which is the whole window of 4,096 streams of
+	// v2. Beyond it, a stream of which more arrives is given up, and its
+	// request made elsewhere.
+	HeldBudget int64
+	// Addresses finds out where an agent dials from; nil trusts no proxy.
+	Addresses *address.Finder
 	// MaxSockets bounds the sockets of this hub, registered or not: 10,000.
 	// MaxWaiting bounds those that are not registered: 4,096. Beyond half of it,
 	// addresses that had a live session within the last minute are refused, an
@@ -40,7 +51,8 @@ type Config struct {
 	MaxSockets int
 	MaxWaiting int
 	// HandshakeRate and HandshakeBurst shape registrations a second: 200 and
-	// 400. Those beyond wait for their turn.
+	// 400. Those beyond wait for their turn, of which each network that waits
+	// has as many as any other.
 	HandshakeRate  float64
 	HandshakeBurst int
 	// MaxAdmissions bounds the key look-ups under way: 32. Each may take
@@ -91,6 +103,7 @@ func (c Config) WithDefaults() Config {
 	fill(&c.CancelGrace, 10*time.Second)
 	fill(&c.StreamWindow, 256<<10)
 	fill(&c.ConnWindow, 8<<20)
+	fill(&c.HeldBudget, 1<<30)
 	fill(&c.MaxSockets, 10_000)
 	fill(&c.MaxWaiting, 4096)
 	fill(&c.HandshakeRate, 200)

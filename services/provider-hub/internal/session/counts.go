@@ -10,6 +10,10 @@ type Counts struct {
 	FramesIn, FramesOut, BytesIn atomic.Int64
 	// Discarded are large messages that there was no room for.
 	Discarded atomic.Int64
+	// Held is what the streams of all sessions hold that was not taken, in bytes.
+	Held atomic.Int64
+	// Strays are answers to requests of earlier connections that were passed over.
+	Strays atomic.Int64
 	// ReceiptsDropped came faster than receipts are taken.
 	ReceiptsDropped atomic.Int64
 }

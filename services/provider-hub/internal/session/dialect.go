@@ -12,9 +12,10 @@ type dialect interface {
 	// receive takes one message and the mutex. It never waits. What it returns
 	// ends the connection. The message may be reused afterwards.
 	receive(msg []byte) *Closing
-	// discarded hears the beginning of a message that there was no room for. It
-	// takes the mutex, too, and what it returns ends the connection.
-	discarded(head []byte) *Closing
+	// discarded hears the beginning of a message that there was no room for, and
+	// its size in bytes. It takes the mutex, too, and what it returns ends the
+	// connection.
+	discarded(head []byte, size int64) *Closing
 	// check refuses a request that no frame can carry. It must not look at
 	// what the mutex guards.
 	check(r *Request) error

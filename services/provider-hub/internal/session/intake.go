@@ -131,7 +131,7 @@ func (in *intake) hand(m *message, opcode byte) error {
 	}
 	if m.dropped {
 		s.house.counts.Discarded.Add(1)
-		if why := s.wire.discarded(m.buf); why != nil {
+		if why := s.wire.discarded(m.buf, m.size); why != nil {
 			s.Shut(why)
 		}
 		return nil

@@ -1,25 +1,92 @@
 package session
 
-import "maps"
+import (
+	"fmt"
+	"maps"
+	"strings"
+)
 
 const (
 	defaultCapacity = 10
-	maxCapacity     = 1024
-	maxContext      = 1 << 31
+	// maxCapacity is how many requests at once are believed of a model, and
+	// maxContext how many tokens of context: more than any engine takes.
+	maxCapacity = 1024
+	maxContext  = 1 << 24
+	// maxCuts is how many models are named of which less is taken than was claimed.
+	maxCuts = 3
 )
 
-// normal brings what an agent says of a model into bounds.
+// normal brings what an agent says of a model into bounds, and keeps what it
+// claimed beyond them.
 func (o Offer) normal() Offer {
 	o.Quantization = Clean(o.Quantization, maxQuantization)
 	o.EngineModel = Clean(o.EngineModel, maxModelID)
-	if o.ContextLength < 0 || o.ContextLength > maxContext {
-		o.ContextLength = 0
-	}
+	o.ContextLength = max(o.ContextLength, 0)
 	if o.Capacity <= 0 {
 		o.Capacity = defaultCapacity
 	}
-	o.Capacity = min(o.Capacity, maxCapacity)
+	if o.ContextLength > maxContext {
+		o.claimedContext, o.ContextLength = o.ContextLength, maxContext
+	}
+	if o.Capacity > maxCapacity {
+		o.claimedCapacity, o.Capacity = o.Capacity, maxCapacity
+	}
 	return o
+}
+
+// cut says in words what of the claims was not taken; empty for nothing.
+func (o Offer) cut() string {
+	var all []string
+	if o.claimedContext > 0 {
+		all = append(all, fmt.Sprintf("a context of %d tokens as %d", o.claimedContext, o.ContextLength))
+	}
+	if o.claimedCapacity > 0 {
+		all = append(all, fmt.Sprintf("a capacity of %d as %d", o.claimedCapacity, o.Capacity))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "of " + Clean(o.Model, maxModelID) + " " + strings.Join(all, " and ")
+}
+
+// Cuts says in words which claims of models are taken as less than was claimed;
+// empty for none.
+func Cuts(offers []Offer) string {
+	var all []string
+	for _, o := range offers {
+		if c := o.cut(); c != "" {
+			all = append(all, c)
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(all) - maxCuts; n > 0 {
+		more = fmt.Sprintf("; and of %d more models", n)
+		all = all[:maxCuts]
+	}
+	return "claims beyond what is believed are cut: " + strings.Join(all, "; ") + more
+}
+
+// cuts are those of the models that the session serves. Needs the mutex.
+func (s *Session) cuts() string {
+	offers := make([]Offer, 0, len(s.order))
+	for _, id := range s.order {
+		offers = append(offers, s.models[id].offer)
+	}
+	return Cuts(offers)
+}
+
+// warned joins what the owner should look at.
+func warned(texts ...string) string {
+	var all []string
+	for _, t := range texts {
+		if t != "" {
+			all = append(all, t)
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 // offer replaces the models that the session serves and reports whether that

@@ -3,7 +3,8 @@ package session
 import (
 	"context"
 	"errors"
-	"math"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 var errClosed = errors.New("the server takes no registrations")
 
 // queue lets registrations through: none before the hub accepts, then at a
-// steady rate, and few at a time. Agents wait for their answer meanwhile, and
+// steady rate, fairly among networks, and few at a time. Agents wait for their answer meanwhile, and
 // those who know no better would take a refusal for the end. It is safe for
 // concurrent use.
 type queue struct {
@@ -26,14 +27,19 @@ type queue struct {
 
 	mu   sync.Mutex
 	pace bucket
-	once struct{ open, close sync.Once }
+	// lines are those that wait, by network, without empty ones; order is the
+	// networks in turn, and armed that somebody will be called.
+	lines map[netip.Addr][]*waiter
+	order []netip.Addr
+	armed bool
+	once  struct{ open, close sync.Once }
 }
 
 func newQueue(cfg Config, r Registrar, c clock.Clock) *queue {
 	return &queue{
 		registrar: r, clock: c, slots: make(chan struct{}, cfg.MaxAdmissions),
 		opened: make(chan struct{}), closed: make(chan struct{}),
-		pace: newBucket(cfg.HandshakeRate, cfg.HandshakeBurst, c.Now()),
+		pace: newBucket(cfg.HandshakeRate, cfg.HandshakeBurst, c.Now()), lines: map[netip.Addr][]*waiter{},
 	}
 }
 
@@ -50,9 +56,9 @@ func (q *queue) over() bool {
 	}
 }
 
-// turn waits until one more registration may go on. It fails with errClosed, or
-// as ctx does.
-func (q *queue) turn(ctx context.Context) error {
+// turn waits until one more registration from a network may go on. It fails with
+// errClosed, or as ctx does.
+func (q *queue) turn(ctx context.Context, from netip.Addr) error {
 	select {
 	case <-q.opened:
 	case <-q.closed:
@@ -60,17 +66,98 @@ func (q *queue) turn(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	q.mu.Lock()
-	wait, _ := q.pace.reserve(q.clock.Now(), math.MaxInt64) // there are not more than wait at the door
-	q.mu.Unlock()
-	err := q.pause(ctx, wait)
-	if err != nil {
-		// Whoever does not wait must not make others wait longer.
-		q.mu.Lock()
-		q.pace.giveBack()
-		q.mu.Unlock()
+	w := q.stand(from)
+	if w == nil {
+		return ctx.Err()
 	}
-	return err
+	select {
+	case <-w.called:
+		return nil
+	case <-q.closed:
+		q.leave(w)
+		return errClosed
+	case <-ctx.Done():
+		q.leave(w)
+		return ctx.Err()
+	}
+}
+
+// waiter is a registration that waits for its turn.
+type waiter struct {
+	from   netip.Addr
+	called chan struct{} // closed when it is its turn
+}
+
+// stand takes a place in the line of a network; nil when it is its turn at once.
+func (q *queue) stand(from netip.Addr) *waiter {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.order) == 0 && q.pace.take(q.clock.Now()) {
+		return nil
+	}
+	w := &waiter{from: from, called: make(chan struct{})}
+	if len(q.lines[from]) == 0 {
+		q.order = append(q.order, from)
+	}
+	q.lines[from] = append(q.lines[from], w)
+	q.arm()
+	return w
+}
+
+// leave gives a place up, or a turn that came meanwhile: whoever does not wait must
+// not make others wait longer.
+func (q *queue) leave(w *waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	line := q.lines[w.from]
+	at := slices.Index(line, w)
+	if at < 0 {
+		q.pace.giveBack()
+		return
+	}
+	q.line(w.from, slices.Delete(line, at, at+1))
+	if len(line) == 1 {
+		q.order = slices.DeleteFunc(q.order, func(a netip.Addr) bool { return a == w.from })
+	}
+}
+
+// line keeps who waits of a network. Needs the mutex.
+func (q *queue) line(from netip.Addr, waiters []*waiter) {
+	if len(waiters) == 0 {
+		delete(q.lines, from)
+		return
+	}
+	q.lines[from] = waiters
+}
+
+// call calls as many as may go on, one of each network in turn, so that a network
+// with many that wait is no faster than one with a few.
+func (q *queue) call() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.armed = false
+	for len(q.order) > 0 && q.pace.take(q.clock.Now()) {
+		from := q.order[0]
+		line := q.lines[from]
+		q.order = q.order[1:]
+		close(line[0].called)
+		if q.line(from, line[1:]); len(line) > 1 {
+			q.order = append(q.order, from)
+		}
+	}
+	q.arm()
+}
+
+// leastCall is the least pause between calls.
+const leastCall = time.Millisecond
+
+// arm has the next called when there is a token. Needs the mutex.
+func (q *queue) arm() {
+	if q.armed || len(q.order) == 0 {
+		return
+	}
+	q.armed = true
+	time.AfterFunc(max(q.pace.next(q.clock.Now()), leastCall), q.call)
 }
 
 // pause waits as long as the queue is open.

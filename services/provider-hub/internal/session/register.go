@@ -40,6 +40,9 @@ type Credential struct {
 
 // Registrar decides who may register and keeps the sessions that stand.
 type Registrar interface {
+	// Check refuses, without a look-up, what no credential can look like. It fails
+	// as Admit.
+	Check(c Credential) error
 	// Admit checks a credential. A fault's reason becomes the code of the refusal;
 	// any other error asks the agent to come back later.
 	Admit(ctx context.Context, c Credential) (Grant, error)
@@ -65,6 +68,9 @@ type Warmed struct {
 	LoadTime time.Duration
 	// Error is for operators: printable, at most 1,024 characters.
 	Error string
+	// NotTried says that the engine was not asked, so that the failure says nothing
+	// of the model.
+	NotTried bool
 }
 
 // enrol has the key looked up elsewhere, so that the reader goes on. Needs the
@@ -137,7 +143,11 @@ const (
 // lookUp waits for its turn and checks a credential, as often as the dialect's
 // patience lasts while keys cannot be looked up.
 func (s *Session) lookUp(ctx context.Context, c Credential) (Grant, error) {
-	if err := s.house.queue.turn(ctx); err != nil {
+	// What cannot be a key takes nobody's turn and asks no database.
+	if err := s.house.registrar.Check(c); err != nil {
+		return Grant{}, err
+	}
+	if err := s.house.queue.turn(ctx, network(s.from)); err != nil {
 		return Grant{}, err
 	}
 	began := time.Now()
@@ -199,6 +209,7 @@ func (s *Session) goLive(grant Grant, refused map[string]string) bool {
 	s.house.door.admitted(s.from)
 	s.most.Store(s.terms.registered)
 	s.heartbeat = time.AfterFunc(s.terms.silence, s.silent)
+	grant.Warning = warned(grant.Warning, s.cuts())
 	s.wire.registered(grant, refused)
 	return true
 }

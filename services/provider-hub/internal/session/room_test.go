@@ -105,18 +105,18 @@ func TestRegistrationsThatGoAwayCostTheOthersNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(Config{HandshakeRate: 1, HandshakeBurst: 1}.WithDefaults(), &desk{}, clock.System)
 		q.open()
-		if err := q.turn(t.Context()); err != nil {
+		if err := q.turn(t.Context(), netip.Addr{}); err != nil {
 			t.Fatal(err)
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 1000 {
-			if q.turn(gone) == nil {
+			if q.turn(gone, netip.Addr{}) == nil {
 				t.Fatal("one that is gone has its turn")
 			}
 		}
 		began := time.Now()
-		if err := q.turn(t.Context()); err != nil || time.Since(began) > time.Second {
+		if err := q.turn(t.Context(), netip.Addr{}); err != nil || time.Since(began) > time.Second {
 			t.Errorf("waited %v for 1,000 that did not: %v", time.Since(began), err)
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"net/netip"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -134,10 +133,7 @@ func refuse(w http.ResponseWriter, status int, text string) {
 
 // enter gives a socket its place.
 func (s *Server) enter(r *http.Request, speak func(*Session) (dialect, terms)) (*Session, bool) {
-	var from netip.Addr
-	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		from = at.Addr().Unmap().WithZone("")
-	}
+	from := s.cfg.Addresses.Of(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining || len(s.sessions) >= s.cfg.MaxSockets || !s.house.door.enter(from) {

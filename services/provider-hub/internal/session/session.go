@@ -34,10 +34,14 @@
 // Those of more than 64 KiB share a budget of 256 MiB over all sockets, of which
 // a provider has an eighth. A v2 stream has 256 KiB of credit each way and a
 // connection 8 MiB; a v1 stream holds at most 1 MiB that was not taken, 1,024
-// chunks, or 256 that nobody took for a second, and a connection 8 MiB. 256 models, 32
+// chunks, or 256 that nobody took for a second, and a connection 8 MiB; all streams
+// of a hub together 1 GiB. 256 models, 32
 // capabilities, 4,096 streams (50 in v1) and 4,096 waiting control frames a
 // session; heartbeats, pings and the like 10 a second, frames of receipts 20,
-// receipts 200. Everything that an agent calls itself or its models is cut to a
+// receipts 200. Of v2 every frame counts with these that is not DATA and that no
+// request or body earned. Of v1 answers to nobody count with them, too, but for
+// those of requests of an earlier connection, which agents go on sending: they are
+// passed over for 5 minutes, up to 64 MiB. Everything that an agent calls itself or its models is cut to a
 // length and to printable characters before anyone else sees it.
 package session
 
@@ -83,7 +87,7 @@ var (
 	// ErrBehind means that so much of the answer was not taken that the rest
 	// is given up: the agent's socket must not wait for one consumer.
 	ErrBehind = errors.New("the answer was not taken in time")
-	// ErrNoRoom means that the hub had no room for a large answer.
+	// ErrNoRoom means that the hub had no room for more of an answer.
 	ErrNoRoom = errors.New("there was no room for the answer")
 	// ErrTooLarge means that the request does not fit into a frame of the agent's
 	// dialect, and ErrNotSendable that its body is none that could be sent.
@@ -152,7 +156,10 @@ type Session struct {
 	receiptFrames bucket
 	receiptItems  bucket
 
-	closing  *Closing
+	closing *Closing
+	// leaving is why the session closes once its last request has ended; nil while
+	// it stays.
+	leaving  *Closing
 	pong     []byte // answer to the last ping that was not answered
 	pongDue  bool
 	pongSeen bool // the agent answered our ping
@@ -226,6 +233,27 @@ func (s *Session) Drain(reconnectAfter time.Duration) {
 	}
 	s.draining = true
 	s.wire.drain(reconnectAfter)
+}
+
+// Finish takes no new requests, lets those under way end, and then ends the
+// session as Shut does. Only the first call counts.
+func (s *Session) Finish(why *Closing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.phase != phaseLive:
+		s.shut(why)
+	case s.leaving == nil:
+		s.draining, s.leaving = true, why
+		s.finished()
+	}
+}
+
+// finished ends a session that leaves once nothing is under way. Needs the mutex.
+func (s *Session) finished() {
+	if s.leaving != nil && len(s.streams) == 0 {
+		s.shut(s.leaving)
+	}
 }
 
 // Shut ends the session: its requests fail at once, frames that still arrive

@@ -154,7 +154,7 @@ func TestRegisterIsBoundedAndCleaned(t *testing.T) {
 		len(v.Capabilities) != 1 || len(v.Offers) != 2 {
 		t.Fatalf("view %+v", v)
 	}
-	if o := v.Offers[0]; o.Model != "acme/ok" || o.Capacity != 10 || o.ContextLength != 0 || o.Quantization != "q4" ||
+	if o := v.Offers[0]; o.Model != "acme/ok" || o.Capacity != 10 || o.ContextLength != maxContext || o.Quantization != "q4" ||
 		o.EngineModel != "ok"+strings.Repeat("x", 198) {
 		t.Errorf("offer %+v", o)
 	}

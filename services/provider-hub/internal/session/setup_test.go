@@ -34,6 +34,13 @@ type desk struct {
 	broken  bool // Touch panics
 }
 
+func (d *desk) Check(c Credential) error {
+	if c.Key == "malformed" {
+		return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "this is no provider key")
+	}
+	return nil
+}
+
 func (d *desk) Admit(ctx context.Context, shown Credential) (Grant, error) {
 	if d.wait != nil {
 		select {

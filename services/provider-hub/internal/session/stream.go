@@ -177,9 +177,15 @@ func (st *Stream) Cancel() {
 func (st *Stream) delivered(n int) {
 	st.held += int64(n)
 	st.session.held += int64(n)
+	st.session.house.counts.Held.Add(int64(n))
 	st.session.holders[st] = struct{}{}
 	st.signal()
 }
+
+// room reports whether n bytes more may wait to be taken on this hub. Two
+// sessions that ask at once may both be told so: the bound is passed by a frame
+// for each socket at most.
+func (h *house) room(n, most int64) bool { return h.counts.Held.Load()+n <= most }
 
 // letGo notes that nothing of a stream is held any more. Needs the mutex.
 func (s *Session) letGo(st *Stream) {
@@ -187,6 +193,7 @@ func (s *Session) letGo(st *Stream) {
 		return
 	}
 	s.held -= st.held
+	s.house.counts.Held.Add(-st.held)
 	st.held = 0
 	delete(s.holders, st)
 }
@@ -351,4 +358,5 @@ func (s *Session) forget(st *Stream) {
 	if st.grace != nil {
 		st.grace.Stop()
 	}
+	s.finished()
 }

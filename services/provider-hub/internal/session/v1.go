@@ -37,6 +37,12 @@ const (
 	// ended: agents count their time from when they begin, not from when they are
 	// asked.
 	v1Late = 4096
+	// v1StrayFor is how long behind its registration an agent may still send what
+	// its engines say of requests of an earlier connection, which is as long as
+	// agents let a stream run. v1StrayBytes bounds how much of it is passed over
+	// without being counted, in bytes: 50 streams of some 4 KiB a second.
+	v1StrayFor   = 5 * time.Minute
+	v1StrayBytes = 64 << 20
 )
 
 // v1 is dialect v1: JSON, one object to a message, correlated by request_id.
@@ -50,6 +56,10 @@ type v1 struct {
 	late         map[string]int    // of requests that lost their slot before they had ended, how much may still come
 	warmups      map[string]string // the model by request_id
 	asked        uint64            // warm-ups so far
+	// strayUntil is when answers to nobody begin to count; the zero time stands
+	// for now. strayed is how many bytes of them did not count.
+	strayUntil time.Time
+	strayed    int64
 
 	control []*v1Frame
 	pending []*v1Stream // not sent yet
@@ -132,11 +142,17 @@ func (d *v1) forget(st *Stream) {
 
 // registered implements dialect.
 func (d *v1) registered(g Grant, _ map[string]string) {
-	message := "registered successfully"
-	if g.Warning != "" {
-		message += ": " + g.Warning
+	d.strayUntil = d.s.house.clock.Now().Add(v1StrayFor)
+	d.push(v1Ack(d.registration, true, v1Welcome(g.Warning)))
+}
+
+// v1Welcome acknowledges a registration, with what the owner should look at.
+func v1Welcome(warning string) string {
+	const message = "registered successfully"
+	if warning == "" {
+		return message
 	}
-	d.push(v1Ack(d.registration, true, message))
+	return message + ": " + warning
 }
 
 // drain implements dialect: there is no way to say it.

@@ -247,7 +247,7 @@ func TestHostile43_FloodsOfRegistrationsAndHeartbeatsEndAnOldConnection(t *testi
 		"errors":        func(int) string { return `{"type":"error","request_id":"x","payload":{}}` },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := liveOld(t, Config{})
+			s := longLive(t)
 			n := 1
 			for ; n <= 200; n++ {
 				if why := s.wire.receive([]byte(text(n))); why != nil {
@@ -395,7 +395,7 @@ func TestModelsOfAnOldSessionFollowItsMessages(t *testing.T) {
 		{`{"type":"heartbeat","payload":{}}`, "a:true::0 b:false::0"},
 		{`{"type":"heartbeat","payload":{"models":["b","c"],"model_hashes":[{"model_id":"c","format":"gguf","quantization":"q4_k_m","context_length":32768}]}}`, "b:false::0 c:true:q4_k_m:32768"},
 		{`{"type":"heartbeat","payload":{"models":["c","b"],"model_health":{"b":"healthy"}}}`, "c:true:q4_k_m:32768 b:true::0"},
-		{`{"type":"heartbeat","payload":{"model_hashes":[{"model_id":"c","format":"fp16","quantization":"none","context_length":1e30}]}}`, "c:true:fp16:2147483647 b:true::0"},
+		{`{"type":"heartbeat","payload":{"model_hashes":[{"model_id":"c","format":"fp16","quantization":"none","context_length":1e30}]}}`, "c:true:fp16:16777216 b:true::0"},
 		{`{"type":"heartbeat","payload":{"models":[]}}`, ""},
 		{`{"type":"register","request_id":"x","payload":{"models":["d","d","bad id",""]}}`, "d:true::0"},
 		{`{"type":"register","request_id":"x","payload":{"models":null}}`, ""},

@@ -15,6 +15,7 @@ var v1Options = jsonscan.Options{MaxDepth: jsonscan.DefaultMaxDepth + 2}
 // JSON values that alias the message; one that was not there is empty.
 type v1Message struct {
 	kind, id []byte
+	size     int // of the whole message
 	// payload is all of it, for what few messages have.
 	payload []byte
 	// What answers have.
@@ -30,6 +31,7 @@ func readV1(msg []byte) (m v1Message, err error) {
 	if c.Kind() != jsonscan.Object {
 		return m, errNotEnvelope
 	}
+	m.size = len(msg)
 	c.Enter()
 	for {
 		key, ok := c.NextMember()

@@ -125,17 +125,36 @@ func (d *v1) request(raw []byte) *v1Stream {
 	return st
 }
 
-// stray takes an answer that nothing open asks for. Needs the mutex.
-func (d *v1) stray(raw []byte, last bool) *Closing {
+// stray takes an answer of so many bytes that nothing open asks for. Needs the
+// mutex.
+func (d *v1) stray(raw []byte, last bool, size int64) *Closing {
 	name := string(plain(raw))
 	most := d.late[name]
 	if most == 0 {
+		if d.inherited(size) {
+			return nil
+		}
 		return d.s.chat()
 	}
 	if d.late[name]--; last || most == 1 {
 		delete(d.late, name)
 	}
 	return nil
+}
+
+// inherited reports whether an answer may be that of a request of an earlier
+// connection, which the agent goes on sending. It counts for nothing, because the
+// agent does what agents do, and closing the connection would only have it sent
+// on the next. Needs the mutex.
+func (d *v1) inherited(size int64) bool {
+	s := d.s
+	registering := s.phase == phaseAdmitting
+	if !registering && !s.house.clock.Now().Before(d.strayUntil) || d.strayed+size > v1StrayBytes {
+		return false
+	}
+	d.strayed += size
+	s.house.counts.Strays.Add(1)
+	return true
 }
 
 // concludes is the agent's last word on a request. Needs the mutex.
@@ -148,7 +167,7 @@ func (d *v1) concludes(st *v1Stream, end End) {
 func (d *v1) onChunk(m *v1Message) *Closing {
 	st := d.request(m.id)
 	if st == nil {
-		return d.stray(m.id, false)
+		return d.stray(m.id, false, int64(m.size))
 	}
 	if st.done || !st.streams() {
 		return d.s.chat()
@@ -168,6 +187,10 @@ func (d *v1) onChunk(m *v1Message) *Closing {
 	st.chunks++
 	if d.behind(st, len(m.chunk)) {
 		st.fail(ErrBehind)
+		return nil
+	}
+	if !d.s.house.room(int64(len(m.chunk)), d.s.cfg.HeldBudget) {
+		st.fail(ErrNoRoom)
 		return nil
 	}
 	d.s.relieve(int64(len(m.chunk)))
@@ -207,7 +230,7 @@ func (st *v1Stream) streams() bool { return st.request.Stream }
 func (d *v1) onStreamEnd(m *v1Message) *Closing {
 	st := d.request(m.id)
 	if st == nil {
-		return d.stray(m.id, true)
+		return d.stray(m.id, true, int64(m.size))
 	}
 	end := endOf(m)
 	end.Complete = st.done && st.streams() && end.Error == ""
@@ -226,7 +249,7 @@ func (d *v1) onAck(m *v1Message) *Closing {
 	}
 	st := d.request(m.id)
 	if st == nil {
-		return d.stray(m.id, true)
+		return d.stray(m.id, true, int64(m.size))
 	}
 	end := endOf(m)
 	if end.Error == "" && present(m.response) && !st.streams() {
@@ -279,7 +302,7 @@ func (d *v1) onError(m *v1Message) *Closing {
 const v1Failure = "the agent reports an error"
 
 // discarded implements dialect: only the request that a message was for fails.
-func (d *v1) discarded(head []byte) *Closing {
+func (d *v1) discarded(head []byte, size int64) *Closing {
 	id, _ := headID(head)
 	return d.locked(func() *Closing {
 		if d.s.phase != phaseLive {
@@ -287,7 +310,7 @@ func (d *v1) discarded(head []byte) *Closing {
 		}
 		st := d.request(id)
 		if st == nil {
-			return d.stray(id, true)
+			return d.stray(id, true, size)
 		}
 		st.fail(ErrNoRoom)
 		if !st.streams() {

@@ -71,7 +71,7 @@ func (d *v1) register(id string, r *v1Register) *Closing {
 	}
 	if s.phase != phaseNew {
 		if changed := d.models(&r.v1Models, true); s.phase == phaseLive {
-			d.push(v1Ack(id, true, "registered successfully"))
+			d.push(v1Ack(id, true, v1Welcome(s.cuts())))
 			d.touch(d.hardware(r.Hardware, nil) || changed)
 		}
 		return nil

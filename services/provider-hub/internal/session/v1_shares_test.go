@@ -76,17 +76,17 @@ func TestRoomOfAMessageThatIsThrownAwayIsFreeAtOnce(t *testing.T) {
 }
 
 func TestLargeMessagesThatAnswerNothingAreCounted(t *testing.T) {
-	s := liveOld(t, Config{})
+	s := longLive(t)
 	_, id := ask(t, s, false)
 	news := `{"type":"heartbeat","payload":{"x":"` + strings.Repeat("y", 1<<20) + `"}}`
 	if why := s.wire.receive([]byte(news)); why == nil {
 		t.Error("a heartbeat of a mebibyte is taken")
 	}
-	if why := s.wire.discarded([]byte(large(id, 100))); why != nil || s.Streams() != 0 {
+	if why := s.wire.discarded([]byte(large(id, 100)), 100); why != nil || s.Streams() != 0 {
 		t.Errorf("the answer of a request: %v, %d streams", why, s.Streams())
 	}
 	n := 1
-	for ; n <= 200 && s.wire.discarded([]byte(large("none", 100))) == nil; n++ {
+	for ; n <= 200 && s.wire.discarded([]byte(large("none", 100)), 100) == nil; n++ {
 	}
 	if n < chatterBurst-1 || n > chatterBurst+1 {
 		t.Errorf("ended at number %d", n)

@@ -21,6 +21,17 @@ const (
 // v2Streams bounds the streams of a v2 session.
 const v2Streams = 4096
 
+// What an agent may send that is no DATA, in frames: each OPEN earns as many as an
+// answer has that asks for nothing more, and each so many bytes of a body one, as
+// agents grant credit again in larger steps. Every other frame counts with
+// heartbeats and pings. Of what was earned so much is kept, which is more than
+// v2Streams answers need.
+const (
+	earnedByOpen  = 4
+	earnedByBytes = 8 << 10
+	maxEarned     = 32_768
+)
+
 // v2 is dialect v2: protobuf frames that are counted, and credit in both
 // directions.
 type v2 struct {
@@ -30,6 +41,10 @@ type v2 struct {
 	recvCredit    int64  // what the agent may still send
 	recvOwed      int64  // taken and not yet granted again
 	sendCredit    int64  // what may still be sent
+	// earned is how many frames that are no DATA the agent may send for what it
+	// was sent, and unpaid the bytes of bodies that have not earned one yet.
+	earned int
+	unpaid int
 
 	control     []*agentv2.Frame
 	interactive []*v2Stream // OPEN is due
@@ -63,6 +78,26 @@ type v2Frame struct{ *agentv2.Frame }
 func (f v2Frame) parts(scratch []byte) (head, body []byte, tail string, err error) {
 	head, err = proto.MarshalOptions{}.MarshalAppend(scratch, f.Frame)
 	return head, nil, "", err
+}
+
+// earn adds frames that the agent may send. Needs the mutex.
+func (d *v2) earn(frames int) { d.earned = min(d.earned+frames, maxEarned) }
+
+// sends notes that n bytes of bodies go out. Needs the mutex.
+func (d *v2) sends(n int) {
+	d.unpaid += n
+	d.earn(d.unpaid / earnedByBytes)
+	d.unpaid %= earnedByBytes
+}
+
+// spend takes a frame off what was earned, or else off what an agent may send
+// without having been asked. Needs the mutex.
+func (d *v2) spend() *Closing {
+	if d.earned == 0 {
+		return d.s.chat()
+	}
+	d.earned--
+	return nil
 }
 
 // at gives a stream its accounts.

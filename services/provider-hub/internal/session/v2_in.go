@@ -31,7 +31,7 @@ func (d *v2) receive(msg []byte) *Closing {
 }
 
 // discarded implements dialect: messages of v2 are never large.
-func (d *v2) discarded([]byte) *Closing { return nil }
+func (d *v2) discarded([]byte, int64) *Closing { return nil }
 
 // onConnection takes a frame of stream 0. Needs the mutex.
 func (d *v2) onConnection(f *agentv2.Frame) *Closing {
@@ -52,8 +52,13 @@ func (d *v2) onConnection(f *agentv2.Frame) *Closing {
 	case *agentv2.Frame_Window:
 		return d.onWindow(&d.sendCredit, body.Window)
 	case *agentv2.Frame_Drain:
-		s.draining = true
-		s.house.registrar.Touch(s)
+		if why := s.chat(); why != nil {
+			return why
+		}
+		if !s.draining {
+			s.draining = true
+			s.house.registrar.Touch(s)
+		}
 		return nil
 	case *agentv2.Frame_Receipts:
 		return s.onReceipts(body.Receipts)
@@ -62,7 +67,7 @@ func (d *v2) onConnection(f *agentv2.Frame) *Closing {
 	case *agentv2.Frame_Error:
 		return closing(CodeProtocolError, "the agent reported an error")
 	case nil:
-		return nil // of a later version
+		return s.chat() // of a later version
 	default:
 		return protocolError("a frame on stream 0 is none that an agent sends there")
 	}
@@ -74,7 +79,7 @@ func (d *v2) onStream(f *agentv2.Frame) *Closing {
 	st := s.streams[f.GetStream()]
 	if st == nil {
 		if _, late := f.GetBody().(*agentv2.Frame_Window); late && f.GetStream() <= s.last {
-			return nil // granted before the agent saw the stream's end
+			return d.spend() // granted before the agent saw the stream's end
 		}
 		return protocolError("a frame is on a stream that is not open")
 	}
@@ -91,11 +96,11 @@ func (d *v2) onStream(f *agentv2.Frame) *Closing {
 			Status: int(body.End.GetEngineStatus()), Complete: body.End.GetComplete(),
 			Error: body.End.GetError(), Busy: body.End.GetBusy(),
 		})
-		return nil
+		return d.spend()
 	case *agentv2.Frame_Error:
 		st.fail(ErrReset)
 		s.forget(st)
-		return nil
+		return d.spend()
 	case *agentv2.Frame_Window:
 		if why := d.onWindow(&flow.credit, body.Window); why != nil {
 			return why
@@ -103,7 +108,7 @@ func (d *v2) onStream(f *agentv2.Frame) *Closing {
 		d.schedule(flow)
 		return nil
 	case nil:
-		return nil
+		return s.chat()
 	default:
 		return protocolError("a frame on a request is none that an agent sends there")
 	}
@@ -148,6 +153,12 @@ func (d *v2) onData(f dataFrame) *Closing {
 		d.takenFromConn(n)
 		return d.exceeded(st)
 	}
+	if !s.house.room(n, s.cfg.HeldBudget) {
+		d.takenFromConn(n)
+		st.fail(ErrNoRoom)
+		s.release(st, true)
+		return nil
+	}
 	st.in = append(st.in, f.bytes...)
 	st.delivered(len(f.bytes))
 	return nil
@@ -168,8 +179,15 @@ func (d *v2) exceeded(st *Stream) *Closing {
 	return nil
 }
 
-// onWindow adds to a credit. Needs the mutex.
+// onWindow adds to a credit. One that grants nothing earns nothing. Needs the
+// mutex.
 func (d *v2) onWindow(credit *int64, w *agentv2.Window) *Closing {
+	if w.GetBytes() == 0 {
+		return d.s.chat()
+	}
+	if why := d.spend(); why != nil {
+		return why
+	}
 	if *credit += int64(w.GetBytes()); *credit > math.MaxInt32 {
 		return protocolError("more credit was granted than a window can hold")
 	}
@@ -183,7 +201,7 @@ func (d *v2) onWarmup(r *agentv2.WarmupResult) *Closing {
 		return why
 	}
 	d.s.warmed(Warmed{
-		Model: r.GetModelId(), Success: r.GetSuccess(), Error: r.GetError(),
+		Model: r.GetModelId(), Success: r.GetSuccess(), Error: r.GetError(), NotTried: r.GetNotTried(),
 		LoadTime: time.Duration(min(max(r.GetLoadTimeMs(), 0), time.Hour.Milliseconds())) * time.Millisecond,
 	})
 	return nil

@@ -84,6 +84,7 @@ func (d *v2) takeRequests(o *outbox, room int) int {
 			continue // given up before the agent heard of it
 		}
 		st.opened = true
+		d.earn(earnedByOpen)
 		o.frames = append(o.frames, d.number(openFrame(&st.Stream)))
 		room -= frameOverhead + len(st.request.Model) + len(st.request.RequestID)
 		if len(st.request.Body) <= maxData {
@@ -131,6 +132,7 @@ func (d *v2) takePiece(o *outbox, st *v2Stream) int {
 	st.sent += n
 	st.credit -= int64(n)
 	d.sendCredit -= int64(n)
+	d.sends(n)
 	fin := st.sent == len(st.request.Body)
 	o.frames = append(o.frames, d.number(&agentv2.Frame{Stream: st.id, Body: &agentv2.Frame_Data{
 		Data: &agentv2.Data{Data: rest[:n], Fin: fin},

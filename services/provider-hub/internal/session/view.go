@@ -33,6 +33,10 @@ type Offer struct {
 	InFlight int
 	// EngineModel is what the engine is said to call the model; empty for Model.
 	EngineModel string
+
+	// What was claimed beyond bounds, 0 for nothing.
+	claimedContext  int64
+	claimedCapacity int
 }
 
 // View is a session as the rest of the fleet may know it.

@@ -11,13 +11,23 @@ const capWarmup = "warmup"
 // warmupPause is how long a warm-up of a model makes the next one too many.
 const warmupPause = 5 * time.Minute
 
+// examinePause is the same for a node that routers suspect of failing. They leave at
+// least 90 s between two.
+const examinePause = 80 * time.Second
+
 // maxWarmupError is in characters.
 const maxWarmupError = 1024
 
 // WarmUp asks the agent to have a model loaded; what became of it goes to the
 // registrar. It fails with ErrGone, ErrNotOffered where the agent does not serve
 // the model or takes no warm-ups, or ErrBusy within 5 minutes of the last one.
-func (s *Session) WarmUp(id string) error {
+func (s *Session) WarmUp(id string) error { return s.warm(id, warmupPause) }
+
+// Examine is WarmUp for a model that routers suspect of failing here: the last one may
+// be 80 seconds old.
+func (s *Session) Examine(id string) error { return s.warm(id, examinePause) }
+
+func (s *Session) warm(id string, pause time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.phase != phaseLive || s.draining {
@@ -28,7 +38,7 @@ func (s *Session) WarmUp(id string) error {
 		return ErrNotOffered
 	}
 	now := s.house.clock.Now()
-	if !m.warmedAt.IsZero() && now.Sub(m.warmedAt) < warmupPause {
+	if !m.warmedAt.IsZero() && now.Sub(m.warmedAt) < pause {
 		return ErrBusy
 	}
 	m.warmedAt = now

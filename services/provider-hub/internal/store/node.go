@@ -31,6 +31,7 @@ type nodeRow struct {
 	Eligible     bool      `json:"gpu_eligible"`
 	Shortfall    string    `json:"gpu_shortfall"`
 	LastSeen     time.Time `json:"last_seen_at"`
+	Cut          string    `json:"cut_claims"`
 }
 
 func rowOf(n presence.Seen) nodeRow {
@@ -42,7 +43,7 @@ func rowOf(n presence.Seen) nodeRow {
 	return nodeRow{
 		ProviderID: n.Provider.String(), NodeID: n.Node, Name: n.Name, AgentVersion: n.AgentVersion, Dialect: n.Dialect,
 		GPUType: hardware.Type, GPUModel: hardware.Model, GPUCount: hardware.Count, VRAMGB: hardware.VRAMGB, MemoryMB: hardware.MemoryMB,
-		Capability: hardware.ComputeCapability, Engine: hardware.Engine, Eligible: shortfall == "", Shortfall: shortfall, LastSeen: n.LastSeen,
+		Capability: hardware.ComputeCapability, Engine: hardware.Engine, Eligible: shortfall == "", Shortfall: shortfall, LastSeen: n.LastSeen, Cut: n.Cut,
 	}
 }
 
@@ -86,16 +87,16 @@ func queueNodes(b *pgx.Batch, all []presence.Seen) error {
 	}
 	b.Queue(`
 		INSERT INTO provider_node AS n (provider_id, node_id, node_name, agent_version, dialect, gpu_type, gpu_model, gpu_count,
-			vram_gb, memory_mb, compute_capability, engine, gpu_eligible, gpu_shortfall, last_seen_at)
+			vram_gb, memory_mb, compute_capability, engine, gpu_eligible, gpu_shortfall, last_seen_at, cut_claims)
 		SELECT t.* FROM jsonb_to_recordset($1::jsonb) AS t (provider_id uuid, node_id text, node_name text, agent_version text,
 			dialect text, gpu_type text, gpu_model text, gpu_count int, vram_gb int, memory_mb bigint, compute_capability text,
-			engine text, gpu_eligible boolean, gpu_shortfall text, last_seen_at timestamptz)
+			engine text, gpu_eligible boolean, gpu_shortfall text, last_seen_at timestamptz, cut_claims text)
 		ON CONFLICT (provider_id, node_id) DO UPDATE SET
 			node_name = excluded.node_name, agent_version = excluded.agent_version, dialect = excluded.dialect,
 			gpu_type = excluded.gpu_type, gpu_model = excluded.gpu_model, gpu_count = excluded.gpu_count,
 			vram_gb = excluded.vram_gb, memory_mb = excluded.memory_mb, compute_capability = excluded.compute_capability,
 			engine = excluded.engine, gpu_eligible = excluded.gpu_eligible, gpu_shortfall = excluded.gpu_shortfall,
-			last_seen_at = greatest(n.last_seen_at, excluded.last_seen_at)`, string(data))
+			cut_claims = excluded.cut_claims, last_seen_at = greatest(n.last_seen_at, excluded.last_seen_at)`, string(data))
 	b.Queue(`
 		DELETE FROM provider_node n USING (
 			SELECT provider_id, node_id, row_number() OVER (PARTITION BY provider_id ORDER BY EXISTS (
@@ -111,7 +112,7 @@ func queueNodes(b *pgx.Batch, all []presence.Seen) error {
 func (s *Store) Nodes(ctx context.Context, id ids.ProviderID, since, now time.Time, limit int) ([]provider.Node, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT n.node_id, n.node_name, n.agent_version, n.dialect, n.gpu_type, n.gpu_model, n.gpu_count, n.vram_gb, n.memory_mb,
-			n.compute_capability, n.engine, n.gpu_eligible, n.replaced, n.replaced_at, n.warmup_error,
+			n.compute_capability, n.engine, n.gpu_eligible, n.replaced, n.replaced_at, n.warmup_error, n.cut_claims,
 			CASE WHEN o.online THEN $3 ELSE n.last_seen_at END AS seen, o.online
 		FROM provider_node n
 		CROSS JOIN LATERAL (SELECT EXISTS (
@@ -127,7 +128,7 @@ func (s *Store) Nodes(ctx context.Context, id ids.ProviderID, since, now time.Ti
 		var n provider.Node
 		var replaced *time.Time
 		err := row.Scan(&n.ID, &n.Name, &n.AgentVersion, &n.Dialect, &n.GPU.Type, &n.GPU.Model, &n.GPU.Count, &n.GPU.VRAMGB,
-			&n.GPU.MemoryMB, &n.GPU.ComputeCapability, &n.GPU.Engine, &n.Eligible, &n.Replaced, &replaced, &n.WarmUpError,
+			&n.GPU.MemoryMB, &n.GPU.ComputeCapability, &n.GPU.Engine, &n.Eligible, &n.Replaced, &replaced, &n.WarmUpError, &n.Cut,
 			&n.LastSeen, &n.Online)
 		n.ReplacedAt = zero(replaced)
 		return n, err

@@ -30,6 +30,9 @@ const (
 	Gateway Witness = "gateway"
 	// Receipt is what the provider signed that it sent, where neither tells.
 	Receipt Witness = "receipt"
+	// Ledger is billing-ledger's word alone, of a request whose usage never
+	// came. It is no second witness.
+	Ledger Witness = "ledger"
 )
 
 // Line is what one provider earned with one request.
@@ -90,12 +93,16 @@ func NewLine(usage Line, rates money.Rates) (Line, error) {
 	return usage, nil
 }
 
-// Total is the sum of a provider's lines of one day.
+// Total is the sum of a provider's lines of one day. Filled and FilledPayout are
+// of those of them that rest on the ledger's word alone and that no usage has
+// confirmed.
 type Total struct {
-	Day        time.Time
-	ProviderID ids.ProviderID
-	Payout     money.NanoUSD
-	Lines      int64
+	Day          time.Time
+	ProviderID   ids.ProviderID
+	Payout       money.NanoUSD
+	Lines        int64
+	Filled       int64
+	FilledPayout money.NanoUSD
 }
 
 // Rejected is an event that could not become a line, with the reason, kept for

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -16,15 +17,15 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/money/moneypb"
+	"svc.internal/pkg/usageseal"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/settlement/internal/earning"
 )
 
 // durable is settlement's place in the stream, shared by its replicas.
-const durable = "settlement"
+const durable = bus.DurableSettlement
 
-// linger lets a trickle of usage become batches; nobody waits for a line but the
-// hub's journal.
+// linger lets a trickle of usage become batches; nobody waits for a line.
 const linger = 250 * time.Millisecond
 
 // Ledger takes lines and what could not become one.
@@ -37,12 +38,18 @@ type Consumer struct {
 	bus    Bus
 	ledger Ledger
 	log    *slog.Logger
+	behind atomic.Bool
+	ring   *usageseal.Ring // nil takes every event for its hub's
 }
 
 // NewConsumer makes a consumer; Run starts it.
 func NewConsumer(conn Bus, ledger Ledger, log *slog.Logger) *Consumer {
-	return &Consumer{conn, ledger, log}
+	return &Consumer{bus: conn, ledger: ledger, log: log}
 }
+
+// Behind reports whether the stream had more usage than one batch behind the
+// last batch that was handed over, or that batch could not be recorded.
+func (c *Consumer) Behind() bool { return c.behind.Load() }
 
 // Run consumes until ctx ends and then finishes the batch under way.
 func (c *Consumer) Run(ctx context.Context) error {
@@ -53,11 +60,17 @@ func (c *Consumer) Run(ctx context.Context) error {
 }
 
 func (c *Consumer) handle(ctx context.Context, batch []bus.Msg) error {
-	payloads := make([][]byte, len(batch))
-	for i, m := range batch {
-		payloads[i] = m.Data
+	err := c.record(ctx, batch)
+	c.behind.Store(err != nil || batch[len(batch)-1].Pending > bus.MaxBatch)
+	return err
+}
+
+func (c *Consumer) record(ctx context.Context, batch []bus.Msg) error {
+	checked, err := c.check(ctx, batch)
+	if err != nil {
+		return err
 	}
-	sorted, heard := sortOut(payloads)
+	sorted := sortOut(checked)
 	spans := follow(ctx, batch)
 	outcome, err := c.ledger.Add(ctx, sorted)
 	spans.end(sorted.Lines, err)
@@ -74,22 +87,22 @@ func (c *Consumer) handle(ctx context.Context, batch []bus.Msg) error {
 	for _, id := range outcome.Corrected {
 		c.log.WarnContext(ctx, "the ledger settled by another witness than was heard of first; its word counts", "request_id", id.String())
 	}
-	c.tell(ctx, heard)
-	crash.At("settlement.line.noted")
 	return nil
 }
 
 // sortOut decodes a batch into lines, one a request, the ledger's own word on
-// some of them, and what cannot become a line; and it says which hubs are to
-// hear of it.
-func sortOut(payloads [][]byte) (earning.Batch, notices) {
-	b, heard := earning.Batch{Lines: make([]earning.Line, 0, len(payloads))}, notices{}
-	seen := make(map[ids.RequestID]earning.Line, len(payloads))
+// some of them, and what cannot become a line.
+func sortOut(all []incoming) earning.Batch {
+	b := earning.Batch{Lines: make([]earning.Line, 0, len(all))}
+	seen := make(map[ids.RequestID]earning.Line, len(all))
 	ruled := make(map[ids.RequestID]bool)
-	for _, payload := range payloads {
-		event := &eventsv1.UsageEvent{}
+	for _, in := range all {
+		event, payload := &eventsv1.UsageEvent{}, in.payload
 		line, named, err := lineFrom(event, payload)
-		heard.add(event)
+		if forged := in.speaks(event); forged != nil {
+			b.Rejected = append(b.Rejected, earning.Rejected{Reason: forged.Error(), RequestID: named, Payload: payload})
+			continue
+		}
 		if err != nil {
 			b.Rejected = append(b.Rejected, earning.Rejected{Reason: err.Error(), RequestID: named, Payload: payload})
 			continue
@@ -108,7 +121,7 @@ func sortOut(payloads [][]byte) (earning.Batch, notices) {
 				Reason: "repeats a request with another payout", RequestID: named, Payload: payload})
 		}
 	}
-	return b, heard
+	return b
 }
 
 // witnesses leaves out what no witness is.

@@ -10,7 +10,6 @@ import (
 // simulator's.
 type Bus interface {
 	Consume(ctx context.Context, cfg bus.ConsumerConfig, handler func(context.Context, []bus.Msg) error) error
-	Publish(ctx context.Context, subject string, data []byte, header bus.Header) error
 }
 
 // Handle does with a batch what Run does; an error means that it is to come

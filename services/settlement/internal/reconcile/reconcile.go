@@ -29,11 +29,13 @@ type Slot struct {
 	ProviderID ids.ProviderID
 }
 
-// Difference is a slot on which the two sides are not equal.
+// Difference is a slot on which the two sides are not equal. Filled is how many
+// of its lines rest on the ledger's word alone.
 type Difference struct {
 	Slot
 	Lines    Sum
 	Accruals Sum
+	Filled   int64
 }
 
 // Report is the outcome of one comparison.
@@ -43,20 +45,28 @@ type Report struct {
 	Lines       money.NanoUSD
 	Accruals    money.NanoUSD
 	Differences []Difference
+	// Filled is the part of Lines that rests on the ledger's word alone: it
+	// equals the accruals by itself and proves nothing.
+	Filled Sum
 }
 
 // Equal tells whether the two sides agree on everything.
 func (r Report) Equal() bool { return len(r.Differences) == 0 }
 
 // Compare finds every slot on which lines and accruals differ in money or in
-// number, ordered by day and provider.
-func Compare(lines, accruals map[Slot]Sum, now time.Time) Report {
+// number, ordered by day and provider. filled is the part of the lines that was
+// filled in from the ledger.
+func Compare(lines, filled, accruals map[Slot]Sum, now time.Time) Report {
 	report := Report{ComparedAt: now}
 	note := func(slot Slot) {
 		report.Compared++
 		if lines[slot] != accruals[slot] {
-			report.Differences = append(report.Differences, Difference{slot, lines[slot], accruals[slot]})
+			report.Differences = append(report.Differences, Difference{slot, lines[slot], accruals[slot], filled[slot].Requests})
 		}
+	}
+	for _, sum := range filled {
+		report.Filled.Payout += sum.Payout
+		report.Filled.Requests += sum.Requests
 	}
 	for slot, sum := range lines {
 		report.Lines += sum.Payout
@@ -93,4 +103,15 @@ func (w *Watch) Standing(report Report) []Difference {
 	}
 	w.last = seen
 	return standing
+}
+
+// Missing returns the first day of those differences on which lines are missing;
+// false when none is.
+func Missing(standing []Difference) (first time.Time, missing bool) {
+	for _, d := range standing {
+		if d.Lines.Requests < d.Accruals.Requests && (!missing || d.Day.Before(first)) {
+			first, missing = d.Day, true
+		}
+	}
+	return first, missing
 }

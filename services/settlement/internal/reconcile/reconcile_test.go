@@ -16,11 +16,11 @@ var (
 
 func TestEqualSidesHaveNoDifference(t *testing.T) {
 	side := map[Slot]Sum{alice: {10, 1}, bob: {20, 2}}
-	report := Compare(side, side, day)
+	report := Compare(side, nil, side, day)
 	if !report.Equal() || report.Compared != 2 || report.Lines != 30 || report.Accruals != 30 {
 		t.Errorf("%+v", report)
 	}
-	if !Compare(nil, nil, day).Equal() {
+	if !Compare(nil, nil, nil, day).Equal() {
 		t.Error("two empty sides differ")
 	}
 }
@@ -28,7 +28,7 @@ func TestEqualSidesHaveNoDifference(t *testing.T) {
 func TestEveryDifferenceIsNamedOnceAndInOrder(t *testing.T) {
 	lines := map[Slot]Sum{later: {5, 1}, alice: {10, 1}, bob: {20, 2}}
 	accruals := map[Slot]Sum{alice: {10, 2}, bob: {20, 2}, {day, ids.ProviderID{3}}: {1, 1}}
-	report := Compare(lines, accruals, day)
+	report := Compare(lines, nil, accruals, day)
 	want := []Slot{alice, {day, ids.ProviderID{3}}, later}
 	if report.Compared != 4 || len(report.Differences) != len(want) {
 		t.Fatalf("%+v", report)
@@ -43,7 +43,7 @@ func TestEveryDifferenceIsNamedOnceAndInOrder(t *testing.T) {
 func TestOnlyADifferenceThatStaysIsStanding(t *testing.T) {
 	var watch Watch
 	moving := func(lines, accruals Sum) Report {
-		return Compare(map[Slot]Sum{alice: lines}, map[Slot]Sum{alice: accruals}, day)
+		return Compare(map[Slot]Sum{alice: lines}, nil, map[Slot]Sum{alice: accruals}, day)
 	}
 	if got := watch.Standing(moving(Sum{10, 1}, Sum{})); len(got) != 0 {
 		t.Errorf("a first sight is standing: %+v", got)
@@ -59,5 +59,26 @@ func TestOnlyADifferenceThatStaysIsStanding(t *testing.T) {
 	}
 	if got := watch.Standing(moving(Sum{20, 2}, Sum{20, 2})); len(got) != 0 {
 		t.Errorf("equal sides have standing differences: %+v", got)
+	}
+}
+
+func TestTheFirstDayWithoutALineIsNamed(t *testing.T) {
+	few, many := Sum{1, 1}, Sum{2, 2}
+	if first, missing := Missing([]Difference{{later, few, many, 0}, {alice, few, many, 0}, {bob, many, few, 0}}); !missing || first != day {
+		t.Errorf("got %v and %v, want %v", first, missing, day)
+	}
+	if _, missing := Missing([]Difference{{alice, many, few, 0}}); missing {
+		t.Error("got a line that is missing where there is one too many")
+	}
+}
+
+func TestFilledLinesAreCountedApart(t *testing.T) {
+	side := map[Slot]Sum{alice: {10, 2}, bob: {20, 2}}
+	report := Compare(side, map[Slot]Sum{alice: {5, 1}, bob: {20, 2}}, map[Slot]Sum{alice: {10, 3}, bob: {20, 2}}, day)
+	if want := (Sum{25, 3}); report.Filled != want {
+		t.Errorf("got %+v filled, want %+v", report.Filled, want)
+	}
+	if len(report.Differences) != 1 || report.Differences[0].Filled != 1 {
+		t.Errorf("got differences %+v, want one with a filled line", report.Differences)
 	}
 }

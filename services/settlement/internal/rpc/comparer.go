@@ -41,15 +41,21 @@ func (c *LedgerComparer) Compare(ctx context.Context, first time.Time) (reconcil
 	if err != nil {
 		return reconcile.Report{}, err
 	}
-	lines := make(map[reconcile.Slot]reconcile.Sum, len(totals))
+	lines, filled := make(map[reconcile.Slot]reconcile.Sum, len(totals)), map[reconcile.Slot]reconcile.Sum{}
 	for _, t := range totals {
-		lines[reconcile.Slot{Day: t.Day.UTC(), ProviderID: t.ProviderID}] = reconcile.Sum{Payout: t.Payout, Requests: t.Lines}
+		slot := reconcile.Slot{Day: t.Day.UTC(), ProviderID: t.ProviderID}
+		if t.Lines != 0 || t.Payout != 0 {
+			lines[slot] = reconcile.Sum{Payout: t.Payout, Requests: t.Lines}
+		}
+		if t.Filled > 0 {
+			filled[slot] = reconcile.Sum{Payout: t.FilledPayout, Requests: t.Filled}
+		}
 	}
 	accruals, err := c.read(ctx, first)
 	if err != nil {
 		return reconcile.Report{}, err
 	}
-	return reconcile.Compare(lines, accruals, c.clock.Now()), nil
+	return reconcile.Compare(lines, filled, accruals, c.clock.Now()), nil
 }
 
 func (c *LedgerComparer) read(ctx context.Context, first time.Time) (map[reconcile.Slot]reconcile.Sum, error) {

@@ -71,12 +71,13 @@ func reportToProto(r reconcile.Report) *settlementv1.ReconcileResponse {
 		Equal: r.Equal(), Compared: int32(r.Compared),
 		LinesUsdStr: r.Lines.String(), AccrualsUsdStr: r.Accruals.String(),
 		DifferencesTotal: int32(len(r.Differences)), ComparedAt: timestamppb.New(r.ComparedAt),
+		Filled: int32(r.Filled.Requests), FilledUsdStr: r.Filled.Payout.String(),
 	}
 	for _, d := range r.Differences[:min(len(r.Differences), maxDifferences)] {
 		resp.Differences = append(resp.Differences, &settlementv1.Difference{
 			Day: d.Day.Format(time.DateOnly), ProviderId: d.ProviderID.String(),
 			LinesUsdStr: d.Lines.Payout.String(), AccrualsUsdStr: d.Accruals.Payout.String(),
-			Lines: int32(d.Lines.Requests), Accruals: int32(d.Accruals.Requests),
+			Lines: int32(d.Lines.Requests), Accruals: int32(d.Accruals.Requests), Filled: int32(d.Filled),
 		})
 	}
 	return resp

@@ -1,5 +1,6 @@
 // Package store keeps settlement's rows in PostgreSQL: earning lines and their
-// corrections, which are only ever added, and events set aside for a person.
+// corrections and confirmations, which are only ever added, and events set aside
+// for a person.
 package store
 
 import (
@@ -127,16 +128,23 @@ func (s *Store) Add(ctx context.Context, b earning.Batch) (earning.Outcome, erro
 		return earning.Outcome{}, fmt.Errorf("insert %d earning lines, %d corrections, %d quarantined events: %w",
 			len(b.Lines), len(b.Rulings), len(b.Rejected), err)
 	}
-	if out.Differing, err = s.differing(ctx, b.Lines, added); err != nil {
+	stood := known(b.Lines, added)
+	if len(stood) == 0 {
+		return out, nil
+	}
+	if out.Differing, err = s.differing(ctx, stood); err != nil {
 		return earning.Outcome{}, fmt.Errorf("compare earning lines: %w", err)
+	}
+	if err := s.confirm(ctx, stood); err != nil {
+		return earning.Outcome{}, fmt.Errorf("confirm earning lines: %w", err)
 	}
 	return out, nil
 }
 
-// differing names the lines whose request stood already with other content.
-func (s *Store) differing(ctx context.Context, lines []earning.Line, added []ids.RequestID) ([]ids.RequestID, error) {
+// known are the lines whose request stood already.
+func known(lines []earning.Line, added []ids.RequestID) []earning.Line {
 	if len(added) == len(lines) {
-		return nil, nil
+		return nil
 	}
 	isNew := make(map[ids.RequestID]bool, len(added))
 	for _, id := range added {
@@ -148,6 +156,11 @@ func (s *Store) differing(ctx context.Context, lines []earning.Line, added []ids
 			stood = append(stood, line)
 		}
 	}
+	return stood
+}
+
+// differing names the lines whose request stood already with other content.
+func (s *Store) differing(ctx context.Context, stood []earning.Line) ([]ids.RequestID, error) {
 	rows, err := s.pool.Query(ctx, selectDiffering, lineColumns(stood)...)
 	if err != nil {
 		return nil, err
@@ -194,14 +207,19 @@ func rejectedColumns(rejected []earning.Rejected) []any {
 	return []any{reasons, requests, payloads}
 }
 
-// A correction takes a line from one provider's sum and adds another.
+// A correction takes a line from one provider's sum and adds another. A line
+// that is filled in and confirmed rests on usage like any other.
 const selectTotals = `
-SELECT day, provider_id, sum(payout)::bigint, sum(lines)::bigint FROM (
-	SELECT day, provider_id, sum(payout_nano_usd) AS payout, count(*) AS lines
+SELECT day, provider_id, sum(payout)::bigint, sum(lines)::bigint, sum(filled)::bigint, sum(filled_payout)::bigint FROM (
+	SELECT day, provider_id, sum(payout_nano_usd) AS payout, count(*) AS lines, 0 AS filled, 0 AS filled_payout
 	FROM earning_line WHERE day >= $1 GROUP BY day, provider_id
-	UNION ALL SELECT day, was_provider_id, -was_payout_nano_usd, -1 FROM earning_correction WHERE day >= $1
-	UNION ALL SELECT day, provider_id, payout_nano_usd, 1 FROM earning_correction WHERE day >= $1
-) AS part GROUP BY day, provider_id HAVING sum(lines) <> 0 OR sum(payout) <> 0`
+	UNION ALL SELECT day, was_provider_id, -was_payout_nano_usd, -1, 0, 0 FROM earning_correction WHERE day >= $1
+	UNION ALL SELECT day, provider_id, payout_nano_usd, 1, 0, 0 FROM earning_correction WHERE day >= $1
+	UNION ALL SELECT day, provider_id, 0, 0, count(*), sum(payout_nano_usd) FROM earning_line l
+		WHERE day >= $1 AND witness = 'ledger'
+			AND NOT EXISTS (SELECT FROM earning_confirmation c WHERE c.day = l.day AND c.request_id = l.request_id)
+		GROUP BY day, provider_id
+) AS part GROUP BY day, provider_id HAVING sum(lines) <> 0 OR sum(payout) <> 0 OR sum(filled) <> 0`
 
 // Totals sums the lines per provider and day, from the first day on.
 func (s *Store) Totals(ctx context.Context, first time.Time) ([]earning.Total, error) {
@@ -212,9 +230,9 @@ func (s *Store) Totals(ctx context.Context, first time.Time) ([]earning.Total, e
 	totals, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (earning.Total, error) {
 		var t earning.Total
 		var provider [16]byte
-		var payout int64
-		err := row.Scan(&t.Day, &provider, &payout, &t.Lines)
-		t.ProviderID, t.Payout = provider, money.NanoUSD(payout)
+		var payout, filled int64
+		err := row.Scan(&t.Day, &provider, &payout, &t.Lines, &t.Filled, &filled)
+		t.ProviderID, t.Payout, t.FilledPayout = provider, money.NanoUSD(payout), money.NanoUSD(filled)
 		return t, err
 	})
 	if err != nil {

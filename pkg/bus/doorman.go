@@ -1,0 +1,71 @@
+package bus
+
+import (
+	"crypto/subtle"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// insideUser is the user of connections within the server's own process, which
+// may do everything.
+const insideUser = "inside"
+
+// doorman decides who may connect to an embedded server, and what for. A client
+// proves its identity by a certificate where the server speaks TLS, and else by
+// the identity's password. A client without either is refused.
+type doorman struct{ inside, secret string }
+
+// Check implements server.Authentication.
+func (d doorman) Check(c server.ClientAuthentication) bool {
+	given := c.GetOpts()
+	if given.Username == insideUser {
+		return equal(given.Password, d.inside)
+	}
+	id, known := d.identify(c)
+	if !known {
+		return false
+	}
+	publish, subscribe := id.Permissions()
+	c.RegisterUser(&server.User{Username: id.Name(), Permissions: &server.Permissions{
+		Publish:   &server.SubjectPermission{Allow: publish},
+		Subscribe: &server.SubjectPermission{Allow: subscribe},
+	}})
+	return true
+}
+
+func (d doorman) identify(c server.ClientAuthentication) (Identity, bool) {
+	if state := c.GetTLSConnectionState(); state != nil {
+		if len(state.VerifiedChains) == 0 {
+			return Identity{}, false
+		}
+		return certified(state.VerifiedChains[0][0].DNSNames)
+	}
+	given := c.GetOpts()
+	if d.secret == "" || !equal(given.Password, Password(d.secret, given.Username)) {
+		return Identity{}, false
+	}
+	return ParseIdentity(given.Username)
+}
+
+// certified is the identity that the names of a certificate make together. The
+// name of the hubs' service alone makes nobody, because it does not say which
+// hub it is.
+func certified(names []string) (Identity, bool) {
+	var all Identity
+	for _, name := range names {
+		one, ok := ParseIdentity(name)
+		if !ok {
+			continue // names of services that have no business on the bus
+		}
+		if one.HubID != "" && all.HubID != "" {
+			return Identity{}, false
+		}
+		if one.HubID != "" {
+			all.HubID = one.HubID
+		}
+		all.Services = append(all.Services, one.Services...)
+	}
+	return all, len(all.Services) > 0
+}
+
+func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -1,0 +1,208 @@
+package bus
+
+import (
+	"slices"
+	"strings"
+)
+
+// Names of the services in the table, as pkg/node and their certificates have
+// them.
+const (
+	billingLedger = "billing-ledger"
+	edgeGateway   = "edge-gateway"
+	providerHub   = "provider-hub"
+	router        = "router"
+	settlement    = "settlement"
+)
+
+// HubPart stands for the id of a hub in the subjects of Table.
+const HubPart = "{hub}"
+
+// Row says who uses a subject. A service that is not named in it is refused by
+// the server.
+type Row struct {
+	// Subject has HubPart where a hub's id stands.
+	Subject string
+	// Stream keeps the messages; empty for core messages.
+	Stream string
+	// Publish are the services that publish on it. A hub publishes on the
+	// subject with its own id only.
+	Publish []string
+	// Subscribe are the services that hear it: as core messages, or as the
+	// stream's consumers. A hub hears the subject with its own id only, unless
+	// AnyHub is set.
+	Subscribe []string
+	AnyHub    bool
+}
+
+// Table has every subject of the marketplace. It is the source of what the
+// server allows each service (see Identity.Permissions).
+func Table() []Row {
+	return []Row{
+		{Subject: "usage.v1.{hub}", Stream: UsageStream.Name,
+			Publish: []string{providerHub}, Subscribe: []string{billingLedger, settlement}},
+		// The ledger publishes what it decided about requests whose hub is lost.
+		{Subject: SubjectUsageLedger, Stream: UsageStream.Name,
+			Publish: []string{billingLedger}, Subscribe: []string{billingLedger, settlement}},
+		{Subject: "settled.v1.{hub}", Publish: []string{billingLedger}, Subscribe: []string{providerHub}},
+		{Subject: "receipt.v1.{hub}", Stream: ReceiptStream.Name,
+			Publish: []string{providerHub}, Subscribe: []string{billingLedger}},
+		{Subject: "void.v1.{hub}", Stream: ReceiptStream.Name,
+			Publish: []string{providerHub}, Subscribe: []string{billingLedger}},
+		{Subject: "receipted.v1.{hub}", Publish: []string{billingLedger}, Subscribe: []string{providerHub}},
+		{Subject: "presence.v1.{hub}", Publish: []string{providerHub}, Subscribe: []string{providerHub, router}, AnyHub: true},
+		{Subject: SubjectPresenceSync, Publish: []string{router}, Subscribe: []string{providerHub}},
+		{Subject: "attempts.v1.{hub}", Publish: []string{providerHub}, Subscribe: []string{router}},
+		// Gateways name themselves "gateway" where hubs name themselves.
+		{Subject: "attempts.v1.gateway", Publish: []string{edgeGateway}, Subscribe: []string{router}},
+		{Subject: SubjectKeyChanged, Publish: []string{billingLedger}, Subscribe: []string{edgeGateway}},
+		{Subject: SubjectWarmUp, Publish: []string{providerHub, router}, Subscribe: []string{providerHub, router}},
+	}
+}
+
+// consumers are the durable consumers of the streams by service. The service
+// that owns a stream may change it; the others may only make it where it is
+// missing, and look at it.
+var consumers = map[string]map[string]string{
+	UsageStream.Name:   {billingLedger: DurableBilling, settlement: DurableSettlement},
+	ReceiptStream.Name: {billingLedger: DurableBilling},
+}
+
+// Names of durable consumers.
+const (
+	DurableBilling    = "billing"
+	DurableSettlement = "settlement"
+)
+
+// streamOwner is the service that brings both streams to their settings.
+const streamOwner = billingLedger
+
+// Identity is what a connection is known as to the server.
+type Identity struct {
+	// Services run in the process; there is one in most.
+	Services []string
+	// HubID is the id of the hub among them.
+	HubID string
+}
+
+// Name is the user of the identity. For one service it is what its certificate
+// names: the service, or <hub id>.provider-hub.
+func (id Identity) Name() string {
+	names := make([]string, len(id.Services))
+	for i, service := range id.Services {
+		names[i] = service
+		if service == providerHub {
+			names[i] = HubName(id.HubID)
+		}
+	}
+	return strings.Join(names, "+")
+}
+
+// HubName is what the certificate of a hub names beside the service, so that
+// the hub is known as itself and not as any of the hubs.
+func HubName(hubID string) string { return hubID + "." + providerHub }
+
+// ParseIdentity reads what Name has made.
+func ParseIdentity(name string) (Identity, bool) {
+	var id Identity
+	for part := range strings.SplitSeq(name, "+") {
+		hub, isHub := strings.CutSuffix(part, "."+providerHub)
+		switch {
+		case isHub && id.HubID == "" && ValidHubID(hub):
+			id.HubID, part = hub, providerHub
+		case isHub || part == providerHub || !slices.Contains(services(), part):
+			return Identity{}, false
+		}
+		if slices.Contains(id.Services, part) {
+			return Identity{}, false
+		}
+		id.Services = append(id.Services, part)
+	}
+	return id, true
+}
+
+// services are all that the table names.
+func services() []string {
+	var all []string
+	for _, row := range Table() {
+		all = append(append(all, row.Publish...), row.Subscribe...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// ValidHubID reports whether text may stand for a hub's id: 1 to 32 of a-z, 0-9
+// and -. "ledger" and "gateway" stand where hubs name themselves, and are none.
+func ValidHubID(text string) bool {
+	return text != "ledger" && text != "gateway" && len(text) > 0 && len(text) <= 32 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// inbox is the prefix of the subjects on which a service hears answers. No
+// other service may listen there.
+func (id Identity) inbox(service string) string {
+	if service == providerHub {
+		return "_INBOX_" + providerHub + "_" + id.HubID
+	}
+	return "_INBOX_" + service
+}
+
+// Permissions are the subjects on which the identity may publish, and to which
+// it may subscribe: those of the table, what JetStream needs for them, and its
+// own inbox. All else is refused.
+func (id Identity) Permissions() (publish, subscribe []string) {
+	for _, service := range id.Services {
+		for _, row := range Table() {
+			own := row.Subject
+			if service == providerHub {
+				own = strings.ReplaceAll(own, HubPart, id.HubID)
+			} else {
+				own = strings.ReplaceAll(own, HubPart, "*")
+			}
+			if slices.Contains(row.Publish, service) {
+				publish = append(publish, own)
+			}
+			if row.Stream == "" && slices.Contains(row.Subscribe, service) {
+				if row.AnyHub {
+					own = strings.ReplaceAll(row.Subject, HubPart, "*")
+				}
+				subscribe = append(subscribe, own)
+			}
+			if row.Stream != "" {
+				publish = append(publish, streamCalls(service, row)...)
+			}
+		}
+		subscribe = append(subscribe, id.inbox(service)+".>")
+	}
+	return distinct(publish), distinct(subscribe)
+}
+
+// streamCalls are the subjects of JetStream's API that a service needs for the
+// stream of a row.
+func streamCalls(service string, row Row) []string {
+	var calls []string
+	if slices.Contains(row.Publish, service) || slices.Contains(row.Subscribe, service) {
+		calls = append(calls, "$JS.API.STREAM.INFO."+row.Stream, "$JS.API.STREAM.CREATE."+row.Stream)
+		if service == streamOwner {
+			calls = append(calls, "$JS.API.STREAM.UPDATE."+row.Stream)
+		}
+	}
+	if durable := consumers[row.Stream][service]; durable != "" && slices.Contains(row.Subscribe, service) {
+		at := row.Stream + "." + durable
+		calls = append(calls,
+			"$JS.API.CONSUMER.CREATE."+at, "$JS.API.CONSUMER.CREATE."+at+".>",
+			"$JS.API.CONSUMER.INFO."+at, "$JS.API.CONSUMER.DELETE."+at, "$JS.API.CONSUMER.MSG.NEXT."+at,
+			"$JS.API.STREAM.MSG.GET."+row.Stream, "$JS.ACK."+at+".>")
+	}
+	return calls
+}
+
+func distinct(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// mayUpdate reports whether the identity may change a stream that stands. A
+// connection without an identity may do everything.
+func (id *Identity) mayUpdate() bool {
+	return id == nil || slices.Contains(id.Services, streamOwner)
+}

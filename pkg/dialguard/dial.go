@@ -1,0 +1,56 @@
+package dialguard
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+const (
+	dialTimeout    = 5 * time.Second
+	headerTimeout  = 10 * time.Second
+	maxHeaderBytes = 64 << 10
+)
+
+// Dialer connects to addresses that strangers name. It judges each address that
+// it connects to after the look-up, so that a name which resolves to a private
+// address, or to a public one first and to a private one later, leads nowhere.
+type Dialer struct {
+	// Allow lets further addresses pass, which is for tests; nil lets none.
+	Allow func(netip.Addr) bool
+	// Resolver looks names up; nil is the system's.
+	Resolver *net.Resolver
+}
+
+// DialContext connects, or fails with ErrPrivate.
+func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: dialTimeout, Resolver: d.Resolver, Control: d.control}
+	return dialer.DialContext(ctx, network, address)
+}
+
+// control judges the address that a socket is about to connect to.
+func (d *Dialer) control(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	switch {
+	case err != nil:
+		return ErrPrivate
+	case Blocked(to.Addr()) && (d.Allow == nil || !d.Allow(to.Addr().Unmap())):
+		return ErrPrivate
+	}
+	return nil
+}
+
+// Client is an HTTP client that connects by the dialer alone. It follows no
+// redirects, uses no proxy of the environment and keeps no connection.
+func (d *Dialer) Client() *http.Client {
+	return &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			DialContext: d.DialContext, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: headerTimeout,
+			MaxResponseHeaderBytes: maxHeaderBytes, DisableKeepAlives: true, DisableCompression: true,
+		},
+	}
+}

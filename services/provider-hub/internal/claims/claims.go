@@ -1,0 +1,151 @@
+// Package claims bounds what providers are paid on their own word. An engine's
+// count of its tokens is believed as far as the text that it delivered can
+// account for it: over the last Window answers of a provider and model, what is
+// billed on claims is at most a tenth above what honest vocabularies plausibly make
+// of those texts, and Slack tokens an answer for what leaves no text; or Opening in all,
+// while that is more. Within one
+// answer a claim may be further off, since texts differ: honest answers leave room
+// for each other. What is above is not billed; nobody is blamed for it.
+//
+// The reference is openai.Counter's own measure, not what other providers claim, so
+// that no number of accounts that lie alike can move it.
+//
+// A Book is one hub's: a provider that comes to another hub, or back to one that
+// was started anew, begins with an empty window, which has Opening to spare.
+package claims
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+
+	"svc.internal/pkg/ids"
+)
+
+const (
+	// Window is how many answers are looked back on, in steps of a tenth.
+	Window = 1000
+	steps  = 10
+	// Slack is how many tokens an answer may have that leave no text: ends of
+	// turns, marks of calls and of channels.
+	Slack = 8
+	// Opening is how many tokens above their texts the first answers may have, until
+	// the tenth and the Slack come to more: few answers say little of a provider.
+	Opening = 256
+	// MaxAccounts bounds how many pairs of a provider and a model are
+	// remembered. The one that was heard of longest ago goes first.
+	MaxAccounts = 16384
+)
+
+// Book keeps the accounts. It is safe for concurrent use.
+type Book struct {
+	mu       sync.Mutex
+	accounts map[pair]*list.Element // of *account
+	recent   list.List              // the latest in front
+}
+
+type pair struct {
+	provider ids.ProviderID
+	model    string
+}
+
+// sums are of a number of answers, in tokens.
+type sums struct{ answers, text, claimed, billed int64 }
+
+func (s *sums) add(o sums) {
+	s.answers += o.answers
+	s.text += o.text
+	s.claimed += o.claimed
+	s.billed += o.billed
+}
+
+// allowed is how much of the claims may be billed.
+func (s *sums) allowed() int64 { return s.text + max(s.text/10+Slack*s.answers, Opening) }
+
+type account struct {
+	pair
+	step [steps]sums // a ring; the one at next is being filled
+	next int
+}
+
+// NewBook returns an empty book.
+func NewBook() *Book { return &Book{accounts: map[pair]*list.Element{}} }
+
+// Bill takes one whole answer, of which the text is plausibly so many tokens and
+// for which the provider claims others. It returns how much of that is billed: at
+// least the smaller of the two.
+func (b *Book) Bill(provider ids.ProviderID, model string, text, claimed int64) int64 {
+	text, claimed = max(text, 0), max(claimed, 0)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.account(pair{provider, model})
+	all := a.sum()
+	all.add(sums{answers: 1, text: text})
+	billed := min(claimed, max(text, all.allowed()-all.billed))
+	a.add(sums{answers: 1, text: text, claimed: claimed, billed: billed})
+	return billed
+}
+
+// account finds or makes the account of a pair.
+func (b *Book) account(p pair) *account {
+	if e, ok := b.accounts[p]; ok {
+		b.recent.MoveToFront(e)
+		return e.Value.(*account)
+	}
+	if len(b.accounts) == MaxAccounts {
+		oldest := b.recent.Back()
+		delete(b.accounts, oldest.Value.(*account).pair)
+		b.recent.Remove(oldest)
+	}
+	a := &account{pair: p}
+	b.accounts[p] = b.recent.PushFront(a)
+	return a
+}
+
+func (a *account) sum() (all sums) {
+	for _, s := range a.step {
+		all.add(s)
+	}
+	return all
+}
+
+func (a *account) add(s sums) {
+	if a.step[a.next].answers == Window/steps {
+		a.next = (a.next + 1) % steps
+		a.step[a.next] = sums{}
+	}
+	a.step[a.next].add(s)
+}
+
+// Ratio is what a provider claims of its answers of a model, to what their texts
+// account for.
+type Ratio struct {
+	Provider ids.ProviderID
+	Model    string
+	Ratio    float64
+	Answers  int64
+}
+
+// Highest returns the highest ratios, at most n, of those with as many answers as
+// a step of the window.
+func (b *Book) Highest(n int) []Ratio {
+	b.mu.Lock()
+	var all []Ratio
+	for _, e := range b.accounts {
+		a := e.Value.(*account)
+		if s := a.sum(); s.answers >= Window/steps && s.text > 0 {
+			all = append(all, Ratio{a.provider, a.model, float64(s.claimed) / float64(s.text), s.answers})
+		}
+	}
+	b.mu.Unlock()
+	slices.SortFunc(all, func(x, y Ratio) int {
+		switch {
+		case x.Ratio > y.Ratio:
+			return -1
+		case x.Ratio < y.Ratio:
+			return 1
+		}
+		return 0
+	})
+	return all[:min(n, len(all))]
+}

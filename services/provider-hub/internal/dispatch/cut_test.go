@@ -1,0 +1,179 @@
+package dispatch
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"svc.internal/services/provider-hub/internal/meter"
+)
+
+func chatOrder(stream bool, bound, choices int64) *Order {
+	o := orderOf(meter.Chat, stream, false)
+	o.MaxOutput, o.Choices, o.EstimatedPrompt, o.HeldPrompt = bound, choices, 10, 40
+	return o
+}
+
+func deltas(choice int, words ...string) string {
+	var b strings.Builder
+	for _, w := range words {
+		fmt.Fprintf(&b, "data: {\"id\":\"x\",\"choices\":[{\"index\":%d,\"delta\":{\"content\":%q}}]}\n\n", choice, w)
+	}
+	return b.String()
+}
+
+func wordsOf(n int) []string {
+	words := make([]string, n)
+	for i := range words {
+		words[i] = " word"
+	}
+	return words
+}
+
+const streamEnd = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
+
+func TestAStreamIsCutWithinOneEventOfItsMark(t *testing.T) {
+	const bound = 100
+	answer := deltas(0, wordsOf(3000)...) + streamEnd
+	heard, usage := answered(t, Config{}, chatOrder(true, bound, 1), []byte(answer), len(answer)/2, true)
+	if !heard.finished || usage == nil {
+		t.Fatalf("finished %v, failed %+v, want a finished answer", heard.finished, heard.failed)
+	}
+	if got, want := len(heard.events), int(meter.Mark(1, bound))+1; got != want {
+		t.Errorf("%d events were relayed, want the %d of the mark and the end", got-1, want-1)
+	}
+	var last struct {
+		Model   string
+		Choices []struct {
+			Index  int
+			Finish string `json:"finish_reason"`
+		}
+	}
+	if err := json.Unmarshal(heard.events[len(heard.events)-1].JSON, &last); err != nil || len(last.Choices) != 1 ||
+		last.Choices[0].Finish != "length" || last.Model != "acme/m" {
+		t.Errorf("the last event is %s, want a finish_reason of length", heard.events[len(heard.events)-1].JSON)
+	}
+	if want := (meter.Bill{Prompt: 10, Completion: bound, Claim: meter.Absent}); usage.Bill != want {
+		t.Errorf("billed %+v, want %+v", usage.Bill, want)
+	}
+}
+
+func TestACutFinishesTheChoicesThatAreOpen(t *testing.T) {
+	answer := deltas(0, wordsOf(5)...) +
+		"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n" + deltas(1, wordsOf(200)...) + "data: [DONE]\n\n"
+	heard, usage := answered(t, Config{}, chatOrder(true, 10, 3), []byte(answer), 1, true)
+	last := string(heard.events[len(heard.events)-1].JSON)
+	if strings.Contains(last, `"index":0`) || !strings.Contains(last, `"index":1`) || !strings.Contains(last, `"index":2`) {
+		t.Errorf("the last event is %s, want the ends of choices 1 and 2", last)
+	}
+	if usage.Bill.Completion != 30 {
+		t.Errorf("billed %d tokens, want the order of 30", usage.Bill.Completion)
+	}
+}
+
+func TestAWholeAnswerBeyondItsMarkIsRefusedAndFree(t *testing.T) {
+	whole := func(words int) []byte {
+		return []byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("word ", words) +
+			`"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10}}`)
+	}
+	body := whole(3000)
+	heard, usage := answered(t, Config{}, chatOrder(false, 100, 1), body, 10, true)
+	if heard.failed == nil || !heard.failed.Retryable || usage != nil || len(heard.events) != 0 {
+		t.Errorf("failed %+v, usage %+v, want a retryable failure that costs nothing", heard.failed, usage)
+	}
+	body = whole(110)
+	if heard, usage = answered(t, Config{}, chatOrder(false, 100, 1), body, 10, true); !heard.finished || usage.Bill.Completion != 1 {
+		t.Errorf("failed %+v, usage %+v, want an answer within the mark", heard.failed, usage)
+	}
+}
+
+func TestHonestAnswersOfEveryKindOfTextAreNotCut(t *testing.T) {
+	// Each text with how many tokens the vocabulary with the fewest makes of it.
+	for name, c := range map[string]struct {
+		text  string
+		bound int64
+	}{
+		"long common words":  {strings.Repeat(" responsibility", 100), 100},
+		"a row of signs":     {strings.Repeat("=", 6400), 100},
+		"a loop of laughter": {strings.Repeat("hahahaha", 100), 100},
+		"blank lines":        {strings.Repeat("\n", 3000), 20},
+		"a drawn line":       {strings.Repeat("─", 1600), 100},
+		"Chinese":            {strings.Repeat("中华人民共和国", 50), 100},
+		"Thai":               {strings.Repeat("สวัสดีครับ", 40), 112},
+	} {
+		answer := deltas(0, c.text) + streamEnd
+		heard, usage := answered(t, Config{}, chatOrder(true, c.bound, 1), []byte(answer), len(answer)/2, true)
+		if !heard.finished || usage == nil || !bytes.Contains(heard.events[len(heard.events)-1].JSON, []byte(`"stop"`)) {
+			t.Errorf("%s: finished %v, failed %+v, want it whole", name, heard.finished, heard.failed)
+		}
+	}
+}
+
+func TestWhatAVendorKeepsApartIsNotFree(t *testing.T) {
+	for name, member := range map[string]string{
+		"blocks of thought": `"content":"","thinking_blocks":[{"type":"thinking","thinking":"a long thought of many words"}]`,
+		"details":           `"content":null,"reasoning_details":[{"text":"a long thought of many words"}]`,
+	} {
+		body := []byte(`{"choices":[{"index":0,"message":{"role":"assistant",` + member + `},"finish_reason":"stop"}],` +
+			`"usage":{"prompt_tokens":9,"completion_tokens":7,"total_tokens":16}}`)
+		_, usage := answered(t, Config{}, chatOrder(false, 100, 1), body, 10, true)
+		if want := (meter.Bill{Prompt: 9, Completion: 7, Claim: meter.Valid}); usage == nil || usage.Bill != want {
+			t.Errorf("%s: got %+v, want %+v", name, usage, want)
+		}
+	}
+	logprobs := []byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":""},"logprobs":{"content":[{"token":"a"},{"token":"b"}]},` +
+		`"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}`)
+	if _, usage := answered(t, Config{}, chatOrder(false, 100, 1), logprobs, 10, true); usage == nil || usage.Bill.Prompt != 9 || usage.Bill.Completion != 2 {
+		t.Errorf("logprobs alone: got %+v, want 9 and 2 tokens", usage)
+	}
+}
+
+func TestAnAnswerThatItsOwnStopEndsAtOnceCostsItsPrompt(t *testing.T) {
+	body := []byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":""},"finish_reason":"stop"}],` +
+		`"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`)
+	for _, asked := range []bool{true, false} {
+		o := chatOrder(false, 100, 1)
+		o.StopAsked = asked
+		_, usage := answered(t, Config{}, o, body, 10, true)
+		want := meter.Bill{Claim: meter.Valid}
+		if asked {
+			want = meter.Bill{Prompt: 9, Completion: 1, Claim: meter.Valid}
+		}
+		if usage == nil || usage.Bill != want {
+			t.Errorf("stop asked %v: got %+v, want %+v", asked, usage, want)
+		}
+	}
+}
+
+func TestInflatedPromptsGainNoMoreThanTheirEstimateAccountsFor(t *testing.T) {
+	d := NewRiggedDesk(Config{}, Rig{}, nil, nil, nil, nil)
+	o := chatOrder(true, 100, 1)
+	o.EstimatedPrompt, o.HeldPrompt = 1000, 2750
+	a := &attempt{desk: d, order: o}
+	billed := int64(0)
+	for range 1000 {
+		s := a.served(meter.ClientGone, meter.Claim{State: meter.Valid, Prompt: 2750, Completion: 1})
+		billed += a.bill(s).Prompt
+	}
+	if most := int64(1000 * (1000 + 250 + 24) * 11 / 10); billed > most+8*1000 {
+		t.Errorf("billed %d tokens of prompts of 1,000,000, want at most %d", billed, most+8*1000)
+	}
+	for range 1000 {
+		s := a.served(meter.ClientGone, meter.Claim{State: meter.Valid, Prompt: 1200, Completion: 1})
+		if got := NewRiggedDesk(Config{}, Rig{}, nil, nil, nil, nil).prompts.Bill(o.Provider, o.Model, s.PlausiblePrompt(), 1200); got != 1200 {
+			t.Fatalf("an honest prompt was billed as %d, want 1200", got)
+		}
+	}
+}
+
+func TestALateErrorThatBlamesTheContentCostsThePrompt(t *testing.T) {
+	for code, prompt := range map[string]int64{"400": 10, "500": 0} {
+		answer := deltas(0, wordsOf(60)...) + "data: {\"error\":{\"message\":\"no\",\"code\":" + code + "}}\n\n"
+		heard, usage := answered(t, Config{}, chatOrder(true, 100, 1), []byte(answer), 10, true)
+		if heard.failed == nil || usage == nil || usage.Bill.Prompt != prompt || usage.Bill.Completion != 60 {
+			t.Errorf("an error of %s: failed %+v, usage %+v, want a prompt of %d", code, heard.failed, usage, prompt)
+		}
+	}
+}

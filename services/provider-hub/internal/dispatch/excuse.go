@@ -1,0 +1,56 @@
+package dispatch
+
+import (
+	"time"
+
+	"svc.internal/services/provider-hub/internal/meter"
+)
+
+// What a provider is given before time that ran out is its fault.
+const (
+	// promptRate is how many tokens of prompt a second any provider reads.
+	promptRate = 500
+	// answerRate is how many tokens a second any provider answers in.
+	answerRate = 20
+	// leastExcuse is what the time for a prompt must come to, so that it can excuse
+	// a first attempt.
+	leastExcuse = 5 * time.Second
+)
+
+// promptTime is what the prompt of an order takes at promptRate.
+func (o *Order) promptTime() time.Duration {
+	if o.Kind != meter.Chat {
+		return 0 // other estimates are of other units
+	}
+	return perRate(o.EstimatedPrompt, promptRate)
+}
+
+// hurriedContent reports whether an order gives its provider less time to first
+// content than it may need: the prompt is long, or earlier attempts took the time.
+func (o *Order) hurriedContent() bool {
+	prompt := o.promptTime()
+	return (o.Attempt > 1 || prompt >= leastExcuse) && o.FirstContent < defaultFirstContent+prompt
+}
+
+// hurriedAnswer reports whether an order gives its provider less time for the whole
+// answer than the longest that it allows may need.
+func (o *Order) hurriedAnswer() bool {
+	prompt, answer := o.promptTime(), time.Duration(0)
+	if o.Kind == meter.Chat {
+		answer = perRate(o.MaxOutput, answerRate) // choices are answered side by side
+	}
+	return prompt+answer >= defaultTotal-defaultFirstContent && o.Total < defaultFirstContent+prompt+answer
+}
+
+// perRate is how long a count takes at a rate a second, at most a day.
+func perRate(count, rate int64) time.Duration {
+	const most = 24 * time.Hour
+	return min(time.Duration(min(count/rate, int64(most/time.Second)))*time.Second, most)
+}
+
+// excused reports whether a failure says little of the provider, so that it alone
+// must not count: another has failed the same request, or the consumer's request
+// left less time than it needs.
+func (a *attempt) excused(v *verdict) bool {
+	return v.outcome == Failed && (a.order.FailedElsewhere || v.hurried)
+}

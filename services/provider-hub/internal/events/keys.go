@@ -1,0 +1,140 @@
+package events
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/usageseal"
+)
+
+// Times of keys.
+const (
+	// keyLife is how long a key seals.
+	keyLife = 24 * time.Hour
+	// handAgain is how often a key is handed over again that was taken: a
+	// database that failed over may have lost it.
+	handAgain = time.Minute
+	// handTime bounds one call; handMin and handMax the pause after a failure.
+	handTime = 5 * time.Second
+	handMin  = 200 * time.Millisecond
+	handMax  = 10 * time.Second
+)
+
+// KeyTaker is a service that checks the seals of usage.
+type KeyTaker struct {
+	Name string
+	Hand func(ctx context.Context, hub string, key usageseal.Key) error
+}
+
+// Keys seal the usage of a hub. The key is of this process alone: what an
+// earlier one has left in the journal is sealed when it is published.
+type Keys struct {
+	hub    string
+	takers []KeyTaker
+	random io.Reader
+	clock  clock.Clock
+	log    *slog.Logger
+
+	current atomic.Pointer[usageseal.Key]
+	made    time.Time // of current, for Run only
+	ready   chan struct{}
+	once    sync.Once
+}
+
+// NewKeys makes them. Usage is sealed with a key once the first of takers has
+// it, so that the one who settles never meets a key that it does not know; the
+// others leave usage in the stream until they have it.
+func NewKeys(hub string, takers []KeyTaker, random io.Reader, c clock.Clock, log *slog.Logger) *Keys {
+	return &Keys{hub: hub, takers: takers, random: random, clock: c, log: log, ready: make(chan struct{})}
+}
+
+// SealWith makes u seal what it publishes, before it runs.
+func (u *Usage) SealWith(k *Keys) { u.keys = k }
+
+// wait returns true once there is a key, and false when ctx ends before.
+func (k *Keys) wait(ctx context.Context) bool {
+	if k == nil {
+		return true
+	}
+	select {
+	case <-k.ready:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// seal is for a payload that is published after wait.
+func (k *Keys) seal(payload []byte) []byte {
+	if k == nil {
+		return payload
+	}
+	return k.current.Load().Seal(payload)
+}
+
+// Run makes keys and hands them over until ctx ends.
+func (k *Keys) Run(ctx context.Context) error {
+	var next *usageseal.Key
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	pause := handMin
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		if next == nil && (k.current.Load() == nil || k.clock.Now().Sub(k.made) >= keyLife) {
+			key, err := usageseal.NewKey(k.random)
+			if err != nil {
+				return fmt.Errorf("seal usage: %w", err)
+			}
+			next = &key
+		}
+		handing := next
+		if handing == nil {
+			handing = k.current.Load()
+		}
+		taken, all := k.hand(ctx, *handing)
+		if taken && next != nil {
+			k.current.Store(next)
+			k.made, next = k.clock.Now(), nil
+			k.once.Do(func() { close(k.ready) })
+		}
+		if all {
+			pause = handMin
+			timer.Reset(handAgain)
+			continue
+		}
+		timer.Reset(pause)
+		pause = min(2*pause, handMax)
+	}
+}
+
+// hand gives the key to all, and reports whether the first and whether all of
+// them have it.
+func (k *Keys) hand(ctx context.Context, key usageseal.Key) (first, all bool) {
+	all = true
+	for i, taker := range k.takers {
+		callCtx, cancel := context.WithTimeout(ctx, handTime)
+		err := taker.Hand(callCtx, k.hub, key)
+		cancel()
+		if err == nil {
+			continue
+		}
+		if ctx.Err() == nil {
+			k.log.Warn("the key that seals usage was not taken", "by", taker.Name, "error", err)
+		}
+		all = false
+		if i == 0 {
+			return false, false
+		}
+	}
+	return true, all
+}

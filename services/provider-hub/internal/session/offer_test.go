@@ -1,0 +1,77 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	agentv2 "svc.internal/proto/svc/agent/v2"
+)
+
+func TestHostile41_AbsurdClaimsAreCutAndTheAgentIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		context  int64
+		capacity int32
+		want     Offer
+		told     []string
+	}{
+		"as engines are": {131_072, 32, Offer{ContextLength: 131_072, Capacity: 32}, nil},
+		"the bounds":     {maxContext, maxCapacity, Offer{ContextLength: maxContext, Capacity: maxCapacity}, nil},
+		"nothing":        {0, 0, Offer{Capacity: defaultCapacity}, nil},
+		"less than that": {-5, -5, Offer{Capacity: defaultCapacity}, nil},
+		"2e9 tokens": {2_000_000_000, 1, Offer{ContextLength: maxContext, Capacity: 1},
+			[]string{"of m a context of 2000000000 tokens as 16777216"}},
+		"2e9 requests": {1 << 20, 2_000_000_000, Offer{ContextLength: 1 << 20, Capacity: maxCapacity},
+			[]string{"of m a capacity of 2000000000 as 1024"}},
+		"both, by one": {maxContext + 1, maxCapacity + 1, Offer{ContextLength: maxContext, Capacity: maxCapacity},
+			[]string{"16777217 tokens as 16777216 and a capacity of 1025 as 1024"}},
+	} {
+		s := fresh(Config{}, speakV2)
+		register := &agentv2.Register{Token: "good", NodeId: "node-0001", Models: []*agentv2.ModelOffer{
+			{ModelId: "m", Healthy: true, ContextLength: c.context, Capacity: c.capacity}, {ModelId: "other", Healthy: true, ContextLength: 4096},
+		}}
+		if why := s.wire.receive(encode(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_Register{Register: register}})); why != nil {
+			t.Fatalf("%s: %v", name, why)
+		}
+		s.admission.Wait()
+		ack := sent(s)[0].GetRegisterAck()
+		v, _ := s.View()
+		if got := v.Offers[0]; got.ContextLength != c.want.ContextLength || got.Capacity != c.want.Capacity || len(v.Offers) != 2 {
+			t.Errorf("%s: offers %+v, want %+v", name, v.Offers, c.want)
+		}
+		if (ack.GetWarning() != "") != (c.told != nil) {
+			t.Errorf("%s: warned %q", name, ack.GetWarning())
+		}
+		for _, text := range c.told {
+			if !strings.Contains(ack.GetWarning(), text) || !strings.Contains(Cuts(v.Offers), text) {
+				t.Errorf("%s: warned %q, want %q", name, ack.GetWarning(), text)
+			}
+		}
+		s.end()
+	}
+}
+
+func TestHostile41_AnOldAgentIsToldOfClaimsThatAreCut(t *testing.T) {
+	s := fresh(Config{}, speakV1)
+	defer s.end()
+	text := strings.Replace(registerText("good", "node-0001", "m"), `"capabilities"`,
+		`"model_hashes":[{"model_id":"m","format":"fp16","context_length":2000000000}],"capabilities"`, 1)
+	tell(t, s, text)
+	s.admission.Wait()
+	tell(t, s, text) // again, on the live connection
+	for n, m := range sentOld(t, s) {
+		if got := fmt.Sprint(m.Payload["message"]); m.Payload["success"] != true || !strings.Contains(got, "of m a context of 2000000000 tokens as 16777216") {
+			t.Errorf("registration %d is answered with %v", n, m)
+		}
+	}
+}
+
+func TestCutsOfManyModelsAreToldInAFewWords(t *testing.T) {
+	var offers []Offer
+	for n := range 256 {
+		offers = append(offers, Offer{Model: fmt.Sprintf("%0200d", n), ContextLength: 1 << 40, Capacity: 1 << 20}.normal())
+	}
+	if got := Cuts(offers); len(got) > 2000 || !strings.Contains(got, "and of 253 more models") {
+		t.Errorf("%d characters: %s", len(got), got)
+	}
+}

@@ -1,0 +1,39 @@
+package settlement
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"svc.internal/services/settlement/internal/reconcile"
+)
+
+type metrics struct {
+	standing, unconfirmed metric.Int64Gauge
+	filled                metric.Int64Counter
+}
+
+func newMetrics(meters metric.MeterProvider) (*metrics, error) {
+	meter := meters.Meter("svc.internal/services/settlement")
+	m := &metrics{}
+	var err error
+	if m.standing, err = meter.Int64Gauge("svc.settlement.standing_differences",
+		metric.WithDescription("Provider days on which earning lines and the ledger's accruals have differed in two comparisons in a row.")); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	if m.unconfirmed, err = meter.Int64Gauge("svc.settlement.lines_unconfirmed",
+		metric.WithDescription("Lines of the days compared that rest on the ledger's word alone.")); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	if m.filled, err = meter.Int64Counter("svc.settlement.lines_filled",
+		metric.WithDescription("Lines that this process filled in from the ledger.")); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	return m, nil
+}
+
+func (m *metrics) compared(ctx context.Context, r reconcile.Report, standing int) {
+	m.standing.Record(ctx, int64(standing))
+	m.unconfirmed.Record(ctx, r.Filled.Requests)
+}
