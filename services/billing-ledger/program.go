@@ -30,6 +30,7 @@ func Spec() node.Spec {
 			billingv1.VisitorService_ServiceDesc.ServiceName:      {node.EdgeGateway},
 			billingv1.UserService_ServiceDesc.ServiceName:         {node.EdgeGateway},
 			billingv1.DemandService_ServiceDesc.ServiceName:       {node.EdgeGateway},
+			billingv1.UsageKeyService_ServiceDesc.ServiceName:     {node.ProviderHub},
 		},
 	}
 }

@@ -73,7 +73,7 @@ const (
 // Of maxConns connections, claims of idempotency keys, visits, reads of rates and
 // of sessions may take these: those of one key or address wait for each other.
 // Fewer of one key's claims than there are connections for them stand for these at
-// a time, and up to claimsWaiting wait. Signing in takes two more at most, sums of
+// a time, and up to claimsWaiting wait. Signing in takes three more at most, sums of
 // demand one.
 const (
 	readSlots     = 1
@@ -84,6 +84,7 @@ const (
 	claimsWaiting = 256
 	visitSlots    = 1
 	sessionSlots  = 1
+	attemptSlots  = 1
 	rateSlots     = 1
 )
 
@@ -111,6 +112,7 @@ type Service struct {
 	consumer *events.Consumer
 	receipts *events.Receipts
 	metrics  *metrics
+	tickets  *usage.Tickets
 	drift    metric.Int64Gauge
 
 	renewer   *hold.Renewer
@@ -141,7 +143,7 @@ func Verify(ctx context.Context, db *pgxpool.Pool) (Report, error) {
 }
 
 // New makes the service; Run starts it.
-func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
+func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -151,12 +153,16 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	st := store.New(deps.DB, cfg.limits(), cfg.terms())
 	prices := &price.Book{}
-	consumer := &events.Consumer{
-		Bus: deps.Bus, Settler: &usage.Settler{Store: st}, Log: deps.Log, Batch: cfg.SettleBatch, Observe: m.settled, ObserveHeld: m.heldEarning,
+	tickets, seals, err := proofs(ctx, st, deps.Random)
+	if err != nil {
+		return nil, err
 	}
-	reviewer := &orphan.Reviewer{Store: st, Publish: events.Reviews{Bus: deps.Bus}.Publish, Log: deps.Log}
+	consumer := &events.Consumer{
+		Bus: deps.Bus, Settler: &usage.Settler{Store: st, Tickets: tickets}, Seals: seals, Log: deps.Log, Batch: cfg.SettleBatch, Observe: m.settled, ObserveHeld: m.heldEarning,
+	}
+	reviewer := &orphan.Reviewer{Store: st, Publish: events.Reviews{Bus: deps.Bus, Key: seals.Own}.Publish, Log: deps.Log}
 	s := &Service{
-		cfg: cfg, deps: deps, store: st, prices: prices, metrics: m,
+		cfg: cfg, deps: deps, store: st, prices: prices, metrics: m, tickets: tickets,
 		admitter: hold.NewAdmitter(hold.Config{
 			Batch: cfg.AdmitBatch, Queue: cfg.AdmitQueue, Writers: cfg.AdmitWriters, Timeout: cfg.AdmitTimeout,
 		}, prices, st, m.admitted),
@@ -208,7 +214,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s.users = &user.Users{
 		Store: st, Passwords: user.NewPasswords(), Accounts: s.accounts, Keys: s.keys,
-		Clock: deps.Clock, Random: deps.Random, Lookups: slot.New(sessionSlots),
+		Clock: deps.Clock, Random: deps.Random, Lookups: slot.New(sessionSlots), Attempts: slot.New(attemptSlots),
 	}
 	return s, s.newDrift()
 }
@@ -216,7 +222,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 // Register adds the service's gRPC services.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterKeyServiceServer(r, &rpc.Keys{Keys: s.keys})
-	billingv1.RegisterAdmissionServiceServer(r, &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer, Concluder: s.concluder, Rates: s.rates})
+	billingv1.RegisterAdmissionServiceServer(r, &rpc.Admission{Admitter: s.admitter, Renewer: s.renewer, Concluder: s.concluder, Rates: s.rates, Tickets: s.tickets})
 	billingv1.RegisterReceiptServiceServer(r, &rpc.Receipts{Store: s.store})
 	billingv1.RegisterAccountAdminServiceServer(r, &rpc.Accounts{Accounts: s.accounts, Keys: s.keys, Plans: s.plans, Earnings: s.store})
 	billingv1.RegisterAccrualServiceServer(r, &rpc.Accruals{Store: s.store})
@@ -224,6 +230,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterVisitorServiceServer(r, &rpc.Visits{Visitors: s.visitors})
 	billingv1.RegisterUserServiceServer(r, &rpc.Users{Users: s.users})
 	billingv1.RegisterDemandServiceServer(r, &rpc.Demand{Book: s.demand})
+	billingv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.consumer.Seals.Ring})
 }
 
 // Run admits, settles, expires and keeps prices and partitions up to date until

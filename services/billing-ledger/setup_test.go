@@ -3,10 +3,12 @@ package billingledger_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
@@ -21,12 +23,14 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/pkg/serve"
+	"svc.internal/pkg/usageseal"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	moneyv1 "svc.internal/proto/svc/money/v1"
 	billingledger "svc.internal/services/billing-ledger"
 	"svc.internal/services/billing-ledger/internal/store"
+	"svc.internal/services/billing-ledger/internal/usage"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -80,6 +84,7 @@ type fleet struct {
 	visits    billingv1.VisitorServiceClient
 	users     billingv1.UserServiceClient
 	demand    billingv1.DemandServiceClient
+	seals     billingv1.UsageKeyServiceClient
 	// stop ends Run and waits for it.
 	stop func()
 }
@@ -153,6 +158,7 @@ func assembleOn(t *testing.T, conn *bus.Conn, change ...func(*billingledger.Conf
 	f.visits = billingv1.NewVisitorServiceClient(calls)
 	f.users = billingv1.NewUserServiceClient(calls)
 	f.demand = billingv1.NewDemandServiceClient(calls)
+	f.seals = billingv1.NewUsageKeyServiceClient(calls)
 	return f
 }
 
@@ -313,9 +319,24 @@ func served(request string) *eventsv1.UsageEvent {
 	}
 }
 
-// publish stores an event in the stream under a message id of its own.
+// publish stores an event in the stream under a message id of its own, as the hub
+// does that was given the request.
 func (f *fleet) publish(t *testing.T, e *eventsv1.UsageEvent) {
 	t.Helper()
+	e = proto.CloneOf(e)
+	if e.GetSettled() || e.GetWitness() > eventsv1.Witness_WITNESS_HUB {
+		data, err := proto.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var secret []byte
+		if err := f.db.QueryRow(t.Context(), `SELECT secret FROM ledger_secret`).Scan(&secret); err != nil {
+			t.Fatal(err)
+		}
+		f.forge(t, bus.SubjectUsageLedger, usageseal.Derive(secret, "reviews").Seal(data))
+		return
+	}
+	e.LedgerMac = f.ticket(t, e.GetRequestId())
 	data, err := proto.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
@@ -323,12 +344,46 @@ func (f *fleet) publish(t *testing.T, e *eventsv1.UsageEvent) {
 	f.publishRaw(t, data)
 }
 
+// ticket is what admission has answered for a request; nil for one that is not
+// known.
+func (f *fleet) ticket(t *testing.T, request string) []byte {
+	t.Helper()
+	var account, secret []byte
+	err := f.db.QueryRow(t.Context(), `SELECT uuid_send(account_id), secret FROM hold, ledger_secret WHERE request_id = $1`, request).
+		Scan(&account, &secret)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := ids.ParseRequest(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := usage.NewTickets(usageseal.Derive(secret, "tickets").Secret).For(id, ids.AccountID(account))
+	return mac[:]
+}
+
+// hubKey is the key of hub-1.
+var hubKey = usageseal.Key{ID: usageseal.KeyID{1}, Secret: [32]byte{2}}
+
+// publishRaw stores what hub-1 has sealed.
 func (f *fleet) publishRaw(t *testing.T, data []byte) {
+	t.Helper()
+	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-1", KeyId: hubKey.ID[:], Key: hubKey.Secret[:]}); err != nil {
+		t.Fatal(err)
+	}
+	f.forge(t, bus.SubjectUsage("hub-1"), hubKey.Seal(data))
+}
+
+// forge stores bytes as they are.
+func (f *fleet) forge(t *testing.T, subject string, data []byte) {
 	t.Helper()
 	if err := f.bus.EnsureStream(t.Context(), bus.UsageStream); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.bus.PublishStream(t.Context(), bus.SubjectUsage("hub-1"), rand.Text(), data, nil); err != nil {
+	if _, err := f.bus.PublishStream(t.Context(), subject, rand.Text(), data, nil); err != nil {
 		t.Fatal(err)
 	}
 }

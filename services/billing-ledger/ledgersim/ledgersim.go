@@ -36,6 +36,8 @@ type (
 	Bus = events.Bus
 	// Line is a settled request.
 	Line = usage.Line
+	// Witness is by whose word one is settled.
+	Witness = usage.Witness
 	// Hold is an admitted one.
 	Hold = memstore.Hold
 	// Wallet is an account's money.
@@ -52,7 +54,9 @@ const (
 	Expired  = hold.Expired
 
 	Orphan  = usage.Orphan
+	Hub     = usage.Hub
 	Gateway = usage.Gateway
+	Receipt = usage.Receipt
 )
 
 // The times of billing-ledger in production.

@@ -53,6 +53,78 @@ func TestForeignTokensAreRefused(t *testing.T) {
 	}
 }
 
+// settledRows is a store of n requests that were settled one microsecond after
+// the other.
+type settledRows int
+
+var began = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+
+func (n settledRows) SettledAfter(_ context.Context, after Mark, _ time.Duration, limit int) ([]Settled, error) {
+	var out []Settled
+	for i := 0; i < int(n) && len(out) < limit; i++ {
+		m := Mark{At: began.Add(time.Duration(i) * time.Microsecond), Request: ids.RequestID{15: 1}}
+		if m.At.After(after.At) || m.At.Equal(after.At) && after.Request.IsZero() {
+			out = append(out, Settled{Mark: m})
+		}
+	}
+	return out, nil
+}
+
+func TestSettledPagesAreBoundedAndHaveNoGaps(t *testing.T) {
+	for _, n := range []settledRows{0, 1, SettledPage, SettledPage + 1, 2*SettledPage + 5} {
+		seen, watermark, more := 0, "", true
+		for more {
+			var rows []Settled
+			var err error
+			if rows, watermark, more, err = ListSettled(t.Context(), n, began, watermark, 0); err != nil || len(rows) > SettledPage {
+				t.Fatalf("got a page of %d rows and %v, want at most %d", len(rows), err, SettledPage)
+			}
+			seen += len(rows)
+		}
+		if seen != int(n) {
+			t.Errorf("got %d rows, want %d", seen, n)
+		}
+		if rows, again, _, err := ListSettled(t.Context(), n, time.Time{}, watermark, 0); err != nil || len(rows) != 0 || again != watermark {
+			t.Errorf("behind the last of %d: got %d rows, watermark %q and %v, want none and %q", n, len(rows), again, err, watermark)
+		}
+	}
+}
+
+func TestForeignWatermarksAreRefused(t *testing.T) {
+	for name, call := range map[string]func() error{
+		"no time":      func() error { _, _, _, err := ListSettled(t.Context(), settledRows(1), time.Time{}, "", 0); return err },
+		"negative age": func() error { _, _, _, err := ListSettled(t.Context(), settledRows(1), began, "", -1); return err },
+		"not a time":   func() error { _, _, _, err := ListSettled(t.Context(), settledRows(1), began, "x", 0); return err },
+		"no request": func() error {
+			_, _, _, err := ListSettled(t.Context(), settledRows(1), began, "1767312000000000/", 0)
+			return err
+		},
+		"out of all age": func() error {
+			_, _, _, err := ListSettled(t.Context(), settledRows(1), began, "9223372036854775807", 0)
+			return err
+		},
+	} {
+		if err := call(); !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("%s: got %v, want %s", name, err, fault.InvalidValue)
+		}
+	}
+}
+
+func FuzzWatermark(f *testing.F) {
+	f.Add("1767312000000000/018f0000-0000-7000-8000-000000000001")
+	f.Add("1767312000000000")
+	f.Fuzz(func(t *testing.T, token string) {
+		m, err := parseMark(token)
+		if err != nil {
+			return
+		}
+		again, err := parseMark(m.token())
+		if err != nil || again != m {
+			t.Fatalf("%q reads as %v, and its token as %v (%v)", token, m, again, err)
+		}
+	})
+}
+
 func FuzzPageToken(f *testing.F) {
 	f.Add("2026-01-02/018f0000-0000-7000-8000-000000000001")
 	f.Add("2026-01-02")

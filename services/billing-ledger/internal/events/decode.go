@@ -58,6 +58,9 @@ func usageFromProto(m *eventsv1.UsageEvent) (usage.Event, error) {
 		FirstContentMS: m.GetFirstContentMs(),
 		Witness:        witnesses[m.GetWitness()], Settled: m.GetSettled(),
 	}
+	if mac := m.GetLedgerMac(); len(mac) == len(e.Ticket) {
+		copy(e.Ticket[:], mac)
+	}
 	var err error
 	if e.Request, err = ids.ParseRequest(m.GetRequestId()); err != nil {
 		return e, fmt.Errorf("request id: %w", err)

@@ -10,13 +10,18 @@ import (
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/money/moneypb"
+	"svc.internal/pkg/usageseal"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/billing-ledger/internal/orphan"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// Reviews publishes the usage of reviewed requests where hubs publish theirs.
-type Reviews struct{ Bus Bus }
+// Reviews publishes the usage of reviewed requests beside that of the hubs.
+type Reviews struct {
+	Bus Bus
+	// Key seals it.
+	Key usageseal.Key
+}
 
 // Publish returns when the server has accepted all of it. What it accepted
 // before a failure is harmless.
@@ -30,7 +35,7 @@ func (r Reviews) Publish(ctx context.Context, all []orphan.Publication) error {
 		if err != nil {
 			return fmt.Errorf("encode usage: %w", err)
 		}
-		future, err := r.Bus.PublishStreamAsync(ctx, bus.SubjectUsage(p.Event.Hub), p.ID(), data, nil)
+		future, err := r.Bus.PublishStreamAsync(ctx, bus.SubjectUsageLedger, p.ID(), r.Key.Seal(data), nil)
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // durable is the place that all replicas share in the stream.
-const durable = "billing"
+const durable = bus.DurableBilling
 
 // linger lets a trickle of usage become batches: one transaction settles them
 // together. A receipt is that much later, and so is the end of a request by the
@@ -29,7 +29,9 @@ const linger = 100 * time.Millisecond
 type Consumer struct {
 	Bus     Bus
 	Settler *usage.Settler
-	Log     *slog.Logger
+	// Seals checks who wrote an event; nil takes every event for its hub's.
+	Seals *Seals
+	Log   *slog.Logger
 	// Batch bounds the events of one transaction; 0 means bus.MaxBatch.
 	Batch int
 	// Observe hears what became of each event.
@@ -109,9 +111,16 @@ func (c *Consumer) noteBacklog(msgs []bus.Msg, err error) {
 func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 	var batch []usage.Delivery
 	var rejects []usage.Reject
-	var poison, readable []bus.Msg
+	var poison, readable, early []bus.Msg
 	for _, m := range msgs {
-		delivery, reject := decodeUsage(m.Data)
+		delivery, reject, later, err := c.Seals.read(ctx, m)
+		if err != nil {
+			return err
+		}
+		if later {
+			early = append(early, m)
+			continue
+		}
 		if reject == nil {
 			batch, readable = append(batch, delivery), append(readable, m)
 			continue
@@ -120,6 +129,9 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 		poison = append(poison, m)
 	}
 	if err := c.putAside(ctx, rejects, poison); err != nil {
+		return err
+	}
+	if err := putOff(early); err != nil {
 		return err
 	}
 	if crash.Planted(crash.SettledBeforeCommit) {

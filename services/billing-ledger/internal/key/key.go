@@ -151,6 +151,17 @@ func NotFound() error {
 	return fault.New(fault.NotFound, fault.KeyNotFound, "there is no such key").On("key_id")
 }
 
+// tagPurpose keeps account tags apart from all else that is hashed under the pepper.
+const tagPurpose = "svc account tag v1 "
+
+// AccountTag names an account to routers and hubs, which see only which requests are
+// of one account: the first 8 bytes of a digest under the pepper, which all replicas
+// share.
+func (k *Keys) AccountTag(id ids.AccountID) []byte {
+	digest := k.Pepper.Hash(apikey.Sum(tagPurpose + id.String()))
+	return digest[:8]
+}
+
 // Authenticate finds a key by the digest of its text.
 func (k *Keys) Authenticate(ctx context.Context, digest apikey.Digest) (Key, error) {
 	found, err := k.Store.KeyByHash(ctx, k.Pepper.Hash(digest))

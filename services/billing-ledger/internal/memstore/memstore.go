@@ -4,7 +4,7 @@
 // operations.
 //
 // It knows accounts that are paid for as they go, from credit that was granted,
-// and their keys by the bound
+// and their keys by the bound of their account
 // on open holds alone: requests per minute, plans and the state of keys are not
 // here. A batch that the database's CHECKs would refuse is refused
 // (usage.ErrRefused) and changes nothing. It is not safe for concurrent use.
@@ -37,7 +37,7 @@ type Faults struct {
 type Store struct {
 	// Now is the database's clock.
 	Now func() time.Time
-	// Concurrent bounds the open holds of a key.
+	// Concurrent bounds the open holds of an account.
 	Concurrent int
 	Terms      Terms
 	Faults     Faults
@@ -238,7 +238,7 @@ func (s *Store) admit(c hold.Claim) hold.Verdict {
 	}
 	w := s.wallets[k.account]
 	switch {
-	case k.open >= s.Concurrent:
+	case s.open(k.account) >= s.Concurrent:
 		return hold.Verdict{Outcome: hold.TooManyOpen}
 	case c.Amount > w.Posted-w.Held:
 		return hold.Verdict{Outcome: hold.CreditShort}
@@ -250,6 +250,17 @@ func (s *Store) admit(c hold.Claim) hold.Verdict {
 	w.Held += c.Amount
 	k.open++
 	return hold.Verdict{Outcome: hold.Admitted, Admission: h.admission()}
+}
+
+// open counts the open holds of all keys of an account.
+func (s *Store) open(account ids.AccountID) int {
+	n := 0
+	for _, k := range s.keys {
+		if k.account == account {
+			n += k.open
+		}
+	}
+	return n
 }
 
 func (h *Hold) admission() hold.Admission {

@@ -4,14 +4,20 @@ import (
 	"context"
 	"time"
 
+	"svc.internal/pkg/money/moneypb"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/billing-ledger/internal/accrual"
+	"svc.internal/services/billing-ledger/internal/usage"
 )
 
 // Accruals answers settlement.
 type Accruals struct {
 	billingv1.UnimplementedAccrualServiceServer
-	Store accrual.Store
+	Store interface {
+		accrual.Store
+		accrual.SettledStore
+	}
 }
 
 // ListAccruals sums what providers were credited.
@@ -28,4 +34,35 @@ func (s *Accruals) ListAccruals(ctx context.Context, req *billingv1.ListAccruals
 		}
 	}
 	return m, nil
+}
+
+// ListSettled lists settled requests one by one.
+func (s *Accruals) ListSettled(ctx context.Context, req *billingv1.ListSettledRequest) (*billingv1.ListSettledResponse, error) {
+	rows, next, more, err := accrual.ListSettled(ctx, s.Store, req.GetSince().AsTime(), req.GetWatermark(), req.GetSettledFor().AsDuration())
+	if err != nil {
+		return nil, err
+	}
+	m := &billingv1.ListSettledResponse{Watermark: next, More: more, Settled: make([]*billingv1.SettledRequest, len(rows))}
+	for i, r := range rows {
+		m.Settled[i] = &billingv1.SettledRequest{
+			RequestId: r.Request.String(), ProviderId: r.Provider.String(), PriceVersionId: r.Price.String(),
+			ModelId: r.Model, Attempt: uint32(r.Attempt),
+			PromptTokens: r.Billable.Prompt, CompletionTokens: r.Billable.Completion,
+			Rates: moneypb.FromRates(r.Rates), PayoutNanoUsd: int64(r.Payout), Witness: witnessToProto(r.Witness),
+		}
+	}
+	return m, nil
+}
+
+func witnessToProto(w usage.Witness) eventsv1.Witness {
+	switch w {
+	case usage.Hub:
+		return eventsv1.Witness_WITNESS_HUB
+	case usage.Gateway:
+		return eventsv1.Witness_WITNESS_GATEWAY
+	case usage.Receipt:
+		return eventsv1.Witness_WITNESS_RECEIPT
+	default:
+		return eventsv1.Witness_WITNESS_UNSPECIFIED
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/events"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/limit"
+	"svc.internal/services/billing-ledger/internal/usage"
 )
 
 // Admission answers gateways.
@@ -24,6 +25,8 @@ type Admission struct {
 	Renewer   *hold.Renewer
 	Concluder *hold.Concluder
 	Rates     *limit.Rates
+	// Tickets prove who was given a request; nil gives none.
+	Tickets *usage.Tickets
 }
 
 // Admit decides whether a request may run and holds its money.
@@ -36,7 +39,13 @@ func (s *Admission) Admit(ctx context.Context, req *billingv1.AdmitRequest) (*bi
 	if err != nil {
 		return nil, err
 	}
+	var mac []byte
+	if s.Tickets != nil {
+		ticket := s.Tickets.For(order.Request, a.Account)
+		mac = ticket[:]
+	}
 	return &billingv1.AdmitResponse{
+		LedgerMac:      mac,
 		AccountId:      a.Account.String(),
 		BillingType:    billingTypeToProto(a.Billing),
 		PriceVersionId: a.Price.String(),

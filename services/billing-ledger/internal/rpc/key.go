@@ -27,7 +27,7 @@ func (s *Keys) AuthenticateKey(ctx context.Context, req *billingv1.AuthenticateK
 		return nil, err
 	}
 	return &billingv1.AuthenticateKeyResponse{
-		KeyId: k.ID.String(), AccountId: k.Account.String(), AllowedModelIds: k.Models, ExpiresAt: timestamp(k.ExpiresAt),
+		KeyId: k.ID.String(), AccountId: k.Account.String(), AccountTag: s.Keys.AccountTag(k.Account), AllowedModelIds: k.Models, ExpiresAt: timestamp(k.ExpiresAt),
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -198,5 +199,42 @@ func TestAccrualsAreSummedInPagesWithoutGaps(t *testing.T) {
 	}
 	if len(all) != 9 || requests != 12 || payout != 12*2*cent*7/10 {
 		t.Errorf("%d rows, %d requests, %s, want 9, 12 and 0.168", len(all), requests, payout)
+	}
+}
+
+func TestSettledRequestsAreListedInTheOrderOfSettling(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 10*money.USD)
+	var want []ids.RequestID
+	for i := range 5 {
+		claim := e.claim(t, c, 2)
+		e.admitOne(t, claim, hold.Admitted)
+		e.settle(t, usage.Settled, e.served(t, claim, 2))
+		e.exec(t, `UPDATE usage_settlement SET settled_at = now() - make_interval(mins => $2) WHERE request_id = $1`, [16]byte(claim.Request), 50-10*i)
+		want = append(want, claim.Request)
+	}
+	after := accrual.Mark{At: time.Now().Add(-time.Hour)}
+	var got []ids.RequestID
+	for {
+		page, err := e.store.SettledAfter(t.Context(), after, 5*time.Minute, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, r := range page {
+			got = append(got, r.Request)
+			if r.Payout != 2*cent*7/10 || r.Witness != usage.Hub || r.Billable.Completion != 2 {
+				t.Errorf("got %+v", r)
+			}
+		}
+		after = page[len(page)-1].Mark
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if page, err := e.store.SettledAfter(t.Context(), accrual.Mark{At: time.Now().Add(-time.Hour)}, 25*time.Minute, 10); err != nil || len(page) != 3 {
+		t.Errorf("settled for 25 minutes: got %d and %v, want 3", len(page), err)
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/accrual"
+	"svc.internal/services/billing-ledger/internal/usage"
 )
 
 // Accruals sums what providers were credited by day and provider, after a
@@ -40,4 +42,39 @@ func (s *Store) Accruals(ctx context.Context, after accrual.Place, limit int) ([
 		return nil, reachable(fmt.Errorf("sum accruals: %w", err))
 	}
 	return out, nil
+}
+
+// settledDays is how many days after it was made a request is still listed by
+// SettledAfter; it lets the planner leave out all other partitions.
+const settledDays = 8
+
+// SettledAfter lists settled requests in the order of settling, by the
+// database's clock; see accrual.SettledStore.
+func (s *Store) SettledAfter(ctx context.Context, after accrual.Mark, age time.Duration, limit int) ([]accrual.Settled, error) {
+	rows, err := s.pool.Query(ctx, `SELECT settled_at, request_id, provider_id, price_version_id, model_id, attempt,
+			prompt_tokens, completion_tokens, unit, input_rate, output_rate, payout_input_rate, payout_output_rate, payout, witness
+		FROM usage_settlement
+		WHERE settled_at >= $1 AND (settled_at, request_id) > ($1, $2) AND settled_at <= now() - $3::interval
+			AND day BETWEEN ($1 AT TIME ZONE 'UTC')::date - $4::integer AND (now() AT TIME ZONE 'UTC')::date + 1
+		ORDER BY settled_at, request_id LIMIT $5`,
+		after.At, [16]byte(after.Request), age, settledDays, limit)
+	if err != nil {
+		return nil, reachable(fmt.Errorf("list settled requests: %w", err))
+	}
+	settled, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (accrual.Settled, error) {
+		var r accrual.Settled
+		var request, provider, price [16]byte
+		var payout int64
+		var witness string
+		err := row.Scan(&r.At, &request, &provider, &price, &r.Model, &r.Attempt,
+			&r.Billable.Prompt, &r.Billable.Completion, &r.Rates.Unit, &r.Rates.Input, &r.Rates.Output,
+			&r.Rates.PayoutInput, &r.Rates.PayoutOutput, &payout, &witness)
+		r.Request, r.Provider, r.Price = request, ids.ProviderID(provider), price
+		r.Payout, r.Witness = money.NanoUSD(payout), usage.Witness(witness)
+		return r, err
+	})
+	if err != nil {
+		return nil, reachable(fmt.Errorf("list settled requests: %w", err))
+	}
+	return settled, nil
 }

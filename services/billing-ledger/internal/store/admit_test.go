@@ -282,6 +282,7 @@ func TestRateLimitIsExactUnderParallelCallers(t *testing.T) {
 func (e *env) rest(t testing.TB, d time.Duration) {
 	t.Helper()
 	e.exec(t, `UPDATE key_rate SET full_at = full_at - $1::interval`, d)
+	e.exec(t, `UPDATE account_rate SET full_at = full_at - $1::interval`, d)
 	e.exec(t, `UPDATE plan_gate SET full_at = full_at - $1::interval`, d)
 }
 

@@ -145,6 +145,9 @@ idempotency_quota idempotency_quota_pkey | =
 key_inflight key_inflight_bounds | n = -1
 key_inflight key_inflight_key_id_fkey | key_id = gen_random_uuid()
 key_inflight key_inflight_pkey | =
+account_rate account_rate_account_id_fkey | account_id = gen_random_uuid()
+account_rate account_rate_class_check | class = 3
+account_rate account_rate_pkey | =
 key_rate key_rate_class_check | class = 7
 key_rate key_rate_pkey | =
 orphan_review orphan_review_counts_up | ! UPDATE orphan_review SET publications = publications + 2 => may not change any more
@@ -255,6 +258,13 @@ usage_settlement usage_settlement_route_mode_check | route_mode = 'odd'
 usage_settlement usage_settlement_shortfall_check | shortfall = -1, charged = list_price + 1
 usage_settlement usage_settlement_source_check | source = 'gift', charged = 0
 usage_settlement usage_settlement_witness_check | witness = 'nobody'
+ledger_secret ledger_secret_one_check | one = false
+ledger_secret ledger_secret_pkey | =
+ledger_secret ledger_secret_secret_check | secret = 'short'
+usage_key usage_key_hub_id_check | hub_id = 'Hub.1'
+usage_key usage_key_key_id_check | key_id = 'short'
+usage_key usage_key_pkey | =
+usage_key usage_key_secret_check | secret = 'short'
 void_attempt void_attempt_attempt_check | attempt = 0
 void_attempt void_attempt_hub_id_check | hub_id = ''
 void_attempt void_attempt_is_kept | ! DELETE FROM void_attempt => may not change any more
@@ -321,9 +331,12 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO sign_in_attempt VALUES (sha256('e'), '{}', '{}', now())`)
 	e.exec(t, `INSERT INTO idempotency_claim VALUES ($1, sha256('t'), sha256('r'), gen_random_uuid(), 'running', now(), now(), NULL)`, key)
 	e.exec(t, `INSERT INTO key_rate VALUES ($1, 1, now())`, key)
+	e.exec(t, `INSERT INTO account_rate SELECT account_id, 4, now() FROM consumer_key WHERE id = $1`, key)
 	e.exec(t, `INSERT INTO renewal VALUES ($1, 1, 'h', gen_random_uuid(), 5, 5)`, request)
 	e.exec(t, `INSERT INTO orphan_review VALUES ($1, 1, now())`, request)
 	e.exec(t, `INSERT INTO receipt VALUES ($1, 1, gen_random_uuid(), 1, 'h', 'm', 1, 1, 1, 1, true, now(), 'x', sha256('x'), sha256('x') || sha256('x'))`, request)
+	e.exec(t, `INSERT INTO usage_key VALUES ('h', 'keykeyke', sha256('k'))`)
+	e.exec(t, `INSERT INTO ledger_secret VALUES (true, sha256('s'))`)
 	e.exec(t, `INSERT INTO void_attempt VALUES ($1, 1, 'h', gen_random_uuid())`, request)
 	e.exec(t, `INSERT INTO plan VALUES ('new')`)
 	e.exec(t, `INSERT INTO account_plan VALUES ($1, 'pro', now() - interval '1 day')`, account)
@@ -500,12 +513,13 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 	may := map[string]string{
 		"account": "INSERT SELECT UPDATE(state)", "account_limits": "INSERT SELECT UPDATE(requests_per_minute,concurrent_requests)",
 		"account_plan": "INSERT SELECT UPDATE(until_at)", "account_state_change": "INSERT SELECT",
-		"app_user": "INSERT SELECT UPDATE(provider_id)",
-		"asset":    "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "closed_day": "SELECT INSERT(day)",
+		"app_user":      "INSERT SELECT UPDATE(provider_id)",
+		"ledger_secret": "INSERT SELECT", "usage_key": "INSERT SELECT",
+		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "closed_day": "SELECT INSERT(day)",
 		"consumer_key": "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT", "evidence": "SELECT",
 		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) UPDATE(ended_as,ended_at,reason)", "kinship": "SELECT", "unpaid_credit": "SELECT",
 		"hold":     "INSERT SELECT UPDATE(state,expires_at,closed_at,plan_refunded)",
-		"hold_leg": "SELECT", "key_inflight": "INSERT SELECT UPDATE(n)", "key_rate": "INSERT SELECT UPDATE(full_at)",
+		"hold_leg": "SELECT", "account_rate": "INSERT SELECT UPDATE(full_at)", "key_inflight": "INSERT SELECT UPDATE(n)", "key_rate": "INSERT SELECT UPDATE(full_at)",
 		"idempotency_claim": "DELETE INSERT SELECT UPDATE(state,leased_until,sealed)", "idempotency_quota": "INSERT SELECT UPDATE(live)",
 		"ledger_leg": "SELECT", "orphan_review": "INSERT SELECT UPDATE(publications,next_at)", "plan": "SELECT",
 		"plan_counter": "INSERT SELECT UPDATE(used,cap,excess)", "plan_gate": "INSERT SELECT UPDATE(open,full_at)", "plan_limit": "SELECT",

@@ -42,6 +42,11 @@ const (
 	PriceMismatch  Result = "price_mismatch"
 	AboveHold      Result = "above_hold"
 	Refused        Result = "refused"
+	// Forged lacks the seal of the hub that it names, or the ledger's ticket of
+	// its request.
+	Forged Result = "forged"
+	// UnknownKey is sealed with a key that its hub has not handed over in time.
+	UnknownKey Result = "unknown_key"
 )
 
 // Results lists them all, for metrics and tests.
@@ -49,6 +54,7 @@ func Results() []Result {
 	return []Result{
 		Settled, Orphaned, Duplicate, Undecodable, Invalid, UnknownRequest,
 		Altered, PriceMismatch, AboveHold, Refused,
+		Forged, UnknownKey,
 	}
 }
 
@@ -57,7 +63,7 @@ func (r Result) Quarantined() bool {
 	switch r {
 	case Settled, Orphaned, Duplicate:
 		return false
-	case Undecodable, Invalid, UnknownRequest, Altered, PriceMismatch, AboveHold, Refused:
+	case Undecodable, Invalid, UnknownRequest, Altered, PriceMismatch, AboveHold, Refused, Forged, UnknownKey:
 	}
 	return true
 }

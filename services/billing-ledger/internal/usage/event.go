@@ -69,6 +69,8 @@ type Event struct {
 	Witness             Witness
 	// Settled says that this ledger has settled the request so.
 	Settled bool
+	// Ticket is what the ledger gave for the request at admission; zero for none.
+	Ticket Ticket
 }
 
 // platformFailed tells whether the answer ended for a reason that is neither the
@@ -110,7 +112,8 @@ func (e Event) Validate() error {
 
 // Hash identifies what the event says, whatever its encoding: a hub that was
 // upgraded between two publications must not look like one that changed its
-// story. That it is settled is nothing that the event says of the request.
+// story. That it is settled, and its ticket, are nothing that the event says of
+// the request.
 func (e Event) Hash() [sha256.Size]byte {
 	d := digest{sha256.New()}
 	d.bytes(e.Request[:])

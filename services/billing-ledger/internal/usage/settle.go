@@ -47,7 +47,12 @@ type Store interface {
 }
 
 // Settler settles batches of events.
-type Settler struct{ Store Store }
+type Settler struct {
+	Store Store
+	// Tickets checks that hubs were given what they say that they served; nil
+	// checks nothing.
+	Tickets *Tickets
+}
 
 // Settle settles a batch and tells what became of each delivery. When it
 // returns an error nothing can be said of any, and the batch is to come again.
@@ -91,7 +96,7 @@ func (s *Settler) settle(ctx context.Context, batch []Delivery, booked func([]Li
 	var results []Result
 	var lines []Line
 	err := s.Store.Settle(ctx, requests, func(b Book) (Effects, []Reject) {
-		fx := Decide(b, events)
+		fx := s.decide(b, events)
 		results, lines = fx.Results, fx.Lines
 		var rejects []Reject
 		for i, r := range fx.Results {
@@ -108,6 +113,26 @@ func (s *Settler) settle(ctx context.Context, batch []Delivery, booked func([]Li
 		booked(lines)
 	}
 	return results, nil
+}
+
+// decide leaves out what is forged, so that it stands in nobody's way: it counts
+// neither as the first that is heard of a request nor as another.
+func (s *Settler) decide(b Book, events []Event) Effects {
+	genuine, places := make([]Event, 0, len(events)), make([]int, 0, len(events))
+	results := make([]Result, len(events))
+	for i, e := range events {
+		if h, ok := b.Holds[e.Request]; ok && s.Tickets.forged(e, h.Account) {
+			results[i] = Forged
+			continue
+		}
+		genuine, places = append(genuine, e), append(places, i)
+	}
+	fx := Decide(b, genuine)
+	for i, place := range places {
+		results[place] = fx.Results[i]
+	}
+	fx.Results = results
+	return fx
 }
 
 func reject(d Delivery, reason Result, detail string) Reject {

@@ -94,7 +94,7 @@ func TestTwoAreHashedAtATimeAndSoManyMoreWait(t *testing.T) {
 		var at, done, refused atomic.Int32
 		for range working + waiting + 3 {
 			go func() {
-				switch err := p.do(t.Context(), func() error {
+				switch err := p.do(t.Context(), anyNetwork, func() error {
 					at.Add(1)
 					<-goOn
 					at.Add(-1)
@@ -127,14 +127,49 @@ func TestWhoWaitsForAPlaceTooLongIsRefused(t *testing.T) {
 		goOn := make(chan struct{})
 		defer close(goOn)
 		for range working {
-			go func() { _ = p.do(t.Context(), func() error { <-goOn; return nil }) }()
+			go func() { _ = p.do(t.Context(), anyNetwork, func() error { <-goOn; return nil }) }()
 		}
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := p.do(ctx, func() error { t.Error("it ran without a place"); return nil })
+		err := p.do(ctx, anyNetwork, func() error { t.Error("it ran without a place"); return nil })
 		if f, ok := fault.As(err); !ok || f.Kind != fault.Unavailable || f.RetryAfter <= 0 {
 			t.Errorf("without a place: %v", err)
+		}
+	})
+}
+
+// Seventy who sign in from one network at once leave room for everybody else.
+func TestOneNetworkTakesNobodyElsesPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPasswords()
+		goOn := make(chan struct{})
+		var refused, served atomic.Int32
+		from := func(network byte) {
+			err := p.do(t.Context(), Digest{network}, func() error { <-goOn; return nil })
+			switch {
+			case err == nil:
+				served.Add(1)
+			case fault.Is(err, fault.ServiceUnavailable):
+				refused.Add(1)
+			}
+		}
+		for range 70 {
+			go from(1)
+		}
+		synctest.Wait()
+		if got := refused.Load(); got != 70-ofANetwork {
+			t.Errorf("got %d of 70 from one network refused, want %d", got, 70-ofANetwork)
+		}
+		go from(2)
+		synctest.Wait()
+		if got := refused.Load(); got != 70-ofANetwork {
+			t.Error("somebody from another network is refused, too")
+		}
+		close(goOn)
+		synctest.Wait()
+		if got := served.Load(); got != ofANetwork+1 || len(p.networks) != 0 {
+			t.Errorf("got %d served, and %d networks that are remembered, want %d and none", got, len(p.networks), ofANetwork+1)
 		}
 	})
 }

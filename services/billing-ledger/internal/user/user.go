@@ -106,8 +106,9 @@ type Users struct {
 	Keys      *key.Keys
 	Clock     clock.Clock
 	Random    io.Reader
-	// Lookups are the places of what needs no password.
-	Lookups *slot.Slots
+	// Lookups are the places of what needs no password, Attempts those in which
+	// attempts to sign in are counted.
+	Lookups, Attempts *slot.Slots
 }
 
 // SignedIn is a user with a token, shown this once.
@@ -134,7 +135,7 @@ func (u *Users) SignUp(ctx context.Context, email, password, displayName string)
 		return SignedIn{}, "", err
 	}
 	o.Session = in.Token.Digest()
-	err = u.Passwords.do(ctx, func() error {
+	err = u.Passwords.do(ctx, anyNetwork, func() error {
 		// Looked up first, so that an e-mail that is taken costs no hash.
 		switch _, _, err := u.Store.UserByEmail(ctx, o.Email); {
 		case err == nil:
@@ -194,11 +195,17 @@ func (u *Users) LogIn(ctx context.Context, email, password, network string) (in 
 	if in.Token, err = NewToken(u.Random); err != nil {
 		return SignedIn{}, err
 	}
-	err = u.Passwords.do(ctx, func() error {
-		attempt, err := u.Store.TakeAttempt(ctx, e, from)
-		if err != nil {
-			return fmt.Errorf("count an attempt to sign in: %w", err)
-		}
+	// Counted before a place is taken, so that attempts that are refused cost
+	// nobody a place.
+	var attempt time.Time
+	err = u.Attempts.Do(ctx, func() (err error) {
+		attempt, err = u.Store.TakeAttempt(ctx, e, from)
+		return err
+	})
+	if err != nil {
+		return SignedIn{}, fmt.Errorf("count an attempt to sign in: %w", err)
+	}
+	err = u.Passwords.do(ctx, from, func() error {
 		if in.User, err = u.verify(ctx, e, password); err != nil {
 			return err
 		}

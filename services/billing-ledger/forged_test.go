@@ -1,0 +1,128 @@
+package billingledger_test
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/usageseal"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+)
+
+// quarantined waits until so many events lie in quarantine, for this reason.
+func (f *fleet) quarantined(t *testing.T, reason string, want int) {
+	t.Helper()
+	until(t, func() bool {
+		var n int
+		if err := f.db.QueryRow(t.Context(), `SELECT count(*) FROM quarantine WHERE reason = $1`, reason).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n >= want
+	})
+}
+
+func sealed(t *testing.T, key usageseal.Key, e *eventsv1.UsageEvent) []byte {
+	t.Helper()
+	data, err := proto.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key.Seal(data)
+}
+
+// TestForgedUsageNeverSettlesNorStopsTheTrueUsage publishes, before the true
+// usage of a request, what somebody on the bus could make up.
+func TestForgedUsageNeverSettlesNorStopsTheTrueUsage(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "1")
+	req := order(t, c)
+	f.admit(t, req)
+	told := f.notices(t)
+	mac := f.ticket(t, req.GetRequestId())
+	cheap := func(change func(*eventsv1.UsageEvent)) *eventsv1.UsageEvent {
+		e := served(req.GetRequestId())
+		e.BillablePromptTokens, e.BillableCompletionTokens, e.LedgerMac = 0, 1, mac
+		change(e)
+		return e
+	}
+	same := func(*eventsv1.UsageEvent) {}
+	other := usageseal.Key{ID: usageseal.KeyID{9}, Secret: [32]byte{9}}
+	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-2", KeyId: other.ID[:], Key: other.Secret[:]}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-1", KeyId: hubKey.ID[:], Key: hubKey.Secret[:]}); err != nil {
+		t.Fatal(err)
+	}
+	guess := hubKey
+	guess.Secret[0]++
+	plain, err := proto.Marshal(cheap(same))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub1, hub2 := bus.SubjectUsage("hub-1"), bus.SubjectUsage("hub-2")
+	for _, forgery := range []struct {
+		subject string
+		data    []byte
+	}{
+		{hub1, plain},
+		{hub1, sealed(t, guess, cheap(same))},
+		{hub2, sealed(t, other, cheap(same))}, // another hub for this one
+		{hub2, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.HubId = "hub-2" }))}, // a key of another hub: unknown
+		{hub1, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.Witness = eventsv1.Witness_WITNESS_GATEWAY }))},
+		{hub1, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.Settled = true }))},
+		{bus.SubjectUsageLedger, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.Witness = eventsv1.Witness_WITNESS_GATEWAY }))},
+		{bus.SubjectUsageLedger, plain},
+		// A hub that was not given the request.
+		{hub2, sealed(t, other, cheap(func(e *eventsv1.UsageEvent) { e.HubId, e.LedgerMac = "hub-2", nil }))},
+		{hub2, sealed(t, other, cheap(func(e *eventsv1.UsageEvent) { e.HubId, e.LedgerMac = "hub-2", make([]byte, 16) }))},
+	} {
+		f.forge(t, forgery.subject, forgery.data)
+	}
+	f.quarantined(t, "forged", 8)
+	if got := f.balance(t, c); got != "1.00 held 0.002" {
+		t.Errorf("after the forgeries: got %s, want nothing charged", got)
+	}
+	if len(told) != 0 {
+		t.Errorf("got hub-1 told that %s is settled, want it told nothing: it would forget the true usage", <-told)
+	}
+	f.publish(t, served(req.GetRequestId()))
+	if got := <-told; got != req.GetRequestId() {
+		t.Errorf("got %s settled, want %s", got, req.GetRequestId())
+	}
+	if got := f.balance(t, c); got != "0.9986 held 0.00" {
+		t.Errorf("after the true usage: got %s, want 0.0014 charged", got)
+	}
+	f.forge(t, hub1, plain)
+	f.forge(t, hub1, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.LedgerMac = nil })))
+	f.quarantined(t, "forged", 9) // plain lies there already
+}
+
+// TestUsageWaitsForTheKeyOfItsHub lets usage come before the key, as after a
+// database that has lost it.
+func TestUsageWaitsForTheKeyOfItsHub(t *testing.T) {
+	f := start(t)
+	c := f.consumer(t, "1")
+	early, other := order(t, c), order(t, c)
+	f.admit(t, early)
+	f.admit(t, other)
+	told := f.notices(t)
+	late := usageseal.Key{ID: usageseal.KeyID{7}, Secret: [32]byte{7}}
+	e := served(early.GetRequestId())
+	e.LedgerMac = f.ticket(t, early.GetRequestId())
+	f.forge(t, bus.SubjectUsage("hub-1"), sealed(t, late, e))
+	f.publish(t, served(other.GetRequestId())) // it does not wait behind
+	if got := <-told; got != other.GetRequestId() {
+		t.Errorf("got %s settled first, want %s", got, other.GetRequestId())
+	}
+	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-1", KeyId: late.ID[:], Key: late.Secret[:]}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-told; got != early.GetRequestId() {
+		t.Errorf("got %s settled, want %s", got, early.GetRequestId())
+	}
+	if got := f.balance(t, c); got != "0.9972 held 0.00" {
+		t.Errorf("got %s, want both charged", got)
+	}
+}

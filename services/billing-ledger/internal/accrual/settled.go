@@ -1,0 +1,94 @@
+package accrual
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/usage"
+)
+
+// SettledPage is the most rows of a page of settled requests.
+const SettledPage = 1_000
+
+// Mark is where a settled request stands in the order of settling: by the time
+// of settling, to the microsecond, then by its id. The zero request stands
+// before all others of its time.
+type Mark struct {
+	At      time.Time
+	Request ids.RequestID
+}
+
+// Settled is one request as it was settled, as far as its provider is concerned.
+type Settled struct {
+	Mark
+	Provider ids.ProviderID
+	Price    ids.PriceVersionID
+	Model    string
+	Attempt  int32
+	Billable money.Tokens
+	Rates    money.Rates
+	Payout   money.NanoUSD
+	Witness  usage.Witness
+}
+
+// SettledStore lists settled requests.
+type SettledStore interface {
+	// SettledAfter returns at most limit requests that stand after a mark and
+	// were settled at least age ago.
+	SettledAfter(ctx context.Context, after Mark, age time.Duration, limit int) ([]Settled, error)
+}
+
+// ListSettled returns one page of the requests settled since a time, or behind a
+// watermark, and the watermark of the next page. more reports whether there are
+// rows behind this page already.
+func ListSettled(ctx context.Context, store SettledStore, since time.Time, watermark string, age time.Duration) (rows []Settled, next string, more bool, err error) {
+	after := Mark{At: since}
+	if watermark != "" {
+		if after, err = parseMark(watermark); err != nil {
+			return nil, "", false, fault.New(fault.Invalid, fault.InvalidValue, "watermark is not one of this list").On("watermark")
+		}
+	}
+	if after.At.Year() < 2000 || after.At.Year() > 9999 {
+		return nil, "", false, fault.New(fault.Invalid, fault.InvalidValue, "since must be a time since the year 2000").On("since")
+	}
+	if age < 0 {
+		return nil, "", false, fault.New(fault.Invalid, fault.InvalidValue, "settled_for must not be negative").On("settled_for")
+	}
+	if rows, err = store.SettledAfter(ctx, after, age, SettledPage+1); err != nil {
+		return nil, "", false, fmt.Errorf("list settled requests: %w", err)
+	}
+	if len(rows) > SettledPage {
+		rows, more = rows[:SettledPage], true
+	}
+	if len(rows) > 0 {
+		after = rows[len(rows)-1].Mark
+	}
+	return rows, after.token(), more, nil
+}
+
+func (m Mark) token() string {
+	token := strconv.FormatInt(m.At.UnixMicro(), 10)
+	if m.Request.IsZero() {
+		return token
+	}
+	return token + "/" + m.Request.String()
+}
+
+func parseMark(token string) (Mark, error) {
+	at, request, behind := strings.Cut(token, "/")
+	micros, err := strconv.ParseInt(at, 10, 64)
+	if err != nil {
+		return Mark{}, fmt.Errorf("read the time of a watermark: %w", err)
+	}
+	m := Mark{At: time.UnixMicro(micros).UTC()}
+	if behind {
+		m.Request, err = ids.ParseRequest(request)
+	}
+	return m, err
+}

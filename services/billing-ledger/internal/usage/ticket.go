@@ -1,0 +1,36 @@
+package usage
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+
+	"svc.internal/pkg/ids"
+)
+
+// Ticket proves that whoever shows it was given a request: a hub that was not
+// has none.
+type Ticket [16]byte
+
+// Tickets makes and checks them. Nil checks nothing.
+type Tickets struct{ key [32]byte }
+
+// NewTickets makes tickets under a key of the ledger's own.
+func NewTickets(key [32]byte) *Tickets { return &Tickets{key} }
+
+// For is the ticket of a request of an account.
+func (t *Tickets) For(request ids.RequestID, account ids.AccountID) Ticket {
+	mac := hmac.New(sha256.New, t.key[:])
+	mac.Write(request[:])
+	mac.Write(account[:])
+	var sum [sha256.Size]byte
+	return Ticket(mac.Sum(sum[:0])[:len(Ticket{})])
+}
+
+// forged reports whether an event of a hub lacks the ticket of its request.
+func (t *Tickets) forged(e Event, account ids.AccountID) bool {
+	if t == nil || e.Witness != Hub || e.Settled {
+		return false
+	}
+	want := t.For(e.Request, account)
+	return !hmac.Equal(want[:], e.Ticket[:])
+}
