@@ -436,7 +436,7 @@ func TestProvidersOfAModelCarryItsPriceAndTheirWindow(t *testing.T) {
 		{ProviderId: "1", InputPrice: 1, OutputPrice: 3, InputPriceStr: "1.00", OutputPriceStr: "3.00",
 			ContextLength: 8192, ContextBasis: "catalog", Online: true, Trust: "probation", Uptime_30D: proto.Float64(1)},
 		{ProviderId: "2", ConnectionMode: "websocket", InputPrice: 1, OutputPrice: 3, InputPriceStr: "1.00", OutputPriceStr: "3.00",
-			ContextLength: math.MaxInt32, ContextBasis: "reported", TtftMsP50: proto.Float64(12), SuccessRate_24H: proto.Float64(0), Online: true, Trust: "normal"},
+			ContextLength: 8192, ContextBasis: "catalog", TtftMsP50: proto.Float64(12), SuccessRate_24H: proto.Float64(0), Online: true, Trust: "normal"},
 	}
 	for i, o := range resp.GetData().GetList() {
 		if !proto.Equal(o, want[i]) {

@@ -77,6 +77,10 @@ func (d Draft) check() error {
 		return invalid("max_output_tokens", "must be 0 to context_length")
 	case d.MinVRAMGB < 0 || d.MinVRAMGB > maxVRAMGB:
 		return invalid("min_vram_gb", fmt.Sprintf("must be 0 to %d", maxVRAMGB))
+	case d.Successor != "" && idProblem(d.Successor) != "":
+		return invalid("successor", idProblem(d.Successor))
+	case d.Successor == d.ID:
+		return invalid("successor", "must be another model")
 	}
 	return nil
 }

@@ -97,6 +97,10 @@ type Draft struct {
 	// DeprecatedAt is when the model goes away, as announced. A draft without it
 	// leaves an announcement as it stands.
 	DeprecatedAt time.Time
+	// Successor is the id of the model that takes its place then; empty for none. A
+	// draft without it leaves it as it stands. Nothing requires that the catalog has
+	// it yet.
+	Successor string
 }
 
 // Equal tells whether both say the same.
@@ -105,7 +109,7 @@ func (d Draft) Equal(other Draft) bool {
 		d.Category == other.Category && d.Kind == other.Kind && d.Tier == other.Tier && d.Active == other.Active &&
 		d.ContextTokens == other.ContextTokens && d.MaxOutputTokens == other.MaxOutputTokens && d.MinVRAMGB == other.MinVRAMGB &&
 		slices.Equal(d.Capabilities, other.Capabilities) && slices.Equal(d.Parameters, other.Parameters) &&
-		d.DeprecatedAt.Equal(other.DeprecatedAt)
+		d.DeprecatedAt.Equal(other.DeprecatedAt) && d.Successor == other.Successor
 }
 
 // Model is one entry of the catalog with the price in force.
@@ -125,6 +129,7 @@ func (d Draft) Replace(current *Model, rates money.Rates, now time.Time, id ids.
 	announced := time.Time{}
 	if current != nil {
 		announced = current.DeprecatedAt
+		d.Successor = orElse(d.Successor, current.Successor)
 	}
 	var err error
 	if d.DeprecatedAt, err = deprecate(announced, d.DeprecatedAt, now); err != nil {

@@ -60,6 +60,8 @@ func TestABadFieldIsRefusedByName(t *testing.T) {
 		{"model_id", func(d *Draft) { d.ID = "catalog" }},
 		{"model_id", func(d *Draft) { d.ID = "a/files" }},
 		{"min_vram_gb", func(d *Draft) { d.MinVRAMGB = -1 }},
+		{"successor", func(d *Draft) { d.Successor = "a//b" }},
+		{"successor", func(d *Draft) { d.Successor = d.ID }},
 		{"min_vram_gb", func(d *Draft) { d.MinVRAMGB = maxVRAMGB + 1 }},
 		{"capabilities", func(d *Draft) { d.Capabilities = []string{"Chat"} }},
 		{"capabilities", func(d *Draft) { d.Capabilities = make([]string, maxCapabilities+1) }},

@@ -107,9 +107,10 @@ func (g Guarantee) Equal(other Guarantee) bool {
 }
 
 // Effective is the window of one provider, and whether it is the provider's
-// own report and not the catalog's value.
+// own report and not the catalog's value. A report above the catalog's value counts
+// as that, because nobody has measured it.
 func Effective(reportedTokens, catalogTokens int64) (tokens int64, reported bool) {
-	if reportedTokens > 0 {
+	if reportedTokens > 0 && (catalogTokens <= 0 || reportedTokens <= catalogTokens) {
 		return reportedTokens, true
 	}
 	return catalogTokens, false

@@ -88,10 +88,15 @@ func TestQuantizationsAreBoundedWhateverProvidersSay(t *testing.T) {
 	}
 }
 
-func TestASilentProviderHasTheCatalogsWindow(t *testing.T) {
-	for reported, want := range map[int64]int64{0: catalogTokens, -1: catalogTokens, 1: 1, 99_999: 99_999} {
-		if got, own := Effective(reported, catalogTokens); got != want || own != (reported > 0) {
-			t.Errorf("reported %d: %d, %v", reported, got, own)
+func TestAProviderThatIsSilentOrClaimsMoreHasTheCatalogsWindow(t *testing.T) {
+	for reported, want := range map[int64]int64{
+		0: catalogTokens, -1: catalogTokens, 1: 1, catalogTokens: catalogTokens, 99_999: catalogTokens, 10_000_000: catalogTokens,
+	} {
+		if got, own := Effective(reported, catalogTokens); got != want || own != (reported > 0 && reported <= catalogTokens) {
+			t.Errorf("reported %d: got %d, %v; want %d", reported, got, own, want)
 		}
+	}
+	if got, own := Effective(10_000_000, 0); got != 10_000_000 || !own {
+		t.Errorf("without a catalog's: got %d, %v; want the report", got, own)
 	}
 }

@@ -66,6 +66,7 @@ func draftFromProto(req *catalogv1.PutModelRequest) (entry.Draft, error) {
 		Active:        !req.GetInactive(),
 		ContextTokens: int64(req.GetContextLength()), MaxOutputTokens: int64(req.GetMaxOutputTokens()),
 		MinVRAMGB:    req.GetMinVramGb(),
+		Successor:    req.GetSuccessor(),
 		Capabilities: req.GetCapabilities(), Parameters: req.GetSupportedParameters(),
 	}
 	if at := req.GetDeprecatedAt(); at != nil {

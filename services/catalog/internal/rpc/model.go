@@ -34,7 +34,7 @@ func modelToProto(m snapshot.Model) *catalogv1.Model {
 		},
 		ContextLength: m.ContextTokens, MaxOutputTokens: m.MaxOutputTokens,
 		Capabilities: m.Capabilities, SupportedParameters: m.Parameters,
-		CreatedAt: timestamppb.New(m.CreatedAt), DeprecatedAt: timeToProto(m.DeprecatedAt),
+		CreatedAt: timestamppb.New(m.CreatedAt), DeprecatedAt: timeToProto(m.DeprecatedAt), Successor: m.Successor,
 		Supply: &catalogv1.Supply{
 			OnlineProviders: m.Supply.Online, GuaranteedContextLength: m.Supply.Tokens,
 			GuaranteedContextBasis:   basisToProto(m.Supply.Basis),
@@ -51,7 +51,7 @@ func publicModel(m snapshot.Model) *catalogv1.PublicModel {
 		ContextLength: publicTokens(m.ContextTokens), MaxOutputTokens: publicTokens(m.MaxOutputTokens),
 		OnlineProviders: m.Supply.Online, GuaranteedContextBasis: m.Supply.Basis.String(),
 		Capabilities: m.Capabilities, SupportedParameters: m.Parameters, Quantizations: m.Supply.Quantizations,
-		CreatedAt: timestamppb.New(m.CreatedAt), DeprecatedAt: timeToProto(m.DeprecatedAt),
+		CreatedAt: timestamppb.New(m.CreatedAt), DeprecatedAt: timeToProto(m.DeprecatedAt), Successor: m.Successor,
 		MinVramGb: m.MinVRAMGB,
 	}
 	public.InputPrice, public.InputPriceStr = dollars(rates.Unit, rates.Input)

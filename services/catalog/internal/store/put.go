@@ -19,13 +19,13 @@ const lockChanges = `SELECT pg_advisory_xact_lock(hashtext('svc.catalog.put'))`
 
 const insertModel = `
 INSERT INTO model (model_id, slug, name, category, kind, tier, active, context_tokens, max_output_tokens,
-                   capabilities, supported_parameters, deprecated_at, min_vram_gb, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`
+                   capabilities, supported_parameters, deprecated_at, min_vram_gb, successor, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 
 const updateModel = `
 UPDATE model SET slug = $2, name = $3, category = $4, kind = $5, tier = $6, active = $7, context_tokens = $8,
                  max_output_tokens = $9, capabilities = $10, supported_parameters = $11, deprecated_at = $12,
-                 min_vram_gb = $13
+                 min_vram_gb = $13, successor = $14
 WHERE model_id = $1`
 
 const closePrice = `UPDATE price_version SET valid_to = $2 WHERE price_version_id = $1`
@@ -80,7 +80,7 @@ func lockModel(ctx context.Context, tx pgx.Tx, id string) (*entry.Model, error) 
 func writeDraft(ctx context.Context, tx pgx.Tx, current *entry.Model, next entry.Model) error {
 	d := next.Draft
 	args := []any{d.ID, d.Slug, d.Name, string(d.Category), string(d.Kind), string(d.Tier), d.Active,
-		d.ContextTokens, d.MaxOutputTokens, orEmpty(d.Capabilities), orEmpty(d.Parameters), orNull(d.DeprecatedAt), d.MinVRAMGB}
+		d.ContextTokens, d.MaxOutputTokens, orEmpty(d.Capabilities), orEmpty(d.Parameters), orNull(d.DeprecatedAt), d.MinVRAMGB, d.Successor}
 	switch {
 	case current == nil:
 		if _, err := tx.Exec(ctx, insertModel, append(args, next.CreatedAt)...); err != nil {

@@ -43,7 +43,7 @@ const selectRevision = `SELECT revision FROM revision`
 
 const selectModels = `
 SELECT m.model_id, m.slug, m.name, m.category, m.kind, m.tier, m.active, m.context_tokens, m.max_output_tokens,
-       m.capabilities, m.supported_parameters, m.created_at, m.deprecated_at, m.min_vram_gb,
+       m.capabilities, m.supported_parameters, m.created_at, m.deprecated_at, m.min_vram_gb, m.successor,
        p.price_version_id, p.input_pico_usd, p.output_pico_usd, p.payout_input_pico_usd, p.payout_output_pico_usd,
        p.valid_from, p.pricing_unit
 FROM model m JOIN price_version p ON p.model_id = m.model_id AND p.valid_to IS NULL`
@@ -80,7 +80,7 @@ func scanModel(row pgx.CollectableRow) (entry.Model, error) {
 	var input, output, payoutInput, payoutOutput int64
 	var unit string
 	err := row.Scan(&m.ID, &m.Slug, &m.Name, &m.Category, &m.Kind, &m.Tier, &m.Active, &m.ContextTokens, &m.MaxOutputTokens,
-		&m.Capabilities, &m.Parameters, &m.CreatedAt, &deprecated, &m.MinVRAMGB,
+		&m.Capabilities, &m.Parameters, &m.CreatedAt, &deprecated, &m.MinVRAMGB, &m.Successor,
 		&version, &input, &output, &payoutInput, &payoutOutput, &m.Price.ValidFrom, &unit)
 	if err != nil {
 		return entry.Model{}, err
