@@ -33,6 +33,7 @@ func (s *Service) measure(meter metric.Meter) error {
 	candidates := gauge("svc.router.candidates", "Offers of sessions that consumers may be sent to.")
 	bookings := gauge("svc.router.bookings", "Slots booked for attempts that have not been heard to end.")
 	breakers := gauge("svc.router.breakers_open", "Pairs of provider and model that a breaker keeps from serving, half open ones included.")
+	suspected := gauge("svc.router.breakers_suspected", "Pairs of provider and model that one account's requests fail on and the platform looks at.")
 	hubs := gauge("svc.router.hubs", "Hubs in the view.")
 	pairs := gauge("svc.router.known_pairs", "Pairs of provider and model whose health is known.")
 	waiting := gauge("svc.router.waiting", "Requests that wait for a free slot.")
@@ -56,7 +57,9 @@ func (s *Service) measure(meter metric.Meter) error {
 		o.ObserveInt64(models, int64(totals.Models))
 		o.ObserveInt64(candidates, int64(totals.Candidates))
 		o.ObserveInt64(bookings, int64(totals.Bookings))
-		o.ObserveInt64(breakers, int64(s.known.OpenBreakers(s.deps.Clock.Now())))
+		open, doubted := s.known.Breakers(s.deps.Clock.Now())
+		o.ObserveInt64(breakers, int64(open))
+		o.ObserveInt64(suspected, int64(doubted))
 		o.ObserveInt64(pairs, int64(s.known.Len()))
 		o.ObserveInt64(waiting, int64(s.bell.Waiting()))
 		o.ObserveInt64(refused, s.listener.Refused()+s.warmer.Refused())
@@ -65,7 +68,7 @@ func (s *Service) measure(meter metric.Meter) error {
 			o.ObserveInt64(rejects, n, sets[reason])
 		}
 		return nil
-	}, sessions, models, candidates, bookings, breakers, hubs, pairs, waiting, dropped, refused, rejects, warmups)
+	}, sessions, models, candidates, bookings, breakers, suspected, hubs, pairs, waiting, dropped, refused, rejects, warmups)
 	if err != nil {
 		return fmt.Errorf("register the router's metrics: %w", err)
 	}

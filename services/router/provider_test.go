@@ -58,9 +58,9 @@ func TestAProviderIsToldWhyItGetsNoTraffic(t *testing.T) {
 		t.Errorf("rejects %v, models %v", rejects, models)
 	}
 	failed := &eventsv1.AttemptBatch{HubId: "a"}
-	for range 5 {
+	for account := range byte(3) {
 		failed.Attempts = append(failed.Attempts, &eventsv1.Attempt{RequestId: "r1", Attempt: 1, ProviderId: id(1), NodeId: "n", Epoch: 1,
-			ModelId: "m", Outcome: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_FAILED})
+			ModelId: "m", Outcome: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_FAILED, AccountTag: []byte{7: account + 1}})
 	}
 	failed.Attempts = append(failed.Attempts, &eventsv1.Attempt{RequestId: "r3", Attempt: 1, ProviderId: id(1), NodeId: "n", Epoch: 1,
 		ModelId: "m", Outcome: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_BUSY})

@@ -27,6 +27,7 @@ import (
 	"svc.internal/services/router/internal/events"
 	"svc.internal/services/router/internal/pick"
 	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/retry"
 	"svc.internal/services/router/internal/rpc"
 	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/warmup"
@@ -72,6 +73,7 @@ type Service struct {
 	view     *presence.View
 	known    *standing.Registry
 	tally    *pick.Tally
+	retries  *retry.Budget
 	bell     *pick.Bell
 	catalog  *rpc.Catalog
 	listener *events.Listener
@@ -94,7 +96,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("router: read a seed: %w", err)
 	}
 	s := &Service{
-		cfg: cfg, deps: deps, known: standing.New(), tally: &pick.Tally{},
+		cfg: cfg, deps: deps, known: standing.New(), tally: &pick.Tally{}, retries: &retry.Budget{},
 		bell: pick.NewBell(), catalog: rpc.NewCatalog(deps.Catalog, deps.Log),
 	}
 	s.view = presence.New(s.bell.Ring)
@@ -103,12 +105,12 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		View: s.view, Standing: s.known, Clock: deps.Clock, Windows: s.catalog.Window,
 		Directory: directory.New(rpc.AskHub(deps.Providers), deps.Clock),
 		Seed:      words(seed[:16]),
-		Bell:      s.bell, Tally: s.tally, Warm: planner,
+		Bell:      s.bell, Tally: s.tally, Warm: planner, Retries: s.retries,
 	})
 	s.listener = events.NewListener(deps.Bus, s.view, picker, deps.Clock, deps.Log)
 	s.warmer = events.NewWarmer(deps.Bus, planner, deps.Clock, deps.Log)
 	s.server = rpc.NewRouter(rpc.Parts{
-		Picker: picker, View: s.view, Standing: s.known, Tally: s.tally,
+		Picker: picker, View: s.view, Standing: s.known, Tally: s.tally, Windows: s.catalog.Window,
 		Clock: deps.Clock, Settled: s.settled.Load, Log: deps.Log,
 	})
 	if err := s.measure(deps.Meters.Meter("svc.internal/services/router")); err != nil {
@@ -187,6 +189,7 @@ func (s *Service) sweep(ctx context.Context) {
 		s.view.Expire(now)
 		if n%sweepsPerRefresh == 0 {
 			s.known.Refresh(now)
+			s.retries.Trim(now)
 			s.tally.Trim(s.view.Knows)
 		}
 	}

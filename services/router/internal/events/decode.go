@@ -11,6 +11,7 @@ import (
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/router/internal/pick"
 	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/warmup"
 )
 
@@ -98,12 +99,13 @@ func said(n int32) int { return int(min(max(n, 0), maxSaid)) }
 
 func offerFromProto(m *eventsv1.ModelOffer) (presence.Offer, bool) {
 	if !text(m.GetModelId(), 1, maxModelID) || !text(m.GetQuantization(), 0, maxShortText) ||
-		m.GetReportedContextLength() < 0 || m.GetReportedContextLength() > maxWindow ||
 		m.GetInFlight() < 0 || m.GetInFlight() > maxInFlight {
 		return presence.Offer{}, false
 	}
 	return presence.Offer{
-		Model: m.GetModelId(), Healthy: m.GetHealthy(), Window: m.GetReportedContextLength(),
+		Model: m.GetModelId(), Healthy: m.GetHealthy(),
+		// What a provider claims must not cost it its other models.
+		Window:   min(max(m.GetReportedContextLength(), 0), maxWindow),
 		Capacity: int(m.GetCapacity()), InFlight: int(m.GetInFlight()), Quantization: m.GetQuantization(),
 	}, true
 }
@@ -124,8 +126,13 @@ func text(s string, least, most int) bool {
 // attemptFromProto reads one attempt; durations out of range are unknown.
 func attemptFromProto(m *eventsv1.Attempt) (pick.Attempt, bool) {
 	provider, err := ids.ParseProvider(m.GetProviderId())
-	if err != nil || !text(m.GetModelId(), 1, maxModelID) || !text(m.GetNodeId(), 0, maxText) ||
-		!text(m.GetRequestId(), 1, maxShortText) {
+	account, ok := tag.FromBytes(m.GetAccountTag())
+	least := 1
+	if m.GetProbe() {
+		least = 0 // of a request that there is not
+	}
+	if err != nil || !ok || !text(m.GetModelId(), 1, maxModelID) || !text(m.GetNodeId(), 0, maxText) ||
+		!text(m.GetRequestId(), least, maxShortText) {
 		return pick.Attempt{}, false
 	}
 	return pick.Attempt{
@@ -133,6 +140,8 @@ func attemptFromProto(m *eventsv1.Attempt) (pick.Attempt, bool) {
 		Model: m.GetModelId(), Outcome: outcomeFromProto(m.GetOutcome()),
 		FirstContent: millis(m.GetFirstContentMs()), Duration: millis(m.GetDurationMs()),
 		CompletionTokens: m.GetCompletionTokens(), NeverBegan: m.GetAttempt() == 0,
+		Account: account, Excused: m.GetExcused(), Probe: m.GetProbe(), Chat: m.GetChat(),
+		Prompt: min(max(m.GetPromptTokens(), 0), maxWindow), Blocked: millis(m.GetCallerBlockedMs()),
 	}, true
 }
 

@@ -29,14 +29,14 @@ func goodPresence() *eventsv1.Presence {
 
 func TestOneSessionOutOfBoundsIsLeftOutAlone(t *testing.T) {
 	for name, spoil := range map[string]func(*eventsv1.Session){
-		"provider":   func(s *eventsv1.Session) { s.ProviderId = "x" },
-		"name":       func(s *eventsv1.Session) { s.ProviderName = strings.Repeat("x", maxText+1) },
-		"control":    func(s *eventsv1.Session) { s.NodeId = "a\nb" },
-		"epoch":      func(s *eventsv1.Session) { s.Epoch = 0 },
-		"mode":       func(s *eventsv1.Session) { s.ConnectionMode = 9 },
-		"body":       func(s *eventsv1.Session) { s.MaxRequestBytes = -1 },
-		"twice":      func(s *eventsv1.Session) { s.Models = append(s.Models, s.Models[0]) },
-		"window":     func(s *eventsv1.Session) { s.Models[0].ReportedContextLength = maxWindow + 1 },
+		"provider": func(s *eventsv1.Session) { s.ProviderId = "x" },
+		"name":     func(s *eventsv1.Session) { s.ProviderName = strings.Repeat("x", maxText+1) },
+		"control":  func(s *eventsv1.Session) { s.NodeId = "a\nb" },
+		"epoch":    func(s *eventsv1.Session) { s.Epoch = 0 },
+		"mode":     func(s *eventsv1.Session) { s.ConnectionMode = 9 },
+		"body":     func(s *eventsv1.Session) { s.MaxRequestBytes = -1 },
+		"twice":    func(s *eventsv1.Session) { s.Models = append(s.Models, s.Models[0]) },
+
 		"in flight":  func(s *eventsv1.Session) { s.Models[0].InFlight = -1 },
 		"capability": func(s *eventsv1.Session) { s.Capabilities[0] = "" },
 		"models": func(s *eventsv1.Session) {
@@ -217,8 +217,40 @@ func FuzzAttempt(f *testing.F) {
 		if proto.Unmarshal(data, &m) != nil {
 			return
 		}
-		if a, ok := attemptFromProto(&m); ok && (a.Duration < 0 || a.Duration > time.Hour || len(a.Model) > maxModelID) {
+		if a, ok := attemptFromProto(&m); ok && (a.Duration < 0 || a.Duration > time.Hour || len(a.Model) > maxModelID || len(a.Request) > maxShortText ||
+			a.Prompt < 0 || a.Prompt > maxWindow || a.Blocked < 0 || a.Blocked > time.Hour || !a.Probe && a.Request == "") {
 			t.Fatalf("out of bounds: %+v", a)
 		}
 	})
+}
+
+func TestAnAbsurdWindowRemovesNoModel(t *testing.T) {
+	m := goodPresence()
+	m.GetSessions()[0].Models[0].ReportedContextLength = math.MaxInt64
+	r, refused, err := reportFromProto(m)
+	if err != nil || refused != 0 {
+		t.Fatalf("got %d refused and %v, want the session taken", refused, err)
+	}
+	if got := r.Sessions[0].Offers[0].Window; got != maxWindow {
+		t.Errorf("got a window of %d, want %d", got, maxWindow)
+	}
+}
+
+func TestAWarmUpsOutcomeNeedsNoRequestAndAnAttemptDoes(t *testing.T) {
+	served := eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_SERVED
+	if a, ok := attemptFromProto(&eventsv1.Attempt{Probe: true, ProviderId: providerID, ModelId: "m", Outcome: served}); !ok || !a.Probe {
+		t.Errorf("got %+v and %v, want a probe", a, ok)
+	}
+	if _, ok := attemptFromProto(&eventsv1.Attempt{ProviderId: providerID, ModelId: "m", Outcome: served}); ok {
+		t.Error("got an attempt of no request, want it refused")
+	}
+}
+
+func TestAnAccountTagHasEightBytesOrNone(t *testing.T) {
+	for length, want := range map[int]bool{0: true, 1: false, 7: false, 8: true, 9: false, 1 << 16: false} {
+		_, ok := attemptFromProto(&eventsv1.Attempt{RequestId: "r", ProviderId: providerID, ModelId: "m", AccountTag: make([]byte, length)})
+		if ok != want {
+			t.Errorf("%d bytes: got read %v, want %v", length, ok, want)
+		}
+	}
 }

@@ -67,7 +67,9 @@ func (w *Warmer) Run(ctx context.Context) error {
 
 func (w *Warmer) ask(ctx context.Context) {
 	for _, t := range w.planner.Plan(w.clock.Now()) {
-		data, err := proto.Marshal(&eventsv1.WarmUp{ModelId: t.Model, ProviderId: t.Provider, NodeId: t.Node})
+		data, err := proto.Marshal(&eventsv1.WarmUp{
+			ModelId: t.Model, ProviderId: t.Provider, NodeId: t.Node, Suspected: t.Suspected,
+		})
 		if err == nil {
 			err = w.bus.Publish(ctx, bus.SubjectWarmUp, data, nil)
 		}
@@ -76,7 +78,7 @@ func (w *Warmer) ask(ctx context.Context) {
 			return
 		}
 		w.asked.Add(1)
-		w.log.DebugContext(ctx, "a warm-up was asked for", "model", t.Model, "provider_id", t.Provider, "node_id", t.Node)
+		w.log.DebugContext(ctx, "a warm-up was asked for", "model", t.Model, "provider_id", t.Provider, "node_id", t.Node, "suspected", t.Suspected)
 	}
 }
 

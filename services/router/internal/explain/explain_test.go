@@ -10,7 +10,9 @@ import (
 	"svc.internal/services/router/internal/breaker"
 	"svc.internal/services/router/internal/pick"
 	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/retry"
 	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/warmup"
 )
 
@@ -30,7 +32,7 @@ func setup(sessions ...presence.Session) *bundle {
 	b.view = presence.New(bell.Ring)
 	b.Picker = pick.New(pick.Deps{
 		View: b.view, Standing: b.known, Clock: b.clock, Windows: func(string) int64 { return 0 },
-		Bell: bell, Tally: b.tally, Warm: warmup.New(b.view, [2]uint64{}),
+		Bell: bell, Tally: b.tally, Warm: warmup.New(b.view, [2]uint64{}), Retries: &retry.Budget{},
 	})
 	b.view.Apply(presence.Report{Hub: "h", Incarnation: 1, Address: "x", Revision: 1, Sessions: sessions}, start)
 	return b
@@ -83,8 +85,8 @@ func TestWhatRequestsDidIsToldTheMostFrequentFirst(t *testing.T) {
 	ask(2, func(*pick.Request) {})
 	ask(1, func(r *pick.Request) { r.Exclude = []string{"p"} })
 	ask(3, func(r *pick.Request) { r.PromptTokens = 101 })
-	for range breaker.Threshold {
-		b.Ended(pick.Attempt{Request: "r", Provider: "p", Node: "1", Epoch: 1, Model: "m", Outcome: pick.Failed})
+	for i := range breaker.Accounts {
+		b.Ended(pick.Attempt{Request: "r", Account: tag.Account(i + 1), Provider: "p", Node: "1", Epoch: 1, Model: "m", Outcome: pick.Failed})
 	}
 	ask(5, func(*pick.Request) {})
 	a := b.explain("p")

@@ -5,6 +5,8 @@ import (
 
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/tag"
+	"svc.internal/services/router/internal/warmup"
 	"svc.internal/services/router/internal/window"
 )
 
@@ -32,6 +34,20 @@ type Attempt struct {
 	Epoch    int64
 	Model    string
 	Outcome  Outcome
+	// Account is whose request it was.
+	Account tag.Account
+	// Excused is a failure that says little of the provider: the request failed on
+	// another before, or had less time than its prompt needs.
+	Excused bool
+	// Probe is what became of a warm-up: there is no request.
+	Probe bool
+	// Chat says that a warm-up asks for the same.
+	Chat bool
+	// Prompt is the prompt in tokens, where it is known.
+	Prompt int64
+	// Blocked is the part of Duration in which the consumer did not take what was
+	// there.
+	Blocked time.Duration
 	// NeverBegan is an attempt that a slot was booked for and that was not
 	// made: nothing is learnt from it.
 	NeverBegan       bool
@@ -45,24 +61,46 @@ type Attempt struct {
 // are estimates anyway.
 func (p *Picker) Ended(a Attempt) {
 	now := p.deps.Clock.Now()
+	if a.Probe {
+		p.probed(a, now)
+		return
+	}
 	if seat := p.deps.View.Find(a.Provider, a.Node, a.Epoch, a.Model); seat != nil {
 		p.free(seat, &a, now)
 	}
 	if a.Outcome != Served && a.Outcome != Failed {
 		return
 	}
+	if a.Outcome == Failed {
+		p.deps.Retries.Failed(a.Account, now)
+	}
 	rec := p.deps.Standing.Get(standing.Pair{Provider: a.Provider, Model: a.Model})
 	if rec == nil {
 		return
 	}
-	if a.Outcome == Failed {
-		rec.Breaker.Failed(now)
-	} else {
+	if a.Outcome == Served {
 		rec.Breaker.Served(now)
+	} else if rec.Breaker.Failed(a.Account, a.Excused, now) && a.Chat {
+		p.deps.Warm.Suspect(warmup.Target{Provider: a.Provider, Node: a.Node, Model: a.Model}, now)
+	}
+	if a.Excused {
+		return
 	}
 	rec.Window.Record(window.Sample{
-		At: now, Served: a.Outcome == Served, FirstContent: a.FirstContent, TokensPerSecond: speed(a),
+		At: now, Served: a.Outcome == Served, Account: a.Account, TokensPerSecond: speed(a),
+		FirstContent: a.FirstContent, Prompt: a.Prompt, Pace: p.deps.Standing.Pace(a.Model),
 	})
+}
+
+// probed takes note of what became of a warm-up.
+func (p *Picker) probed(a Attempt, now time.Time) {
+	if a.Outcome != Served && a.Outcome != Failed {
+		return
+	}
+	if rec := p.deps.Standing.Find(standing.Pair{Provider: a.Provider, Model: a.Model}); rec != nil {
+		rec.Breaker.Probed(a.Outcome == Served, now)
+		p.deps.Bell.Ring(a.Model)
+	}
 }
 
 // free gives the slot of an attempt back and rings for whoever may have it.
@@ -90,7 +128,7 @@ func (p *Picker) free(seat *presence.Seat, a *Attempt, now time.Time) {
 }
 
 func speed(a Attempt) float64 {
-	after := a.Duration - a.FirstContent
+	after := a.Duration - a.FirstContent - a.Blocked
 	if a.CompletionTokens < leastTokens || after <= 0 {
 		return 0
 	}

@@ -6,6 +6,7 @@ import (
 
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/tag"
 )
 
 // Reason says why a seat was passed over.
@@ -67,10 +68,13 @@ func (r Reason) String() string {
 	}
 }
 
-// effective is the window of a seat in tokens and where it is known from.
+// effective is the window of a seat in tokens and where it is known from. What a
+// provider claims counts no further than the catalog does, because nobody has
+// measured it.
 func effective(seat *presence.Seat, catalog int64) (int64, Source) {
-	if seat.Offer.Window > 0 {
-		return seat.Offer.Window, FromProvider
+	claimed := seat.Offer.Window
+	if claimed > 0 && (catalog == 0 || claimed <= catalog) {
+		return claimed, FromProvider
 	}
 	return catalog, FromCatalog
 }
@@ -131,18 +135,18 @@ const (
 )
 
 // laneOf looks at what is known of a seat's provider, and says why it is not in
-// the main lane.
-func laneOf(rec *standing.Record, now time.Time) (lane, Reason) {
+// the main lane for an account's request.
+func laneOf(rec *standing.Record, account tag.Account, now time.Time) (lane, Reason) {
 	if rec == nil {
 		return mainLane, Eligible
 	}
-	admitted, probe := rec.Breaker.Admits(now)
+	admitted, probe := rec.Breaker.Admits(account, now)
 	switch {
 	case !admitted:
 		return shut, BreakerOpen
 	case probe:
 		return probeLane, BreakerOpen
-	case rec.Window.Health().Degraded:
+	case rec.Window.Health().Degraded, rec.Breaker.Shunned(account):
 		return probeLane, Degraded
 	default:
 		return mainLane, Eligible

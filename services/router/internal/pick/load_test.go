@@ -12,6 +12,7 @@ import (
 	"svc.internal/services/router/internal/breaker"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/window"
 )
 
@@ -91,8 +92,8 @@ func TestWhoLiesAboutItsLoadHurtsOnlyItself(t *testing.T) {
 			liar := session(1, func(s *presence.Session) { s.Said, s.Offers[0].InFlight = 1<<30, inFlight })
 			b.report("hub", liar, session(2))
 			rec := b.known.Get(standing.Pair{Provider: id(2), Model: "m"})
-			for range window.Enough {
-				rec.Window.Record(window.Sample{At: start})
+			for i := range window.Enough {
+				rec.Window.Record(window.Sample{At: start, Account: tag.Account(i)})
 			}
 			began := time.Now()
 			c, err := b.Select(t.Context(), b.request())
@@ -209,8 +210,8 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 		session(11, func(s *presence.Session) { s.Offers[0].Model = "k" }), session(12), session(13))
 	b.fail(id(9), breaker.Threshold)
 	rec := b.known.Get(standing.Pair{Provider: id(12), Model: "m"})
-	for range window.Enough {
-		rec.Window.Record(window.Sample{At: start})
+	for i := range window.Enough {
+		rec.Window.Record(window.Sample{At: start, Account: tag.Account(i)})
 	}
 	passed := map[int]Reason{1: Inactive, 2: Draining, 3: Unhealthy, 4: LacksCapability, 5: BodyTooLarge, 6: WindowTooSmall,
 		7: Unwanted, 8: Excluded, 9: BreakerOpen, 10: Busy, 12: Degraded}

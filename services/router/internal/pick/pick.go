@@ -5,7 +5,8 @@
 // online for the model, has not failed this request already, declares what the
 // request needs, takes a body of that size, has a window that holds the prompt
 // and the explicit max_tokens, and is not behind an open breaker. The effective
-// window is the reported one, or the catalog's when none is reported; while
+// window is the reported one, but never more than the catalog's, because nobody
+// has measured it, and the catalog's when none is reported; while
 // neither is known every prompt fits, because the engine itself will tell.
 //
 // Of the eligible seats with a free slot two are drawn at random and the one
@@ -42,7 +43,9 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/retry"
 	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/warmup"
 )
 
@@ -65,6 +68,8 @@ const (
 type Request struct {
 	ID    string
 	Model string
+	// Account is whose request it is.
+	Account tag.Account
 	// PromptTokens is the estimate without margin; MaxTokens is 0 unless
 	// the caller set it.
 	PromptTokens int64
@@ -111,6 +116,12 @@ const (
 type Choice struct {
 	Candidates []Candidate
 	Fallback   Fallback
+	// UsualFirstContent is the model's at the prompt's length; 0 when it is not
+	// known.
+	UsualFirstContent time.Duration
+	// Single says that the request gets one attempt, because too many of its
+	// account have failed. Then there is one candidate.
+	Single bool
 }
 
 // Directory tells whether a provider exists.
@@ -133,8 +144,10 @@ type Deps struct {
 	Bell *Bell
 	// Tally counts who was chosen, and who was passed over and why.
 	Tally *Tally
-	// Warm hears what is asked for and what there is too little of.
+	// Warm hears what is asked for, what there is too little of, and whom to look at.
 	Warm *warmup.Planner
+	// Retries counts what fails of each account.
+	Retries *retry.Budget
 }
 
 // Picker is safe for concurrent use.
@@ -165,10 +178,19 @@ func (p *Picker) Select(ctx context.Context, req *Request) (Choice, error) {
 	if p.deps.Windows(req.Model) > 0 || len(p.deps.View.Seats(req.Model)) > 0 {
 		p.deps.Warm.Asked(req.Model, p.deps.Clock.Now())
 	}
+	choose := p.auto
 	if req.Pin != "" {
-		return p.pinned(ctx, req)
+		choose = p.pinned
 	}
-	return p.auto(ctx, req)
+	choice, err := choose(ctx, req)
+	if err != nil {
+		return choice, err
+	}
+	choice.UsualFirstContent = p.deps.Standing.Pace(req.Model).At(req.PromptTokens)
+	if p.deps.Retries.Spent(req.Account, p.deps.Clock.Now()) {
+		choice.Single, choice.Candidates = true, choice.Candidates[:1]
+	}
+	return choice, nil
 }
 
 // auto chooses among all providers, waiting while they are busy.

@@ -13,7 +13,9 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/services/router/internal/breaker"
 	"svc.internal/services/router/internal/presence"
+	"svc.internal/services/router/internal/retry"
 	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/warmup"
 	"svc.internal/services/router/internal/window"
 )
@@ -50,7 +52,7 @@ func setup() *bundle {
 	b.Picker = New(Deps{
 		View: b.view, Standing: b.known, Directory: b.names, Clock: b.clock,
 		Windows: func(m string) int64 { return b.catalog[m] }, Seed: [2]uint64{1, 2},
-		Bell: bell, Tally: &Tally{}, Warm: warmup.New(b.view, [2]uint64{3, 4}),
+		Bell: bell, Tally: &Tally{}, Warm: warmup.New(b.view, [2]uint64{3, 4}), Retries: &retry.Budget{},
 	})
 	return b
 }
@@ -86,9 +88,10 @@ func (b *bundle) request(change ...func(*Request)) *Request {
 	return r
 }
 
+// fail has a provider fail requests, each of another account.
 func (b *bundle) fail(provider string, times int) {
-	for range times {
-		b.Ended(Attempt{Request: "other", Provider: provider, Node: "n", Model: "m", Outcome: Failed})
+	for i := range times {
+		b.Ended(Attempt{Request: "other", Provider: provider, Node: "n", Model: "m", Outcome: Failed, Account: tag.Account(i + 1)})
 	}
 }
 
@@ -166,8 +169,8 @@ func TestAnIneligibleSeatIsNeverPicked(t *testing.T) {
 		for _, x := range c.Candidates {
 			s, o := x.Seat.Session, x.Seat.Offer
 			w := o.Window
-			if w == 0 {
-				w = b.catalog["m"]
+			if most := b.catalog["m"]; w == 0 || most > 0 && w > most {
+				w = most
 			}
 			rec := b.known.Find(standing.Pair{Provider: s.Provider, Model: "m"})
 			if !s.Active || s.Draining || !o.Healthy || w > 0 && req.PromptTokens+req.MaxTokens > w ||
@@ -213,7 +216,7 @@ func TestAMoreSuccessfulProviderGetsMore(t *testing.T) {
 			second = Failed
 		}
 		for n, outcome := range map[int]Outcome{1: Served, 2: second} {
-			b.Ended(Attempt{Request: "x", Provider: id(n), Model: "m", Outcome: outcome, FirstContent: time.Second, Duration: time.Second})
+			b.Ended(Attempt{Request: "x", Account: tag.Account(i), Provider: id(n), Model: "m", Outcome: outcome, FirstContent: time.Second, Duration: time.Second})
 		}
 	}
 	count := map[string]int{}
@@ -236,8 +239,8 @@ func TestDegradedProvidersLeadOnlyProbes(t *testing.T) {
 	b := setup()
 	b.report("hub", session(1, func(s *presence.Session) { s.Offers[0].Capacity = 4000 }), session(2))
 	rec := b.known.Get(standing.Pair{Provider: id(2), Model: "m"})
-	for range window.Enough {
-		rec.Window.Record(window.Sample{At: start})
+	for i := range window.Enough {
+		rec.Window.Record(window.Sample{At: start, Account: tag.Account(i)})
 	}
 	led := 0
 	const picks = 3200
@@ -364,6 +367,25 @@ func TestASilentProviderHasTheCatalogsWindow(t *testing.T) {
 	}
 	_, err := b.Select(t.Context(), b.request(huge))
 	wantReason(t, err, fault.ContextLengthExceeded)
+}
+
+func TestAClaimedWindowCountsNoFurtherThanTheCatalogs(t *testing.T) {
+	b := setup()
+	b.catalog["m"] = 2000
+	for claim, want := range map[int64]struct {
+		window int64
+		source Source
+	}{
+		1500: {1500, FromProvider}, 2000: {2000, FromProvider}, 2001: {2000, FromCatalog}, 1 << 30: {2000, FromCatalog},
+	} {
+		b.report("hub", session(1, func(s *presence.Session) { s.Offers[0].Window = claim }))
+		c, err := b.Select(t.Context(), b.request())
+		if err != nil || c.Candidates[0].Window != want.window || c.Candidates[0].Source != want.source {
+			t.Errorf("claimed %d: got %+v, %v, want %+v", claim, c, err, want)
+		}
+		_, err = b.Select(t.Context(), b.request(func(r *Request) { r.PromptTokens = want.window + 1 }))
+		wantReason(t, err, fault.ContextLengthExceeded)
+	}
 }
 
 func TestTheAttemptsEndFreesTheBookedSlot(t *testing.T) {

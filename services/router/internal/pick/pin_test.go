@@ -11,6 +11,7 @@ import (
 	"svc.internal/services/router/internal/breaker"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/window"
 )
 
@@ -22,8 +23,8 @@ func TestAPinIsHonouredEvenWhenDegraded(t *testing.T) {
 	b := setup()
 	b.report("hub", session(1), session(2), session(3))
 	rec := b.known.Get(standing.Pair{Provider: id(2), Model: "m"})
-	for range window.Enough {
-		rec.Window.Record(window.Sample{At: start})
+	for i := range window.Enough {
+		rec.Window.Record(window.Sample{At: start, Account: tag.Account(i)})
 	}
 	for _, fallbacks := range []bool{true, false} {
 		c, err := b.Select(t.Context(), b.request(pinned(id(2), fallbacks)))

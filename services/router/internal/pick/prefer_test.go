@@ -11,6 +11,7 @@ import (
 	"svc.internal/services/router/internal/breaker"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/window"
 )
 
@@ -42,8 +43,8 @@ func TestADegradedProviderKeepsItsPlaceInAnOrder(t *testing.T) {
 	b := setup()
 	b.report("hub", session(1), session(2), session(3))
 	rec := b.known.Get(standing.Pair{Provider: id(2), Model: "m"})
-	for range window.Enough {
-		rec.Window.Record(window.Sample{At: start})
+	for i := range window.Enough {
+		rec.Window.Record(window.Sample{At: start, Account: tag.Account(i)})
 	}
 	for range 40 {
 		c, err := b.Select(t.Context(), b.request(preferring(Preferences{Order: []string{id(2)}})))
@@ -66,7 +67,7 @@ func TestAHalfOpenBreakerIsNoAlternateOfAnOrder(t *testing.T) {
 	b.fail(id(2), breaker.Threshold)
 	for range 60 { // however long it opens for
 		b.clock.Advance(time.Minute)
-		if _, probe := b.known.Find(standing.Pair{Provider: id(2), Model: "m"}).Breaker.Admits(b.clock.Now()); probe {
+		if _, probe := b.known.Find(standing.Pair{Provider: id(2), Model: "m"}).Breaker.Admits(0, b.clock.Now()); probe {
 			break
 		}
 		b.report("hub", session(1), session(2), session(3))

@@ -10,7 +10,7 @@ import (
 
 // How long a caller is asked to wait before the next try.
 const (
-	offlineRetry = 30 * time.Second
+	offlineRetry = 5 * time.Second
 	busyRetry    = 2 * time.Second
 )
 

@@ -244,7 +244,7 @@ func (s *search) survey(seat *presence.Seat) {
 
 func (s *search) admit(seat *presence.Seat) Reason {
 	rec := s.picker.deps.Standing.Find(standing.Pair{Provider: seat.Session.Provider, Model: seat.Offer.Model})
-	where, why := laneOf(rec, s.now)
+	where, why := laneOf(rec, s.req.Account, s.now)
 	if where == shut {
 		return why
 	}
@@ -336,7 +336,7 @@ func (s *search) book(from *[]option) bool {
 			s.busy++ // somebody else was faster
 			continue
 		}
-		if o.record != nil && !o.record.Breaker.Probe(s.now) {
+		if o.record != nil && !o.record.Breaker.Probe(s.req.Account, s.now) {
 			o.seat.Slots.Cancel(s.req.ID)
 			s.drop(o.seat.Session.Provider)
 			continue
@@ -358,7 +358,7 @@ func (s *search) alternates() {
 		s.add(s.draw(&s.main))
 	}
 	for len(s.chosen) < MaxCandidates && len(s.probe) > 0 {
-		if o := s.draw(&s.probe); halfOpen(&o, s.now) {
+		if o := s.draw(&s.probe); s.halfOpen(&o) {
 			s.drop(o.seat.Session.Provider)
 		} else {
 			s.add(o)
@@ -369,14 +369,14 @@ func (s *search) alternates() {
 // mayBeHalfOpen tells whether an option of the main lane is: only a provider
 // that is ordered can be.
 func (s *search) mayBeHalfOpen(o *option) bool {
-	return o.place < len(s.order.list) && halfOpen(o, s.now)
+	return o.place < len(s.order.list) && s.halfOpen(o)
 }
 
-func halfOpen(o *option, now time.Time) bool {
+func (s *search) halfOpen(o *option) bool {
 	if o.record == nil {
 		return false
 	}
-	_, probe := o.record.Breaker.Admits(now)
+	_, probe := o.record.Breaker.Admits(s.req.Account, s.now)
 	return probe
 }
 

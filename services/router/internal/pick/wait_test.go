@@ -10,6 +10,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/standing"
+	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/window"
 )
 
@@ -128,8 +129,8 @@ func TestADegradedProviderServesWhenTheWaitForOthersWasInVain(t *testing.T) {
 		b := setup()
 		b.report("hub", session(1, full), session(2))
 		rec := b.known.Get(standing.Pair{Provider: id(2), Model: "m"})
-		for range window.Enough {
-			rec.Window.Record(window.Sample{At: start})
+		for i := range window.Enough {
+			rec.Window.Record(window.Sample{At: start, Account: tag.Account(i)})
 		}
 		began := time.Now()
 		c, err := b.Select(t.Context(), b.request())

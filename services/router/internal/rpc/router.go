@@ -17,6 +17,7 @@ import (
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/supply"
+	"svc.internal/services/router/internal/tag"
 )
 
 // Bounds of a Select request.
@@ -36,6 +37,8 @@ type Parts struct {
 	Standing *standing.Registry
 	Tally    *pick.Tally
 	Clock    clock.Clock
+	// Windows gives the catalog's window of a model; 0 when it is not known.
+	Windows func(model string) int64
 	// Settled tells whether the view is worth summing up: one that is being
 	// rebuilt would say that nobody is online.
 	Settled func() bool
@@ -88,7 +91,7 @@ func (r *Router) ListSupply(context.Context, *routerv1.ListSupplyRequest) (*rout
 		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "the router is still hearing who is online")
 	}
 	resp := &routerv1.ListSupplyResponse{}
-	for _, m := range supply.Models(r.View) {
+	for _, m := range supply.Models(r.View, r.Windows) {
 		resp.Models = append(resp.Models, &routerv1.ModelSupply{
 			ModelId: m.ID, OnlineProviders: int32(m.Online), ReportingProviders: int32(m.Reporting),
 			MinReportedContextLength: m.MinWindow, MaxReportedContextLength: m.MaxWindow, Quantizations: m.Quantizations,
@@ -152,12 +155,16 @@ func selectFromProto(m *routerv1.SelectRequest) (*pick.Request, error) {
 	if len(m.GetExcludeProviderIds()) > maxExcluded {
 		return nil, invalid("exclude_provider_ids")
 	}
+	account, ok := tag.FromBytes(m.GetAccountTag())
+	if !ok {
+		return nil, invalid("account_tag")
+	}
 	prefer, err := preferencesFromProto(m.GetPreferences())
 	if err != nil {
 		return nil, err
 	}
 	return &pick.Request{
-		ID: m.GetRequestId(), Model: m.GetModelId(), PromptTokens: m.GetPromptTokens(),
+		ID: m.GetRequestId(), Model: m.GetModelId(), Account: account, PromptTokens: m.GetPromptTokens(),
 		MaxTokens: m.GetExplicitMaxTokens(), BodyBytes: m.GetBodyBytes(),
 		Capabilities: m.GetRequiredCapabilities(), Pin: m.GetPinnedProviderId(),
 		AllowFallbacks: m.GetAllowFallbacks(), NearHub: m.GetNearHubId(), Exclude: m.GetExcludeProviderIds(),
@@ -203,7 +210,10 @@ func invalid(field string) error {
 }
 
 func selectToProto(choice pick.Choice) *routerv1.SelectResponse {
-	resp := &routerv1.SelectResponse{FallbackReason: fallbackToProto(choice.Fallback)}
+	resp := &routerv1.SelectResponse{
+		FallbackReason: fallbackToProto(choice.Fallback), SingleAttempt: choice.Single,
+		UsualFirstContentMs: choice.UsualFirstContent.Milliseconds(),
+	}
 	for _, c := range choice.Candidates {
 		resp.Candidates = append(resp.Candidates, &routerv1.Candidate{
 			ProviderId: c.Seat.Session.Provider, ProviderName: c.Seat.Session.ProviderName,

@@ -5,19 +5,22 @@ import (
 	"time"
 
 	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/tag"
 )
 
 func TestOpenBreakersAreCountedUntilTheyClose(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
 	r := New()
+	for i := range breaker.Accounts {
+		r.Get(Pair{"p", "m"}).Breaker.Failed(tag.Account(i+1), false, now)
+	}
 	for range breaker.Threshold {
-		r.Get(Pair{"p", "m"}).Breaker.Failed(now)
+		r.Get(Pair{"q", "m"}).Breaker.Failed(1, false, now)
 	}
-	r.Get(Pair{"q", "m"}).Breaker.Failed(now)
-	if n := r.OpenBreakers(now); n != 1 {
-		t.Errorf("%d are open, want 1", n)
+	if open, suspected := r.Breakers(now); open != 1 || suspected != 1 {
+		t.Errorf("got %d open and %d suspected, want 1 and 1", open, suspected)
 	}
-	if n := r.OpenBreakers(now.Add(breaker.MaxRest)); n != 1 {
-		t.Errorf("%d half open, want 1", n)
+	if open, suspected := r.Breakers(now.Add(breaker.RememberFor)); open != 1 || suspected != 0 {
+		t.Errorf("got %d half open and %d suspected later, want 1 and 0", open, suspected)
 	}
 }

@@ -1,6 +1,7 @@
 // Package standing keeps what the router has learnt of each provider and
 // model: its health window and its circuit breaker. A reconnect changes
-// neither.
+// neither. What attempts say of a model over all its providers (its usual time to
+// first content) is summed up with each Refresh.
 //
 // At most MaxPairs pairs are kept. A pair of which nothing was heard for a day
 // is forgotten; while the registry is full, further pairs are judged as unknown
@@ -34,6 +35,7 @@ type Record struct {
 // Registry is safe for concurrent use.
 type Registry struct {
 	records sync.Map // Pair to *Record
+	paces   atomic.Pointer[map[string]window.Pace]
 	size    atomic.Int64
 	limit   int64
 }
@@ -69,27 +71,84 @@ func (r *Registry) Get(p Pair) *Record {
 // Len is how many pairs are known.
 func (r *Registry) Len() int { return int(r.size.Load()) }
 
-// OpenBreakers is how many pairs are kept from serving, half open ones included.
-func (r *Registry) OpenBreakers(now time.Time) int {
-	n := 0
+// Breakers counts the pairs that are kept from serving, half open ones included,
+// and those that are suspected.
+func (r *Registry) Breakers(now time.Time) (open, suspected int) {
 	r.records.Range(func(_, value any) bool {
-		if value.(*Record).Breaker.State(now) != breaker.Closed {
-			n++
+		if s := value.(*Record).Breaker.State(now); s == breaker.Open || s == breaker.HalfOpen {
+			open++
+		} else if s == breaker.Suspected {
+			suspected++
 		}
 		return true
 	})
-	return n
+	return open, suspected
 }
+
+// Pace is how the time to first content of a model depends on the prompt: the median
+// over its providers of what the last Refresh saw of each, so that many attempts on
+// one count for no more than few on another. The zero Pace is not known.
+func (r *Registry) Pace(model string) window.Pace {
+	if paces := r.paces.Load(); paces != nil {
+		return (*paces)[model]
+	}
+	return window.Pace{}
+}
+
+// gathered are the paces of one model's providers.
+type gathered struct{ bases, slopes []time.Duration }
 
 // Refresh ages all windows and forgets pairs of which nothing is left. An
 // attempt recorded on a pair while it is being forgotten is lost.
 func (r *Registry) Refresh(now time.Time) {
+	models := map[string]*gathered{}
+	defer func() { r.publish(models) }()
 	r.records.Range(func(key, value any) bool {
 		rec := value.(*Record)
-		if rec.Window.Refresh(now) && rec.Breaker.State(now) == breaker.Closed {
+		if rec.Window.Refresh(now) && rec.Breaker.Idle(now) {
 			r.records.Delete(key)
 			r.size.Add(-1)
+			return true
 		}
+		gather(models, key.(Pair).Model, &rec.Window, now)
 		return true
 	})
+}
+
+// gather adds what one provider says of a model.
+func gather(models map[string]*gathered, model string, w *window.Window, now time.Time) {
+	if w.Health().Samples == 0 {
+		return
+	}
+	p := w.Pace(now)
+	if p.Base == 0 && p.Slope == 0 {
+		return
+	}
+	g := models[model]
+	if g == nil {
+		g = &gathered{}
+		models[model] = g
+	}
+	if p.Base > 0 {
+		g.bases = append(g.bases, p.Base)
+	}
+	if p.Slope > 0 {
+		g.slopes = append(g.slopes, p.Slope)
+	}
+}
+
+// publish lets readers see the paces of all models.
+func (r *Registry) publish(models map[string]*gathered) {
+	paces := make(map[string]window.Pace, len(models))
+	for model, g := range models {
+		var p window.Pace
+		if len(g.bases) > 0 {
+			p.Base = window.Median(g.bases)
+		}
+		if len(g.slopes) > 0 {
+			p.Slope = window.Median(g.slopes)
+		}
+		paces[model] = p
+	}
+	r.paces.Store(&paces)
 }

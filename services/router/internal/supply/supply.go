@@ -50,8 +50,9 @@ type Offering struct {
 	Figures     window.Figures
 }
 
-// Models sums up all models that somebody is online for, ordered by id.
-func Models(view *presence.View) []Model {
+// Models sums up all models that somebody is online for, ordered by id. windows gives
+// the catalog's window of a model, 0 when it has none; a larger one counts as that.
+func Models(view *presence.View, windows func(model string) int64) []Model {
 	var out []Model
 	for _, id := range view.Models() {
 		providers := merge(view.Seats(id))
@@ -59,13 +60,16 @@ func Models(view *presence.View) []Model {
 			continue
 		}
 		m := Model{ID: id, Online: len(providers)}
-		kinds := map[string]struct{}{}
+		kinds, catalog := map[string]struct{}{}, windows(id)
 		for _, o := range providers {
 			if o.Quantization != "" && len(kinds) < MaxQuantizations {
 				kinds[o.Quantization] = struct{}{}
 			}
 			if o.Window == 0 {
 				continue
+			}
+			if catalog > 0 {
+				o.Window = min(o.Window, catalog)
 			}
 			if m.Reporting++; m.Reporting == 1 {
 				m.MinWindow = o.Window

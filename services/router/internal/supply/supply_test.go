@@ -30,8 +30,18 @@ func serving(provider string, epoch, window int64, change ...func(*presence.Sess
 	return s
 }
 
+// modelsOf sums up a view of models that the catalog has no window of.
+func modelsOf(v *presence.View) []Model { return Models(v, func(string) int64 { return 0 }) }
+
+func TestAWindowAboveTheCatalogsIsShownAsTheCatalogs(t *testing.T) {
+	got := Models(view(serving("a", 1, 10_000_000), serving("b", 2, 4_000)), func(string) int64 { return 8_000 })
+	if len(got) != 1 || got[0].MinWindow != 4_000 || got[0].MaxWindow != 8_000 {
+		t.Errorf("got %+v, want windows from 4,000 to 8,000", got)
+	}
+}
+
 func TestSupplyCountsProvidersAndTheWindowsTheyReport(t *testing.T) {
-	got := Models(view(
+	got := modelsOf(view(
 		serving("a", 1, 4000), serving("a", 2, 3000), // two nodes: the smaller counts
 		serving("b", 3, 9000), serving("b", 4, 0), // one node is silent: so is the provider
 		serving("c", 5, 8000),
@@ -47,7 +57,7 @@ func TestSupplyCountsProvidersAndTheWindowsTheyReport(t *testing.T) {
 }
 
 func TestASilentModelReportsNoWindow(t *testing.T) {
-	got := Models(view(serving("a", 1, 0)))
+	got := modelsOf(view(serving("a", 1, 0)))
 	if len(got) != 1 || got[0].Reporting != 0 || got[0].MinWindow != 0 || got[0].MaxWindow != 0 {
 		t.Errorf("got %+v", got)
 	}
@@ -84,7 +94,7 @@ func TestAProviderOfSeveralNodesIsOneOfferingWithWhatTheNewestSays(t *testing.T)
 	if b := got[1]; b.Window != 0 || !b.Probation || b.UptimeKnown {
 		t.Errorf("b is %+v", b)
 	}
-	if m := Models(v)[0]; m.Online != 2 || m.Reporting != 1 || m.MinWindow != 4000 || m.MaxWindow != 4000 {
+	if m := modelsOf(v)[0]; m.Online != 2 || m.Reporting != 1 || m.MinWindow != 4000 || m.MaxWindow != 4000 {
 		t.Errorf("model %+v", m)
 	}
 }
@@ -98,7 +108,7 @@ func TestOfferingsAndQuantizationsAreBounded(t *testing.T) {
 	if n := len(Offerings(v, standing.New(), "m", start)); n != MaxOfferings {
 		t.Errorf("%d offerings", n)
 	}
-	if m := Models(v)[0]; len(m.Quantizations) != MaxQuantizations || m.Online != MaxOfferings+5 {
+	if m := modelsOf(v)[0]; len(m.Quantizations) != MaxQuantizations || m.Online != MaxOfferings+5 {
 		t.Errorf("%d quantizations, %d online", len(m.Quantizations), m.Online)
 	}
 }
@@ -111,6 +121,6 @@ func BenchmarkModels(b *testing.B) {
 	v := view(sessions...)
 	b.ReportAllocs()
 	for b.Loop() {
-		Models(v)
+		modelsOf(v)
 	}
 }

@@ -8,7 +8,11 @@
 // far as they may not be ready: the model is unhealthy there, or nothing was
 // served for KeptFor, which is how long engines keep a model as a rule.
 //
-// A node is asked for a model at most once every AskEvery. Replicas decide alike
+// A third cause comes from outside: a node that a consumer's requests failed on is
+// suspected, and how it answers decides whether it is kept from serving. It is asked
+// whatever it has to do, at most once every SuspectEvery.
+//
+// A node is otherwise asked for a model at most once every AskEvery. Replicas decide alike
 // and see the same nodes, so each waits a random while before it asks and does
 // not when it hears another ask. A replica that starts takes all nodes for just
 // used, so a restart causes no burst.
@@ -38,6 +42,12 @@ const (
 	KeptFor = 5 * time.Minute
 	// AskEvery is the least time between two requests to one node for one model.
 	AskEvery = 5 * time.Minute
+	// SuspectEvery is the same for a node that is suspected: longer than the minute in
+	// which an agent tells its last outcome again.
+	SuspectEvery = 90 * time.Second
+	// SuspectNodeEvery is the least time between two such requests to one node for any
+	// model, so that nobody makes a node load all of its models in turn.
+	SuspectNodeEvery = 5 * time.Second
 	// MaxModels bounds the models whose demand is remembered.
 	MaxModels = 16_384
 	// MaxShort bounds the models short of capacity that one plan looks at.
@@ -54,8 +64,9 @@ const (
 	// scanEvery is the pause between two looks for scarce models.
 	scanEvery = 15 * time.Second
 	// scarceSpread and shortSpread are how long an ask is put off at most.
-	scarceSpread = 20 * time.Second
-	shortSpread  = time.Second
+	scarceSpread  = 20 * time.Second
+	shortSpread   = time.Second
+	suspectSpread = 500 * time.Millisecond
 	// perShort bounds the nodes asked for one shortage, walked the seats looked
 	// at for them.
 	perShort = 4
@@ -70,10 +81,20 @@ type Target struct {
 	Provider, Node, Model string
 }
 
+// Ask is a warm-up that is due.
+type Ask struct {
+	Target
+	// Suspected says that the answer decides whether the node serves on.
+	Suspected bool
+}
+
 // pending is an ask that is put off.
 type pending struct {
-	due  time.Time
-	rest time.Duration // what makes it worth it still
+	due time.Time
+	// rest is how long the node must have had nothing to do for it to be worth it
+	// still; a suspected one is asked whatever it does.
+	rest      time.Duration
+	suspected bool
 }
 
 // Planner is safe for concurrent use.
@@ -131,6 +152,20 @@ func (p *Planner) Short(model string) {
 	}
 }
 
+// Suspect has a node asked soon, because a consumer's requests failed on it.
+func (p *Planner) Suspect(t Target, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w, known := p.waiting[t]
+	if known && w.suspected || !known && len(p.waiting) >= MaxPending || !p.maySuspect(t, now) {
+		return
+	}
+	if !p.stands(t, now, pending{suspected: true}) {
+		return
+	}
+	p.waiting[t] = pending{due: now.Add(time.Duration(p.random.Int64N(int64(suspectSpread)))), suspected: true}
+}
+
 // Heard takes note of a warm-up that this or another replica has asked for.
 func (p *Planner) Heard(t Target, now time.Time) {
 	p.mu.Lock()
@@ -139,7 +174,7 @@ func (p *Planner) Heard(t Target, now time.Time) {
 }
 
 // Plan returns whom to ask now, and remembers them as asked.
-func (p *Planner) Plan(now time.Time) []Target {
+func (p *Planner) Plan(now time.Time) []Ask {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for model := range p.short {
@@ -222,7 +257,7 @@ func (p *Planner) relieve(model string, now time.Time) {
 // putOff has a node asked within the spread and tells whether it is worth it.
 func (p *Planner) putOff(seat *presence.Seat, now time.Time, rest, spread time.Duration) bool {
 	t := Target{seat.Session.Provider, seat.Session.Node, seat.Offer.Model}
-	if _, known := p.waiting[t]; known || len(p.waiting) >= MaxPending || !p.may(t, now) || !worth(seat, now, rest) {
+	if _, known := p.waiting[t]; known || len(p.waiting) >= MaxPending || !p.may(t, AskEvery, now) || !worth(seat, now, rest) {
 		return false
 	}
 	p.waiting[t] = pending{due: now.Add(time.Duration(p.random.Int64N(int64(spread)))), rest: rest}
@@ -232,26 +267,41 @@ func (p *Planner) putOff(seat *presence.Seat, now time.Time, rest, spread time.D
 // worth tells whether a node takes warm-ups and has had nothing to do for the
 // model.
 func worth(seat *presence.Seat, now time.Time, rest time.Duration) bool {
-	if !seat.Session.TakesWarmups || !seat.Session.Active || seat.Session.Draining {
+	if !takes(seat) {
 		return false
 	}
 	load, _ := seat.Slots.Room(now)
 	return load == 0 && seat.Slots.Rested(now) >= rest
 }
 
-// may tells whether a node has not been asked lately.
-func (p *Planner) may(t Target, now time.Time) bool {
+// takes reports whether a node takes warm-ups.
+func takes(seat *presence.Seat) bool {
+	return seat.Session.TakesWarmups && seat.Session.Active && !seat.Session.Draining
+}
+
+// may reports whether a node has not been asked within a pause.
+func (p *Planner) may(t Target, pause time.Duration, now time.Time) bool {
 	for _, heard := range [...]Target{t, {Provider: t.Provider, Model: t.Model}, {Model: t.Model}} {
-		if at, ok := p.asked[heard]; ok && now.Sub(at) < AskEvery {
+		if at, ok := p.asked[heard]; ok && now.Sub(at) < pause {
 			return false
 		}
 	}
 	return true
 }
 
+// maySuspect reports whether a suspected node has not been asked lately.
+func (p *Planner) maySuspect(t Target, now time.Time) bool {
+	at, asked := p.asked[nodeOf(t)]
+	return p.may(t, SuspectEvery, now) && (!asked || now.Sub(at) >= SuspectNodeEvery)
+}
+
+// nodeOf is the target under which it is remembered when a node was asked last
+// because it was suspected.
+func nodeOf(t Target) Target { return Target{Provider: t.Provider, Node: t.Node} }
+
 // take returns who is due and still worth asking.
-func (p *Planner) take(now time.Time) []Target {
-	var out []Target
+func (p *Planner) take(now time.Time) []Ask {
+	var out []Ask
 	for t, w := range p.waiting {
 		if now.Before(w.due) {
 			continue
@@ -260,19 +310,30 @@ func (p *Planner) take(now time.Time) []Target {
 			break
 		}
 		delete(p.waiting, t)
-		if p.may(t, now) && p.stands(t, now, w.rest) && p.remember(t, now) {
-			out = append(out, t)
+		may := p.may(t, AskEvery, now)
+		if w.suspected {
+			may = p.maySuspect(t, now)
+		}
+		if may && p.stands(t, now, w) && p.remember(t, now) {
+			if w.suspected {
+				p.remember(nodeOf(t), now)
+			}
+			out = append(out, Ask{Target: t, Suspected: w.suspected})
 		}
 	}
 	return out
 }
 
 // stands tells whether what made a node worth asking holds still.
-func (p *Planner) stands(t Target, now time.Time, rest time.Duration) bool {
+func (p *Planner) stands(t Target, now time.Time, w pending) bool {
 	for _, seat := range p.view.Of(t.Model, t.Provider) {
-		if seat.Session.Node == t.Node {
-			return worth(seat, now, rest)
+		if seat.Session.Node != t.Node {
+			continue
 		}
+		if w.suspected {
+			return takes(seat)
+		}
+		return worth(seat, now, w.rest)
 	}
 	return false
 }

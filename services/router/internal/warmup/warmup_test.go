@@ -46,7 +46,7 @@ func (b *bundle) between(from, to time.Time) map[Target][]time.Time {
 	out := map[Target][]time.Time{}
 	for now := from; now.Before(to); now = now.Add(tick) {
 		for _, t := range b.Plan(now) {
-			out[t] = append(out[t], now)
+			out[t.Target] = append(out[t.Target], now)
 		}
 	}
 	return out
@@ -209,7 +209,9 @@ func TestReplicasDoNotAskTwice(t *testing.T) {
 	for range (scanEvery + scarceSpread) / tick {
 		var said []Target
 		for _, p := range all {
-			said = append(said, p.Plan(now)...)
+			for _, ask := range p.Plan(now) {
+				said = append(said, ask.Target)
+			}
 		}
 		asked += len(said)
 		now = now.Add(tick)

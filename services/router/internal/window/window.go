@@ -7,7 +7,13 @@
 // fifth. The public success rate covers 24 hours in hourly counts.
 //
 // Only attempts that say something of the provider are recorded: served or
-// failed. Refused content, a caller who left and a full provider are not.
+// failed. Refused content, a caller who left and a full provider are not. Of one
+// account's failures at most FailuresOfAccount count at a time, and a provider is
+// degraded only when DegradedBy accounts have seen it fail: a consumer can make its
+// own requests fail, and must not take a provider from others by it.
+//
+// The latency for scoring is taken as if each prompt had been short (see Pace), so
+// that long prompts make nobody slow.
 //
 // Memory is at most about 2 KiB for a pair.
 package window
@@ -18,6 +24,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"svc.internal/services/router/internal/tag"
 )
 
 const (
@@ -30,16 +38,26 @@ const (
 	// DegradedBelow is the success rate under which a provider gets probe
 	// traffic only.
 	DegradedBelow = 0.8
-	hours         = 24
-	newestWeight  = 0.2
+	// FailuresOfAccount bounds the failures of one account that count within Span.
+	FailuresOfAccount = 2
+	// DegradedBy is how many accounts must have seen a degraded provider fail.
+	DegradedBy   = 3
+	hours        = 24
+	newestWeight = 0.2
 )
 
 // Sample is one attempt. The zero latency or rate says that it is unknown.
 type Sample struct {
-	At              time.Time
-	Served          bool
+	At     time.Time
+	Served bool
+	// Account is whose request it was, which matters where it failed.
+	Account         tag.Account
 	FirstContent    time.Duration
 	TokensPerSecond float64
+	// Prompt is the prompt in tokens, and Pace how the time to first content of the
+	// model depends on it.
+	Prompt int64
+	Pace   Pace
 }
 
 // Health is what selection needs to know. The zero value is that of a pair
@@ -49,7 +67,8 @@ type Health struct {
 	// Success is the share of samples that were served, with one success
 	// and no failure assumed beforehand; 1 when nothing is known.
 	Success float64
-	// FirstContent is the moving average; 0 when nothing is known.
+	// FirstContent is the moving average, as of short prompts; 0 when nothing is
+	// known.
 	FirstContent time.Duration
 	// TokensPerSecond is a moving average too.
 	TokensPerSecond float64
@@ -70,7 +89,10 @@ type kept struct {
 	at     int64 // Unix milliseconds
 	first  uint32
 	speed  float32
-	served bool
+	prompt uint32
+	// account is enough of the tag of a failure's account to tell a few apart.
+	account uint16
+	served  bool
 }
 
 // firstUnit is what the first content is remembered in: up to 71 minutes.
@@ -79,7 +101,9 @@ const firstUnit = time.Microsecond
 func keep(s Sample) kept {
 	return kept{
 		at: s.At.UnixMilli(), served: s.Served, speed: float32(s.TokensPerSecond),
-		first: uint32(min(max(s.FirstContent/firstUnit, 0), math.MaxUint32)),
+		first:   uint32(min(max(s.FirstContent/firstUnit, 0), math.MaxUint32)),
+		prompt:  uint32(min(max(s.Prompt, 0), math.MaxUint32)),
+		account: uint16(s.Account), // the low bits of a digest
 	}
 }
 
@@ -111,10 +135,14 @@ func (w *Window) Health() Health {
 	return unknown
 }
 
-// Record adds an attempt.
+// Record adds an attempt, unless it is a failure of an account that has had its
+// share of them.
 func (w *Window) Record(s Sample) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !s.Served && w.failuresOf(uint16(s.Account), s.At) >= FailuresOfAccount {
+		return
+	}
 	if len(w.samples) < MaxSamples {
 		w.samples = append(w.samples, keep(s))
 	} else {
@@ -123,10 +151,11 @@ func (w *Window) Record(s Sample) {
 	}
 	w.count(s)
 	if s.Served && s.FirstContent > 0 {
+		first := s.Pace.Short(s.FirstContent, s.Prompt)
 		if w.average == 0 {
-			w.average = s.FirstContent
+			w.average = first
 		}
-		w.average += time.Duration(newestWeight * float64(s.FirstContent-w.average))
+		w.average += time.Duration(newestWeight * float64(first-w.average))
 	}
 	if s.Served && s.TokensPerSecond > 0 {
 		if w.speed == 0 {
@@ -135,6 +164,17 @@ func (w *Window) Record(s Sample) {
 		w.speed += newestWeight * (s.TokensPerSecond - w.speed)
 	}
 	w.judge(s.At)
+}
+
+// failuresOf counts the recent failures of an account.
+func (w *Window) failuresOf(account uint16, now time.Time) int {
+	n, oldest := 0, now.Add(-Span).UnixMilli()
+	for i := range w.samples {
+		if s := &w.samples[i]; !s.served && s.account == account && s.at > oldest {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *Window) count(s Sample) {
@@ -162,13 +202,21 @@ func (w *Window) Refresh(now time.Time) (empty bool) {
 
 func (w *Window) judge(now time.Time) {
 	var served, all int
+	var seen [DegradedBy]uint16 // different accounts that saw a failure
+	accounts := 0
 	oldest := now.Add(-Span).UnixMilli()
 	for i := range w.samples {
-		if s := &w.samples[i]; s.at > oldest {
-			all++
-			if s.served {
-				served++
-			}
+		s := &w.samples[i]
+		if s.at <= oldest {
+			continue
+		}
+		all++
+		switch {
+		case s.served:
+			served++
+		case accounts < DegradedBy && !slices.Contains(seen[:accounts], s.account):
+			seen[accounts] = s.account
+			accounts++
 		}
 	}
 	if all == 0 {
@@ -180,7 +228,7 @@ func (w *Window) judge(now time.Time) {
 		Samples: all, FirstContent: w.average, TokensPerSecond: w.speed,
 		Success: float64(served+1) / float64(all+1),
 	}
-	h.Degraded = all >= Enough && h.Success < DegradedBelow
+	h.Degraded = all >= Enough && accounts >= DegradedBy && h.Success < DegradedBelow
 	w.health.Store(&h)
 }
 

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"svc.internal/services/router/internal/tag"
 )
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -28,7 +30,7 @@ func TestDegradedNeedsEnoughSamples(t *testing.T) {
 		if w.Health().Degraded {
 			t.Fatalf("degraded after %d failures", i)
 		}
-		w.Record(Sample{At: start})
+		w.Record(Sample{At: start, Account: tag.Account(i)})
 	}
 	if !w.Health().Degraded {
 		t.Error("not degraded although everything fails")
@@ -37,8 +39,8 @@ func TestDegradedNeedsEnoughSamples(t *testing.T) {
 
 func TestOldFailuresAreForgiven(t *testing.T) {
 	var w Window
-	for range 20 {
-		w.Record(Sample{At: start})
+	for i := range 20 {
+		w.Record(Sample{At: start, Account: tag.Account(i)})
 	}
 	if empty := w.Refresh(start.Add(Span)); empty {
 		t.Error("the day was forgotten with the window")
@@ -53,8 +55,8 @@ func TestOldFailuresAreForgiven(t *testing.T) {
 
 func TestSuccessesPushFailuresOut(t *testing.T) {
 	var w Window
-	for range MaxSamples {
-		w.Record(Sample{At: start})
+	for i := range MaxSamples {
+		w.Record(Sample{At: start, Account: tag.Account(i)})
 	}
 	for range MaxSamples {
 		w.Record(served(start, time.Second))
@@ -100,5 +102,46 @@ func TestTheDayIsCountedByTheHour(t *testing.T) {
 	}
 	if f := w.Figures(start.Add(47 * time.Hour)); f.Samples != hours {
 		t.Errorf("%d attempts in a day of 24", f.Samples)
+	}
+}
+
+func TestOneOrTwoAccountsDegradeNobody(t *testing.T) {
+	var w Window
+	for range 8 {
+		w.Record(served(start, time.Second))
+	}
+	before := w.Health().Success
+	for i := range 50 {
+		w.Record(Sample{At: start, Account: tag.Account(1 + i%2)})
+	}
+	h := w.Health()
+	if h.Degraded {
+		t.Error("got degraded by the failures of two accounts, want not")
+	}
+	if want := 8 + 2*FailuresOfAccount; h.Samples != want {
+		t.Errorf("got %d samples, want %d: at most %d failures of an account count", h.Samples, want, FailuresOfAccount)
+	}
+	if f := w.Figures(start); f.Samples != 8+2*FailuresOfAccount {
+		t.Errorf("got %d attempts in the day's figures, want the same", f.Samples)
+	}
+	w.Record(Sample{At: start, Account: 3})
+	if h := w.Health(); !h.Degraded {
+		t.Errorf("got %+v although three accounts' requests failed, want degraded (it was %v before)", h, before)
+	}
+	later := start.Add(Span)
+	w.Record(Sample{At: later, Account: 1})
+	if got := w.Health().Samples; got != 1 {
+		t.Errorf("got %d samples after the span, want 1: an account's share is renewed", got)
+	}
+}
+
+func TestAFewHonestAnswersAreNotLostInOneAccountsFailures(t *testing.T) {
+	var w Window
+	w.Record(served(start, time.Second))
+	for range 10 * MaxSamples {
+		w.Record(Sample{At: start, Account: 1})
+	}
+	if got := w.Health().FirstContent; got != time.Second {
+		t.Errorf("got a first content of %v, want %v", got, time.Second)
 	}
 }
