@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"svc.internal/pkg/config"
 	"svc.internal/services/provider-agent/internal/endpoint"
 	"svc.internal/services/provider-agent/internal/engine"
+	"svc.internal/services/provider-agent/internal/guard"
 	"svc.internal/services/provider-agent/internal/node"
 )
 
@@ -22,6 +24,9 @@ type Config struct {
 	// WSURL is the hub's address, ws://… or wss://…; /ws is added to its path
 	// unless it ends in that.
 	WSURL string
+	// AllowPlaintext lets WSURL be a ws:// address off this machine. Whoever is on
+	// the way then reads the provider key, prompts and answers.
+	AllowPlaintext bool
 	// Key is the provider key. It may be left out with a wallet.
 	Key config.Secret
 	// WalletKeyFile holds the private key of the owner's wallet, in hexadecimal
@@ -49,6 +54,13 @@ type Config struct {
 	// have (chat, embeddings, images, transcriptions) and features (stream,
 	// cancel, logprobs, warmup). Nil declares all but images and transcriptions.
 	Capabilities []string
+	// RefusedMembers are members of a JSON body that are answered as not supported
+	// here, because engines may act on them; nil is guard.Members().
+	RefusedMembers []string
+	// FetchMedia has the agent fetch the pictures and other media that messages name
+	// by address, and hand them to the engine as data URLs. Without it the engine
+	// fetches them itself, from within this network.
+	FetchMedia bool
 	// MaxRequestBytes bounds one request's body, at most 26 MiB. Zero is
 	// 10 MiB, with transcriptions 26 MiB.
 	MaxRequestBytes int64
@@ -66,6 +78,7 @@ func DefaultConfig() Config {
 	return Config{
 		Version:          "dev",
 		ReportHardware:   true,
+		FetchMedia:       true,
 		MaxBufferedBytes: 256 << 20,
 		DrainTimeout:     30 * time.Second,
 		ProbeInterval:    10 * time.Second,
@@ -82,6 +95,9 @@ func (c Config) withDefaults() Config {
 	if c.Capabilities == nil {
 		c.Capabilities = endpoint.Capabilities()
 	}
+	if c.RefusedMembers == nil {
+		c.RefusedMembers = guard.Members()
+	}
 	if c.MaxRequestBytes == 0 {
 		c.MaxRequestBytes = maxBody
 		if endpoint.Transcriptions.Declared(c.Capabilities) {
@@ -91,16 +107,27 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// hubAddress turns the configured address into that of the upgrade.
-func hubAddress(text string) (string, error) {
+// hubAddress turns the configured address into that of the upgrade. In the clear it
+// is refused unless it is this machine's or the owner allows it.
+func hubAddress(text string, plaintext bool) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return "", errors.New("the hub's address must be ws://host or wss://host")
+	}
+	if u.Scheme == "ws" && !plaintext && !loopback(u.Hostname()) {
+		return "", errors.New("the hub's address is ws://, by which the provider key and all prompts travel in the clear: " +
+			"use wss://, or say -allow-plaintext (SVC_ALLOW_PLAINTEXT=true) where the network is your own")
 	}
 	if path := strings.TrimRight(u.Path, "/"); !strings.HasSuffix(path, "/ws") {
 		u.Path = path + "/ws"
 	}
 	return u.String(), nil
+}
+
+// loopback reports whether a host is this machine by its name alone.
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
 func checkConfig(cfg Config) error {

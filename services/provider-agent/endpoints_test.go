@@ -21,7 +21,7 @@ func TestCapabilitiesAndBoundsAreWhatTheOwnerSays(t *testing.T) {
 		"chat,stream,cancel,transcriptions": {26 << 20, false},
 	} {
 		cfg := DefaultConfig()
-		cfg.WSURL, cfg.Key, cfg.Models = "ws://hub.invalid", providerKey(t), []Model{{ModelID: "m", EngineURL: "http://h"}}
+		cfg.WSURL, cfg.Key, cfg.Models = "wss://hub.invalid", providerKey(t), []Model{{ModelID: "m", EngineURL: "http://h"}}
 		if text != "" {
 			cfg.Capabilities = strings.Split(text, ",")
 		}

@@ -70,6 +70,7 @@ func TestGPUsThatTheDriverTellsOfLaterAreRegisteredLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := hubtest.NewPiped(t)
 		cfg := DefaultConfig()
+		cfg.AllowPlaintext = true // pipes
 		cfg.WSURL, cfg.Key, cfg.Models = strings.TrimSuffix(hub.URL, "/ws"), key, []Model{{ModelID: "m", EngineURL: "http://engine.invalid"}}
 		agent, err := New(cfg, Deps{Dial: hub.Dial, HTTPClient: &http.Client{Transport: noEngine{}}})
 		if err != nil {

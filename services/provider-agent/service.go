@@ -28,6 +28,7 @@ import (
 	"svc.internal/services/provider-agent/internal/connection"
 	"svc.internal/services/provider-agent/internal/endpoint"
 	"svc.internal/services/provider-agent/internal/engine"
+	"svc.internal/services/provider-agent/internal/guard"
 	"svc.internal/services/provider-agent/internal/hardware"
 	"svc.internal/services/provider-agent/internal/offer"
 	"svc.internal/services/provider-agent/internal/receipts"
@@ -63,6 +64,7 @@ type Agent struct {
 	pool   *engine.Pool
 	link   *connection.Link
 	kept   *receipts.Store
+	guard  *guard.Guard
 	// gpus is nil when the machine is not looked at.
 	gpus *hardware.Finder
 }
@@ -71,7 +73,7 @@ type Agent struct {
 // reads the node id. It starts nothing. All faults are returned at once.
 func New(cfg Config, deps Deps) (*Agent, error) {
 	deps, cfg = withDefaults(deps), cfg.withDefaults()
-	address, err := hubAddress(cfg.WSURL)
+	address, err := hubAddress(cfg.WSURL, cfg.AllowPlaintext)
 	faults := []error{err, checkConfig(cfg), offer.Validate(cfg.Models)}
 	targets, err := targetsOf(cfg.Models)
 	faults = append(faults, err)
@@ -87,7 +89,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{nodeID: id, tracer: tracerOf(deps.Traces), kept: kept}
+	a := &Agent{nodeID: id, tracer: tracerOf(deps.Traces), kept: kept, guard: guard.New(cfg.RefusedMembers, cfg.FetchMedia)}
 	if cfg.ReportHardware {
 		a.gpus = hardware.NewFinder(deps.Log)
 	}
@@ -141,6 +143,17 @@ func (a *Agent) offers(models []Model) func() []connection.Offer {
 // serve hands a request of the hub's to its engine.
 func (a *Agent) serve(ctx context.Context, r connection.Request, w io.Writer) connection.Answer {
 	span := a.engineCall(ctx, &r)
+	if r.ContentType == "" || r.ContentType == jsonType {
+		seen, refusal := a.guard.Look(ctx, r.Body, r.ModelOffset)
+		if refusal != nil {
+			_, err := w.Write(refusal.JSON())
+			answer := connection.Answer{Status: refusal.Status, Err: err}
+			answered(span, answer)
+			return answer
+		}
+		defer seen.Done()
+		r.Body, r.ModelOffset = seen.Bytes, seen.ModelOffset
+	}
 	ended := a.pool.Forward(ctx, engine.Request{
 		ID: r.ID, ModelID: r.ModelID, Endpoint: r.Endpoint, Stream: r.Stream, Body: r.Body, ContentType: r.ContentType,
 		ModelOffset: r.ModelOffset, ModelLength: r.ModelLength, Traceparent: r.Traceparent,
@@ -149,6 +162,9 @@ func (a *Agent) serve(ctx context.Context, r connection.Request, w io.Writer) co
 	answered(span, answer)
 	return answer
 }
+
+// jsonType is the media type of bodies that are looked at.
+const jsonType = "application/json"
 
 // warm has engines load models, if that is among the capabilities.
 func (a *Agent) warm(capabilities []string) connection.Warm {

@@ -187,7 +187,7 @@ func TestTinyLanguageModelAnswersThroughTheAgent(t *testing.T) {
 
 func TestNodeKeepsItsNameOverRestarts(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.WSURL, cfg.Key, cfg.StateDir, cfg.Models = "ws://hub.invalid", providerKey(t), t.TempDir(), []Model{{ModelID: "m", EngineURL: "http://h"}}
+	cfg.WSURL, cfg.Key, cfg.StateDir, cfg.Models = "wss://hub.invalid", providerKey(t), t.TempDir(), []Model{{ModelID: "m", EngineURL: "http://h"}}
 	first, err := New(cfg, Deps{})
 	if err != nil {
 		t.Fatal(err)
@@ -247,9 +247,30 @@ func TestAddressOfTheUpgrade(t *testing.T) {
 		"ws://h?key=value": "",
 		"ws://h:port":      "",
 	} {
-		if got, err := hubAddress(text); got != want || (err == nil) != (want != "") {
+		if got, err := hubAddress(text, true); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q becomes %q, %v; want %q", text, got, err, want)
 		}
+	}
+}
+
+func TestAHubOffThisMachineIsNotDialledInTheClear(t *testing.T) {
+	for text, want := range map[string]bool{
+		"wss://hub.example": true, "ws://127.0.0.1:1": true, "ws://127.9.9.9:1": true, "ws://[::1]:1": true, "ws://localhost:1": true,
+		"ws://[::ffff:127.0.0.1]:1": true,
+		"ws://hub.example":          false, "ws://10.0.0.1:1": false, "ws://localhost.example": false, "ws://[2001:db8::1]:1": false,
+		"ws://0x7f.1": false, "ws://127.0.0.1.example": false, "ws://[::]:1": false, "ws://0.0.0.0:1": false,
+	} {
+		if _, err := hubAddress(text, false); (err == nil) != want {
+			t.Errorf("%s: %v, want it taken: %v", text, err, want)
+		}
+		if _, err := hubAddress(text, true); err != nil {
+			t.Errorf("%s, allowed: %v", text, err)
+		}
+	}
+	cfg := DefaultConfig()
+	cfg.WSURL, cfg.Key, cfg.Models = "ws://hub.example", providerKey(t), []Model{{ModelID: "m", EngineURL: "http://h"}}
+	if _, err := New(cfg, Deps{}); err == nil || !strings.Contains(err.Error(), "SVC_ALLOW_PLAINTEXT") {
+		t.Errorf("the owner is told %v", err)
 	}
 }
 

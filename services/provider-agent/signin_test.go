@@ -102,7 +102,7 @@ func TestWalletSignsNothingOfAnotherSite(t *testing.T) {
 	server := httptest.NewServer(service)
 	t.Cleanup(server.Close)
 	cfg := DefaultConfig()
-	cfg.WSURL, cfg.WalletKeyFile, cfg.ServiceURL = "ws://hub.invalid", keyFile(t, walletKey, 0o600), server.URL
+	cfg.WSURL, cfg.WalletKeyFile, cfg.ServiceURL = "wss://hub.invalid", keyFile(t, walletKey, 0o600), server.URL
 	cfg.Models = []Model{{ModelID: "m", EngineURL: "http://h"}}
 	var log bytes.Buffer
 	sign, err := signingIn(cfg, slog.New(slog.NewTextHandler(&log, nil)))
@@ -136,7 +136,7 @@ func TestFaultsOfTheWalletAreToldAtStart(t *testing.T) {
 		},
 	} {
 		cfg := DefaultConfig()
-		cfg.WSURL, cfg.WalletKeyFile, cfg.Models = "ws://hub.invalid", keyFile(t, walletKey, 0o600), []Model{{ModelID: "m", EngineURL: "http://h"}}
+		cfg.WSURL, cfg.WalletKeyFile, cfg.Models = "wss://hub.invalid", keyFile(t, walletKey, 0o600), []Model{{ModelID: "m", EngineURL: "http://h"}}
 		change(&cfg)
 		if _, err := New(cfg, Deps{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret-that") {
 			t.Errorf("%q is missing in %v", want, err)

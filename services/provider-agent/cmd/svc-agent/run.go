@@ -20,6 +20,8 @@ import (
 type environment struct {
 	WSURL string        `env:"SVC_WS_URL"`
 	Key   config.Secret `env:"SVC_PROVIDER_KEY"`
+	// AllowPlaintext lets WSURL be a ws:// address off this machine.
+	AllowPlaintext bool `env:"SVC_ALLOW_PLAINTEXT"`
 	// ServiceURL is the marketplace's HTTP API; empty is where that of WSURL is by
 	// custom.
 	ServiceURL string `env:"SVC_SERVICE_URL"`
@@ -32,6 +34,12 @@ type environment struct {
 	Region        string `env:"SVC_REGION"`
 	// Capabilities are what the engines have; empty for what most have.
 	Capabilities []string `env:"SVC_CAPABILITIES"`
+	// RefuseMembers are members of requests that are not supported here, none for no
+	// member; empty for those that engines may act on.
+	RefuseMembers []string `env:"SVC_REFUSE_MEMBERS"`
+	// FetchMedia fetches what messages name by address instead of having the engine
+	// do it.
+	FetchMedia bool `env:"SVC_FETCH_MEDIA" envDefault:"true"`
 	// Hardware tells the hub of this machine's GPUs.
 	Hardware  bool   `env:"SVC_HARDWARE" envDefault:"true"`
 	LogLevel  string `env:"SVC_LOG_LEVEL" envDefault:"info"`
@@ -65,8 +73,10 @@ func run(ctx context.Context, args, environ []string, diagnostics io.Writer) err
 	}
 	agentConfig := provideragent.DefaultConfig()
 	agentConfig.WSURL, agentConfig.Key, agentConfig.StateDir = cfg.WSURL, cfg.Key, cfg.StateDir
+	agentConfig.AllowPlaintext = cfg.AllowPlaintext
 	agentConfig.NodeName, agentConfig.Region = cfg.NodeName, cfg.Region
 	agentConfig.ServiceURL, agentConfig.WalletKeyFile, agentConfig.WalletDomain = cfg.ServiceURL, cfg.WalletKeyFile, cfg.WalletDomain
+	agentConfig.RefusedMembers, agentConfig.FetchMedia = members(cfg.RefuseMembers), cfg.FetchMedia
 	agentConfig.ReportHardware = cfg.Hardware
 	agentConfig.Models, agentConfig.Version, agentConfig.Capabilities = models, version(), cfg.Capabilities
 	agent, err := provideragent.New(agentConfig, provideragent.Deps{Log: log, Traces: traces})
@@ -89,12 +99,18 @@ func options(args, environ []string, diagnostics io.Writer) (environment, error)
 	flags.SetOutput(diagnostics)
 	flags.StringVar(&cfg.Models, "models", cfg.Models, "`file` that lists the models (SVC_MODELS)")
 	flags.StringVar(&cfg.WSURL, "ws", cfg.WSURL, "`URL` of the hub, ws:// or wss:// (SVC_WS_URL)")
+	flags.BoolVar(&cfg.AllowPlaintext, "allow-plaintext", cfg.AllowPlaintext, "let the hub's URL be ws:// although it is not this machine's: key, prompts and answers travel in the clear (SVC_ALLOW_PLAINTEXT)")
 	flags.StringVar(&cfg.StateDir, "state", cfg.StateDir, "`folder` that keeps this machine's node id (SVC_STATE_DIR; default: svc-agent in the user's configuration)")
 	flags.StringVar(&cfg.NodeName, "name", cfg.NodeName, "this machine's `name`, as you want to see it (SVC_NODE_NAME; default: the host's name)")
 	flags.StringVar(&cfg.Region, "region", cfg.Region, "where this machine is (SVC_REGION)")
 	flags.BoolVar(&cfg.Hardware, "hardware", cfg.Hardware, "tell the hub of this machine's GPUs (SVC_HARDWARE)")
 	flags.StringVar(&cfg.ServiceURL, "service", cfg.ServiceURL, "`URL` of the marketplace's API, https:// (SVC_SERVICE_URL; default: from the hub's)")
 	flags.StringVar(&cfg.WalletKeyFile, "wallet-key-file", cfg.WalletKeyFile, "`file` with the private key of your wallet, to sign in with instead of a provider key (SVC_WALLET_KEY_FILE)")
+	flags.BoolVar(&cfg.FetchMedia, "fetch-media", cfg.FetchMedia, "fetch pictures that requests name by address here, from public addresses only, instead of having the engine do it (SVC_FETCH_MEDIA)")
+	flags.Func("refuse-members", "members of requests that are not supported here, as a `list` with commas, or none (SVC_REFUSE_MEMBERS; default: kv_transfer_params, chat_template, lora_request, extra_args)", func(list string) error {
+		cfg.RefuseMembers = strings.Split(list, ",")
+		return nil
+	})
 	flags.Func("capabilities", "what the engines have, of chat, embeddings, images, transcriptions, stream, cancel, logprobs and warmup, as a `list` with commas (SVC_CAPABILITIES; default: all but images and transcriptions)", func(list string) error {
 		cfg.Capabilities = strings.Split(list, ",")
 		return nil
@@ -112,6 +128,14 @@ func options(args, environ []string, diagnostics io.Writer) (environment, error)
 		}
 	}
 	return fillFromHost(cfg)
+}
+
+// members are those to refuse: nil for the usual ones.
+func members(list []string) []string {
+	if len(list) == 1 && list[0] == "none" {
+		return []string{}
+	}
+	return list
 }
 
 // fillFromHost takes what was not given from the machine.

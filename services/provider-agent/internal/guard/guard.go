@@ -1,0 +1,297 @@
+// Package guard keeps from an engine what a consumer's request must not make it
+// do: members that change the engine itself, and addresses that the engine would
+// fetch from within its owner's network.
+//
+// Pictures and other media that a message names by http or https are fetched by
+// the agent, through a dialer that connects to public addresses only, and handed
+// over as data URLs. Redirects are not followed. What cannot be served so is
+// refused: with 400 where no provider could, and with 501 (Not Implemented) where
+// another one may, which hubs take for "not supported here" and for no failure.
+//
+// Limits: 16 media of a request, 8 MiB each and together, 10 s for all; 64 MiB of
+// media held by all requests under way, beyond which a request is answered 429.
+package guard
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"svc.internal/pkg/dialguard"
+	"svc.internal/pkg/jsonscan"
+)
+
+const (
+	maxMedia = 16
+	maxBytes = 8 << 20
+	maxHeld  = 64 << 20
+	maxTime  = 10 * time.Second
+)
+
+// Members are refused unless the owner says otherwise: they have the engine
+// connect to a peer, run a template or load a file that the request names.
+func Members() []string {
+	return []string{"kv_transfer_params", "chat_template", "lora_request", "extra_args"}
+}
+
+// Refusal is why a request does not go to the engine. It is an error of HTTP.
+type Refusal struct {
+	Status  int
+	Message string
+}
+
+func refuse(status int, format string, args ...any) *Refusal {
+	return &Refusal{Status: status, Message: fmt.Sprintf(format, args...)}
+}
+
+// JSON is the refusal as an engine would say it.
+func (r *Refusal) JSON() []byte {
+	kind := "invalid_request_error"
+	if r.Status != http.StatusBadRequest {
+		kind = "not_supported_here"
+	}
+	text := jsonscan.AppendString([]byte(`{"error":{"message":`), r.Message)
+	return append(text, `,"type":"`+kind+`"}}`...)
+}
+
+// Guard looks at requests. It is safe for concurrent use.
+type Guard struct {
+	members []string
+	client  *http.Client // nil leaves media to the engine
+	check   func(string) error
+	held    atomic.Int64
+}
+
+// New refuses some members and, with fetch, fetches media.
+func New(members []string, fetch bool) *Guard {
+	g := &Guard{members: members, check: dialguard.URL}
+	if fetch {
+		g.client = (&dialguard.Dialer{}).Client()
+	}
+	return g
+}
+
+// Body is a request's body as the engine may have it; ModelOffset is where the
+// model's name stands in it. Done must be called once it is not needed any more.
+type Body struct {
+	Bytes       []byte
+	ModelOffset int
+	Done        func()
+}
+
+// Look judges a JSON body and fetches what its messages name.
+func (g *Guard) Look(ctx context.Context, body []byte, modelOffset int) (Body, *Refusal) {
+	same := Body{Bytes: body, ModelOffset: modelOffset, Done: func() {}}
+	messages, refusal := g.scan(body)
+	if refusal != nil || g.client == nil || !messages.Found() {
+		return same, refusal
+	}
+	named := media(body, messages)
+	if len(named) == 0 {
+		return same, nil
+	}
+	if len(named) > maxMedia {
+		return same, refuse(http.StatusNotImplemented, "at most %d media can be named by address in a request here", maxMedia)
+	}
+	return g.inline(ctx, body, modelOffset, named)
+}
+
+// scan walks the members of the body: it refuses those that are listed, and finds
+// the messages.
+func (g *Guard) scan(body []byte) (messages jsonscan.Span, refusal *Refusal) {
+	c := jsonscan.NewCursor(body, jsonscan.Options{})
+	if c.Kind() != jsonscan.Object {
+		return messages, nil // the engine will say what it thinks of it
+	}
+	c.Enter()
+	for {
+		key, ok := c.NextMember()
+		if !ok {
+			return messages, nil
+		}
+		name := string(key.Name(body))
+		value := c.Skip()
+		switch {
+		case slices.Contains(g.members, name) && string(value.Of(body)) != "null":
+			return messages, refuse(http.StatusNotImplemented, "%s is not supported by this provider", name)
+		case name == "messages":
+			messages = value
+		}
+	}
+}
+
+// media are the strings that name media by http or https in the content of
+// messages: those below a member whose name ends in "url".
+func media(body []byte, messages jsonscan.Span) []jsonscan.Span {
+	w := walker{body: body, base: messages.Start, cursor: jsonscan.NewCursor(messages.Of(body), jsonscan.Options{})}
+	w.messages()
+	return w.found
+}
+
+type walker struct {
+	body   []byte
+	base   int
+	cursor jsonscan.Cursor
+	found  []jsonscan.Span
+}
+
+func (w *walker) name(key jsonscan.Key) string { return string(key.Name(w.body[w.base:])) }
+
+// messages looks at the content of each message that has parts.
+func (w *walker) messages() {
+	c := &w.cursor
+	if c.Kind() != jsonscan.Array {
+		return
+	}
+	c.Enter()
+	for c.NextElement() {
+		if c.Kind() != jsonscan.Object {
+			c.Skip()
+			continue
+		}
+		c.Enter()
+		for {
+			key, ok := c.NextMember()
+			if !ok {
+				break
+			}
+			if w.name(key) == "content" && c.Kind() == jsonscan.Array {
+				w.value(false)
+			} else {
+				c.Skip()
+			}
+		}
+	}
+}
+
+// value walks a value; url reports that it stands below a member that is named so.
+func (w *walker) value(url bool) {
+	c := &w.cursor
+	switch c.Kind() {
+	case jsonscan.Object:
+		c.Enter()
+		for {
+			key, ok := c.NextMember()
+			if !ok {
+				return
+			}
+			w.value(strings.HasSuffix(strings.ToLower(w.name(key)), "url"))
+		}
+	case jsonscan.Array:
+		c.Enter()
+		for c.NextElement() {
+			w.value(url)
+		}
+	case jsonscan.String:
+		span := c.Skip()
+		span.Start, span.End = span.Start+w.base, span.End+w.base
+		if text, err := jsonscan.DecodeString(span.Of(w.body)); url && err == nil && text != "" && !isData(text) {
+			w.found = append(w.found, span)
+		}
+	default:
+		c.Skip()
+	}
+}
+
+func isData(text string) bool {
+	return len(text) >= len("data:") && strings.EqualFold(text[:len("data:")], "data:")
+}
+
+// inline puts what is fetched in the place of its address.
+func (g *Guard) inline(ctx context.Context, body []byte, modelOffset int, named []jsonscan.Span) (Body, *Refusal) {
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	if g.held.Add(maxBytes) > maxHeld {
+		g.held.Add(-maxBytes)
+		return Body{}, refuse(http.StatusTooManyRequests, "this provider fetches too many media at once")
+	}
+	done := func() { g.held.Add(-maxBytes) }
+	out := make([]byte, 0, len(body))
+	left, from, offset := maxBytes, 0, modelOffset
+	for _, at := range named {
+		text, err := jsonscan.DecodeString(at.Of(body))
+		if err != nil {
+			done()
+			return Body{}, refuse(http.StatusBadRequest, "an address of a message cannot be read")
+		}
+		kind, content, refusal := g.fetch(ctx, text, left)
+		if refusal != nil {
+			done()
+			return Body{}, refusal
+		}
+		left -= len(content)
+		out = append(out, body[from:at.Start]...)
+		out = append(out, `"data:`+kind+`;base64,`...)
+		out = base64.StdEncoding.AppendEncode(out, content)
+		out = append(out, '"')
+		from = at.End
+		if modelOffset >= at.End {
+			offset = modelOffset + len(out) - at.End
+		}
+	}
+	return Body{Bytes: append(out, body[from:]...), ModelOffset: offset, Done: done}, nil
+}
+
+// fetch reads one file of at most so many bytes. What it says names no address:
+// hubs and consumers read it.
+func (g *Guard) fetch(ctx context.Context, address string, most int) (kind string, content []byte, refusal *Refusal) {
+	if err := g.check(address); err != nil {
+		return "", nil, refuse(http.StatusBadRequest, "an address of a message %s", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return "", nil, refuse(http.StatusBadRequest, "an address of a message cannot be read")
+	}
+	req.Header.Set("User-Agent", "svc-agent")
+	resp, err := g.client.Do(req)
+	switch {
+	case errors.Is(err, dialguard.ErrPrivate):
+		return "", nil, refuse(http.StatusBadRequest, "an address of a message %s", dialguard.ErrPrivate)
+	case err != nil:
+		return "", nil, refuse(http.StatusNotImplemented, "a file that a message names cannot be reached by this provider")
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return "", nil, refuse(http.StatusBadRequest, "a file that a message names is answered with status %d; redirects are not followed", resp.StatusCode)
+	}
+	content, err = io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
+	switch {
+	case err != nil:
+		return "", nil, refuse(http.StatusNotImplemented, "a file that a message names cannot be read by this provider in time")
+	case len(content) > most:
+		return "", nil, refuse(http.StatusNotImplemented, "files that messages name may have %d bytes in all here: send them as data URLs", maxBytes)
+	}
+	if kind = mediaType(resp.Header.Get("Content-Type"), content); kind == "" {
+		return "", nil, refuse(http.StatusBadRequest, "a file that a message names is neither a picture nor sound nor video")
+	}
+	return kind, content, nil
+}
+
+// mediaType is what a file is said to be, or looks like; empty for no media.
+func mediaType(said string, content []byte) string {
+	for _, text := range []string{said, http.DetectContentType(content)} {
+		kind, _, err := mime.ParseMediaType(text)
+		if err != nil || strings.ContainsFunc(kind, unusual) {
+			continue
+		}
+		for _, class := range []string{"image/", "audio/", "video/"} {
+			if strings.HasPrefix(kind, class) {
+				return kind
+			}
+		}
+	}
+	return ""
+}
+
+// unusual reports whether a character may not stand in a data URL's media type.
+func unusual(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("/.+-", r)
+}
