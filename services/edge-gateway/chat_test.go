@@ -142,6 +142,9 @@ func TestAStreamIsRelayedEventByEvent(t *testing.T) {
 	}
 }
 
+// unbound is a body without the bound of the answer that the gateway writes.
+func unbound(sent []byte) string { return strings.Replace(string(sent), `"max_tokens":1024,`, "", 1) }
+
 // Hostile test 22: whatever the client says, the engine is asked for usage,
 // and the client sees what it asked for.
 func TestUsageInAStreamIsAskedForAlwaysAndShownOnRequest(t *testing.T) {
@@ -164,7 +167,7 @@ func TestUsageInAStreamIsAskedForAlwaysAndShownOnRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			body := read(t, f.post(strings.Replace(hello, "{", "{"+c.member+`"stream":true,`, 1)))
 			open := <-f.hub.opens
-			if want := strings.Replace(hello, "{", c.sent, 1); string(open.GetBody()) != want {
+			if want := strings.Replace(hello, "{", c.sent, 1); unbound(open.GetBody()) != want {
 				t.Errorf("sent\n%s\nwant\n%s", open.GetBody(), want)
 			}
 			if open.GetIncludeUsage() != c.shown || strings.Contains(body, usageChunk) != c.shown {

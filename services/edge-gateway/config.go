@@ -1,6 +1,7 @@
 package edgegateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,12 +10,13 @@ import (
 
 	"svc.internal/pkg/config"
 
-	"svc.internal/services/edge-gateway/internal/address"
+	"svc.internal/pkg/address"
 	"svc.internal/services/edge-gateway/internal/admit"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/httpapi"
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
+	"svc.internal/services/edge-gateway/internal/operator"
 	"svc.internal/services/edge-gateway/internal/playground"
 	"svc.internal/services/edge-gateway/internal/providerapi"
 	"svc.internal/services/edge-gateway/internal/ratelimit"
@@ -33,12 +35,28 @@ const maxUpload = 25 << 20
 type Config struct {
 	// HTTPAddr is where the public API listens.
 	HTTPAddr string `yaml:"http_addr" env:"SVC_HTTP_ADDR"`
-	// AdminToken is the bearer token of operators. Without one the routes
-	// under /api/v1/admin do not exist.
-	AdminToken config.Secret `yaml:"admin_token" env:"SVC_ADMIN_TOKEN"`
+	// OperatorAddr is where operators' routes, /api/v1/admin, listen. They are not
+	// on the public listener. The public must not reach this one.
+	OperatorAddr string `yaml:"operator_addr" env:"SVC_OPERATOR_ADDR"`
+	// OperatorHosts are the names, separated by commas, under which that listener
+	// may be asked, beside localhost and IP addresses.
+	OperatorHosts string `yaml:"operator_hosts" env:"SVC_OPERATOR_HOSTS"`
+	// AdminTokens are the bearer tokens of operators, as name:token separated by
+	// commas or lines; a token has 32 bytes or more, and two of one name are a
+	// rotation. Without any the routes under /api/v1/admin do not exist.
+	AdminTokens config.Secret `yaml:"admin_tokens" env:"SVC_ADMIN_TOKENS"`
+	// WrongTokens is how many wrong tokens an address (of IPv6, a /64) may try in
+	// a minute.
+	WrongTokens int `yaml:"wrong_tokens" env:"SVC_GATEWAY_WRONG_TOKENS"`
 	// NearHubID is the hub preferred among equals, for a gateway that lives
 	// in one process with it; empty for none.
 	NearHubID string `yaml:"near_hub_id" env:"SVC_GATEWAY_NEAR_HUB_ID"`
+
+	// MaxConnections bounds the open connections of the public listener, of which
+	// each costs a descriptor and about 20 KB. MaxConnectionsOfNetwork bounds those
+	// of one IPv4 address or IPv6 /64; trusted proxies have only the bound in all.
+	MaxConnections          int `yaml:"max_connections" env:"SVC_GATEWAY_MAX_CONNECTIONS"`
+	MaxConnectionsOfNetwork int `yaml:"max_connections_of_network" env:"SVC_GATEWAY_MAX_CONNECTIONS_OF_NETWORK"`
 
 	// MaxBodyBytes bounds a completion's body, MaxAdminBodyBytes any other.
 	MaxBodyBytes      int64 `yaml:"max_body_bytes" env:"SVC_GATEWAY_MAX_BODY_BYTES"`
@@ -136,6 +154,10 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		HTTPAddr:                 "127.0.0.1:8080",
+		OperatorAddr:             "127.0.0.1:8082",
+		WrongTokens:              10,
+		MaxConnections:           20_000,
+		MaxConnectionsOfNetwork:  3000,
 		MaxBodyBytes:             10 << 20,
 		MaxAdminBodyBytes:        256 << 10,
 		MaxMessages:              openaiapi.MaxMessages,
@@ -177,11 +199,19 @@ func (c Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.HTTPAddr); err != nil {
 		errs = append(errs, fmt.Errorf("%s %q is not host:port", ListenSetting, c.HTTPAddr))
 	}
+	if _, _, err := net.SplitHostPort(c.OperatorAddr); err != nil {
+		errs = append(errs, fmt.Errorf("%s %q is not host:port", OperatorSetting, c.OperatorAddr))
+	}
+	if _, err := operator.Parse(c.AdminTokens.Reveal()); err != nil {
+		errs = append(errs, fmt.Errorf("gateway.admin_tokens (SVC_ADMIN_TOKENS): %w", err))
+	}
 	positive := func(name string, ok bool) {
 		if !ok {
 			errs = append(errs, fmt.Errorf("%s must be above zero", name))
 		}
 	}
+	positive("MaxConnections", c.MaxConnections > 0)
+	positive("MaxConnectionsOfNetwork", c.MaxConnectionsOfNetwork > 0)
 	positive("MaxBodyBytes", c.MaxBodyBytes > 0)
 	positive("MaxAdminBodyBytes", c.MaxAdminBodyBytes > 0)
 	positive("MaxUploadBytes", c.MaxUploadBytes > 0)
@@ -209,6 +239,7 @@ func (c Config) Validate() error {
 	positive("KnownKeyTTL", c.KnownKeyTTL > 0)
 	positive("RefusedKeys", c.RefusedKeys > 0)
 	positive("RefusedKeyTTL", c.RefusedKeyTTL > 0)
+	positive("WrongTokens", c.WrongTokens > 0)
 	positive("WrongKeys", c.WrongKeys > 0)
 	positive("WrongKeyNetworks", c.WrongKeyNetworks > 0)
 	if _, err := address.ParseProxies(c.TrustedProxies); err != nil {
@@ -242,8 +273,9 @@ func (c Config) auth() auth.Config {
 	}
 }
 
-func (c Config) admit() admit.Config {
+func (c Config) admit(report func(context.Context)) admit.Config {
 	return admit.Config{
+		Report:       report,
 		AdmitTimeout: c.AdmitTimeout, SelectTimeout: c.SelectTimeout, SelectGrace: selectGrace, NearHubID: c.NearHubID,
 	}
 }

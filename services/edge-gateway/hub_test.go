@@ -128,7 +128,7 @@ func wholeAnswer(p *played) error {
 
 const (
 	roleChunk  = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":null}]}`
-	helloChunk = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"delta":{"content":"Hel"},"finish_reason":null}]}`
+	helloChunk = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"delta":{"role":"assistant","content":"Hel"},"finish_reason":null}]}`
 	moreChunk  = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"delta":{"content":"lo"},"finish_reason":"stop"}]}`
 	usageChunk = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"acme/tiny-1b","choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
 )

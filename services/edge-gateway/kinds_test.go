@@ -453,7 +453,7 @@ func TestWholeAnswersHaveTheirRequiredMembers(t *testing.T) {
 		{completionsPath, legacyHello, `{"id":"x","object":"chat.completion","created":1,"model":"acme/tiny-1b","choices":[{"index":0,"message":{"role":"assistant"},"finish_reason":"stop"}]}`,
 			"id object created model choices usage", "choices", "index text logprobs finish_reason"},
 		{embeddingsPath, embedHello, `{"data":[{"embedding":[1]}]}`, "object data model usage", "data", "object index embedding"},
-		{imagesPath, paintHello, `{"data":[{"url":"https://x"}]}`, "created data", "data", "url"},
+		{imagesPath, paintHello, `{"data":[{"url":"https://x.org"}]}`, "created data", "data", "url"},
 	} {
 		f.hub.set(answering(c.engine, 1, 1))
 		body := read(t, f.send(c.path, c.body))

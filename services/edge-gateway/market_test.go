@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"svc.internal/pkg/config"
+	"svc.internal/pkg/serve"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 )
 
@@ -62,7 +63,7 @@ func TestOperatorsNeedTheToken(t *testing.T) {
 		wantError(t, f.do(http.MethodPost, path, "{}", "Authorization", "Bearer "), 401, "missing_api_key")
 		wantError(t, f.do(http.MethodPost, path, "{}", "X-Api-Key", adminToken), 401, "missing_api_key")
 	}
-	bare := start(t, func(c *Config) { c.AdminToken = config.Secret{} })
+	bare := start(t, func(c *Config) { c.AdminTokens = config.Secret{} })
 	for _, path := range paths {
 		wantError(t, bare.do(http.MethodPost, path, "{}", "Authorization", "Bearer "), 404, "unknown_route")
 	}
@@ -70,7 +71,8 @@ func TestOperatorsNeedTheToken(t *testing.T) {
 
 func TestOperatorsReachTheServices(t *testing.T) {
 	f := start(t, func(c *Config) { c.MaxAdminBodyBytes = 1 << 10 })
-	admin := []string{"Authorization", "Bearer " + adminToken, "Idempotency-Key", "grant-1", "Grpc-Timeout", "1n", "X-Other", "x"}
+	admin := []string{"Authorization", "Bearer " + adminToken, "Idempotency-Key", "grant-1", "Grpc-Timeout", "1n", "X-Other", "x",
+		"X-Svc-Operator", "mallory", "Grpc-Metadata-X-Svc-Operator", "mallory"}
 	const path = "/api/v1/admin/accounts/a1/credit"
 	resp := f.do(http.MethodPost, path, `{"amount_usd":"5.00"}`, admin...)
 	if body := read(t, resp); resp.StatusCode != 200 || !strings.HasPrefix(body, `{"entry_id":"e1","account":{"account_id":"a1","name":"","limits":null,"balance_usd":0,`) {
@@ -79,6 +81,9 @@ func TestOperatorsReachTheServices(t *testing.T) {
 	md, _ := metadata.FromIncomingContext(f.market.last())
 	if got := md.Get("idempotency-key"); len(got) != 1 || got[0] != "grant-1" {
 		t.Errorf("the key came as %v", got)
+	}
+	if got := serve.Operator(f.market.last()); got != operatorName {
+		t.Errorf("got the operator %q, want %q", got, operatorName)
 	}
 	for name, values := range md {
 		if strings.Contains(strings.Join(values, " "), adminToken) || strings.Contains(name, "other") {

@@ -27,9 +27,17 @@ func Spec() node.Spec {
 // ListenSetting is the setting that says where the service listens.
 const ListenSetting = "gateway.http_addr (SVC_HTTP_ADDR)"
 
-// Build adds a gateway to a process, with its public listener.
+// OperatorSetting is the setting that says where its operators' listener is.
+const OperatorSetting = "gateway.operator_addr (SVC_OPERATOR_ADDR)"
+
+// Build adds a gateway to a process, with its public listener and that of its
+// operators.
 func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	public, err := n.Listen(ListenSetting, cfg.HTTPAddr)
+	if err != nil {
+		return err
+	}
+	operators, err := n.Listen(OperatorSetting, cfg.OperatorAddr)
 	if err != nil {
 		return err
 	}
@@ -48,7 +56,8 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 		return err
 	}
 	n.Add(node.EdgeGateway, service)
-	n.Serve(node.Endpoint{Name: "public API", Listener: public, Handler: service.Handler(), Public: true})
+	n.Serve(node.Endpoint{Name: "public API", Listener: service.Bound(public), Handler: service.Handler(), Public: true})
+	n.Serve(node.Endpoint{Name: "operators' API", Listener: operators, Handler: service.OperatorHandler(), Public: true})
 	return nil
 }
 

@@ -248,7 +248,7 @@ func TestPinsAreHonouredOrExplained(t *testing.T) {
 		"gone at dispatch":           {"", pinned, []func(*played) error{gone, wholeAnswer}, 200, "", providerB, "requested_provider_unavailable"},
 		"failed, no fallbacks":       {"false", alone, []func(*played) error{failed}, 502, "requested_provider_failed", "", ""},
 		"gone, no fallbacks":         {"false", alone, []func(*played) error{gone}, 503, "requested_provider_unavailable", "", ""},
-		"fallback's fallback failed": {"", pinned, []func(*played) error{failed, failed, wholeAnswer}, 502, "upstream_error", "", ""},
+		"fallback's fallback failed": {"", pinned, []func(*played) error{failed, failed, wholeAnswer}, 502, "upstream_error", "", "requested_provider_failed"},
 	}
 	f := start(t)
 	for name, c := range cases {

@@ -71,7 +71,7 @@ func TestTheBodysRoutingReachesTheRouter(t *testing.T) {
 			if explicit := open.GetRoute().GetMode() == eventsv1.RouteMode_ROUTE_MODE_EXPLICIT; explicit != (c.mode == "explicit") {
 				t.Errorf("dispatched as %v", open.GetRoute())
 			}
-			if string(open.GetBody()) != hello {
+			if unbound(open.GetBody()) != hello {
 				t.Errorf("sent on: %s", open.GetBody())
 			}
 			f.witness()

@@ -60,6 +60,45 @@ func TestTheOfficialSDKReadsAStream(t *testing.T) {
 	}
 }
 
+// Some engines leave out what SDKs put the pieces of a stream together by.
+func TestTheOfficialSDKPutsABareStreamTogether(t *testing.T) {
+	f := start(t)
+	f.hub.set(func(p *played) error {
+		const call = `{"choices":[{"delta":{"tool_calls":[`
+		return p.steps(func() error { return p.event(`{"choices":[{"delta":{"content":"Hel"}}]}`, true, 1) }, p.committed,
+			func() error { return p.event(`{"choices":[{"delta":{"content":"lo"}}]}`, false, 2) },
+			func() error {
+				return p.event(call+`{"id":"a","type":"function","function":{"name":"f","arguments":"{"}}]}}]}`, false, 3)
+			},
+			func() error { return p.event(call+`{"function":{"arguments":"}"}}]}}]}`, false, 4) },
+			func() error {
+				return p.event(call+`{"id":"b","type":"function","function":{"name":"g","arguments":"[]"}}]}}]}`, false, 5)
+			},
+			func() error { return p.event(`{"choices":[{"finish_reason":"tool_calls"}]}`, false, 5) },
+			func() error { return p.finish(9, 5) })
+	})
+	client := f.sdk()
+	stream := client.Chat.Completions.NewStreaming(t.Context(), params())
+	acc := openai.ChatCompletionAccumulator{}
+	for stream.Next() {
+		if !acc.AddChunk(stream.Current()) {
+			t.Fatal("a chunk does not fit those before it")
+		}
+	}
+	if stream.Err() != nil || len(acc.Choices) != 1 {
+		t.Fatalf("err %v, %d choices", stream.Err(), len(acc.Choices))
+	}
+	m := acc.Choices[0].Message
+	if m.Content != "Hello" || m.Role != "assistant" || acc.Choices[0].FinishReason != "tool_calls" || len(m.ToolCalls) != 2 {
+		t.Fatalf("got %+v", m)
+	}
+	for i, want := range []string{"a f {}", "b g []"} {
+		if got := m.ToolCalls[i].ID + " " + m.ToolCalls[i].Function.Name + " " + m.ToolCalls[i].Function.Arguments; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestTheOfficialSDKSeesAnErrorWithinAStream(t *testing.T) {
 	f := start(t)
 	f.hub.set(func(p *played) error {

@@ -1,6 +1,6 @@
 // Package edgegateway is the public face of the service: the OpenAI-compatible
-// API under /v1, the catalog and receipts under /api/v1, and the operators'
-// routes under /api/v1/admin.
+// API under /v1, the catalog and receipts under /api/v1, and, on a listener of
+// their own, the operators' routes under /api/v1/admin.
 //
 // It owns no data. What it needs to answer is pushed to it (models) or
 // remembered for a minute (keys); money is held by billing-ledger, providers
@@ -14,9 +14,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
@@ -31,17 +33,19 @@ import (
 	routerv1 "svc.internal/proto/svc/router/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 
-	"svc.internal/services/edge-gateway/internal/address"
+	"svc.internal/pkg/address"
 	"svc.internal/services/edge-gateway/internal/admit"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/httpapi"
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/marketapi"
+	"svc.internal/services/edge-gateway/internal/operator"
 	"svc.internal/services/edge-gateway/internal/playground"
 	"svc.internal/services/edge-gateway/internal/providerapi"
 	"svc.internal/services/edge-gateway/internal/ratelimit"
 	"svc.internal/services/edge-gateway/internal/relay"
+	"svc.internal/services/edge-gateway/internal/sockets"
 	"svc.internal/services/edge-gateway/internal/witness"
 )
 
@@ -94,6 +98,10 @@ type Service struct {
 	witness *witness.Queue
 	leases  *witness.Leases
 	handler http.Handler
+	// operators is the handler of the operators' listener.
+	operators http.Handler
+	metrics   *httpapi.Metrics
+	sockets   sockets.Config
 }
 
 // New makes a gateway that answers once Run has been started.
@@ -115,14 +123,16 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Accounts:       deps.Accounts,
 		Providers:      deps.ProviderAdmin,
 		Reconciliation: deps.Reconciliation,
-	}, marketapi.Config{AdminToken: cfg.AdminToken, MaxBody: cfg.MaxAdminBodyBytes})
+	}, marketapi.Config{MaxBody: cfg.MaxAdminBodyBytes})
 	if err != nil {
 		return nil, err
 	}
 	s := &Service{
 		deps:    deps,
+		metrics: metrics,
+		sockets: sockets.Config{Most: cfg.MaxConnections, MostOfNetwork: cfg.MaxConnectionsOfNetwork, Trusted: proxies},
 		auth:    auth.New(deps.Keys, deps.Clock, cfg.auth()),
-		models:  catalog.NewView(deps.Catalog, deps.Log),
+		models:  catalog.NewView(deps.Catalog, deps.Clock, deps.Log),
 		witness: witness.NewQueue(deps.Admission, deps.Log, metrics.WitnessesDropped, cfg.witness()),
 		leases:  witness.NewLeases(deps.Admission, deps.Clock, deps.Log, cfg.leases()),
 	}
@@ -133,7 +143,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.handler = httpapi.New(httpapi.Parts{
+	tokens, err := operator.Parse(cfg.AdminTokens.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("configure the gateway: %w", err)
+	}
+	surface := httpapi.New(httpapi.Parts{
 		Log:         deps.Log,
 		Tracer:      deps.Traces.Tracer("svc.internal/services/edge-gateway"),
 		Clock:       deps.Clock,
@@ -142,7 +156,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Auth:        s.auth,
 		Addresses:   address.New(proxies),
 		Catalog:     s.models,
-		Gate:        admit.NewGate(deps.Admission, deps.Router, s.giveBack, cfg.admit()),
+		Gate:        admit.NewGate(deps.Admission, deps.Router, s.giveBack, cfg.admit(s.witness.Flush)),
 		Engine:      relay.New(deps.Hubs, deps.Clock, cfg.relay()),
 		Witness:     s.witness,
 		Leases:      s.leases,
@@ -154,6 +168,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Provider:    provider,
 		Ready:       s.Ready,
 	}, cfg.http())
+	gate := operator.NewGate(tokens, deps.Clock, cfg.WrongTokens, cfg.WrongKeyNetworks)
+	s.handler, s.operators = surface, surface.Operators(gate, operator.NewHosts(cfg.OperatorHosts))
 	return s, nil
 }
 
@@ -168,6 +184,17 @@ func newPlayground(visits billingv1.VisitorServiceClient, cfg Config) *playgroun
 // Handler answers all public requests. Its server must bound headers and must
 // not bound the time of a whole request; serve.HTTP does so.
 func (s *Service) Handler() http.Handler { return s.handler }
+
+// OperatorHandler answers the operators' listener, which the public must not reach.
+// Its server must be as that of Handler.
+func (s *Service) OperatorHandler() http.Handler { return s.operators }
+
+// Bound bounds the connections of the listener that the handler is served on.
+func (s *Service) Bound(lis net.Listener) net.Listener {
+	return sockets.Bound(lis, s.sockets, address.Network, func(reason sockets.Reason) {
+		s.metrics.ConnectionsRefused.Add(context.Background(), 1, metric.WithAttributes(attribute.String("reason", string(reason))))
+	})
+}
 
 // Register adds nothing: the gateway calls others and is called over HTTP. It
 // stands here so that every service is put together alike.

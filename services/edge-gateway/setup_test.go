@@ -35,34 +35,37 @@ import (
 )
 
 const (
-	adminToken = "an-operators-token"
-	modelID    = "acme/tiny-1b"
-	modelSlug  = "tiny"
-	providerA  = "01890000-0000-7000-8000-00000000000a"
-	providerB  = "01890000-0000-7000-8000-00000000000b"
-	providerC  = "01890000-0000-7000-8000-00000000000c"
+	operatorName = "alice"
+	adminToken   = "an-operators-token-of-more-than-32-bytes"
+	modelID      = "acme/tiny-1b"
+	modelSlug    = "tiny"
+	providerA    = "01890000-0000-7000-8000-00000000000a"
+	providerB    = "01890000-0000-7000-8000-00000000000b"
+	providerC    = "01890000-0000-7000-8000-00000000000c"
 )
 
 // fleet is a gateway among peers that do as a test says.
 type fleet struct {
-	clock   *stillClock
-	t       testing.TB
-	cfg     Config
-	key     string
-	log     *logBuffer
-	svc     *Service
-	base    string
-	client  *http.Client
-	keys    *keys
-	billing *billing
-	router  *router
-	catalog *catalogPeer
-	hub     *hub
-	market  *market
-	claims  *claims
-	visits  *visits
-	selves  *selves
-	people  *people
+	clock         *stillClock
+	t             testing.TB
+	cfg           Config
+	key           string
+	log           *logBuffer
+	svc           *Service
+	base          string          // of the public listener
+	operators     string          // the base of the operators' listener
+	dialOperators func() net.Conn // in a bubble
+	client        *http.Client
+	keys          *keys
+	billing       *billing
+	router        *router
+	catalog       *catalogPeer
+	hub           *hub
+	market        *market
+	claims        *claims
+	visits        *visits
+	selves        *selves
+	people        *people
 	// providerKey is the key that selves knows.
 	providerKey string
 }
@@ -146,7 +149,8 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 	}
 	f.hub.script = wholeAnswer
 	f.selves, f.providerKey = newSelves(t)
-	f.cfg.AdminToken = config.NewSecret(adminToken)
+	f.cfg.AdminTokens = config.NewSecret(operatorName + ":" + adminToken)
+	f.cfg.WrongTokens = 1_000_000 // a test of them sets its own
 	for _, c := range change {
 		c(&f.cfg)
 	}
@@ -237,9 +241,11 @@ func (f *fleet) start() *fleet {
 	done := make(chan error, 1)
 	go func() { done <- f.svc.Run(ctx) }()
 	server := httptest.NewServer(f.svc.Handler())
-	f.base, f.client = server.URL, server.Client()
+	operators := httptest.NewServer(f.svc.OperatorHandler())
+	f.base, f.operators, f.client = server.URL, operators.URL, server.Client()
 	t.Cleanup(func() {
 		server.Close()
+		operators.Close()
 		stop()
 		if err := <-done; err != nil {
 			t.Errorf("Run: %v", err)
@@ -312,7 +318,7 @@ func (k *keys) AuthenticateKey(ctx context.Context, req *billingv1.AuthenticateK
 	if !bytes.Equal(req.GetKeySha256(), k.digest[:]) {
 		return nil, unknownKey()
 	}
-	return &billingv1.AuthenticateKeyResponse{KeyId: "key-1", AccountId: "account-1", AllowedModelIds: k.allowed}, nil
+	return &billingv1.AuthenticateKeyResponse{KeyId: "key-1", AccountId: "account-1", AccountTag: []byte("8 bytes!"), AllowedModelIds: k.allowed}, nil
 }
 
 // billing admits everything unless told otherwise, and collects witnesses.
@@ -491,13 +497,23 @@ func (f *fleet) post(body string, headers ...string) *http.Response {
 	return f.do(http.MethodPost, "/v1/chat/completions", body, append([]string{"Authorization", "Bearer " + f.key}, headers...)...)
 }
 
+// do makes a request of the public listener, or of the operators' for their routes.
 func (f *fleet) do(method, path, body string, headers ...string) *http.Response {
+	f.t.Helper()
+	base := f.base
+	if strings.HasPrefix(path, "/api/v1/admin/") {
+		base = f.operators
+	}
+	return f.doAt(base, method, path, body, headers...)
+}
+
+func (f *fleet) doAt(base, method, path, body string, headers ...string) *http.Response {
 	f.t.Helper()
 	var reader io.Reader
 	if body != "" {
 		reader = strings.NewReader(body)
 	}
-	req, err := http.NewRequestWithContext(f.t.Context(), method, f.base+path, reader)
+	req, err := http.NewRequestWithContext(f.t.Context(), method, base+path, reader)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -524,6 +540,7 @@ func read(t testing.TB, resp *http.Response) string {
 // listen serves a gateway whose loops run already.
 func (f *fleet) listen() {
 	server := httptest.NewServer(f.svc.Handler())
-	f.base, f.client = server.URL, server.Client()
+	operators := httptest.NewServer(f.svc.OperatorHandler())
+	f.base, f.operators, f.client = server.URL, operators.URL, server.Client()
 	f.t.Cleanup(server.Close)
 }

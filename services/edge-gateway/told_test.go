@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -56,7 +57,7 @@ func TestWhatAPlanCoversCostsNothing(t *testing.T) {
 // asks. Where there is none it is not made up.
 func TestImagesTellTheirCostWhenAsked(t *testing.T) {
 	f := withKinds(t)
-	const one = `"data":[{"url":"https://x"}]`
+	const one = `"data":[{"url":"https://x.org"}]`
 	for usage, want := range map[string]string{
 		``:                            `{"usage":{"cost":0.0000006},"created":7,` + one + `}`,
 		`,"usage":null`:               `{"created":7,` + one + `,"usage":{"cost":0.0000006}}`,
@@ -177,7 +178,7 @@ func TestAModelWhoseNameDoesNotFitIsPassedOver(t *testing.T) {
 		m := proto.Clone(testModel()).(*catalogv1.Model)
 		m.ModelId, m.Slug = id, "slug-"+strconv.Itoa(len(id))
 		if id == long {
-			m.DeprecatedAt = timestamppb.Now()
+			m.DeprecatedAt = timestamppb.New(time.Now().Add(time.Hour))
 		}
 		f.catalog.models = append(f.catalog.models, m)
 	}

@@ -81,7 +81,7 @@ func NewShared(models []*catalogv1.Model) (*Shared, error) {
 		return nil, err
 	}
 	s := &Shared{log: slog.New(slog.DiscardHandler), metrics: metrics}
-	s.models = catalog.NewView(snapshotOnce{models: models}, s.log)
+	s.models = catalog.NewView(snapshotOnce{models: models}, clock.System, s.log)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

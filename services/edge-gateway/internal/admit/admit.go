@@ -9,6 +9,7 @@ package admit
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -33,6 +34,9 @@ type Config struct {
 	SelectGrace time.Duration
 	// NearHubID is preferred among equals; empty for none.
 	NearHubID string
+	// Report tells billing-ledger of the requests that have ended here, and
+	// returns when it knows; nil leaves that to others.
+	Report func(context.Context)
 }
 
 // Order is what a request needs.
@@ -40,6 +44,8 @@ type Order struct {
 	RequestID string
 	KeyID     string
 	ModelID   string
+	// AccountTag is how routers and hubs know whose request it is.
+	AccountTag []byte
 	// PromptTokens is the estimate without margin, in the unit of the model's
 	// prices: of audio the exact milliseconds, of images 0.
 	PromptTokens int64
@@ -50,10 +56,12 @@ type Order struct {
 	PromptParam string
 	// ExplicitMaxTokens is 0 when the client did not say.
 	ExplicitMaxTokens int64
-	Bounds            Bounds
-	BodyBytes         int64
-	Capabilities      []string
-	Pin               Pin
+	// MaxTokensParam names the parameter that ExplicitMaxTokens comes from.
+	MaxTokensParam string
+	Bounds         Bounds
+	BodyBytes      int64
+	Capabilities   []string
+	Pin            Pin
 	// Prefer is whom the client wants besides.
 	Prefer Preferences
 }
@@ -65,6 +73,12 @@ type Grant struct {
 	Candidates []*routerv1.Candidate
 	// Fallback is set when the pin could not be honoured.
 	Fallback eventsv1.FallbackReason
+	// UsualFirstContentMs is the model's usual time to first content at the prompt's
+	// length; 0 when it is not known.
+	UsualFirstContentMs int64
+	// SingleAttempt says that the request gets one attempt, because too many of its
+	// account have failed.
+	SingleAttempt bool
 	// Held tells that there may be a hold.
 	Held bool
 }
@@ -75,6 +89,7 @@ type Gate struct {
 	router    routerv1.RouterServiceClient
 	giveBack  func(context.Context, *eventsv1.Attempt)
 	cfg       Config
+	places    places
 }
 
 // NewGate makes a gate. giveBack tells routers of an attempt that they booked
@@ -99,7 +114,7 @@ func (g *Gate) Enter(ctx context.Context, o Order) (Grant, error) {
 		resp, err := g.router.Select(selectCtx, g.selectRequest(o, o.Pin.ProviderID, nil))
 		selected <- selection{resp, err}
 	}()
-	terms, admitErr := g.admit(ctx, o)
+	terms, admitErr := g.admitWhenEnded(ctx, o)
 	if admitErr != nil {
 		grace := time.AfterFunc(g.cfg.SelectGrace, cancel)
 		defer grace.Stop()
@@ -117,6 +132,7 @@ func (g *Gate) Enter(ctx context.Context, o Order) (Grant, error) {
 		return grant, fault.New(fault.Unavailable, fault.NoProviderOnline, "No provider is online for this model.")
 	}
 	grant.Candidates, grant.Fallback = s.resp.GetCandidates(), s.resp.GetFallbackReason()
+	grant.UsualFirstContentMs, grant.SingleAttempt = s.resp.GetUsualFirstContentMs(), s.resp.GetSingleAttempt()
 	return grant, nil
 }
 
@@ -161,6 +177,7 @@ func (g *Gate) selectRequest(o Order, pin string, failed []string) *routerv1.Sel
 	return &routerv1.SelectRequest{
 		RequestId:            o.RequestID,
 		ModelId:              o.ModelID,
+		AccountTag:           o.AccountTag,
 		PromptTokens:         o.WindowTokens,
 		ExplicitMaxTokens:    o.ExplicitMaxTokens,
 		BodyBytes:            o.BodyBytes,
@@ -198,10 +215,11 @@ func inOurWords(err error, o Order) error {
 	if _, err := strconv.ParseInt(window, 10, 64); err != nil {
 		window = "unknown"
 	}
-	own := fault.New(fault.Invalid, fault.ContextLengthExceeded,
-		"The largest context window online for this model is %s tokens. The prompt has about %d tokens and max_tokens asks for %d.",
-		window, o.WindowTokens, o.ExplicitMaxTokens)
-	return own.On(o.PromptParam)
+	message := fmt.Sprintf("The largest context window online for this model is %s tokens. The prompt has about %d tokens", window, o.WindowTokens)
+	if o.ExplicitMaxTokens > 0 {
+		message += fmt.Sprintf(" and %s asks for %d", o.MaxTokensParam, o.ExplicitMaxTokens)
+	}
+	return fault.New(fault.Invalid, fault.ContextLengthExceeded, "%s.", message).On(o.PromptParam)
 }
 
 // order is the precedence of errors: what stands first is told first.

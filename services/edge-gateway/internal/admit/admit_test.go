@@ -43,8 +43,28 @@ func TestBoundsNeverWrapAndAlwaysCover(t *testing.T) {
 
 func TestTheHoldHasItsMargin(t *testing.T) {
 	b, err := BoundsOf(&openaiapi.Request{PromptTokens: 101, Choices: 1, Messages: 3}, &catalog.Model{ContextLength: 500, MaxOutputTokens: 1000})
-	if err != nil || b.HoldPromptTokens != 117+16+24 || b.MaxOutputTokens != 399 {
+	if err != nil || b.HoldPromptTokens != 117+16+24 || b.MaxOutputTokens != 500-157 {
 		t.Errorf("%+v, %v", b, err)
+	}
+	// Who names a bound is held to the estimate alone, as eligibility is.
+	b, err = BoundsOf(&openaiapi.Request{PromptTokens: 101, Choices: 1, Messages: 3, MaxTokens: 400}, &catalog.Model{ContextLength: 500, MaxOutputTokens: 1000})
+	if err != nil || b.HoldPromptTokens != 117+16+24 || b.MaxOutputTokens != 399 {
+		t.Errorf("with a bound of its own: got %+v, %v", b, err)
+	}
+}
+
+// What engines make of a prompt at most is held, but not beyond the window.
+func TestTheHoldCoversTheBoundWithinTheWindow(t *testing.T) {
+	m := &catalog.Model{ContextLength: 5000, MaxOutputTokens: 1000}
+	for _, c := range []struct{ tokens, bound, want int64 }{{100, 300, 300}, {100, 1 << 40, 5000}, {6000, 1 << 40, 6900}} {
+		b, err := BoundsOf(&openaiapi.Request{PromptTokens: c.tokens, PromptBound: c.bound, Choices: 1, Messages: 2}, m)
+		if want := c.want + holdPerRequest + 2*holdPerMessage; err != nil || b.HoldPromptTokens != want {
+			t.Errorf("%+v: got %d, %v; want %d", c, b.HoldPromptTokens, err, want)
+		}
+	}
+	several := &openaiapi.Request{Kind: openaiapi.Embeddings, PromptTokens: 100, PromptBound: 12_000, Inputs: 3}
+	if b, err := BoundsOf(several, m); err != nil || b.HoldPromptTokens != 12_000+holdPerRequest+3*holdPerMessage {
+		t.Errorf("got %+v, %v; want 12000 and the margins: each input has a window", b, err)
 	}
 }
 

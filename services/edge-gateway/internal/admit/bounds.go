@@ -8,7 +8,9 @@ import (
 )
 
 // The margin of the hold over the estimate: chat templates add tokens to each
-// message, and an estimate errs.
+// message, and an estimate errs. Where the parser's bound of the prompt is
+// larger, it is held, as far as the model's window goes: no engine takes a longer
+// prompt than that.
 const (
 	holdPercent    = 115
 	holdPerRequest = 16
@@ -21,7 +23,12 @@ const (
 type Bounds struct {
 	// MaxOutputTokens bounds one choice; it is never 0.
 	MaxOutputTokens int64
-	// HoldPromptTokens is the estimate with its margin.
+	// PromptRoom is what an answer without a bound of the client's leaves of a
+	// window for the prompt: the estimate with a small margin. The hold may be far
+	// above it, because it covers what pictures hardly ever cost.
+	PromptRoom int64
+	// HoldPromptTokens covers what nearly every engine makes of the prompt. A
+	// claim within it is honest; the corpus test holds it against tokenizers.
 	HoldPromptTokens int64
 	// HoldCompletionTokens bounds all choices together.
 	HoldCompletionTokens int64
@@ -38,13 +45,18 @@ func BoundsOf(req *openaiapi.Request, m *catalog.Model) (Bounds, error) {
 	case openaiapi.Embeddings:
 		return Bounds{
 			MaxOutputTokens:  1,
-			HoldPromptTokens: withMargin(req.PromptTokens) + holdPerMessage*req.Inputs,
+			HoldPromptTokens: holdOf(req, m.ContextLength*req.Inputs) + holdPerMessage*req.Inputs,
 		}, nil
 	case openaiapi.Images:
 		return Bounds{MaxOutputTokens: 1, HoldCompletionTokens: req.Choices}, nil
 	default:
 		return boundsOfText(req, m)
 	}
+}
+
+// holdOf is what is held for a prompt whose engine reads so many tokens at most.
+func holdOf(req *openaiapi.Request, window int64) int64 {
+	return max(withMargin(req.PromptTokens), min(req.PromptBound, window)+holdPerRequest)
 }
 
 func withMargin(tokens int64) int64 { return (tokens*holdPercent+99)/100 + holdPerRequest }
@@ -60,13 +72,22 @@ func boundsOfText(req *openaiapi.Request, m *catalog.Model) (Bounds, error) {
 		out = req.MaxTokens
 	}
 	// What remains of the window bounds the answer; whether the prompt fits at
-	// all is the router's to say, who knows the windows online.
-	out = max(1, min(out, m.ContextLength-req.PromptTokens))
+	// all is the router's to say, who knows the windows online. The bound is sent
+	// to the engine, which refuses one that does not fit beside the prompt as it
+	// counts it. So a client that names no bound gets one that leaves room for
+	// the estimate's margin.
+	room := withMargin(req.PromptTokens) + holdPerMessage*req.Messages
+	if req.MaxTokens > 0 {
+		out = max(1, min(out, m.ContextLength-req.PromptTokens))
+	} else {
+		out = max(1, min(out, m.ContextLength-room))
+	}
 	// All factors are bounded by the parser (a body of 10 MiB, 16 choices, a
 	// window within int32), so nothing here can wrap.
 	return Bounds{
 		MaxOutputTokens:      out,
-		HoldPromptTokens:     withMargin(req.PromptTokens) + holdPerMessage*req.Messages,
+		PromptRoom:           room,
+		HoldPromptTokens:     holdOf(req, m.ContextLength) + holdPerMessage*req.Messages,
 		HoldCompletionTokens: out * req.Choices,
 	}, nil
 }

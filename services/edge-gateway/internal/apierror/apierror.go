@@ -46,6 +46,34 @@ func (a Answer) KnownCode() string {
 // by one.
 const final = "final"
 
+// later marks a fault that no retry within seconds can mend.
+const later = "later"
+
+// fallback has the reason why another provider than the requested one was tried.
+const fallback = "fallback_reason"
+
+// NotSoon marks f so that its answer tells clients not to try again by themselves,
+// and still says when it may be worth it.
+func NotSoon(f *fault.Fault) *fault.Fault { return f.With(later, "true") }
+
+// AfterFallback lets an error say why the request had fallen back on another
+// provider than the requested one; an empty reason says nothing.
+func AfterFallback(err error, reason string) error {
+	var refusal *Refusal
+	if reason == "" || err == nil {
+		return err
+	}
+	if errors.As(err, &refusal) {
+		said := refusal.Said
+		said.Reason = reason
+		return &Refusal{said}
+	}
+	if f, ok := fault.As(err); ok {
+		_ = f.With(fallback, reason)
+	}
+	return err
+}
+
 // Finally marks f so that its answer tells clients not to try again.
 func Finally(f *fault.Fault) *fault.Fault { return f.With(final, "true") }
 
@@ -102,9 +130,9 @@ func Of(err error) Answer {
 	row, code := rowOf(f)
 	a := Answer{
 		Error: openai.Error{
-			Status: row.Status, Type: row.Type, Code: string(code), Param: f.Param, Message: f.Message,
+			Status: row.Status, Type: row.Type, Code: string(code), Param: f.Param, Message: f.Message, Reason: f.Meta[fallback],
 		},
-		Final:      row.Final,
+		Final:      row.Final || f.Meta[later] != "",
 		RetryAfter: max(f.RetryAfter, 0),
 		Internal:   row.Status == http.StatusInternalServerError,
 	}
@@ -144,6 +172,9 @@ func (a Answer) SetHeaders(h http.Header) {
 		seconds := (a.RetryAfter + time.Second - 1) / time.Second
 		h.Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
 		h.Set("Retry-After-Ms", strconv.FormatInt(a.RetryAfter.Milliseconds(), 10))
+	}
+	if a.Reason != "" {
+		h.Set("X-Svc-Fallback-Reason", a.Reason)
 	}
 	if a.Status == http.StatusUnauthorized {
 		h.Set("Www-Authenticate", "Bearer")

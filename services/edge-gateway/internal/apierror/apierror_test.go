@@ -64,7 +64,7 @@ func TestEveryReasonHasItsRow(t *testing.T) {
 		t.Errorf("%d rows are in one table only", left)
 	}
 	for reason, want := range map[fault.Reason]time.Duration{
-		"no_provider_online": 30 * time.Second, "providers_busy": 2 * time.Second, "rate_limit_exceeded": time.Second,
+		"no_provider_online": 5 * time.Second, "requested_provider_unavailable": 5 * time.Second, "providers_busy": 2 * time.Second, "rate_limit_exceeded": time.Second,
 	} {
 		if got := Table[reason].RetryAfter; got != want {
 			t.Errorf("%s: retry after %v", reason, got)
@@ -112,6 +112,11 @@ func TestAnAnswerSaysWhenToRetry(t *testing.T) {
 		{fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(1001 * time.Millisecond), map[string]string{"Retry-After": "2", "Retry-After-Ms": "1001", "X-Should-Retry": ""}},
 		{fault.New(fault.Exhausted, fault.RateLimitExceeded, "x").After(-time.Second), map[string]string{"Retry-After": "1"}},
 		{fault.New(fault.Precondition, fault.InsufficientCredits, "x"), map[string]string{"Retry-After": "", "X-Should-Retry": "false"}},
+		{NotSoon(fault.New(fault.Unavailable, fault.NoProviderOnline, "x")), map[string]string{"Retry-After": "5", "X-Should-Retry": "false"}},
+		{Finally(fault.New(fault.Unavailable, fault.NoProviderOnline, "x")), map[string]string{"Retry-After": "", "X-Should-Retry": "false"}},
+		{AfterFallback(fault.New(fault.Unavailable, UpstreamError, "x"), "requested_provider_failed"), map[string]string{"X-Svc-Fallback-Reason": "requested_provider_failed"}},
+		{AfterFallback(NewRefusal(422, openai.Error{}), "requested_provider_failed"), map[string]string{"X-Svc-Fallback-Reason": "requested_provider_failed", "X-Should-Retry": "false"}},
+		{AfterFallback(fault.New(fault.Unavailable, UpstreamError, "x"), ""), map[string]string{"X-Svc-Fallback-Reason": ""}},
 		{fault.New(fault.Unauthenticated, MissingAPIKey, "x"), map[string]string{"Www-Authenticate": "Bearer"}},
 	}
 	for _, c := range cases {

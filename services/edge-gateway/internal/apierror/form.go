@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+
+	"svc.internal/pkg/openai"
 )
 
 // Form writes an error on the routes whose clients read another form than OpenAI's.
@@ -41,6 +43,13 @@ func (a Answer) WriteStatus(w http.ResponseWriter, requestID string) error {
 		return a.WriteText(w, requestID)
 	}
 	return a.Write(w, requestID)
+}
+
+// WriteWrapped answers in the envelope of Anthropic's API around the body that all
+// other routes of /v1 have.
+func (a Answer) WriteWrapped(w http.ResponseWriter, requestID string) error {
+	body := append([]byte(`{"type":"error",`), openai.AppendError(nil, a.Error, requestID)[1:]...)
+	return a.send(w, "application/json", body)
 }
 
 // WriteText answers in plain text.

@@ -39,7 +39,7 @@ const StatusClientClosed = 499
 type Row struct {
 	Status int
 	Type   string
-	// Final tells that the same request can never succeed.
+	// Final tells SDKs not to send the same request again by themselves.
 	Final bool
 	// RetryAfter is what is said when the fault itself does not.
 	RetryAfter time.Duration
@@ -84,9 +84,9 @@ var Table = map[fault.Reason]Row{
 	fault.RateLimitExceeded:        {http.StatusTooManyRequests, openai.TypeRateLimit, false, time.Second},
 	fault.ConcurrencyLimitExceeded: {http.StatusTooManyRequests, openai.TypeRateLimit, false, time.Second},
 
-	fault.NoProviderOnline:             {http.StatusServiceUnavailable, openai.TypeServer, false, 30 * time.Second},
+	fault.NoProviderOnline:             {http.StatusServiceUnavailable, openai.TypeServer, false, 5 * time.Second},
 	fault.ProvidersBusy:                {http.StatusServiceUnavailable, openai.TypeServer, false, 2 * time.Second},
-	fault.RequestedProviderUnavailable: {http.StatusServiceUnavailable, openai.TypeServer, true, 0},
+	fault.RequestedProviderUnavailable: {http.StatusServiceUnavailable, openai.TypeServer, true, 5 * time.Second},
 	RequestedProviderFailed:            {http.StatusBadGateway, openai.TypeServer, true, 0},
 	UpstreamError:                      {http.StatusBadGateway, openai.TypeServer, false, 0},
 	fault.AdmissionUnavailable:         {http.StatusServiceUnavailable, openai.TypeServer, false, time.Second},

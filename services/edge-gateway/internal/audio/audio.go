@@ -7,8 +7,9 @@
 // A length in a header is never believed: not when it says more than is there,
 // and not when it says less. Where a container gives times of its own, the
 // longer of its times and its frames counts, for that is the longest that any
-// player may take; where players differ over damaged data, it is counted as the
-// one that finds the most.
+// player may take. A file with bytes that belong to no part of its container is
+// refused, because players differ over what they are: tags and zeros are the only
+// exceptions.
 //
 // Taken are WAV (PCM, float, A-law, mu-law, IMA and MS ADPCM), MP3 (MPEG 1, 2
 // and 2.5, layers I to III), FLAC, Ogg (Vorbis, Opus, FLAC, Speex), M4A and MP4
@@ -50,11 +51,22 @@ var (
 	// ErrFormat is a file that is none of the containers, or holds a codec or a
 	// form of them that is not taken, or is too broken to be measured.
 	ErrFormat = errors.New("the file is not audio in one of these formats: flac, m4a (mp4), mp3, ogg, wav, webm")
+	// ErrJunk is a file with bytes that belong to no part of its container.
+	ErrJunk error = junkError{}
 	// ErrNothing is a container without a single frame of audio.
 	ErrNothing = errors.New("the file holds nothing that can be played")
 	// ErrTooLong is audio of more than MaxDuration.
 	ErrTooLong = errors.New("the audio is longer than 24 hours")
 )
+
+// junkError is one of the errors of format.
+type junkError struct{}
+
+func (junkError) Error() string {
+	return "the file has bytes that are no part of its container, or is damaged: cut off what stands before, between and behind the sound, or encode it again"
+}
+
+func (junkError) Unwrap() error { return ErrFormat }
 
 // Measure gives the duration of a file in milliseconds, at least 1, and its
 // container.
@@ -69,6 +81,8 @@ type walk struct {
 	// steps counts what was looked at, so that tests can tell that it stays
 	// linear in the size.
 	steps int
+	// junk notes, of WebM, bytes that are no element in its place.
+	junk bool
 }
 
 func (w *walk) measure() (int64, Format, error) {
@@ -76,6 +90,9 @@ func (w *walk) measure() (int64, Format, error) {
 	format := recognise(w.data)
 	var nanos uint64
 	var err error
+	if !w.accounted(format) {
+		return 0, format, ErrJunk
+	}
 	switch format {
 	case WAV:
 		nanos, err = w.wav()
@@ -95,6 +112,8 @@ func (w *walk) measure() (int64, Format, error) {
 	switch {
 	case err != nil:
 		return 0, format, err
+	case w.junk:
+		return 0, format, ErrJunk
 	case nanos == 0:
 		return 0, format, ErrNothing
 	case nanos > uint64(MaxDuration):
@@ -108,15 +127,27 @@ func (w *walk) measure() (int64, Format, error) {
 func (w *walk) skipTags() {
 	for len(w.data) >= 10 && string(w.data[:3]) == "ID3" {
 		w.steps++
-		size := 10
-		for i, b := range w.data[6:10] {
-			size += int(b&0x7f) << (21 - 7*i)
+		w.data = w.data[min(id3Size(w.data), len(w.data)):]
+		if padding := bytes.TrimLeft(w.data, "\x00"); len(padding) > 0 && padding[0] == 0xff {
+			w.data = padding // some taggers pad behind the tag
 		}
-		if w.data[5]&0x10 != 0 {
-			size += 10 // a footer
-		}
-		w.data = w.data[min(size, len(w.data)):]
 	}
+}
+
+// id3Size is the size of the ID3v2 tag that b begins with; 0 when it is too
+// short to tell.
+func id3Size(b []byte) int {
+	if len(b) < 10 {
+		return 0
+	}
+	size := 10
+	for i, c := range b[6:10] {
+		size += int(c&0x7f) << (21 - 7*i)
+	}
+	if b[5]&0x10 != 0 {
+		size += 10 // a footer
+	}
+	return size
 }
 
 // firstBoxes are boxes that an MP4 or QuickTime file may begin with.
@@ -146,7 +177,7 @@ func recognise(b []byte) Format {
 			return MP4
 		}
 	}
-	if b[0] == 0xff || bytes.IndexByte(b[:min(len(b), maxLeadingJunk)], 0xff) >= 0 {
+	if _, ok := parseMPEG(b); ok {
 		return MP3
 	}
 	return ""

@@ -21,8 +21,8 @@ func TestWAVCountsTheDataThatIsThere(t *testing.T) {
 		{"size unknown", wavFile(form, wavData(unknownSize, 32000)), WAV, 1000},
 		{"cut", wavFile(form, wavData(320000, 32000)), WAV, 1000},
 		{"more than told", wavFile(form, wavData(32, 32000)), WAV, 1000},
-		{"more behind a chunk that is too long", wavFile(form, wavData(32000, 32000), cat("LIST", le(4, 1<<30), make([]byte, 32000-8))), WAV, 2000},
-		{"a zip behind", wavFile(form, second, cat("PK\x03\x04", make([]byte, 32000-4))), WAV, 2000},
+		{"more behind a chunk that is too long", wavFile(form, wavData(32000, 32000), cat("LIST", le(4, 1<<30), make([]byte, 32000-8))), WAV, refused},
+		{"a zip behind", wavFile(form, second, cat("PK\x03\x04", make([]byte, 32000-4))), WAV, refused},
 		{"float", wavFile(ext, second), WAV, 1000},
 		{"a-law", wavFile(wavFmt(6, 1, 8000, 1, 8), second), WAV, 4000},
 		{"mu-law", wavFile(wavFmt(7, 1, 8000, 1, 8), second), WAV, 4000},
@@ -66,8 +66,8 @@ func TestMP3IsWalkedFrameByFrame(t *testing.T) {
 		{"MPEG 2.5", repeat(100, mp3SlowFrame()), MP3, 7200},
 		{"of many bit rates", repeat(50, cat(mp3Frame(), half)), MP3, 2613},
 		{"an index before", cat(xingFrame(1), repeat(38, mp3Frame())), MP3, 993},
-		{"junk before", cat(junk, repeat(38, mp3Frame())), MP3, 993},
-		{"junk between and behind", cat(repeat(19, mp3Frame()), junk, repeat(19, mp3Frame()), junk), MP3, 993},
+		{"junk before", cat(junk, repeat(38, mp3Frame())), MP3, refused},
+		{"junk between and behind", cat(repeat(19, mp3Frame()), junk, repeat(19, mp3Frame()), junk), MP3, refused},
 		{"a tag behind", cat(repeat(38, mp3Frame()), "TAG", make([]byte, 125)), MP3, 993},
 		{"a tag behind a short one", cat(repeat(3, mp3Frame()), "TAG", make([]byte, 125)), MP3, 79},
 		{"one file behind another", cat(repeat(20, mp3SlowFrame()), repeat(50, mpeg2)), MP3, 1440 + 1200},
@@ -82,8 +82,8 @@ func TestMP3IsWalkedFrameByFrame(t *testing.T) {
 	})
 }
 
-// A frame of another form may be stepped over or searched by a player: what is
-// within counts in any case.
+// A frame of another form may be stepped over or searched by a player, so it is
+// refused.
 func TestMP3FramesCannotHideInAFrame(t *testing.T) {
 	trap := cat(0xff, 0xfb, 0xe0, 0xc0) // 320 kbit/s, 44.1 kHz: 1044 bytes
 	hidden := repeat(14, mp3SlowFrame())
@@ -91,13 +91,10 @@ func TestMP3FramesCannotHideInAFrame(t *testing.T) {
 	for range 10 {
 		file = append(file, cat(trap, hidden)...)
 	}
-	millis, _, err := Measure(file)
-	if least := int64((10 + 140) * 72); err != nil || millis < least || millis > least+10*27 {
-		t.Errorf("%d ms, %v", millis, err)
-	}
-	// Nor do frames without a size count for nothing once the stream has begun.
+	check(t, []measured{{"frames within frames", file, MP3, refused}})
+	// So are frames without a size once the stream has begun.
 	free := cat(0xff, 0xe3, 0x08, 0xc0, make([]byte, 20))
-	check(t, []measured{{"free frames", cat(repeat(15, mp3SlowFrame()), repeat(10, free)), MP3, 1800}})
+	check(t, []measured{{"free frames", cat(repeat(15, mp3SlowFrame()), repeat(10, free)), MP3, refused}})
 }
 
 func TestFLACFramesAreFoundByTheirChecksums(t *testing.T) {
@@ -114,11 +111,11 @@ func TestFLACFramesAreFoundByTheirChecksums(t *testing.T) {
 		{"plain", flacFile(0, 100), FLAC, 51200},
 		{"from the middle", flacFile(1000, 100), FLAC, 51200},
 		{"with a gap", cat(flacFile(0, 10), flacFrameOf(19)), FLAC, 20 * 512},
-		{"frames of a bad checksum", broken(10), FLAC, 5120},
+		{"frames of a bad checksum", broken(10), FLAC, refused},
 		{"the same number over and over", cat(flacFile(0, 1), repeat(99, flacFrameOf(0))), FLAC, 51200},
-		{"junk between", cat(flacFile(0, 10), repeat(500, []byte{0xff, 0xf8, 0xc4}), flacFrameOf(10)), FLAC, 11 * 512},
-		{"a head of a bad checksum", cat(flacFile(0, 10), flacHeader(10)[:5], 0, 0, 0, 0, 0, 0), FLAC, 5120},
-		{"a number from nowhere in a bad frame", cat(flacFile(0, 10), flacHeader(5000), 1, 2, 3, 4, 5, 6), FLAC, 11 * 512},
+		{"junk between", cat(flacFile(0, 10), repeat(500, []byte{0xff, 0xf8, 0xc4}), flacFrameOf(10)), FLAC, refused},
+		{"a head of a bad checksum", cat(flacFile(0, 10), flacHeader(10)[:5], 0, 0, 0, 0, 0, 0), FLAC, refused},
+		{"a number from nowhere in a bad frame", cat(flacFile(0, 10), flacHeader(5000), 1, 2, 3, 4, 5, 6), FLAC, refused},
 	})
 	noInfo := cat("fLaC", be(4, 1<<31|4<<24|34), streamInfo(8000))
 	refuse(t, ErrFormat, map[string][]byte{"no stream info": noInfo, "short": cat("fLaC", be(4, 1<<31|8), be(8, 0)), "cut": flacFile(0, 1)[:20]})
@@ -143,7 +140,7 @@ func TestOggPacketsAndPositionsAreBothCounted(t *testing.T) {
 		{"one behind the other", cat(oggOpus(1, 100, truly), oggOpus(2, 50, truly), oggOpus(1, 50, truly)), Ogg, 4000},
 		{"speex", speexOnly, Ogg, 1000},
 		{"flac", flacOnly, Ogg, 5120},
-		{"junk between pages", cat(oggOpus(1, 50, truly), repeat(300, []byte("OggS")), oggOpus(2, 50, truly)), Ogg, 2000},
+		{"junk between pages", cat(oggOpus(1, 50, truly), repeat(300, []byte("OggS")), oggOpus(2, 50, truly)), Ogg, refused},
 	})
 }
 
@@ -186,7 +183,7 @@ func TestOggPagesThatAreNoneAreSearched(t *testing.T) {
 	good := oggOpus(1, 50, truly)
 	bad := oggOpus(1, 50, truly)
 	bad[len(bad)-1] ^= 1
-	check(t, []measured{{"bad page between", cat(bad, good), Ogg, 1000}})
+	check(t, []measured{{"bad page between", cat(bad, good), Ogg, refused}})
 	// The page with the bad checksum holds good ones.
 	inner := oggWriter{serial: 1}
 	for i := range 10 {
@@ -195,7 +192,7 @@ func TestOggPagesThatAreNoneAreSearched(t *testing.T) {
 	outer := oggWriter{serial: 1}
 	outer.raw(0, 0, repeat(len(inner.b)/255+1, []byte{255}), cat(inner.b, make([]byte, 255-len(inner.b)%255)))
 	outer.b[22] ^= 1
-	check(t, []measured{{"pages in a page", cat(good, outer.b), Ogg, 1200}})
+	check(t, []measured{{"pages in a page", cat(good, outer.b), Ogg, refused}})
 	var many []byte
 	for range 3000 {
 		many = append(many, cat("OggS", make([]byte, 22), 1, 255)...)

@@ -7,6 +7,7 @@ import (
 
 // Elements of EBML and Matroska that matter here.
 const (
+	idEBML     = 0x1a45dfa3
 	idSegment  = 0x18538067
 	idInfo     = 0x1549a966
 	idTracks   = 0x1654ae6b
@@ -85,6 +86,7 @@ func (w *walk) webm() (uint64, error) {
 		body := pos + n + m
 		switch {
 		case n == 0 || m == 0 || !enter && !f.fits(pos, body, size):
+			w.junk = true
 			next := bytes.Index(w.data[pos+1:], clusterMagic)
 			if next < 0 {
 				pos = len(w.data)
@@ -95,6 +97,7 @@ func (w *walk) webm() (uint64, error) {
 			f.enter(id, level, body, size)
 			pos = body
 		default:
+			f.place(id)
 			if err := f.leaf(id, w.data[body:body+int(size)]); err != nil {
 				return 0, err
 			}

@@ -10,7 +10,7 @@ import (
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/fault"
 
-	"svc.internal/services/edge-gateway/internal/address"
+	"svc.internal/pkg/address"
 )
 
 // Aside tells whose key the headers carry where nothing depends on it but what an
@@ -28,7 +28,7 @@ func (a *Authenticator) Aside(ctx context.Context, h http.Header, from netip.Add
 		return nil
 	}
 	now := a.clock.Now()
-	if e, found := a.cache.get(digest, now); found {
+	if e, found := a.cache.get(digest, now, 0); found {
 		return good(current(e.who, e.err, now))
 	}
 	one, mine := a.asides.begin(digest, now)
@@ -64,7 +64,7 @@ func refused(err error) bool {
 
 func (a *Authenticator) lookUpAside(ctx context.Context, digest apikey.Digest, network netip.Prefix, now time.Time) (*Principal, error) {
 	if !a.cache.knew(digest) {
-		leave, wait := a.asides.guesses.enter(network, now)
+		leave, wait := a.asides.guesses.Enter(network, now)
 		if wait > 0 {
 			return nil, tooManyWrong(wait)
 		}
@@ -72,7 +72,7 @@ func (a *Authenticator) lookUpAside(ctx context.Context, digest apikey.Digest, n
 	}
 	who, err := a.lookUp(ctx, digest)
 	if fault.Is(err, fault.InvalidAPIKey) {
-		a.asides.guesses.wrong(network, now)
+		a.asides.guesses.Wrong(network, now)
 	}
 	return who, err
 }
@@ -81,7 +81,7 @@ func (a *Authenticator) lookUpAside(ctx context.Context, digest apikey.Digest, n
 type asides struct {
 	most    int
 	pause   time.Duration
-	guesses *guesses
+	guesses *Guesses
 
 	mu    sync.Mutex
 	under map[apikey.Digest]*aside

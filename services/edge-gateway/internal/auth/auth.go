@@ -21,7 +21,7 @@ import (
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
-	"svc.internal/services/edge-gateway/internal/address"
+	"svc.internal/pkg/address"
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
@@ -29,6 +29,9 @@ import (
 type Principal struct {
 	KeyID     string
 	AccountID string
+	// AccountTag is how routers and hubs know the account; empty when
+	// billing-ledger does not say.
+	AccountTag []byte
 	// allowed is empty when every model is.
 	allowed   []string
 	expiresAt time.Time // zero for never
@@ -63,7 +66,7 @@ type Authenticator struct {
 	cfg   Config
 	cache *cache
 
-	guesses *guesses
+	guesses *Guesses
 	asides  asides
 }
 
@@ -71,9 +74,9 @@ type Authenticator struct {
 func New(keys billingv1.KeyServiceClient, c clock.Clock, cfg Config) *Authenticator {
 	return &Authenticator{
 		keys: keys, clock: c, cfg: cfg, cache: newCache(cfg.Known, cfg.Refused),
-		guesses: newGuesses(cfg.WrongKeys, cfg.WrongKeyNetworks),
+		guesses: NewGuesses(cfg.WrongKeys, cfg.WrongKeyNetworks),
 		asides: asides{
-			most: cfg.Asides, pause: cfg.AsidePause, guesses: newGuesses(cfg.WrongKeys, cfg.WrongKeyNetworks),
+			most: cfg.Asides, pause: cfg.AsidePause, guesses: NewGuesses(cfg.WrongKeys, cfg.WrongKeyNetworks),
 			under: map[apikey.Digest]*aside{},
 		},
 	}
@@ -126,12 +129,27 @@ func WrongKey() error {
 // faults are those of the public table with status 401, rate_limit_exceeded
 // when too many keys from there were wrong, or Unavailable.
 func (a *Authenticator) Authenticate(ctx context.Context, h http.Header, from netip.Addr) (*Principal, error) {
+	return a.authenticate(ctx, h, from, 0)
+}
+
+// freshFor is how long what is remembered of a key counts where no admission
+// follows: there, nobody else finds out that the key was revoked, should the
+// notice of it be lost.
+const freshFor = time.Second
+
+// AuthenticateAfresh is Authenticate for a request that billing-ledger does not
+// admit, such as one for a receipt or for a kept answer.
+func (a *Authenticator) AuthenticateAfresh(ctx context.Context, h http.Header, from netip.Addr) (*Principal, error) {
+	return a.authenticate(ctx, h, from, freshFor)
+}
+
+func (a *Authenticator) authenticate(ctx context.Context, h http.Header, from netip.Addr, age time.Duration) (*Principal, error) {
 	digest, err := consumerKey(h)
 	if err != nil {
 		return nil, err
 	}
 	now := a.clock.Now()
-	if e, found := a.cache.get(digest, now); found {
+	if e, found := a.cache.get(digest, now, age); found {
 		return current(e.who, e.err, now)
 	}
 	var who *Principal
@@ -169,7 +187,7 @@ func tooManyWrong(wait time.Duration) error {
 func (a *Authenticator) LookUp(from netip.Addr, known bool, ask func() error) error {
 	network, now := address.Network(from), a.clock.Now()
 	if !known {
-		leave, wait := a.guesses.enter(network, now)
+		leave, wait := a.guesses.Enter(network, now)
 		if wait > 0 {
 			return tooManyWrong(wait)
 		}
@@ -177,7 +195,7 @@ func (a *Authenticator) LookUp(from netip.Addr, known bool, ask func() error) er
 	}
 	err := ask()
 	if !known && (fault.Is(err, fault.InvalidAPIKey) || fault.Is(err, fault.InvalidSession)) {
-		a.guesses.wrong(network, now) // what was revoked or has expired was somebody's, and guessed by nobody
+		a.guesses.Wrong(network, now) // what was revoked or has expired was somebody's, and guessed by nobody
 	}
 	return err
 }
@@ -187,7 +205,7 @@ func (a *Authenticator) LookUp(from netip.Addr, known bool, ask func() error) er
 func (a *Authenticator) lookUp(ctx context.Context, digest apikey.Digest) (*Principal, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
-	generation := a.cache.generation()
+	generation, asked := a.cache.generation(), a.clock.Now()
 	resp, err := a.keys.AuthenticateKey(ctx, &billingv1.AuthenticateKeyRequest{KeySha256: digest[:]})
 	if err != nil {
 		if f, ok := fault.As(err); ok && f.Kind == fault.Unauthenticated {
@@ -197,12 +215,12 @@ func (a *Authenticator) lookUp(ctx context.Context, digest apikey.Digest) (*Prin
 		return nil, apierror.OfPeer(err)
 	}
 	who := &Principal{
-		KeyID: resp.GetKeyId(), AccountID: resp.GetAccountId(), allowed: resp.GetAllowedModelIds(),
+		KeyID: resp.GetKeyId(), AccountID: resp.GetAccountId(), AccountTag: resp.GetAccountTag(), allowed: resp.GetAllowedModelIds(),
 	}
 	if resp.GetExpiresAt() != nil {
 		who.expiresAt = resp.GetExpiresAt().AsTime()
 	}
-	a.cache.putKnown(digest, who, a.clock.Now().Add(a.cfg.KnownFor), generation)
+	a.cache.putKnown(digest, who, asked, a.clock.Now().Add(a.cfg.KnownFor), generation)
 	return who, nil
 }
 

@@ -94,6 +94,30 @@ func TestAKeyIsRememberedForAMinute(t *testing.T) {
 	b.want(t, 2, "")
 }
 
+// What no admission follows is asked for again after a second, so that a revoked
+// key is refused although the notice of it was lost.
+func TestAKeyIsAskedForAfreshWhereNoAdmissionFollows(t *testing.T) {
+	b := setup(t)
+	b.want(t, 1, "")
+	afresh := func(asked int, reason fault.Reason) {
+		t.Helper()
+		if _, err := b.AuthenticateAfresh(t.Context(), b.key, netip.Addr{}); reason == "" && err != nil || reason != "" && !fault.Is(err, reason) {
+			t.Errorf("got %v, want %q", err, reason)
+		}
+		if b.ledger.asked != asked {
+			t.Errorf("billing-ledger was asked %d times, want %d", b.ledger.asked, asked)
+		}
+	}
+	b.clock.Advance(freshFor - time.Millisecond)
+	afresh(1, "")
+	b.ledger.answer = func([]byte) (*billingv1.AuthenticateKeyResponse, error) {
+		return nil, fault.New(fault.Unauthenticated, fault.KeyRevoked, "revoked")
+	}
+	b.clock.Advance(time.Millisecond)
+	afresh(2, fault.KeyRevoked)
+	b.want(t, 2, fault.KeyRevoked)
+}
+
 func TestARefusalIsRememberedForFiveSeconds(t *testing.T) {
 	for _, reason := range []fault.Reason{fault.InvalidAPIKey, fault.KeyRevoked, fault.KeyExpired} {
 		b := setup(t)
@@ -220,7 +244,7 @@ func TestTheCacheIsBoundedOnBothSides(t *testing.T) {
 		b.Forget(e.Value.(*entry).who.KeyID)
 	}
 	for d := range c.known.at {
-		if _, found := c.get(d, b.clock.Now()); found {
+		if _, found := c.get(d, b.clock.Now(), 0); found {
 			t.Error("what was forgotten is believed")
 		}
 	}

@@ -25,21 +25,24 @@ type entry struct {
 	who    *Principal
 	err    error
 	until  time.Time
+	// asked is when billing-ledger was asked for a key that was right.
+	asked time.Time
 }
 
 func newCache(known, refused int) *cache {
 	return &cache{known: newLRU(known), refused: newLRU(refused), byKey: map[string]apikey.Digest{}}
 }
 
-// get finds what is remembered and not too old.
-func (c *cache) get(d apikey.Digest, now time.Time) (entry, bool) {
+// get finds what is remembered and not too old. A key that was right must have
+// been asked for within the age, unless that is zero.
+func (c *cache) get(d apikey.Digest, now time.Time, age time.Duration) (entry, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.known.get(d)
 	if e == nil {
 		e = c.refused.get(d)
 	}
-	if e == nil || !now.Before(e.until) {
+	if e == nil || !now.Before(e.until) || age > 0 && e.err == nil && now.Sub(e.asked) >= age {
 		return entry{}, false
 	}
 	return *e, true
@@ -60,7 +63,7 @@ func (c *cache) generation() uint64 {
 	return c.changes
 }
 
-func (c *cache) putKnown(d apikey.Digest, who *Principal, until time.Time, generation uint64) {
+func (c *cache) putKnown(d apikey.Digest, who *Principal, asked, until time.Time, generation uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.changes != generation {
@@ -68,7 +71,7 @@ func (c *cache) putKnown(d apikey.Digest, who *Principal, until time.Time, gener
 	}
 	c.refused.remove(d)
 	c.byKey[who.KeyID] = d
-	if old := c.known.put(&entry{digest: d, who: who, until: until}); old != nil {
+	if old := c.known.put(&entry{digest: d, who: who, asked: asked, until: until}); old != nil {
 		delete(c.byKey, old.who.KeyID)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// guesses bounds how many keys each network may have looked up in vain: rate a
+// Guesses bounds how many keys each network may have looked up in vain: rate a
 // minute, and as many at once. It remembers as many networks as it is told and
 // forgets the one that was heard of least recently; whoever has so many networks
 // is not bound by this.
@@ -23,7 +23,7 @@ import (
 // yet come from there too, and who guesses could keep them out for ever. Two
 // thirds of the rate are looked up all the same, maxBusy at a time; a guess among
 // them counts as any other.
-type guesses struct {
+type Guesses struct {
 	most  int
 	every time.Duration // one more guess is free again after this
 	spare time.Duration // one more look-up of a network that has to wait after this
@@ -57,16 +57,17 @@ func (g *guesser) debt(every time.Duration, now time.Time) time.Duration {
 	return max(0, g.paid.Add(every).Sub(now)-guessSpan)
 }
 
-func newGuesses(rate, most int) *guesses {
-	return &guesses{
+// NewGuesses allows rate guesses a minute to each network and remembers most networks.
+func NewGuesses(rate, most int) *Guesses {
+	return &Guesses{
 		most: most, every: guessSpan / time.Duration(rate), spare: guessSpan / time.Duration(max(1, rate*2/3)),
 		order: list.New(), at: map[netip.Prefix]*list.Element{},
 	}
 }
 
-// enter lets a network have a key looked up, after which leave is called, or says
+// Enter lets a network have a key looked up, after which leave is called, or says
 // how long it has to wait.
-func (g *guesses) enter(from netip.Prefix, now time.Time) (leave func(), wait time.Duration) {
+func (g *Guesses) Enter(from netip.Prefix, now time.Time) (leave func(), wait time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	element, ok := g.at[from]
@@ -93,14 +94,14 @@ func (g *guesses) enter(from netip.Prefix, now time.Time) (leave func(), wait ti
 	return func() { g.leave(one) }, 0
 }
 
-func (g *guesses) leave(one *guesser) {
+func (g *Guesses) leave(one *guesser) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	one.busy--
 }
 
-// wrong counts a guess.
-func (g *guesses) wrong(from netip.Prefix, now time.Time) {
+// Wrong counts a guess.
+func (g *Guesses) Wrong(from netip.Prefix, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	one := g.find(from)
@@ -112,7 +113,7 @@ func (g *guesses) wrong(from netip.Prefix, now time.Time) {
 	}
 }
 
-func (g *guesses) find(from netip.Prefix) *guesser {
+func (g *Guesses) find(from netip.Prefix) *guesser {
 	if element, ok := g.at[from]; ok {
 		g.order.MoveToFront(element)
 		return element.Value.(*guesser)

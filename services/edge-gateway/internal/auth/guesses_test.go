@@ -112,16 +112,16 @@ func TestOnlyWrongKeysAreCounted(t *testing.T) {
 
 func TestNetworksOfGuessersAreBoundedAndSoIsTheirDebt(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	g := newGuesses(3, 10)
+	g := NewGuesses(3, 10)
 	for n := range 1000 {
-		g.wrong(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}), 32), now)
+		g.Wrong(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}), 32), now)
 	}
 	if len(g.at) != 10 || g.order.Len() != 10 {
 		t.Errorf("%d networks are remembered", len(g.at))
 	}
 	one := netip.MustParsePrefix("192.0.2.1/32")
 	for range 10_000 {
-		g.wrong(one, now)
+		g.Wrong(one, now)
 	}
 	debt := func(now time.Time) time.Duration { return g.at[one].Value.(*guesser).debt(g.every, now) }
 	if wait := debt(now); wait < maxDebt-2*guessSpan || wait > maxDebt {
@@ -149,24 +149,24 @@ func TestAGoodKeyIsFoundBehindAnAddressInDebt(t *testing.T) {
 
 func TestLookUpsOfANetworkInDebtAreBounded(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	g := newGuesses(30, 10)
+	g := NewGuesses(30, 10)
 	from := netip.MustParsePrefix("192.0.2.1/32")
 	for range 1000 {
-		g.wrong(from, now)
+		g.Wrong(from, now)
 	}
-	first, wait := g.enter(from, now)
-	second, waitToo := g.enter(from, now)
+	first, wait := g.Enter(from, now)
+	second, waitToo := g.Enter(from, now)
 	if wait+waitToo != 0 {
 		t.Fatalf("has to wait %v and %v", wait, waitToo)
 	}
-	if _, wait := g.enter(from, now); wait != busyWait {
+	if _, wait := g.Enter(from, now); wait != busyWait {
 		t.Errorf("a third at a time has to wait %v", wait)
 	}
 	first()
 	second()
 	spared := 2
 	for range 100 {
-		if leave, wait := g.enter(from, now); wait == 0 {
+		if leave, wait := g.Enter(from, now); wait == 0 {
 			leave()
 			spared++
 		}
@@ -174,10 +174,10 @@ func TestLookUpsOfANetworkInDebtAreBounded(t *testing.T) {
 	if spared != 20 {
 		t.Errorf("%d look-ups within a minute", spared)
 	}
-	if _, wait := g.enter(from, now); wait != 3*time.Second {
+	if _, wait := g.Enter(from, now); wait != 3*time.Second {
 		t.Errorf("has to wait %v", wait)
 	}
-	if leave, wait := g.enter(from, now.Add(3*time.Second)); wait != 0 {
+	if leave, wait := g.Enter(from, now.Add(3*time.Second)); wait != 0 {
 		t.Errorf("then has to wait %v", wait)
 	} else {
 		leave()

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
@@ -59,7 +62,7 @@ func models(ids ...string) *catalogv1.WatchModelsResponse {
 func TestAViewOutlivesItsSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := source{watches: make(chan []*catalogv1.WatchModelsResponse)}
-		v := NewView(s, slog.New(slog.DiscardHandler))
+		v := NewView(s, clock.System, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); v.Run(ctx) }()
@@ -105,7 +108,7 @@ func TestAModelsFactsAreReadOnce(t *testing.T) {
 		{ModelId: "i", Active: true, Category: catalogv1.Category_CATEGORY_IMAGE},
 		{ModelId: "t", Active: true, Category: catalogv1.Category_CATEGORY_AUDIO},
 		{ModelId: "weird\"\u2028", Slug: "a", Active: true},
-	})
+	}, nil, time.Unix(0, 0))
 	if a := s.byName["a"]; a.ID != "a" || a.Endpoint != hubv1.Endpoint_ENDPOINT_CHAT || a.ContextLength != 100 || a.MaxOutputTokens != 50 {
 		t.Errorf("a: %+v", a)
 	}
@@ -123,6 +126,87 @@ func TestAModelsFactsAreReadOnce(t *testing.T) {
 	for _, raw := range [][]byte{s.all, s.callable, s.objects["weird\"\u2028"]} {
 		if !json.Valid(raw) {
 			t.Errorf("not JSON: %s", raw)
+		}
+	}
+}
+
+func find(s *snapshot, name string) (*Model, error) {
+	v := &View{clock: clock.System}
+	v.now.Store(s)
+	return v.Find(name)
+}
+
+// X9: the time of a model comes without a word of the catalog.
+func TestAModelLeavesAtItsTimeAndNamesItsSuccessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leaves := time.Now().Add(time.Hour)
+		v := &View{clock: clock.System}
+		v.now.Store(newSnapshot([]*catalogv1.Model{
+			{ModelId: "acme/old", Slug: "old", Active: true, DeprecatedAt: timestamppb.New(leaves), Successor: "acme/new", Supply: &catalogv1.Supply{OnlineProviders: 1}},
+			{ModelId: "acme/new", Slug: "new", Active: true, Supply: &catalogv1.Supply{OnlineProviders: 1}},
+			{ModelId: "alone", Active: true, DeprecatedAt: timestamppb.New(leaves)},
+		}, nil, time.Now()))
+		for _, name := range []string{"acme/old", "old", "acme/new", "alone"} {
+			if _, err := v.Find(name); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		time.Sleep(time.Hour) //nolint:forbidigo // the bubble's time
+		for name, want := range map[string]string{
+			"acme/old": `The model "acme/old" left on 2000-01-01. Use "acme/new".`, "old": `The model "old" left on 2000-01-01. Use "acme/new".`,
+			"alone": `The model "alone" left on 2000-01-01.`,
+		} {
+			_, err := v.Find(name)
+			if f, ok := fault.As(err); !ok || f.Reason != fault.ModelNotFound || f.Message != want || f.Param != "model" {
+				t.Errorf("%s: got %v, want %s", name, err, want)
+			}
+			if _, err := v.Object(name); !fault.Is(err, fault.ModelNotFound) {
+				t.Errorf("%s is still described: %v", name, err)
+			}
+		}
+		for _, all := range []bool{false, true} {
+			list, err := v.List(all)
+			if err != nil || strings.Contains(string(list), "acme/old") || !strings.Contains(string(list), "acme/new") {
+				t.Errorf("all %v: %v %s", all, err, list)
+			}
+		}
+	})
+}
+
+func TestAnUnknownModelIsNamed(t *testing.T) {
+	s := newSnapshot(nil, nil, time.Unix(0, 0))
+	for name, want := range map[string]string{
+		"gpt-9":                  `The model "gpt-9" does not exist.`,
+		"a\n\u202e":              `The model "a\n\u202e" does not exist.`,
+		strings.Repeat("x", 300): `The model "` + strings.Repeat("x", 128) + `" does not exist.`,
+	} {
+		_, err := find(s, name)
+		if f, ok := fault.As(err); !ok || !strings.HasPrefix(f.Message, want) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestNobodyHasServedAModelThatIsNew(t *testing.T) {
+	s := newSnapshot([]*catalogv1.Model{{ModelId: "a", Active: true}}, newSnapshot(nil, nil, time.Unix(100, 0)), time.Unix(200, 0))
+	if got := s.byName["a"].OfflineSince; !got.Before(time.Unix(100, 0)) || got.IsZero() {
+		t.Errorf("got %v, want long ago", got)
+	}
+}
+
+func TestItIsKnownSinceWhenNobodyServesAModel(t *testing.T) {
+	at := func(minute int) time.Time { return time.Unix(0, 0).Add(time.Duration(minute) * time.Minute) }
+	model := func(online int32) []*catalogv1.Model {
+		return []*catalogv1.Model{{ModelId: "a", Slug: "s", Active: true, Supply: &catalogv1.Supply{OnlineProviders: online}}}
+	}
+	var s *snapshot
+	for i, c := range []struct {
+		online int32
+		want   time.Time
+	}{{0, at(0)}, {0, at(0)}, {1, time.Time{}}, {0, at(3)}, {0, at(3)}} {
+		s = newSnapshot(model(c.online), s, at(i))
+		if got := s.byName["a"].OfflineSince; !got.Equal(c.want) || s.byName["s"].OfflineSince != got {
+			t.Errorf("in minute %d: got %v, want %v", i, got, c.want)
 		}
 	}
 }

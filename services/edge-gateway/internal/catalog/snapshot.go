@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,20 +14,37 @@ import (
 // ownedByUs is owned_by of models whose id names no vendor.
 const ownedByUs = "svc"
 
-// newSnapshot reads what the catalog sent. Models out of service are unknown.
-func newSnapshot(models []*catalogv1.Model) *snapshot {
-	s := &snapshot{byName: make(map[string]*Model, 2*len(models)), objects: make(map[string][]byte, 2*len(models))}
+// newSnapshot reads what the catalog sent, after what it sent before, nil for
+// nothing. Models out of service are unknown, and those whose time is over have left.
+func newSnapshot(models []*catalogv1.Model, before *snapshot, now time.Time) *snapshot {
+	s := &snapshot{
+		models: models, byName: make(map[string]*Model, 2*len(models)), objects: make(map[string][]byte, 2*len(models)),
+		gone: map[string]*Model{},
+	}
 	var callable, all [][]byte
 	for _, m := range models {
 		if !m.GetActive() {
 			continue
+		}
+		model := newModel(m)
+		if leaves := model.DeprecatedAt; !leaves.IsZero() {
+			if !now.Before(leaves) {
+				s.gone[model.ID] = model
+				continue
+			}
+			if s.until.IsZero() || leaves.Before(s.until) {
+				s.until = leaves
+			}
+		}
+		if !model.Online {
+			model.OfflineSince = before.offlineSince(model.ID, now)
 		}
 		object := appendObject(nil, m)
 		all = append(all, object)
 		if m.GetSupply().GetOnlineProviders() > 0 {
 			callable = append(callable, object)
 		}
-		s.byName[m.GetModelId()] = newModel(m)
+		s.byName[m.GetModelId()] = model
 		s.objects[m.GetModelId()] = object
 	}
 	for _, m := range models {
@@ -36,15 +54,39 @@ func newSnapshot(models []*catalogv1.Model) *snapshot {
 	return s
 }
 
+// offlineSince is since when a model that nobody serves now has been without a
+// provider.
+func (s *snapshot) offlineSince(id string, now time.Time) time.Time {
+	switch {
+	case s == nil:
+		return now
+	case s.byName[id] == nil:
+		return time.Unix(0, 0)
+	case s.byName[id].Online:
+		return now
+	}
+	return s.byName[id].OfflineSince
+}
+
 // alias makes a model known by its slug too, unless that is another's id.
 func (s *snapshot) alias(m *catalogv1.Model) {
 	slug := m.GetSlug()
 	if _, taken := s.byName[slug]; taken || slug == "" || !m.GetActive() {
 		return
 	}
+	if gone := s.gone[m.GetModelId()]; gone != nil {
+		if s.gone[slug] == nil {
+			s.gone[slug] = gone
+		}
+		return
+	}
 	s.byName[slug] = s.byName[m.GetModelId()]
 	s.objects[slug] = s.objects[m.GetModelId()]
 }
+
+// hiddenReasoning is the capability of models that bill for thoughts which they
+// do not show.
+const hiddenReasoning = "hidden_reasoning"
 
 func newModel(m *catalogv1.Model) *Model {
 	window := max(m.GetContextLength(), m.GetSupply().GetMaxReportedContextLength())
@@ -57,14 +99,17 @@ func newModel(m *catalogv1.Model) *Model {
 		leaves = m.GetDeprecatedAt().AsTime()
 	}
 	return &Model{
-		ID:              m.GetModelId(),
-		Slug:            m.GetSlug(),
-		Category:        categories[m.GetCategory()],
-		Endpoint:        endpoints[m.GetCategory()],
-		DeprecatedAt:    leaves,
-		Online:          m.GetSupply().GetOnlineProviders() > 0,
-		ContextLength:   window,
-		MaxOutputTokens: out,
+		ID:                  m.GetModelId(),
+		Slug:                m.GetSlug(),
+		Category:            categories[m.GetCategory()],
+		Endpoint:            endpoints[m.GetCategory()],
+		DeprecatedAt:        leaves,
+		Successor:           m.GetSuccessor(),
+		Online:              m.GetSupply().GetOnlineProviders() > 0,
+		TakesResponseFormat: len(m.GetSupportedParameters()) == 0 || slices.Contains(m.GetSupportedParameters(), "response_format"),
+		ContextLength:       window,
+		MaxOutputTokens:     out,
+		HiddenReasoning:     slices.Contains(m.GetCapabilities(), hiddenReasoning),
 	}
 }
 

@@ -53,9 +53,9 @@ func checkDeclared(r *http.Request, limit int64) error {
 	return nil
 }
 
-// overrules gives the error of a request that is refused before its body was
-// read: a body of unknown length is read to the limit, and thrown away, since
-// 413 comes before all else.
+// overrules gives the error of a request with a good key that is refused before its
+// body was read: a body of unknown length is read to the limit, and thrown away,
+// since 413 comes before 400. Without a good key nothing is read.
 func overrules(x *exchange, refusal error, limit int64) error {
 	if x.request.ContentLength >= 0 {
 		return refusal
@@ -79,6 +79,20 @@ func (h *Handler) expectBody(x *exchange) {
 		// deadline must not pass for one.
 		_ = x.control.SetReadDeadline(time.Time{})
 	}}
+}
+
+// linger is how long the connection of a refused request without a good key stays
+// open for what its client has sent already: a connection that is closed on unread
+// bytes is reset, and the client might not read the answer.
+const linger = 500 * time.Millisecond
+
+// leaveUnread waits no longer for a body that belongs to nobody. Otherwise net/http
+// would wait for up to 256 KiB of it after the answer, for as long as a body may
+// take.
+func (x *exchange) leaveUnread() {
+	if x.answer.unread && x.who == nil && x.answer.status >= http.StatusBadRequest {
+		_ = x.control.SetReadDeadline(time.Now().Add(linger))
+	}
 }
 
 // arrival is a body that tells when it was read to its end.

@@ -14,7 +14,8 @@ import (
 )
 
 // patchRoom is what patching may add to a body: a longer model name, the
-// option that asks for usage, and the message around a legacy prompt.
+// option that asks for usage, the bound of the answer, and the message around a
+// legacy prompt.
 const patchRoom = 512
 
 // asJSON is an endpoint whose bodies are JSON.
@@ -75,35 +76,41 @@ func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admit
 	setDeprecation(x.header(), model.DeprecatedAt)
 	x.model, x.stream = model.ID, req.Stream
 	x.facts = append(x.facts, slog.String("model", model.ID), slog.Bool("stream", req.Stream))
+	if model.TakesResponseFormat {
+		req.AskForBase64()
+	}
 	sent.Grow(raw.Len() + patchRoom)
-	body, span := req.Body(sent.AvailableBuffer(), model.ID)
-	if int64(len(body)) > h.cfg.MaxBody {
+	body := req.Body(sent.AvailableBuffer(), model.ID, bounds.MaxOutputTokens)
+	if int64(len(body.Body)) > h.cfg.MaxBody {
 		return nil, tooLarge(h.cfg.MaxBody) // a hub takes no more either
 	}
 	return &relay.Call{
-		RequestID:    x.id,
-		ReceivedAt:   x.started,
-		Endpoint:     as.endpoint,
-		Legacy:       as.kind == openaiapi.Completion,
-		Stream:       req.Stream,
-		IncludeUsage: req.IncludeUsage,
-		IncludeCost:  req.IncludeCost,
-		Choices:      int32(req.Choices),
-		Inputs:       int32(req.Inputs),
-		Base64:       req.Base64,
-		Body:         body,
-		ModelOffset:  uint32(span.Start),
-		ModelLength:  uint32(span.Len()),
+		RequestID:  x.id,
+		ReceivedAt: x.started,
+		Endpoint:   as.endpoint,
+		Legacy:     as.kind == openaiapi.Completion,
+		Stream:     req.Stream,
+		StopAsked:  req.Stop,
+
+		HiddenReasoning: model.HiddenReasoning,
+		IncludeUsage:    req.IncludeUsage,
+		IncludeCost:     req.IncludeCost,
+		Choices:         int32(req.Choices),
+		Inputs:          int32(req.Inputs),
+		Base64:          req.Base64,
+		Sent:            body,
 		Order: admit.Order{
 			RequestID:         x.id,
 			KeyID:             who.KeyID,
+			AccountTag:        who.AccountTag,
 			ModelID:           model.ID,
 			PromptTokens:      req.BillablePrompt(),
 			WindowTokens:      req.LargestTokens,
 			PromptParam:       as.prompt,
 			ExplicitMaxTokens: req.MaxTokens,
+			MaxTokensParam:    req.MaxTokensParam,
 			Bounds:            bounds,
-			BodyBytes:         int64(len(body)),
+			BodyBytes:         int64(len(body.Body)),
 			Capabilities:      capabilities(as, req),
 			Pin:               pin,
 			Prefer:            prefer,

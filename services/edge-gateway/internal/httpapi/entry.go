@@ -10,6 +10,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
+	"svc.internal/services/edge-gateway/internal/idempotency"
 )
 
 // enter does what every request that is paid for begins with, before its body
@@ -20,9 +21,13 @@ func (h *Handler) enter(x *exchange, limit int64, checkHead func(http.Header) er
 	if err := checkDeclared(x.request, limit); err != nil {
 		return nil, admit.Pin{}, err
 	}
-	who, err := h.authenticate(x)
+	ask := h.authenticate
+	if idempotency.Given(x.request.Header) {
+		ask = h.authenticateAfresh // a kept answer is given without admission
+	}
+	who, err := ask(x)
 	if err != nil {
-		return nil, admit.Pin{}, overrules(x, err, limit)
+		return nil, admit.Pin{}, err
 	}
 	pin, err := admit.ParsePin(x.request.Header)
 	if err != nil {

@@ -31,6 +31,7 @@ type exchange struct {
 	control *http.ResponseController
 	route   route
 	rest    string // the path's variable part, escaped
+	pages   bool   // whether pages of other origins may call; see surface
 
 	// Whose rate the answer tells of; see limits.go.
 	who      *auth.Principal // nil without a good key
@@ -57,6 +58,13 @@ func (x *exchange) begun() bool { return x.answer.status != 0 }
 // authenticate tells whose key the request carries.
 func (h *Handler) authenticate(x *exchange) (who *auth.Principal, err error) {
 	who, err = h.Auth.Authenticate(x.request.Context(), x.request.Header, h.Addresses.Of(x.request))
+	x.who, x.asked = who, true
+	return who, err
+}
+
+// authenticateAfresh is authenticate for what billing-ledger does not admit.
+func (h *Handler) authenticateAfresh(x *exchange) (who *auth.Principal, err error) {
+	who, err = h.Auth.AuthenticateAfresh(x.request.Context(), x.request.Header, h.Addresses.Of(x.request))
 	x.who, x.asked = who, true
 	return who, err
 }
@@ -116,13 +124,30 @@ func (r *recorder) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController find the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// ServeHTTP answers one request and writes its log line.
+// ServeHTTP answers one request of the public listener and writes its log line.
+//
+// A body in chunks is the last of its connection. net/http drops a Content-Length
+// that stands beside the chunks, so it cannot be refused here; but whatever a
+// front that goes by that length takes for the next request is not read.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{
-		started: h.Clock.Now(), answer: &recorder{ResponseWriter: w}, control: http.NewResponseController(w),
+	if len(r.TransferEncoding) > 0 {
+		w.Header().Set("Connection", "close")
 	}
-	x.route, x.rest = find(r.URL.EscapedPath())
-	if h.Rates != nil && tellsRate(r) {
+	h.serve(w, r, public)
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s surface) {
+	x := &exchange{
+		started: h.Clock.Now(), answer: &recorder{ResponseWriter: w}, control: http.NewResponseController(w), pages: s.pages,
+	}
+	var refused error
+	if s.admit != nil {
+		refused = s.admit(r)
+	}
+	if x.route = unknown; refused == nil {
+		x.route, x.rest = s.find(r.URL.EscapedPath())
+	}
+	if h.Rates != nil && s.pages && tellsRate(r) {
 		x.answer.before = func(status int) { h.tellRate(x, status) }
 	}
 	ctx, span := h.startSpan(r, x.route.pattern)
@@ -143,7 +168,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.nameRequest()
 	x.header().Set("X-Content-Type-Options", "nosniff")
-	if crossOrigin(r.URL.Path) {
+	if s.pages && crossOrigin(r.URL.Path) {
 		allowOrigin(x)
 	}
 	if err := h.dispatch(x); err != nil {
@@ -169,6 +194,7 @@ func (h *Handler) tell(x *exchange, err error) {
 	}
 	h.setWriteDeadline(x)
 	_ = formOf(x.request.URL.EscapedPath())(a, x.answer, x.id) // a client that left is nobody's fault
+	x.leaveUnread()
 }
 
 // clientLeft tells a client that left, for which net/http has no cause, from a
@@ -200,6 +226,11 @@ func (h *Handler) end(ctx context.Context, x *exchange) {
 	h.Metrics.model(ctx, x, took)
 	describe(trace.SpanFromContext(ctx), x, status)
 	h.log(ctx, x, status, took)
+	if status == apierror.StatusClientClosed && p == nil {
+		// net/http would end the answer properly, and a client that has only closed
+		// its side for writing would read 200 and nothing, or half an answer.
+		panic(http.ErrAbortHandler)
+	}
 }
 
 func (h *Handler) log(ctx context.Context, x *exchange, status int, took time.Duration) {
@@ -223,6 +254,14 @@ func (h *Handler) log(ctx context.Context, x *exchange, status int, took time.Du
 	}
 	h.Log.LogAttrs(ctx, level, "request", attrs...)
 }
+
+// operatorFacts are what the log line of an operator's call says besides.
+func operatorFacts(name, path string) []slog.Attr {
+	return []slog.Attr{slog.String("operator", name), slog.String("path", path[:min(len(path), maxLoggedPath)])}
+}
+
+// maxLoggedPath bounds the path of an operator's call in the log, in bytes.
+const maxLoggedPath = 512
 
 // method keeps what is logged within the methods that exist.
 func method(m string) string {

@@ -27,7 +27,7 @@ import (
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
-	"svc.internal/services/edge-gateway/internal/address"
+	"svc.internal/pkg/address"
 	"svc.internal/services/edge-gateway/internal/admit"
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/auth"
@@ -153,13 +153,25 @@ var prefixed = []struct {
 	{"/api/v1/models/", route{providersOf, get, (*Handler).market}},
 	{"/api/v1/user/me/provider-keys/", route{"/api/v1/user/me/provider-keys/{key_id}", []string{http.MethodDelete}, agents((*providerapi.API).RevokeProviderKey)}},
 	{"/api/v1/requests/", route{"/api/v1/requests/{id}", get, (*Handler).receipt}},
-	// Methods are checked behind the token, so that nothing is told without.
-	{"/api/v1/admin/", route{"/api/v1/admin", nil, (*Handler).admin}},
 }
 
-var unknown = route{"unknown", nil, func(*Handler, *exchange) error {
-	return fault.New(fault.NotFound, apierror.UnknownRoute, "There is no such route.")
+var unknown = route{"unknown", nil, func(_ *Handler, x *exchange) error {
+	return fault.New(fault.NotFound, apierror.UnknownRoute,
+		"There is no route %s %s. The API is under /v1.", method(x.request.Method), shownPath(x.request.URL.Path))
 }}
+
+// maxShownPath bounds what an answer repeats of a path.
+const maxShownPath = 128
+
+// shownPath is a path as it may stand in a message: bounded, in printable ASCII.
+func shownPath(path string) string {
+	return strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' {
+			return '_'
+		}
+		return r
+	}, path[:min(len(path), maxShownPath)])
+}
 
 // find gives the route of an escaped path and the path's variable part, still
 // escaped.
@@ -183,7 +195,7 @@ func (h *Handler) dispatch(x *exchange) error {
 	if h.absent(x.route) {
 		return unknown.serve(h, x)
 	}
-	if x.request.Method == http.MethodOptions && crossOrigin(x.request.URL.Path) {
+	if x.request.Method == http.MethodOptions && x.pages && crossOrigin(x.request.URL.Path) {
 		return h.preflight(x)
 	}
 	if methods := x.route.methods; methods != nil && !slices.Contains(methods, x.request.Method) {
@@ -198,21 +210,9 @@ func useChat(*Handler, *exchange) error {
 		"This endpoint is not served. Use POST /v1/chat/completions, which every model here answers.")
 }
 
-// market and admin go through calls of bounded time, so one write deadline
-// suffices for them.
+// market goes through calls of bounded time, so one write deadline suffices.
 func (h *Handler) market(x *exchange) error {
 	h.setWriteDeadline(x)
-	return h.Market.Serve(x.answer, x.request)
-}
-
-func (h *Handler) admin(x *exchange) error {
-	if err := h.Market.Authorize(x.request.Header); err != nil {
-		return err
-	}
-	if err := checkForm(x.request.Header); err != nil {
-		return err
-	}
-	_ = x.control.SetWriteDeadline(time.Now().Add(h.cfg.BodyTimeout + h.cfg.AnswerTimeout))
 	return h.Market.Serve(x.answer, x.request)
 }
 

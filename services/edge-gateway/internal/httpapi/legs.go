@@ -101,21 +101,21 @@ var mendable = []fault.Reason{
 // nil when the request ends here.
 func (h *Handler) next(x *exchange, failed *relay.Call, err error) *relay.Call {
 	f, ok := fault.As(err)
-	if !ok || !slices.Contains(mendable, f.Reason) || x.request.Context().Err() != nil || h.Engine.Left(failed) <= 0 {
+	if !ok || !slices.Contains(mendable, f.Reason) || failed.Grant.SingleAttempt || x.request.Context().Err() != nil || h.Engine.Left(failed) <= 0 {
 		return nil
 	}
 	for len(x.choices) > 0 {
 		c := x.choices[0]
 		x.choices = x.choices[1:]
 		name := jsonscan.AppendString(nil, c.model.ID)
-		size := int64(len(failed.Body)) - int64(failed.ModelLength) + int64(len(name))
+		sent := failed.Sent.For(name, c.bounds.MaxOutputTokens)
+		size := int64(len(sent.Body))
 		if size > h.cfg.MaxBody {
 			continue // a hub takes no more
 		}
 		call := *failed
-		call.Order.ModelID, call.Order.Bounds, call.Order.BodyBytes = c.model.ID, c.bounds, size
-		call.Body = slices.Concat(call.Body[:call.ModelOffset], name, call.Body[call.ModelOffset+call.ModelLength:])
-		call.ModelLength = uint32(len(name))
+		call.Order.ModelID, call.Order.Bounds, call.Order.BodyBytes, call.Sent = c.model.ID, c.bounds, size, sent
+		call.HiddenReasoning = c.model.HiddenReasoning
 		return h.begin(x, &call, c.model)
 	}
 	return nil

@@ -27,6 +27,8 @@ type Metrics struct {
 	models       *genai.Metrics
 	// WitnessesDropped counts accounts that found the queue full.
 	WitnessesDropped metric.Int64Counter
+	// ConnectionsRefused counts connections that were closed at once.
+	ConnectionsRefused metric.Int64Counter
 
 	// sets holds one option for each route and status, and one for each
 	// result; both are bounded by this package's own constants.
@@ -44,7 +46,7 @@ type attemptResult string
 func NewMetrics(meters metric.MeterProvider) (*Metrics, error) {
 	meter := meters.Meter("svc.internal/services/edge-gateway")
 	var m Metrics
-	var errs [7]error
+	var errs [8]error
 	m.duration, errs[0] = meter.Float64Histogram("svc.edge_gateway.request.duration", metric.WithUnit("s"),
 		metric.WithDescription("Duration of HTTP requests by route and status."),
 		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600))
@@ -60,6 +62,8 @@ func NewMetrics(meters metric.MeterProvider) (*Metrics, error) {
 	m.WitnessesDropped, errs[5] = meter.Int64Counter("svc.edge_gateway.witnesses.dropped",
 		metric.WithDescription("Accounts of requests dropped because the queue was full."))
 	m.models, errs[6] = genai.New(meters)
+	m.ConnectionsRefused, errs[7] = meter.Int64Counter("svc.edge_gateway.connections.refused",
+		metric.WithDescription("Connections closed at once, by the bound that was reached: full (of all) or network_full (of one network)."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("make the gateway's instruments: %w", err)
 	}

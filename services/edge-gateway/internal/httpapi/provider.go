@@ -55,6 +55,8 @@ func formOf(path string) apierror.Form {
 		// An agent with a prefix or a slash too much in its address must not take the
 		// 404 for a verdict on its key.
 		return apierror.Answer.WriteText
+	case path == "/v1/messages", strings.HasPrefix(path, "/v1/messages/"):
+		return apierror.Answer.WriteWrapped
 	case strings.HasPrefix(path, "/api/v1/user/"), strings.HasPrefix(path, "/api/v1/consumer/"):
 		return apierror.Answer.WriteFlat
 	}

@@ -18,7 +18,7 @@ const receiptTimeout = 10 * time.Second
 // receipt serves GET /api/v1/requests/{id}: what became of a request of the
 // key's own account. Another account's request does not exist.
 func (h *Handler) receipt(x *exchange) error {
-	who, err := h.authenticate(x)
+	who, err := h.authenticateAfresh(x)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"svc.internal/pkg/crash"
+	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
@@ -46,6 +47,7 @@ func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err erro
 	}
 	relay.SetBillingType(x.header(), grant.Terms.GetBillingType())
 	if err != nil {
+		err = h.unserved(call.Order.ModelID, err)
 		if left := leftBy(err); left != nil {
 			x.setRate(left)
 		}
@@ -79,6 +81,23 @@ func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err erro
 	return h.report(x, call, next, result), result.Err
 }
 
+// unservedFor is how long nobody must have served a model before SDKs are told not
+// to ask again by themselves.
+const unservedFor = time.Minute
+
+// unserved tells clients not to wait for a provider where none has been for a while.
+func (h *Handler) unserved(modelID string, err error) error {
+	f, ok := fault.As(err)
+	if !ok || f.Reason != fault.NoProviderOnline {
+		return err
+	}
+	model, lookup := h.Catalog.Find(modelID)
+	if lookup != nil || model.OfflineSince.IsZero() || h.Clock.Now().Sub(model.OfflineSince) < unservedFor {
+		return err
+	}
+	return apierror.NotSoon(f)
+}
+
 // sure is nil while nobody else can have the claim of a request that has one. It
 // stands right before admission, since what is admitted is billed.
 func sure(ctx context.Context, x *exchange) error {
@@ -101,6 +120,9 @@ func (h *Handler) report(x *exchange, call, next *relay.Call, r relay.Result) *r
 		w = h.account(x, call, r)
 	}
 	h.Witness.Add(w)
+	if h.Gate.Contended(call.Order.KeyID) {
+		h.Witness.Hurry()
+	}
 	x.result = r
 	x.facts = append(x.facts,
 		slog.Int("attempts", len(r.Attempts)),

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/jsonscan"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 
 	"svc.internal/services/edge-gateway/internal/admit"
@@ -14,6 +15,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/multipartform"
+	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/relay"
 )
 
@@ -131,12 +133,11 @@ func (h *Handler) transcribe(x *exchange, who *auth.Principal, pin admit.Pin, fo
 		Verbose:     asked.verbose,
 		AnswerType:  "text/plain; charset=utf-8",
 		ContentType: multipartform.ContentType(own),
-		Body:        body,
-		ModelOffset: uint32(at.Start),
-		ModelLength: uint32(at.Length),
+		Sent:        openaiapi.Sent{Body: body, Model: jsonscan.Span{Start: at.Start, End: at.Start + at.Length}},
 		Order: admit.Order{
 			RequestID:    x.id,
 			KeyID:        who.KeyID,
+			AccountTag:   who.AccountTag,
 			ModelID:      model.ID,
 			PromptTokens: asked.millis,
 			PromptParam:  "file",
@@ -192,7 +193,7 @@ func missing(param string) error {
 
 // unplayable tells why a file cannot be measured; the client may mend it.
 func unplayable(err error) error {
-	for _, known := range []error{audio.ErrFormat, audio.ErrNothing, audio.ErrTooLong} {
+	for _, known := range []error{audio.ErrJunk, audio.ErrFormat, audio.ErrNothing, audio.ErrTooLong} {
 		if errors.Is(err, known) {
 			text := known.Error()
 			return fault.New(fault.Invalid, fault.InvalidValue, "%s.", strings.ToUpper(text[:1])+text[1:]).On("file")

@@ -4,16 +4,15 @@
 //
 // It translates between JSON and gRPC and adds nothing: fields have their
 // proto names, zero values are written, unknown members are refused, and an
-// error has the same body as everywhere else. Operators' routes need the admin
-// token and do not exist when there is none. The token goes no further than
-// this package; of the other headers only Idempotency-Key is handed on.
+// error has the same body as everywhere else. Operators' routes are served by
+// ServeOperator alone, whose caller has found out who the operator is: the name
+// goes on to the services, for their audit. Of the headers only Idempotency-Key
+// is handed on.
 package marketapi
 
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -23,18 +22,18 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"svc.internal/pkg/config"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/jsonscan"
+	"svc.internal/pkg/serve"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
-	"svc.internal/services/edge-gateway/internal/auth"
 )
 
 // maxShown bounds what is repeated of a translation error.
@@ -49,11 +48,8 @@ type Peers struct {
 	Reconciliation settlementv1.ReconciliationServiceClient
 }
 
-// Config says who is an operator and how much is read.
+// Config says how much is read.
 type Config struct {
-	// AdminToken is what operators send as a bearer token; unset takes their
-	// routes away.
-	AdminToken config.Secret
 	// MaxBody bounds a body in bytes.
 	MaxBody int64
 }
@@ -71,6 +67,7 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 		runtime.WithErrorHandler(keepError),
 		runtime.WithRoutingErrorHandler(keepRoutingError),
 		runtime.WithIncomingHeaderMatcher(handedOn),
+		runtime.WithMetadata(operatorOf),
 		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithOutgoingTrailerMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithDisablePathLengthFallback(),
@@ -89,20 +86,13 @@ func New(ctx context.Context, peers Peers, cfg Config) (*API, error) {
 	return &API{mux: mux, cfg: cfg}, nil
 }
 
-// Authorize admits operators to their routes.
-func (a *API) Authorize(h http.Header) error {
-	if !a.cfg.AdminToken.IsSet() {
-		return fault.New(fault.NotFound, apierror.UnknownRoute, "There is no such route.")
-	}
-	token, err := auth.Bearer(h)
-	if err != nil {
-		return err
-	}
-	// Digests have one length, so that the comparison tells nothing of the
-	// token's.
-	given, want := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(a.cfg.AdminToken.Reveal()))
-	if subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
-		return fault.New(fault.Unauthenticated, fault.InvalidAPIKey, "Incorrect admin token provided.")
+// operatorKey is where the name of a request's operator is kept.
+type operatorKey struct{}
+
+// operatorOf tells services for whom a call is made.
+func operatorOf(ctx context.Context, _ *http.Request) metadata.MD {
+	if name, ok := ctx.Value(operatorKey{}).(string); ok {
+		return serve.OperatorMetadata(name)
 	}
 	return nil
 }
@@ -111,8 +101,24 @@ type errorSlot struct{ err error }
 
 type slotKey struct{}
 
-// Serve answers a route. HEAD is answered as GET: net/http leaves the body out.
+// adminRoutes is where operators' routes begin.
+const adminRoutes = "/api/v1/admin/"
+
+// ServeOperator is Serve for the operator of that name, and for operators' routes.
+func (a *API) ServeOperator(w http.ResponseWriter, r *http.Request, name string) error {
+	return a.serve(w, r.WithContext(context.WithValue(r.Context(), operatorKey{}, name)))
+}
+
+// Serve answers a route that is not an operator's.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request) error {
+	if strings.HasPrefix(r.URL.Path, adminRoutes) {
+		return fault.New(fault.NotFound, apierror.UnknownRoute, "There is no such route.")
+	}
+	return a.serve(w, r)
+}
+
+// serve answers a route. HEAD is answered as GET: net/http leaves the body out.
+func (a *API) serve(w http.ResponseWriter, r *http.Request) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, a.cfg.MaxBody+1))
 	if err != nil {
 		return fault.Wrap(err, fault.Invalid, fault.InvalidRequest, "The body could not be read.")

@@ -77,7 +77,7 @@ func parseAndPatch(b *testing.B, kind Kind, body []byte) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		out, _ = r.Body(out[:0], "the/id")
+		out = r.Body(out[:0], "the/id", 7).Body
 	}
 }
 

@@ -1,8 +1,6 @@
 package openaiapi
 
 import (
-	"strconv"
-
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/jsonscan"
 )
@@ -85,12 +83,6 @@ func (p *parser) finishCompletion() error {
 	}
 	if p.req.MaxTokens == 0 {
 		p.req.MaxTokens, p.req.MaxTokensParam = DefaultCompletionTokens, fieldNames[fieldMaxTokens]
-		value := strconv.Itoa(DefaultCompletionTokens)
-		if p.met[fieldMaxTokens] {
-			p.edit(p.null(fieldMaxTokens), value)
-		} else {
-			p.edit(jsonscan.Span{Start: p.open, End: p.open}, `"max_tokens":`+value+`,`)
-		}
 	}
 	return p.finishChat()
 }

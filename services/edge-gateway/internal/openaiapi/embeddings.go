@@ -93,6 +93,7 @@ func (p *parser) inputTokens() {
 		return
 	}
 	p.req.PromptTokens += int64(n)
+	p.req.PromptBound += int64(n)
 	p.oneInput(int64(n))
 }
 

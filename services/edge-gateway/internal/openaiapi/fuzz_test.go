@@ -45,6 +45,9 @@ func FuzzParseAgreesWithEncodingJSON(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if r.PromptBound < r.PromptTokens {
+			t.Fatalf("got a bound of %d, want at least the estimate of %d", r.PromptBound, r.PromptTokens)
+		}
 		if !utf8.Valid(body) {
 			t.Fatalf("accepted what is no text")
 		}
@@ -57,7 +60,8 @@ func FuzzParseAgreesWithEncodingJSON(f *testing.F) {
 			float64(r.Choices) != max(1, want.N, want.BestOf) || r.Messages != int64(len(want.Messages)) {
 			t.Fatalf("understood %+v, encoding/json %+v", r, want)
 		}
-		patched, span := r.Body(nil, "the/id")
+		sent := r.Body(nil, "the/id", 7)
+		patched, span := sent.Body, sent.Model
 		if got := string(patched[span.Start:span.End]); got != `"the/id"` && r.Model != "the/id" {
 			t.Fatalf("the model's span is %q", got)
 		}
@@ -81,6 +85,10 @@ func checkPatched(t *testing.T, body, patched []byte, stream bool) {
 				t.Fatalf("%s was not stripped", name)
 			}
 		case "model":
+		case "max_tokens", "max_completion_tokens":
+			if string(after["max_tokens"]) != "7" || string(value) != "null" && string(after[name]) != "7" {
+				t.Fatalf("%s is not the bound: %s", name, patched)
+			}
 		case "stream_options":
 			if !stream && !bytes.Equal(value, after[name]) {
 				t.Fatalf("stream_options changed without a stream")
@@ -90,6 +98,9 @@ func checkPatched(t *testing.T, body, patched []byte, stream bool) {
 				t.Fatalf("%q changed from %s to %s", name, value, after[name])
 			}
 		}
+	}
+	if _, chat := before["messages"]; chat && string(after["max_tokens"]) != "7" {
+		t.Fatalf("the answer has no bound: %s", patched)
 	}
 	if stream {
 		var options map[string]any

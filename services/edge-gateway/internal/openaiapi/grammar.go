@@ -41,6 +41,7 @@ var grammars = [kindCount]grammar{
 		required: []field{fieldModel, fieldPrompt},
 		read:     (*parser).readImages,
 		dropped:  set(ours...),
+		finish:   (*parser).finishImages,
 	},
 }
 

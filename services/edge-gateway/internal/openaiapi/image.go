@@ -1,19 +1,15 @@
 package openaiapi
 
 import (
-	"bytes"
-	"strings"
-
 	"svc.internal/pkg/jsonscan"
 )
 
-// image reads {"url":…,"detail":…}. The gateway never fetches the address; it
-// only refuses schemes that could make an engine read something local.
+// image reads {"url":…,"detail":…}. The gateway never fetches the address.
 func (p *parser) image() {
 	found := 0
 	p.members(func(name []byte) {
 		if string(name) != "url" {
-			p.other()
+			p.vendor(name)
 			return
 		}
 		found++
@@ -31,29 +27,21 @@ func (p *parser) image() {
 	case found > 1:
 		p.duplicate("url")
 	}
-	p.req.PromptTokens += imageTokens
 }
 
 // imageURL checks a raw JSON string.
 func (p *parser) imageURL(raw []byte) {
-	text := raw[1 : len(raw)-1]
-	if len(text) > 2*MaxImageDataBytes {
-		p.refuse("must have at most %d bytes", MaxImageDataBytes)
+	text, ok := p.decoded(raw)
+	if !ok {
 		return
-	}
-	if bytes.IndexByte(text, '\\') >= 0 {
-		decoded, err := jsonscan.AppendDecoded(nil, raw)
-		if err != nil {
-			p.refuse("must be of type string")
-			return
-		}
-		text = decoded
 	}
 	switch {
 	case hasScheme(text, "https://"), hasScheme(text, "http://"):
 		if len(text) > MaxImageURLBytes {
 			p.refuse("must have at most %d bytes", MaxImageURLBytes)
+			return
 		}
+		p.reachable(text)
 	case hasScheme(text, "data:image/"):
 		if len(text) > MaxImageDataBytes {
 			p.refuse("must have at most %d bytes", MaxImageDataBytes)
@@ -61,8 +49,7 @@ func (p *parser) imageURL(raw []byte) {
 	default:
 		p.refuse("must be an http, https or data:image address")
 	}
-}
-
-func hasScheme(text []byte, scheme string) bool {
-	return len(text) >= len(scheme) && strings.EqualFold(string(text[:len(scheme)]), scheme)
+	if !p.stopped() {
+		p.picture(text)
+	}
 }

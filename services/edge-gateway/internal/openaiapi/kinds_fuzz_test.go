@@ -27,7 +27,8 @@ func FuzzACompletionIsTheChatOfItsPrompt(f *testing.F) {
 		if err := json.Unmarshal(body, &before); err != nil {
 			t.Fatalf("accepted what encoding/json refuses: %v", err)
 		}
-		chat, span := r.Body(nil, "the/id")
+		sent := r.Body(nil, "the/id", r.MaxTokens)
+		chat, span := sent.Body, sent.Model
 		if err := json.Unmarshal(chat, &after); err != nil {
 			t.Fatalf("the translation broke the body: %v\n%s", err, chat)
 		}
@@ -42,7 +43,7 @@ func FuzzACompletionIsTheChatOfItsPrompt(f *testing.F) {
 		for name, value := range before {
 			switch name {
 			case "prompt", "messages", "echo", "suffix", "best_of", "logprobs", "provider", "models", "usage", "model":
-			case "max_tokens", "stream_options":
+			case "max_tokens", "max_completion_tokens", "stream_options":
 			default:
 				if !bytes.Equal(value, after[name]) {
 					t.Fatalf("%q changed from %s to %s", name, value, after[name])
@@ -117,7 +118,7 @@ func FuzzEmbeddingsAgreeWithEncodingJSON(f *testing.F) {
 			r.LargestTokens > r.PromptTokens {
 			t.Fatalf("understood %+v, encoding/json %+v", r, want)
 		}
-		patched, _ := r.Body(nil, "the/id")
+		patched := r.Body(nil, "the/id", 7).Body
 		checkPatched(t, body, patched, false)
 	})
 }
@@ -147,7 +148,7 @@ func FuzzImagesAgreeWithEncodingJSON(f *testing.F) {
 		if r.Model != want.Model || want.Prompt == "" || float64(r.Choices) != max(1, want.N) || r.Stream != want.Stream {
 			t.Fatalf("understood %+v, encoding/json %+v", r, want)
 		}
-		patched, _ := r.Body(nil, "the/id")
+		patched := r.Body(nil, "the/id", 7).Body
 		checkPatched(t, body, patched, false)
 	})
 }

@@ -158,17 +158,17 @@ func TestImagesAreRefusedByTheMemberThatIsWrong(t *testing.T) {
 func TestALegacyCompletionBecomesAChatOfTheSameBytes(t *testing.T) {
 	const hi = `"messages":[{"role":"user","content":"h\u0069"}]`
 	cases := []struct{ in, out string }{
-		{`{"model":"m","prompt":"h\u0069"}`, `{"max_tokens":16,"model":"big/model",` + hi + `}`},
-		{`{"model":"m","prompt": ["h\u0069" ] }`, `{"max_tokens":16,"model":"big/model","messages": [{"role":"user","content":"h\u0069"}] }`},
-		{`{"pr\u006fmpt":"h\u0069","model":"m","max_tokens":1e1}`, `{` + hi + `,"model":"big/model","max_tokens":1e1}`},
-		{`{"model":"m","max_tokens":null,"prompt":"h\u0069"}`, `{"model":"big/model","max_tokens":16,` + hi + `}`},
-		{`{"model":"m","max_completion_tokens":5,"prompt":"h\u0069"}`, `{"model":"big/model","max_completion_tokens":5,` + hi + `}`},
+		{`{"model":"m","prompt":"h\u0069"}`, `{"max_tokens":7,"model":"big/model",` + hi + `}`},
+		{`{"model":"m","prompt": ["h\u0069" ] }`, `{"max_tokens":7,"model":"big/model","messages": [{"role":"user","content":"h\u0069"}] }`},
+		{`{"pr\u006fmpt":"h\u0069","model":"m","max_tokens":1e1}`, `{` + hi + `,"model":"big/model","max_tokens":7}`},
+		{`{"model":"m","max_tokens":null,"prompt":"h\u0069"}`, `{"model":"big/model","max_tokens":7,` + hi + `}`},
+		{`{"model":"m","max_completion_tokens":5,"prompt":"h\u0069"}`, `{"max_tokens":7,"model":"big/model","max_completion_tokens":7,` + hi + `}`},
 		{`{"echo":false,"suffix":"","logprobs":null,"best_of":1,"messages":null,"prompt":"h\u0069","model":"m","max_tokens":1}`,
-			`{` + hi + `,"model":"big/model","max_tokens":1}`},
+			`{` + hi + `,"model":"big/model","max_tokens":7}`},
 		{`{"prompt":"h\u0069","model":"m","n":3,"best_of":3,"max_tokens":1,"x":[1.0,1e400],"usage":{}}`,
-			`{` + hi + `,"model":"big/model","n":3,"max_tokens":1,"x":[1.0,1e400]}`},
+			`{` + hi + `,"model":"big/model","n":3,"max_tokens":7,"x":[1.0,1e400]}`},
 		{`{"prompt":"h\u0069","model":"m","stream":true}`,
-			`{"max_tokens":16,"stream_options":{"include_usage":true},` + hi + `,"model":"big/model","stream":true}`},
+			`{"stream_options":{"include_usage":true},"max_tokens":7,` + hi + `,"model":"big/model","stream":true}`},
 	}
 	for _, c := range cases {
 		r, err := Parse(Completion, []byte(c.in))
@@ -176,7 +176,8 @@ func TestALegacyCompletionBecomesAChatOfTheSameBytes(t *testing.T) {
 			t.Errorf("%s: %v", c.in, err)
 			continue
 		}
-		out, span := r.Body([]byte("before"), "big/model")
+		sent := r.Body([]byte("before"), "big/model", 7)
+		out, span := sent.Body, sent.Model
 		out = out[len("before"):]
 		if string(out) != c.out {
 			t.Errorf("%s\n  became %s\n  want   %s", c.in, out, c.out)
@@ -263,7 +264,7 @@ func TestImagesPassThroughWhatIsTheEnginesToKnow(t *testing.T) {
 	if err != nil || r.Choices != 10 || !r.Stream || r.BillablePrompt() != 0 || r.PromptTokens < 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if out, _ := r.Body(nil, "m"); string(out) != body {
+	if out := r.Body(nil, "m", 7).Body; string(out) != body {
 		t.Errorf("became %s", out)
 	}
 }
@@ -281,7 +282,7 @@ func TestEveryKindPreservesTextAndRefusesOtherBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out, _ := r.Body(nil, "m"); string(out) != body {
+		if out := r.Body(nil, "m", 7).Body; string(out) != body {
 			t.Errorf("became %q", out)
 		}
 	}
@@ -289,7 +290,7 @@ func TestEveryKindPreservesTextAndRefusesOtherBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := r.Body(nil, "m"); !strings.Contains(string(out), odd) {
+	if out := r.Body(nil, "m", 7).Body; !strings.Contains(string(out), odd) {
 		t.Errorf("became %q", out)
 	}
 }

@@ -4,16 +4,6 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// What a part that is no text is taken for in the estimate. Engines scale
-// images to a bounded number of tiles and audio by its length; a file is
-// mostly text in base64.
-const (
-	imageTokens       = 1024
-	audioTokens       = 128
-	audioBytesPerUnit = 1024
-	fileBytesPerToken = 5
-)
-
 // messageFacts is what one message shows before its role is known for sure.
 type messageFacts struct {
 	role       string
@@ -63,26 +53,11 @@ func (p *parser) message() {
 			p.duplicate("content")
 		default:
 			m.toolCallID = m.toolCallID || string(name) == "tool_call_id" && p.cur.Kind() == jsonscan.String
-			p.other()
+			p.other(len(name))
 		}
 	})
 	if !p.stopped() {
 		p.checkMessage(&m)
-	}
-}
-
-// other consumes a member whose meaning is the engine's own, and counts it:
-// nothing that stands in a message is free.
-func (p *parser) other() {
-	kind := p.cur.Kind()
-	raw := p.cur.Skip().Of(p.data)
-	if p.cur.Failed() {
-		return
-	}
-	switch kind {
-	case jsonscan.String, jsonscan.Array, jsonscan.Object:
-		p.count(raw[1 : len(raw)-1])
-	default:
 	}
 }
 
@@ -134,13 +109,16 @@ func (p *parser) content(m *messageFacts) {
 	}
 }
 
-// payloads names the member that a part of each type carries.
+// payloads names the member that a part of each type carries. Parts of other
+// types are the engine's own.
 var payloads = map[string]string{
 	"text": "text", "image_url": "image_url", "input_audio": "input_audio", "file": "file", "refusal": "refusal",
 }
 
 // part reads one content part. Its type may stand behind its payload, so each
-// payload is read by its own name and the two are compared at the end.
+// payload is read by its own name and the two are compared at the end. A part of
+// a type that is not known here passes as it is, its addresses checked: video_url
+// for one.
 func (p *parser) part() {
 	kind, payload, carried := "", "", 0
 	p.members(func(name []byte) {
@@ -150,14 +128,14 @@ func (p *parser) part() {
 				return
 			}
 			p.push("type")
-			if kind = p.text(MaxNameBytes); payloads[kind] == "" {
-				p.refuse("must be one of text, image_url, input_audio, file, refusal")
+			if kind = p.text(MaxNameBytes); kind == "" {
+				p.refuse("must not be empty")
 			}
 			p.leave()
 			return
 		}
 		if _, known := payloads[string(name)]; !known {
-			p.other()
+			p.vendor(name)
 			return
 		}
 		payload = string(name)
@@ -166,14 +144,17 @@ func (p *parser) part() {
 		p.payload(payload)
 		p.leave()
 	})
+	want, known := payloads[kind]
 	switch {
 	case p.stopped():
 	case kind == "":
 		p.missing("type")
-	case carried == 0 || carried == 1 && payload != payloads[kind]:
-		p.missing(payloads[kind])
+	case !known:
+		p.req.PromptBound += int64(len(kind))
 	case carried > 1:
-		p.duplicate(payloads[kind])
+		p.duplicate(payload)
+	case payload != want:
+		p.missing(want)
 	}
 }
 
@@ -182,30 +163,13 @@ func (p *parser) payload(name string) {
 	case "image_url":
 		p.image()
 	case "input_audio":
-		p.req.PromptTokens += audioTokens + int64(p.blob("data", true))/audioBytesPerUnit
+		p.sound()
 	case "file":
-		p.req.PromptTokens += int64(p.blob("file_data", false)) / fileBytesPerToken
+		p.file()
 	default:
 		raw := p.kind(jsonscan.String)
 		if !p.stopped() {
 			p.count(raw[1 : len(raw)-1])
 		}
 	}
-}
-
-// blob reads an object whose named member holds base64, and gives its length.
-func (p *parser) blob(member string, required bool) (size int) {
-	p.members(func(name []byte) {
-		if string(name) != member {
-			p.other()
-			return
-		}
-		p.push(member)
-		size += len(p.kind(jsonscan.String))
-		p.leave()
-	})
-	if size == 0 && required && !p.stopped() {
-		p.missing(member)
-	}
-	return size
 }

@@ -5,10 +5,13 @@
 // Parse walks the raw JSON in one pass: it refuses what is not the OpenAI
 // shape, finds the few facts that the gateway decides by (model, stream, the
 // bounds of the answer), estimates the prompt's tokens and notes where bytes
-// have to change. Request.Body then writes what is sent to the provider: every
+// have to change. No forwarded byte is free: what the gateway does not know, at
+// any depth, counts as text of the prompt (see extra.go), and pictures and sound
+// by their size and length (see picture.go and media.go). Only members that no
+// engine puts into a prompt do not count: those that are modelled and ours. Request.Body then writes what is sent to the provider: every
 // byte as the client sent it, but for the model's name when an alias was used,
-// stream_options.include_usage on streams, and the members that are ours
-// (provider, models, usage). A legacy completion becomes a chat completion in
+// stream_options.include_usage on streams, the bound of the answer (max_tokens),
+// and the members that are ours (provider, models, usage). A legacy completion becomes a chat completion in
 // the same way: its prompt, as it is written, becomes the one message.
 //
 // A name that the gateway acts upon may stand once only, and no other name may
@@ -111,11 +114,18 @@ type Request struct {
 	Models  []string
 	// Messages counts messages; a legacy completion has one.
 	Messages int64
+	// Stop tells that the request names what ends its answer.
+	Stop bool
 	// Logprobs tells that token probabilities are asked for.
 	Logprobs bool
 	// PromptTokens estimates the prompt, without any margin. What was sent as
 	// tokens is counted.
 	PromptTokens int64
+	// PromptBound is how many tokens hardly any engine makes more of the prompt:
+	// what its hold must cover. It includes what the estimate leaves out, since
+	// it reaches the prompt of few engines or of none: names of members, numbers
+	// that stand alone, and pictures and sound beyond what they usually cost.
+	PromptBound int64
 	// LargestTokens is PromptTokens, or of several inputs that of the largest:
 	// each has the window for itself.
 	LargestTokens int64
@@ -127,6 +137,8 @@ type Request struct {
 	data  []byte
 	model jsonscan.Span
 	edits []edit
+	// formatAt asks for images in base64; nil for what the client decided.
+	formatAt *edit
 }
 
 // Parse reads body, which must not change while the request is in use. Strings
@@ -179,8 +191,13 @@ func (p *parser) finish() error {
 				"missing required parameter: %s", fieldNames[required]).On(fieldNames[required])
 		}
 	}
+	// What stands beside the inputs may go with each of them.
+	p.req.PromptTokens += p.aside
+	p.req.PromptBound += p.asideBound * max(1, p.req.Inputs)
 	if p.req.LargestTokens == 0 {
 		p.req.LargestTokens = p.req.PromptTokens
+	} else {
+		p.req.LargestTokens += p.aside
 	}
 	if p.grammar.finish != nil {
 		return p.grammar.finish(p)

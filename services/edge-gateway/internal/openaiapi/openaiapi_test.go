@@ -75,10 +75,10 @@ func TestRefusalsNameTheFieldAndTheReason(t *testing.T) {
 		{withMessage(`{"role":"tool","content":"x"}`), MissingRequiredParameter, "messages[0].tool_call_id"},
 		{withPart(`"text"`), fault.InvalidValue, "messages[0].content[0]"},
 		{withPart(`{"text":"x"}`), MissingRequiredParameter, "messages[0].content[0].type"},
-		{withPart(`{"type":"video"}`), fault.InvalidValue, "messages[0].content[0].type"},
+		{withPart(`{"type":""}`), fault.InvalidValue, "messages[0].content[0].type"},
 		{withPart(`{"type":"text"}`), MissingRequiredParameter, "messages[0].content[0].text"},
 		{withPart(`{"type":"text","text":5}`), fault.InvalidValue, "messages[0].content[0].text"},
-		{withPart(`{"type":"text","image_url":{"url":"https://x"}}`), MissingRequiredParameter, "messages[0].content[0].text"},
+		{withPart(`{"type":"text","image_url":{"url":"https://x.org"}}`), MissingRequiredParameter, "messages[0].content[0].text"},
 		{withPart(`{"type":"image_url","image_url":{}}`), MissingRequiredParameter, "messages[0].content[0].image_url.url"},
 		{withPart(`{"type":"input_audio","input_audio":{"format":"wav"}}`), MissingRequiredParameter, "messages[0].content[0].input_audio.data"},
 		// Images (hostile test 23).
@@ -87,7 +87,7 @@ func TestRefusalsNameTheFieldAndTheReason(t *testing.T) {
 		{withPart(image("javascript:alert(1)")), fault.InvalidValue, "messages[0].content[0].image_url.url"},
 		{withPart(image("data:text/html,x")), fault.InvalidValue, "messages[0].content[0].image_url.url"},
 		{withPart(image(`f\u0069le:///x`)), fault.InvalidValue, "messages[0].content[0].image_url.url"},
-		{withPart(image("https://x/" + strings.Repeat("x", MaxImageURLBytes))), fault.InvalidValue, "messages[0].content[0].image_url.url"},
+		{withPart(image("https://x.org/" + strings.Repeat("x", MaxImageURLBytes))), fault.InvalidValue, "messages[0].content[0].image_url.url"},
 		{withPart(image("data:image/png;base64," + strings.Repeat("A", MaxImageDataBytes))), fault.InvalidValue, "messages[0].content[0].image_url.url"},
 		// Numbers (hostile test 21).
 		{with(`"max_tokens":-1`), fault.InvalidValue, "max_tokens"},
@@ -120,6 +120,7 @@ func TestRefusalsNameTheFieldAndTheReason(t *testing.T) {
 		{with(`"stop":["a","b","c","d","e"]`), fault.InvalidValue, "stop"},
 		{with(`"stop":[5]`), fault.InvalidValue, "stop[0]"},
 		{with(`"stop":{}`), fault.InvalidValue, "stop"},
+		{with(`"stop":5`), fault.InvalidValue, "stop"},
 		{with(`"logit_bias":{"1":101}`), fault.InvalidValue, "logit_bias"},
 		{with(`"logit_bias":[]`), fault.InvalidValue, "logit_bias"},
 		{with(`"response_format":"json"`), fault.InvalidValue, "response_format"},
@@ -177,7 +178,7 @@ func TestWhatIsFineIsUnderstood(t *testing.T) {
 	body := `{"model":"m\u0065","stream":true,"stream_options":{"include_usage":true},"n":3,"best_of":2,"max_tokens":10,` +
 		`"max_completion_tokens":2e1,"top_logprobs":5,"temperature":0.5,"seed":-5,"stop":["a"],"logit_bias":{"5":-100},"usage":{"include":true},` +
 		`"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{}}},"tools":[{"type":"custom","custom":{}}],"tool_choice":"auto",` +
-		`"messages":[{"role":"developer","content":"a"},{"role":"user","content":[{"text":"b","type":"text"},` + image("HTTPS://x/y") + `,` +
+		`"messages":[{"role":"developer","content":"a"},{"role":"user","content":[{"text":"b","type":"text"},` + image("HTTPS://x.org/y") + `,` +
 		image(`data:image\/png;base64,AA`) + `]},{"role":"assistant","content":null,"tool_calls":[]},{"role":"assistant"},` +
 		`{"role":"tool","tool_call_id":"1","content":"x"},{"role":"function","name":"f","content":null}]}`
 	r, err := Parse(Chat, []byte(body))
@@ -185,7 +186,7 @@ func TestWhatIsFineIsUnderstood(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Model != "me" || !r.Stream || !r.IncludeUsage || !r.IncludeCost || r.Choices != 3 || r.MaxTokens != 20 ||
-		r.MaxTokensParam != "max_completion_tokens" || !r.Logprobs || r.Messages != 6 || r.PromptTokens < 2*imageTokens {
+		r.MaxTokensParam != "max_completion_tokens" || !r.Logprobs || r.Messages != 6 || r.PromptTokens < 2*pictureTokens {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -222,7 +223,7 @@ func TestBytesThatAreNotUTF8AreRefusedAndOddTextIsPreserved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out, _ := r.Body(nil, "m"); string(out) != string(of(text)) {
+		if out := r.Body(nil, "m", 7).Body; string(out) != `{"max_tokens":7,`+string(of(text))[1:] {
 			t.Errorf("got %q", out)
 		}
 	}
@@ -252,18 +253,49 @@ func TestThePatchTouchesOnlyWhatItMust(t *testing.T) {
 			t.Errorf("%s: %v", c.in, err)
 			continue
 		}
-		out, span := r.Body([]byte("before"), "big/model")
-		out = out[len("before"):]
-		if string(out) != c.out {
+		sent := r.Body([]byte("before"), "big/model", 7)
+		out, span := sent.Body[len("before"):], sent.Model
+		if got := strings.Replace(string(out), `"max_tokens":7,`, "", 1); got != c.out {
 			t.Errorf("%s\n  became %s\n  want   %s", c.in, out, c.out)
 		}
 		if got := string(out[span.Start:span.End]); got != `"big/model"` {
 			t.Errorf("%s: the model's span is %q", c.in, got)
 		}
 		// The model's own id stays as it was written, and its span is known.
-		same, span := r.Body(nil, "m")
+		sent = r.Body(nil, "m", 7)
+		same, span := sent.Body, sent.Model
 		if got := string(same[span.Start:span.End]); got != `"m"` {
 			t.Errorf("%s: the model's span is %q in %s", c.in, got, same)
+		}
+	}
+}
+
+func TestTheBoundOfTheAnswerIsAlwaysWritten(t *testing.T) {
+	cases := []struct{ in, out string }{
+		{`{"model":"m",` + msgs + `}`, `{"max_tokens":7,"model":"m",` + msgs + `}`},
+		{`{"max_tokens":null,"model":"m",` + msgs + `}`, `{"max_tokens":7,"model":"m",` + msgs + `}`},
+		{`{"max_tokens": 1e2 ,"model":"m",` + msgs + `}`, `{"max_tokens": 7 ,"model":"m",` + msgs + `}`},
+		{`{"model":"m","max_completion_tokens":1,` + msgs + `}`, `{"max_tokens":7,"model":"m","max_completion_tokens":7,` + msgs + `}`},
+		{`{"max_completion_tokens":null,"model":"m",` + msgs + `}`, `{"max_tokens":7,"max_completion_tokens":null,"model":"m",` + msgs + `}`},
+		{`{"max_completion_tokens":9,"max_tokens":1,` + msgs + `,"model":"m"}`, `{"max_completion_tokens":7,"max_tokens":7,` + msgs + `,"model":"m"}`},
+		{`{"usage":{},"n_predict":9999,"model":"m",` + msgs + `}`, `{"max_tokens":7,"n_predict":9999,"model":"m",` + msgs + `}`},
+	}
+	for _, c := range cases {
+		r, err := Parse(Chat, []byte(c.in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := r.Body(nil, "m", 7)
+		if string(sent.Body) != c.out {
+			t.Errorf("%s\n  became %s\n  want   %s", c.in, sent.Body, c.out)
+		}
+		again := sent.For([]byte(`"another/model"`), 12345)
+		want := strings.NewReplacer(`"model":"m"`, `"model":"another/model"`, ":7", ":12345", ": 7 ", ": 12345 ").Replace(c.out)
+		if string(again.Body) != want || string(again.Name()) != `"another/model"` {
+			t.Errorf("%s\n  for another model became %s\n  want                     %s", c.in, again.Body, want)
+		}
+		if back := again.For([]byte(`"m"`), 7); string(back.Body) != c.out {
+			t.Errorf("%s\n  did not come back from %s", c.out, again.Body)
 		}
 	}
 }
@@ -284,10 +316,23 @@ func TestNothingInThePromptIsFree(t *testing.T) {
 		withMessage(`{"role":"assistant","reasoning_content":"` + long + `"}`),
 		withMessage(`{"role":"assistant","tool_calls":[{"function":{"arguments":"` + long + `"}}]}`),
 		withPart(`{"type":"file","file":{"file_data":"` + strings.Repeat("QUJD", 1000) + `"}}`),
-		withPart(image("https://x")),
+		withPart(image("https://x.org")),
 		with(`"tools":[{"type":"function","function":{"name":"f","description":"` + long + `"}}]`),
 		with(`"functions":[{"name":"f","description":"` + long + `"}]`),
 		with(`"documents":[{"text":"` + long + `"}]`),
+		with(`"chat_template_kwargs":{"a":{"b":["` + long + `"]}}`),
+		with(`"metadata":{"a":"` + long + `"}`),
+		with(`"metadata":{"` + long + `":"a"}`),
+		with(`"prediction":{"type":"content","content":"` + long + `"}`),
+		with(`"guided_grammar":"` + long + `"`),
+		with(`"nobody_knows":[[{"it":"` + long + `"}]]`),
+		with(`"tool_choice":{"type":"function","function":{"name":"f","` + long + `":1}}`),
+		with(`"function_call":{"name":"` + long + `"}`),
+		with(`"stream_options":{"include_usage":true,"x":"` + long + `"}`),
+		withPart(`{"type":"video_url","video_url":{"url":"https://x.org","text":["` + long + `"]}}`),
+		withPart(`{"type":"nobody_knows","a":{"` + long + `":1}}`),
+		withPart(`{"type":"input_audio","input_audio":{"data":"` + strings.Repeat("QUJD", 1<<17) + `","format":"wav"}}`),
+		`{"model":"m","messages":[{"role":"user","content":"x"}],"` + "\\u0070rediction" + `":"` + long + `"}`,
 		with(`"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"description":"` + long + `"}}}`),
 	} {
 		r, err := Parse(Chat, []byte(body))
@@ -295,8 +340,8 @@ func TestNothingInThePromptIsFree(t *testing.T) {
 			t.Errorf("%.80s: %v", body, err)
 			continue
 		}
-		if r.PromptTokens < base.PromptTokens+400 {
-			t.Errorf("%.80s: only %d tokens", body, r.PromptTokens)
+		if want := base.PromptTokens + 400; r.PromptTokens < want || r.PromptBound < r.PromptTokens {
+			t.Errorf("%.80s: got %d tokens, bound %d; want at least %d", body, r.PromptTokens, r.PromptBound, want)
 		}
 	}
 }

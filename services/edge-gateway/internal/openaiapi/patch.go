@@ -1,17 +1,22 @@
 package openaiapi
 
-import (
-	"cmp"
-	"slices"
-
-	"svc.internal/pkg/jsonscan"
-)
+import "svc.internal/pkg/jsonscan"
 
 // edit replaces a byte range of the body; an empty range is an insertion.
 type edit struct {
 	span jsonscan.Span
 	text string
+	role role
 }
+
+// role is what an edit writes that can be written anew for another model.
+type role uint8
+
+const (
+	plain role = iota
+	modelName
+	answerBound
+)
 
 // optionsAt says where stream_options stands.
 type optionsAt struct {
@@ -36,7 +41,7 @@ func (p *parser) options() {
 		case string(name) == "include_usage", foldsTo(name, "include_usage"):
 			p.duplicate("include_usage")
 		default:
-			p.cur.Skip()
+			p.beside(len(name))
 		}
 	})
 	at.inside = p.at[fieldStreamOptions] + 1
@@ -62,12 +67,36 @@ func (p *parser) forceUsage() {
 	}
 }
 
-// finishChat asks for usage in every stream.
+// finishChat asks for usage in every stream, and notes where the bound of the
+// answer is written.
 func (p *parser) finishChat() error {
 	if p.req.Stream {
 		p.forceUsage()
 	}
+	p.boundAnswer()
 	return nil
+}
+
+// boundAnswer notes the edits that write the bound of the answer: always as
+// max_tokens, and as max_completion_tokens where the client used that name,
+// because engines differ in which of the two they obey.
+func (p *parser) boundAnswer() {
+	bound := func(span jsonscan.Span) {
+		p.req.edits = append(p.req.edits, edit{span: span, role: answerBound})
+	}
+	switch at := (jsonscan.Span{Start: p.open, End: p.open}); {
+	case p.present[fieldMaxTokens]:
+		bound(p.maxTokens)
+	case p.met[fieldMaxTokens]:
+		bound(p.null(fieldMaxTokens))
+	default:
+		p.edit(at, `"max_tokens":`)
+		bound(at)
+		p.edit(at, ",")
+	}
+	if p.present[fieldMaxCompletionTokens] {
+		bound(p.maxCompletionTokens)
+	}
 }
 
 func (p *parser) edit(span jsonscan.Span, text string) {
@@ -106,35 +135,4 @@ func (s *stripper) cut(edits []edit, keyStart, end int) []edit {
 func (s *stripper) kept(end int) {
 	s.leading = false
 	s.end = end
-}
-
-// Body appends to dst what is sent to the provider, with the model named by its
-// catalog id, and gives where that name's JSON string stands in the result.
-func (r *Request) Body(dst []byte, modelID string) (body []byte, model jsonscan.Span) {
-	edits := slices.Clone(r.edits)
-	if r.Model != modelID {
-		edits = append(edits, edit{span: r.model, text: string(jsonscan.AppendString(nil, modelID))})
-	}
-	// An insertion at the place where a cut begins goes first.
-	slices.SortStableFunc(edits, func(a, b edit) int {
-		return cmp.Or(cmp.Compare(a.span.Start, b.span.Start), cmp.Compare(a.span.End, b.span.End))
-	})
-	at, base := 0, len(dst)
-	for _, e := range edits {
-		if e.span.Start > r.model.Start && model.End == 0 {
-			model.Start = len(dst) - base + r.model.Start - at
-			model.End = model.Start + r.model.Len()
-		}
-		dst = append(dst, r.data[at:e.span.Start]...)
-		if e.span == r.model {
-			model = jsonscan.Span{Start: len(dst) - base, End: len(dst) - base + len(e.text)}
-		}
-		dst = append(dst, e.text...)
-		at = e.span.End
-	}
-	if model.End == 0 {
-		model.Start = len(dst) - base + r.model.Start - at
-		model.End = model.Start + r.model.Len()
-	}
-	return append(dst, r.data[at:]...), model
 }

@@ -112,7 +112,7 @@ func FuzzRouting(f *testing.F) {
 			got.NoFallbacks != (p.AllowFallbacks != nil && !*p.AllowFallbacks) || !slices.Equal(got.Quantizations, p.Quantizations) || string(got.Sort) != p.Sort) {
 			t.Fatalf("%s: %+v", body, got)
 		}
-		sent, _ := r.Body(nil, "m")
+		sent := r.Body(nil, "m", 7).Body
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(sent, &object); err != nil || object["provider"] != nil || object["models"] != nil {
 			t.Fatalf("%s was sent on as %s", body, sent)
@@ -129,7 +129,7 @@ func TestEveryKindOfBodyIsRouted(t *testing.T) {
 			t.Errorf("kind %d: %v", kind, err)
 			continue
 		}
-		sent, _ := r.Body(nil, "m")
+		sent := r.Body(nil, "m", 7).Body
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(sent, &object); err != nil || object["provider"] != nil || object["models"] != nil ||
 			!slices.Equal(r.Models, []string{"b"}) || !slices.Equal(r.Routing.Only, []string{anID}) {

@@ -23,7 +23,14 @@ type parser struct {
 	open          int           // offset behind the opening brace
 	key           jsonscan.Span // of the top-level member that is being read, quotes included
 	streamOptions optionsAt
-	bestOf        int64 // of a legacy completion
+	// Where the two bounds of an answer stand, if they do.
+	maxTokens, maxCompletionTokens jsonscan.Span
+
+	bestOf int64 // of a legacy completion
+
+	// aside and asideBound are the tokens of members beside the messages or
+	// inputs, and the bound of them.
+	aside, asideBound int64
 }
 
 // segment is one step into the document: a member's name, or an index.
@@ -101,7 +108,7 @@ func (p *parser) object() {
 		f, known, exact := p.grammar.match(key.Name(p.data))
 		switch {
 		case !known:
-			p.cur.Skip()
+			p.beside(p.key.Len() - len(`""`))
 		case !exact || p.met[f]:
 			p.duplicate(fieldNames[f])
 			return
@@ -154,9 +161,7 @@ func (p *parser) read(f field) {
 	case fieldStreamOptions:
 		p.options()
 	case fieldMaxTokens, fieldMaxCompletionTokens:
-		if n := p.integer(1, MaxTokens); n > p.req.MaxTokens {
-			p.req.MaxTokens, p.req.MaxTokensParam = n, fieldNames[f]
-		}
+		p.answerLimit(f)
 	case fieldN, fieldBestOf:
 		p.req.Choices = max(p.req.Choices, p.integer(1, MaxChoices))
 	case fieldTemperature:
@@ -182,13 +187,21 @@ func (p *parser) read(f field) {
 	case fieldFunctions:
 		p.counted(p.functions)
 	case fieldToolChoice, fieldFunctionCall:
-		p.either(jsonscan.String, jsonscan.Object)
+		if p.cur.Kind() != jsonscan.Object {
+			p.either(jsonscan.String, jsonscan.Object)
+			return
+		}
+		p.beside(0)
 	case fieldParallelToolCalls, fieldStore:
 		p.boolean()
 	case fieldUser:
 		p.text(MaxNameBytes)
 	case fieldMetadata:
-		p.kind(jsonscan.Object)
+		if p.cur.Kind() != jsonscan.Object {
+			p.wrongKind(jsonscan.Object.String())
+			return
+		}
+		p.beside(0)
 	case fieldDocuments, fieldChatTemplate:
 		p.counted(func() { p.either(jsonscan.String, jsonscan.Array) })
 	case fieldUsage:
@@ -199,6 +212,20 @@ func (p *parser) read(f field) {
 		p.fallbackModels()
 	default:
 		p.cur.Skip()
+	}
+}
+
+// answerLimit reads max_tokens or max_completion_tokens.
+func (p *parser) answerLimit(f field) {
+	start := p.cur.Pos()
+	if n := p.integer(1, MaxTokens); n > p.req.MaxTokens {
+		p.req.MaxTokens, p.req.MaxTokensParam = n, fieldNames[f]
+	}
+	span := jsonscan.Span{Start: start, End: p.cur.Pos()}
+	if f == fieldMaxTokens {
+		p.maxTokens = span
+	} else {
+		p.maxCompletionTokens = span
 	}
 }
 
@@ -220,7 +247,11 @@ func (p *parser) counted(read func()) {
 	}
 }
 
-func (p *parser) count(text []byte) { p.req.PromptTokens += int64(openai.EstimateTokens(text)) }
+func (p *parser) count(text []byte) {
+	tokens, bound := openai.EstimateAndBound(text)
+	p.req.PromptTokens += int64(tokens)
+	p.req.PromptBound += int64(bound)
+}
 
 // usage reads our own usage:{"include":true}.
 func (p *parser) usage() {

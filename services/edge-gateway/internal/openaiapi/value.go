@@ -146,8 +146,14 @@ func (p *parser) elements(limit int, each func(i int)) (n int) {
 }
 
 func (p *parser) stop() {
-	if p.cur.Kind() == jsonscan.String {
+	p.req.Stop = true
+	switch p.cur.Kind() {
+	case jsonscan.String:
 		p.text(MaxStopBytes)
+		return
+	case jsonscan.Array, jsonscan.Invalid:
+	default:
+		p.refuse("must be a string, or an array of at most %d strings", MaxStops)
 		return
 	}
 	p.elements(MaxStops, func(int) { p.text(MaxStopBytes) })

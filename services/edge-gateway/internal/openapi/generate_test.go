@@ -234,6 +234,7 @@ func (g *generator) operation(method protoreflect.MethodDescriptor, template, bo
 	}
 	if strings.HasPrefix(template, "/api/v1/admin/") {
 		op["tags"], op["security"] = []string{"operators"}, []object{{"operatorToken": []string{}}}
+		op["servers"] = []object{{"url": "http://127.0.0.1:8082", "description": "The operators' listener; operator_addr (SVC_OPERATOR_ADDR) says where it is."}}
 	}
 	var parameters []object
 	inPath := map[string]bool{}

@@ -23,7 +23,7 @@ import (
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
-	"svc.internal/services/edge-gateway/internal/address"
+	"svc.internal/pkg/address"
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 

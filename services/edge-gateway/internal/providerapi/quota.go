@@ -11,7 +11,7 @@ import (
 
 	"svc.internal/pkg/fault"
 
-	"svc.internal/services/edge-gateway/internal/address"
+	"svc.internal/pkg/address"
 )
 
 // Rate is how many calls of a kind an address has within any span of a length.

@@ -12,7 +12,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 
-	"svc.internal/services/edge-gateway/internal/address"
+	"svc.internal/pkg/address"
 )
 
 // maxPassword bounds a password in characters, as billing-ledger does.

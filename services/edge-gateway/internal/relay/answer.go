@@ -58,6 +58,12 @@ func (a *answer) keep(e *hubv1.DispatchEvent) bool {
 	return a.size <= maxPending && len(a.pending) <= maxPending/1024
 }
 
+// fit reports whether an event may be shown to the client.
+func (a *answer) fit(event []byte) bool {
+	pictures, ok := a.form.(*images)
+	return !ok || pictures.fit(event)
+}
+
 // accept takes a whole answer; false when no client could read it, or when it
 // is a second one.
 func (a *answer) accept(body []byte) (ok bool) {

@@ -95,7 +95,7 @@ func (s *session) take(ctx context.Context, candidate *routerv1.Candidate, d *di
 
 // event takes a piece of the answer. The first with content commits.
 func (s *session) event(ctx context.Context, candidate *routerv1.Candidate, d *dispatch, e *hubv1.DispatchEvent) *failure {
-	unfit := s.call.Stream && len(e.GetJson()) > maxEvent
+	unfit := s.call.Stream && (len(e.GetJson()) > maxEvent || !s.answer.fit(e.GetJson()))
 	if s.result.Committed == 0 {
 		if !unfit && s.call.Stream && !e.GetFirstContent() {
 			if s.answer.keep(e) {

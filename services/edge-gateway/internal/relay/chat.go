@@ -16,6 +16,7 @@ type chat struct {
 	legacyID  string   // of a legacy completion whose engine gives none; empty for chat
 	own       []member // of an answer whose engine gives none
 	identity  identity
+	deltas    deltas // what a stream's events must have
 	first     []byte // the first event of a stream with usage
 	held      []byte // the last event with usage, until it is known what is billed
 	usageOnly bool   // held has nothing else
@@ -24,6 +25,7 @@ type chat struct {
 func newChat(call *Call, now time.Time) *chat {
 	c := &chat{withUsage: call.IncludeUsage || call.IncludeCost, own: ownMembers(call, now)}
 	c.identity.own = c.own
+	c.deltas = deltas{choices: max(int(call.Choices), 1), noRole: call.Legacy}
 	if call.Legacy {
 		c.legacyID = call.RequestID
 	}
@@ -98,7 +100,7 @@ func (c *chat) event(out *output, e *hubv1.DispatchEvent) {
 
 // emit writes an event in the form that the client asked for.
 func (c *chat) emit(out *output, json []byte) {
-	json = c.identity.of(json)
+	json = c.deltas.of(c.identity.of(json))
 	if c.legacyID != "" {
 		json = legacy(json, c.legacyID, nil)
 	} else {

@@ -307,7 +307,7 @@ func TestAStreamHasOneIDAndOneDate(t *testing.T) {
 		event("", `{"id":"","object":"o","created":5}`),
 		event("", `{"choices":[]}`))
 	want := `{"id":"","object":"o","created":0,"choices":[]}|{"id":"a","created":5,"choices":[1.0]}|` +
-		`{"created" : 5 ,"id": "a","choices":[{"id":"c","created":7}]}|{"id":"a","object":"o","created":5}|{"choices":[]}|[DONE]|`
+		`{"created" : 5 ,"id": "a","choices":[{"delta":{"role":"assistant"},"index":0,"id":"c","created":7}]}|{"id":"a","object":"o","created":5}|{"choices":[]}|[DONE]|`
 	if got != "data: "+strings.TrimSuffix(strings.ReplaceAll(want, "|", "\n\ndata: "), "data: ") {
 		t.Errorf("got\n%s", got)
 	}

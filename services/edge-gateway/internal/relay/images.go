@@ -1,9 +1,11 @@
 package relay
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
+	"svc.internal/pkg/dialguard"
 	"svc.internal/pkg/jsonscan"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
@@ -21,7 +23,48 @@ type images struct {
 // typeCompleted is the type of an event with an image that is ready.
 const typeCompleted = "image_generation.completed"
 
-func (*images) accept(body []byte) ([]byte, bool) { return body, true }
+func (i *images) accept(body []byte) ([]byte, bool) { return body, i.fit(body) }
+
+// fit refuses an answer, or an event of one, that hands out an address which only
+// its engine's network can reach, as that of the engine itself: it is of no use to
+// the client, and tells of the provider's network.
+func (*images) fit(body []byte) bool {
+	cur := jsonscan.New(body, jsonscan.Options{}).Cursor()
+	return reachable(body, &cur, false)
+}
+
+// reachable consumes a value and reports whether every string in it under the name
+// url is an address that anybody can reach, at whatever port.
+func reachable(body []byte, cur *jsonscan.Cursor, isAddress bool) bool {
+	fine := true
+	switch cur.Kind() {
+	case jsonscan.Object:
+		for cur.Enter(); fine; {
+			key, ok := cur.NextMember()
+			if !ok {
+				break
+			}
+			fine = reachable(body, cur, jsonscan.EqualFold(key.Name(body), "url"))
+		}
+	case jsonscan.Array:
+		for cur.Enter(); fine && cur.NextElement(); {
+			fine = reachable(body, cur, isAddress)
+		}
+	case jsonscan.String:
+		raw := cur.Skip().Of(body)
+		if !isAddress || cur.Failed() || len(raw) == len(`""`) {
+			break
+		}
+		text, err := jsonscan.DecodeString(raw)
+		if err == nil {
+			err = dialguard.URL(text)
+		}
+		fine = err == nil || errors.Is(err, dialguard.ErrPort)
+	default:
+		cur.Skip()
+	}
+	return fine
+}
 
 func (i *images) whole(body []byte, billed usageOf) (contentType string, out []byte) {
 	return typeJSON, withMembers(body, billed.cost, member{"created", strconv.FormatInt(i.now().Unix(), 10)})

@@ -64,7 +64,7 @@ func TestEveryEventOfAStreamSaysWhatItIs(t *testing.T) {
 				`{"id":"a","object":"chat.completion.chunk","created":5,"model":"acme/\"m\"","choices":[]}`, `[]`, `{"choices":[`,
 			}},
 		{legacy: true, in: []string{`{"choices":[{"delta":{"content":"a"}}]}`},
-			want: []string{`{"id":"cmpl-r-1","object":"text_completion",` + own + `,"choices":[{"finish_reason":null,"logprobs":null,"text":"a"}]}`}},
+			want: []string{`{"id":"cmpl-r-1","object":"text_completion",` + own + `,"choices":[{"finish_reason":null,"logprobs":null,"index":0,"text":"a"}]}`}},
 	} {
 		var events []*hubv1.DispatchEvent
 		for _, in := range c.in {

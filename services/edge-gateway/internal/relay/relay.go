@@ -35,6 +35,8 @@ import (
 	routerv1 "svc.internal/proto/svc/router/v1"
 
 	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/witness"
 )
 
@@ -57,7 +59,8 @@ type Config struct {
 	// MaxAttempts is how many candidates are tried.
 	MaxAttempts int
 	// FirstContent is how long one attempt of a stream may take to its first
-	// content, FirstContentAll all attempts together.
+	// content, the time to read the prompt apart, FirstContentAll all attempts
+	// together.
 	FirstContent, FirstContentAll time.Duration
 	// Total bounds the whole request.
 	Total time.Duration
@@ -108,6 +111,11 @@ type Call struct {
 	// completion that answers is turned into one.
 	Legacy bool
 	Stream bool
+	// StopAsked tells that the client names what ends the answer.
+	StopAsked bool
+	// HiddenReasoning tells that the model bills for thoughts that it does not
+	// show.
+	HiddenReasoning bool
 	// IncludeUsage and IncludeCost are what the client wants to see.
 	IncludeUsage, IncludeCost bool
 	// Choices is how many answers are asked for, of images how many images.
@@ -122,12 +130,11 @@ type Call struct {
 	AnswerType string
 	// Verbose tells that a transcription tells its task and its duration.
 	Verbose bool
-	// ContentType is that of Body, with its parameters; empty for JSON.
+	// ContentType is that of Sent, with its parameters; empty for JSON.
 	ContentType string
-	// Body is what is sent, ModelOffset and ModelLength where in it the
-	// model's name stands.
-	Body                     []byte
-	ModelOffset, ModelLength uint32
+	// Sent is what is sent, with where the model's name and the bound of the
+	// answer stand in it.
+	Sent openaiapi.Sent
 }
 
 // Result is what became of a call.
@@ -175,6 +182,9 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, call *Call) Resul
 	s.out.begun = call.Begun
 	s.result.Route = RouteOf(call.Order.Pin)
 	err := s.run(ctx)
+	if err != nil {
+		err = apierror.AfterFallback(err, FallbackName(s.result.Route.GetFallbackReason()))
+	}
 	if err != nil && !s.goesOn(ctx, err) {
 		s.tell(err)
 	}

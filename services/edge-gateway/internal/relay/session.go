@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"svc.internal/pkg/fault"
@@ -60,7 +61,7 @@ func (s *session) next(ctx context.Context) (*routerv1.Candidate, error) {
 		return nil, s.ended()
 	}
 	attempts := len(s.failures)
-	if attempts == s.engine.cfg.MaxAttempts || attempts > 0 && s.firstContentLeft() <= 0 {
+	if attempts == s.maxAttempts() || attempts > 0 && s.firstContentLeft() <= 0 {
 		return nil, s.exhausted()
 	}
 	if len(s.candidates) == 0 {
@@ -81,10 +82,28 @@ func (s *session) next(ctx context.Context) (*routerv1.Candidate, error) {
 	return candidate, nil
 }
 
+// maxAttempts is how many candidates are tried.
+func (s *session) maxAttempts() int {
+	if s.call.Grant.SingleAttempt {
+		return 1
+	}
+	return s.engine.cfg.MaxAttempts
+}
+
+// failedElsewhere reports whether a provider that worked on the request has failed it.
+func (s *session) failedElsewhere() bool {
+	return slices.ContainsFunc(s.failures, func(f *failure) bool { return f.reached })
+}
+
 // bound tells that only the pinned provider may serve.
 func (s *session) bound() bool {
 	pin := s.call.Order.Pin
 	return pin.ProviderID != "" && !pin.AllowFallbacks
+}
+
+// last reports whether the candidate under way is the last that may be tried.
+func (s *session) last() bool {
+	return len(s.candidates) == 0 || int(s.attemptNumber()) >= s.engine.cfg.MaxAttempts
 }
 
 func (s *session) firstContentLeft() time.Duration {
@@ -145,6 +164,7 @@ func (s *session) attemptNumber() uint32 { return uint32(len(s.failures)) + 1 }
 // open is the message that begins an attempt on a candidate.
 func (s *session) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
 	c := s.call
+	sent, bound := c.sentTo(candidate)
 	total := max(s.engine.cfg.Total-s.engine.since(c), time.Millisecond)
 	return &hubv1.DispatchOpen{
 		RequestId:             c.RequestID,
@@ -154,14 +174,16 @@ func (s *session) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
 		Epoch:                 candidate.GetEpoch(),
 		ModelId:               c.Order.ModelID,
 		Stream:                c.Stream,
-		Body:                  c.Body,
-		ModelOffset:           c.ModelOffset,
-		ModelLength:           c.ModelLength,
+		Body:                  sent.Body,
+		ModelOffset:           uint32(sent.Model.Start),
+		ModelLength:           uint32(sent.Model.Len()),
 		IncludeUsage:          c.IncludeUsage || c.IncludeCost || !c.Stream,
 		EstimatedPromptTokens: c.Order.PromptTokens,
 		HeldPromptTokens:      c.Order.Bounds.HoldPromptTokens,
-		MaxOutputTokens:       c.Order.Bounds.MaxOutputTokens,
+		MaxOutputTokens:       bound,
 		Choices:               c.Choices,
+		StopAsked:             c.StopAsked,
+		HiddenReasoning:       c.HiddenReasoning,
 		PriceVersionId:        c.Grant.Terms.GetPriceVersionId(),
 		Rates:                 c.Grant.Terms.GetRates(),
 		Route:                 s.result.Route,
@@ -171,10 +193,20 @@ func (s *session) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
 		ContentType:           c.ContentType,
 		AnswerForm:            c.Form,
 		Inputs:                c.Inputs,
+		AccountTag:            c.Order.AccountTag,
+		UsualFirstContentMs:   c.Grant.UsualFirstContentMs,
+		FailedElsewhere:       s.failedElsewhere(),
+		LedgerMac:             c.Grant.Terms.GetLedgerMac(),
 	}
 }
 
-// firstContentTimeout is how long this attempt may take to its first content.
+// prefillRate is how many tokens of a prompt an engine reads in a second at the
+// least, before its first content.
+const prefillRate = 500
+
+// firstContentTimeout is how long this attempt may take to its first content: what
+// is configured and the time to read the prompt, within what is left for all
+// attempts. The last has all that is left, because nobody else can use it.
 // An engine shows nothing of a whole answer before its end, and of an image's
 // stream not before it is drawn; of a transcript it must have the audio first,
 // which takes as long as its upload does. So those have the whole time.
@@ -183,7 +215,12 @@ func (s *session) firstContentTimeout(total time.Duration) time.Duration {
 		s.call.Endpoint == hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS {
 		return total
 	}
-	return max(min(s.engine.cfg.FirstContent, s.firstContentLeft(), total), time.Millisecond)
+	limit := s.firstContentLeft()
+	if !s.last() {
+		reading := time.Duration(s.call.Order.PromptTokens) * time.Second / prefillRate
+		limit = min(s.engine.cfg.FirstContent+reading, limit)
+	}
+	return max(min(limit, total), time.Millisecond)
 }
 
 // ended says why the context is over: this process is being stopped, the client

@@ -1,7 +1,9 @@
 // Package witness carries the gateway's own account of each admitted request
 // to billing-ledger, off the request's path.
 //
-// Accounts wait in a queue of bounded length; what comes when it is full is
+// Accounts wait in a queue of bounded length, and there for others to share a
+// transaction with, unless a request waits for the place that one of them gives
+// back; what comes when it is full is
 // dropped and counted, for no charge rests on it: a hold that nobody concludes
 // expires. Batches of at most BatchSize are sent again with growing waits
 // until billing-ledger has taken them.
@@ -10,6 +12,8 @@ package witness
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -42,23 +46,79 @@ type Queue struct {
 	cfg       Config
 	waiting   chan *billingv1.Witness
 	dropped   metric.Int64Counter
+	// hurry ends the wait of the first of a batch for others.
+	hurry chan struct{}
+
+	mu sync.Mutex
+	// added and delivered count accounts; flushes wait for some number.
+	added, delivered int64
+	flushes          []flush
+}
+
+// flush waits until so many accounts are delivered.
+type flush struct {
+	upTo int64
+	done chan struct{}
 }
 
 // NewQueue makes an empty queue; dropped counts what did not fit.
 func NewQueue(admission billingv1.AdmissionServiceClient, log *slog.Logger, dropped metric.Int64Counter, cfg Config) *Queue {
 	return &Queue{
 		admission: admission, log: log, cfg: cfg, dropped: dropped,
-		waiting: make(chan *billingv1.Witness, cfg.Queue),
+		waiting: make(chan *billingv1.Witness, cfg.Queue), hurry: make(chan struct{}, 1),
 	}
 }
 
 // Add takes an account, or drops it when the queue is full; it never blocks.
 func (q *Queue) Add(w *billingv1.Witness) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	select {
 	case q.waiting <- w:
+		q.added++
 	default:
 		q.dropped.Add(context.Background(), 1)
 	}
+}
+
+// Hurry has what waits be sent without waiting for others.
+func (q *Queue) Hurry() {
+	select {
+	case q.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// Flush returns when all accounts that were added before are delivered, or when
+// ctx ends.
+func (q *Queue) Flush(ctx context.Context) {
+	q.mu.Lock()
+	if q.delivered == q.added {
+		q.mu.Unlock()
+		return
+	}
+	f := flush{upTo: q.added, done: make(chan struct{})}
+	q.flushes = append(q.flushes, f)
+	q.mu.Unlock()
+	q.Hurry()
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+	}
+}
+
+// sent counts a batch that was delivered and ends the flushes that waited for it.
+func (q *Queue) sent(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.delivered += int64(n)
+	q.flushes = slices.DeleteFunc(q.flushes, func(f flush) bool {
+		if f.upTo > q.delivered {
+			return false
+		}
+		close(f.done)
+		return true
+	})
 }
 
 // Run sends batches until ctx ends, then what still waits, within the time to
@@ -81,6 +141,7 @@ func (q *Queue) Run(ctx context.Context) {
 			q.log.WarnContext(ctx, "accounts of requests were not delivered before the stop", "lost", len(batch)+len(q.waiting))
 			return
 		}
+		q.sent(len(batch))
 	}
 }
 
@@ -102,6 +163,8 @@ func (q *Queue) collect(ctx context.Context) []*billingv1.Witness {
 			batch = append(batch, w)
 		case <-timer.C:
 			return batch
+		case <-q.hurry:
+			return q.fill(batch)
 		case <-ctx.Done():
 			return q.fill(batch)
 		}

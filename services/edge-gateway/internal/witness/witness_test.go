@@ -175,3 +175,52 @@ func TestAStopDoesNotWaitForever(t *testing.T) {
 		}
 	})
 }
+
+func TestAFlushReturnsOnceAllThatWaitedIsDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{errs: []error{fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")}}
+		q, _ := setup(t, l)
+		stop := run(q)
+		defer stop()
+		add(q, 3)
+		began := time.Now()
+		q.Flush(t.Context())
+		if l.delivered() != 3 {
+			t.Errorf("got %d delivered after a flush, want 3", l.delivered())
+		}
+		if took := time.Since(began); took != 100*time.Millisecond { // the wait after the first failure, and no linger
+			t.Errorf("the flush took %v, want 100ms", took)
+		}
+		began = time.Now()
+		if q.Flush(t.Context()); time.Since(began) != 0 {
+			t.Errorf("a flush of nothing took %v, want no time", time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		l.mu.Lock()
+		l.errs = []error{fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")}
+		l.mu.Unlock()
+		add(q, 1)
+		began = time.Now()
+		if q.Flush(ctx); time.Since(began) != 10*time.Millisecond {
+			t.Errorf("a flush without a ledger took %v, want the 10ms of its context", time.Since(began))
+		}
+	})
+}
+
+func TestWhatIsHurriedDoesNotLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{}
+		q, _ := setup(t, l)
+		stop := run(q)
+		defer stop()
+		add(q, 1)
+		q.Hurry()
+		synctest.Wait()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.delivered() != 1 {
+			t.Errorf("got %d delivered at once, want 1", l.delivered())
+		}
+	})
+}

@@ -1,0 +1,131 @@
+package admit
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+)
+
+// A place in the concurrency of a key, account or plan is given back by the
+// gateway's report of the request, which lingers to share a transaction with
+// others. So a client that sends its next request as soon as it has an answer
+// may find its own place taken. A request that is refused for want of a place
+// therefore waits for the reports: those of this gateway are sent at once, and
+// those of other gateways have gone out after the last of these waits. Whoever
+// never has more requests open than the limit is never refused; whoever has is
+// refused 85 ms later.
+var placeWaits = [...]time.Duration{0, 10 * time.Millisecond, 75 * time.Millisecond}
+
+const (
+	// maxWaiting bounds the requests of one key that wait for a place, and
+	// maxWaitingAll those of all keys: each costs an admission for each wait.
+	maxWaiting    = 32
+	maxWaitingAll = 256
+	// contendedFor is how long after a refusal for want of a place the reports of
+	// a key go out without lingering, and maxContended bounds the keys.
+	contendedFor = time.Minute
+	maxContended = 4096
+	// flushTime bounds the wait for this gateway's own reports.
+	flushTime = 250 * time.Millisecond
+)
+
+// places are the keys that want for places.
+type places struct {
+	mu        sync.Mutex
+	waiting   map[string]int
+	all       int
+	contended map[string]*time.Timer
+}
+
+// Contended reports whether a request of a key was lately refused for want of a
+// place, so that the end of the next is to be reported at once.
+func (g *Gate) Contended(keyID string) bool {
+	g.places.mu.Lock()
+	defer g.places.mu.Unlock()
+	return g.places.contended[keyID] != nil
+}
+
+// admitWhenEnded admits an order. While it is refused for want of a place, it is
+// tried again after each of placeWaits.
+func (g *Gate) admitWhenEnded(ctx context.Context, o Order) (*billingv1.AdmitResponse, error) {
+	terms, err := g.admit(ctx, o)
+	if g.cfg.Report == nil || !fault.Is(err, fault.ConcurrencyLimitExceeded) || !g.places.begin(o.KeyID) {
+		return terms, err
+	}
+	defer g.places.end(o.KeyID)
+	for _, wait := range placeWaits {
+		if !sleep(ctx, wait) {
+			break
+		}
+		g.report(ctx)
+		if terms, err = g.admit(ctx, o); !fault.Is(err, fault.ConcurrencyLimitExceeded) {
+			break
+		}
+	}
+	return terms, err
+}
+
+func (g *Gate) report(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, flushTime)
+	defer cancel()
+	g.cfg.Report(ctx)
+}
+
+// begin notes that a request of a key waits; false when too many do.
+func (p *places) begin(keyID string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.contend(keyID)
+	if p.waiting[keyID] >= maxWaiting || p.all >= maxWaitingAll {
+		return false
+	}
+	if p.waiting == nil {
+		p.waiting = map[string]int{}
+	}
+	p.waiting[keyID]++
+	p.all++
+	return true
+}
+
+func (p *places) end(keyID string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all--
+	if p.waiting[keyID]--; p.waiting[keyID] == 0 {
+		delete(p.waiting, keyID)
+	}
+}
+
+// contend needs the mutex.
+func (p *places) contend(keyID string) {
+	if timer := p.contended[keyID]; timer != nil {
+		timer.Reset(contendedFor)
+		return
+	}
+	if len(p.contended) >= maxContended {
+		return
+	}
+	if p.contended == nil {
+		p.contended = map[string]*time.Timer{}
+	}
+	p.contended[keyID] = time.AfterFunc(contendedFor, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.contended, keyID)
+	})
+}
+
+// sleep waits; false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

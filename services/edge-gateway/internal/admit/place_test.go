@@ -1,0 +1,105 @@
+package admit
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+)
+
+// full is billing-ledger with so many places, of which some are given back by
+// reports.
+type full struct {
+	billingv1.AdmissionServiceClient
+	routerv1.RouterServiceClient
+	mu            sync.Mutex
+	places, calls int
+}
+
+func (f *full) Admit(context.Context, *billingv1.AdmitRequest, ...grpc.CallOption) (*billingv1.AdmitResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls++
+	if f.places == 0 {
+		return nil, fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded, "too many requests of this key are under way")
+	}
+	f.places--
+	return &billingv1.AdmitResponse{}, nil
+}
+
+func (f *full) free() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.places++
+}
+
+func gate(f *full, report func(context.Context)) *Gate {
+	return NewGate(f, f, nil, Config{AdmitTimeout: time.Second, Report: report})
+}
+
+func TestAPlaceThatThisGatewayHasYetToGiveBackIsFoundAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &full{}
+		g := gate(f, func(context.Context) { f.free() })
+		began := time.Now()
+		if _, err := g.admitWhenEnded(t.Context(), Order{KeyID: "k"}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != 0 || f.calls != 2 {
+			t.Errorf("got %d admissions in %v, want the second to be made at once", f.calls, took)
+		}
+		if !g.Contended("k") || g.Contended("other") {
+			t.Error("want the reports of this key to go out at once, and those of no other")
+		}
+		time.Sleep(contendedFor)
+		synctest.Wait()
+		if g.Contended("k") {
+			t.Errorf("want reports to linger again after %v", contendedFor)
+		}
+	})
+}
+
+func TestAPlaceThatAnotherGatewayGivesBackIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &full{}
+		g := gate(f, func(context.Context) {})
+		time.AfterFunc(60*time.Millisecond, f.free)
+		if _, err := g.admitWhenEnded(t.Context(), Order{KeyID: "k"}); err != nil {
+			t.Errorf("got %v, want the place that was given back after 60ms", err)
+		}
+	})
+}
+
+func TestWhoHasTooManyOpenIsRefusedSoonAndCostsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &full{}
+		g := gate(f, func(context.Context) {})
+		began := time.Now()
+		var callers sync.WaitGroup
+		for range 3 * maxWaiting {
+			callers.Go(func() {
+				if _, err := g.admitWhenEnded(t.Context(), Order{KeyID: "k"}); !fault.Is(err, fault.ConcurrencyLimitExceeded) {
+					t.Errorf("got %v, want %s", err, fault.ConcurrencyLimitExceeded)
+				}
+			})
+		}
+		callers.Wait()
+		if took := time.Since(began); took != 85*time.Millisecond {
+			t.Errorf("refused after %v, want 85ms", took)
+		}
+		if want := 3*maxWaiting + maxWaiting*len(placeWaits); f.calls != want {
+			t.Errorf("got %d admissions, want %d: %d wait, and no more", f.calls, want, maxWaiting)
+		}
+		if len(g.places.waiting) != 0 || g.places.all != 0 {
+			t.Errorf("%v wait when nobody does", g.places.waiting)
+		}
+		time.Sleep(contendedFor)
+	})
+}

@@ -1,0 +1,62 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"svc.internal/services/edge-gateway/internal/operator"
+)
+
+// adminRoutes is where operators' routes begin.
+const adminRoutes = "/api/v1/admin/"
+
+// surface is what one listener answers.
+type surface struct {
+	// find gives the route of an escaped path and the path's variable part, still escaped.
+	find func(path string) (route, string)
+	// pages reports whether pages of other origins may call, and consumers hear of
+	// their rates: on the public listener, and on no other.
+	pages bool
+	// admit refuses a request before it has a route; nil refuses none.
+	admit func(*http.Request) error
+}
+
+var public = surface{find: find, pages: true}
+
+// Operators answers the operators' listener: the routes under /api/v1/admin,
+// whether the process lives and is ready, and nothing else. Requests whose Host is
+// not one of hosts find no route.
+func (h *Handler) Operators(gate *operator.Gate, hosts operator.Hosts) http.Handler {
+	// Methods are checked behind the token, so that nothing is told without.
+	admin := route{"/api/v1/admin", nil, func(h *Handler, x *exchange) error { return h.admin(gate, x) }}
+	own := surface{
+		find: func(path string) (route, string) {
+			if rest, ok := strings.CutPrefix(path, adminRoutes); ok && rest != "" {
+				return admin, rest
+			}
+			if path == healthPath || path == readyPath {
+				return find(path)
+			}
+			return unknown, ""
+		},
+		admit: func(r *http.Request) error { return hosts.Check(r.Host) },
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, own) })
+}
+
+// admin serves an operator's call. It goes through calls of bounded time, so one
+// write deadline suffices. The log line of the request names the operator and the
+// path, which holds ids and no secret.
+func (h *Handler) admin(gate *operator.Gate, x *exchange) error {
+	name, err := gate.Admit(x.request.Header, h.Addresses.Of(x.request))
+	if err != nil {
+		return err
+	}
+	x.facts = append(x.facts, operatorFacts(name, x.request.URL.Path)...)
+	if err := checkForm(x.request.Header); err != nil {
+		return err
+	}
+	_ = x.control.SetWriteDeadline(time.Now().Add(h.cfg.BodyTimeout + h.cfg.AnswerTimeout))
+	return h.Market.ServeOperator(x.answer, x.request, name)
+}

@@ -1,0 +1,81 @@
+package openaiapi
+
+import (
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/fault"
+)
+
+// F11: an engine fetches what a content part points at, from its owner's network.
+func TestNoAddressInAPartLeadsIntoAProvidersNetwork(t *testing.T) {
+	const at = "messages[0].content[0]."
+	for _, address := range []string{
+		"http://127.0.0.1/x", "http://localhost/x", "http://10.0.0.7/x", "http://169.254.169.254/latest/meta-data/",
+		"http://metadata.google.internal/", "http://[::1]/", "http://[::ffff:10.0.0.1]/", "http://[64:ff9b::a00:1]/",
+		"http://127.1/", "http://0x7f.1/", "http://2130706433/", "http://0177.0.0.1/", "http://100.64.0.1/", "http://224.0.0.1/",
+		"http://0.0.0.0/", "http://engine:8000/", "http://x.org:11434/", "http://x.org@10.0.0.1/", `http://x.org\\@10.0.0.1/`,
+		`\u0068ttp://127.0.0.1/`, "file:///etc/passwd", "//10.0.0.1/x",
+	} {
+		for part, param := range map[string]string{
+			image(address): "image_url.url",
+			`{"type":"image_url","image_url":{"url":"https://x.org/a.png","thumb_url":"` + address + `"}}`: "image_url.thumb_url",
+			`{"type":"video_url","video_url":{"url":"` + address + `"}}`:                                   "video_url.url",
+			`{"type":"video_url","video_url":"` + address + `"}`:                                           "video_url",
+			`{"type":"video","frames":[{"deep":{"frame_urls":["https://x.org","` + address + `"]}}]}`:      "frames.deep.frame_urls",
+			`{"type":"text","text":"x","VIDEO_URL":{"URL":"` + address + `"}}`:                             "*.*",
+			`{"type":"file","file":{"file_uri":"` + address + `","file_data":"AAAA"}}`:                     "file.file_uri",
+		} {
+			_, err := Parse(Chat, []byte(withPart(part)))
+			f, ok := fault.As(err)
+			if !ok || f.Reason != fault.InvalidValue || f.Param != at+param || strings.Contains(f.Message, address) {
+				t.Errorf("%s\n  gives %v, want invalid_value on %s", part, err, at+param)
+			}
+		}
+	}
+	for part, param := range map[string]string{
+		`{"type":"file","file":{"file_data":"http://10.0.0.1/x.pdf"}}`:                                           "file.file_data",
+		`{"type":"input_audio","input_audio":{"data":"file:///etc/passwd"}}`:                                     "input_audio.data",
+		`{"type":"input_audio","input_audio":{"data":"\u0066ile:///etc/passwd"}}`:                                "input_audio.data",
+		`{"type":"x","x_url":"https://x.org/` + strings.Repeat("x", MaxImageURLBytes) + `"}`:                     "x_url",
+		`{"type":"x","x_url":"data:video/mp4;base64,` + strings.Repeat("A", MaxImageDataBytes) + `"}`:            "x_url",
+		`{"type":"x","x_url":"` + strings.Repeat("A", 2*MaxImageDataBytes+1) + `"}`:                              "x_url",
+		`{"type":"x","` + "u\u017f" + `":"","x_url` + "\u017f" + `":["http://10.0.0.1"]}`:                        "*",
+		`{"type":"x","a":` + strings.Repeat(`{"a":`, 50) + `{"url":"http://10.0.0.1"}` + strings.Repeat(`}`, 51): strings.Repeat("a.", 51) + "url",
+	} {
+		_, err := Parse(Chat, []byte(withPart(part)))
+		if f, ok := fault.As(err); !ok || f.Reason != fault.InvalidValue || f.Param != at+param {
+			t.Errorf("%.120s\n  gives %v, want invalid_value on %s", part, err, at+param)
+		}
+	}
+}
+
+// A part of a type that only the engine knows passes byte for byte, and counts.
+func TestAPartThatOnlyTheEngineKnowsPasses(t *testing.T) {
+	base, err := Parse(Chat, []byte(withPart(`{"type":"video_url"}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{
+		`{"type":"video_url","video_url":{"url":"https://videos.org:8443/a.mp4","fps":2}}`,
+		`{"type":"video_url","video_url":{"url":"data:video/mp4;base64,AAAA"},"note":"http://10.0.0.1 is text"}`,
+		`{"type":"audio_url","audio_url":"https://8.8.8.8/a.wav","url":"","uri":null,"urls":[1,true]}`,
+		`{"type":"image_url","image_url":{"url":"https://x.org/a.png","detail":"low","min_pixels":[1,2]}}`,
+		`{"type":"input_audio","input_audio":{"data":"/9j/4AAQSkZJRg==","format":"wav"}}`,
+		`{"type":"file","file":{"file_data":"data:application/pdf;base64,AAAA","filename":"a.pdf"}}`,
+		`{"video":{"url":"https://x.org/a.mp4"},"type":"video"}`,
+	} {
+		body := withPart(part)
+		r, err := Parse(Chat, []byte(body))
+		if err != nil {
+			t.Errorf("%s: %v", part, err)
+			continue
+		}
+		if out := r.Body(nil, "m", 7).Body; string(out) != `{"max_tokens":7,`+body[1:] {
+			t.Errorf("%s became %s", part, out)
+		}
+		if r.PromptTokens <= base.PromptTokens {
+			t.Errorf("%s is free", part)
+		}
+	}
+}

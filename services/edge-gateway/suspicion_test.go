@@ -1,0 +1,51 @@
+package edgegateway
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"svc.internal/pkg/fault"
+	routerv1 "svc.internal/proto/svc/router/v1"
+)
+
+// What the router must know of failures travels with each attempt.
+func TestAHubHearsWhoseRequestItIsAndWhetherAnotherProviderHasFailedIt(t *testing.T) {
+	f := start(t)
+	f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		if got := string(req.GetAccountTag()); got != "8 bytes!" {
+			t.Errorf("the router is asked for account %q, want the ledger's tag", got)
+		}
+		resp := candidates(providerA, providerB, providerC)
+		resp.UsualFirstContentMs = 1_234
+		return resp, nil
+	})
+	f.hub.byAttempt(refusing(fault.New(fault.Unavailable, fault.ProviderBusy, "busy")), failing(upstreamFailed()), wholeAnswer)
+	if resp := f.post(hello); resp.StatusCode != http.StatusOK {
+		t.Fatalf("got %d, want 200", resp.StatusCode)
+	}
+	for attempt, elsewhere := range []bool{false, false, true} { // one that was busy has failed nothing
+		open := <-f.hub.opens
+		if string(open.GetAccountTag()) != "8 bytes!" || open.GetUsualFirstContentMs() != 1_234 || open.GetFailedElsewhere() != elsewhere {
+			t.Errorf("attempt %d: got tag %q, usual %d ms, failed elsewhere %v; want the tag, 1234 and %v",
+				attempt+1, open.GetAccountTag(), open.GetUsualFirstContentMs(), open.GetFailedElsewhere(), elsewhere)
+		}
+	}
+}
+
+func TestARequestThatHasOneAttemptIsTriedOnce(t *testing.T) {
+	f := start(t)
+	var asked atomic.Int32
+	f.router.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+		asked.Add(1)
+		resp := candidates(providerA)
+		resp.SingleAttempt = true
+		return resp, nil
+	})
+	f.hub.set(failing(upstreamFailed()))
+	resp := f.post(hello)
+	wantError(t, resp, http.StatusBadGateway, "upstream_error")
+	if got := resp.Header.Get("X-Svc-Attempts"); got != "1" || asked.Load() != 1 {
+		t.Errorf("got %s attempts and %d selections, want 1 and 1", got, asked.Load())
+	}
+}
