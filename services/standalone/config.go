@@ -33,7 +33,9 @@ type Config struct {
 	// DataDir holds all that outlives the process.
 	DataDir string `yaml:"data_dir" env:"SVC_DATA_DIR"`
 	// NATSAddr lets other processes use the NATS server inside, which is
-	// there unless NATSURL names another.
+	// there unless NATSURL names another. They prove who they are: by their
+	// certificates where TLS is set, and else by NATSSecret, which follows from
+	// the pepper unless it is given. Without NATSAddr there is no listener.
 	NATSAddr string `yaml:"nats_addr" env:"SVC_NATS_ADDR"`
 	// Demo seeds models, a consumer and a provider.
 	Demo Switch `yaml:"demo" env:"SVC_DEMO"`
@@ -62,6 +64,7 @@ func DefaultConfig() Config {
 	}
 	cfg.Log = node.Log{Level: "warn", Format: "text"}
 	cfg.Hub.HubID = "hub-1"
+	cfg.Gateway.OperatorAddr = "" // see process.listenForOperators
 	return cfg
 }
 
@@ -110,7 +113,7 @@ func (c *Config) Validate() error {
 		faults = append(faults, errors.New("-services: all processes need one NATS: set SVC_NATS_URL, or SVC_NATS_ADDR in the process that runs it"))
 	}
 	if c.NATSAddr != "" {
-		if err := serve.Loopback(c.NATSAddr); err != nil {
+		if err := serve.Loopback(c.NATSAddr); err != nil && !c.TLS.IsSet() {
 			faults = append(faults, fmt.Errorf("SVC_NATS_ADDR: %w", err))
 		}
 		if c.NATSURL.IsSet() {
@@ -138,9 +141,13 @@ func (c *Config) checkServices() []error {
 	if hub.Pepper.IsZero() {
 		hub.Pepper[0] = 1
 	}
+	gateway := c.Gateway
+	if gateway.OperatorAddr == "" {
+		gateway.OperatorAddr = edgegateway.DefaultConfig().OperatorAddr
+	}
 	for name, validate := range map[string]func() error{
 		node.Catalog: c.Catalog.Validate, node.BillingLedger: c.Billing.Validate, node.Settlement: c.Settlement.Validate,
-		node.Router: c.Router.Validate, node.ProviderHub: hub.Validate, node.EdgeGateway: c.Gateway.Validate,
+		node.Router: c.Router.Validate, node.ProviderHub: hub.Validate, node.EdgeGateway: gateway.Validate,
 	} {
 		if c.runs(name) {
 			faults = append(faults, validate())
@@ -154,7 +161,7 @@ func (c *Config) checkServices() []error {
 func (c *Config) Specs() []node.Spec {
 	specs := map[string]node.Spec{}
 	for _, spec := range []node.Spec{
-		catalog.Spec(), billingledger.Spec(), settlement.Spec(), router.Spec(), providerhub.Spec(), edgegateway.Spec(),
+		catalog.Spec(), billingledger.Spec(), settlement.Spec(), router.Spec(), providerhub.Spec(c.Hub.HubID), edgegateway.Spec(),
 	} {
 		spec.Database, spec.Bus = false, false
 		specs[spec.Name] = spec

@@ -22,6 +22,9 @@ import (
 	"svc.internal/services/standalone/internal/demo"
 )
 
+// demoEnv is the file with what scripts need to call the demo.
+const demoEnv = "demo.env"
+
 // runDemo waits for the services, fills a first start, runs the demo's agent
 // and tells the person that all stands.
 func (p *process) runDemo(ctx context.Context) error {
@@ -57,10 +60,6 @@ func (p *process) seedAndServe(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("seed the demo: %w", err)
 	}
-	env := p.environment(credentials, catalog)
-	if err := p.dir.Write(env.File(), "demo.env"); err != nil {
-		return err
-	}
 	hub, err := p.node.Peer(node.ProviderHub)
 	if err != nil {
 		return err
@@ -82,6 +81,11 @@ func (p *process) seedAndServe(ctx context.Context) error {
 		if err := p.waitOnline(ctx, slices.Sorted(maps.Keys(demo.Offers(catalog, engine)))); err != nil {
 			p.con.Say("No provider is online yet: %v", err)
 		}
+	}
+	// Whoever finds the file can call what it names.
+	env := p.environment(credentials, catalog)
+	if err := p.dir.Write(env.File(), demoEnv); err != nil {
+		return err
 	}
 	p.announce(env, engine)
 	return group.Wait()
@@ -139,7 +143,7 @@ func (p *process) chooseCatalog(ctx context.Context) (demo.Engine, demo.Catalog,
 
 func (p *process) newAgent(credentials demo.Credentials, catalog demo.Catalog, engine demo.Engine) (*provideragent.Agent, error) {
 	cfg := provideragent.DefaultConfig()
-	cfg.WSURL = "ws://" + reachable(p.wsAddr)
+	cfg.WSURL, cfg.AllowPlaintext = "ws://"+reachable(p.wsAddr), true // its hub is this process
 	cfg.Key = config.NewSecret(credentials.ProviderKey)
 	cfg.StateDir = p.dir.Path("agent")
 	cfg.NodeName = "demo"
@@ -179,10 +183,17 @@ func (p *process) environment(c demo.Credentials, catalog demo.Catalog) demo.Env
 		BaseURL: "http://" + reachable(p.httpAddr),
 		WSURL:   "ws://" + reachable(p.wsAddr),
 		APIKey:  c.ConsumerKey, ProviderKey: c.ProviderKey,
-		AdminToken: p.cfg.Gateway.AdminToken.Reveal(), DatabaseURL: p.infra.databaseURL,
+		AdminURL: "http://" + reachable(p.operatorAddr), AdminToken: p.adminToken(), DatabaseURL: p.infra.databaseURL,
 		MetricsURL: "http://" + reachable(p.node.AdminAddress()) + "/metrics",
 		Model:      catalog.Models[0].ID,
 	}
+}
+
+// adminToken is the first token of the operators' list.
+func (p *process) adminToken() string {
+	first, _, _ := strings.Cut(strings.TrimSpace(strings.ReplaceAll(p.cfg.Gateway.AdminTokens.Reveal(), "\n", ",")), ",")
+	_, token, _ := strings.Cut(first, ":")
+	return token
 }
 
 // reachable turns a listener's address into one to connect to.
@@ -201,6 +212,9 @@ func (p *process) addresses() []console.Row {
 	rows := []console.Row{{Name: "Services", Value: strings.Join(p.cfg.Services, ", ")}}
 	if p.httpAddr != "" {
 		rows = append(rows, console.Row{Name: "API base URL", Value: "http://" + reachable(p.httpAddr) + "/v1"})
+	}
+	if p.operatorAddr != "" {
+		rows = append(rows, console.Row{Name: "Operators' URL", Value: "http://" + reachable(p.operatorAddr)})
 	}
 	if p.wsAddr != "" {
 		rows = append(rows, console.Row{Name: "Provider URL", Value: "ws://" + reachable(p.wsAddr)})
@@ -221,8 +235,9 @@ func (p *process) announce(env demo.Environment, engine demo.Engine) {
 		{Name: "Model", Value: env.Model},
 		{Name: "Answered by", Value: answered},
 		{Name: "Provider URL", Value: env.WSURL},
+		{Name: "Operators' URL", Value: env.AdminURL},
 		{Name: "Metrics", Value: env.MetricsURL},
-		{Name: "Environment", Value: p.dir.Path("demo.env")},
+		{Name: "Environment", Value: p.dir.Path(demoEnv)},
 	}, curl(env))
 }
 

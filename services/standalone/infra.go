@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/node"
 	"svc.internal/pkg/pg"
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/telemetry"
@@ -40,12 +41,12 @@ func (i *infra) Close() error {
 }
 
 // startInfra finds or starts PostgreSQL and NATS.
-func startInfra(ctx context.Context, cfg Config, dir *localdata.Dir, tel *telemetry.Telemetry, con *console.Console) (*infra, error) {
+func startInfra(ctx context.Context, cfg Config, dir *localdata.Dir, n *node.Node, tel *telemetry.Telemetry, con *console.Console) (*infra, error) {
 	i := &infra{}
 	if err := i.startPostgres(ctx, cfg, dir, tel.Log, con); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
-	if err := i.startBus(ctx, cfg, dir, tel, con); err != nil {
+	if err := i.startBus(ctx, cfg, dir, n, con); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
 	return i, nil
@@ -76,17 +77,19 @@ func (i *infra) startPostgres(ctx context.Context, cfg Config, dir *localdata.Di
 	return nil
 }
 
-func (i *infra) startBus(ctx context.Context, cfg Config, dir *localdata.Dir, tel *telemetry.Telemetry, con *console.Console) error {
+func (i *infra) startBus(ctx context.Context, cfg Config, dir *localdata.Dir, n *node.Node, con *console.Console) error {
 	done := con.Step("NATS")
-	connect := bus.Config{URL: cfg.NATSURL.Reveal(), Name: "standalone", Log: tel.Log, Traces: tel.Traces}
+	connect := n.BusConfig()
+	connect.Name = "standalone"
 	detail := "the one in SVC_NATS_URL"
 	if !cfg.NATSURL.IsSet() {
-		server, err := startNATS(cfg.NATSAddr, dir, tel.Log)
+		server, err := startNATS(cfg, dir, n, connect.Log)
 		if err != nil {
 			return err
 		}
 		i.onClose(func() error { server.Stop(); return nil })
 		connect.InProcess = server // its socket is for whoever else has business there
+		connect.TLS, connect.Identity = nil, nil
 		detail = "inside, streams in " + dir.Path("nats")
 	}
 	conn, err := bus.Connect(ctx, connect)
@@ -103,10 +106,17 @@ func (i *infra) startBus(ctx context.Context, cfg Config, dir *localdata.Dir, te
 	return nil
 }
 
-func startNATS(address string, dir *localdata.Dir, log *slog.Logger) (*bus.Server, error) {
-	cfg := bus.ServerConfig{StoreDir: dir.Path("nats"), Log: log}
-	if address != "" {
-		host, port, err := net.SplitHostPort(address)
+// startNATS starts a server that only this process reaches, or, at an address,
+// whoever proves to be a service.
+func startNATS(settings Config, dir *localdata.Dir, n *node.Node, log *slog.Logger) (*bus.Server, error) {
+	cfg := bus.ServerConfig{StoreDir: dir.Path("nats"), Log: log, Private: settings.NATSAddr == ""}
+	if !cfg.Private {
+		var err error
+		if cfg.TLS, err = n.BusServerTLS(); err != nil {
+			return nil, fmt.Errorf("SVC_NATS_ADDR: %w", err)
+		}
+		cfg.Secret = settings.NATSSecret.Reveal()
+		host, port, err := net.SplitHostPort(settings.NATSAddr)
 		if err != nil {
 			return nil, fmt.Errorf("SVC_NATS_ADDR: %w", err)
 		}

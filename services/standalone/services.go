@@ -2,9 +2,11 @@ package standalone
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 
 	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/bus"
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/node"
 	billingledger "svc.internal/services/billing-ledger"
@@ -27,12 +29,15 @@ func withData(cfg Config, dir *localdata.Dir) (Config, error) {
 		return cfg, fmt.Errorf("pepper: %w", err)
 	}
 	cfg.Hub.Pepper, cfg.Billing.Pepper = pepper, pepper
-	if !cfg.Gateway.AdminToken.IsSet() {
-		token, err := dir.AdminToken()
+	if !cfg.NATSSecret.IsSet() {
+		cfg.NATSSecret = config.NewSecret(bus.Password(hex.EncodeToString(pepper[:]), "secret"))
+	}
+	if !cfg.Gateway.AdminTokens.IsSet() {
+		tokens, err := dir.AdminTokens()
 		if err != nil {
-			return cfg, fmt.Errorf("admin token: %w", err)
+			return cfg, fmt.Errorf("admin tokens: %w", err)
 		}
-		cfg.Gateway.AdminToken = config.NewSecret(token)
+		cfg.Gateway.AdminTokens = config.NewSecret(tokens)
 	}
 	if cfg.runs(node.ProviderHub) {
 		cfg.Gateway.NearHubID = cfg.Hub.HubID

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"syscall"
 	"time"
 
 	"svc.internal/pkg/clock"
@@ -60,7 +61,7 @@ func Run(ctx context.Context, cfg Config, streams Streams) (err error) {
 	// The services' own connections end before what they lead to.
 	defer func() { err = errors.Join(err, n.Close()) }()
 	p.built = con.Step("Services")
-	if err := build(ctx, cfg, n); err != nil {
+	if err := build(ctx, p.cfg, n); err != nil {
 		return err
 	}
 	err = n.Run(ctx, node.Extra{First: infra.parts(), Last: []serve.Part{{Name: "demo", Run: p.runDemo}}})
@@ -86,9 +87,9 @@ type process struct {
 	con   *console.Console
 	tel   *telemetry.Telemetry
 	built func(string)
-	// httpAddr and wsAddr are what was listened on; empty when gateway or hub
-	// run elsewhere.
-	httpAddr, wsAddr string
+	// httpAddr, operatorAddr and wsAddr are what was listened on; empty when
+	// gateway or hub run elsewhere.
+	httpAddr, operatorAddr, wsAddr string
 }
 
 // prepare takes the addresses before anything slow begins, so that one in use
@@ -110,7 +111,14 @@ func (p *process) prepare(ctx context.Context) (*infra, error) {
 		}
 		*want.to = lis.Addr().String()
 	}
-	infra, err := startInfra(ctx, p.cfg, p.dir, p.tel, p.con)
+	if err := p.listenForOperators(); err != nil {
+		return nil, err
+	}
+	// The file of an earlier start would name a model that nobody serves yet.
+	if err := p.dir.Remove(demoEnv); err != nil {
+		return nil, err
+	}
+	infra, err := startInfra(ctx, p.cfg, p.dir, p.node, p.tel, p.con)
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +126,29 @@ func (p *process) prepare(ctx context.Context) (*infra, error) {
 	p.node.UseDatabase(infra.databaseURL)
 	p.node.UseBus(infra.bus)
 	return infra, nil
+}
+
+// listenForOperators takes the operators' address. Where none is set it is the
+// gateway's own default or, beside another instance that has that, a free port.
+func (p *process) listenForOperators() error {
+	if !p.cfg.runs(node.EdgeGateway) {
+		return nil
+	}
+	address := p.cfg.Gateway.OperatorAddr
+	chosen := address == ""
+	if chosen {
+		address = edgegateway.DefaultConfig().OperatorAddr
+	}
+	lis, err := p.node.Listen(edgegateway.OperatorSetting, address)
+	if chosen && errors.Is(err, syscall.EADDRINUSE) {
+		lis, err = p.node.Listen(edgegateway.OperatorSetting, "127.0.0.1:0")
+	}
+	if err != nil {
+		return err
+	}
+	p.operatorAddr = lis.Addr().String()
+	p.cfg.Gateway.OperatorAddr = p.operatorAddr
+	return nil
 }
 
 // waitReady returns when every service is ready, and after a minute with what

@@ -146,7 +146,24 @@ var acts = map[string]func(*testing.T, *scene) outcome{
 	"error_inside":   scripted(fakeengine.Behaviour{End: fakeengine.EndError, EndAfter: broken}),
 	"engine_refuses": scripted(fakeengine.Behaviour{Status: http.StatusBadRequest}),
 	"all_failed":     scripted(fakeengine.Behaviour{Status: http.StatusServiceUnavailable}),
-	"empty":          scripted(fakeengine.Behaviour{Tokens: []string{}, End: fakeengine.EndNoFinish}),
+	"cut":            scripted(fakeengine.Behaviour{Tokens: fakeengine.Words(3000), Usage: []string{}}),
+	"stopped_at_once": func(t *testing.T, s *scene) outcome {
+		s.serve(t, fakeengine.Behaviour{Tokens: []string{}, Usage: []string{`{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10}`}})
+		status, _, body := s.Call(t, http.MethodPost, trial.ChatPath, s.key, trial.Chat(s.model, `,"stream":true,"max_tokens":64,"stop":["."]`))
+		return outcome{status: status, text: string(body), provider: s.provider.ID}
+	},
+	"blamed_inside": func(t *testing.T, s *scene) outcome {
+		agent := s.dial(t, 0)
+		go func() {
+			request := say(t, agent, 40)
+			_ = request.Event(`{"error":{"message":"the content is not allowed","type":"invalid_request_error","code":"400"}}`)
+			_ = request.End(http.StatusOK, true)
+		}()
+		o := s.ask(t)
+		o.provider, o.delivered = s.provider.ID, 40
+		return o
+	},
+	"empty": scripted(fakeengine.Behaviour{Tokens: []string{}, End: fakeengine.EndNoFinish}),
 
 	"retried": func(t *testing.T, s *scene) outcome {
 		failing := fakeengine.New(t)
@@ -446,7 +463,7 @@ func checkTokens(t *testing.T, line endings.Line, o outcome, b booked) {
 		if b.prompt < 1 || b.prompt > 60 {
 			t.Errorf("%d prompt tokens are charged for two words", b.prompt)
 		}
-	case endings.Nothing, endings.Delivered:
+	case endings.Nothing, endings.Delivered, endings.Bound, endings.One:
 		if b.prompt != 0 {
 			t.Errorf("%d prompt tokens are charged, none may be", b.prompt)
 		}
@@ -463,6 +480,14 @@ func checkTokens(t *testing.T, line endings.Line, o outcome, b booked) {
 	case endings.Delivered:
 		if b.output < 1 || b.output > o.delivered {
 			t.Errorf("%d tokens are charged, %d were delivered", b.output, o.delivered)
+		}
+	case endings.Bound:
+		if b.output != 64 {
+			t.Errorf("%d tokens are charged, want the bound of 64", b.output)
+		}
+	case endings.One:
+		if b.output != 1 {
+			t.Errorf("%d tokens are charged, want one", b.output)
 		}
 	case endings.Nothing:
 		if b.output != 0 {

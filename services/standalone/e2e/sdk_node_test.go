@@ -35,7 +35,7 @@ func installNode() (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	install := exec.CommandContext(ctx, "npm", "ci", "--no-fund", "--no-audit", "--silent")
+	install := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-fund", "--no-audit", "--silent")
 	install.Dir = "node"
 	if out, err := install.CombinedOutput(); err != nil {
 		return string(out), err

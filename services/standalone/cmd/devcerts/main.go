@@ -3,7 +3,8 @@
 //	devcerts -dir .run/certs [name ...]
 //
 // A name is a service, or several joined by a plus sign for a process that runs
-// them all. Without names each service gets its own.
+// them all; a process with a NATS server inside has "nats" among them, and a hub
+// <hub id>.provider-hub. Without names each service gets its own, and NATS.
 package main
 
 import (
@@ -11,9 +12,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
+	"svc.internal/pkg/bus"
 	"svc.internal/pkg/devcerts"
+	"svc.internal/pkg/node"
 	"svc.internal/services/standalone"
 )
 
@@ -32,11 +36,16 @@ func run(args []string, out io.Writer) error {
 	}
 	names := flags.Args()
 	if len(names) == 0 {
-		names = standalone.AllServices()
+		names = append(standalone.AllServices(), bus.ServerName)
 	}
 	var leaves []devcerts.Leaf
 	for _, name := range names {
-		leaves = append(leaves, devcerts.Leaf{File: name, Services: strings.Split(name, "+")})
+		services := strings.Split(name, "+")
+		if slices.Contains(services, node.ProviderHub) && !strings.Contains(name, ".") {
+			// A hub's certificate names itself as well: this is the default's.
+			services = append(services, bus.HubName(standalone.DefaultConfig().Hub.HubID))
+		}
+		leaves = append(leaves, devcerts.Leaf{File: name, Services: services})
 	}
 	if err := devcerts.Write(*dir, leaves...); err != nil {
 		return err

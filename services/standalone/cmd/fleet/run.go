@@ -80,6 +80,7 @@ func announce(con *console.Console, f *fleet.Fleet, env demo.Environment) {
 		{Name: "Model", Value: env.Model},
 		{Name: "Engine", Value: f.EngineURL()},
 		{Name: "Provider URLs", Value: strings.Join(f.Hubs(), "  ")},
+		{Name: "Operators' URLs", Value: strings.Join(f.Operators(), "  ")},
 		{Name: "Metrics", Value: strings.Join(slices.Compact(metrics), "\n                 ")},
 		{Name: "Logs", Value: f.Path("log")},
 		{Name: "Environment", Value: f.Path("fleet.env")},

@@ -193,7 +193,7 @@ func startFleet(t *testing.T) *matrix {
 		t.Fatal(err)
 	}
 	r.m = trial.Attach(map[string]string{
-		"SVC_BASE_URL": f.Gateways()[0], "SVC_WS_URL": f.Hubs()[0], "SVC_ADMIN_TOKEN": token, "SVC_DATABASE_URL": f.DatabaseURL(),
+		"SVC_BASE_URL": f.Gateways()[0], "SVC_WS_URL": f.Hubs()[0], "SVC_ADMIN_URL": f.Operators()[0], "SVC_ADMIN_TOKEN": token, "SVC_DATABASE_URL": f.DatabaseURL(),
 	})
 	pool, err := pgxpool.New(t.Context(), f.DatabaseURL())
 	if err != nil {

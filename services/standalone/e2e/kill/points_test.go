@@ -76,7 +76,6 @@ var points = []point{
 	{"billing.settled.noted", settling, anyShape},
 	{"settlement.line.before_commit", settling, anyShape},
 	{"settlement.line.committed", settling, anyShape},
-	{"settlement.line.noted", settling, anyShape},
 	{"hub.settled.marked", settling, anyShape},
 }
 

@@ -12,6 +12,7 @@ type Environment struct {
 	WSURL       string
 	APIKey      string
 	ProviderKey string
+	AdminURL    string
 	AdminToken  string
 	DatabaseURL string
 	MetricsURL  string
@@ -23,7 +24,7 @@ func (e Environment) File() []byte {
 	var b strings.Builder
 	for _, v := range [][2]string{
 		{"SVC_BASE_URL", e.BaseURL}, {"SVC_WS_URL", e.WSURL}, {"SVC_API_KEY", e.APIKey},
-		{"SVC_PROVIDER_KEY", e.ProviderKey}, {"SVC_ADMIN_TOKEN", e.AdminToken},
+		{"SVC_PROVIDER_KEY", e.ProviderKey}, {"SVC_ADMIN_URL", e.AdminURL}, {"SVC_ADMIN_TOKEN", e.AdminToken},
 		{"SVC_DATABASE_URL", e.DatabaseURL}, {"SVC_METRICS_URL", e.MetricsURL}, {"SVC_MODEL", e.Model},
 	} {
 		fmt.Fprintf(&b, "%s=%s\n", v[0], quote(v[1]))

@@ -27,6 +27,10 @@ const (
 	Count
 	// Delivered is what had been relayed when it ended.
 	Delivered
+	// Bound is how long the answer might be at the most.
+	Bound
+	// One is a single token.
+	One
 )
 
 func (b Basis) String() string {
@@ -37,6 +41,10 @@ func (b Basis) String() string {
 		return "our count"
 	case Delivered:
 		return "what was delivered"
+	case Bound:
+		return "the bound"
+	case One:
+		return "one token"
 	case Nothing:
 	}
 	return "–"
@@ -93,6 +101,8 @@ func Table() []Line {
 		{"usage_missing", "normal, no usage reported", Count, Count, Whole},
 		{"usage_absurd", "absurd usage: negative, not a number, above `max_tokens`", Count, Count, Whole},
 		{"usage_zero", "usage of zero beside text", Count, Count, Whole},
+		{"cut", "longer than it may be: cut at its bound (a whole answer is refused and free)", Count, Bound, Whole},
+		{"stopped_at_once", "nothing but the `stop` that the request named, tokens reported", Usage, One, Whole},
 		{"client_gone_before_dispatch", "client gone before dispatch", Nothing, Nothing, Left},
 		{"client_gone", "client gone in the stream (the engine is told to stop)", Count, Delivered, Left},
 		{"cancel_ignored", "the same, and the provider goes on: later tokens are unpaid", Count, Delivered, Left},
@@ -102,10 +112,11 @@ func Table() []Line {
 		{"provider_lost", "provider lost in the stream", Nothing, Delivered, Broken},
 		{"truncated", "truncated: an end without a finish reason or without the end mark", Nothing, Delivered, Broken},
 		{"error_inside", "an error object in the stream", Nothing, Delivered, Broken},
+		{"blamed_inside", "an error in the stream that blames the content, from half of the bound on", Count, Delivered, Broken},
 		{"platform_lost", "gateway or hub lost in the stream", Nothing, Delivered, Broken},
 		{"engine_refuses", "the engine refuses the content (4xx): no harm to the provider's health", Nothing, Nothing, Refused},
 		{"all_failed", "every attempt failed before content", Nothing, Nothing, Refused},
-		{"empty", "an empty answer: no content, no tool call, no finish reason", Nothing, Nothing, Refused},
+		{"empty", "an empty answer: no text, no tool call, no logprobs, no finish reason", Nothing, Nothing, Refused},
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 type layout struct{ public, internal int }
 
 // blockPorts is how many ports a layout spans when it is made of one block.
-const blockPorts = 10 + 100
+const blockPorts = 10 + 100 + 10
 
 func blockLayout(first int) layout { return layout{public: first, internal: first + 10} }
 
@@ -63,6 +63,11 @@ func (l layout) face(name string) string {
 	return address(port)
 }
 
+// operators is where a gateway listens for operators.
+func (l layout) operators(name string) string {
+	return address(l.internal + len(startOrder)*10 + number(name) - 1)
+}
+
 // AdminURL is where a service's /metrics, /healthz, /readyz and /debug/pprof
 // are.
 func (f *Fleet) AdminURL(name string) string { return "http://" + f.layout.admin(name) }
@@ -72,6 +77,15 @@ func (f *Fleet) Gateways() []string {
 	var urls []string
 	for _, name := range f.Replicas(Gateway) {
 		urls = append(urls, "http://"+f.layout.face(name))
+	}
+	return urls
+}
+
+// Operators are the roots of the operators' API, one for each gateway.
+func (f *Fleet) Operators() []string {
+	var urls []string
+	for _, name := range f.Replicas(Gateway) {
+		urls = append(urls, "http://"+f.layout.operators(name))
 	}
 	return urls
 }
@@ -97,7 +111,7 @@ func (f *Fleet) EngineURL() string {
 func (f *Fleet) DatabaseURL() string { return f.databaseURL }
 
 // NATSURL is where nats-server takes clients.
-func (f *Fleet) NATSURL() string { return "nats://" + f.layout.grpc(instance(NATS, 1)) }
+func (f *Fleet) NATSURL() string { return "tls://" + f.layout.grpc(instance(NATS, 1)) }
 
 // AdminToken is what operators show on admin calls.
 func (f *Fleet) AdminToken() (string, error) { return f.dir.AdminToken() }
@@ -108,6 +122,6 @@ func (f *Fleet) Path(elements ...string) string { return f.dir.Path(elements...)
 // GRPCAddr is where a service answers the others, with mutual TLS.
 func (f *Fleet) GRPCAddr(name string) string { return f.layout.grpc(name) }
 
-// CertDir has ca.pem and, for each service, <service>.pem and
-// <service>-key.pem.
+// CertDir has ca.pem and, for each service and for NATS, <service>.pem and
+// <service>-key.pem; each hub has its own, under the name of its process.
 func (f *Fleet) CertDir() string { return f.dir.Path("certs") }

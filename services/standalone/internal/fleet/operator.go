@@ -30,7 +30,7 @@ func (f *Fleet) Admin(ctx context.Context, method, path string, body, answer any
 
 // call makes an operator's call and decodes what it answers.
 func (o *operator) call(ctx context.Context, method, path string, body, answer any) error {
-	status, text, err := o.send(ctx, method, "/api/v1/admin/"+path, o.token, body)
+	status, text, err := o.send(ctx, o.admin, method, "/api/v1/admin/"+path, o.token, body)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (o *operator) call(ctx context.Context, method, path string, body, answer a
 	return nil
 }
 
-func (o *operator) send(ctx context.Context, method, path, key string, body any) (int, []byte, error) {
+func (o *operator) send(ctx context.Context, base, method, path, key string, body any) (int, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	var text []byte
@@ -56,7 +56,7 @@ func (o *operator) send(ctx context.Context, method, path, key string, body any)
 			return 0, nil, fmt.Errorf("%s %s: %w", method, path, err)
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, o.base+path, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(text))
 	if err != nil {
 		return 0, nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}

@@ -33,6 +33,9 @@ func TestNoTwoProcessesShareAPort(t *testing.T) {
 			if program == Hub || program == Gateway {
 				addresses = append(addresses, l.face(name))
 			}
+			if program == Gateway {
+				addresses = append(addresses, l.operators(name))
+			}
 			for _, a := range addresses {
 				if other, taken := seen[a]; taken {
 					t.Errorf("%s and %s share %s", name, other, a)
@@ -144,7 +147,7 @@ func TestProcessesAreToldTheDetoursOfTheConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	nats, own := f.layout.grpc("nats-1"), f.layout.grpc("provider-hub-2")
-	if hub["nats_url"] != "nats://provider-hub-2>nats-1@"+nats || hub["grpc_advertise"] != ">provider-hub-2@"+own {
+	if hub["nats_url"] != "tls://provider-hub-2>nats-1@"+nats || hub["grpc_advertise"] != ">provider-hub-2@"+own {
 		t.Errorf("%v", hub)
 	}
 	secret, err := os.ReadFile(dir.Path("secrets", "database-url-provider-hub-2"))

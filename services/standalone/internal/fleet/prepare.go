@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"svc.internal/pkg/bus"
 	"svc.internal/pkg/devcerts"
 	"svc.internal/services/standalone/internal/localdata"
 )
@@ -63,15 +64,22 @@ func (f *Fleet) prepareIn() error {
 	}
 	var leaves []devcerts.Leaf
 	for _, service := range Services() {
-		leaves = append(leaves, devcerts.Leaf{File: service, Services: []string{service}})
+		if service != Hub {
+			leaves = append(leaves, devcerts.Leaf{File: service, Services: []string{service}})
+		}
 	}
+	for i := 1; i <= f.cfg.Replicas[Hub]; i++ {
+		name := instance(Hub, i)
+		leaves = append(leaves, devcerts.Leaf{File: name, Services: []string{Hub, bus.HubName(HubID(name))}})
+	}
+	leaves = append(leaves, devcerts.Leaf{File: NATS, Services: []string{bus.ServerName}})
 	if err := devcerts.Write(f.CertDir(), leaves...); err != nil {
 		return err
 	}
 	if _, err := f.dir.Pepper(); err != nil {
 		return err
 	}
-	if _, err := f.dir.AdminToken(); err != nil {
+	if _, err := f.dir.AdminTokens(); err != nil {
 		return err
 	}
 	for _, folder := range []string{"log", "config", "nats", "journal"} {

@@ -52,7 +52,7 @@ func (f *Fleet) Seed(ctx context.Context) (demo.Environment, error) {
 	}
 	env := demo.Environment{
 		BaseURL: f.Gateways()[0], APIKey: made.ConsumerKey,
-		AdminToken: api.token, DatabaseURL: f.databaseURL,
+		AdminURL: api.admin, AdminToken: api.token, DatabaseURL: f.databaseURL,
 		MetricsURL: f.AdminURL(instance(Gateway, 1)) + "/metrics", Model: catalog.Models[0].ID,
 	}
 	if hubs := f.Hubs(); len(hubs) > 0 {
@@ -179,8 +179,8 @@ func (f *Fleet) WaitOnline(ctx context.Context, models []string) error {
 	return nil
 }
 
-// operator makes calls of the admin API.
-type operator struct{ base, token string }
+// operator makes calls of the admin API, at admin, and as a consumer at base.
+type operator struct{ base, admin, token string }
 
 func (f *Fleet) newOperator() (*operator, error) {
 	token, err := f.AdminToken()
@@ -191,11 +191,11 @@ func (f *Fleet) newOperator() (*operator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask as an operator: %w", err)
 	}
-	return &operator{base: gateways[0], token: token}, nil
+	return &operator{base: gateways[0], admin: f.Operators()[0], token: token}, nil
 }
 
 // knows tells whether a consumer key is good here.
 func (o *operator) knows(ctx context.Context, key string) (bool, error) {
-	status, _, err := o.send(ctx, http.MethodGet, "/api/v1/requests/00000000-0000-7000-8000-000000000000", key, nil)
+	status, _, err := o.send(ctx, o.base, http.MethodGet, "/api/v1/requests/00000000-0000-7000-8000-000000000000", key, nil)
 	return status != http.StatusUnauthorized, err
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path/filepath"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
 
+	"svc.internal/pkg/bus"
 	"svc.internal/pkg/devcerts"
 )
 
@@ -44,17 +46,32 @@ func (f *Fleet) writeSettings() error {
 	return nil
 }
 
-// natsSettings bound nats-server as pkg/bus bounds the one inside a process.
+// natsSettings bound nats-server as pkg/bus bounds the one inside a process, and
+// let each service in with its certificate, for its own subjects.
 func (f *Fleet) natsSettings(name string) []byte {
-	return fmt.Appendf(nil, `listen: %q
+	identities := []bus.Identity{
+		{Services: []string{Billing}}, {Services: []string{Settlement}}, {Services: []string{Router}}, {Services: []string{Gateway}},
+	}
+	for _, hub := range f.named(Hub) {
+		identities = append(identities, bus.Identity{Services: []string{Hub}, HubID: HubID(hub)})
+	}
+	certs := f.CertDir()
+	return fmt.Appendf(bus.Authorization(identities...), `listen: %q
 http: %q
 max_payload: 1MB
+tls {
+  cert_file: %q
+  key_file: %q
+  ca_file: %q
+  verify_and_map: true
+}
 jetstream {
   store_dir: %q
   max_file_store: 8GB
   max_memory_store: 64MB
 }
-`, f.layout.grpc(name), f.layout.admin(name), f.dir.Path("nats"))
+`, f.layout.grpc(name), f.layout.admin(name), devcerts.CertFile(certs, NATS), devcerts.KeyFile(certs, NATS),
+		filepath.Join(certs, devcerts.CAFile), f.dir.Path("nats"))
 }
 
 type settings = map[string]any
@@ -74,11 +91,11 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 		"admin_addr": f.layout.admin(name),
 		"grpc_addr":  f.layout.grpc(name),
 		"tls": settings{
-			"cert": devcerts.CertFile(certs, service), "key": devcerts.KeyFile(certs, service),
+			"cert": devcerts.CertFile(certs, certName(name)), "key": devcerts.KeyFile(certs, certName(name)),
 			"ca": f.dir.Path("certs", devcerts.CAFile),
 		},
 		"peers":       peers,
-		"nats_url":    "nats://" + nats,
+		"nats_url":    "tls://" + nats,
 		"log":         settings{"level": f.cfg.LogLevel, "format": "json"},
 		"drain_delay": f.cfg.DrainDelay.String(),
 	}
@@ -92,7 +109,9 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 	}
 	switch service {
 	case Gateway:
-		s["gateway"] = settings{"http_addr": f.layout.face(name), "admin_token": f.secret("admin-token")}
+		s["gateway"] = settings{
+			"http_addr": f.layout.face(name), "operator_addr": f.layout.operators(name), "admin_tokens": f.secret("admin-tokens"),
+		}
 	case Hub:
 		if s["grpc_advertise"], err = f.cfg.via("", name, f.layout.grpc(name)); err != nil {
 			return nil, err
@@ -103,6 +122,9 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 		}
 	case Billing:
 		s["billing"] = settings{"pepper": f.secret("pepper")}
+	case Settlement:
+		// A fleet is judged soon after what was done to it.
+		s["settlement"] = settings{"reconcile_every": "10s", "fill_after": "15s"}
 	}
 	return merge(s, f.cfg.Settings[service]), nil
 }
@@ -120,6 +142,15 @@ func (f *Fleet) databaseSecret(name string) (string, error) {
 	}
 	file := "database-url-" + name
 	return f.secret(file), f.dir.Write([]byte(at.String()+"\n"), "secrets", file)
+}
+
+// certName is the name of a process's certificate: each hub has its own, because
+// others must know which hub they hear.
+func certName(name string) string {
+	if Program(name) == Hub {
+		return name
+	}
+	return Program(name)
 }
 
 // HubID is the id of the hub that runs as the named process.

@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/pg"
 )
 
 // Dir is a data directory in use by this process.
@@ -37,10 +38,10 @@ func Open(path string) (*Dir, error) {
 	}
 	// Others may pass through: the database server may run as another user,
 	// whose own directory inside is closed to everybody else.
-	if err := os.MkdirAll(abs, 0o755); err != nil { //nolint:gosec // see above
+	if err := pg.MakeReachable(abs); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(abs, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(abs, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // whoever starts the process names its directory
 	if err != nil {
 		return nil, fmt.Errorf("open lock file: %w", err)
 	}
@@ -85,6 +86,20 @@ func ParsePepper(text string) (apikey.Pepper, error) {
 // AdminToken is what operators show on admin calls, made at first use.
 func (d *Dir) AdminToken() (string, error) { return d.secret("admin-token") }
 
+// operatorName is the name behind the token that the directory has.
+const operatorName = "local"
+
+// AdminTokens is the list of operators' tokens that has AdminToken alone, in the
+// form of the gateway's setting. Its file is written anew each time.
+func (d *Dir) AdminTokens() (string, error) {
+	token, err := d.AdminToken()
+	if err != nil {
+		return "", err
+	}
+	list := operatorName + ":" + token
+	return list, d.Write([]byte(list+"\n"), "secrets", "admin-tokens")
+}
+
 // secret reads the secret of that name and makes it first if there is none.
 func (d *Dir) secret(name string) (string, error) {
 	path := d.Path("secrets", name)
@@ -101,6 +116,14 @@ func (d *Dir) secret(name string) (string, error) {
 	}
 	text := hex.EncodeToString(raw[:])
 	return text, d.Write([]byte(text+"\n"), "secrets", name)
+}
+
+// Remove takes a file away, if it is there.
+func (d *Dir) Remove(elements ...string) error {
+	if err := os.Remove(d.Path(elements...)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	return nil
 }
 
 // Write replaces a file that only the owner can read, all or nothing.

@@ -13,6 +13,9 @@ import (
 	"svc.internal/pkg/pg"
 )
 
+// apart is where root's databases live whose data directory PostgreSQL cannot reach.
+const apart = "/var/lib/svc-marketplace"
+
 // PostgresHome is where a private PostgreSQL lives: in the data directory, or,
 // where root's PostgreSQL, which runs as another user, cannot get there (a home
 // of mode 0700), in a folder below /var/lib that belongs to this data
@@ -23,9 +26,15 @@ func (d *Dir) PostgresHome() (string, error) {
 		return inside, nil
 	}
 	sum := sha256.Sum256([]byte(d.path))
-	outside := filepath.Join("/var/lib/svc-marketplace", hex.EncodeToString(sum[:6]))
-	if err := os.MkdirAll(outside, 0o755); err != nil { //nolint:gosec // what is inside is closed to others
-		return "", fmt.Errorf("make a folder that PostgreSQL can reach: %w", err)
+	outside := filepath.Join(apart, hex.EncodeToString(sum[:6]))
+	if err := pg.MakeReachable(outside); err != nil {
+		return "", err
+	}
+	// An earlier version, started under umask 077, has closed them.
+	for _, dir := range []string{apart, outside} {
+		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // what is inside is closed to others
+			return "", fmt.Errorf("make a folder that PostgreSQL can reach: %w", err)
+		}
 	}
 	if err := os.Symlink(outside, inside); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("link to PostgreSQL's folder: %w", err)

@@ -69,7 +69,7 @@ func (c *client) begin() {
 	}
 	c.gateway.run(func(t *task) {
 		c.task = t
-		c.gateway.gateway.ServeHTTP(c, r)
+		c.serve(r)
 		c.over, c.overAt = true, w.now
 		cancel()
 		if t.dead || c.left || c.broken {
@@ -77,6 +77,17 @@ func (c *client) begin() {
 		}
 		c.gateway.logf("answered %s: %d, %v, complete %v, failed %v", c.id, c.status, c.count(), c.complete, c.failed)
 	})
+}
+
+// serve has the gateway answer, as net/http does: a handler that aborts ends the
+// connection, which a client that has left does not see.
+func (c *client) serve(r *http.Request) {
+	defer func() {
+		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // a panic is compared as net/http does
+			panic(p)
+		}
+	}()
+	c.gateway.gateway.ServeHTTP(c, r)
 }
 
 // leave hangs up; the gateway hears of it a little later.

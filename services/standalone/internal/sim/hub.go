@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"svc.internal/pkg/bus"
@@ -153,13 +152,9 @@ func (h *hub) sweep() {
 	})
 }
 
-// notice takes word of what was settled or recorded.
+// notice takes word of what was settled.
 func (h *hub) notice(m bus.Message) {
-	take := h.hub.OnSettled
-	if strings.HasPrefix(m.Subject, "recorded.") {
-		take = h.hub.OnRecorded
-	}
-	if err := take(m.Data); err != nil {
+	if err := h.hub.OnSettled(m.Data); err != nil {
 		h.logf("notice: %v", err)
 	}
 	h.settle()

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"svc.internal/pkg/bus"
@@ -100,6 +101,7 @@ func (l *ledger) rise() {
 func (l *ledger) settle() {
 	l.conn.flush()
 	l.net.check()
+	l.net.settlement.fillLater()
 	if l.net.cfg.EarlyAck {
 		l.after(l.world.between(0, 400*time.Millisecond), func() {
 			l.net.db.billing.Commit()
@@ -145,6 +147,10 @@ type settlement struct {
 	net        *network
 	settlement *settlesim.Settlement
 	conn       *conn
+	// fills is set while a pass of the filler is due, which looks at the first
+	// upTo settled requests, of which filled were looked at.
+	fills        bool
+	upTo, filled int
 }
 
 func (s *settlement) start() {
@@ -152,7 +158,48 @@ func (s *settlement) start() {
 	s.up = true
 	s.conn = &conn{nats: s.net.nats, from: s.node, life: s.life}
 	s.net.db.settlement.Fate = func() (bool, bool) { return s.net.db.fate(s.node) }
-	s.settlement = settlesim.Start(s.net.db.settlement, s.conn)
+	s.settlement = settlesim.Start(s.net.db.settlement, s.conn, s)
+}
+
+// fillLater has what is settled by now looked through when it is old enough.
+func (s *settlement) fillLater() {
+	settled := len(s.net.db.billing.Lines())
+	if s.fills || settled == s.filled {
+		return
+	}
+	s.fills = true
+	s.world.after(settlesim.FillAfter+s.world.between(0, settlesim.FillEvery), func() { s.fill(settled) })
+}
+
+func (s *settlement) fill(upTo int) {
+	s.fills = false
+	s.upTo = upTo
+	if s.up && s.frozen <= s.world.now && s.settlement.Fill(context.Background(), s.world.time()) == nil {
+		s.filled = upTo
+	}
+	s.fillLater()
+}
+
+// Settled implements settlesim.Ledger: it is billing-ledger's answer.
+func (s *settlement) Settled(_ context.Context, from settlesim.Mark, _ time.Duration) (settlesim.Page, error) {
+	l := s.net.ledger
+	if !s.reaches(l.node) || l.frozen > s.world.now || !l.reaches(s.net.db.node) {
+		return settlesim.Page{}, errAway
+	}
+	at, _ := strconv.Atoi(from.Watermark) // empty: the first
+	page := settlesim.Page{Next: settlesim.Mark{Since: from.Since, Watermark: strconv.Itoa(max(at, s.upTo))}}
+	for _, line := range s.net.db.billing.Lines()[min(at, s.upTo):s.upTo] {
+		e := line.Event
+		page.Lines = append(page.Lines, settlesim.Line{
+			RequestID: e.Request, ProviderID: e.Provider, PriceVersionID: e.Price, ModelID: e.Model, Attempt: uint32(e.Attempt),
+			Tokens: e.Billable, Unit: e.Rates.Unit, Payout: line.Payout, Witness: settledBy[e.Witness], Settled: true,
+		})
+	}
+	return page, nil
+}
+
+var settledBy = map[ledgersim.Witness]settlesim.Witness{
+	ledgersim.Hub: settlesim.Hub, ledgersim.Gateway: settlesim.Gateway, ledgersim.Receipt: settlesim.Receipt,
 }
 
 func (s *settlement) fall() {

@@ -211,10 +211,9 @@ const (
 	// last renewal told is billed; when it told nothing, the hold is given back,
 	// and the platform pays.
 	lastRenewal = "a hub came back too late, the gateway not at all"
-	// neverEarned: the hub's disk and the stream are gone after one of ledger and
-	// settlement had the usage and before the other did. Reconciliation tells of
-	// it.
-	neverEarned = "the stream and the hub's disk were gone before both ledger and settlement had the usage"
+	// neverSettled: the hub's disk and the stream are gone after settlement had
+	// the usage and before the ledger did. Reconciliation tells of it.
+	neverSettled = "the stream and the hub's disk were gone before the ledger had the usage that settlement has"
 	// notAsked: a gateway whose lease may be over cannot ask. It goes on, for an
 	// outage of billing-ledger, which gives nothing back then, looks the same.
 	notAsked = "a gateway could not ask billing-ledger whether a lease was over"

@@ -108,7 +108,7 @@ func (n *network) judgeRest() {
 	if settled := len(n.db.billing.Lines()); lines > settled {
 		note := n.fail
 		if n.nats.wipes > 0 && slices.ContainsFunc(n.hubs, func(h *hub) bool { return h.lost }) {
-			note = func(format string, args ...any) { n.tolerate(neverEarned, format, args...) }
+			note = func(format string, args ...any) { n.tolerate(neverSettled, format, args...) }
 		}
 		note("drift: settlement has %d lines, the ledger %d", lines, settled)
 	}
@@ -212,10 +212,7 @@ func (n *network) judgeAmounts(r ids.RequestID, l ledgersim.Line) {
 		n.fail("drift: request %s is charged %d, and %d are short, of %d", r, l.Charged, l.Shortfall, l.ListPrice)
 	}
 	earned, ok := n.db.settlement.Line(r)
-	switch {
-	case !ok && n.nats.wipes > 0 && n.hubNamed(l.Event.Hub).lost:
-		n.tolerate(neverEarned, "unpaid: settlement has nothing for %s", r)
-	case !ok || int64(earned.Payout) != payout || earned.ProviderID != l.Event.Provider:
+	if !ok || int64(earned.Payout) != payout || earned.ProviderID != l.Event.Provider {
 		n.fail("drift: settlement has %d for %s (%v), the ledger %d by the word of the %s", earned.Payout, r, ok, payout, l.Event.Witness)
 	}
 }

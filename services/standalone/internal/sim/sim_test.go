@@ -89,7 +89,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		tells  []string
 	}{
 		{"a journal that does not sync", sim.Config{NoFsync: true}, 4000, []string{"lost", "unpaid"}},
-		{"an acknowledgement before the commit", sim.Config{EarlyAck: true}, 500, []string{"lost", "drift"}},
+		{"an acknowledgement before the commit", sim.Config{EarlyAck: true}, 2000, []string{"lost", "drift"}},
 		{"no look at the primary key", sim.Config{NoPrimaryKey: true}, 100, []string{"doubled", "overdrawn"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package store looks into the databases of the marketplace's services as nobody
 // in production may: as a superuser, for a harness that wants to know whether
 // work is left and to hand all rows to an auditor. It changes nothing, with the
-// one exception of DropSettlementKey.
+// exceptions of DropSettlementKey and LockEarnings.
 package store
 
 import (
@@ -178,4 +178,17 @@ func (b *Books) DropSettlementKey(ctx context.Context) error {
 		return fmt.Errorf("drop the key of settled requests: %w", err)
 	}
 	return nil
+}
+
+// LockEarnings locks settlement's lines until the function that it returns is
+// called: nobody can write or read them meanwhile.
+func (b *Books) LockEarnings(ctx context.Context) (release func(context.Context) error, err error) {
+	tx, err := b.pool.Begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("lock the earning lines: %w", err)
+	}
+	if _, err := tx.Exec(ctx, `LOCK TABLE settlement.earning_line IN ACCESS EXCLUSIVE MODE`); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock the earning lines: %w", err), tx.Rollback(ctx))
+	}
+	return tx.Rollback, nil
 }

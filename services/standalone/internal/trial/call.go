@@ -71,10 +71,11 @@ func (m *Market) Open(ctx context.Context, t testing.TB, key, body string) *http
 	return resp
 }
 
-// Admin makes an operator's call and decodes what it answers.
+// Admin makes an operator's call, at the operators' listener, and decodes what it
+// answers.
 func (m *Market) Admin(t testing.TB, method, path, body string) map[string]any {
 	t.Helper()
-	status, _, answer := m.Call(t, method, path, m.Env["SVC_ADMIN_TOKEN"], body)
+	status, _, answer := CallAt(t, m.AdminURL(), method, path, m.Env["SVC_ADMIN_TOKEN"], body)
 	if status != http.StatusOK {
 		t.Fatalf("%s %s: %d %s", method, path, status, answer)
 	}

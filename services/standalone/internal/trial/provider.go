@@ -47,24 +47,40 @@ const roomy = 256
 // JoinAt is Join at a certain hub.
 func (m *Market) JoinAt(t testing.TB, wsURL, name, engineURL string, models ...string) *Provider {
 	t.Helper()
-	return m.joinAt(t, wsURL, name, engineURL, roomy, models)
+	return m.joinAt(t, wsURL, name, engineURL, roomy, usualWindow, models)
+}
+
+// usualWindow is the context of PutModel's models, in tokens.
+const usualWindow = 8192
+
+// JoinWithWindow is Join for models that take so many tokens.
+func (m *Market) JoinWithWindow(t testing.TB, name, engineURL string, window int, models ...string) *Provider {
+	t.Helper()
+	return m.joinAt(t, m.WSURL(), name, engineURL, roomy, window, models)
+}
+
+// JoinWarm is Join for a provider whose agent loads models when it is asked to, which
+// is how routers look at one that they suspect.
+func (m *Market) JoinWarm(t testing.TB, name, engineURL string, models ...string) *Provider {
+	t.Helper()
+	return m.joinAt(t, m.WSURL(), name, engineURL, roomy, usualWindow, models, "warmup")
 }
 
 // JoinWithSlots is Join for a provider that takes so many requests at once, for
 // each model.
 func (m *Market) JoinWithSlots(t testing.TB, name, engineURL string, slots int, models ...string) *Provider {
 	t.Helper()
-	return m.joinAt(t, m.WSURL(), name, engineURL, slots, models)
+	return m.joinAt(t, m.WSURL(), name, engineURL, slots, usualWindow, models)
 }
 
-func (m *Market) joinAt(t testing.TB, wsURL, name, engineURL string, slots int, models []string) *Provider {
+func (m *Market) joinAt(t testing.TB, wsURL, name, engineURL string, slots, window int, models []string, more ...string) *Provider {
 	t.Helper()
 	p := m.Provider(t, name)
 	cfg := provideragent.DefaultConfig()
-	cfg.Capabilities = []string{"chat", "stream", "cancel", "logprobs", "embeddings", "images", "transcriptions"}
+	cfg.Capabilities = append([]string{"chat", "stream", "cancel", "logprobs", "embeddings", "images", "transcriptions"}, more...)
 	cfg.WSURL, cfg.Key, cfg.StateDir, cfg.NodeName = wsURL, config.NewSecret(p.Key), t.TempDir(), name
 	for _, id := range models {
-		cfg.Models = append(cfg.Models, provideragent.Model{ModelID: id, EngineURL: engineURL + "/v1", LocalModel: id, ContextLength: 8192, Capacity: slots})
+		cfg.Models = append(cfg.Models, provideragent.Model{ModelID: id, EngineURL: engineURL + "/v1", LocalModel: id, ContextLength: int64(window), Capacity: slots})
 	}
 	agent, err := provideragent.New(cfg, provideragent.Deps{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -29,7 +29,7 @@ func Start(t testing.TB, environ ...string) *Market {
 func StartIn(t testing.TB, dir string, environ ...string) *Market {
 	t.Helper()
 	run := runStandalone(t, "", append([]string{
-		"SVC_HTTP_ADDR=127.0.0.1:0", "SVC_WS_ADDR=127.0.0.1:0", "SVC_DATA_DIR=" + dir,
+		"SVC_HTTP_ADDR=127.0.0.1:0", "SVC_OPERATOR_ADDR=127.0.0.1:0", "SVC_WS_ADDR=127.0.0.1:0", "SVC_DATA_DIR=" + dir,
 		// A test is not answered by an Ollama that happens to run here.
 		"OLLAMA_HOST=127.0.0.1:1",
 	}, environ...))

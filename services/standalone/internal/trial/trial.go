@@ -34,8 +34,8 @@ const Patience = 2 * time.Minute
 // goroutine of that test.
 type Market struct {
 	// Env has the variables of the file demo.env: SVC_BASE_URL, SVC_WS_URL,
-	// SVC_API_KEY, SVC_PROVIDER_KEY, SVC_ADMIN_TOKEN, SVC_DATABASE_URL,
-	// SVC_METRICS_URL and SVC_MODEL. Those of the demo's own accounts are
+	// SVC_API_KEY, SVC_PROVIDER_KEY, SVC_ADMIN_URL, SVC_ADMIN_TOKEN,
+	// SVC_DATABASE_URL, SVC_METRICS_URL and SVC_MODEL. Those of the demo's own accounts are
 	// missing where no demo was made. Of a fleet, the URLs are those of the
 	// first gateway and hub.
 	Env map[string]string
@@ -46,9 +46,9 @@ type Market struct {
 	log    *Output
 
 	// A fleet has several gateways and hubs, which take turns.
-	fleet          *fleet.Fleet
-	bases, sockets []string
-	turn           atomic.Uint32
+	fleet                  *fleet.Fleet
+	bases, admins, sockets []string
+	turn                   atomic.Uint32
 }
 
 // Attach is a market that somebody else runs, known by the variables that
@@ -61,8 +61,16 @@ func (m *Market) Base() string { return m.next(m.bases, "SVC_BASE_URL") }
 
 // Through is the same market through one of its gateways.
 func (m *Market) Through(base string) *Market {
-	return &Market{Env: m.Env, fleet: m.fleet, bases: []string{base}, sockets: m.sockets}
+	through := &Market{Env: m.Env, fleet: m.fleet, bases: []string{base}, sockets: m.sockets}
+	if i := slices.Index(m.bases, base); i >= 0 && len(m.admins) == len(m.bases) {
+		through.admins = m.admins[i : i+1]
+	}
+	return through
 }
+
+// AdminURL is the root of the operators' API; of a fleet, the next of its gateways
+// in turn.
+func (m *Market) AdminURL() string { return m.next(m.admins, "SVC_ADMIN_URL") }
 
 // Bases are the roots of the public API at all gateways.
 func (m *Market) Bases() []string { return all(m.bases, m.Env["SVC_BASE_URL"]) }

@@ -1,0 +1,178 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/config"
+	"svc.internal/pkg/pgtest"
+	provideragent "svc.internal/services/provider-agent"
+	"svc.internal/services/standalone/internal/fleet"
+	"svc.internal/services/standalone/internal/trial"
+)
+
+// operators are the holes of what operators and machines are trusted with.
+func operators() []Case {
+	return []Case{
+		{Hole: "F14", Name: "admin_on_the_public_listener", Before: "200 with the token, and guesses without end", Run: adminInPublic},
+		{Hole: "F16", Name: "one_login_reads_the_ledger", Before: "a superuser, all schemas", Form: fleetForm, Run: oneLogin},
+		{Hole: "F18", Name: "leaked_key_redirects_earnings", Before: "earnings go to the thief at once", Run: leakedKey},
+		{Hole: "F24", Name: "pprof_off_loopback", Before: "profiles for the network", Form: standaloneForm, Run: profiles},
+		{Hole: "F25", Name: "key_over_plain_websocket", Before: "the key crosses the network in the clear", Form: standaloneForm, Run: plainSocket},
+		{Hole: "F26", Name: "test_database_without_password", Before: "superuser for every local process", Form: standaloneForm, Run: trustingDatabase},
+	}
+}
+
+func adminInPublic(t testing.TB, s *stage) Outcome {
+	token := s.Env["SVC_ADMIN_TOKEN"]
+	_, _, unknown := trial.CallAt(t, s.Bases()[0], http.MethodGet, "/api/v1/never-there", token, "")
+	got := ""
+	for _, path := range []string{"/api/v1/admin/providers", "/api/v1/admin/reconciliation", "/api/v1/admin/held-earnings"} {
+		for _, key := range []string{token, ""} {
+			status, _, body := trial.CallAt(t, s.Bases()[0], http.MethodGet, path, key, "")
+			got = fmt.Sprint(status)
+			if status != http.StatusNotFound || trial.ErrorCode(body) != trial.ErrorCode(unknown) {
+				t.Errorf("%s on the public listener: got %d %s, want 404 as of a route that never was", path, status, trial.ErrorCode(body))
+			}
+		}
+	}
+	return Outcome{Got: got, Paid: "nothing", Harm: "none"}
+}
+
+func oneLogin(t testing.TB, s *stage) Outcome {
+	rooms := map[string]string{fleet.Billing: "billing.wallet", fleet.Hub: "hub.provider_key", fleet.Settlement: "settlement.earning_line", fleet.Catalog: "catalog.model"}
+	read := 0
+	for service, at := range logins(t, s.Fleet()) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		conn, err := pgx.Connect(ctx, at)
+		if err != nil {
+			cancel()
+			t.Errorf("the login of %s: %v", service, err)
+			continue
+		}
+		var super bool
+		if err := conn.QueryRow(ctx, `SELECT rolsuper OR rolcreaterole OR rolbypassrls FROM pg_roles WHERE rolname = current_user`).Scan(&super); err != nil || super {
+			t.Errorf("%s: got a login that is a superuser (%v), want none", service, err)
+		}
+		for owner, table := range rooms {
+			var n int
+			if err := conn.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n); err == nil && owner != service {
+				read++
+				t.Errorf("%s: got %d rows of %s, want permission denied", service, n, table)
+			}
+		}
+		_ = conn.Close(ctx)
+		cancel()
+	}
+	return Outcome{Got: fmt.Sprintf("%d tables of others", read), Paid: "nothing", Harm: "none"}
+}
+
+// leakedKey has nothing but a provider's key and wants its earnings.
+func leakedKey(t testing.TB, s *stage) Outcome {
+	const thief = "0x8617E340B3D01FA5F11F306F4090FD50E238070D"
+	p := s.Provider(t, s.title())
+	status, _, body := s.Call(t, http.MethodPut, "/api/v1/provider/me", p.Key, `{"beneficiary_address":"`+thief+`"}`)
+	if status != http.StatusOK {
+		t.Errorf("existing agents need 200: got %d %s", status, body)
+	}
+	at, _ := trial.At(s.Admin(t, http.MethodGet, "/api/v1/admin/providers/"+p.ID, ""), "provider", "beneficiary_address").(string)
+	if strings.EqualFold(at, thief) {
+		t.Errorf("got the earnings at %s with a key alone, want a proposal that waits", at)
+	}
+	_, _, told := s.Call(t, http.MethodGet, "/api/v1/provider/status", p.Key, "")
+	if warning, _ := trial.Decode(t, told)["warning"].(string); warning == "" {
+		t.Errorf("got no warning in the provider's status, want one that names the proposal")
+	}
+	return Outcome{Got: "earnings at " + at, Paid: "nothing", Harm: "the owner is warned"}
+}
+
+// profiles are asked for at an address of this machine that is not loopback.
+func profiles(t testing.TB, s *stage) Outcome {
+	at := outerAddress()
+	if at == "" {
+		t.Skip("this machine has no address but loopback")
+	}
+	lis, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(lis.Addr().String())
+	lis.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial.StartPart(t, "router", "SVC_METRICS_ADDR=0.0.0.0:"+port, "SVC_GRPC_ADDR=127.0.0.1:0", "SVC_NATS_ADDR=127.0.0.1:0", "SVC_PEERS=catalog=127.0.0.1:1,billing-ledger=127.0.0.1:1,provider-hub=127.0.0.1:1")
+	var status int
+	trial.Until(t, "metrics answer", func() bool {
+		resp, err := http.Get("http://" + net.JoinHostPort(at, port) + "/metrics") //nolint:noctx // bounded by Until
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return true
+	})
+	resp, err := http.Get("http://" + net.JoinHostPort(at, port) + "/debug/pprof/heap") //nolint:noctx // the machine's own address
+	if err == nil {
+		status = resp.StatusCode
+		resp.Body.Close()
+	}
+	if status == http.StatusOK {
+		t.Errorf("got a heap profile at %s, want it on loopback alone", at)
+	}
+	return Outcome{Got: fmt.Sprint(status), Paid: "nothing", Harm: "none"}
+}
+
+func outerAddress() string {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return ""
+	}
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() {
+			return n.IP.String()
+		}
+	}
+	return ""
+}
+
+func plainSocket(t testing.TB, s *stage) Outcome {
+	cfg := provideragent.DefaultConfig()
+	// 203.0.113.1 is kept for documentation and is nobody's.
+	cfg.WSURL, cfg.Key, cfg.StateDir = "ws://203.0.113.1:8081", config.NewSecret(s.Provider(t, s.title()).Key), t.TempDir()
+	cfg.Models = []provideragent.Model{{ModelID: "m", EngineURL: "http://127.0.0.1:1/v1", LocalModel: "m"}}
+	_, err := provideragent.New(cfg, provideragent.Deps{Log: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		t.Errorf("got an agent that sends its key to ws:// off loopback, want a refusal to start")
+	}
+	return Outcome{Got: fmt.Sprint(err), Paid: "nothing", Harm: "none"}
+}
+
+func trustingDatabase(t testing.TB, _ *stage) Outcome {
+	at, err := url.Parse(pgtest.URL(t))
+	if err != nil {
+		t.Fatal("the database's URL cannot be read")
+	}
+	host, port := at.Hostname(), at.Port()
+	if host == "" || strings.HasPrefix(at.Query().Get("host"), "/") {
+		return Outcome{Got: "no TCP listener", Paid: "nothing", Harm: "none"}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable", at.User.Username(), net.JoinHostPort(host, port)))
+	got := "refused"
+	if err == nil {
+		_ = conn.Close(ctx)
+		got = "a session of " + at.User.Username()
+		t.Errorf("got %s over TCP without a password, want a refusal", got)
+	}
+	return Outcome{Got: got, Paid: "nothing", Harm: "none"}
+}
