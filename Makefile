@@ -8,7 +8,7 @@ BIN := $(CURDIR)/.bin
 MODULES := proto pkg $(sort $(patsubst %/go.mod,%,$(wildcard services/*/go.mod)))
 COMMANDS := $(patsubst %/main.go,./%,$(wildcard services/*/cmd/*/main.go))
 # Modules that nothing else builds on; they stay out of the workspace.
-APART := deploy/bench deploy/check deploy/dev/postgres deploy/engine
+APART := services/edge-gateway/corpus deploy/bench deploy/check deploy/dev/postgres deploy/engine deploy/sbom
 
 GOLANGCI_VERSION := v2.15.0
 BUF_VERSION := 1.72.0
@@ -73,6 +73,14 @@ chaos: postgres ## Hurt a fleet under load and audit its money (CHAOS_FAULTS=n, 
 sim: ## Play seeded histories of the request's path with faults for a minute (SIM_FLAGS="-seed n -histories 1 -trace")
 	@go -C services/standalone run ./cmd/sim $(or $(SIM_FLAGS),-for 1m)
 
+.PHONY: corpus
+corpus: ## Hold the estimates of 100,000 prompts of many scripts against engines' tokenizers (CORPUS_PROMPTS=n)
+	@cd services/edge-gateway/corpus && CORPUS_PROMPTS=$${CORPUS_PROMPTS:-100000} GOWORK=off go test -count=1 -v -timeout 60m .
+
+.PHONY: fuzz
+fuzz: postgres ## Run every fuzz target, one after another (FUZZTIME=1m each, FUZZ=regexp of targets)
+	@. deploy/dev/postgres.env.sh && FUZZTIME=$${FUZZTIME:-1m} deploy/dev/fuzz.sh "$${FUZZ:-.}"
+
 .PHONY: engine
 engine: postgres ## Build Ollama and run the tests on it (minutes of building, once)
 	@deploy/engine/build.sh
@@ -99,6 +107,10 @@ bench-hub: postgres ## Measure one hub with 10,000 agents: memory, a mass cut, s
 build: ## Build every program into .bin
 	@mkdir -p $(BIN)
 	@go build -o $(BIN)/ $(COMMANDS)
+
+.PHONY: sbom
+sbom: build ## Write what each program is made of, as CycloneDX, to .bin/sbom
+	@cd deploy/sbom && GOWORK=off go run . -out $(BIN)/sbom $(addprefix $(BIN)/,$(notdir $(COMMANDS)))
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint-$(GOLANGCI_VERSION) $(BIN)/buf ## Run the linters
@@ -128,19 +140,21 @@ postgres: # Makes sure that PostgreSQL's server programs are there
 $(BIN)/golangci-lint-$(GOLANGCI_VERSION):
 	@echo "  Building golangci-lint $(GOLANGCI_VERSION) ..."
 	@mkdir -p $(BIN)/.install
-	@GOBIN=$(BIN)/.install GOWORK=off go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	@GOBIN=$(BIN)/.install GOWORK=off go -C deploy/dev/tools/golangci-lint install tool
 	@mv $(BIN)/.install/golangci-lint $@
 
-# npm's build is there in seconds; without npm it is built from source.
-$(BIN)/buf: Makefile
-	@mkdir -p $(BIN)
+# npm's build is there in seconds; without npm it is built from source. Both are
+# pinned by hash: deploy/README.md.
+$(BIN)/buf: deploy/dev/tools/npm/package-lock.json deploy/dev/tools/buf/go.sum
+	@mkdir -p $(BIN)/npm
 	@if command -v npm >/dev/null; then \
 	  echo "  Installing buf $(BUF_VERSION) ..."; \
-	  npm install --silent --no-fund --no-audit --prefix $(BIN)/npm @bufbuild/buf@$(BUF_VERSION); \
+	  cp deploy/dev/tools/npm/package.json deploy/dev/tools/npm/package-lock.json $(BIN)/npm/; \
+	  npm ci --ignore-scripts --silent --no-fund --no-audit --prefix $(BIN)/npm; \
 	  ln -sf npm/node_modules/.bin/buf $@; touch -h $@; \
 	else \
 	  echo "  Building buf v$(BUF_VERSION) ..."; \
-	  GOBIN=$(BIN) GOWORK=off go install github.com/bufbuild/buf/cmd/buf@v$(BUF_VERSION); \
+	  GOBIN=$(BIN) GOWORK=off go -C deploy/dev/tools/buf install tool; \
 	fi
 
 $(BIN)/.generators: proto/go.sum

@@ -42,7 +42,7 @@ wait_for() {
   shift
   for _ in $(seq 600); do
     if "$@"; then return 0; fi
-    kill -0 "${pids[-1]}" 2>/dev/null || break
+    alive || break
     sleep 0.1
   done
   echo "$what did not come up; see $run" >&2
@@ -59,14 +59,14 @@ umask 077
 mkdir -p "$run" "$bin"
 chmod 711 "$root/.run" "$run" # PostgreSQL may run as another user
 rm -f "$run"/*.log
-for port in $(seq 9280 9289); do
+for port in $(seq 9280 9290); do
   if in_use "$port"; then
     echo "port $port is in use: another benchmark, or what it left behind" >&2
     exit 1
   fi
 done
 http=127.0.0.1:9280 ws=127.0.0.1:9281 nats=127.0.0.1:9282 rest=127.0.0.1:9283 hub=127.0.0.1:9284 router=127.0.0.1:9285
-rest_admin=127.0.0.1:9286 hub_admin=127.0.0.1:9287 router_admin=127.0.0.1:9288 floor=127.0.0.1:9289
+rest_admin=127.0.0.1:9286 hub_admin=127.0.0.1:9287 router_admin=127.0.0.1:9288 floor=127.0.0.1:9289 operators=127.0.0.1:9290
 
 echo "  Building ..."
 (cd deploy/bench && GOWORK=off go build -o "$bin/" ./cmd/hub ./cmd/crowd ./cmd/wsfloor ./cmd/probe)
@@ -76,9 +76,9 @@ echo "  Starting the product in three processes, on an empty directory ..."
 empty "$run/product"
 mkdir -p "$run/product/secrets"
 secret() { od -An -N32 -tx1 /dev/urandom | tr -d ' \n'; }
-export SVC_PEPPER SVC_ADMIN_TOKEN SVC_LOG_LEVEL=warn
-SVC_PEPPER=$(secret) SVC_ADMIN_TOKEN=$(secret)
-SVC_DATA_DIR=$run/product SVC_NATS_ADDR=$nats SVC_GRPC_ADDR=$rest SVC_METRICS_ADDR=$rest_admin SVC_HTTP_ADDR=$http \
+export SVC_PEPPER SVC_ADMIN_TOKEN SVC_NATS_SECRET SVC_LOG_LEVEL=warn
+SVC_PEPPER=$(secret) SVC_ADMIN_TOKEN=$(secret) SVC_NATS_SECRET=$(secret)
+SVC_DATA_DIR=$run/product SVC_NATS_ADDR=$nats SVC_GRPC_ADDR=$rest SVC_METRICS_ADDR=$rest_admin SVC_HTTP_ADDR=$http SVC_OPERATOR_ADDR=$operators SVC_ADMIN_TOKENS=bench:$SVC_ADMIN_TOKEN \
   SVC_PEERS=router=$router,provider-hub=$hub start rest \
   "$bin/standalone" -services catalog,billing-ledger,settlement,edge-gateway
 wait_for "NATS" in_use "${nats#*:}"
@@ -100,9 +100,9 @@ hub_pid=${pids[-1]}
 start floor "$bin/wsfloor" -role hub -ws-listen "$floor" -grpc-listen 127.0.0.1:0
 floor_pid=${pids[-1]}
 unset DATABASE_URL SVC_NATS_URL SVC_PEPPER
-"$bin/probe" ready -url "http://$rest_admin/readyz" -url "http://$router_admin/readyz" -url "http://$hub_admin/readyz"
+"$bin/probe" ready -pid "${pids[0]}" -url "http://$rest_admin/readyz" -url "http://$router_admin/readyz" -url "http://$hub_admin/readyz"
 
-"$bin/hub" -agents "$agents" -base "http://$http" -ws "ws://$ws" -crowd "$bin/crowd" -dir "$run" \
+"$bin/hub" -agents "$agents" -base "http://$http" -admin "http://$operators" -ws "ws://$ws" -crowd "$bin/crowd" -dir "$run" \
   -hub "$hub_pid,http://$hub_admin" -router "$router_pid,http://$router_admin" -floor "$floor_pid,ws://$floor/ws" \
   ${BENCH_ONLY:+-only "$BENCH_ONLY"} ${BENCH_PROFILE:+-profiles "$run/profiles"} $json >&3
 echo "  All of it took $((SECONDS - begun)) s."

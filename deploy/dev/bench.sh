@@ -44,11 +44,12 @@ took() { echo "    $((SECONDS - at)) s"; }
 end_last() {
   local last=$((${#pids[@]} - 1))
   end "${pids[last]}"
-  unset 'pids[last]'
+  unset 'pids[last]' 'names[last]'
 }
 answers() {
   for _ in $(seq 300); do
     if in_use "$1"; then return 0; fi
+    alive || break
     sleep 0.1
   done
   echo "nothing answers on port $1; see $run" >&2
@@ -77,7 +78,7 @@ umask 077
 mkdir -p "$run" "$bin"
 chmod 711 "$root/.run" "$run" # PostgreSQL may run as another user
 rm -f "$results" "$run"/*.log "$run"/target-*.json
-for port in 9100 9101 9102 9108 9109 9110 9111 9112 9113 9180 9181 9182; do
+for port in 9100 9101 9102 9108 9109 9110 9111 9112 9113 9180 9181 9182 9183; do
   if in_use "$port"; then
     echo "port $port is in use: another benchmark, or what it left behind" >&2
     exit 1
@@ -146,7 +147,7 @@ added=()
 wait_file() {
   for _ in $(seq $(($2 * 20))); do
     [ -s "$1" ] && return
-    kill -0 "${pids[-1]}" 2>/dev/null || break
+    alive || break
     sleep 0.05
   done
   echo "$1 did not come; see $run" >&2
@@ -164,7 +165,7 @@ target() {
   targets+=,$1
 }
 base_url() { (with_env "$1" bash -c 'echo "$SVC_BASE_URL"'); }
-seed() { (with_env "$1" "$bin/probe" seed -url "$(base_url "$1")" -models deploy/bench/conf/models.json -out "$results"); }
+seed() { (with_env "$1" bash -c '"$0" seed -url "$SVC_ADMIN_URL" "$@"' "$bin/probe" -models deploy/bench/conf/models.json -out "$results"); }
 wait_models() {
   probe ready -url "$(base_url "$1")/v1/models" -has '"mock-t256-f0-d20-c1"' -timeout 30s
 }
@@ -172,9 +173,9 @@ wait_models() {
 standalone() { # measure
   local started
   started=$(date +%s%N)
-  SVC_HTTP_ADDR=127.0.0.1:9180 SVC_WS_ADDR=127.0.0.1:9181 SVC_METRICS_ADDR=127.0.0.1:9182 SVC_DATA_DIR="$run/standalone" \
+  SVC_HTTP_ADDR=127.0.0.1:9180 SVC_OPERATOR_ADDR=127.0.0.1:9183 SVC_WS_ADDR=127.0.0.1:9181 SVC_METRICS_ADDR=127.0.0.1:9182 SVC_DATA_DIR="$run/standalone" \
     SVC_DEMO_AGENT=off SVC_LOG_LEVEL=error start standalone "$bin/standalone"
-  probe ready -name "$1" -target standalone -since "$started" -url http://127.0.0.1:9182/readyz -url http://127.0.0.1:9180/v1/models
+  probe ready -pid "${pids[-1]}" -name "$1" -target standalone -since "$started" -url http://127.0.0.1:9182/readyz -url http://127.0.0.1:9180/v1/models
   wait_file "$run/standalone/demo.env" 30
 }
 if wanted standalone; then
@@ -210,7 +211,7 @@ fleet() { # measure
   # of the last one is written last.
   wait_file "$run/fleet/config/edge-gateway-2.yaml" 60
   for file in "$run"/fleet/config/*.yaml; do urls+=(-url "http://$(of admin_addr "$file")/readyz"); done
-  probe ready -name "$1" -target fleet -since "$started" "${urls[@]}" -url "http://$(of http_addr "$run/fleet/config/edge-gateway-1.yaml")/v1/models"
+  probe ready -pid "${pids[-1]}" -name "$1" -target fleet -since "$started" "${urls[@]}" -url "http://$(of http_addr "$run/fleet/config/edge-gateway-1.yaml")/v1/models"
   wait_file "$run/fleet/fleet.env" 60
 }
 if wanted fleet; then

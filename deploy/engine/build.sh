@@ -50,6 +50,6 @@ into=$(mktemp -d "$root/.bin/.ollama.XXXXXX")
 trap 'rm -rf "$into"' EXIT
 began=$SECONDS
 CGO_ENABLED=1 CGO_CPPFLAGS="-I$here/include" CGO_CFLAGS=-O3 CGO_CXXFLAGS=-O3 \
-  GOBIN=$into GOWORK=off nice go install -trimpath -ldflags='-s -w' "github.com/ollama/ollama@$version"
+  GOBIN=$into GOWORK=off nice go -C "$root/deploy/dev/tools/ollama" install -trimpath -ldflags='-s -w' tool
 mv "$into/ollama" "$program"
 say "Built .bin/ollama-$version in $((SECONDS - began)) s."

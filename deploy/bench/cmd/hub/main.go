@@ -58,9 +58,10 @@ type bench struct {
 
 func run(ctx context.Context) error {
 	b := &bench{progress: os.Stderr, steadyProviders: 4}
-	var hub, router, floor string
+	var operators, hub, router, floor string
 	flag.IntVar(&b.agents, "agents", 10_000, "agents; half of them speak dialect v1")
 	flag.StringVar(&b.base, "base", "http://127.0.0.1:8080", "public API, without /v1")
+	flag.StringVar(&operators, "admin", "http://127.0.0.1:8082", "root of the operators' API")
 	flag.StringVar(&b.ws, "ws", "ws://127.0.0.1:8081", "where agents connect, without /ws")
 	flag.StringVar(&b.crowd, "crowd", "crowd", "the program that is the agents")
 	flag.StringVar(&b.dir, "dir", ".", "folder for what is written")
@@ -82,7 +83,7 @@ func run(ctx context.Context) error {
 		}
 	}
 	b.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}, Timeout: 2 * time.Minute}
-	b.operator = admin.Client{Base: b.base, Token: os.Getenv("SVC_ADMIN_TOKEN"), HTTP: b.http}
+	b.operator = admin.Client{Base: operators, Token: os.Getenv("SVC_ADMIN_TOKEN"), HTTP: b.http}
 	before := loadAverage()
 	if err := b.measure(ctx); err != nil {
 		return err

@@ -44,7 +44,7 @@ const (
 
 func run(ctx context.Context) error {
 	pid := flag.Int("pid", 0, "root of the product's processes")
-	base := flag.String("base", os.Getenv("SVC_BASE_URL"), "public API, without /v1")
+	base := flag.String("admin", os.Getenv("SVC_ADMIN_URL"), "root of the operators' API")
 	ws := flag.String("ws", os.Getenv("SVC_WS_URL"), "where agents connect, without /ws")
 	providers := flag.Int("providers", 32, "how many providers the sockets belong to")
 	each := flag.Int("each", 60, "sockets of a provider")

@@ -6,12 +6,13 @@
 //
 // and puts the models of a benchmark into a product's catalog:
 //
-//	probe seed -url BASE-URL -models FILE      as the operator whose token is SVC_ADMIN_TOKEN
+//	probe seed -url ADMIN-URL -models FILE     as the operator whose token is SVC_ADMIN_TOKEN
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"inference-bench/internal/admin"
@@ -51,10 +53,11 @@ func run(ctx context.Context, args []string) error {
 	name := flags.String("name", "", "ready: name of the measure")
 	since := flags.Int64("since", 0, "ready: when it was started, in nanoseconds of Unix time (default: now)")
 	limit := flags.Duration("timeout", 2*time.Minute, "ready: how long to wait")
+	pid := flags.Int("pid", 0, "ready: the process that is waited for; its end ends the waiting")
 	has := flags.String("has", "", "ready: what the last answer must hold")
 	models := flags.String("models", "", "seed: file of models, as agents read it")
 	var urls list
-	flags.Var(&urls, "url", "ready: what must answer 200; may be repeated. seed: root of the public API")
+	flags.Var(&urls, "url", "ready: what must answer 200; may be repeated. seed: root of the operators' API")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -68,7 +71,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, *limit)
 		defer cancel()
-		if err := ready(ctx, urls, *has); err != nil {
+		if err := ready(ctx, urls, *has, *pid); err != nil {
 			return err
 		}
 		took := time.Since(start)
@@ -100,8 +103,9 @@ func run(ctx context.Context, args []string) error {
 }
 
 // ready waits until each URL has answered 200, one after the other, the last
-// of them with has in its first 16 KiB.
-func ready(ctx context.Context, urls []string, has string) error {
+// of them with has in its first 16 KiB. The end of the process pid, unless that is
+// 0, ends the waiting.
+func ready(ctx context.Context, urls []string, has string, pid int) error {
 	client := &http.Client{Timeout: 2 * time.Second}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -117,6 +121,9 @@ func ready(ctx context.Context, urls []string, has string) error {
 			}
 			if said != "" {
 				last = said
+			}
+			if pid != 0 && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+				return fmt.Errorf("%s is not ready, and process %d has ended: %s", url, pid, last)
 			}
 			select {
 			case <-ctx.Done():

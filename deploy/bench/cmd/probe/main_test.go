@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,7 @@ func TestReadyWaitsForEveryURL(t *testing.T) {
 		}
 	}))
 	defer slow.Close()
-	if err := ready(t.Context(), []string{slow.URL, slow.URL}, ""); err != nil || asked.Load() != 4 {
+	if err := ready(t.Context(), []string{slow.URL, slow.URL}, "", 0); err != nil || asked.Load() != 4 {
 		t.Errorf("asked %d times, %v; want 4", asked.Load(), err)
 	}
 }
@@ -31,7 +32,7 @@ func TestReadyWaitsForWhatTheLastAnswerMustHold(t *testing.T) {
 		}
 	}))
 	defer models.Close()
-	if err := ready(t.Context(), []string{models.URL}, `"mock"`); err != nil || asked.Load() != 2 {
+	if err := ready(t.Context(), []string{models.URL}, `"mock"`, 0); err != nil || asked.Load() != 2 {
 		t.Errorf("asked %d times, %v; want 2", asked.Load(), err)
 	}
 }
@@ -43,7 +44,7 @@ func TestReadySaysWhatIsMissing(t *testing.T) {
 	defer never.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := ready(ctx, []string{never.URL}, ""); err == nil || !strings.Contains(err.Error(), "no reports yet") {
+	if err := ready(ctx, []string{never.URL}, "", 0); err == nil || !strings.Contains(err.Error(), "no reports yet") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -61,5 +62,17 @@ func TestABenchmarkWithoutFlushesHasAnotherName(t *testing.T) {
 func TestNoBenchmarkIsAnError(t *testing.T) {
 	if _, err := benchmarks(strings.NewReader("PASS\n"), "ledger"); err == nil {
 		t.Error("no error")
+	}
+}
+
+// Nobody waits for a process that has ended.
+func TestReadyGivesUpWhenTheProcessHasEnded(t *testing.T) {
+	ended := exec.CommandContext(t.Context(), "true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	err := ready(t.Context(), []string{"http://127.0.0.1:1"}, "", ended.Process.Pid)
+	if err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("got %v, want it to say that the process has ended", err)
 	}
 }

@@ -18,7 +18,7 @@ const (
 	callTimeout = 15 * time.Second
 )
 
-// Client calls one gateway. Base is its root, without /v1. HTTP may be nil.
+// Client calls one gateway. Base is the root of its operators' API. HTTP may be nil.
 type Client struct {
 	Base, Token string
 	HTTP        *http.Client

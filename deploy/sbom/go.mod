@@ -1,0 +1,3 @@
+module inference-sbom
+
+go 1.26.0

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+func TestADocumentNamesEveryModuleWithItsHash(t *testing.T) {
+	info := &debug.BuildInfo{
+		GoVersion: "go1.26.8", Path: "svc.internal/services/router/cmd/router", Main: debug.Module{Path: "svc.internal/services/router", Version: "(devel)"},
+		Deps: []*debug.Module{
+			{Path: "svc.internal/pkg", Version: "v0.0.0", Replace: &debug.Module{Path: "../../pkg"}},
+			{Path: "example.com/b", Version: "v1.2.3", Sum: "h1:b"},
+			{Path: "example.com/a", Version: "v1.0.0", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.0.1", Sum: "h1:fork"}},
+		},
+		Settings: []debug.BuildSetting{{Key: "GOARCH", Value: "amd64"}, {Key: "-ldflags", Value: "-X secret=1"}},
+	}
+	got := describe("router", info)
+	var refs []string
+	for _, c := range got.Components {
+		refs = append(refs, c.Ref)
+	}
+	want := "module:svc.internal/pkg pkg:golang/example.com/b@v1.2.3 pkg:golang/example.com/fork@v1.0.1 pkg:golang/std@go1.26.8"
+	if text := strings.Join(refs, " "); text != want {
+		t.Errorf("got %s, want %s", text, want)
+	}
+	text, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`"bomFormat":"CycloneDX"`, `"specVersion":"1.6"`, `{"name":"go:sum","value":"h1:fork"}`, `"dependsOn":["module:svc.internal/pkg"`} {
+		if !strings.Contains(string(text), part) {
+			t.Errorf("got %s, want %s in it", text, part)
+		}
+	}
+	if strings.Contains(string(text), "secret") {
+		t.Error("got the linker's flags in the document")
+	}
+}
+
+// The shape is that of CycloneDX: every component has a type, a name and a reference
+// of its own, and every dependency is a component.
+func TestTheDocumentOfAProgramHasTheShapeOfCycloneDX(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	if err := run(out, []string{self}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(out, filepath.Base(self)+".cdx.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc["bomFormat"] != "CycloneDX" || doc["specVersion"] != "1.6" || doc["version"] != 1.0 {
+		t.Errorf("got %v %v %v", doc["bomFormat"], doc["specVersion"], doc["version"])
+	}
+	refs := map[any]bool{}
+	for _, c := range doc["components"].([]any) {
+		c := c.(map[string]any)
+		if c["type"] != "library" || c["name"] == "" || c["bom-ref"] == "" || refs[c["bom-ref"]] {
+			t.Errorf("got the component %v", c)
+		}
+		refs[c["bom-ref"]] = true
+	}
+	for _, d := range doc["dependencies"].([]any) {
+		for _, on := range d.(map[string]any)["dependsOn"].([]any) {
+			if !refs[on] {
+				t.Errorf("got a dependency on %v, which is no component", on)
+			}
+		}
+	}
+	if len(refs) == 0 {
+		t.Error("got no components, want at least the standard library")
+	}
+	if err := run(out, []string{filepath.Join(out, "none")}); err == nil {
+		t.Error("got no error for a program that is not there")
+	}
+}
