@@ -58,7 +58,7 @@ func TestAPlaceThatThisGatewayHasYetToGiveBackIsFoundAtOnce(t *testing.T) {
 		if !g.Contended("k") || g.Contended("other") {
 			t.Error("want the reports of this key to go out at once, and those of no other")
 		}
-		time.Sleep(contendedFor)
+		pass(contendedFor)
 		synctest.Wait()
 		if g.Contended("k") {
 			t.Errorf("want reports to linger again after %v", contendedFor)
@@ -100,6 +100,8 @@ func TestWhoHasTooManyOpenIsRefusedSoonAndCostsLittle(t *testing.T) {
 		if len(g.places.waiting) != 0 || g.places.all != 0 {
 			t.Errorf("%v wait when nobody does", g.places.waiting)
 		}
-		time.Sleep(contendedFor)
+		pass(contendedFor)
 	})
 }
+
+func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's time

@@ -51,12 +51,8 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		all[r.pattern] = r.route
 	}
 	for pattern, r := range all {
-		switch {
-		case r.methods == nil: // it answers 404 whatever is asked
-			if doc[pattern] != nil {
-				t.Errorf("%s is described and not served", pattern)
-			}
-			continue
+		if r.methods == nil && doc[pattern] != nil { // the route answers 404 whatever is asked
+			t.Errorf("%s is described and not served", pattern)
 		}
 		for _, method := range r.methods {
 			if method != http.MethodHead && !slices.Contains(doc[pattern], method) {
