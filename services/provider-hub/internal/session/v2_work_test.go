@@ -38,12 +38,11 @@ func TestFloodOfAnyFrameButDataEndsTheConnection(t *testing.T) {
 			t.Fatal(why)
 		}
 		ended.Close(false)
-		seq, n := f.GetStream(), 0 // of stream 0 one was sent
-		if f.GetStream() == 0 {
-			seq = 1
-		} else if seq = 0; f.GetStream() == 2 {
-			seq = 1
+		var seq uint32
+		if f.GetStream() == 0 || f.GetStream() == 2 {
+			seq = 1 // the registration on stream 0, the end on stream 2
 		}
+		n := 0
 		for ; n < 10_000; n++ {
 			seq++
 			f.Seq = seq
