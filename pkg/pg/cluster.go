@@ -36,9 +36,9 @@ type ClusterConfig struct {
 	Dir string
 	// Bin is the folder of initdb and postgres; empty means FindBinaries().
 	Bin string
-	// Durable keeps the data between starts: fsync on, a password in a 0600
-	// file. Otherwise the server is for tests: no password, no fsync, the
-	// folder deleted on Stop and when our process dies.
+	// Durable keeps the data between starts: fsync on, the password in a 0600
+	// file. Otherwise the server is for tests: the password in memory alone, no
+	// fsync, the folder deleted on Stop and when our process dies.
 	Durable bool
 	// Port on 127.0.0.1; 0 means a free one, and for a durable server the
 	// same one again at the next start if it is still free.
@@ -49,8 +49,8 @@ type ClusterConfig struct {
 	Progress func(string)
 }
 
-// Cluster is a PostgreSQL server that runs as a child of this process and
-// listens on 127.0.0.1 only.
+// Cluster is a PostgreSQL server that runs as a child of this process, listens
+// on 127.0.0.1 only and lets nobody in without a password.
 type Cluster struct {
 	cfg      ClusterConfig
 	account  account
@@ -109,15 +109,12 @@ func newCluster(cfg ClusterConfig) (*Cluster, error) {
 	return c, nil
 }
 
-// URL is the superuser's connection string. It may hold the password: do not
-// log it.
+// URL is the superuser's connection string. It holds the password: do not log
+// it.
 func (c *Cluster) URL() string {
 	u := url.URL{
-		Scheme: "postgres", User: url.User(superuser),
+		Scheme: "postgres", User: url.UserPassword(superuser, c.password),
 		Host: "127.0.0.1:" + strconv.Itoa(c.port), Path: "/postgres", RawQuery: "sslmode=disable",
-	}
-	if c.password != "" {
-		u.User = url.UserPassword(superuser, c.password)
 	}
 	return u.String()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc.internal/pkg/pg"
+	"svc.internal/pkg/pgtest"
 )
 
 // patience bounds every wait for something that must happen.
@@ -216,6 +217,35 @@ func TestTestClusterLeavesNothingBehind(t *testing.T) {
 	}
 	if err := c.Stop(); err != nil {
 		t.Errorf("second Stop: %v", err)
+	}
+}
+
+func TestTestClusterLetsNobodyInWithoutItsPassword(t *testing.T) {
+	url := pgtest.Server(t)
+	if os.Getenv(pgtest.EnvURL) != "" {
+		t.Skip("the server is somebody else's")
+	}
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var socket string
+	if socket = run(t, url, "SHOW unix_socket_directories"); socket == "" {
+		t.Fatal("got no socket folder, want one to try")
+	}
+	for _, host := range []string{cfg.Host, socket} {
+		for _, password := range []string{"", "svc"} {
+			tried := cfg.Copy()
+			tried.Host, tried.Password, tried.Fallbacks = host, password, nil
+			conn, err := pgx.ConnectConfig(t.Context(), tried)
+			if err == nil {
+				_ = conn.Close(t.Context())
+				t.Errorf("%s: got a session with the password %q, want a refusal", host, password)
+			}
+		}
+	}
+	if got := run(t, url, "SELECT DISTINCT auth_method FROM pg_hba_file_rules"); got != "scram-sha-256" {
+		t.Errorf("got the methods %s, want scram-sha-256 alone", got)
 	}
 }
 

@@ -161,19 +161,19 @@ func (c *Cluster) initialize(ctx context.Context) error {
 }
 
 func (c *Cluster) runInitdb(ctx context.Context, dir string) error {
-	args := []string{"-D", dir, "-U", superuser, "-E", "UTF8", "--locale=C", "--no-instructions"}
-	if c.cfg.Durable {
-		file := c.path("password.initdb")
-		if err := os.WriteFile(file, []byte(c.password+"\n"), 0o600); err != nil {
-			return fmt.Errorf("pass the password to initdb: %w", err)
-		}
-		defer func() { _ = os.Remove(file) }() // at worst a second copy of the 0600 password file
-		if err := c.account.give(file, 0o600); err != nil {
-			return fmt.Errorf("pass the password to initdb: %w", err)
-		}
-		args = append(args, "-A", "scram-sha-256", "--pwfile", file)
-	} else {
-		args = append(args, "-A", "trust", "--no-sync")
+	file := c.path("password.initdb")
+	if err := os.WriteFile(file, []byte(c.password+"\n"), 0o600); err != nil {
+		return fmt.Errorf("pass the password to initdb: %w", err)
+	}
+	defer func() { _ = os.Remove(file) }() // at worst a second copy of the 0600 password file
+	if err := c.account.give(file, 0o600); err != nil {
+		return fmt.Errorf("pass the password to initdb: %w", err)
+	}
+	// Every other user of this machine reaches the port, and many its socket.
+	args := []string{"-D", dir, "-U", superuser, "-E", "UTF8", "--locale=C", "--no-instructions",
+		"-A", "scram-sha-256", "--pwfile", file}
+	if !c.cfg.Durable {
+		args = append(args, "--no-sync")
 	}
 	var out bytes.Buffer
 	cmd := c.account.command(c.cfg.Dir, filepath.Join(c.cfg.Bin, "initdb"), args...)
@@ -192,6 +192,7 @@ func (c *Cluster) runInitdb(ctx context.Context, dir string) error {
 
 func (c *Cluster) loadPassword() error {
 	if !c.cfg.Durable {
+		c.password = rand.Text() // the server ends with us
 		return nil
 	}
 	file := c.path("password")
@@ -277,6 +278,7 @@ func (c *Cluster) explain(err error, mark int64) error {
 func (c *Cluster) settings() ([]string, error) {
 	set := []string{
 		"listen_addresses=127.0.0.1", "max_connections=200", "timezone=UTC", "log_timezone=UTC",
+		"password_encryption=scram-sha-256",
 	}
 	sock, err := c.socketDir()
 	if err != nil {
@@ -284,7 +286,7 @@ func (c *Cluster) settings() ([]string, error) {
 	}
 	set = append(set, "unix_socket_directories="+sock)
 	if c.cfg.Durable {
-		set = append(set, "fsync=on", "password_encryption=scram-sha-256")
+		set = append(set, "fsync=on")
 	} else {
 		set = append(set, "fsync=off", "synchronous_commit=off", "full_page_writes=off",
 			"shared_buffers=32MB", "max_wal_size=256MB", "autovacuum_naptime=1h")
