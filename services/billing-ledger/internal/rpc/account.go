@@ -7,9 +7,11 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"svc.internal/pkg/actor"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/pkg/serve"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/earning"
@@ -30,9 +32,14 @@ type Accounts struct {
 	Earnings earning.Store
 }
 
+// byOperator has what is done be written down under the operator's name.
+func byOperator(ctx context.Context) context.Context {
+	return actor.WithOperator(ctx, serve.Operator(ctx))
+}
+
 // CreateAccount opens an account.
 func (s *Accounts) CreateAccount(ctx context.Context, req *billingv1.CreateAccountRequest) (*billingv1.CreateAccountResponse, error) {
-	a, err := s.Accounts.Create(ctx, req.GetName(), idempotencyKey(ctx, req.GetIdempotencyKey()))
+	a, err := s.Accounts.Create(byOperator(ctx), req.GetName(), idempotencyKey(ctx, req.GetIdempotencyKey()))
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +77,7 @@ func (s *Accounts) GrantCredit(ctx context.Context, req *billingv1.GrantCreditRe
 	if err != nil {
 		return nil, fault.New(fault.Invalid, fault.InvalidValue, "amount_usd must be a decimal with at most nine decimals").On("amount_usd")
 	}
-	entry, a, err := s.Accounts.Grant(ctx, id, amount, idempotencyKey(ctx, req.GetIdempotencyKey()), req.GetMemo())
+	entry, a, err := s.Accounts.Grant(byOperator(ctx), id, amount, idempotencyKey(ctx, req.GetIdempotencyKey()), req.GetMemo())
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +94,7 @@ func (s *Accounts) SetAccountLimits(ctx context.Context, req *billingv1.SetAccou
 	if err != nil {
 		return nil, account.NotFound()
 	}
-	a, err := s.Accounts.SetLimits(ctx, id, limit.Limits{
+	a, err := s.Accounts.SetLimits(byOperator(ctx), id, limit.Limits{
 		RequestsPerMinute:  req.GetLimits().GetRequestsPerMinute(),
 		ConcurrentRequests: req.GetLimits().GetConcurrentRequests(),
 	})
@@ -114,7 +121,7 @@ func (s *Accounts) SetAccountPlan(ctx context.Context, req *billingv1.SetAccount
 			return nil, malformed("until")
 		}
 	}
-	if err := s.Plans.Set(ctx, id, req.GetPlan(), until); err != nil {
+	if err := s.Plans.Set(byOperator(ctx), id, req.GetPlan(), until); err != nil {
 		return nil, err
 	}
 	a, err := s.Accounts.Get(ctx, id)
@@ -134,7 +141,7 @@ func (s *Accounts) SetAccountState(ctx context.Context, req *billingv1.SetAccoun
 	if err != nil {
 		return nil, account.NotFound()
 	}
-	a, err := s.Accounts.SetState(ctx, id, account.State(req.GetState()), req.GetMemo())
+	a, err := s.Accounts.SetState(byOperator(ctx), id, account.State(req.GetState()), req.GetMemo())
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +165,7 @@ func (s *Accounts) IssueKey(ctx context.Context, req *billingv1.IssueKeyRequest)
 			return nil, malformed("expires_at")
 		}
 	}
-	k, text, err := s.Keys.Issue(ctx, key.Order{Account: id, Name: req.GetName(), Models: req.GetAllowedModelIds(), ExpiresAt: expires})
+	k, text, err := s.Keys.Issue(byOperator(ctx), key.Order{Account: id, Name: req.GetName(), Models: req.GetAllowedModelIds(), ExpiresAt: expires})
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +178,7 @@ func (s *Accounts) RevokeKey(ctx context.Context, req *billingv1.RevokeKeyReques
 	if err != nil {
 		return nil, key.NotFound()
 	}
-	if err := s.Keys.Revoke(ctx, id); err != nil {
+	if err := s.Keys.Revoke(byOperator(ctx), id); err != nil {
 		return nil, err
 	}
 	return &billingv1.RevokeKeyResponse{}, nil

@@ -39,7 +39,7 @@ func (s *Accounts) ReleaseHeldEarnings(ctx context.Context, req *billingv1.Relea
 		}
 		requests = append(requests, id)
 	}
-	list, err := earning.Release(ctx, s.Earnings, requests, req.GetReason())
+	list, err := earning.Release(byOperator(ctx), s.Earnings, requests, req.GetReason())
 	if err != nil {
 		return nil, err
 	}

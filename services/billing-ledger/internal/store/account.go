@@ -29,6 +29,11 @@ func (s *Store) CreateAccount(ctx context.Context, id ids.AccountID, name, idemp
 		if first.Name != name {
 			return account.ErrReused
 		}
+		if first.ID == id {
+			if err := audited(ctx, tx, createdAccount, [16]byte(id), details{"name": name}); err != nil {
+				return err
+			}
+		}
 		created, err = readAccount(ctx, tx, first.ID)
 		return err
 	})
@@ -82,7 +87,10 @@ func readAccount(ctx context.Context, q querier, id ids.AccountID) (account.Acco
 
 // Grant posts an entry and moves the wallet with it; see account.Store.
 func (s *Store) Grant(ctx context.Context, entry ledger.Entry, id ids.AccountID) (ids.EntryID, account.Account, error) {
-	posted, err := s.Post(ctx, entry)
+	posted, err := s.postAnd(ctx, []ledger.Entry{entry}, func(tx pgx.Tx, fresh ledger.Entry) error {
+		amount := moved([]ledger.Entry{fresh})[[16]byte(id)]
+		return audited(ctx, tx, grantedCredit, [16]byte(id), details{"entry_id": fresh.ID.String(), "amount_usd": amount.String(), "memo": fresh.Memo})
+	})
 	switch {
 	case errors.Is(err, ledger.ErrReused):
 		return ids.EntryID{}, account.Account{}, account.ErrReused
@@ -104,13 +112,20 @@ func (s *Store) SetLimits(ctx context.Context, id ids.AccountID, limits limit.Li
 		tag, err := tx.Exec(ctx, `INSERT INTO account_limits (account_id, requests_per_minute, concurrent_requests)
 			SELECT id, $2, $3 FROM account WHERE id = $1
 			ON CONFLICT (account_id) DO UPDATE SET requests_per_minute = excluded.requests_per_minute,
-				concurrent_requests = excluded.concurrent_requests`,
+				concurrent_requests = excluded.concurrent_requests
+			WHERE (account_limits.requests_per_minute, account_limits.concurrent_requests)
+				<> (excluded.requests_per_minute, excluded.concurrent_requests)`,
 			[16]byte(id), limits.RequestsPerMinute, limits.ConcurrentRequests)
 		if err != nil {
 			return fmt.Errorf("upsert limits: %w", err)
 		}
-		if tag.RowsAffected() == 0 {
-			return account.ErrNotFound
+		// The same limits again change nothing, and those of nobody are not found below.
+		if tag.RowsAffected() > 0 {
+			if err := audited(ctx, tx, setLimits, [16]byte(id), details{
+				"requests_per_minute": limits.RequestsPerMinute, "concurrent_requests": limits.ConcurrentRequests,
+			}); err != nil {
+				return err
+			}
 		}
 		changed, err = readAccount(ctx, tx, id)
 		return err

@@ -150,6 +150,12 @@ account_rate account_rate_class_check | class = 3
 account_rate account_rate_pkey | =
 key_rate key_rate_class_check | class = 7
 key_rate key_rate_pkey | =
+operator_action operator_action_action_check | action = 'steal'
+operator_action operator_action_actor_check | actor = 'operator:<b>'
+operator_action operator_action_detail_check | detail = '[]'::jsonb
+operator_action operator_action_pkey | ! INSERT INTO operator_action OVERRIDING SYSTEM VALUE SELECT * FROM operator_action
+operator_action operator_action_stays | ! UPDATE operator_action SET actor = 'operator' => may not change any more
+operator_action operator_action_stays_all | ! TRUNCATE operator_action => may not change any more
 orphan_review orphan_review_counts_up | ! UPDATE orphan_review SET publications = publications + 2 => may not change any more
 orphan_review orphan_review_pkey | =
 orphan_review orphan_review_publications_check | publications = 14
@@ -521,7 +527,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"hold":     "INSERT SELECT UPDATE(state,expires_at,closed_at,plan_refunded)",
 		"hold_leg": "SELECT", "account_rate": "INSERT SELECT UPDATE(full_at)", "key_inflight": "INSERT SELECT UPDATE(n)", "key_rate": "INSERT SELECT UPDATE(full_at)",
 		"idempotency_claim": "DELETE INSERT SELECT UPDATE(state,leased_until,sealed)", "idempotency_quota": "INSERT SELECT UPDATE(live)",
-		"ledger_leg": "SELECT", "orphan_review": "INSERT SELECT UPDATE(publications,next_at)", "plan": "SELECT",
+		"ledger_leg": "SELECT", "operator_action": "SELECT INSERT(actor,action,subject,detail)", "orphan_review": "INSERT SELECT UPDATE(publications,next_at)", "plan": "SELECT",
 		"plan_counter": "INSERT SELECT UPDATE(used,cap,excess)", "plan_gate": "INSERT SELECT UPDATE(open,full_at)", "plan_limit": "SELECT",
 		"posting": "INSERT SELECT", "posting_rule": "SELECT", "quarantine": "INSERT SELECT", "receipt": "INSERT SELECT",
 		"renewal": "INSERT SELECT UPDATE(committed_attempt,hub_id,provider_id,relayed_tokens,relayed_bytes,renewed_at)",

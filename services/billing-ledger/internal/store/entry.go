@@ -33,6 +33,12 @@ const maxPosts = 3
 // have what is taken, ErrCeiling that it would have too much, ErrHeld that what
 // is taken from a provider is held.
 func (s *Store) Post(ctx context.Context, entries ...ledger.Entry) ([]ids.EntryID, error) {
+	return s.postAnd(ctx, entries, nil)
+}
+
+// postAnd is Post and calls also, unless it is nil, in the same transaction for
+// each entry that was not posted before.
+func (s *Store) postAnd(ctx context.Context, entries []ledger.Entry, also func(pgx.Tx, ledger.Entry) error) ([]ids.EntryID, error) {
 	for _, e := range entries {
 		if err := e.Validate(); err != nil {
 			return nil, fmt.Errorf("post %s: %w", e.Kind, err)
@@ -42,7 +48,7 @@ func (s *Store) Post(ctx context.Context, entries ...ledger.Entry) ([]ids.EntryI
 		var posted []ids.EntryID
 		err := s.inTx(ctx, func(tx pgx.Tx) error {
 			var err error
-			posted, err = post(ctx, tx, entries)
+			posted, err = post(ctx, tx, entries, also)
 			return err
 		})
 		held := pg.IsCheck(err, "held_earnings_stay")
@@ -79,8 +85,9 @@ func (s *Store) Reverse(ctx context.Context, id, of ids.EntryID, memo string) (i
 }
 
 // post locks the wallets first, in the order of their ids; what it looks for
-// after that has been committed by whoever held them.
-func post(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) ([]ids.EntryID, error) {
+// after that has been committed by whoever held them. It calls also as postAnd
+// does.
+func post(ctx context.Context, tx pgx.Tx, entries []ledger.Entry, also func(pgx.Tx, ledger.Entry) error) ([]ids.EntryID, error) {
 	if err := lockPosted(ctx, tx, entries); err != nil {
 		return nil, err
 	}
@@ -118,6 +125,14 @@ func post(ctx context.Context, tx pgx.Tx, entries []ledger.Entry) ([]ids.EntryID
 	}
 	if err := sendAll(ctx, tx, batch); err != nil {
 		return nil, fmt.Errorf("post entries: %w", err)
+	}
+	for _, e := range fresh {
+		if also == nil {
+			break
+		}
+		if err := also(tx, e); err != nil {
+			return nil, err
+		}
 	}
 	return posted, nil
 }

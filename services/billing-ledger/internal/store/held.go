@@ -243,11 +243,19 @@ func (s *Store) ReleaseHeld(ctx context.Context, requests []ids.RequestID, reaso
 			return fmt.Errorf("release held earnings: %w", err)
 		}
 		released, err := scanHeld(rows)
+		if err != nil {
+			return err
+		}
 		for _, r := range released {
 			i := slices.IndexFunc(list, func(h earning.Held) bool { return h.Request == r.Request })
 			list[i] = r
+			if err := audited(ctx, tx, releasedEarnings, [16]byte(r.Request), details{
+				"provider_id": r.Provider.String(), "payout_usd": r.Payout.String(), "reason": reason,
+			}); err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 	return list, err
 }

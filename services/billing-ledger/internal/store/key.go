@@ -32,7 +32,10 @@ func (s *Store) IssueKey(ctx context.Context, k key.Key, most int) error {
 		if active >= most {
 			return key.ErrTooMany
 		}
-		return insertKey(ctx, tx, k)
+		if err := insertKey(ctx, tx, k); err != nil {
+			return err
+		}
+		return audited(ctx, tx, issuedKey, [16]byte(k.Account), details{"key_id": k.ID.String(), "name": k.Name, "prefix": k.Prefix})
 	})
 }
 
@@ -61,7 +64,7 @@ func (s *Store) RevokeKey(ctx context.Context, id ids.KeyID) (now bool, err erro
 			return fmt.Errorf("update key: %w", err)
 		}
 		if now = tag.RowsAffected() == 1; now {
-			return nil
+			return audited(ctx, tx, revokedKey, [16]byte(id), nil)
 		}
 		var known bool
 		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM consumer_key WHERE id = $1)`, [16]byte(id)).Scan(&known); err != nil {

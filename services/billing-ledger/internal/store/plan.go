@@ -35,34 +35,64 @@ func (s *Store) Subscribe(ctx context.Context, account ids.AccountID, name strin
 		case !until.IsZero() && !until.After(now):
 			return plan.ErrPast
 		case name == "":
-			return endPlan(ctx, tx, account, now)
+			ended, err := endPlan(ctx, tx, account, now)
+			if err != nil || !ended {
+				return err
+			}
+			return audited(ctx, tx, setPlan, [16]byte(account), details{"plan": ""})
 		}
-		kept, err := tx.Exec(ctx, `UPDATE account_plan SET until_at = $4
-			WHERE account_id = $1 AND plan_id = $2 AND from_at <= $3 AND (until_at IS NULL OR until_at > $3)`,
-			[16]byte(account), name, now, nullTime(until))
-		if err != nil {
-			return fmt.Errorf("move the end of a plan: %w", err)
-		}
-		if kept.RowsAffected() > 0 {
+		did := details{"plan": name, "until": nullTime(until)}
+		kept, another, err := moveEnd(ctx, tx, account, name, now, until)
+		switch {
+		case err != nil:
+			return err
+		case another:
+			return audited(ctx, tx, setPlan, [16]byte(account), did)
+		case kept:
 			return nil
 		}
-		if err := endPlan(ctx, tx, account, now); err != nil {
+		if _, err := endPlan(ctx, tx, account, now); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `INSERT INTO account_plan (account_id, plan_id, from_at, until_at) VALUES ($1, $2, $3, $4)`,
 			[16]byte(account), name, now, nullTime(until)); err != nil {
 			return fmt.Errorf("insert plan: %w", err)
 		}
-		return nil
+		return audited(ctx, tx, setPlan, [16]byte(account), did)
 	})
 }
 
-func endPlan(ctx context.Context, tx pgx.Tx, account ids.AccountID, now time.Time) error {
-	if _, err := tx.Exec(ctx, `UPDATE account_plan SET until_at = greatest(from_at, $2)
-		WHERE account_id = $1 AND (until_at IS NULL OR until_at > $2)`, [16]byte(account), now); err != nil {
-		return fmt.Errorf("end a plan: %w", err)
+// moveEnd moves the end of the plan in force, if it is the plan of that name. kept
+// reports whether it is, and another whether it had another end.
+func moveEnd(ctx context.Context, tx pgx.Tx, account ids.AccountID, name string, now, until time.Time) (kept, another bool, err error) {
+	var same bool
+	err = tx.QueryRow(ctx, `SELECT until_at IS NOT DISTINCT FROM $4 FROM account_plan
+		WHERE account_id = $1 AND plan_id = $2 AND from_at <= $3 AND (until_at IS NULL OR until_at > $3)`,
+		[16]byte(account), name, now, nullTime(until)).Scan(&same)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return false, false, nil
+	case err != nil:
+		return false, false, fmt.Errorf("look for the plan in force: %w", err)
+	case same:
+		return true, false, nil
 	}
-	return nil
+	if _, err := tx.Exec(ctx, `UPDATE account_plan SET until_at = $4
+		WHERE account_id = $1 AND plan_id = $2 AND from_at <= $3 AND (until_at IS NULL OR until_at > $3)`,
+		[16]byte(account), name, now, nullTime(until)); err != nil {
+		return false, false, fmt.Errorf("move the end of a plan: %w", err)
+	}
+	return true, true, nil
+}
+
+// endPlan ends the plan in force and reports whether there was one.
+func endPlan(ctx context.Context, tx pgx.Tx, account ids.AccountID, now time.Time) (ended bool, err error) {
+	tag, err := tx.Exec(ctx, `UPDATE account_plan SET until_at = greatest(from_at, $2)
+		WHERE account_id = $1 AND (until_at IS NULL OR until_at > $2)`, [16]byte(account), now)
+	if err != nil {
+		return false, fmt.Errorf("end a plan: %w", err)
+	}
+	return tag.RowsAffected() > 0, nil
 }
 
 // Subscription is the plan in force; see plan.Store.

@@ -48,7 +48,7 @@ func (s *Store) Refund(ctx context.Context, id ids.EntryID, request ids.RequestI
 		if err != nil {
 			return err
 		}
-		_, err = post(ctx, tx, []ledger.Entry{entry})
+		_, err = post(ctx, tx, []ledger.Entry{entry}, nil)
 		posted = id
 		return err
 	})

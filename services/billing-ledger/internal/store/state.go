@@ -27,6 +27,9 @@ func (s *Store) SetState(ctx context.Context, id ids.AccountID, state account.St
 				[16]byte(id), string(state), memo); err != nil {
 				return fmt.Errorf("insert change: %w", err)
 			}
+			if err := audited(ctx, tx, setState, [16]byte(id), details{"state": state, "memo": memo}); err != nil {
+				return err
+			}
 		}
 		changed, err = readAccount(ctx, tx, id)
 		return err

@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"svc.internal/pkg/actor"
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/serve"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	"svc.internal/services/catalog/internal/entry"
 	"svc.internal/services/catalog/internal/price"
@@ -27,6 +29,11 @@ func NewAdmin(editor *entry.Editor, shelf *weights.Editor, keeper *snapshot.Keep
 	return &Admin{editor: editor, shelf: shelf, keeper: keeper, log: log}
 }
 
+// byOperator has what is done be written down under the operator's name.
+func byOperator(ctx context.Context) context.Context {
+	return actor.WithOperator(ctx, serve.Operator(ctx))
+}
+
 // PutModel creates or replaces a model. Readers of this process see it once
 // the call has returned, those of others a moment later.
 func (s *Admin) PutModel(ctx context.Context, req *catalogv1.PutModelRequest) (*catalogv1.PutModelResponse, error) {
@@ -41,7 +48,7 @@ func (s *Admin) PutModel(ctx context.Context, req *catalogv1.PutModelRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	model, err := s.editor.Put(ctx, draft, rates)
+	model, err := s.editor.Put(byOperator(ctx), draft, rates)
 	if err != nil {
 		return nil, err
 	}

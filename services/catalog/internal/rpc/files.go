@@ -86,7 +86,7 @@ func (s *Admin) PutModelFiles(ctx context.Context, req *catalogv1.PutModelFilesR
 			Name: f.GetFilename(), Hash: f.GetHash(), Algorithm: f.GetAlgorithm(), Bytes: f.GetSizeBytes(), URL: f.GetUrl(),
 		}
 	}
-	set, err := s.shelf.Put(ctx, req.GetModelId(), req.GetWeightSourceUrl(), listings)
+	set, err := s.shelf.Put(byOperator(ctx), req.GetModelId(), req.GetWeightSourceUrl(), listings)
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,10 @@ func (s *Store) Put(ctx context.Context, id string, decide func(current *entry.M
 		if err := writeDraft(ctx, tx, current, next); err != nil {
 			return err
 		}
-		return writePrice(ctx, tx, current, next)
+		if err := writePrice(ctx, tx, current, next); err != nil {
+			return err
+		}
+		return auditPut(ctx, tx, current, next)
 	})
 	if err != nil {
 		return entry.Model{}, passing(err)

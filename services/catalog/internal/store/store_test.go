@@ -115,6 +115,9 @@ func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 			INSERT INTO price_version SELECT gen_random_uuid(), model_id, %s, max(valid_to), NULL, '%s' FROM price_version GROUP BY model_id`,
 			columns, append(unit, "per_1m_tokens")[0])
 	}
+	audit := func(values string) string {
+		return "INSERT INTO operator_action (actor, action, model_id, detail) VALUES (" + values + ")"
+	}
 	imageModel := func(columns string) string {
 		return `UPDATE model SET category = 'image'; ` + price(columns, "per_image")
 	}
@@ -129,7 +132,7 @@ func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 	}
 	for _, honest := range []string{
 		price("1000000000000, 0, 1, 0"), imageModel("0, 1000000000000000, 0, 1"), audioModel("1000000000000000, 0, 1, 0"),
-		"UPDATE model SET deprecated_at = now()",
+		"UPDATE model SET deprecated_at = now()", audit("'operator:alice@ops', 'put_model', 'old', '{}'"),
 	} {
 		if err := r.try(t, r.app, honest); err != nil {
 			t.Errorf("%s: %v", honest, err)
@@ -160,6 +163,11 @@ func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 		"UPDATE price_version SET valid_to = now(), pricing_unit = 'per_image' WHERE valid_to IS NULL",
 		"UPDATE revision SET revision = 0", "DELETE FROM revision", "INSERT INTO revision VALUES (false, 0, 0, 0)",
 		"ALTER TABLE price_version DISABLE TRIGGER ALL",
+		audit("'alice', 'put_model', 'old', '{}'"), audit("'operator:<b>', 'put_model', 'old', '{}'"), audit("'operator', 'steal', 'old', '{}'"),
+		audit("'operator', 'put_model', '', '{}'"), audit("'operator', 'put_model', 'old', '[]'"),
+		audit("'operator', 'put_model', 'old', jsonb_build_object('x', repeat('x', 4096))"),
+		"INSERT INTO operator_action (at, actor, action, model_id, detail) VALUES (now(), 'operator', 'put_model', 'old', '{}')",
+		"UPDATE operator_action SET actor = 'operator:eve'", "DELETE FROM operator_action", "TRUNCATE operator_action",
 	} {
 		if err := r.try(t, r.app, statement); err == nil {
 			t.Errorf("the application role may: %s", statement)
@@ -167,7 +175,7 @@ func TestTheDatabaseRefusesWhatTheCodeWouldNotDo(t *testing.T) {
 	}
 }
 
-func TestEvenTheOwnerCannotChangeAPriceVersion(t *testing.T) {
+func TestEvenTheOwnerCannotChangeAPriceVersionOrAnAuditEntry(t *testing.T) {
 	r := setup(t)
 	for _, statement := range []string{
 		"UPDATE price_version SET input_pico_usd = 30, payout_input_pico_usd = 1",
@@ -177,6 +185,7 @@ func TestEvenTheOwnerCannotChangeAPriceVersion(t *testing.T) {
 		"UPDATE price_version SET valid_to = NULL WHERE valid_to IS NOT NULL",
 		"UPDATE price_version SET model_id = 'old', price_version_id = gen_random_uuid()",
 		"UPDATE price_version SET pricing_unit = 'per_minute'",
+		"UPDATE operator_action SET at = now()", "DELETE FROM operator_action", "TRUNCATE operator_action",
 		"DELETE FROM price_version WHERE valid_to IS NOT NULL", "DELETE FROM price_version", "TRUNCATE price_version", "DELETE FROM model",
 		"INSERT INTO price_version SELECT gen_random_uuid(), 'old', 0, 0, 0, 0, '2020-01-01', '2030-01-01'",                     // over the others
 		"INSERT INTO model SELECT 'bare', 'bare', name, category, kind, tier, active, 1, 1, '{}', '{}', now(), NULL FROM model", // without a price

@@ -56,7 +56,10 @@ func (s *Store) PutWeights(ctx context.Context, modelID string, set weights.Set)
 		if err != nil || current[modelID].Equal(set) {
 			return err
 		}
-		return writeWeights(ctx, tx, modelID, set)
+		if err := writeWeights(ctx, tx, modelID, set); err != nil {
+			return err
+		}
+		return auditFiles(ctx, tx, modelID, set)
 	})
 	return passing(err)
 }

@@ -1,0 +1,40 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/actor"
+)
+
+// action is what an operator did; operator_action lists the same.
+type action string
+
+const (
+	createdAccount   action = "create_account"
+	grantedCredit    action = "grant_credit"
+	setLimits        action = "set_limits"
+	setPlan          action = "set_plan"
+	setState         action = "set_state"
+	issuedKey        action = "issue_key"
+	revokedKey       action = "revoke_key"
+	releasedEarnings action = "release_earnings"
+)
+
+// details are what an audit entry says beyond its action and subject.
+type details map[string]any
+
+// audited keeps what an operator did to a subject, under the operator's name, in
+// the transaction that does it. A change that changes nothing is not kept.
+func audited(ctx context.Context, tx pgx.Tx, did action, subject [16]byte, d details) error {
+	if d == nil {
+		d = details{}
+	}
+	if _, err := tx.Exec(ctx, `INSERT INTO operator_action (actor, action, subject, detail) VALUES ($1, $2, $3, $4)`,
+		actor.OfOperator(ctx), string(did), subject, d); err != nil {
+		return fmt.Errorf("insert the audit entry of %s: %w", did, err)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"svc.internal/pkg/serve"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+)
+
+// kept is an audit entry.
+type kept struct {
+	actor, action, model string
+	detail               map[string]any
+}
+
+func (b *bundle) kept(t *testing.T, known int) []kept {
+	t.Helper()
+	rows, err := b.pool.Query(t.Context(), `SELECT actor, action, model_id, detail FROM operator_action ORDER BY id OFFSET $1`, known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var list []kept
+	for rows.Next() {
+		var k kept
+		var detail []byte
+		if err := rows.Scan(&k.actor, &k.action, &k.model, &detail); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(detail, &k.detail); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, k)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// F14: each call of an operator that changes something leaves one audit entry with
+// the operator's name, and a repeat leaves none. A method that is added to the
+// service fails this test until it has a case.
+func TestEachActionOfAnOperatorLeavesAnEntryWithTheOperatorsName(t *testing.T) {
+	b := setup(t)
+	const id = "test/audited"
+	version := ""
+	cases := map[string]struct {
+		call   func(ctx context.Context) error
+		action string
+		detail func() map[string]any
+	}{
+		"PutModel": {func(ctx context.Context) error {
+			resp, err := b.admin.PutModel(ctx, wish(id))
+			version = resp.GetPriceVersionId()
+			return err
+		}, "put_model", func() map[string]any {
+			return map[string]any{"created": true, "active": true, "price_version_id": version}
+		}},
+		"PutModelFiles": {func(ctx context.Context) error {
+			_, err := b.admin.PutModelFiles(ctx, &catalogv1.PutModelFilesRequest{ModelId: id, WeightSourceUrl: "https://weights.example/", Files: []*catalogv1.ModelFile{{
+				Filename: "a.gguf", Hash: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", SizeBytes: 1, Url: "https://weights.example/a.gguf",
+			}}})
+			return err
+		}, "put_model_files", func() map[string]any {
+			return map[string]any{"files": 1.0, "weight_source_url": "https://weights.example/"}
+		}},
+	}
+	methods := catalogv1.File_svc_catalog_v1_catalog_proto.Services().ByName("CatalogAdminService").Methods()
+	for i := range methods.Len() {
+		name := string(methods.Get(i).Name())
+		options, _ := methods.Get(i).Options().(*descriptorpb.MethodOptions)
+		if options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
+			continue
+		}
+		tc, ok := cases[name]
+		if !ok {
+			t.Errorf("got no case for %s, want one for each method that changes something", name)
+			continue
+		}
+		known := len(b.kept(t, 0))
+		for range 2 {
+			if err := tc.call(metadata.NewOutgoingContext(t.Context(), serve.OperatorMetadata("alice"))); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		list := b.kept(t, known)
+		if len(list) != 1 || list[0].actor != "operator:alice" || list[0].action != tc.action || list[0].model != id {
+			t.Errorf("%s twice: got the entries %+v, want one of operator:alice that says %s of %s", name, list, tc.action, id)
+			continue
+		}
+		for member, want := range tc.detail() {
+			if said, ok := list[0].detail[member]; !ok || said != want {
+				t.Errorf("%s: got %s %v in the entry, want %v", name, member, said, want)
+			}
+		}
+	}
+	dearer := wish(id)
+	dearer.InputPrice = "1.5"
+	known := len(b.kept(t, 0))
+	resp, err := b.admin.PutModel(metadata.NewOutgoingContext(t.Context(), serve.OperatorMetadata("<b>")), dearer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := b.kept(t, known)
+	if len(list) != 1 || list[0].actor != "operator" || list[0].detail["price_version_id"] != resp.GetPriceVersionId() || list[0].detail["created"] != false {
+		t.Errorf("got the entries %+v of a new price, want one without a name that has version %s", list, resp.GetPriceVersionId())
+	}
+}
