@@ -269,7 +269,8 @@ type DispatchOpen struct {
 	// Empty when it is not known; all such count as one account.
 	AccountTag []byte `protobuf:"bytes,30,opt,name=account_tag,json=accountTag,proto3" json:"account_tag,omitempty"`
 	// The model's usual time to first content of a stream at this prompt length, as
-	// SelectResponse says it; 0 when it is not known.
+	// SelectResponse says it; 0 when it is not known. It bounds how long a provider
+	// may hang and still be paid for the prompt of a consumer who leaves.
 	UsualFirstContentMs int64 `protobuf:"varint,31,opt,name=usual_first_content_ms,json=usualFirstContentMs,proto3" json:"usual_first_content_ms,omitempty"`
 	// Another provider has failed this request already, so that its failure here
 	// says little of this provider.
@@ -523,7 +524,8 @@ func (x *DispatchOpen) GetHiddenReasoning() bool {
 	return false
 }
 
-// DispatchCommit says that the caller relays this attempt's answer.
+// DispatchCommit says that the caller relays this attempt's answer, or that its
+// consumer left before any of it came.
 type DispatchCommit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

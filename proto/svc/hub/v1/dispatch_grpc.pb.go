@@ -37,7 +37,11 @@ type DispatchServiceClient interface {
 	// an attempt is billable only when it was committed, and a caller commits to
 	// at most one attempt of a request. Ending the call before that leaves
 	// nothing to bill. A caller whose consumer hung up after that closes its
-	// side, and the hub ends the stream; cancelling instead may overtake Commit. The hub
+	// side, and the hub ends the stream; cancelling instead may overtake Commit. So
+	// does a caller whose consumer hangs up before content and later than 1 s after
+	// Open: it commits and closes its side, and the hub bills the prompt, or says
+	// Failed where nothing is owed: the provider was without content for longer than
+	// max(5 s, 2 x usual_first_content_ms), which counts against it. The hub
 	// alone decides that an attempt has failed or run out of time, so that it
 	// never both fails and serves: after an Event with first_content set no
 	// retryable Failed follows.
@@ -89,7 +93,11 @@ type DispatchServiceServer interface {
 	// an attempt is billable only when it was committed, and a caller commits to
 	// at most one attempt of a request. Ending the call before that leaves
 	// nothing to bill. A caller whose consumer hung up after that closes its
-	// side, and the hub ends the stream; cancelling instead may overtake Commit. The hub
+	// side, and the hub ends the stream; cancelling instead may overtake Commit. So
+	// does a caller whose consumer hangs up before content and later than 1 s after
+	// Open: it commits and closes its side, and the hub bills the prompt, or says
+	// Failed where nothing is owed: the provider was without content for longer than
+	// max(5 s, 2 x usual_first_content_ms), which counts against it. The hub
 	// alone decides that an attempt has failed or run out of time, so that it
 	// never both fails and serves: after an Event with first_content set no
 	// retryable Failed follows.

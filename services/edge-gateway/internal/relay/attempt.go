@@ -21,8 +21,12 @@ func (s *session) attempt(ctx context.Context, candidate *routerv1.Candidate) *f
 		}
 		return unreachable(err)
 	}
-	defer func() { d.close(s.stopped() || s.result.Lapsed) }()
-	defer context.AfterFunc(ctx, func() { d.giveUp(s.stopped()) })()
+	defer func() {
+		if d.close(s.lastParting()); d.owed() {
+			s.result.Committed, s.result.Served = s.attemptNumber(), candidate
+		}
+	}()
+	defer context.AfterFunc(ctx, func() { d.giveUp(s.parting()) })()
 	limit := s.firstContentTimeout(s.engine.cfg.Total-s.engine.since(s.call)) + s.engine.cfg.HubGrace
 	guard := time.AfterFunc(limit, d.expire)
 	defer guard.Stop()

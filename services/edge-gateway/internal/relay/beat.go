@@ -48,7 +48,7 @@ func (b *beat) fire() {
 		return
 	}
 	if b.out.keepAlive(b.sure()) != nil {
-		d.giveUp(false)
+		d.giveUp(clientLeft)
 		return
 	}
 	b.timer.Reset(b.every)

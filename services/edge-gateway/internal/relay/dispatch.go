@@ -18,6 +18,21 @@ const (
 	// hangUpWait is how long it may take to end one that was committed to and
 	// is given up: it waits up to 2 s itself for the engine's usage.
 	hangUpWait = 3 * time.Second
+	// freeTime is how long after its dispatch a client that has seen no content
+	// may leave for nothing. The hub holds to the same by its own clock.
+	freeTime = time.Second
+)
+
+// parting is why this side gives a dispatch up.
+type parting uint8
+
+const (
+	// gaveUp is an attempt that failed, or that ran out of time.
+	gaveUp parting = iota
+	// clientLeft is a client that hung up or cannot be written to.
+	clientLeft
+	// stopped is this process, which did not see the answer to its end.
+	stopped
 )
 
 // dispatch is one attempt's stream to a hub. The session's goroutine receives
@@ -25,11 +40,14 @@ const (
 type dispatch struct {
 	stream   hubv1.DispatchService_DispatchClient
 	cancel   context.CancelFunc
-	finished bool  // the hub has told the outcome
-	ended    error // why the stream has ended; nil while it goes on
+	late     func() bool // the free time is over
+	finished bool        // the hub has told the outcome
+	failed   bool        // which is that the attempt failed, so that nothing is billed of it
+	ended    error       // why the stream has ended; nil while it goes on
 
 	mu        sync.Mutex // gRPC allows no Send beside a CloseSend
 	committed bool       // the hub was told that this attempt is the one
+	left      bool       // it was told so because the client left, before any content
 	over      bool       // given up: it is too late to commit
 	silent    bool       // because the hub took too long
 	hangUp    *time.Timer
@@ -64,7 +82,9 @@ func (s *session) dispatch(ctx context.Context, candidate *routerv1.Candidate) (
 		return nil, err
 	}
 	crash.At("gateway.dispatched")
-	return &dispatch{stream: stream, cancel: cancel}, nil
+	began := s.engine.clock.Now()
+	late := func() bool { return s.engine.clock.Now().Sub(began) >= freeTime }
+	return &dispatch{stream: stream, cancel: cancel, late: late}, nil
 }
 
 // receive waits for the next message. An error tells that none follows.
@@ -76,7 +96,7 @@ func (d *dispatch) receive() (*hubv1.DispatchResponse, error) {
 	if errors.Is(err, io.EOF) {
 		err = errNoOutcome
 	}
-	d.ended = err
+	d.ended, d.failed = err, d.failed || m.GetFailed() != nil
 	return m, err
 }
 
@@ -96,7 +116,11 @@ func (d *dispatch) commit() error {
 		return errOver
 	}
 	d.committed = true
-	return d.stream.Send(&hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Commit{Commit: &hubv1.DispatchCommit{}}})
+	return d.stream.Send(commitMessage())
+}
+
+func commitMessage() *hubv1.DispatchRequest {
+	return &hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Commit{Commit: &hubv1.DispatchCommit{}}}
 }
 
 // expire gives up a hub that says nothing, unless it was committed to.
@@ -121,31 +145,46 @@ func (d *dispatch) expired() bool {
 // time to end the stream itself, after it has read all that was sent to it; any
 // other attempt is cut off at once, and so is one that this process gives up,
 // which is how the hub tells that from a client who left.
-func (d *dispatch) giveUp(stopped bool) {
+//
+// An attempt whose client leaves after the free time is committed to in leaving:
+// its provider has worked on the prompt, and the hub bills what is owed for that.
+func (d *dispatch) giveUp(why parting) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.over {
 		return
 	}
 	d.over = true
-	if !d.committed || stopped {
+	d.left = why == clientLeft && !d.committed && d.late()
+	if why == stopped || !d.committed && !d.left {
 		d.cancel()
 		return
 	}
-	// An error means that the stream has ended already.
-	_ = d.stream.CloseSend()
 	d.hangUp = time.AfterFunc(hangUpWait, d.cancel)
+	// An error means that the stream has ended already.
+	if d.left {
+		_ = d.stream.Send(commitMessage())
+	}
+	_ = d.stream.CloseSend()
+}
+
+// owed reports whether the hub was asked to bill the prompt of a client that left
+// before content, and did not say that nothing is owed.
+func (d *dispatch) owed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.left && !d.failed
 }
 
 // close ends the stream and returns when it has ended. A hub that has told the
 // outcome ends it by itself.
-func (d *dispatch) close(stopped bool) {
+func (d *dispatch) close(why parting) {
 	defer d.cancel()
 	if d.finished {
 		timer := time.AfterFunc(endWait, d.cancel)
 		defer timer.Stop()
 	} else {
-		d.giveUp(stopped)
+		d.giveUp(why)
 	}
 	_ = d.drain() // however it ends, it is over
 	d.mu.Lock()

@@ -17,6 +17,10 @@
 //
 // What an answer looks like is its endpoint's own: see form.
 //
+// A client that leaves before the first content, and later than freeTime after
+// the dispatch, is committed to in leaving, so that its prompt is not had for
+// nothing. Within that time its attempt is cut off, and costs nothing.
+//
 // A client that leaves and a server that is stopped both end the request's
 // context; the latter names a cause of its own. Then the hub's stream is broken
 // off instead of closed, so that no prompt is billed for what the platform did
@@ -144,8 +148,8 @@ type Result struct {
 	// Begun tells that an answer was begun, so that Err was told within the
 	// stream or to nobody. Otherwise the caller answers with Err.
 	Begun bool
-	// Committed is the number of the attempt whose answer was relayed; 0 for
-	// none.
+	// Committed is the number of the attempt whose answer was relayed, or whose
+	// prompt is billed although the client left; 0 for none.
 	Committed uint32
 	// Served is the candidate of that attempt.
 	Served   *routerv1.Candidate

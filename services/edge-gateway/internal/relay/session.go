@@ -241,6 +241,29 @@ func (s *session) stopped() bool {
 	return s.client.Err() != nil && !errors.Is(context.Cause(s.client), context.Canceled)
 }
 
+// parting is why the call is over, as far as the client's context tells.
+func (s *session) parting() parting {
+	switch {
+	case s.stopped():
+		return stopped
+	case s.client.Err() != nil:
+		return clientLeft
+	}
+	return gaveUp
+}
+
+// lastParting is why an attempt has ended. It is for the session's goroutine.
+func (s *session) lastParting() parting {
+	switch why := s.parting(); {
+	case s.result.Lapsed:
+		return stopped
+	case why == gaveUp && s.out.failed:
+		return clientLeft
+	default:
+		return why
+	}
+}
+
 func stopping() error {
 	return fault.New(fault.Unavailable, fault.ServiceUnavailable, "The service is being restarted.").After(time.Second)
 }

@@ -32,6 +32,8 @@ type verdict struct {
 	hurried bool
 	// drain tells that the agent still works and may report its usage.
 	drain bool
+	// prompt tells that a consumer who left before content owes the prompt.
+	prompt bool
 }
 
 // attempt is one order under way. It belongs to its caller's goroutine.
@@ -137,10 +139,30 @@ func (a *attempt) left() *verdict {
 	v := &verdict{ending: meter.PlatformLost, outcome: Cancelled, silent: true, drain: true}
 	select {
 	case <-a.caller.Gone():
+		if !a.answer.begun {
+			return a.leftBeforeContent()
+		}
 		v.ending = meter.ClientGone
 	default:
 	}
 	return v
+}
+
+// leftBeforeContent is a consumer who hung up before any content, which costs the
+// prompt: else a prompt would be had for nothing. It is free within freeTime, and
+// where the provider had its time and gave nothing for it, which counts against
+// the provider. A caller that committed in leaving hears that nothing is owed.
+func (a *attempt) leftBeforeContent() *verdict {
+	waited := a.desk.clock.Now().Sub(a.started)
+	switch {
+	case waited < freeTime || a.order.Kind == meter.Images:
+		return &verdict{outcome: Cancelled, failure: &Failure{Code: CodeTimeout, Message: "the consumer left in its free time"}}
+	case waited > a.order.patience():
+		v := a.fails(Failure{Code: CodeTimeout, Message: "no content in the usual time"}, 0)
+		v.hurried = !a.order.Stream // how long its answer would have been is not known
+		return v
+	}
+	return &verdict{ending: meter.ClientGone, outcome: Cancelled, silent: true, prompt: true}
 }
 
 func (a *attempt) noContentYet() *verdict {

@@ -33,7 +33,7 @@ func (a *attempt) conclude(ctx context.Context, v *verdict) error {
 		default:
 		}
 	}
-	if !a.answer.begun || !a.committed {
+	if !a.committed || !a.answer.begun && !v.prompt {
 		return a.void(ctx, v)
 	}
 	if v.drain && a.order.Kind == meter.Chat { // no other usage is billed by

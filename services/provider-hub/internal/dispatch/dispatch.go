@@ -14,7 +14,9 @@
 //
 // Order of things at the end: the caller commits; the usage is metered and on
 // disk; only then the caller hears Finished. An attempt that the caller did not
-// commit to leaves nothing to bill.
+// commit to leaves nothing to bill. A caller whose consumer leaves before any
+// content commits in leaving: then the prompt is billed by our count, unless the
+// provider had been without content for longer than Order.patience.
 //
 // An attempt runs in its caller's goroutine and starts none. A caller that does
 // not take its events stalls this stream alone: its credit runs out, and the

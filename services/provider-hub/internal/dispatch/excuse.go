@@ -6,6 +6,10 @@ import (
 	"svc.internal/services/provider-hub/internal/meter"
 )
 
+// freeTime is how long after its dispatch a consumer who has seen no content may
+// leave for nothing.
+const freeTime = time.Second
+
 // What a provider is given before time that ran out is its fault.
 const (
 	// promptRate is how many tokens of prompt a second any provider reads.
@@ -15,6 +19,14 @@ const (
 	// leastExcuse is what the time for a prompt must come to, so that it can excuse
 	// a first attempt.
 	leastExcuse = 5 * time.Second
+	// leastPatience is how long any provider may be without content before a
+	// consumer who leaves owes it nothing.
+	leastPatience = 5 * time.Second
+	// mostAnswering is how much longer a whole answer may be waited for, of which
+	// nothing is seen before its end.
+	mostAnswering = 20 * time.Second
+	// hearingRate is how many seconds of audio any provider transcribes in one.
+	hearingRate = 5
 )
 
 // promptTime is what the prompt of an order takes at promptRate.
@@ -23,6 +35,28 @@ func (o *Order) promptTime() time.Duration {
 		return 0 // other estimates are of other units
 	}
 	return perRate(o.EstimatedPrompt, promptRate)
+}
+
+// patience is how long a provider may be without content before a consumer who
+// leaves owes nothing: twice the usual time of the model at the prompt's length. It
+// is the provider's own word only in part, since the usual is the median over the
+// model's providers. Where it is not known, it is what any provider reads the prompt
+// in. A whole answer has what the longest that the order allows takes besides, up to
+// mostAnswering: a provider that gives none is paid for no more than that.
+func (o *Order) patience() time.Duration {
+	usual := 2 * o.UsualFirstContent
+	switch {
+	case usual > 0:
+	case o.Kind == meter.Transcriptions:
+		usual = perRate(o.EstimatedPrompt, hearingRate*1000)
+	default:
+		usual = perRate(o.EstimatedPrompt, promptRate)
+	}
+	wait := max(usual, leastPatience)
+	if !o.Stream && o.Kind == meter.Chat {
+		wait += min(perRate(o.MaxOutput, answerRate), mostAnswering)
+	}
+	return wait
 }
 
 // hurriedContent reports whether an order gives its provider less time to first

@@ -194,9 +194,11 @@ type Bill struct {
 //	Chat            Completed, nothing delivered                      0                  0
 //	Chat            the same, ended by the request's own stop, claim > 0  claim          1
 //	Chat            ClientGone, WallLimit                             claim or estimate  the smaller of recount and valid claim
+//	Chat            ClientGone, nothing delivered                     estimate           0
 //	Chat            EngineError, from half of the bound on, the content blamed  estimate  recount
 //	Chat            ProviderLost, Truncated, EngineError, PlatformLost  0                recount
 //	Embeddings      Completed, ClientGone, WallLimit                  claim or estimate  0
+//	Embeddings      ClientGone, nothing delivered                     estimate           0
 //	Embeddings      any other                                         0                  0
 //	Images          any                                               0                  the smaller of asked and delivered
 //	Transcriptions  Completed, ClientGone, WallLimit                  estimate           0
@@ -246,7 +248,7 @@ func (s Served) chat() Bill {
 		}
 	case ClientGone, WallLimit:
 		bill.Prompt = clamp(s.EstimatedPrompt, math.MaxInt64)
-		if s.trusted(state) {
+		if s.trusted(state) && !s.leftWithNothing() {
 			bill.Prompt = s.prompt()
 			bill.Completion = min(bill.Completion, s.Claim.Completion)
 		}
@@ -270,11 +272,11 @@ func (s Served) chat() Bill {
 func (s Served) embeddings() Bill {
 	s.Claim.Completion = 0
 	bill := Bill{Claim: s.judge(math.MaxInt64)}
-	if !s.whole() || s.DeliveredBytes <= 0 {
+	if !s.whole() || s.DeliveredBytes <= 0 && s.Ending != ClientGone {
 		return bill
 	}
 	bill.Prompt = clamp(s.EstimatedPrompt, math.MaxInt64)
-	if bill.Claim == Valid {
+	if bill.Claim == Valid && !s.leftWithNothing() {
 		bill.Prompt = s.prompt()
 	}
 	return bill
@@ -364,6 +366,10 @@ func (s Served) judge(ceiling int64) ClaimState {
 	}
 	return Valid
 }
+
+// leftWithNothing reports whether the consumer left before anything was delivered.
+// Then nobody's claim of a prompt is believed that nobody has seen an answer to.
+func (s Served) leftWithNothing() bool { return s.Ending == ClientGone && s.DeliveredBytes <= 0 }
 
 // trusted is false for an explicit zero beside text that was delivered: that
 // is neither a free answer nor an engine to be believed.

@@ -178,3 +178,14 @@ func TestDeliveringMoreNeverCostsLess(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoLeftBeforeAnythingCamePaysThePromptByOurCount(t *testing.T) {
+	for name, claim := range map[string]Claim{
+		"no claim": {State: Absent}, "a claim": {State: Valid, Prompt: 40}, "a large claim": {State: Valid, Prompt: 500, Completion: 3}, "an absurd one": {State: Absurd},
+	} {
+		s := Served{Ending: ClientGone, EstimatedPrompt: 20, HeldPrompt: 600, MaxOutput: 10, Claim: claim}
+		if got := Charge(s); got.Prompt != 20 || got.Completion != 0 {
+			t.Errorf("%s: got %+v, want a prompt of 20 alone", name, got)
+		}
+	}
+}

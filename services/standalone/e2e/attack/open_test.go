@@ -5,8 +5,6 @@ package attack
 // alone.
 var open = map[string]string{
 	"F5_left_at_once_often":             "early hang-ups are not counted",
-	"F5_left_before_a_stream_began":     "hanging up before content is free",
-	"F5_left_before_a_whole_answer":     "hanging up before content is free",
 	"F8_kept_answers_fill_the_disk":     "kept answers have no quota of bytes",
 	"F16_one_login_reads_the_ledger":    "services share a superuser",
 	"F18_leaked_key_redirects_earnings": "a key alone changes the beneficiary",
