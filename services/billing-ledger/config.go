@@ -6,6 +6,7 @@ import (
 
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/bus"
+	"svc.internal/services/billing-ledger/internal/idempotency"
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/store"
 )
@@ -68,6 +69,11 @@ type Config struct {
 	PartitionDays  int           `yaml:"partition_days" env:"SVC_BILLING_PARTITION_DAYS"`
 	PartitionEvery time.Duration `yaml:"partition_every" env:"SVC_BILLING_PARTITION_EVERY"`
 
+	// KeptBytes bounds the answers to requests with an Idempotency-Key that are
+	// kept for 24 hours of all accounts, in bytes; each account may have 64 MiB
+	// of it. What is beyond it is not kept.
+	KeptBytes int64 `yaml:"kept_bytes" env:"SVC_BILLING_KEPT_BYTES"`
+
 	// SealEvery is the pause between two looks for days to seal, SealAfter how
 	// long a day must have been over. What is recorded after a day was closed
 	// belongs to the next, so SealAfter decides nothing but when.
@@ -88,6 +94,7 @@ func DefaultConfig() Config {
 		ExpireEvery: 5 * time.Second, ExpireBatch: 500, ExpireGrace: time.Minute,
 		AdmitBatch: 256, AdmitQueue: 4096, AdmitWriters: 1, AdmitTimeout: 5 * time.Second,
 		SettleBatch: bus.MaxBatch, PartitionDays: 7, PartitionEvery: time.Hour,
+		KeptBytes: 16 << 30,
 		SealEvery: 10 * time.Minute, SealAfter: time.Hour, ReconcileEvery: time.Minute,
 	}
 }
@@ -124,6 +131,7 @@ func (c Config) Validate() error {
 	check(c.AdmitTimeout > 0, "AdmitTimeout must be above zero")
 	check(c.SettleBatch > 0 && c.SettleBatch <= bus.MaxBatch, "SettleBatch must be 1 to bus.MaxBatch")
 	check(c.PartitionDays > 0 && c.PartitionDays <= 31 && c.PartitionEvery > 0, "PartitionDays must be 1 to 31 and PartitionEvery above zero")
+	check(c.KeptBytes >= idempotency.KeptOfAccount, "KeptBytes must be at least the 64 MiB of one account")
 	check(c.SealEvery > 0 && c.SealAfter >= 0 && c.ReconcileEvery > 0, "SealEvery and ReconcileEvery must be above zero, SealAfter not below")
 	return errors.Join(faults...)
 }

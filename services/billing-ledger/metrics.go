@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/idempotency"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -20,6 +21,7 @@ type metrics struct {
 	expired    metric.Int64Counter
 	usage      metric.Int64Counter
 	earnings   metric.Int64Counter
+	answers    metric.Int64Counter
 
 	// Gauges, read when somebody asks.
 	waiting      metric.Int64ObservableGauge
@@ -29,14 +31,16 @@ type metrics struct {
 	reviews      metric.Int64ObservableGauge
 	usageWaiting metric.Int64ObservableGauge
 	usageLag     metric.Float64ObservableGauge
+	keptBytes    metric.Int64ObservableGauge
 
 	byOutcome map[hold.Outcome]metric.AddOption
 	byResult  map[usage.Result]metric.AddOption
 	byRule    map[usage.Rule]metric.AddOption
+	byAnswer  map[idempotency.Outcome]metric.AddOption
 }
 
 func newMetrics(meter metric.Meter) (*metrics, error) {
-	m := &metrics{byOutcome: map[hold.Outcome]metric.AddOption{}, byResult: map[usage.Result]metric.AddOption{}, byRule: map[usage.Rule]metric.AddOption{}}
+	m := &metrics{byOutcome: map[hold.Outcome]metric.AddOption{}, byResult: map[usage.Result]metric.AddOption{}, byRule: map[usage.Rule]metric.AddOption{}, byAnswer: map[idempotency.Outcome]metric.AddOption{}}
 	for _, o := range hold.Outcomes() {
 		m.byOutcome[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", string(o))))
 	}
@@ -46,7 +50,10 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	for _, r := range usage.Rules() {
 		m.byRule[r] = metric.WithAttributeSet(attribute.NewSet(attribute.String("rule", string(r))))
 	}
-	var errs [12]error
+	for _, o := range idempotency.Outcomes() {
+		m.byAnswer[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", string(o))))
+	}
+	var errs [14]error
 	m.admissions, errs[0] = meter.Int64Counter("svc.billing.admissions",
 		metric.WithDescription("Decided admissions by outcome."))
 	m.released, errs[1] = meter.Int64Counter("svc.billing.holds_released",
@@ -71,6 +78,10 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		metric.WithDescription("Age of the oldest usage that may not be settled; 0 when none waits."))
 	m.earnings, errs[11] = meter.Int64Counter("svc.billing.earnings_held",
 		metric.WithDescription("Requests whose provider's earnings are held, by the rule that ties it to the consumer."))
+	m.answers, errs[12] = meter.Int64Counter("svc.billing.keyed_answers",
+		metric.WithDescription("Answers to requests with an Idempotency-Key by whether they are kept, and why not."))
+	m.keptBytes, errs[13] = meter.Int64ObservableGauge("svc.billing.kept_bytes", metric.WithUnit("By"),
+		metric.WithDescription("Kept answers, in the database that all replicas share."))
 	return m, errors.Join(errs[:]...)
 }
 
@@ -82,6 +93,10 @@ func (m *metrics) settled(r usage.Result) { m.usage.Add(context.Background(), 1,
 
 func (m *metrics) heldEarning(r usage.Rule) { m.earnings.Add(context.Background(), 1, m.byRule[r]) }
 
+func (m *metrics) answered(o idempotency.Outcome) {
+	m.answers.Add(context.Background(), 1, m.byAnswer[o])
+}
+
 // figuresTimeout bounds the query behind the gauges. Without an answer they are
 // missing, which says more than a number that is old.
 const figuresTimeout = 2 * time.Second
@@ -92,7 +107,7 @@ func (s *Service) watchFigures() (metric.Registration, error) {
 		func(ctx context.Context, o metric.Observer) error {
 			s.observe(ctx, o)
 			return nil
-		}, m.waiting, m.openHolds, m.held, m.oldestHold, m.reviews, m.usageWaiting, m.usageLag)
+		}, m.waiting, m.openHolds, m.held, m.oldestHold, m.reviews, m.usageWaiting, m.usageLag, m.keptBytes)
 	if err != nil {
 		return nil, fmt.Errorf("watch the ledger's figures: %w", err)
 	}
@@ -119,4 +134,5 @@ func (s *Service) observe(ctx context.Context, o metric.Observer) {
 	o.ObserveInt64(s.metrics.held, int64(figures.Held))
 	o.ObserveFloat64(s.metrics.oldestHold, figures.OldestHold.Seconds())
 	o.ObserveInt64(s.metrics.reviews, figures.Reviews)
+	o.ObserveInt64(s.metrics.keptBytes, figures.KeptBytes)
 }

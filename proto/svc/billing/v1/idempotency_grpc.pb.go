@@ -34,12 +34,14 @@ type IdempotencyServiceClient interface {
 	// keeps it as a lease of 60 s; the same request_id renews it. Everybody else
 	// is told how it stands. Idempotent by request_id. Fails with
 	//
-	//	RESOURCE_EXHAUSTED rate_limit_exceeded: one key holds more than 10,000;
+	//	RESOURCE_EXHAUSTED rate_limit_exceeded: one key has 10,000, or the keys of
+	//	  its account 100,000;
 	//	UNAVAILABLE service_unavailable: the store cannot be reached.
 	ClaimKey(ctx context.Context, in *ClaimKeyRequest, opts ...grpc.CallOption) (*ClaimKeyResponse, error)
 	// FinishKey ends a claim: it keeps the answer, or says that there is one which
 	// is not kept, or forgets the claim because nothing was billed, so that the
-	// next try runs. Only the holder's request_id is heard. Idempotent.
+	// next try runs. An answer beyond the quota of its account, 64 MiB, or the one in
+	// all is not kept either. Only the holder's request_id is heard. Idempotent.
 	FinishKey(ctx context.Context, in *FinishKeyRequest, opts ...grpc.CallOption) (*FinishKeyResponse, error)
 }
 
@@ -82,12 +84,14 @@ type IdempotencyServiceServer interface {
 	// keeps it as a lease of 60 s; the same request_id renews it. Everybody else
 	// is told how it stands. Idempotent by request_id. Fails with
 	//
-	//	RESOURCE_EXHAUSTED rate_limit_exceeded: one key holds more than 10,000;
+	//	RESOURCE_EXHAUSTED rate_limit_exceeded: one key has 10,000, or the keys of
+	//	  its account 100,000;
 	//	UNAVAILABLE service_unavailable: the store cannot be reached.
 	ClaimKey(context.Context, *ClaimKeyRequest) (*ClaimKeyResponse, error)
 	// FinishKey ends a claim: it keeps the answer, or says that there is one which
 	// is not kept, or forgets the claim because nothing was billed, so that the
-	// next try runs. Only the holder's request_id is heard. Idempotent.
+	// next try runs. An answer beyond the quota of its account, 64 MiB, or the one in
+	// all is not kept either. Only the holder's request_id is heard. Idempotent.
 	FinishKey(context.Context, *FinishKeyRequest) (*FinishKeyResponse, error)
 	mustEmbedUnimplementedIdempotencyServiceServer()
 }

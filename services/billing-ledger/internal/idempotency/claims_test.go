@@ -31,7 +31,9 @@ func (s stuck) ClaimKey(_ context.Context, ask idempotency.Ask) (idempotency.Ans
 	return idempotency.Answer{Standing: idempotency.Granted, Request: ask.Request}, nil
 }
 
-func (stuck) FinishKey(context.Context, idempotency.End) error { return nil }
+func (stuck) FinishKey(context.Context, idempotency.End, idempotency.Quota) (idempotency.Outcome, error) {
+	return idempotency.NoEnd, nil
+}
 
 func TestAClaimIsRenewedAndEndedWhileNewOnesOfItsKeyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

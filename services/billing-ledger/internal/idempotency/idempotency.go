@@ -8,6 +8,10 @@
 // billed, and the next request with the key runs. All of it is over Life after
 // the claim was made.
 //
+// Answers are kept apart from the claims, within a quota of bytes for each account
+// and one in all (Quota). An answer beyond either is not kept, which its claim
+// says like any other that is not.
+//
 // A gateway may die, or be unable to say how its request ended. Its claim then
 // lapses, and what the ledger knows of the request decides (Fate): it is never
 // run again while it may still be billed, or once it was.
@@ -33,7 +37,17 @@ const (
 	MaxSealed = 1<<20 + 4<<10
 	// MaxLive bounds the claims of one key.
 	MaxLive = 10_000
+	// MaxLiveOfAccount bounds the claims of all keys that an account has, or had.
+	MaxLiveOfAccount = 100_000
+	// KeptOfAccount bounds the answers that are kept of one account, in bytes,
+	// with KeptRow for each.
+	KeptOfAccount = 64 << 20
+	// KeptRow is what an answer costs of a quota beside its bytes.
+	KeptRow = 256
 )
+
+// Quota is how many bytes of answers may be kept.
+type Quota struct{ OfAccount, InAll int64 }
 
 // Digest is the SHA-256 of what may be long or secret.
 type Digest [sha256.Size]byte
@@ -170,6 +184,27 @@ func (e End) Validate() error {
 	return nil
 }
 
+// Outcome is what became of the answer when a claim was ended.
+type Outcome string
+
+// The outcomes. Kept is the only one of an answer that is there for a repeat.
+const (
+	// NoEnd: the claim was not the caller's to end, or it was forgotten.
+	NoEnd Outcome = ""
+	Kept  Outcome = "kept"
+	// NotOffered: the gateway has nothing to keep: a stream, or above 1 MiB.
+	NotOffered Outcome = "not_offered"
+	// AccountFull and StoreFull: the quota of the account, or the one in all,
+	// leaves no room.
+	AccountFull Outcome = "account_full"
+	StoreFull   Outcome = "store_full"
+	// SlotTaken: the store could not make room for this hour.
+	SlotTaken Outcome = "slot_taken"
+)
+
+// Outcomes are all of an answer's.
+func Outcomes() []Outcome { return []Outcome{Kept, NotOffered, AccountFull, StoreFull, SlotTaken} }
+
 // Store keeps claims, exact however many ask at once and wherever.
 type Store interface {
 	// ReadKey tells how ask stands, and who has the claim, without a lock on
@@ -179,15 +214,22 @@ type Store interface {
 	// key wait for each other.
 	ClaimKey(ctx context.Context, ask Ask) (Answer, error)
 	// FinishKey ends the claim that e.Request has, and does nothing when it has
-	// none. What is forgotten though it was billed counts as NotKept, and as
-	// lapsed where that is undecided.
-	FinishKey(ctx context.Context, e End) error
+	// none. An answer for which the quota leaves no room ends it as NotKept. What
+	// is forgotten though it was billed counts as NotKept, and as lapsed where
+	// that is undecided.
+	FinishKey(ctx context.Context, e End, quota Quota) (Outcome, error)
 }
 
 // TooMany refuses one more claim of a key that has MaxLive.
 func TooMany() error {
 	return fault.New(fault.Exhausted, fault.RateLimitExceeded,
 		"This key has used %d Idempotency-Keys within 24 hours.", MaxLive).After(time.Minute)
+}
+
+// TooManyOfAccount refuses one more claim of an account that has MaxLiveOfAccount.
+func TooManyOfAccount() error {
+	return fault.New(fault.Exhausted, fault.RateLimitExceeded,
+		"The keys of this account have used %d Idempotency-Keys within 24 hours.", MaxLiveOfAccount).After(time.Minute)
 }
 
 // Slots bound the calls that are made of the store at a time, so that the calls
@@ -201,6 +243,10 @@ type Claims struct {
 	// claim, and Running for those who have one: a flood of new ones does not
 	// keep them from renewing or ending it.
 	Reads, New, Running *Slots
+	// Quota bounds what is kept.
+	Quota Quota
+	// Observe hears what became of each answer.
+	Observe func(Outcome)
 }
 
 // Claim asks for the right to run a request.
@@ -232,8 +278,16 @@ func (c *Claims) Finish(ctx context.Context, e End) error {
 	if err := e.Validate(); err != nil {
 		return err
 	}
-	if err := c.Running.Do(ctx, e.Key, func() error { return c.Store.FinishKey(ctx, e) }); err != nil {
+	outcome := NoEnd
+	err := c.Running.Do(ctx, e.Key, func() (err error) {
+		outcome, err = c.Store.FinishKey(ctx, e, c.Quota)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("end the claim of an idempotency key: %w", err)
+	}
+	if outcome != NoEnd {
+		c.Observe(outcome)
 	}
 	return nil
 }

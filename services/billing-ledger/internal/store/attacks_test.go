@@ -129,8 +129,12 @@ hold hold_rate_remaining_check | rate_remaining = -1
 hold hold_refund | plan_refunded = true
 hold hold_unit_check | unit = 3
 hold hold_state_check | ! UPDATE hold SET state = 'gone', closed_at = now() WHERE state = 'open'
+idempotency_account idempotency_account_account_id_fkey | account_id = gen_random_uuid()
+idempotency_account idempotency_account_live_check | account_id = (SELECT id FROM account WHERE idempotency_key = 'taken'), live = -1
+idempotency_account idempotency_account_pkey | =
+idempotency_claim idempotency_claim_kept_slot_check | token_sha256 = sha256('x'), state = 'answered', kept_slot = 26
 idempotency_claim idempotency_claim_answer | state = 'answered', token_sha256 = sha256('x')
-idempotency_claim idempotency_claim_comes | ! UPDATE idempotency_quota SET live = 10000; INSERT INTO idempotency_claim SELECT key_id, sha256('x'), request_sha256, request_id, state, leased_until, expires_at, sealed FROM idempotency_claim => idempotency_quota_live_check
+idempotency_claim idempotency_claim_comes | ! UPDATE idempotency_quota SET live = 10000; INSERT INTO idempotency_claim SELECT key_id, sha256('x'), request_sha256, request_id, state, leased_until, expires_at, sealed, kept_slot FROM idempotency_claim => idempotency_quota_live_check
 idempotency_claim idempotency_claim_ends_once | ! UPDATE idempotency_claim SET state = 'not_kept', sealed = NULL; UPDATE idempotency_claim SET state = 'running' => may not change any more
 idempotency_claim idempotency_claim_goes | ! UPDATE idempotency_quota SET live = 0; DELETE FROM idempotency_claim => idempotency_quota_live_check
 idempotency_claim idempotency_claim_key_id_fkey | key_id = gen_random_uuid()
@@ -330,6 +334,7 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO closed_day VALUES (now()::date - 11)`)
 	e.exec(t, `INSERT INTO account_limits VALUES ($1, 0, 0)`, account)
 	e.exec(t, `INSERT INTO idempotency_quota VALUES ($1, 1)`, key)
+	e.exec(t, `INSERT INTO idempotency_account VALUES ($1, 1)`, account)
 	e.exec(t, `INSERT INTO visitor VALUES (sha256('v'), '{}', now())`)
 	e.exec(t, `INSERT INTO app_user VALUES (gen_random_uuid(), 'a@x', '', '$argon2id$v=19$m=1', $1, gen_random_uuid())`, account)
 	e.exec(t, `INSERT INTO held_earning SELECT request_id, day, account_id, provider_id, 'same_user', '', payout FROM usage_settlement WHERE source = 'payg' LIMIT 1`)
@@ -526,7 +531,8 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) UPDATE(ended_as,ended_at,reason)", "kinship": "SELECT", "unpaid_credit": "SELECT",
 		"hold":     "INSERT SELECT UPDATE(state,expires_at,closed_at,plan_refunded)",
 		"hold_leg": "SELECT", "account_rate": "INSERT SELECT UPDATE(full_at)", "key_inflight": "INSERT SELECT UPDATE(n)", "key_rate": "INSERT SELECT UPDATE(full_at)",
-		"idempotency_claim": "DELETE INSERT SELECT UPDATE(state,leased_until,sealed)", "idempotency_quota": "INSERT SELECT UPDATE(live)",
+		"idempotency_account": "INSERT SELECT UPDATE(live)",
+		"idempotency_claim":   "DELETE INSERT SELECT UPDATE(state,leased_until,sealed,kept_slot)", "idempotency_quota": "INSERT SELECT UPDATE(live)",
 		"ledger_leg": "SELECT", "operator_action": "SELECT INSERT(actor,action,subject,detail)", "orphan_review": "INSERT SELECT UPDATE(publications,next_at)", "plan": "SELECT",
 		"plan_counter": "INSERT SELECT UPDATE(used,cap,excess)", "plan_gate": "INSERT SELECT UPDATE(open,full_at)", "plan_limit": "SELECT",
 		"posting": "INSERT SELECT", "posting_rule": "SELECT", "quarantine": "INSERT SELECT", "receipt": "INSERT SELECT",

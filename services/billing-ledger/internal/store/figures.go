@@ -19,6 +19,8 @@ type Figures struct {
 	// Reviews is how many requests are published from the gateway's count
 	// until somebody settles them.
 	Reviews int64
+	// KeptBytes is what kept answers take up of their quota.
+	KeptBytes int64
 }
 
 // Figures reads them from the indexes of what is open.
@@ -28,8 +30,8 @@ func (s *Store) Figures(ctx context.Context) (Figures, error) {
 	var oldest float64
 	err := s.pool.QueryRow(ctx, `SELECT count(*), coalesce(sum(amount), 0)::bigint,
 			coalesce(extract(epoch FROM now() - min(admitted_at)), 0)::float8,
-			(SELECT count(*) FROM orphan_review WHERE next_at IS NOT NULL)
-		FROM hold WHERE state = 'open'`).Scan(&f.OpenHolds, &held, &oldest, &f.Reviews)
+			(SELECT count(*) FROM orphan_review WHERE next_at IS NOT NULL), (SELECT coalesce(sum(bytes), 0)::bigint FROM kept.hour)
+		FROM hold WHERE state = 'open'`).Scan(&f.OpenHolds, &held, &oldest, &f.Reviews, &f.KeptBytes)
 	if err != nil {
 		return Figures{}, fmt.Errorf("read the ledger's figures: %w", err)
 	}

@@ -19,49 +19,54 @@ const pruneOwn = 1000
 
 // ReadKey answers an ask without a lock; see idempotency.Store.
 func (s *Store) ReadKey(ctx context.Context, ask idempotency.Ask) (idempotency.Answer, error) {
-	c, err := readClaim(ctx, s.pool, ask.Key, ask.Token)
+	c, slot, err := readClaim(ctx, s.pool, ask.Key, ask.Token)
 	if err != nil || c == nil {
 		return idempotency.Answer{Standing: c.Stands(ask)}, reachable(err)
 	}
-	return idempotency.Answer{Standing: c.Stands(ask), Request: c.Request, Sealed: c.Sealed}, nil
+	return s.withKept(ctx, idempotency.Answer{Standing: c.Stands(ask), Request: c.Request, Sealed: c.Sealed}, slot)
 }
 
 // ClaimKey answers an ask; see idempotency.Store.
 func (s *Store) ClaimKey(ctx context.Context, ask idempotency.Ask) (answer idempotency.Answer, err error) {
+	var slot *int16
 	err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
-		answer, err = claimLocked(ctx, tx, ask)
+		answer, slot, err = claimLocked(ctx, tx, ask)
 		return err
 	})
-	return answer, err
-}
-
-// claimLocked decides under the lock on the key's quota.
-func claimLocked(ctx context.Context, tx pgx.Tx, ask idempotency.Ask) (idempotency.Answer, error) {
-	live, err := lockQuota(ctx, tx, ask.Key)
 	if err != nil {
 		return idempotency.Answer{}, err
 	}
-	c, err := readClaim(ctx, tx, ask.Key, ask.Token)
+	return s.withKept(ctx, answer, slot)
+}
+
+// claimLocked decides under the lock on the key's quota, and returns the slot of
+// the answer with it, if there is one.
+func claimLocked(ctx context.Context, tx pgx.Tx, ask idempotency.Ask) (idempotency.Answer, *int16, error) {
+	live, err := lockQuota(ctx, tx, ask.Key)
 	if err != nil {
-		return idempotency.Answer{}, err
+		return idempotency.Answer{}, nil, err
+	}
+	c, slot, err := readClaim(ctx, tx, ask.Key, ask.Token)
+	if err != nil {
+		return idempotency.Answer{}, nil, err
 	}
 	st := c.Stands(ask)
 	if st == idempotency.Lapsed {
 		fate, err := readFate(ctx, tx, c.Request)
 		if err != nil {
-			return idempotency.Answer{}, err
+			return idempotency.Answer{}, nil, err
 		}
 		st = c.After(fate, ask)
 	}
 	switch {
 	case st != idempotency.Granted:
-		return idempotency.Answer{Standing: st, Request: c.Request, Sealed: c.Sealed}, nil
+		return idempotency.Answer{Standing: st, Request: c.Request, Sealed: c.Sealed}, slot, nil
 	case c != nil && c.Request == ask.Request:
 		err = renewClaim(ctx, tx, ask)
 	default:
 		err = insertClaim(ctx, tx, ask, live)
 	}
-	return idempotency.Answer{Standing: st, Request: ask.Request}, err
+	return idempotency.Answer{Standing: st, Request: ask.Request}, nil, err
 }
 
 // lockQuota locks all that concerns a key's claims, and returns how many there
@@ -80,24 +85,26 @@ func lockQuota(ctx context.Context, tx pgx.Tx, key ids.KeyID) (int, error) {
 	return live, nil
 }
 
-// readClaim is nil when there is none that still counts. The time is read when
-// the row is, not when the transaction began: it may have waited for its lock.
-func readClaim(ctx context.Context, on querier, key ids.KeyID, token idempotency.Digest) (*idempotency.Claim, error) {
-	c := &idempotency.Claim{}
+// readClaim is nil when there is none that still counts, and returns the slot in
+// which the claim's answer is kept. The time is read when the row is, not when
+// the transaction began: it may have waited for its lock. Replicas of the release
+// before left answers in the claim itself.
+func readClaim(ctx context.Context, on querier, key ids.KeyID, token idempotency.Digest) (c *idempotency.Claim, slot *int16, err error) {
+	c = &idempotency.Claim{}
 	var request [16]byte
 	var content []byte
-	err := on.QueryRow(ctx, `SELECT request_id, request_sha256, state, leased_until <= clock_timestamp(), sealed
+	err = on.QueryRow(ctx, `SELECT request_id, request_sha256, state, leased_until <= clock_timestamp(), sealed, kept_slot
 		FROM idempotency_claim WHERE key_id = $1 AND token_sha256 = $2 AND expires_at > clock_timestamp()`,
-		[16]byte(key), token[:]).Scan(&request, &content, &c.State, &c.Lapsed, &c.Sealed)
+		[16]byte(key), token[:]).Scan(&request, &content, &c.State, &c.Lapsed, &c.Sealed, &slot)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("select claim: %w", err)
+		return nil, nil, fmt.Errorf("select claim: %w", err)
 	}
 	c.Request = request
 	copy(c.Content[:], content)
-	return c, nil
+	return c, slot, nil
 }
 
 // maxLegs bounds the requests that one goes on as, far above what gateways do.
@@ -166,38 +173,46 @@ func insertClaim(ctx context.Context, tx pgx.Tx, ask idempotency.Ask, live int) 
 	if _, err := tx.Exec(ctx, `INSERT INTO idempotency_claim (key_id, token_sha256, request_sha256, request_id, leased_until, expires_at)
 		SELECT $1, $2, $3, $4, t.now + $5::interval, t.now + $6::interval FROM (SELECT clock_timestamp() AS now) t`,
 		[16]byte(ask.Key), ask.Token[:], ask.Content[:], [16]byte(ask.Request), idempotency.Lease, idempotency.Life); err != nil {
+		var pe *pgconn.PgError
+		if errors.As(err, &pe) && pe.ConstraintName == "idempotency_account_bound" {
+			return idempotency.TooManyOfAccount()
+		}
 		return fmt.Errorf("insert claim: %w", err)
 	}
 	return nil
 }
 
 // FinishKey ends a claim; see idempotency.Store.
-func (s *Store) FinishKey(ctx context.Context, e idempotency.End) error {
-	return s.inTx(ctx, func(tx pgx.Tx) error {
+func (s *Store) FinishKey(ctx context.Context, e idempotency.End, quota idempotency.Quota) (outcome idempotency.Outcome, err error) {
+	if e.State == idempotency.Answered {
+		return s.keepAnswer(ctx, e, quota)
+	}
+	err = s.inTx(ctx, func(tx pgx.Tx) error {
+		outcome = idempotency.NoEnd
 		if _, err := lockQuota(ctx, tx, e.Key); err != nil {
 			return err
 		}
-		c, err := readClaim(ctx, tx, e.Key, e.Token)
+		c, _, err := readClaim(ctx, tx, e.Key, e.Token)
 		if err != nil || c == nil || c.Request != e.Request || c.State != idempotency.Running {
 			return err
 		}
-		sql, args := `UPDATE idempotency_claim SET state = $3, sealed = $4 WHERE key_id = $1 AND token_sha256 = $2`,
-			[]any{[16]byte(e.Key), e.Token[:], e.State, e.Sealed}
+		fate := idempotency.Served
 		if e.State == idempotency.Forget {
-			fate, err := readFate(ctx, tx, e.Request)
-			if err != nil {
+			if fate, err = readFate(ctx, tx, e.Request); err != nil {
 				return err
 			}
-			sql, args = forget[fate], args[:2]
+		} else {
+			outcome = idempotency.NotOffered
 		}
-		if _, err := tx.Exec(ctx, sql, args...); err != nil {
+		if _, err := tx.Exec(ctx, forget[fate], [16]byte(e.Key), e.Token[:]); err != nil {
 			return fmt.Errorf("end claim: %w", err)
 		}
 		return nil
 	})
+	return outcome, err
 }
 
-// forget is how a claim is forgotten by what became of its request.
+// forget is how a claim without an answer ends by what became of its request.
 var forget = map[idempotency.Fate]string{
 	idempotency.CostNothing: `DELETE FROM idempotency_claim WHERE key_id = $1 AND token_sha256 = $2`,
 	idempotency.Undecided:   `UPDATE idempotency_claim SET leased_until = clock_timestamp() WHERE key_id = $1 AND token_sha256 = $2`,

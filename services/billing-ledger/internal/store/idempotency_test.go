@@ -52,9 +52,19 @@ func wantStanding(t testing.TB, st *store.Store, a idempotency.Ask, want idempot
 
 func finish(t testing.TB, st *store.Store, a idempotency.Ask, state idempotency.State, sealed ...byte) {
 	t.Helper()
-	if err := st.FinishKey(t.Context(), idempotency.End{Key: a.Key, Token: a.Token, Request: a.Request, State: state, Sealed: sealed}); err != nil {
+	endWith(t, st, a, state, roomyQuota, sealed)
+}
+
+// roomyQuota is the service's.
+var roomyQuota = idempotency.Quota{OfAccount: idempotency.KeptOfAccount, InAll: 16 << 30}
+
+func endWith(t testing.TB, st *store.Store, a idempotency.Ask, state idempotency.State, quota idempotency.Quota, sealed []byte) idempotency.Outcome {
+	t.Helper()
+	outcome, err := st.FinishKey(t.Context(), idempotency.End{Key: a.Key, Token: a.Token, Request: a.Request, State: state, Sealed: sealed}, quota)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return outcome
 }
 
 // lapse ends all leases on claims.

@@ -145,7 +145,8 @@ func (k *Keeper) Take(ctx context.Context, ask Ask) (*Claim, *Answer, error) {
 
 func gone(requestID string) error {
 	return fault.New(fault.Precondition, apierror.IdempotencyAnswerGone,
-		"This request was answered before, and its answer is not kept. Its receipt is GET /api/v1/requests/%s.", requestID).On(Header)
+		"This request was answered before, and its answer is not kept: streams, answers above 1 MiB and those beyond the 64 MiB of an account are not. "+
+			"Its receipt is GET /api/v1/requests/%s.", requestID).On(Header)
 }
 
 // open gives the kept answer. One that does not open is as good as not kept.

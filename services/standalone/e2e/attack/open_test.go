@@ -5,7 +5,6 @@ package attack
 // alone.
 var open = map[string]string{
 	"F5_left_at_once_often":             "early hang-ups are not counted",
-	"F8_kept_answers_fill_the_disk":     "kept answers have no quota of bytes",
 	"F16_one_login_reads_the_ledger":    "services share a superuser",
 	"F18_leaked_key_redirects_earnings": "a key alone changes the beneficiary",
 	"IN_USE_several_prompts":            "400",

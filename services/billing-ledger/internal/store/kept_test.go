@@ -1,0 +1,379 @@
+package store_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/fault"
+	"svc.internal/services/billing-ledger/internal/idempotency"
+	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/store"
+)
+
+// keep claims a new token of a consumer and ends it with an answer of so many
+// bytes.
+func keep(t testing.TB, st *store.Store, c consumer, size int, quota idempotency.Quota) (idempotency.Ask, []byte, idempotency.Outcome) {
+	t.Helper()
+	a := ask(t, c)
+	wantStanding(t, st, a, idempotency.Granted, a.Request)
+	sealed := bytes.Repeat([]byte{a.Token[0]}, size)
+	return a, sealed, endWith(t, st, a, idempotency.Answered, quota, sealed)
+}
+
+// keptClock stands in for the clock of the functions of kept answers.
+func keptClock(t testing.TB, e *env) (set func(hour int64)) {
+	t.Helper()
+	clock := newDatabaseClock(t, e)
+	for _, sql := range []string{
+		`CREATE FUNCTION clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT at FROM clock.clock'`,
+		`ALTER FUNCTION kept.keep SET search_path = clock, pg_catalog, kept, pg_temp`,
+		`ALTER FUNCTION kept.refusal SET search_path = clock, pg_catalog, kept, pg_temp`,
+		`ALTER FUNCTION kept.sweep SET search_path = clock, pg_catalog, kept, pg_temp`,
+	} {
+		if _, err := e.owner.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(hour int64) {
+		t.Helper()
+		clock.set(t, time.Unix(hour*3600+hour%3600, 0))
+	}
+}
+
+// sweep empties what is over.
+func (e *env) sweep(t testing.TB) int {
+	t.Helper()
+	swept, err := e.store.SweepKept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return swept
+}
+
+// keptModel is what the store of kept answers ought to have.
+type keptModel struct {
+	quota   idempotency.Quota
+	answers []keptAnswer
+}
+
+type keptAnswer struct {
+	hour, cost int64
+	by         int
+	ask        idempotency.Ask
+	sealed     []byte
+}
+
+func (m *keptModel) drop(over func(hour int64) bool) {
+	var left []keptAnswer
+	for _, a := range m.answers {
+		if !over(a.hour) {
+			left = append(left, a)
+		}
+	}
+	m.answers = left
+}
+
+func (m *keptModel) sums(by int) (own, all int64) {
+	for _, a := range m.answers {
+		all += a.cost
+		if a.by == by {
+			own += a.cost
+		}
+	}
+	return own, all
+}
+
+// keep is how an answer fares in an hour. What is older than a day is nobody's
+// any more, whether or not it was swept.
+func (m *keptModel) keep(by int, hour, cost int64) idempotency.Outcome {
+	m.drop(func(h int64) bool { return h < hour-24 })
+	own, all := m.sums(by)
+	switch {
+	case own+cost > m.quota.OfAccount:
+		return idempotency.AccountFull
+	case all+cost > m.quota.InAll:
+		return idempotency.StoreFull
+	}
+	return idempotency.Kept
+}
+
+// TestKeptAnswersFollowTheirModel keeps answers, lets hours pass and empties them
+// in any order. An answer is there for 24 hours at least; what is counted is what
+// is there; and no quota is ever passed.
+func TestKeptAnswersFollowTheirModel(t *testing.T) {
+	e := setup(t, unlimited)
+	set := keptClock(t, e)
+	owners := []consumer{e.consumer(t, 0), e.consumer(t, 0), e.consumer(t, 0)}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	m := &keptModel{quota: idempotency.Quota{OfAccount: 6000, InAll: 14_000}}
+	seen := map[idempotency.Outcome]int{}
+	hour, swept := int64(500_000), 0
+	set(hour)
+	for range 250 {
+		switch random.IntN(10) {
+		case 0:
+			hour += random.Int64N(12)
+			set(hour)
+		case 1:
+			swept += e.sweep(t)
+		default:
+			by, size := random.IntN(len(owners)), 1+random.IntN(2000)
+			want := m.keep(by, hour, int64(size)+idempotency.KeptRow)
+			a, sealed, got := keep(t, e.store, owners[by], size, m.quota)
+			if got != want {
+				t.Fatalf("%d bytes of %d in hour %d: got %s, want %s", size, by, hour, got, want)
+			}
+			seen[got]++
+			if got == idempotency.Kept {
+				m.answers = append(m.answers, keptAnswer{hour, int64(size) + idempotency.KeptRow, by, a, sealed})
+			} else {
+				wantStanding(t, e.store, again(t, a), idempotency.Gone, a.Request)
+			}
+		}
+		e.wantKept(t, m, owners, hour)
+	}
+	if len(seen) != 3 || swept == 0 {
+		t.Errorf("got %v and %d hours swept, want each outcome and some hours", seen, swept)
+	}
+}
+
+// wantKept compares what is there, and what is counted, with the model, and tries
+// one answer. What is over may still be there until it is swept.
+func (e *env) wantKept(t testing.TB, m *keptModel, owners []consumer, hour int64) {
+	t.Helper()
+	m.drop(func(h int64) bool { return h < hour-24 })
+	for by, c := range owners {
+		own, _ := m.sums(by)
+		rows := scan[int64](t, e, `SELECT coalesce(sum(octet_length(sealed) + 256), 0)::bigint FROM kept.answer JOIN kept.hour USING (slot)
+			WHERE account_id = $1 AND hour >= $2`, [16]byte(c.account), hour-24)
+		counted := scan[int64](t, e, `SELECT coalesce(sum(t.bytes), 0)::bigint FROM kept.tally t JOIN kept.hour USING (slot)
+			WHERE account_id = $1 AND hour >= $2`, [16]byte(c.account), hour-24)
+		if rows != own || counted != own {
+			t.Fatalf("of %d: %d bytes are there and %d counted, want %d", by, rows, counted, own)
+		}
+	}
+	_, all := m.sums(0)
+	if got := scan[int64](t, e, `SELECT coalesce(sum(bytes), 0)::bigint FROM kept.hour WHERE hour >= $1`, hour-24); got != all {
+		t.Fatalf("%d bytes are counted in all, want %d", got, all)
+	}
+	if figures, err := e.store.Figures(t.Context()); err != nil || figures.KeptBytes > m.quota.InAll {
+		t.Fatalf("%d bytes are on the disk, %v, want at most %d", figures.KeptBytes, err, m.quota.InAll)
+	}
+	if len(m.answers) > 0 {
+		a := m.answers[len(m.answers)-1]
+		if got := wantStanding(t, e.store, again(t, a.ask), idempotency.Replay, a.ask.Request); !bytes.Equal(got.Sealed, a.sealed) {
+			t.Fatalf("the answer has %d bytes, want %d as they were", len(got.Sealed), len(a.sealed))
+		}
+	}
+}
+
+// An answer of the last second of an hour is there for the 24 hours after it, and
+// gone in the next.
+func TestAKeptAnswerIsThereForADay(t *testing.T) {
+	e := setup(t, unlimited)
+	set := keptClock(t, e)
+	c := e.consumer(t, 0)
+	const hour = 500_000
+	set(hour)
+	a, _, _ := keep(t, e.store, c, 5, roomyQuota)
+	for _, later := range []int64{1, 24} {
+		set(hour + later)
+		if swept := e.sweep(t); swept != 0 {
+			t.Errorf("%d hours are swept %d hours later, want none", swept, later)
+		}
+		wantStanding(t, e.store, again(t, a), idempotency.Replay, a.Request)
+	}
+	set(hour + 25)
+	if swept := e.sweep(t); swept != 1 {
+		t.Errorf("%d hours are swept, want 1", swept)
+	}
+	wantStanding(t, e.store, again(t, a), idempotency.Gone, a.Request)
+	if size := scan[int64](t, e, `SELECT sum(pg_total_relation_size(inhrelid) - pg_indexes_size(inhrelid))::bigint FROM pg_inherits WHERE inhparent = 'kept.answer'::regclass`); size > 26*8192 {
+		t.Errorf("the emptied store has %d bytes on disk", size)
+	}
+}
+
+// Replicas that keep answers at the same time pass no quota by a byte.
+func TestRacingReplicasPassNoQuota(t *testing.T) {
+	e := setup(t, unlimited)
+	owners := []consumer{e.consumer(t, 0), e.consumer(t, 0)}
+	replicas := e.replicas(t, 3, nil)
+	// Room for 8 of each account, and for 12 in all.
+	const size = 1000
+	cost := int64(size + idempotency.KeptRow)
+	quota := idempotency.Quota{OfAccount: 8*cost + cost - 1, InAll: 12*cost + cost - 1}
+	var mu sync.Mutex
+	seen := map[idempotency.Outcome]int{}
+	var racers sync.WaitGroup
+	for i := range 48 {
+		// Keys of their own, so that nothing but the store's lock keeps them apart.
+		c := e.issue(t, owners[i%2].account, key.Order{})
+		racers.Go(func() {
+			_, _, got := keep(t, replicas[i%3], c, size, quota)
+			mu.Lock()
+			defer mu.Unlock()
+			seen[got]++
+		})
+	}
+	racers.Wait()
+	if seen[idempotency.Kept] != 12 || seen[idempotency.AccountFull]+seen[idempotency.StoreFull] != 36 {
+		t.Errorf("got %v, want 12 kept of 48", seen)
+	}
+	if counted := scan[int64](t, e, `SELECT sum(bytes)::bigint FROM kept.hour`); counted != 12*cost {
+		t.Errorf("%d bytes are counted, want %d", counted, 12*cost)
+	}
+	if over := scan[int](t, e, `SELECT count(*) FROM (SELECT FROM kept.tally GROUP BY account_id HAVING sum(bytes) > $1) a`, quota.OfAccount); over != 0 {
+		t.Errorf("%d accounts are above their quota", over)
+	}
+}
+
+// A dump of the database reads the tables for as long as it takes. Nobody waits
+// for it: what cannot be emptied is tried again, and what has no room is not kept.
+func TestAReaderThatTakesLongStopsNobody(t *testing.T) {
+	e := setup(t, unlimited)
+	set := keptClock(t, e)
+	c := e.consumer(t, 0)
+	const hour = 500_000
+	set(hour)
+	old, _, _ := keep(t, e.store, c, 5, roomyQuota)
+	dump, err := e.owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dump.Rollback(t.Context()) }()
+	if _, err := dump.Exec(t.Context(), `SELECT FROM kept.answer`); err != nil {
+		t.Fatal(err)
+	}
+	set(hour + 26)
+	if swept := e.sweep(t); swept != 0 {
+		t.Errorf("%d hours are swept under a reader, want none", swept)
+	}
+	a, _, got := keep(t, e.store, c, 5, roomyQuota)
+	if got != idempotency.SlotTaken {
+		t.Errorf("got %s, want %s", got, idempotency.SlotTaken)
+	}
+	wantStanding(t, e.store, again(t, a), idempotency.Gone, a.Request)
+	if err := dump.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	// Nobody has swept: the writer makes room by itself.
+	if _, _, got := keep(t, e.store, c, 5, roomyQuota); got != idempotency.Kept {
+		t.Errorf("after the reader: got %s, want it kept", got)
+	}
+	wantStanding(t, e.store, again(t, old), idempotency.Gone, old.Request)
+}
+
+// What replicas of the release before kept in claims is given back.
+func TestAnAnswerInItsClaimIsGivenBack(t *testing.T) {
+	e := setup(t, unlimited)
+	a := ask(t, e.consumer(t, 0))
+	wantStanding(t, e.store, a, idempotency.Granted, a.Request)
+	if _, err := e.pool.Exec(t.Context(), `UPDATE idempotency_claim SET state = 'answered', sealed = 'x'`); err != nil {
+		t.Fatal(err)
+	}
+	if got := wantStanding(t, e.store, again(t, a), idempotency.Replay, a.Request); string(got.Sealed) != "x" {
+		t.Errorf("the answer is %q, want x", got.Sealed)
+	}
+}
+
+func TestTheApplicationsRoleKeepsAnswersByItsFunctionsAlone(t *testing.T) {
+	e := setup(t, unlimited)
+	keep(t, e.store, e.consumer(t, 0), 5, roomyQuota)
+	for _, sql := range []string{
+		`INSERT INTO kept.answer SELECT slot, gen_random_uuid(), account_id, sealed FROM kept.answer`,
+		`UPDATE kept.answer SET sealed = 'x'`, `DELETE FROM kept.answer`, `TRUNCATE kept.answer`, `TRUNCATE kept.answer_0`,
+		`INSERT INTO kept.tally SELECT gen_random_uuid(), slot, 1 FROM kept.tally`, `UPDATE kept.tally SET bytes = 1`, `DELETE FROM kept.tally`,
+		`UPDATE kept.hour SET bytes = 0`, `SELECT kept.empty_slots(9999999, '1s')`, `CREATE TABLE kept.mine ()`,
+	} {
+		if refusal := e.attack(t, e.pool, sql); refusal == nil || refusal.Code != "42501" {
+			t.Errorf("%s: got %v, want it refused for lack of permission", sql, refusal)
+		}
+	}
+	for sql, want := range map[string]string{
+		`INSERT INTO kept.hour VALUES (-1, -1, 1)`:                                          "hour_slot_check",
+		`UPDATE kept.hour SET bytes = 0 WHERE slot >= 0`:                                    "hour_bytes_check",
+		`UPDATE kept.hour SET hour = slot + 1`:                                              "hour_check",
+		`UPDATE kept.tally SET bytes = 67108865`:                                            "tally_bytes_check",
+		`UPDATE kept.answer SET sealed = ''`:                                                "answer_sealed_check",
+		`INSERT INTO kept.answer SELECT slot, request_id, account_id, 'x' FROM kept.answer`: "_pkey",
+	} {
+		if refusal := e.attack(t, e.owner, sql); refusal == nil || refusal.ConstraintName != want && !bytes.HasSuffix([]byte(refusal.ConstraintName), []byte(want)) {
+			t.Errorf("%s: got %v, want it refused by %s", sql, refusal, want)
+		}
+	}
+}
+
+func TestAnAccountHasAtMostAHundredThousandClaims(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 0)
+	held := ask(t, c)
+	wantStanding(t, e.store, held, idempotency.Granted, held.Request)
+	// Ten keys have been used up and revoked, as far as the count goes.
+	e.exec(t, `UPDATE idempotency_account SET live = 99999 WHERE account_id = $1`, [16]byte(c.account))
+	last := ask(t, e.issue(t, c.account, key.Order{}))
+	wantStanding(t, e.store, last, idempotency.Granted, last.Request)
+	if _, err := e.store.ClaimKey(t.Context(), ask(t, e.issue(t, c.account, key.Order{}))); !fault.Is(err, fault.RateLimitExceeded) {
+		t.Errorf("one more is answered %v, want rate_limit_exceeded", err)
+	}
+	// Nobody else is in the way, those that there are go on, and what is forgotten
+	// makes room.
+	other := ask(t, e.consumer(t, 0))
+	wantStanding(t, e.store, other, idempotency.Granted, other.Request)
+	wantStanding(t, e.store, held, idempotency.Granted, held.Request)
+	finish(t, e.store, held, idempotency.Forget)
+	next := ask(t, c)
+	wantStanding(t, e.store, next, idempotency.Granted, next.Request)
+	e.exec(t, `UPDATE idempotency_account SET live = 2 WHERE account_id = $1`, [16]byte(c.account))
+	e.exec(t, `UPDATE idempotency_claim SET expires_at = now() - interval '1 second'`)
+	if _, err := e.store.PruneClaims(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	if left := scan[int64](t, e, `SELECT sum(live)::bigint FROM idempotency_account`); left != 0 {
+		t.Errorf("%d claims are counted when none is left", left)
+	}
+}
+
+// The migration takes claims with answers over as they stand.
+func TestClaimsFromBeforeAreCountedByAccount(t *testing.T) {
+	e := setup(t, unlimited)
+	c := e.consumer(t, 0)
+	for range 3 {
+		a := ask(t, e.issue(t, c.account, key.Order{}))
+		wantStanding(t, e.store, a, idempotency.Granted, a.Request)
+	}
+	err := pgx.BeginFunc(t.Context(), e.owner, func(tx pgx.Tx) error {
+		for _, sql := range keptMigration(t) {
+			if _, err := tx.Exec(t.Context(), sql); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if live := scan[int](t, e, `SELECT live FROM idempotency_account WHERE account_id = $1`, [16]byte(c.account)); live != 3 {
+		t.Errorf("%d claims are counted, want 3", live)
+	}
+}
+
+// keptMigration is the migration of kept answers, down and up again.
+func keptMigration(t testing.TB) []string {
+	t.Helper()
+	text, err := store.Migrations.ReadFile("migrations/00025_kept_answers.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	up, down, ok := bytes.Cut(text, []byte("-- +goose Down"))
+	if !ok {
+		t.Fatal("the migration has no way down")
+	}
+	return []string{string(down), string(up)}
+}
