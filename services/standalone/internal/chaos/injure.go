@@ -54,6 +54,8 @@ func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
 		return m.stop(ctx, f, m.victims(f, pid), stand.Release)
 	case plan.Full:
 		return m.fill(ctx, f, m.victims(f, pid), stand.Release)
+	case plan.Forge:
+		return m.forge(ctx, f, stand.Release)
 	case plan.Cut, plan.Stall:
 		from, to := f.Cell.Program, f.Cell.To
 		cut := m.links.Cut

@@ -141,7 +141,12 @@ func (m *market) gauges(ctx context.Context, hub string) (map[string]float64, er
 func (r *run) judge(ctx context.Context) error {
 	r.tell("auditing", "", "")
 	m := r.market
+	if err := m.unmoved(ctx); err != nil {
+		return err
+	}
 	r.report.take(r.watch, m.fleet.Exits())
+	r.report.Forged = m.intrusions.counts
+	r.report.Faulty = append(r.report.Faulty, m.intrusions.wrong...)
 	if err := r.export(ctx); err != nil {
 		return err
 	}

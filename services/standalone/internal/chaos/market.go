@@ -85,6 +85,8 @@ type market struct {
 	engines  []*engine.Engine
 	accounts []caller.Account
 	setup    record.Setup
+
+	intrusions intrusions
 }
 
 // open starts the fleet and makes everything that callers need.

@@ -53,6 +53,9 @@ type Report struct {
 	Untold int      `json:"untold"`
 	Untrue []string `json:"untrue,omitempty"`
 
+	// Forged is what intruders tried in vain.
+	Forged Forged `json:"forged"`
+
 	// Exits are processes that ended by themselves and were started again, by
 	// name; Panics are those that panicked.
 	Exits  map[string]int `json:"exits,omitempty"`
@@ -173,6 +176,10 @@ func (r *Report) Print(out io.Writer) error {
 	fmt.Fprintf(out, "  requests %d, faults %d in %d cells\n", r.Requests, r.Faults, len(r.Cells))
 	fmt.Fprintf(out, "  answered %s, during faults %s; told late %d, untruly %d; idle after %v\n",
 		percentage(r.Answered, r.Calls), percentage(r.AnsweredHurting, r.CallsHurting), r.Late, r.Untold-r.Late, r.Idle.Round(100*time.Millisecond))
+	if f := r.Forged; f != (Forged{}) {
+		fmt.Fprintf(out, "  forged: NATS refused %d connections and %d messages; %d events set aside by their readers; %d repeated without effect\n",
+			f.Connections, f.Messages, f.SetAside, f.Repeated)
+	}
 	if len(r.Exits) > 0 {
 		fmt.Fprintf(out, "  ended by themselves and were started again: %v\n", r.Exits)
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc.internal/pkg/usageseal"
 )
 
 // Books are the databases of billing-ledger and settlement.
@@ -178,6 +180,107 @@ func (b *Books) DropSettlementKey(ctx context.Context) error {
 		return fmt.Errorf("drop the key of settled requests: %w", err)
 	}
 	return nil
+}
+
+// UsageKey is the key that a hub has handed over last.
+func (b *Books) UsageKey(ctx context.Context, hub string) (usageseal.Key, error) {
+	var id, secret []byte
+	err := b.pool.QueryRow(ctx, `SELECT key_id, secret FROM billing.usage_key WHERE hub_id = $1 ORDER BY created_at DESC LIMIT 1`, hub).Scan(&id, &secret)
+	if err != nil {
+		return usageseal.Key{}, fmt.Errorf("read the key of %s: %w", hub, err)
+	}
+	return usageseal.ParseKey(id, secret)
+}
+
+// Lines are what billing-ledger and settlement have settled of a request, a text
+// for each row.
+func (b *Books) Lines(ctx context.Context, request string) ([]string, error) {
+	rows, err := b.pool.Query(ctx, `SELECT to_jsonb(s)::text FROM billing.usage_settlement s WHERE request_id = $1::uuid
+		UNION ALL SELECT to_jsonb(e)::text FROM settlement.earning_line e WHERE request_id = $1::uuid ORDER BY 1`, request)
+	if err != nil {
+		return nil, fmt.Errorf("read the lines of %s: %w", request, err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("read the lines of %s: %w", request, err)
+	}
+	return lines, nil
+}
+
+// MostCompletion is the largest completion that any line of a request, or what
+// takes a line's place, has; 0 when it has none.
+func (b *Books) MostCompletion(ctx context.Context, request string) (tokens int64, err error) {
+	err = b.pool.QueryRow(ctx, `SELECT greatest(
+		(SELECT max(completion_tokens) FROM billing.usage_settlement WHERE request_id = $1::uuid),
+		(SELECT max(completion_tokens) FROM settlement.earning_line WHERE request_id = $1::uuid),
+		(SELECT max(completion_tokens) FROM settlement.earning_correction WHERE request_id = $1::uuid), 0)`, request).Scan(&tokens)
+	if err != nil {
+		return 0, fmt.Errorf("read the lines of %s: %w", request, err)
+	}
+	return tokens, nil
+}
+
+// SetAside reports whether an event lies in the quarantines, as forged.
+func (b *Books) SetAside(ctx context.Context, event []byte) (ledger, settlement bool, err error) {
+	err = b.pool.QueryRow(ctx, `SELECT
+		EXISTS (SELECT FROM billing.quarantine WHERE payload = $1 AND reason = 'forged'),
+		EXISTS (SELECT FROM settlement.quarantine WHERE payload = $1 AND reason LIKE 'forged%')`, event).Scan(&ledger, &settlement)
+	if err != nil {
+		return false, false, fmt.Errorf("look into the quarantines: %w", err)
+	}
+	return ledger, settlement, nil
+}
+
+// Compared is what a comparison of billing-ledger's settled requests with
+// settlement's lines came to.
+type Compared struct {
+	// Requests are known to one of them at least.
+	Requests int64
+	// Differing are those that one of them does not know, or of which the two do
+	// not say the same: provider, attempt, model, price version, unit, tokens and
+	// payout. Each is a text with both rows.
+	Differing []string
+}
+
+// Compare compares every field that billing-ledger and settlement both keep of a
+// request, in both directions. Where a correction has taken the place of a line,
+// it is the correction that counts; it has no attempt, model and price version.
+func (b *Books) Compare(ctx context.Context) (Compared, error) {
+	rows, err := b.pool.Query(ctx, `
+		WITH ledger AS (
+			SELECT day, request_id, provider_id, attempt, model_id, price_version_id, unit, prompt_tokens, completion_tokens, payout
+			FROM billing.usage_settlement
+		), line AS (
+			SELECT e.day, e.request_id, coalesce(c.provider_id, e.provider_id) AS provider_id,
+				CASE WHEN c IS NULL THEN e.attempt ELSE l.attempt END AS attempt,
+				CASE WHEN c IS NULL THEN e.model_id ELSE l.model_id END AS model_id,
+				CASE WHEN c IS NULL THEN e.price_version_id ELSE l.price_version_id END AS price_version_id,
+				coalesce(c.unit, e.unit) AS unit, coalesce(c.prompt_tokens, e.prompt_tokens) AS prompt_tokens,
+				coalesce(c.completion_tokens, e.completion_tokens) AS completion_tokens,
+				coalesce(c.payout_nano_usd, e.payout_nano_usd) AS payout
+			FROM settlement.earning_line e
+			LEFT JOIN settlement.earning_correction c USING (day, request_id)
+			LEFT JOIN ledger l USING (day, request_id)
+		)
+		SELECT CASE WHEN ledger IS DISTINCT FROM line
+			THEN format('billing-ledger has %s, settlement has %s', coalesce(to_jsonb(ledger)::text, 'nothing'), coalesce(to_jsonb(line)::text, 'nothing')) END
+		FROM ledger FULL JOIN line USING (day, request_id)`)
+	if err != nil {
+		return Compared{}, fmt.Errorf("compare ledger and lines: %w", err)
+	}
+	var out Compared
+	var differs *string
+	_, err = pgx.ForEachRow(rows, []any{&differs}, func() error {
+		out.Requests++
+		if differs != nil {
+			out.Differing = append(out.Differing, *differs)
+		}
+		return nil
+	})
+	if err != nil {
+		return Compared{}, fmt.Errorf("compare ledger and lines: %w", err)
+	}
+	return out, nil
 }
 
 // LockEarnings locks settlement's lines until the function that it returns is

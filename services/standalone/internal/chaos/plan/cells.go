@@ -85,6 +85,10 @@ func Cells() []Cell {
 	add(Full, "full-nats", fleet.NATS, "", published)
 	add(Full, "full-postgres", fleet.Postgres, "", published)
 	add(Dark, "dark", "", "", answered)
+	add(Forge, Strangers, fleet.NATS, "", streaming)
+	add(Forge, Impostors, fleet.NATS, "", published)
+	add(Forge, Forgers, fleet.NATS, "", published, settled)
+	add(Forge, Repeaters, fleet.NATS, "", published, settled)
 	return cells
 }
 

@@ -39,6 +39,20 @@ const (
 	// Dark is the death of all processes but PostgreSQL, with NATS's store and
 	// the agents' disks; what remains are the hubs' journals and the database.
 	Dark Kind = "dark"
+	// Forge hurts nobody: an intruder is on NATS, see package intruder.
+	Forge Kind = "forge"
+)
+
+// What intruders do; each is the What of its cells.
+const (
+	// Strangers connect without a certificate that NATS knows.
+	Strangers = "forge-stranger"
+	// Impostors publish with the certificate of a service what another one says.
+	Impostors = "forge-identity"
+	// Forgers publish altered usage with the certificates of hubs.
+	Forgers = "forge-usage"
+	// Repeaters publish genuine usage again.
+	Repeaters = "forge-repeat"
 )
 
 // Cell is one cell of the matrix.
@@ -46,7 +60,8 @@ type Cell struct {
 	// What is hurt and When make the name, what/when.
 	What, When string
 	Kind       Kind
-	// Program is whose processes are hurt; of Cut and Stall, who dials To.
+	// Program is whose processes are hurt; of Cut and Stall, who dials To; of
+	// Forge, who must not be hurt meanwhile.
 	Program, To string
 	// Point is the crash point at which When is.
 	Point string
@@ -73,7 +88,8 @@ type Class int
 
 // The classes.
 const (
-	// Apart meets nothing else: who chooses and who knows prices.
+	// Apart meets nothing else: who chooses, who knows prices, and intruders, who
+	// hurt nobody.
 	Apart Class = iota
 	// Short is an outage of seconds, shorter than a lease.
 	Short
@@ -93,7 +109,7 @@ func (c Cell) Class() Class {
 	switch {
 	case c.Kind == Lose || c.Kind == Dark:
 		return Loss
-	case c.Program == fleet.Router || c.Program == fleet.Catalog:
+	case c.Kind == Forge || c.Program == fleet.Router || c.Program == fleet.Catalog:
 		return Apart
 	case c.Program == fleet.Gateway && (c.Kind == Kill || c.Kind == Stop):
 		return Mute

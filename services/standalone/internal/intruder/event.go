@@ -1,0 +1,120 @@
+package intruder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/usageseal"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+)
+
+// Event is usage that a hub has published.
+type Event struct {
+	// Hub is the id of the hub; Raw is the event with its seal.
+	Hub  string
+	Raw  []byte
+	said *eventsv1.UsageEvent
+}
+
+// Request is the id of the request.
+func (e Event) Request() string { return e.said.GetRequestId() }
+
+// Overhear is the last priced usage of a hub in the stream. Only a reader of
+// usage can overhear it.
+func (c *Client) Overhear(ctx context.Context, hub string) (Event, error) {
+	js, err := jetstream.New(c.nc)
+	if err != nil {
+		return Event{}, fmt.Errorf("overhear usage: %w", err)
+	}
+	stream, err := js.Stream(ctx, bus.UsageStream.Name)
+	if err != nil {
+		return Event{}, fmt.Errorf("overhear usage: %w", err)
+	}
+	msg, err := stream.GetLastMsgForSubject(ctx, bus.SubjectUsage(hub))
+	for err == nil {
+		e := Event{Hub: hub, Raw: msg.Data, said: &eventsv1.UsageEvent{}}
+		if err := proto.Unmarshal(msg.Data, e.said); err != nil {
+			return Event{}, fmt.Errorf("overhear usage: %w", err)
+		}
+		if msg.Subject == bus.SubjectUsage(hub) && e.said.GetRates().GetPayoutOutputPicoUsdPerToken() > 0 && e.said.GetBillableCompletionTokens() > 0 {
+			return e, nil
+		}
+		if msg.Sequence == 1 {
+			return Event{}, errors.New("overhear usage: the stream has none of this hub that costs anything")
+		}
+		msg, err = stream.GetMsg(ctx, msg.Sequence-1)
+	}
+	return Event{}, fmt.Errorf("overhear usage: %w", err)
+}
+
+// Inflated is the event with so many more tokens, without any seal.
+func (e Event) Inflated(tokens int64) ([]byte, error) {
+	return e.altered(func(u *eventsv1.UsageEvent) { u.BillableCompletionTokens += tokens })
+}
+
+// Claimed is Inflated as another hub says it, which was not given the request
+// and so has no ticket of the ledger's.
+func (e Event) Claimed(hub string, tokens int64) ([]byte, error) {
+	return e.altered(func(u *eventsv1.UsageEvent) {
+		u.BillableCompletionTokens += tokens
+		u.HubId, u.LedgerMac = hub, nil
+	})
+}
+
+func (e Event) altered(change func(*eventsv1.UsageEvent)) ([]byte, error) {
+	m := proto.CloneOf(e.said)
+	m.Seal = nil
+	change(m)
+	data, err := proto.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("alter usage: %w", err)
+	}
+	return data, nil
+}
+
+// Notice says to a hub that the event's request is settled.
+func (e Event) Notice() ([]byte, error) {
+	data, err := proto.Marshal(&eventsv1.SettledNotice{RequestIds: []string{e.Request()}})
+	if err != nil {
+		return nil, fmt.Errorf("forge a notice: %w", err)
+	}
+	return data, nil
+}
+
+// Resealed is an altered event under the seal of the genuine one.
+func (e Event) Resealed(altered []byte) []byte {
+	return append(append([]byte{}, altered...), e.Raw[len(e.Raw)-usageseal.Size:]...)
+}
+
+// Store publishes into the stream of usage under a message id of its own, and
+// returns its sequence there.
+func (c *Client) Store(ctx context.Context, subject, id string, data []byte) (uint64, error) {
+	js, err := jetstream.New(c.nc)
+	if err != nil {
+		return 0, fmt.Errorf("store usage: %w", err)
+	}
+	ack, err := js.Publish(ctx, subject, data, jetstream.WithMsgID(id))
+	if err != nil {
+		return 0, fmt.Errorf("store usage: %w", err)
+	}
+	return ack.Sequence, nil
+}
+
+// Handled reports whether a durable consumer is done with everything up to a
+// sequence of the stream of usage. The client must be the service that has it.
+func (c *Client) Handled(ctx context.Context, durable string, sequence uint64) (bool, error) {
+	js, err := jetstream.New(c.nc)
+	if err != nil {
+		return false, fmt.Errorf("look at consumer %s: %w", durable, err)
+	}
+	consumer, err := js.Consumer(ctx, bus.UsageStream.Name, durable)
+	if err != nil {
+		return false, fmt.Errorf("look at consumer %s: %w", durable, err)
+	}
+	return consumer.CachedInfo().AckFloor.Stream >= sequence, nil
+}
