@@ -236,16 +236,31 @@ func (l *consumeLoop) ensure(ctx context.Context) error {
 	}
 	ctx, cancel := withRequestTimeout(ctx)
 	defer cancel()
-	consumer, err := l.conn.js.CreateOrUpdateConsumer(ctx, l.cfg.Stream.Name, jetstream.ConsumerConfig{
-		Durable: l.cfg.Durable, FilterSubject: l.cfg.Filter,
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait,
-		MaxDeliver: -1, MaxAckPending: maxAckPending,
-	})
+	want := durableConfig(l.cfg.Durable, l.cfg.Filter)
+	// Where a consumer began can no longer be changed, and Rewind has chosen it.
+	standing, err := l.conn.js.Consumer(ctx, l.cfg.Stream.Name, l.cfg.Durable)
+	switch {
+	case err == nil:
+		began := standing.CachedInfo().Config
+		want.DeliverPolicy, want.OptStartTime, want.OptStartSeq = began.DeliverPolicy, began.OptStartTime, began.OptStartSeq
+	case !errors.Is(err, jetstream.ErrConsumerNotFound):
+		return fmt.Errorf("look at consumer %s: %w", l.cfg.Durable, err)
+	}
+	consumer, err := l.conn.js.CreateOrUpdateConsumer(ctx, l.cfg.Stream.Name, want)
 	if err != nil {
 		return fmt.Errorf("ensure consumer %s: %w", l.cfg.Durable, err)
 	}
 	l.consumer = consumer
 	return nil
+}
+
+// durableConfig is a consumer that begins with the oldest message.
+func durableConfig(durable, filter string) jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Durable: durable, FilterSubject: filter,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait,
+		MaxDeliver: -1, MaxAckPending: maxAckPending,
+	}
 }
 
 // fetch takes what is there, and only if there is nothing waits for one message

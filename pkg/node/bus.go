@@ -46,21 +46,25 @@ func withPort(at *url.URL) string {
 
 // BusConfig is how this process connects to NATS, and as whom.
 func (n *Node) BusConfig() bus.Config {
+	cfg := n.cfg.busConfig(n.specs, n.creds)
+	cfg.Name, cfg.Log, cfg.Traces = strings.Join(n.Names(), "+"), n.tel.Log, n.tel.Traces
+	return cfg
+}
+
+func (c *Config) busConfig(specs []Spec, creds *serve.Credentials) bus.Config {
 	cfg := bus.Config{
-		URL: n.cfg.NATSURL.Reveal(), Name: strings.Join(n.Names(), "+"), Log: n.tel.Log, Traces: n.tel.Traces,
-		Identity: n.identity(), Secret: n.cfg.NATSSecret.Reveal(), Replicas: n.cfg.NATSReplicas,
+		URL: c.NATSURL.Reveal(), Identity: identity(specs), Secret: c.NATSSecret.Reveal(), Replicas: c.NATSReplicas,
 	}
-	if n.creds != nil {
-		cfg.TLS, cfg.Secret = n.creds.ClientTLS(bus.ServerName), ""
+	if creds != nil {
+		cfg.TLS, cfg.Secret = creds.ClientTLS(bus.ServerName), ""
 	}
 	return cfg
 }
 
-// identity is who this process is on the bus: the services of it that use the
-// bus.
-func (n *Node) identity() *bus.Identity {
+// identity is who a process is on the bus: the services of it that use the bus.
+func identity(specs []Spec) *bus.Identity {
 	var id bus.Identity
-	for _, spec := range n.specs {
+	for _, spec := range specs {
 		if spec.Name == Catalog {
 			continue // it has no business there
 		}

@@ -68,6 +68,18 @@ func Database(t testing.TB, schema, role string, migrations fs.FS) string {
 	return s.create(t, template)
 }
 
+// Copy is a superuser's URL of a fresh database with what the database at url
+// (from Database) holds now, dropped when t ends. Nobody may be connected to
+// that one meanwhile.
+func Copy(t testing.TB, url string) string {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatalf("copy a test database: %v", err)
+	}
+	return shared.require(t).create(t, cfg.Database)
+}
+
 // Pool is a pool on a fresh migrated database, as a service opens it: on its
 // schema, as the application role. Owner gives the other view of it.
 func Pool(t testing.TB, schema, role string, migrations fs.FS) *pgxpool.Pool {

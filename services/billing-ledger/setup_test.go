@@ -120,8 +120,14 @@ func assemble(t *testing.T, change ...func(*billingledger.Config)) *fleet {
 
 func assembleOn(t *testing.T, conn *bus.Conn, change ...func(*billingledger.Config)) *fleet {
 	t.Helper()
+	return assembleAt(t, conn, pgtest.Database(t, store.Schema, store.Role, store.Migrations), change...)
+}
+
+// assembleAt makes the service on the database at url.
+func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billingledger.Config)) *fleet {
+	t.Helper()
 	f := &fleet{
-		url: pgtest.Database(t, store.Schema, store.Role, store.Migrations), bus: conn,
+		url: url, bus: conn,
 		catalog: &catalog{snapshots: make(chan []*catalogv1.Model, 10), end: make(chan error)},
 	}
 	f.db = pgtest.Open(t, f.url, store.Schema, store.Role)

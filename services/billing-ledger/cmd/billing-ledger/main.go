@@ -5,15 +5,18 @@
 //	billing-ledger verify [--json]
 //	billing-ledger seal [-after 1h]
 //	billing-ledger export [-out FILE]
+//	billing-ledger rewind -since TIME [-stream NAME] [-config file.yaml]
 //
 // Without a subcommand it serves; see the service's README for its settings.
-// The tools work on the database that DATABASE_URL names.
+// The tools work on the database that DATABASE_URL names, but for rewind, which
+// reads the service's settings and works on its consumers in NATS.
 //
 // verify recomputes every invariant of the ledger, with the seals of its days,
 // and prints the trial balance. It exits with 0 when all hold, 1 when any does
 // not, and 2 when it could not tell. seal seals the days that are due and prints
-// a line for each; export writes all rows as lines of JSON. Both exit with 0, or
-// with 2 when they failed.
+// a line for each; export writes all rows as lines of JSON; rewind has what was
+// published since a time delivered again. They exit with 0, or with 2 when they
+// failed.
 package main
 
 import (
@@ -29,6 +32,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc.internal/pkg/bus"
 	"svc.internal/pkg/node"
 	"svc.internal/pkg/pg"
 	billingledger "svc.internal/services/billing-ledger"
@@ -46,10 +50,14 @@ const statementTimeout = 15 * time.Minute
 
 const usage = `usage: billing-ledger verify [--json]
        billing-ledger seal [-after duration]
-       billing-ledger export [-out FILE]`
+       billing-ledger export [-out FILE]
+       billing-ledger rewind -since TIME`
 
 func main() {
 	if len(os.Args) >= 2 {
+		if os.Args[1] == "rewind" {
+			os.Exit(rewinder().Main(os.Args[2:]))
+		}
 		if run, ok := tools()[os.Args[1]]; ok {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			code := run(ctx, streams{os.Stdout, os.Stderr, terminal(os.Stderr)}, os.Getenv("DATABASE_URL"), os.Args[2:])
@@ -58,6 +66,14 @@ func main() {
 		}
 	}
 	os.Exit(node.Main(node.BillingLedger, newProgram()))
+}
+
+// rewinder is the tool for a database that has lost its last commits.
+func rewinder() node.Rewinder {
+	return node.Rewinder{
+		Name: node.BillingLedger, Program: newProgram(), Durable: bus.DurableBilling,
+		Streams: []string{bus.UsageStream.Name, bus.ReceiptStream.Name},
+	}
 }
 
 // streams are where a tool writes. live tells whether errs is a terminal, on

@@ -1,5 +1,11 @@
-// Command settlement runs settlement as a process of its own; see the
-// service's README for its settings.
+// Command settlement runs settlement as a process of its own, and has a tool for
+// operators.
+//
+//	settlement [-config file.yaml] [-check]
+//	settlement rewind -since TIME [-config file.yaml]
+//
+// Without a subcommand it serves; see the service's README for its settings.
+// rewind has the usage that was published since a time delivered again.
 package main
 
 import (
@@ -7,6 +13,7 @@ import (
 	"errors"
 	"os"
 
+	"svc.internal/pkg/bus"
 	"svc.internal/pkg/node"
 	"svc.internal/services/settlement"
 )
@@ -30,5 +37,10 @@ func (p *program) Build(ctx context.Context, n *node.Node) error {
 }
 
 func main() {
-	os.Exit(node.Main(node.Settlement, &program{node.DefaultConfig(), settlement.DefaultConfig()}))
+	p := &program{node.DefaultConfig(), settlement.DefaultConfig()}
+	if len(os.Args) >= 2 && os.Args[1] == "rewind" {
+		rewinder := node.Rewinder{Name: node.Settlement, Program: p, Durable: bus.DurableSettlement, Streams: []string{bus.UsageStream.Name}}
+		os.Exit(rewinder.Main(os.Args[2:]))
+	}
+	os.Exit(node.Main(node.Settlement, p))
 }
