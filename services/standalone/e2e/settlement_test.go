@@ -14,9 +14,14 @@ import (
 // journalAttempts is a journal of a size that the test fills many times.
 const journalAttempts = 40
 
-// serveMany sends several times as many requests as fit into a journal, each
-// once the one before is settled by billing-ledger.
-func serveMany(t *testing.T, m *trial.Market, model string) {
+// steady is a consumer who calls one request after the other.
+type steady struct {
+	*trial.Market
+	model, account, key string
+	served              int64
+}
+
+func newSteady(t *testing.T, m *trial.Market, model string) *steady {
 	t.Helper()
 	m.PutModel(t, model)
 	engine := fakeengine.New(t)
@@ -24,20 +29,56 @@ func serveMany(t *testing.T, m *trial.Market, model string) {
 	for n, hub := range m.WSURLs() {
 		m.JoinAt(t, hub, fmt.Sprintf("steady-%d", n+1), engine.URL, model)
 	}
-	account, key := m.Consumer(t, "10")
-	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+account+"/limits", `{"requests_per_minute":-1,"concurrent_requests":0}`)
+	s := &steady{Market: m, model: model}
+	s.account, s.key = m.Consumer(t, "10")
+	m.Admin(t, http.MethodPut, "/api/v1/admin/accounts/"+s.account+"/limits", `{"requests_per_minute":-1,"concurrent_requests":0}`)
+	return s
+}
+
+// serve sends so many times as many requests as fit into the journals, each once
+// the one before is settled by billing-ledger.
+func (s *steady) serve(t *testing.T, times int) {
+	t.Helper()
 	const batch = journalAttempts / 4
-	for n := range 3 * len(m.WSURLs()) * journalAttempts {
-		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, "")); status != http.StatusOK {
+	for n := range times * len(s.WSURLs()) * journalAttempts {
+		if status, _, body := s.Call(t, http.MethodPost, trial.ChatPath, s.key, trial.Chat(s.model, "")); status != http.StatusOK {
 			t.Fatalf("after %d requests with settlement away: got %d %s, want 200", n, status, body)
 		}
+		s.served++
 		if n%batch == batch-1 {
 			trial.Until(t, "billing-ledger has settled what was served", func() bool {
-				_, held := m.Balance(t, account)
+				_, held := s.Balance(t, s.account)
 				return held == "0.00"
 			})
 		}
 	}
+}
+
+// alike fails the test unless settlement has a line of every request that was
+// served, no other, and each says what the ledger says.
+func (s *steady) alike(t *testing.T, books *store.Books) {
+	t.Helper()
+	s.Balanced(t)
+	got, err := books.Compare(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Requests != s.served {
+		t.Errorf("got %d requests settled, want the %d that were served", got.Requests, s.served)
+	}
+	for _, differing := range got.Differing[:min(len(got.Differing), 5)] {
+		t.Errorf("%d differ: %s", len(got.Differing), differing)
+	}
+}
+
+func openBooks(t *testing.T, m *trial.Market) *store.Books {
+	t.Helper()
+	books, err := store.Open(t.Context(), m.Env["SVC_DATABASE_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(books.Close)
+	return books
 }
 
 // A hub whose journal is full refuses requests. Usage stays there until
@@ -45,20 +86,17 @@ func serveMany(t *testing.T, m *trial.Market, model string) {
 func TestTheMarketGoesOnWhileSettlementCannotWrite(t *testing.T) {
 	t.Parallel() // it has a marketplace of its own
 	m := trial.Start(t, "SVC_DEMO_AGENT=off", fmt.Sprint("SVC_HUB_JOURNAL_MAX_ATTEMPTS=", journalAttempts))
-	books, err := store.Open(t.Context(), m.Env["SVC_DATABASE_URL"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(books.Close)
+	books := openBooks(t, m)
 	release, err := books.LockEarnings(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	serveMany(t, m, "test/locked")
+	s := newSteady(t, m, "test/locked")
+	s.serve(t, 3)
 	if err := release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	m.Balanced(t)
+	s.alike(t, books)
 }
 
 // What the stream loses meanwhile comes from the ledger.
@@ -71,12 +109,45 @@ func TestAFleetGoesOnWithoutSettlementAndItsLinesAreMadeUpFor(t *testing.T) {
 		c.Settings = map[string]map[string]any{fleet.Hub: {"hub": map[string]any{"journal_max_attempts": journalAttempts}}}
 	})
 	f := m.Fleet()
+	books := openBooks(t, m)
+	s := newSteady(t, m, "test/away")
+
+	// The process stands, and its database does not let it write.
+	release, err := books.LockEarnings(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.serve(t, 2)
+	if err := release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.alike(t, books)
+
+	// The process is away, and what it would have read is kept.
 	for _, name := range f.Replicas(fleet.Settlement) {
 		if err := f.Kill(name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	serveMany(t, m, "test/away")
+	start := func(names ...string) {
+		for _, name := range names {
+			if err := f.Start(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.serve(t, 2)
+	start(f.Replicas(fleet.Settlement)...)
+	s.alike(t, books)
+
+	// The process is away, and what it would have read is lost.
+	filled := m.Admin(t, http.MethodGet, "/api/v1/admin/reconciliation", "")["filled"]
+	for _, name := range f.Replicas(fleet.Settlement) {
+		if err := f.Kill(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.serve(t, 2)
 	nats := f.Replicas(fleet.NATS)[0]
 	if err := f.Kill(nats); err != nil {
 		t.Fatal(err)
@@ -84,13 +155,9 @@ func TestAFleetGoesOnWithoutSettlementAndItsLinesAreMadeUpFor(t *testing.T) {
 	if err := f.WipeNATS(); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append([]string{nats}, f.Replicas(fleet.Settlement)...) {
-		if err := f.Start(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	m.Balanced(t)
-	if report := m.Admin(t, http.MethodGet, "/api/v1/admin/reconciliation", ""); report["filled"] == float64(0) {
-		t.Errorf("got no filled lines in %v, want all that the wiped stream held", report)
+	start(append([]string{nats}, f.Replicas(fleet.Settlement)...)...)
+	s.alike(t, books)
+	if report := m.Admin(t, http.MethodGet, "/api/v1/admin/reconciliation", ""); report["filled"] == filled {
+		t.Errorf("got %v lines filled before and after the stream was wiped, in %v, want all that it held", filled, report)
 	}
 }
