@@ -79,7 +79,9 @@ func FuzzPolyglot(f *testing.F) {
 	f.Add(uint8(1), uint8(0), tail())
 	f.Fuzz(func(t *testing.T, a, b uint8, between []byte) {
 		first, behind := files[formats[int(a)%len(formats)]], second[int(b)%len(second)]
-		millis, format, err := Measure(cat(first, between, behind))
+		whole := cat(first, between, behind)
+		agreesWithScanners(t, whole)
+		millis, format, err := Measure(whole)
 		if err != nil {
 			return
 		}
