@@ -1,9 +1,16 @@
 package edgegateway
 
 import (
+	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"svc.internal/pkg/serve"
 )
 
 // foreignHosts are what a request may claim to be for, in Host and in the headers
@@ -142,5 +149,62 @@ func TestTheOperatorsSettingsReportEveryFault(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to name %q", err, want)
 		}
+	}
+}
+
+// named notes for which operator each unary call to a peer is made.
+type named struct {
+	grpc.ClientConnInterface
+	mu    sync.Mutex
+	calls []string // method by operator
+}
+
+func (n *named) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	name := serve.Operator(metadata.NewIncomingContext(ctx, md))
+	n.mu.Lock()
+	n.calls = append(n.calls, method+" by "+name)
+	n.mu.Unlock()
+	return n.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
+}
+
+// since returns the calls of administrative services after the first so many.
+func (n *named) since(known int) (calls []string, all int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.calls[known:] {
+		if strings.Contains(c, "AdminService/") || strings.Contains(c, "ReconciliationService/") {
+			calls = append(calls, c)
+		}
+	}
+	return calls, len(n.calls)
+}
+
+// F14: whatever an operator calls, the service that does it is told the operator's
+// name, which its audit entry keeps, and the log line has it; a name that the
+// client sends is nobody's.
+func TestEachOperatorsRouteTellsTheServiceTheOperatorsName(t *testing.T) {
+	f := surfaceFleet(t)
+	found := 0
+	for _, o := range operations(t) {
+		if !o.operators {
+			continue
+		}
+		found++
+		_, known := f.named.since(0)
+		headers := append([]string{"X-Svc-Operator", "mallory", "Grpc-Metadata-X-Svc-Operator", "mallory"}, f.credential(o)...)
+		resp := f.ask(o, headers...)
+		read(t, resp)
+		calls, _ := f.named.since(known)
+		if len(calls) != 1 || !strings.HasSuffix(calls[0], " by "+operatorName) {
+			t.Errorf("%s: got %d and the calls %v, want one by %s", o, resp.StatusCode, calls, operatorName)
+		}
+		path, _, _ := strings.Cut(o.path, "?")
+		if text := f.log.String(); !strings.Contains(text, "operator="+operatorName+" path="+path) {
+			t.Errorf("%s: got no line of the log with its operator and path", o)
+		}
+	}
+	if found < 20 {
+		t.Errorf("got %d operators' routes, want the whole list", found)
 	}
 }

@@ -66,6 +66,7 @@ type fleet struct {
 	visits        *visits
 	selves        *selves
 	people        *people
+	named         *named // the connection to all peers
 	// providerKey is the key that selves knows.
 	providerKey string
 }
@@ -159,7 +160,8 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := connect(t, in, func(r grpc.ServiceRegistrar) {
+	f.named = &named{}
+	f.named.ClientConnInterface = connect(t, in, func(r grpc.ServiceRegistrar) {
 		billingv1.RegisterKeyServiceServer(r, f.keys)
 		billingv1.RegisterAdmissionServiceServer(r, f.billing)
 		billingv1.RegisterReceiptServiceServer(r, receipts{})
@@ -177,6 +179,7 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 		billingv1.RegisterDemandServiceServer(r, asked{})
 		settlementv1.RegisterReconciliationServiceServer(r, settlementv1.UnimplementedReconciliationServiceServer{})
 	})
+	conn := f.named
 	f.svc, err = New(t.Context(), f.cfg, Deps{
 		Log: log, Meters: metricnoop.MeterProvider{}, Traces: tracenoop.NewTracerProvider(),
 		Clock: f.clock, Random: rand.Reader,

@@ -26,3 +26,15 @@ func TestNothingBehindABodyInChunksIsARequest(t *testing.T) {
 		t.Errorf("got %d answers, %v; want 1 and the connection closed: %s", got, err, answers)
 	}
 }
+
+// net/http drops the Transfer-Encoding of a client of HTTP/1.0 and would take its
+// chunks for the next request.
+func TestARequestOfHTTP10IsTheLastOfItsConnection(t *testing.T) {
+	w := newWire(t)
+	for _, head := range []string{"", "Transfer-Encoding: chunked\r\n", "Content-Length: 0\r\n"} {
+		got := w.send(t, []byte("POST /v1/chat/completions HTTP/1.0\r\nConnection: keep-alive\r\n"+head+"\r\n"+hidden))
+		if len(got) != 1 {
+			t.Errorf("%q: got the requests %q, want the first alone", head, got)
+		}
+	}
+}

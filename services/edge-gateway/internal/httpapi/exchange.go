@@ -125,18 +125,24 @@ func (r *recorder) Write(p []byte) (int, error) {
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // ServeHTTP answers one request of the public listener and writes its log line.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.serve(w, r, public) }
+
+// lastOfConnection reports whether nothing behind a request may be read as another,
+// because its framing is in doubt.
 //
 // A body in chunks is the last of its connection. net/http drops a Content-Length
 // that stands beside the chunks, so it cannot be refused here; but whatever a
-// front that goes by that length takes for the next request is not read.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if len(r.TransferEncoding) > 0 {
-		w.Header().Set("Connection", "close")
-	}
-	h.serve(w, r, public)
+// front that goes by that length takes for the next request is not read. So is a
+// request of HTTP/1.0: net/http drops its Transfer-Encoding and takes the chunks
+// for the next request.
+func lastOfConnection(r *http.Request) bool {
+	return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1)
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s surface) {
+	if lastOfConnection(r) {
+		w.Header().Set("Connection", "close")
+	}
 	x := &exchange{
 		started: h.Clock.Now(), answer: &recorder{ResponseWriter: w}, control: http.NewResponseController(w), pages: s.pages,
 	}
