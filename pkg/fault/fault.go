@@ -89,6 +89,7 @@ const (
 	KeyNotFound                  Reason = "key_not_found"
 	UserNotFound                 Reason = "user_not_found"
 	ProviderNotFound             Reason = "provider_not_found"
+	ProposalNotFound             Reason = "proposal_not_found"
 	RequestNotFound              Reason = "request_not_found"
 	TransitionNotAllowed         Reason = "transition_not_allowed"
 	AlreadyExists                Reason = "already_exists"

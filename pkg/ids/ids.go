@@ -24,6 +24,7 @@ type (
 	provider struct{}
 	price    struct{}
 	entry    struct{}
+	proposal struct{}
 )
 
 // Of is an id of one kind of thing. The zero value names nothing.
@@ -43,6 +44,8 @@ type (
 	PriceVersionID = Of[price]
 	// EntryID names one entry of the ledger.
 	EntryID = Of[entry]
+	// ProposalID names what was asked of a provider account and waits.
+	ProposalID = Of[proposal]
 )
 
 // ErrMalformed is returned for text that is no UUID.
@@ -89,6 +92,11 @@ func NewPriceVersion(now time.Time, random io.Reader) (PriceVersionID, error) {
 // NewEntry makes a ledger entry's id.
 func NewEntry(now time.Time, random io.Reader) (EntryID, error) { return New[entry](now, random) }
 
+// NewProposal makes a proposal's id.
+func NewProposal(now time.Time, random io.Reader) (ProposalID, error) {
+	return New[proposal](now, random)
+}
+
 // ParseRequest reads a request's id.
 func ParseRequest(s string) (RequestID, error) { return parse[request](s) }
 
@@ -106,6 +114,9 @@ func ParsePriceVersion(s string) (PriceVersionID, error) { return parse[price](s
 
 // ParseEntry reads a ledger entry's id.
 func ParseEntry(s string) (EntryID, error) { return parse[entry](s) }
+
+// ParseProposal reads a proposal's id.
+func ParseProposal(s string) (ProposalID, error) { return parse[proposal](s) }
 
 // parse reads the canonical form, 8-4-4-4-12 hexadecimal digits in either
 // case, of a UUID that is not zero. It returns ErrMalformed for all else.

@@ -66,8 +66,25 @@ func TestAUserBecomesAProviderByTheCallsOfItsAgent(t *testing.T) {
 	if got := stands(key, "pending", true); got["earnings_enabled"] != false || got["step"] == 0.0 || got["step_label"] == "" || len(got["next_steps"].([]any)) == 0 {
 		t.Errorf("a new provider: %v", got)
 	}
-	if me := wantStatus(t, m, http.StatusOK, http.MethodPut, "/api/v1/provider/me", key, `{"beneficiary_address":"`+beneficiaryAddress+`"}`); !strings.EqualFold(me["beneficiary_address"].(string), beneficiaryAddress) {
-		t.Errorf("me: %v", me)
+	// The agent reads the status alone; its user lets the address count.
+	const me = "/api/v1/provider/me"
+	said := wantStatus(t, m, http.StatusOK, http.MethodPut, me, key, `{"beneficiary_address":"`+beneficiaryAddress+`"}`)
+	waiting, _ := said["proposals"].([]any)
+	if len(waiting) != 1 || said["beneficiary_address"] != "" || trial.At(waiting[0], "address") != beneficiaryAddress {
+		t.Fatalf("me: got %v, want one proposal", said)
+	}
+	if warning, _ := stands(key, "pending", true)["warning"].(string); !strings.Contains(warning, beneficiaryAddress) {
+		t.Errorf("got the warning %q, want one that names the address", warning)
+	}
+	const proposals = "/api/v1/user/me/provider-proposals"
+	if list := wantStatus(t, m, http.StatusOK, http.MethodGet, proposals, token, ""); len(list["proposals"].([]any)) != 1 {
+		t.Errorf("proposals: got %v, want one", list)
+	}
+	if now := wantStatus(t, m, http.StatusOK, http.MethodPost, proposals+"/"+trial.Text(t, waiting[0], "proposal_id"), token, ""); now["beneficiary_address"] != beneficiaryAddress {
+		t.Errorf("confirmed: got %v, want the address", now)
+	}
+	if again := wantStatus(t, m, http.StatusOK, http.MethodPut, me, key, `{"beneficiary_address":"`+beneficiaryAddress+`"}`); again["beneficiary_address"] != beneficiaryAddress || len(again["proposals"].([]any)) != 0 {
+		t.Errorf("the same again: got %v, want nothing proposed", again)
 	}
 	wantStatus(t, m, http.StatusBadRequest, http.MethodPut, "/api/v1/provider/me", key, `{"beneficiary_address":"nowhere"}`)
 	wantStatus(t, m, http.StatusOK, http.MethodPost, "/api/v1/provider/request-approval", key, `{"provider_name":"Ann","hardware_summary":"2 x RTX 4090","contact_email":"ann@example.org"}`)

@@ -119,8 +119,10 @@ type Provider struct {
 	OwnerAddress       string `protobuf:"bytes,11,opt,name=owner_address,json=ownerAddress,proto3" json:"owner_address,omitempty"`
 	BeneficiaryAddress string `protobuf:"bytes,12,opt,name=beneficiary_address,json=beneficiaryAddress,proto3" json:"beneficiary_address,omitempty"`
 	OwnerProven        bool   `protobuf:"varint,13,opt,name=owner_proven,json=ownerProven,proto3" json:"owner_proven,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// What keys alone asked for and does not count yet, at most one of a kind.
+	Proposals     []*BindingProposal `protobuf:"bytes,14,rep,name=proposals,proto3" json:"proposals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Provider) Reset() {
@@ -244,6 +246,105 @@ func (x *Provider) GetOwnerProven() bool {
 	return false
 }
 
+func (x *Provider) GetProposals() []*BindingProposal {
+	if x != nil {
+		return x.Proposals
+	}
+	return nil
+}
+
+// BindingProposal is a change that a provider key alone asked for. It takes effect
+// when the account's user confirms it, or, where the account has no user, at
+// takes_effect_at. Another address of the same kind takes its place and waits anew.
+type BindingProposal struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProposalId string                 `protobuf:"bytes,1,opt,name=proposal_id,json=proposalId,proto3" json:"proposal_id,omitempty"`
+	// beneficiary: where earnings are to go. owner: whose wallet is to own the account.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// EIP-55.
+	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	// The key that asked. The proposal lapses when the key ends before it takes effect.
+	KeyId      string                 `protobuf:"bytes,4,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	ProposedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=proposed_at,json=proposedAt,proto3" json:"proposed_at,omitempty"`
+	// 48 hours after proposed_at, by the clock of the database; absent where the
+	// account's user has to confirm it.
+	TakesEffectAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=takes_effect_at,json=takesEffectAt,proto3" json:"takes_effect_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BindingProposal) Reset() {
+	*x = BindingProposal{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BindingProposal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BindingProposal) ProtoMessage() {}
+
+func (x *BindingProposal) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BindingProposal.ProtoReflect.Descriptor instead.
+func (*BindingProposal) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *BindingProposal) GetProposalId() string {
+	if x != nil {
+		return x.ProposalId
+	}
+	return ""
+}
+
+func (x *BindingProposal) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *BindingProposal) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *BindingProposal) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *BindingProposal) GetProposedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ProposedAt
+	}
+	return nil
+}
+
+func (x *BindingProposal) GetTakesEffectAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.TakesEffectAt
+	}
+	return nil
+}
+
 // Qualification is what automatic activation rests on.
 type Qualification struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
@@ -262,7 +363,7 @@ type Qualification struct {
 
 func (x *Qualification) Reset() {
 	*x = Qualification{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[1]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -274,7 +375,7 @@ func (x *Qualification) String() string {
 func (*Qualification) ProtoMessage() {}
 
 func (x *Qualification) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[1]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -287,7 +388,7 @@ func (x *Qualification) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Qualification.ProtoReflect.Descriptor instead.
 func (*Qualification) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{1}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Qualification) GetCollateralConfirmed() bool {
@@ -341,7 +442,7 @@ type GetProviderRequest struct {
 
 func (x *GetProviderRequest) Reset() {
 	*x = GetProviderRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[2]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -353,7 +454,7 @@ func (x *GetProviderRequest) String() string {
 func (*GetProviderRequest) ProtoMessage() {}
 
 func (x *GetProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[2]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -366,7 +467,7 @@ func (x *GetProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProviderRequest.ProtoReflect.Descriptor instead.
 func (*GetProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{2}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetProviderRequest) GetProviderId() string {
@@ -385,7 +486,7 @@ type GetProviderResponse struct {
 
 func (x *GetProviderResponse) Reset() {
 	*x = GetProviderResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[3]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -397,7 +498,7 @@ func (x *GetProviderResponse) String() string {
 func (*GetProviderResponse) ProtoMessage() {}
 
 func (x *GetProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[3]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -410,7 +511,7 @@ func (x *GetProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProviderResponse.ProtoReflect.Descriptor instead.
 func (*GetProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{3}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *GetProviderResponse) GetProvider() *Provider {
@@ -432,7 +533,7 @@ type CreateProviderRequest struct {
 
 func (x *CreateProviderRequest) Reset() {
 	*x = CreateProviderRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[4]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -444,7 +545,7 @@ func (x *CreateProviderRequest) String() string {
 func (*CreateProviderRequest) ProtoMessage() {}
 
 func (x *CreateProviderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[4]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -457,7 +558,7 @@ func (x *CreateProviderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateProviderRequest.ProtoReflect.Descriptor instead.
 func (*CreateProviderRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{4}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CreateProviderRequest) GetName() string {
@@ -490,7 +591,7 @@ type CreateProviderResponse struct {
 
 func (x *CreateProviderResponse) Reset() {
 	*x = CreateProviderResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[5]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -502,7 +603,7 @@ func (x *CreateProviderResponse) String() string {
 func (*CreateProviderResponse) ProtoMessage() {}
 
 func (x *CreateProviderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[5]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -515,7 +616,7 @@ func (x *CreateProviderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateProviderResponse.ProtoReflect.Descriptor instead.
 func (*CreateProviderResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{5}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CreateProviderResponse) GetProvider() *Provider {
@@ -535,7 +636,7 @@ type ListProvidersRequest struct {
 
 func (x *ListProvidersRequest) Reset() {
 	*x = ListProvidersRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[6]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +648,7 @@ func (x *ListProvidersRequest) String() string {
 func (*ListProvidersRequest) ProtoMessage() {}
 
 func (x *ListProvidersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[6]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +661,7 @@ func (x *ListProvidersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProvidersRequest.ProtoReflect.Descriptor instead.
 func (*ListProvidersRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{6}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListProvidersRequest) GetPage() int32 {
@@ -589,7 +690,7 @@ type ListProvidersResponse struct {
 
 func (x *ListProvidersResponse) Reset() {
 	*x = ListProvidersResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[7]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +702,7 @@ func (x *ListProvidersResponse) String() string {
 func (*ListProvidersResponse) ProtoMessage() {}
 
 func (x *ListProvidersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[7]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +715,7 @@ func (x *ListProvidersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListProvidersResponse.ProtoReflect.Descriptor instead.
 func (*ListProvidersResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{7}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListProvidersResponse) GetList() []*Provider {
@@ -657,7 +758,7 @@ type SetProviderStatusRequest struct {
 
 func (x *SetProviderStatusRequest) Reset() {
 	*x = SetProviderStatusRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[8]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -669,7 +770,7 @@ func (x *SetProviderStatusRequest) String() string {
 func (*SetProviderStatusRequest) ProtoMessage() {}
 
 func (x *SetProviderStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[8]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -682,7 +783,7 @@ func (x *SetProviderStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetProviderStatusRequest.ProtoReflect.Descriptor instead.
 func (*SetProviderStatusRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{8}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SetProviderStatusRequest) GetProviderId() string {
@@ -715,7 +816,7 @@ type GetProviderDetailRequest struct {
 
 func (x *GetProviderDetailRequest) Reset() {
 	*x = GetProviderDetailRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[9]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +828,7 @@ func (x *GetProviderDetailRequest) String() string {
 func (*GetProviderDetailRequest) ProtoMessage() {}
 
 func (x *GetProviderDetailRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[9]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +841,7 @@ func (x *GetProviderDetailRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProviderDetailRequest.ProtoReflect.Descriptor instead.
 func (*GetProviderDetailRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{9}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetProviderDetailRequest) GetProviderId() string {
@@ -764,7 +865,7 @@ type GetProviderDetailResponse struct {
 
 func (x *GetProviderDetailResponse) Reset() {
 	*x = GetProviderDetailResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[10]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -776,7 +877,7 @@ func (x *GetProviderDetailResponse) String() string {
 func (*GetProviderDetailResponse) ProtoMessage() {}
 
 func (x *GetProviderDetailResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[10]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -789,7 +890,7 @@ func (x *GetProviderDetailResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetProviderDetailResponse.ProtoReflect.Descriptor instead.
 func (*GetProviderDetailResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{10}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetProviderDetailResponse) GetProvider() *Provider {
@@ -837,7 +938,7 @@ type AnsweredAs struct {
 
 func (x *AnsweredAs) Reset() {
 	*x = AnsweredAs{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +950,7 @@ func (x *AnsweredAs) String() string {
 func (*AnsweredAs) ProtoMessage() {}
 
 func (x *AnsweredAs) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[11]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +963,7 @@ func (x *AnsweredAs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnsweredAs.ProtoReflect.Descriptor instead.
 func (*AnsweredAs) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{11}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AnsweredAs) GetModelId() string {
@@ -931,7 +1032,7 @@ type ProviderNode struct {
 
 func (x *ProviderNode) Reset() {
 	*x = ProviderNode{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -943,7 +1044,7 @@ func (x *ProviderNode) String() string {
 func (*ProviderNode) ProtoMessage() {}
 
 func (x *ProviderNode) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[12]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -956,7 +1057,7 @@ func (x *ProviderNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderNode.ProtoReflect.Descriptor instead.
 func (*ProviderNode) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{12}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ProviderNode) GetNodeId() string {
@@ -1058,7 +1159,7 @@ type ConfirmQualificationRequest struct {
 
 func (x *ConfirmQualificationRequest) Reset() {
 	*x = ConfirmQualificationRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[13]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1171,7 @@ func (x *ConfirmQualificationRequest) String() string {
 func (*ConfirmQualificationRequest) ProtoMessage() {}
 
 func (x *ConfirmQualificationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[13]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1184,7 @@ func (x *ConfirmQualificationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmQualificationRequest.ProtoReflect.Descriptor instead.
 func (*ConfirmQualificationRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{13}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ConfirmQualificationRequest) GetProviderId() string {
@@ -1130,7 +1231,7 @@ type ConfirmQualificationResponse struct {
 
 func (x *ConfirmQualificationResponse) Reset() {
 	*x = ConfirmQualificationResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[14]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1142,7 +1243,7 @@ func (x *ConfirmQualificationResponse) String() string {
 func (*ConfirmQualificationResponse) ProtoMessage() {}
 
 func (x *ConfirmQualificationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[14]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1155,10 +1256,134 @@ func (x *ConfirmQualificationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfirmQualificationResponse.ProtoReflect.Descriptor instead.
 func (*ConfirmQualificationResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{14}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ConfirmQualificationResponse) GetProvider() *Provider {
+	if x != nil {
+		return x.Provider
+	}
+	return nil
+}
+
+type UnbindProviderRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	ProviderId string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
+	// The wallet that owns the account: it may sign in and move earnings no more.
+	Wallet bool `protobuf:"varint,2,opt,name=wallet,proto3" json:"wallet,omitempty"`
+	// Where earnings go: nowhere, until an address takes effect again.
+	Beneficiary bool `protobuf:"varint,3,opt,name=beneficiary,proto3" json:"beneficiary,omitempty"`
+	// What is proposed and does not count yet.
+	Proposals bool `protobuf:"varint,4,opt,name=proposals,proto3" json:"proposals,omitempty"`
+	// Why, for the audit; at most 200 printable characters.
+	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnbindProviderRequest) Reset() {
+	*x = UnbindProviderRequest{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnbindProviderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnbindProviderRequest) ProtoMessage() {}
+
+func (x *UnbindProviderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnbindProviderRequest.ProtoReflect.Descriptor instead.
+func (*UnbindProviderRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *UnbindProviderRequest) GetProviderId() string {
+	if x != nil {
+		return x.ProviderId
+	}
+	return ""
+}
+
+func (x *UnbindProviderRequest) GetWallet() bool {
+	if x != nil {
+		return x.Wallet
+	}
+	return false
+}
+
+func (x *UnbindProviderRequest) GetBeneficiary() bool {
+	if x != nil {
+		return x.Beneficiary
+	}
+	return false
+}
+
+func (x *UnbindProviderRequest) GetProposals() bool {
+	if x != nil {
+		return x.Proposals
+	}
+	return false
+}
+
+func (x *UnbindProviderRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type UnbindProviderResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnbindProviderResponse) Reset() {
+	*x = UnbindProviderResponse{}
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnbindProviderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnbindProviderResponse) ProtoMessage() {}
+
+func (x *UnbindProviderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnbindProviderResponse.ProtoReflect.Descriptor instead.
+func (*UnbindProviderResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *UnbindProviderResponse) GetProvider() *Provider {
 	if x != nil {
 		return x.Provider
 	}
@@ -1176,7 +1401,7 @@ type ListStatusChangesRequest struct {
 
 func (x *ListStatusChangesRequest) Reset() {
 	*x = ListStatusChangesRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[15]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1188,7 +1413,7 @@ func (x *ListStatusChangesRequest) String() string {
 func (*ListStatusChangesRequest) ProtoMessage() {}
 
 func (x *ListStatusChangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[15]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1201,7 +1426,7 @@ func (x *ListStatusChangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusChangesRequest.ProtoReflect.Descriptor instead.
 func (*ListStatusChangesRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{15}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListStatusChangesRequest) GetProviderId() string {
@@ -1241,7 +1466,7 @@ type StatusChange struct {
 
 func (x *StatusChange) Reset() {
 	*x = StatusChange{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[16]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1478,7 @@ func (x *StatusChange) String() string {
 func (*StatusChange) ProtoMessage() {}
 
 func (x *StatusChange) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[16]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,7 +1491,7 @@ func (x *StatusChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusChange.ProtoReflect.Descriptor instead.
 func (*StatusChange) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{16}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StatusChange) GetChangedAt() *timestamppb.Timestamp {
@@ -1323,7 +1548,7 @@ type ListStatusChangesResponse struct {
 
 func (x *ListStatusChangesResponse) Reset() {
 	*x = ListStatusChangesResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[17]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1560,7 @@ func (x *ListStatusChangesResponse) String() string {
 func (*ListStatusChangesResponse) ProtoMessage() {}
 
 func (x *ListStatusChangesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[17]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1573,7 @@ func (x *ListStatusChangesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStatusChangesResponse.ProtoReflect.Descriptor instead.
 func (*ListStatusChangesResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{17}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListStatusChangesResponse) GetList() []*StatusChange {
@@ -1390,7 +1615,7 @@ type WarmUpRequest struct {
 
 func (x *WarmUpRequest) Reset() {
 	*x = WarmUpRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1402,7 +1627,7 @@ func (x *WarmUpRequest) String() string {
 func (*WarmUpRequest) ProtoMessage() {}
 
 func (x *WarmUpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[18]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1415,7 +1640,7 @@ func (x *WarmUpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmUpRequest.ProtoReflect.Descriptor instead.
 func (*WarmUpRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{18}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WarmUpRequest) GetModelId() string {
@@ -1440,7 +1665,7 @@ type WarmUpResponse struct {
 
 func (x *WarmUpResponse) Reset() {
 	*x = WarmUpResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1677,7 @@ func (x *WarmUpResponse) String() string {
 func (*WarmUpResponse) ProtoMessage() {}
 
 func (x *WarmUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[19]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1690,7 @@ func (x *WarmUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmUpResponse.ProtoReflect.Descriptor instead.
 func (*WarmUpResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{19}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{22}
 }
 
 type SetProviderStatusResponse struct {
@@ -1477,7 +1702,7 @@ type SetProviderStatusResponse struct {
 
 func (x *SetProviderStatusResponse) Reset() {
 	*x = SetProviderStatusResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1489,7 +1714,7 @@ func (x *SetProviderStatusResponse) String() string {
 func (*SetProviderStatusResponse) ProtoMessage() {}
 
 func (x *SetProviderStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[20]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1502,7 +1727,7 @@ func (x *SetProviderStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetProviderStatusResponse.ProtoReflect.Descriptor instead.
 func (*SetProviderStatusResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{20}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SetProviderStatusResponse) GetProvider() *Provider {
@@ -1522,7 +1747,7 @@ type IssueProviderKeyRequest struct {
 
 func (x *IssueProviderKeyRequest) Reset() {
 	*x = IssueProviderKeyRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1534,7 +1759,7 @@ func (x *IssueProviderKeyRequest) String() string {
 func (*IssueProviderKeyRequest) ProtoMessage() {}
 
 func (x *IssueProviderKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[21]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1547,7 +1772,7 @@ func (x *IssueProviderKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueProviderKeyRequest.ProtoReflect.Descriptor instead.
 func (*IssueProviderKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{21}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *IssueProviderKeyRequest) GetProviderId() string {
@@ -1576,7 +1801,7 @@ type IssueProviderKeyResponse struct {
 
 func (x *IssueProviderKeyResponse) Reset() {
 	*x = IssueProviderKeyResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1813,7 @@ func (x *IssueProviderKeyResponse) String() string {
 func (*IssueProviderKeyResponse) ProtoMessage() {}
 
 func (x *IssueProviderKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[22]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1826,7 @@ func (x *IssueProviderKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueProviderKeyResponse.ProtoReflect.Descriptor instead.
 func (*IssueProviderKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{22}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *IssueProviderKeyResponse) GetKeyId() string {
@@ -1634,7 +1859,7 @@ type RevokeProviderKeyRequest struct {
 
 func (x *RevokeProviderKeyRequest) Reset() {
 	*x = RevokeProviderKeyRequest{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1646,7 +1871,7 @@ func (x *RevokeProviderKeyRequest) String() string {
 func (*RevokeProviderKeyRequest) ProtoMessage() {}
 
 func (x *RevokeProviderKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[23]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1659,7 +1884,7 @@ func (x *RevokeProviderKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeProviderKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeProviderKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{23}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RevokeProviderKeyRequest) GetKeyId() string {
@@ -1677,7 +1902,7 @@ type RevokeProviderKeyResponse struct {
 
 func (x *RevokeProviderKeyResponse) Reset() {
 	*x = RevokeProviderKeyResponse{}
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[24]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +1914,7 @@ func (x *RevokeProviderKeyResponse) String() string {
 func (*RevokeProviderKeyResponse) ProtoMessage() {}
 
 func (x *RevokeProviderKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_provider_proto_msgTypes[24]
+	mi := &file_svc_hub_v1_provider_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +1927,7 @@ func (x *RevokeProviderKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeProviderKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeProviderKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{24}
+	return file_svc_hub_v1_provider_proto_rawDescGZIP(), []int{27}
 }
 
 var File_svc_hub_v1_provider_proto protoreflect.FileDescriptor
@@ -1710,7 +1935,7 @@ var File_svc_hub_v1_provider_proto protoreflect.FileDescriptor
 const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\n" +
 	"\x19svc/hub/v1/provider.proto\x12\n" +
-	"svc.hub.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x04\n" +
+	"svc.hub.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd9\x04\n" +
 	"\bProvider\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x12\n" +
@@ -1729,7 +1954,17 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	" \x01(\x01R\tuptime30d\x12#\n" +
 	"\rowner_address\x18\v \x01(\tR\fownerAddress\x12/\n" +
 	"\x13beneficiary_address\x18\f \x01(\tR\x12beneficiaryAddress\x12!\n" +
-	"\fowner_proven\x18\r \x01(\bR\vownerProven\"\xa2\x02\n" +
+	"\fowner_proven\x18\r \x01(\bR\vownerProven\x129\n" +
+	"\tproposals\x18\x0e \x03(\v2\x1b.svc.hub.v1.BindingProposalR\tproposals\"\xf8\x01\n" +
+	"\x0fBindingProposal\x12\x1f\n" +
+	"\vproposal_id\x18\x01 \x01(\tR\n" +
+	"proposalId\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x15\n" +
+	"\x06key_id\x18\x04 \x01(\tR\x05keyId\x12;\n" +
+	"\vproposed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"proposedAt\x12B\n" +
+	"\x0ftakes_effect_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\rtakesEffectAt\"\xa2\x02\n" +
 	"\rQualification\x121\n" +
 	"\x14collateral_confirmed\x18\x01 \x01(\bR\x13collateralConfirmed\x12!\n" +
 	"\fgpu_eligible\x18\x02 \x01(\bR\vgpuEligible\x12\x1d\n" +
@@ -1809,6 +2044,15 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"_benchmarkB\r\n" +
 	"\v_gpu_waived\"P\n" +
 	"\x1cConfirmQualificationResponse\x120\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"\xa8\x01\n" +
+	"\x15UnbindProviderRequest\x12\x1f\n" +
+	"\vprovider_id\x18\x01 \x01(\tR\n" +
+	"providerId\x12\x16\n" +
+	"\x06wallet\x18\x02 \x01(\bR\x06wallet\x12 \n" +
+	"\vbeneficiary\x18\x03 \x01(\bR\vbeneficiary\x12\x1c\n" +
+	"\tproposals\x18\x04 \x01(\bR\tproposals\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"J\n" +
+	"\x16UnbindProviderResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"l\n" +
 	"\x18ListStatusChangesRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
@@ -1857,14 +2101,14 @@ const file_svc_hub_v1_provider_proto_rawDesc = "" +
 	"\x1aPROVIDER_STATUS_ACTIVATING\x10\x06\x12\x1c\n" +
 	"\x18PROVIDER_STATUS_REJECTED\x10\a2o\n" +
 	"\x18ProviderDirectoryService\x12S\n" +
-	"\vGetProvider\x12\x1e.svc.hub.v1.GetProviderRequest\x1a\x1f.svc.hub.v1.GetProviderResponse\"\x03\x90\x02\x012\x9b\n" +
-	"\n" +
+	"\vGetProvider\x12\x1e.svc.hub.v1.GetProviderRequest\x1a\x1f.svc.hub.v1.GetProviderResponse\"\x03\x90\x02\x012\xb1\v\n" +
 	"\x14ProviderAdminService\x12{\n" +
 	"\x0eCreateProvider\x12!.svc.hub.v1.CreateProviderRequest\x1a\".svc.hub.v1.CreateProviderResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/api/v1/admin/providers\x12x\n" +
 	"\rListProviders\x12 .svc.hub.v1.ListProvidersRequest\x1a!.svc.hub.v1.ListProvidersResponse\"\"\x82\xd3\xe4\x93\x02\x19\x12\x17/api/v1/admin/providers\x90\x02\x01\x12\x9c\x01\n" +
 	"\x11SetProviderStatus\x12$.svc.hub.v1.SetProviderStatusRequest\x1a%.svc.hub.v1.SetProviderStatusResponse\":\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/providers/{provider_id}/status\x90\x02\x02\x12\x92\x01\n" +
 	"\x11GetProviderDetail\x12$.svc.hub.v1.GetProviderDetailRequest\x1a%.svc.hub.v1.GetProviderDetailResponse\"0\x82\xd3\xe4\x93\x02'\x12%/api/v1/admin/providers/{provider_id}\x90\x02\x01\x12\xac\x01\n" +
-	"\x14ConfirmQualification\x12'.svc.hub.v1.ConfirmQualificationRequest\x1a(.svc.hub.v1.ConfirmQualificationResponse\"A\x82\xd3\xe4\x93\x028:\x01*\"3/api/v1/admin/providers/{provider_id}/qualification\x90\x02\x02\x12\x9a\x01\n" +
+	"\x14ConfirmQualification\x12'.svc.hub.v1.ConfirmQualificationRequest\x1a(.svc.hub.v1.ConfirmQualificationResponse\"A\x82\xd3\xe4\x93\x028:\x01*\"3/api/v1/admin/providers/{provider_id}/qualification\x90\x02\x02\x12\x93\x01\n" +
+	"\x0eUnbindProvider\x12!.svc.hub.v1.UnbindProviderRequest\x1a\".svc.hub.v1.UnbindProviderResponse\":\x82\xd3\xe4\x93\x021:\x01*\",/api/v1/admin/providers/{provider_id}/unbind\x90\x02\x02\x12\x9a\x01\n" +
 	"\x11ListStatusChanges\x12$.svc.hub.v1.ListStatusChangesRequest\x1a%.svc.hub.v1.ListStatusChangesResponse\"8\x82\xd3\xe4\x93\x02/\x12-/api/v1/admin/providers/{provider_id}/changes\x90\x02\x01\x12a\n" +
 	"\x06WarmUp\x12\x19.svc.hub.v1.WarmUpRequest\x1a\x1a.svc.hub.v1.WarmUpResponse\" \x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/api/v1/admin/warmups\x12\x94\x01\n" +
 	"\x10IssueProviderKey\x12#.svc.hub.v1.IssueProviderKeyRequest\x1a$.svc.hub.v1.IssueProviderKeyResponse\"5\x82\xd3\xe4\x93\x02/:\x01*\"*/api/v1/admin/providers/{provider_id}/keys\x12\x91\x01\n" +
@@ -1883,83 +2127,92 @@ func file_svc_hub_v1_provider_proto_rawDescGZIP() []byte {
 }
 
 var file_svc_hub_v1_provider_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_svc_hub_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_svc_hub_v1_provider_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_svc_hub_v1_provider_proto_goTypes = []any{
 	(ProviderStatus)(0),                  // 0: svc.hub.v1.ProviderStatus
 	(*Provider)(nil),                     // 1: svc.hub.v1.Provider
-	(*Qualification)(nil),                // 2: svc.hub.v1.Qualification
-	(*GetProviderRequest)(nil),           // 3: svc.hub.v1.GetProviderRequest
-	(*GetProviderResponse)(nil),          // 4: svc.hub.v1.GetProviderResponse
-	(*CreateProviderRequest)(nil),        // 5: svc.hub.v1.CreateProviderRequest
-	(*CreateProviderResponse)(nil),       // 6: svc.hub.v1.CreateProviderResponse
-	(*ListProvidersRequest)(nil),         // 7: svc.hub.v1.ListProvidersRequest
-	(*ListProvidersResponse)(nil),        // 8: svc.hub.v1.ListProvidersResponse
-	(*SetProviderStatusRequest)(nil),     // 9: svc.hub.v1.SetProviderStatusRequest
-	(*GetProviderDetailRequest)(nil),     // 10: svc.hub.v1.GetProviderDetailRequest
-	(*GetProviderDetailResponse)(nil),    // 11: svc.hub.v1.GetProviderDetailResponse
-	(*AnsweredAs)(nil),                   // 12: svc.hub.v1.AnsweredAs
-	(*ProviderNode)(nil),                 // 13: svc.hub.v1.ProviderNode
-	(*ConfirmQualificationRequest)(nil),  // 14: svc.hub.v1.ConfirmQualificationRequest
-	(*ConfirmQualificationResponse)(nil), // 15: svc.hub.v1.ConfirmQualificationResponse
-	(*ListStatusChangesRequest)(nil),     // 16: svc.hub.v1.ListStatusChangesRequest
-	(*StatusChange)(nil),                 // 17: svc.hub.v1.StatusChange
-	(*ListStatusChangesResponse)(nil),    // 18: svc.hub.v1.ListStatusChangesResponse
-	(*WarmUpRequest)(nil),                // 19: svc.hub.v1.WarmUpRequest
-	(*WarmUpResponse)(nil),               // 20: svc.hub.v1.WarmUpResponse
-	(*SetProviderStatusResponse)(nil),    // 21: svc.hub.v1.SetProviderStatusResponse
-	(*IssueProviderKeyRequest)(nil),      // 22: svc.hub.v1.IssueProviderKeyRequest
-	(*IssueProviderKeyResponse)(nil),     // 23: svc.hub.v1.IssueProviderKeyResponse
-	(*RevokeProviderKeyRequest)(nil),     // 24: svc.hub.v1.RevokeProviderKeyRequest
-	(*RevokeProviderKeyResponse)(nil),    // 25: svc.hub.v1.RevokeProviderKeyResponse
-	(*timestamppb.Timestamp)(nil),        // 26: google.protobuf.Timestamp
+	(*BindingProposal)(nil),              // 2: svc.hub.v1.BindingProposal
+	(*Qualification)(nil),                // 3: svc.hub.v1.Qualification
+	(*GetProviderRequest)(nil),           // 4: svc.hub.v1.GetProviderRequest
+	(*GetProviderResponse)(nil),          // 5: svc.hub.v1.GetProviderResponse
+	(*CreateProviderRequest)(nil),        // 6: svc.hub.v1.CreateProviderRequest
+	(*CreateProviderResponse)(nil),       // 7: svc.hub.v1.CreateProviderResponse
+	(*ListProvidersRequest)(nil),         // 8: svc.hub.v1.ListProvidersRequest
+	(*ListProvidersResponse)(nil),        // 9: svc.hub.v1.ListProvidersResponse
+	(*SetProviderStatusRequest)(nil),     // 10: svc.hub.v1.SetProviderStatusRequest
+	(*GetProviderDetailRequest)(nil),     // 11: svc.hub.v1.GetProviderDetailRequest
+	(*GetProviderDetailResponse)(nil),    // 12: svc.hub.v1.GetProviderDetailResponse
+	(*AnsweredAs)(nil),                   // 13: svc.hub.v1.AnsweredAs
+	(*ProviderNode)(nil),                 // 14: svc.hub.v1.ProviderNode
+	(*ConfirmQualificationRequest)(nil),  // 15: svc.hub.v1.ConfirmQualificationRequest
+	(*ConfirmQualificationResponse)(nil), // 16: svc.hub.v1.ConfirmQualificationResponse
+	(*UnbindProviderRequest)(nil),        // 17: svc.hub.v1.UnbindProviderRequest
+	(*UnbindProviderResponse)(nil),       // 18: svc.hub.v1.UnbindProviderResponse
+	(*ListStatusChangesRequest)(nil),     // 19: svc.hub.v1.ListStatusChangesRequest
+	(*StatusChange)(nil),                 // 20: svc.hub.v1.StatusChange
+	(*ListStatusChangesResponse)(nil),    // 21: svc.hub.v1.ListStatusChangesResponse
+	(*WarmUpRequest)(nil),                // 22: svc.hub.v1.WarmUpRequest
+	(*WarmUpResponse)(nil),               // 23: svc.hub.v1.WarmUpResponse
+	(*SetProviderStatusResponse)(nil),    // 24: svc.hub.v1.SetProviderStatusResponse
+	(*IssueProviderKeyRequest)(nil),      // 25: svc.hub.v1.IssueProviderKeyRequest
+	(*IssueProviderKeyResponse)(nil),     // 26: svc.hub.v1.IssueProviderKeyResponse
+	(*RevokeProviderKeyRequest)(nil),     // 27: svc.hub.v1.RevokeProviderKeyRequest
+	(*RevokeProviderKeyResponse)(nil),    // 28: svc.hub.v1.RevokeProviderKeyResponse
+	(*timestamppb.Timestamp)(nil),        // 29: google.protobuf.Timestamp
 }
 var file_svc_hub_v1_provider_proto_depIdxs = []int32{
 	0,  // 0: svc.hub.v1.Provider.status:type_name -> svc.hub.v1.ProviderStatus
-	26, // 1: svc.hub.v1.Provider.created_at:type_name -> google.protobuf.Timestamp
-	26, // 2: svc.hub.v1.Provider.probation_ends_at:type_name -> google.protobuf.Timestamp
-	2,  // 3: svc.hub.v1.Provider.qualification:type_name -> svc.hub.v1.Qualification
-	26, // 4: svc.hub.v1.Qualification.benchmark_expires_at:type_name -> google.protobuf.Timestamp
-	1,  // 5: svc.hub.v1.GetProviderResponse.provider:type_name -> svc.hub.v1.Provider
-	1,  // 6: svc.hub.v1.CreateProviderResponse.provider:type_name -> svc.hub.v1.Provider
-	1,  // 7: svc.hub.v1.ListProvidersResponse.list:type_name -> svc.hub.v1.Provider
-	0,  // 8: svc.hub.v1.SetProviderStatusRequest.status:type_name -> svc.hub.v1.ProviderStatus
-	1,  // 9: svc.hub.v1.GetProviderDetailResponse.provider:type_name -> svc.hub.v1.Provider
-	13, // 10: svc.hub.v1.GetProviderDetailResponse.nodes:type_name -> svc.hub.v1.ProviderNode
-	12, // 11: svc.hub.v1.GetProviderDetailResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
-	26, // 12: svc.hub.v1.AnsweredAs.first_at:type_name -> google.protobuf.Timestamp
-	26, // 13: svc.hub.v1.AnsweredAs.last_at:type_name -> google.protobuf.Timestamp
-	26, // 14: svc.hub.v1.ProviderNode.last_seen_at:type_name -> google.protobuf.Timestamp
-	1,  // 15: svc.hub.v1.ConfirmQualificationResponse.provider:type_name -> svc.hub.v1.Provider
-	26, // 16: svc.hub.v1.StatusChange.changed_at:type_name -> google.protobuf.Timestamp
-	0,  // 17: svc.hub.v1.StatusChange.from:type_name -> svc.hub.v1.ProviderStatus
-	0,  // 18: svc.hub.v1.StatusChange.to:type_name -> svc.hub.v1.ProviderStatus
-	17, // 19: svc.hub.v1.ListStatusChangesResponse.list:type_name -> svc.hub.v1.StatusChange
-	1,  // 20: svc.hub.v1.SetProviderStatusResponse.provider:type_name -> svc.hub.v1.Provider
-	3,  // 21: svc.hub.v1.ProviderDirectoryService.GetProvider:input_type -> svc.hub.v1.GetProviderRequest
-	5,  // 22: svc.hub.v1.ProviderAdminService.CreateProvider:input_type -> svc.hub.v1.CreateProviderRequest
-	7,  // 23: svc.hub.v1.ProviderAdminService.ListProviders:input_type -> svc.hub.v1.ListProvidersRequest
-	9,  // 24: svc.hub.v1.ProviderAdminService.SetProviderStatus:input_type -> svc.hub.v1.SetProviderStatusRequest
-	10, // 25: svc.hub.v1.ProviderAdminService.GetProviderDetail:input_type -> svc.hub.v1.GetProviderDetailRequest
-	14, // 26: svc.hub.v1.ProviderAdminService.ConfirmQualification:input_type -> svc.hub.v1.ConfirmQualificationRequest
-	16, // 27: svc.hub.v1.ProviderAdminService.ListStatusChanges:input_type -> svc.hub.v1.ListStatusChangesRequest
-	19, // 28: svc.hub.v1.ProviderAdminService.WarmUp:input_type -> svc.hub.v1.WarmUpRequest
-	22, // 29: svc.hub.v1.ProviderAdminService.IssueProviderKey:input_type -> svc.hub.v1.IssueProviderKeyRequest
-	24, // 30: svc.hub.v1.ProviderAdminService.RevokeProviderKey:input_type -> svc.hub.v1.RevokeProviderKeyRequest
-	4,  // 31: svc.hub.v1.ProviderDirectoryService.GetProvider:output_type -> svc.hub.v1.GetProviderResponse
-	6,  // 32: svc.hub.v1.ProviderAdminService.CreateProvider:output_type -> svc.hub.v1.CreateProviderResponse
-	8,  // 33: svc.hub.v1.ProviderAdminService.ListProviders:output_type -> svc.hub.v1.ListProvidersResponse
-	21, // 34: svc.hub.v1.ProviderAdminService.SetProviderStatus:output_type -> svc.hub.v1.SetProviderStatusResponse
-	11, // 35: svc.hub.v1.ProviderAdminService.GetProviderDetail:output_type -> svc.hub.v1.GetProviderDetailResponse
-	15, // 36: svc.hub.v1.ProviderAdminService.ConfirmQualification:output_type -> svc.hub.v1.ConfirmQualificationResponse
-	18, // 37: svc.hub.v1.ProviderAdminService.ListStatusChanges:output_type -> svc.hub.v1.ListStatusChangesResponse
-	20, // 38: svc.hub.v1.ProviderAdminService.WarmUp:output_type -> svc.hub.v1.WarmUpResponse
-	23, // 39: svc.hub.v1.ProviderAdminService.IssueProviderKey:output_type -> svc.hub.v1.IssueProviderKeyResponse
-	25, // 40: svc.hub.v1.ProviderAdminService.RevokeProviderKey:output_type -> svc.hub.v1.RevokeProviderKeyResponse
-	31, // [31:41] is the sub-list for method output_type
-	21, // [21:31] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	29, // 1: svc.hub.v1.Provider.created_at:type_name -> google.protobuf.Timestamp
+	29, // 2: svc.hub.v1.Provider.probation_ends_at:type_name -> google.protobuf.Timestamp
+	3,  // 3: svc.hub.v1.Provider.qualification:type_name -> svc.hub.v1.Qualification
+	2,  // 4: svc.hub.v1.Provider.proposals:type_name -> svc.hub.v1.BindingProposal
+	29, // 5: svc.hub.v1.BindingProposal.proposed_at:type_name -> google.protobuf.Timestamp
+	29, // 6: svc.hub.v1.BindingProposal.takes_effect_at:type_name -> google.protobuf.Timestamp
+	29, // 7: svc.hub.v1.Qualification.benchmark_expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 8: svc.hub.v1.GetProviderResponse.provider:type_name -> svc.hub.v1.Provider
+	1,  // 9: svc.hub.v1.CreateProviderResponse.provider:type_name -> svc.hub.v1.Provider
+	1,  // 10: svc.hub.v1.ListProvidersResponse.list:type_name -> svc.hub.v1.Provider
+	0,  // 11: svc.hub.v1.SetProviderStatusRequest.status:type_name -> svc.hub.v1.ProviderStatus
+	1,  // 12: svc.hub.v1.GetProviderDetailResponse.provider:type_name -> svc.hub.v1.Provider
+	14, // 13: svc.hub.v1.GetProviderDetailResponse.nodes:type_name -> svc.hub.v1.ProviderNode
+	13, // 14: svc.hub.v1.GetProviderDetailResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
+	29, // 15: svc.hub.v1.AnsweredAs.first_at:type_name -> google.protobuf.Timestamp
+	29, // 16: svc.hub.v1.AnsweredAs.last_at:type_name -> google.protobuf.Timestamp
+	29, // 17: svc.hub.v1.ProviderNode.last_seen_at:type_name -> google.protobuf.Timestamp
+	1,  // 18: svc.hub.v1.ConfirmQualificationResponse.provider:type_name -> svc.hub.v1.Provider
+	1,  // 19: svc.hub.v1.UnbindProviderResponse.provider:type_name -> svc.hub.v1.Provider
+	29, // 20: svc.hub.v1.StatusChange.changed_at:type_name -> google.protobuf.Timestamp
+	0,  // 21: svc.hub.v1.StatusChange.from:type_name -> svc.hub.v1.ProviderStatus
+	0,  // 22: svc.hub.v1.StatusChange.to:type_name -> svc.hub.v1.ProviderStatus
+	20, // 23: svc.hub.v1.ListStatusChangesResponse.list:type_name -> svc.hub.v1.StatusChange
+	1,  // 24: svc.hub.v1.SetProviderStatusResponse.provider:type_name -> svc.hub.v1.Provider
+	4,  // 25: svc.hub.v1.ProviderDirectoryService.GetProvider:input_type -> svc.hub.v1.GetProviderRequest
+	6,  // 26: svc.hub.v1.ProviderAdminService.CreateProvider:input_type -> svc.hub.v1.CreateProviderRequest
+	8,  // 27: svc.hub.v1.ProviderAdminService.ListProviders:input_type -> svc.hub.v1.ListProvidersRequest
+	10, // 28: svc.hub.v1.ProviderAdminService.SetProviderStatus:input_type -> svc.hub.v1.SetProviderStatusRequest
+	11, // 29: svc.hub.v1.ProviderAdminService.GetProviderDetail:input_type -> svc.hub.v1.GetProviderDetailRequest
+	15, // 30: svc.hub.v1.ProviderAdminService.ConfirmQualification:input_type -> svc.hub.v1.ConfirmQualificationRequest
+	17, // 31: svc.hub.v1.ProviderAdminService.UnbindProvider:input_type -> svc.hub.v1.UnbindProviderRequest
+	19, // 32: svc.hub.v1.ProviderAdminService.ListStatusChanges:input_type -> svc.hub.v1.ListStatusChangesRequest
+	22, // 33: svc.hub.v1.ProviderAdminService.WarmUp:input_type -> svc.hub.v1.WarmUpRequest
+	25, // 34: svc.hub.v1.ProviderAdminService.IssueProviderKey:input_type -> svc.hub.v1.IssueProviderKeyRequest
+	27, // 35: svc.hub.v1.ProviderAdminService.RevokeProviderKey:input_type -> svc.hub.v1.RevokeProviderKeyRequest
+	5,  // 36: svc.hub.v1.ProviderDirectoryService.GetProvider:output_type -> svc.hub.v1.GetProviderResponse
+	7,  // 37: svc.hub.v1.ProviderAdminService.CreateProvider:output_type -> svc.hub.v1.CreateProviderResponse
+	9,  // 38: svc.hub.v1.ProviderAdminService.ListProviders:output_type -> svc.hub.v1.ListProvidersResponse
+	24, // 39: svc.hub.v1.ProviderAdminService.SetProviderStatus:output_type -> svc.hub.v1.SetProviderStatusResponse
+	12, // 40: svc.hub.v1.ProviderAdminService.GetProviderDetail:output_type -> svc.hub.v1.GetProviderDetailResponse
+	16, // 41: svc.hub.v1.ProviderAdminService.ConfirmQualification:output_type -> svc.hub.v1.ConfirmQualificationResponse
+	18, // 42: svc.hub.v1.ProviderAdminService.UnbindProvider:output_type -> svc.hub.v1.UnbindProviderResponse
+	21, // 43: svc.hub.v1.ProviderAdminService.ListStatusChanges:output_type -> svc.hub.v1.ListStatusChangesResponse
+	23, // 44: svc.hub.v1.ProviderAdminService.WarmUp:output_type -> svc.hub.v1.WarmUpResponse
+	26, // 45: svc.hub.v1.ProviderAdminService.IssueProviderKey:output_type -> svc.hub.v1.IssueProviderKeyResponse
+	28, // 46: svc.hub.v1.ProviderAdminService.RevokeProviderKey:output_type -> svc.hub.v1.RevokeProviderKeyResponse
+	36, // [36:47] is the sub-list for method output_type
+	25, // [25:36] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_svc_hub_v1_provider_proto_init() }
@@ -1967,14 +2220,14 @@ func file_svc_hub_v1_provider_proto_init() {
 	if File_svc_hub_v1_provider_proto != nil {
 		return
 	}
-	file_svc_hub_v1_provider_proto_msgTypes[13].OneofWrappers = []any{}
+	file_svc_hub_v1_provider_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_hub_v1_provider_proto_rawDesc), len(file_svc_hub_v1_provider_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

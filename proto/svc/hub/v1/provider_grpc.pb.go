@@ -135,6 +135,7 @@ const (
 	ProviderAdminService_SetProviderStatus_FullMethodName    = "/svc.hub.v1.ProviderAdminService/SetProviderStatus"
 	ProviderAdminService_GetProviderDetail_FullMethodName    = "/svc.hub.v1.ProviderAdminService/GetProviderDetail"
 	ProviderAdminService_ConfirmQualification_FullMethodName = "/svc.hub.v1.ProviderAdminService/ConfirmQualification"
+	ProviderAdminService_UnbindProvider_FullMethodName       = "/svc.hub.v1.ProviderAdminService/UnbindProvider"
 	ProviderAdminService_ListStatusChanges_FullMethodName    = "/svc.hub.v1.ProviderAdminService/ListStatusChanges"
 	ProviderAdminService_WarmUp_FullMethodName               = "/svc.hub.v1.ProviderAdminService/WarmUp"
 	ProviderAdminService_IssueProviderKey_FullMethodName     = "/svc.hub.v1.ProviderAdminService/IssueProviderKey"
@@ -169,6 +170,13 @@ type ProviderAdminServiceClient interface {
 	// Fails with NOT_FOUND (provider_not_found) and INVALID_ARGUMENT
 	// (invalid_value).
 	ConfirmQualification(ctx context.Context, in *ConfirmQualificationRequest, opts ...grpc.CallOption) (*ConfirmQualificationResponse, error)
+	// UnbindProvider takes from a provider what a thief of its key may have had bound,
+	// each with an entry of its own under the operator's name: its wallet, whose
+	// connections end, where its earnings go, and what is proposed. Unbinding the wallet
+	// or the address drops the proposal of its kind, too. Idempotent. Fails with
+	// NOT_FOUND (provider_not_found) and INVALID_ARGUMENT (invalid_value) when nothing
+	// is named.
+	UnbindProvider(ctx context.Context, in *UnbindProviderRequest, opts ...grpc.CallOption) (*UnbindProviderResponse, error)
 	// ListStatusChanges is one page of what happened to a provider, newest first.
 	// Read only. Fails with NOT_FOUND (provider_not_found).
 	ListStatusChanges(ctx context.Context, in *ListStatusChangesRequest, opts ...grpc.CallOption) (*ListStatusChangesResponse, error)
@@ -243,6 +251,16 @@ func (c *providerAdminServiceClient) ConfirmQualification(ctx context.Context, i
 	return out, nil
 }
 
+func (c *providerAdminServiceClient) UnbindProvider(ctx context.Context, in *UnbindProviderRequest, opts ...grpc.CallOption) (*UnbindProviderResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UnbindProviderResponse)
+	err := c.cc.Invoke(ctx, ProviderAdminService_UnbindProvider_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *providerAdminServiceClient) ListStatusChanges(ctx context.Context, in *ListStatusChangesRequest, opts ...grpc.CallOption) (*ListStatusChangesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListStatusChangesResponse)
@@ -311,6 +329,13 @@ type ProviderAdminServiceServer interface {
 	// Fails with NOT_FOUND (provider_not_found) and INVALID_ARGUMENT
 	// (invalid_value).
 	ConfirmQualification(context.Context, *ConfirmQualificationRequest) (*ConfirmQualificationResponse, error)
+	// UnbindProvider takes from a provider what a thief of its key may have had bound,
+	// each with an entry of its own under the operator's name: its wallet, whose
+	// connections end, where its earnings go, and what is proposed. Unbinding the wallet
+	// or the address drops the proposal of its kind, too. Idempotent. Fails with
+	// NOT_FOUND (provider_not_found) and INVALID_ARGUMENT (invalid_value) when nothing
+	// is named.
+	UnbindProvider(context.Context, *UnbindProviderRequest) (*UnbindProviderResponse, error)
 	// ListStatusChanges is one page of what happened to a provider, newest first.
 	// Read only. Fails with NOT_FOUND (provider_not_found).
 	ListStatusChanges(context.Context, *ListStatusChangesRequest) (*ListStatusChangesResponse, error)
@@ -349,6 +374,9 @@ func (UnimplementedProviderAdminServiceServer) GetProviderDetail(context.Context
 }
 func (UnimplementedProviderAdminServiceServer) ConfirmQualification(context.Context, *ConfirmQualificationRequest) (*ConfirmQualificationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ConfirmQualification not implemented")
+}
+func (UnimplementedProviderAdminServiceServer) UnbindProvider(context.Context, *UnbindProviderRequest) (*UnbindProviderResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UnbindProvider not implemented")
 }
 func (UnimplementedProviderAdminServiceServer) ListStatusChanges(context.Context, *ListStatusChangesRequest) (*ListStatusChangesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListStatusChanges not implemented")
@@ -473,6 +501,24 @@ func _ProviderAdminService_ConfirmQualification_Handler(srv interface{}, ctx con
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProviderAdminService_UnbindProvider_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnbindProviderRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderAdminServiceServer).UnbindProvider(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderAdminService_UnbindProvider_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderAdminServiceServer).UnbindProvider(ctx, req.(*UnbindProviderRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ProviderAdminService_ListStatusChanges_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListStatusChangesRequest)
 	if err := dec(in); err != nil {
@@ -571,6 +617,10 @@ var ProviderAdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ConfirmQualification",
 			Handler:    _ProviderAdminService_ConfirmQualification_Handler,
+		},
+		{
+			MethodName: "UnbindProvider",
+			Handler:    _ProviderAdminService_UnbindProvider_Handler,
 		},
 		{
 			MethodName: "ListStatusChanges",

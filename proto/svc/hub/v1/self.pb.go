@@ -197,8 +197,8 @@ type UpdateOwnRequest struct {
 	KeyDigest []byte                 `protobuf:"bytes,1,opt,name=key_digest,json=keyDigest,proto3" json:"key_digest,omitempty"`
 	// Empty leaves it.
 	BeneficiaryAddress string `protobuf:"bytes,2,opt,name=beneficiary_address,json=beneficiaryAddress,proto3" json:"beneficiary_address,omitempty"`
-	// Binds the account to a wallet, which must have signed the challenge of
-	// auth_nonce; empty leaves it. It cannot be bound to another later.
+	// The wallet that is to own the account, which must have signed the challenge of
+	// auth_nonce; empty leaves it. Once bound, only an operator unbinds it.
 	OwnerAddress  string `protobuf:"bytes,3,opt,name=owner_address,json=ownerAddress,proto3" json:"owner_address,omitempty"`
 	Signature     []byte `protobuf:"bytes,4,opt,name=signature,proto3" json:"signature,omitempty"`
 	AuthNonce     string `protobuf:"bytes,5,opt,name=auth_nonce,json=authNonce,proto3" json:"auth_nonce,omitempty"`
@@ -315,6 +315,286 @@ func (x *UpdateOwnResponse) GetProvider() *Provider {
 	return nil
 }
 
+type ListProposalsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProposalsRequest) Reset() {
+	*x = ListProposalsRequest{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProposalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProposalsRequest) ProtoMessage() {}
+
+func (x *ListProposalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProposalsRequest.ProtoReflect.Descriptor instead.
+func (*ListProposalsRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ListProposalsRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+type ListProposalsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListProposalsResponse) Reset() {
+	*x = ListProposalsResponse{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListProposalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListProposalsResponse) ProtoMessage() {}
+
+func (x *ListProposalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListProposalsResponse.ProtoReflect.Descriptor instead.
+func (*ListProposalsResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ListProposalsResponse) GetProvider() *Provider {
+	if x != nil {
+		return x.Provider
+	}
+	return nil
+}
+
+type ConfirmProposalRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	ProposalId    string                 `protobuf:"bytes,2,opt,name=proposal_id,json=proposalId,proto3" json:"proposal_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmProposalRequest) Reset() {
+	*x = ConfirmProposalRequest{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmProposalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmProposalRequest) ProtoMessage() {}
+
+func (x *ConfirmProposalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmProposalRequest.ProtoReflect.Descriptor instead.
+func (*ConfirmProposalRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ConfirmProposalRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *ConfirmProposalRequest) GetProposalId() string {
+	if x != nil {
+		return x.ProposalId
+	}
+	return ""
+}
+
+type ConfirmProposalResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmProposalResponse) Reset() {
+	*x = ConfirmProposalResponse{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmProposalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmProposalResponse) ProtoMessage() {}
+
+func (x *ConfirmProposalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmProposalResponse.ProtoReflect.Descriptor instead.
+func (*ConfirmProposalResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ConfirmProposalResponse) GetProvider() *Provider {
+	if x != nil {
+		return x.Provider
+	}
+	return nil
+}
+
+type RefuseProposalRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	UserId        string                 `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	ProposalId    string                 `protobuf:"bytes,2,opt,name=proposal_id,json=proposalId,proto3" json:"proposal_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefuseProposalRequest) Reset() {
+	*x = RefuseProposalRequest{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefuseProposalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefuseProposalRequest) ProtoMessage() {}
+
+func (x *RefuseProposalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefuseProposalRequest.ProtoReflect.Descriptor instead.
+func (*RefuseProposalRequest) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RefuseProposalRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *RefuseProposalRequest) GetProposalId() string {
+	if x != nil {
+		return x.ProposalId
+	}
+	return ""
+}
+
+type RefuseProposalResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      *Provider              `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefuseProposalResponse) Reset() {
+	*x = RefuseProposalResponse{}
+	mi := &file_svc_hub_v1_self_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefuseProposalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefuseProposalResponse) ProtoMessage() {}
+
+func (x *RefuseProposalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_svc_hub_v1_self_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefuseProposalResponse.ProtoReflect.Descriptor instead.
+func (*RefuseProposalResponse) Descriptor() ([]byte, []int) {
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RefuseProposalResponse) GetProvider() *Provider {
+	if x != nil {
+		return x.Provider
+	}
+	return nil
+}
+
 type RequestReviewRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	KeyDigest []byte                 `protobuf:"bytes,1,opt,name=key_digest,json=keyDigest,proto3" json:"key_digest,omitempty"`
@@ -329,7 +609,7 @@ type RequestReviewRequest struct {
 
 func (x *RequestReviewRequest) Reset() {
 	*x = RequestReviewRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[4]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -341,7 +621,7 @@ func (x *RequestReviewRequest) String() string {
 func (*RequestReviewRequest) ProtoMessage() {}
 
 func (x *RequestReviewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[4]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -354,7 +634,7 @@ func (x *RequestReviewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReviewRequest.ProtoReflect.Descriptor instead.
 func (*RequestReviewRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{4}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RequestReviewRequest) GetKeyDigest() []byte {
@@ -395,7 +675,7 @@ type RequestReviewResponse struct {
 
 func (x *RequestReviewResponse) Reset() {
 	*x = RequestReviewResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[5]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -407,7 +687,7 @@ func (x *RequestReviewResponse) String() string {
 func (*RequestReviewResponse) ProtoMessage() {}
 
 func (x *RequestReviewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[5]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -420,7 +700,7 @@ func (x *RequestReviewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReviewResponse.ProtoReflect.Descriptor instead.
 func (*RequestReviewResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{5}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RequestReviewResponse) GetProvider() *Provider {
@@ -455,7 +735,7 @@ type SignUpRequest struct {
 
 func (x *SignUpRequest) Reset() {
 	*x = SignUpRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[6]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +747,7 @@ func (x *SignUpRequest) String() string {
 func (*SignUpRequest) ProtoMessage() {}
 
 func (x *SignUpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[6]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +760,7 @@ func (x *SignUpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignUpRequest.ProtoReflect.Descriptor instead.
 func (*SignUpRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{6}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SignUpRequest) GetName() string {
@@ -542,7 +822,7 @@ type IssueKeyRequest struct {
 
 func (x *IssueKeyRequest) Reset() {
 	*x = IssueKeyRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[7]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -554,7 +834,7 @@ func (x *IssueKeyRequest) String() string {
 func (*IssueKeyRequest) ProtoMessage() {}
 
 func (x *IssueKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[7]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -567,7 +847,7 @@ func (x *IssueKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueKeyRequest.ProtoReflect.Descriptor instead.
 func (*IssueKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{7}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *IssueKeyRequest) GetProviderId() string {
@@ -595,7 +875,7 @@ type IssueKeyResponse struct {
 
 func (x *IssueKeyResponse) Reset() {
 	*x = IssueKeyResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[8]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -607,7 +887,7 @@ func (x *IssueKeyResponse) String() string {
 func (*IssueKeyResponse) ProtoMessage() {}
 
 func (x *IssueKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[8]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -620,7 +900,7 @@ func (x *IssueKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IssueKeyResponse.ProtoReflect.Descriptor instead.
 func (*IssueKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{8}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *IssueKeyResponse) GetKeyId() string {
@@ -653,7 +933,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[9]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -665,7 +945,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[9]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -678,7 +958,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{9}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListKeysRequest) GetProviderId() string {
@@ -697,7 +977,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[10]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +989,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[10]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +1002,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{10}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListKeysResponse) GetKeys() []*ProviderKey {
@@ -751,7 +1031,7 @@ type ProviderKey struct {
 
 func (x *ProviderKey) Reset() {
 	*x = ProviderKey{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[11]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -763,7 +1043,7 @@ func (x *ProviderKey) String() string {
 func (*ProviderKey) ProtoMessage() {}
 
 func (x *ProviderKey) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[11]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -776,7 +1056,7 @@ func (x *ProviderKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderKey.ProtoReflect.Descriptor instead.
 func (*ProviderKey) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{11}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ProviderKey) GetKeyId() string {
@@ -838,7 +1118,7 @@ type RevokeKeyRequest struct {
 
 func (x *RevokeKeyRequest) Reset() {
 	*x = RevokeKeyRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[12]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +1130,7 @@ func (x *RevokeKeyRequest) String() string {
 func (*RevokeKeyRequest) ProtoMessage() {}
 
 func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[12]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +1143,7 @@ func (x *RevokeKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyRequest.ProtoReflect.Descriptor instead.
 func (*RevokeKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{12}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RevokeKeyRequest) GetProviderId() string {
@@ -888,7 +1168,7 @@ type RevokeKeyResponse struct {
 
 func (x *RevokeKeyResponse) Reset() {
 	*x = RevokeKeyResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[13]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -900,7 +1180,7 @@ func (x *RevokeKeyResponse) String() string {
 func (*RevokeKeyResponse) ProtoMessage() {}
 
 func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[13]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -913,7 +1193,7 @@ func (x *RevokeKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKeyResponse.ProtoReflect.Descriptor instead.
 func (*RevokeKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{13}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{19}
 }
 
 type SignUpResponse struct {
@@ -927,7 +1207,7 @@ type SignUpResponse struct {
 
 func (x *SignUpResponse) Reset() {
 	*x = SignUpResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[14]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +1219,7 @@ func (x *SignUpResponse) String() string {
 func (*SignUpResponse) ProtoMessage() {}
 
 func (x *SignUpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[14]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +1232,7 @@ func (x *SignUpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignUpResponse.ProtoReflect.Descriptor instead.
 func (*SignUpResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{14}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SignUpResponse) GetProvider() *Provider {
@@ -988,7 +1268,7 @@ type RotateOwnKeyRequest struct {
 
 func (x *RotateOwnKeyRequest) Reset() {
 	*x = RotateOwnKeyRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[15]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1280,7 @@ func (x *RotateOwnKeyRequest) String() string {
 func (*RotateOwnKeyRequest) ProtoMessage() {}
 
 func (x *RotateOwnKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[15]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1293,7 @@ func (x *RotateOwnKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateOwnKeyRequest.ProtoReflect.Descriptor instead.
 func (*RotateOwnKeyRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{15}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RotateOwnKeyRequest) GetKeyDigest() []byte {
@@ -1050,7 +1330,7 @@ type RotateOwnKeyResponse struct {
 
 func (x *RotateOwnKeyResponse) Reset() {
 	*x = RotateOwnKeyResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[16]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1062,7 +1342,7 @@ func (x *RotateOwnKeyResponse) String() string {
 func (*RotateOwnKeyResponse) ProtoMessage() {}
 
 func (x *RotateOwnKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[16]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1075,7 +1355,7 @@ func (x *RotateOwnKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateOwnKeyResponse.ProtoReflect.Descriptor instead.
 func (*RotateOwnKeyResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{16}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RotateOwnKeyResponse) GetKeyId() string {
@@ -1115,7 +1395,7 @@ type CreateChallengeRequest struct {
 
 func (x *CreateChallengeRequest) Reset() {
 	*x = CreateChallengeRequest{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[17]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1407,7 @@ func (x *CreateChallengeRequest) String() string {
 func (*CreateChallengeRequest) ProtoMessage() {}
 
 func (x *CreateChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[17]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1420,7 @@ func (x *CreateChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateChallengeRequest.ProtoReflect.Descriptor instead.
 func (*CreateChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{17}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CreateChallengeRequest) GetAddress() string {
@@ -1162,7 +1442,7 @@ type CreateChallengeResponse struct {
 
 func (x *CreateChallengeResponse) Reset() {
 	*x = CreateChallengeResponse{}
-	mi := &file_svc_hub_v1_self_proto_msgTypes[18]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1454,7 @@ func (x *CreateChallengeResponse) String() string {
 func (*CreateChallengeResponse) ProtoMessage() {}
 
 func (x *CreateChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_svc_hub_v1_self_proto_msgTypes[18]
+	mi := &file_svc_hub_v1_self_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1467,7 @@ func (x *CreateChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateChallengeResponse.ProtoReflect.Descriptor instead.
 func (*CreateChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{18}
+	return file_svc_hub_v1_self_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CreateChallengeResponse) GetNonce() string {
@@ -1245,6 +1525,22 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\n" +
 	"auth_nonce\x18\x05 \x01(\tR\tauthNonce\"E\n" +
 	"\x11UpdateOwnResponse\x120\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"/\n" +
+	"\x14ListProposalsRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\"I\n" +
+	"\x15ListProposalsResponse\x120\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"R\n" +
+	"\x16ConfirmProposalRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1f\n" +
+	"\vproposal_id\x18\x02 \x01(\tR\n" +
+	"proposalId\"K\n" +
+	"\x17ConfirmProposalResponse\x120\n" +
+	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"Q\n" +
+	"\x15RefuseProposalRequest\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1f\n" +
+	"\vproposal_id\x18\x02 \x01(\tR\n" +
+	"proposalId\"J\n" +
+	"\x16RefuseProposalResponse\x120\n" +
 	"\bprovider\x18\x01 \x01(\v2\x14.svc.hub.v1.ProviderR\bprovider\"\xaa\x01\n" +
 	"\x14RequestReviewRequest\x12\x1d\n" +
 	"\n" +
@@ -1317,7 +1613,7 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\x05nonce\x18\x01 \x01(\tR\x05nonce\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x129\n" +
 	"\n" +
-	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt2\xe9\x05\n" +
+	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt2\x83\b\n" +
 	"\x13ProviderSelfService\x12V\n" +
 	"\fGetOwnStatus\x12\x1f.svc.hub.v1.GetOwnStatusRequest\x1a .svc.hub.v1.GetOwnStatusResponse\"\x03\x90\x02\x01\x12M\n" +
 	"\tUpdateOwn\x12\x1c.svc.hub.v1.UpdateOwnRequest\x1a\x1d.svc.hub.v1.UpdateOwnResponse\"\x03\x90\x02\x02\x12Y\n" +
@@ -1325,7 +1621,10 @@ const file_svc_hub_v1_self_proto_rawDesc = "" +
 	"\x06SignUp\x12\x19.svc.hub.v1.SignUpRequest\x1a\x1a.svc.hub.v1.SignUpResponse\x12E\n" +
 	"\bIssueKey\x12\x1b.svc.hub.v1.IssueKeyRequest\x1a\x1c.svc.hub.v1.IssueKeyResponse\x12J\n" +
 	"\bListKeys\x12\x1b.svc.hub.v1.ListKeysRequest\x1a\x1c.svc.hub.v1.ListKeysResponse\"\x03\x90\x02\x01\x12M\n" +
-	"\tRevokeKey\x12\x1c.svc.hub.v1.RevokeKeyRequest\x1a\x1d.svc.hub.v1.RevokeKeyResponse\"\x03\x90\x02\x02\x12Q\n" +
+	"\tRevokeKey\x12\x1c.svc.hub.v1.RevokeKeyRequest\x1a\x1d.svc.hub.v1.RevokeKeyResponse\"\x03\x90\x02\x02\x12Y\n" +
+	"\rListProposals\x12 .svc.hub.v1.ListProposalsRequest\x1a!.svc.hub.v1.ListProposalsResponse\"\x03\x90\x02\x01\x12_\n" +
+	"\x0fConfirmProposal\x12\".svc.hub.v1.ConfirmProposalRequest\x1a#.svc.hub.v1.ConfirmProposalResponse\"\x03\x90\x02\x02\x12\\\n" +
+	"\x0eRefuseProposal\x12!.svc.hub.v1.RefuseProposalRequest\x1a\".svc.hub.v1.RefuseProposalResponse\"\x03\x90\x02\x02\x12Q\n" +
 	"\fRotateOwnKey\x12\x1f.svc.hub.v1.RotateOwnKeyRequest\x1a .svc.hub.v1.RotateOwnKeyResponse\x12Z\n" +
 	"\x0fCreateChallenge\x12\".svc.hub.v1.CreateChallengeRequest\x1a#.svc.hub.v1.CreateChallengeResponseB%Z#svc.internal/proto/svc/hub/v1;hubv1b\x06proto3"
 
@@ -1341,69 +1640,84 @@ func file_svc_hub_v1_self_proto_rawDescGZIP() []byte {
 	return file_svc_hub_v1_self_proto_rawDescData
 }
 
-var file_svc_hub_v1_self_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_svc_hub_v1_self_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_svc_hub_v1_self_proto_goTypes = []any{
 	(*GetOwnStatusRequest)(nil),     // 0: svc.hub.v1.GetOwnStatusRequest
 	(*GetOwnStatusResponse)(nil),    // 1: svc.hub.v1.GetOwnStatusResponse
 	(*UpdateOwnRequest)(nil),        // 2: svc.hub.v1.UpdateOwnRequest
 	(*UpdateOwnResponse)(nil),       // 3: svc.hub.v1.UpdateOwnResponse
-	(*RequestReviewRequest)(nil),    // 4: svc.hub.v1.RequestReviewRequest
-	(*RequestReviewResponse)(nil),   // 5: svc.hub.v1.RequestReviewResponse
-	(*SignUpRequest)(nil),           // 6: svc.hub.v1.SignUpRequest
-	(*IssueKeyRequest)(nil),         // 7: svc.hub.v1.IssueKeyRequest
-	(*IssueKeyResponse)(nil),        // 8: svc.hub.v1.IssueKeyResponse
-	(*ListKeysRequest)(nil),         // 9: svc.hub.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 10: svc.hub.v1.ListKeysResponse
-	(*ProviderKey)(nil),             // 11: svc.hub.v1.ProviderKey
-	(*RevokeKeyRequest)(nil),        // 12: svc.hub.v1.RevokeKeyRequest
-	(*RevokeKeyResponse)(nil),       // 13: svc.hub.v1.RevokeKeyResponse
-	(*SignUpResponse)(nil),          // 14: svc.hub.v1.SignUpResponse
-	(*RotateOwnKeyRequest)(nil),     // 15: svc.hub.v1.RotateOwnKeyRequest
-	(*RotateOwnKeyResponse)(nil),    // 16: svc.hub.v1.RotateOwnKeyResponse
-	(*CreateChallengeRequest)(nil),  // 17: svc.hub.v1.CreateChallengeRequest
-	(*CreateChallengeResponse)(nil), // 18: svc.hub.v1.CreateChallengeResponse
-	(*Provider)(nil),                // 19: svc.hub.v1.Provider
-	(*ProviderNode)(nil),            // 20: svc.hub.v1.ProviderNode
-	(*AnsweredAs)(nil),              // 21: svc.hub.v1.AnsweredAs
-	(*timestamppb.Timestamp)(nil),   // 22: google.protobuf.Timestamp
+	(*ListProposalsRequest)(nil),    // 4: svc.hub.v1.ListProposalsRequest
+	(*ListProposalsResponse)(nil),   // 5: svc.hub.v1.ListProposalsResponse
+	(*ConfirmProposalRequest)(nil),  // 6: svc.hub.v1.ConfirmProposalRequest
+	(*ConfirmProposalResponse)(nil), // 7: svc.hub.v1.ConfirmProposalResponse
+	(*RefuseProposalRequest)(nil),   // 8: svc.hub.v1.RefuseProposalRequest
+	(*RefuseProposalResponse)(nil),  // 9: svc.hub.v1.RefuseProposalResponse
+	(*RequestReviewRequest)(nil),    // 10: svc.hub.v1.RequestReviewRequest
+	(*RequestReviewResponse)(nil),   // 11: svc.hub.v1.RequestReviewResponse
+	(*SignUpRequest)(nil),           // 12: svc.hub.v1.SignUpRequest
+	(*IssueKeyRequest)(nil),         // 13: svc.hub.v1.IssueKeyRequest
+	(*IssueKeyResponse)(nil),        // 14: svc.hub.v1.IssueKeyResponse
+	(*ListKeysRequest)(nil),         // 15: svc.hub.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 16: svc.hub.v1.ListKeysResponse
+	(*ProviderKey)(nil),             // 17: svc.hub.v1.ProviderKey
+	(*RevokeKeyRequest)(nil),        // 18: svc.hub.v1.RevokeKeyRequest
+	(*RevokeKeyResponse)(nil),       // 19: svc.hub.v1.RevokeKeyResponse
+	(*SignUpResponse)(nil),          // 20: svc.hub.v1.SignUpResponse
+	(*RotateOwnKeyRequest)(nil),     // 21: svc.hub.v1.RotateOwnKeyRequest
+	(*RotateOwnKeyResponse)(nil),    // 22: svc.hub.v1.RotateOwnKeyResponse
+	(*CreateChallengeRequest)(nil),  // 23: svc.hub.v1.CreateChallengeRequest
+	(*CreateChallengeResponse)(nil), // 24: svc.hub.v1.CreateChallengeResponse
+	(*Provider)(nil),                // 25: svc.hub.v1.Provider
+	(*ProviderNode)(nil),            // 26: svc.hub.v1.ProviderNode
+	(*AnsweredAs)(nil),              // 27: svc.hub.v1.AnsweredAs
+	(*timestamppb.Timestamp)(nil),   // 28: google.protobuf.Timestamp
 }
 var file_svc_hub_v1_self_proto_depIdxs = []int32{
-	19, // 0: svc.hub.v1.GetOwnStatusResponse.provider:type_name -> svc.hub.v1.Provider
-	20, // 1: svc.hub.v1.GetOwnStatusResponse.nodes:type_name -> svc.hub.v1.ProviderNode
-	21, // 2: svc.hub.v1.GetOwnStatusResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
-	19, // 3: svc.hub.v1.UpdateOwnResponse.provider:type_name -> svc.hub.v1.Provider
-	19, // 4: svc.hub.v1.RequestReviewResponse.provider:type_name -> svc.hub.v1.Provider
-	22, // 5: svc.hub.v1.RequestReviewResponse.requested_at:type_name -> google.protobuf.Timestamp
-	11, // 6: svc.hub.v1.ListKeysResponse.keys:type_name -> svc.hub.v1.ProviderKey
-	22, // 7: svc.hub.v1.ProviderKey.created_at:type_name -> google.protobuf.Timestamp
-	22, // 8: svc.hub.v1.ProviderKey.expires_at:type_name -> google.protobuf.Timestamp
-	22, // 9: svc.hub.v1.ProviderKey.revoked_at:type_name -> google.protobuf.Timestamp
-	19, // 10: svc.hub.v1.SignUpResponse.provider:type_name -> svc.hub.v1.Provider
-	22, // 11: svc.hub.v1.RotateOwnKeyResponse.old_key_expires_at:type_name -> google.protobuf.Timestamp
-	22, // 12: svc.hub.v1.CreateChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 13: svc.hub.v1.ProviderSelfService.GetOwnStatus:input_type -> svc.hub.v1.GetOwnStatusRequest
-	2,  // 14: svc.hub.v1.ProviderSelfService.UpdateOwn:input_type -> svc.hub.v1.UpdateOwnRequest
-	4,  // 15: svc.hub.v1.ProviderSelfService.RequestReview:input_type -> svc.hub.v1.RequestReviewRequest
-	6,  // 16: svc.hub.v1.ProviderSelfService.SignUp:input_type -> svc.hub.v1.SignUpRequest
-	7,  // 17: svc.hub.v1.ProviderSelfService.IssueKey:input_type -> svc.hub.v1.IssueKeyRequest
-	9,  // 18: svc.hub.v1.ProviderSelfService.ListKeys:input_type -> svc.hub.v1.ListKeysRequest
-	12, // 19: svc.hub.v1.ProviderSelfService.RevokeKey:input_type -> svc.hub.v1.RevokeKeyRequest
-	15, // 20: svc.hub.v1.ProviderSelfService.RotateOwnKey:input_type -> svc.hub.v1.RotateOwnKeyRequest
-	17, // 21: svc.hub.v1.ProviderSelfService.CreateChallenge:input_type -> svc.hub.v1.CreateChallengeRequest
-	1,  // 22: svc.hub.v1.ProviderSelfService.GetOwnStatus:output_type -> svc.hub.v1.GetOwnStatusResponse
-	3,  // 23: svc.hub.v1.ProviderSelfService.UpdateOwn:output_type -> svc.hub.v1.UpdateOwnResponse
-	5,  // 24: svc.hub.v1.ProviderSelfService.RequestReview:output_type -> svc.hub.v1.RequestReviewResponse
-	14, // 25: svc.hub.v1.ProviderSelfService.SignUp:output_type -> svc.hub.v1.SignUpResponse
-	8,  // 26: svc.hub.v1.ProviderSelfService.IssueKey:output_type -> svc.hub.v1.IssueKeyResponse
-	10, // 27: svc.hub.v1.ProviderSelfService.ListKeys:output_type -> svc.hub.v1.ListKeysResponse
-	13, // 28: svc.hub.v1.ProviderSelfService.RevokeKey:output_type -> svc.hub.v1.RevokeKeyResponse
-	16, // 29: svc.hub.v1.ProviderSelfService.RotateOwnKey:output_type -> svc.hub.v1.RotateOwnKeyResponse
-	18, // 30: svc.hub.v1.ProviderSelfService.CreateChallenge:output_type -> svc.hub.v1.CreateChallengeResponse
-	22, // [22:31] is the sub-list for method output_type
-	13, // [13:22] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	25, // 0: svc.hub.v1.GetOwnStatusResponse.provider:type_name -> svc.hub.v1.Provider
+	26, // 1: svc.hub.v1.GetOwnStatusResponse.nodes:type_name -> svc.hub.v1.ProviderNode
+	27, // 2: svc.hub.v1.GetOwnStatusResponse.answered_as:type_name -> svc.hub.v1.AnsweredAs
+	25, // 3: svc.hub.v1.UpdateOwnResponse.provider:type_name -> svc.hub.v1.Provider
+	25, // 4: svc.hub.v1.ListProposalsResponse.provider:type_name -> svc.hub.v1.Provider
+	25, // 5: svc.hub.v1.ConfirmProposalResponse.provider:type_name -> svc.hub.v1.Provider
+	25, // 6: svc.hub.v1.RefuseProposalResponse.provider:type_name -> svc.hub.v1.Provider
+	25, // 7: svc.hub.v1.RequestReviewResponse.provider:type_name -> svc.hub.v1.Provider
+	28, // 8: svc.hub.v1.RequestReviewResponse.requested_at:type_name -> google.protobuf.Timestamp
+	17, // 9: svc.hub.v1.ListKeysResponse.keys:type_name -> svc.hub.v1.ProviderKey
+	28, // 10: svc.hub.v1.ProviderKey.created_at:type_name -> google.protobuf.Timestamp
+	28, // 11: svc.hub.v1.ProviderKey.expires_at:type_name -> google.protobuf.Timestamp
+	28, // 12: svc.hub.v1.ProviderKey.revoked_at:type_name -> google.protobuf.Timestamp
+	25, // 13: svc.hub.v1.SignUpResponse.provider:type_name -> svc.hub.v1.Provider
+	28, // 14: svc.hub.v1.RotateOwnKeyResponse.old_key_expires_at:type_name -> google.protobuf.Timestamp
+	28, // 15: svc.hub.v1.CreateChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 16: svc.hub.v1.ProviderSelfService.GetOwnStatus:input_type -> svc.hub.v1.GetOwnStatusRequest
+	2,  // 17: svc.hub.v1.ProviderSelfService.UpdateOwn:input_type -> svc.hub.v1.UpdateOwnRequest
+	10, // 18: svc.hub.v1.ProviderSelfService.RequestReview:input_type -> svc.hub.v1.RequestReviewRequest
+	12, // 19: svc.hub.v1.ProviderSelfService.SignUp:input_type -> svc.hub.v1.SignUpRequest
+	13, // 20: svc.hub.v1.ProviderSelfService.IssueKey:input_type -> svc.hub.v1.IssueKeyRequest
+	15, // 21: svc.hub.v1.ProviderSelfService.ListKeys:input_type -> svc.hub.v1.ListKeysRequest
+	18, // 22: svc.hub.v1.ProviderSelfService.RevokeKey:input_type -> svc.hub.v1.RevokeKeyRequest
+	4,  // 23: svc.hub.v1.ProviderSelfService.ListProposals:input_type -> svc.hub.v1.ListProposalsRequest
+	6,  // 24: svc.hub.v1.ProviderSelfService.ConfirmProposal:input_type -> svc.hub.v1.ConfirmProposalRequest
+	8,  // 25: svc.hub.v1.ProviderSelfService.RefuseProposal:input_type -> svc.hub.v1.RefuseProposalRequest
+	21, // 26: svc.hub.v1.ProviderSelfService.RotateOwnKey:input_type -> svc.hub.v1.RotateOwnKeyRequest
+	23, // 27: svc.hub.v1.ProviderSelfService.CreateChallenge:input_type -> svc.hub.v1.CreateChallengeRequest
+	1,  // 28: svc.hub.v1.ProviderSelfService.GetOwnStatus:output_type -> svc.hub.v1.GetOwnStatusResponse
+	3,  // 29: svc.hub.v1.ProviderSelfService.UpdateOwn:output_type -> svc.hub.v1.UpdateOwnResponse
+	11, // 30: svc.hub.v1.ProviderSelfService.RequestReview:output_type -> svc.hub.v1.RequestReviewResponse
+	20, // 31: svc.hub.v1.ProviderSelfService.SignUp:output_type -> svc.hub.v1.SignUpResponse
+	14, // 32: svc.hub.v1.ProviderSelfService.IssueKey:output_type -> svc.hub.v1.IssueKeyResponse
+	16, // 33: svc.hub.v1.ProviderSelfService.ListKeys:output_type -> svc.hub.v1.ListKeysResponse
+	19, // 34: svc.hub.v1.ProviderSelfService.RevokeKey:output_type -> svc.hub.v1.RevokeKeyResponse
+	5,  // 35: svc.hub.v1.ProviderSelfService.ListProposals:output_type -> svc.hub.v1.ListProposalsResponse
+	7,  // 36: svc.hub.v1.ProviderSelfService.ConfirmProposal:output_type -> svc.hub.v1.ConfirmProposalResponse
+	9,  // 37: svc.hub.v1.ProviderSelfService.RefuseProposal:output_type -> svc.hub.v1.RefuseProposalResponse
+	22, // 38: svc.hub.v1.ProviderSelfService.RotateOwnKey:output_type -> svc.hub.v1.RotateOwnKeyResponse
+	24, // 39: svc.hub.v1.ProviderSelfService.CreateChallenge:output_type -> svc.hub.v1.CreateChallengeResponse
+	28, // [28:40] is the sub-list for method output_type
+	16, // [16:28] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_svc_hub_v1_self_proto_init() }
@@ -1418,7 +1732,7 @@ func file_svc_hub_v1_self_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_svc_hub_v1_self_proto_rawDesc), len(file_svc_hub_v1_self_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,9 @@ const (
 	ProviderSelfService_IssueKey_FullMethodName        = "/svc.hub.v1.ProviderSelfService/IssueKey"
 	ProviderSelfService_ListKeys_FullMethodName        = "/svc.hub.v1.ProviderSelfService/ListKeys"
 	ProviderSelfService_RevokeKey_FullMethodName       = "/svc.hub.v1.ProviderSelfService/RevokeKey"
+	ProviderSelfService_ListProposals_FullMethodName   = "/svc.hub.v1.ProviderSelfService/ListProposals"
+	ProviderSelfService_ConfirmProposal_FullMethodName = "/svc.hub.v1.ProviderSelfService/ConfirmProposal"
+	ProviderSelfService_RefuseProposal_FullMethodName  = "/svc.hub.v1.ProviderSelfService/RefuseProposal"
 	ProviderSelfService_RotateOwnKey_FullMethodName    = "/svc.hub.v1.ProviderSelfService/RotateOwnKey"
 	ProviderSelfService_CreateChallenge_FullMethodName = "/svc.hub.v1.ProviderSelfService/CreateChallenge"
 )
@@ -43,8 +46,15 @@ const (
 type ProviderSelfServiceClient interface {
 	// GetOwnStatus tells a provider where it stands. Read only.
 	GetOwnStatus(ctx context.Context, in *GetOwnStatusRequest, opts ...grpc.CallOption) (*GetOwnStatusResponse, error)
-	// UpdateOwn sets where earnings go. Idempotent. Fails with INVALID_ARGUMENT
-	// (invalid_value) on what is no EIP-55 or plain hexadecimal address.
+	// UpdateOwn proposes where earnings go and whose wallet owns the account; see
+	// BindingProposal for when that takes effect. The address that counts already
+	// withdraws what is proposed in its place. The wallet that owns the account changes
+	// by its signature where earnings go at once, and a key alone does not propose it
+	// then. Idempotent: the same address again does not wait anew. At most 10 changes in
+	// 24 hours. Fails with INVALID_ARGUMENT (invalid_value) on what is no EIP-55 or plain
+	// hexadecimal address, PERMISSION_DENIED (invalid_api_key) where the owner's wallet
+	// has to sign, ALREADY_EXISTS (already_exists) when a wallet is taken, and
+	// RESOURCE_EXHAUSTED (rate_limit_exceeded).
 	UpdateOwn(ctx context.Context, in *UpdateOwnRequest, opts ...grpc.CallOption) (*UpdateOwnResponse, error)
 	// RequestReview asks an operator to look. Idempotent while the review lasts.
 	// Fails with FAILED_PRECONDITION (transition_not_allowed), which for a
@@ -74,6 +84,18 @@ type ProviderSelfServiceClient interface {
 	// else it fails with FAILED_PRECONDITION (transition_not_allowed). Fails with
 	// NOT_FOUND (key_not_found) for a key that is not the account's.
 	RevokeKey(ctx context.Context, in *RevokeKeyRequest, opts ...grpc.CallOption) (*RevokeKeyResponse, error)
+	// ListProposals reads what keys proposed for the account of a user who signed in.
+	// Read only. Fails with NOT_FOUND (provider_not_found) for a user without an account.
+	ListProposals(ctx context.Context, in *ListProposalsRequest, opts ...grpc.CallOption) (*ListProposalsResponse, error)
+	// ConfirmProposal lets a proposal take effect at once, in the name of the account's
+	// user, who signed in. Idempotent. Fails with NOT_FOUND (proposal_not_found) for one
+	// that is not the account's, was replaced or withdrawn, or has lapsed, and
+	// PERMISSION_DENIED (account_frozen).
+	ConfirmProposal(ctx context.Context, in *ConfirmProposalRequest, opts ...grpc.CallOption) (*ConfirmProposalResponse, error)
+	// RefuseProposal drops a proposal in the name of the account's user, who signed in.
+	// Idempotent. Fails with NOT_FOUND (proposal_not_found) for one that is not the
+	// account's or that has taken effect.
+	RefuseProposal(ctx context.Context, in *RefuseProposalRequest, opts ...grpc.CallOption) (*RefuseProposalResponse, error)
 	// RotateOwnKey makes a further key and lets the one shown expire after the
 	// overlap. Not idempotent.
 	RotateOwnKey(ctx context.Context, in *RotateOwnKeyRequest, opts ...grpc.CallOption) (*RotateOwnKeyResponse, error)
@@ -161,6 +183,36 @@ func (c *providerSelfServiceClient) RevokeKey(ctx context.Context, in *RevokeKey
 	return out, nil
 }
 
+func (c *providerSelfServiceClient) ListProposals(ctx context.Context, in *ListProposalsRequest, opts ...grpc.CallOption) (*ListProposalsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListProposalsResponse)
+	err := c.cc.Invoke(ctx, ProviderSelfService_ListProposals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *providerSelfServiceClient) ConfirmProposal(ctx context.Context, in *ConfirmProposalRequest, opts ...grpc.CallOption) (*ConfirmProposalResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ConfirmProposalResponse)
+	err := c.cc.Invoke(ctx, ProviderSelfService_ConfirmProposal_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *providerSelfServiceClient) RefuseProposal(ctx context.Context, in *RefuseProposalRequest, opts ...grpc.CallOption) (*RefuseProposalResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RefuseProposalResponse)
+	err := c.cc.Invoke(ctx, ProviderSelfService_RefuseProposal_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *providerSelfServiceClient) RotateOwnKey(ctx context.Context, in *RotateOwnKeyRequest, opts ...grpc.CallOption) (*RotateOwnKeyResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RotateOwnKeyResponse)
@@ -192,8 +244,15 @@ func (c *providerSelfServiceClient) CreateChallenge(ctx context.Context, in *Cre
 type ProviderSelfServiceServer interface {
 	// GetOwnStatus tells a provider where it stands. Read only.
 	GetOwnStatus(context.Context, *GetOwnStatusRequest) (*GetOwnStatusResponse, error)
-	// UpdateOwn sets where earnings go. Idempotent. Fails with INVALID_ARGUMENT
-	// (invalid_value) on what is no EIP-55 or plain hexadecimal address.
+	// UpdateOwn proposes where earnings go and whose wallet owns the account; see
+	// BindingProposal for when that takes effect. The address that counts already
+	// withdraws what is proposed in its place. The wallet that owns the account changes
+	// by its signature where earnings go at once, and a key alone does not propose it
+	// then. Idempotent: the same address again does not wait anew. At most 10 changes in
+	// 24 hours. Fails with INVALID_ARGUMENT (invalid_value) on what is no EIP-55 or plain
+	// hexadecimal address, PERMISSION_DENIED (invalid_api_key) where the owner's wallet
+	// has to sign, ALREADY_EXISTS (already_exists) when a wallet is taken, and
+	// RESOURCE_EXHAUSTED (rate_limit_exceeded).
 	UpdateOwn(context.Context, *UpdateOwnRequest) (*UpdateOwnResponse, error)
 	// RequestReview asks an operator to look. Idempotent while the review lasts.
 	// Fails with FAILED_PRECONDITION (transition_not_allowed), which for a
@@ -223,6 +282,18 @@ type ProviderSelfServiceServer interface {
 	// else it fails with FAILED_PRECONDITION (transition_not_allowed). Fails with
 	// NOT_FOUND (key_not_found) for a key that is not the account's.
 	RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error)
+	// ListProposals reads what keys proposed for the account of a user who signed in.
+	// Read only. Fails with NOT_FOUND (provider_not_found) for a user without an account.
+	ListProposals(context.Context, *ListProposalsRequest) (*ListProposalsResponse, error)
+	// ConfirmProposal lets a proposal take effect at once, in the name of the account's
+	// user, who signed in. Idempotent. Fails with NOT_FOUND (proposal_not_found) for one
+	// that is not the account's, was replaced or withdrawn, or has lapsed, and
+	// PERMISSION_DENIED (account_frozen).
+	ConfirmProposal(context.Context, *ConfirmProposalRequest) (*ConfirmProposalResponse, error)
+	// RefuseProposal drops a proposal in the name of the account's user, who signed in.
+	// Idempotent. Fails with NOT_FOUND (proposal_not_found) for one that is not the
+	// account's or that has taken effect.
+	RefuseProposal(context.Context, *RefuseProposalRequest) (*RefuseProposalResponse, error)
 	// RotateOwnKey makes a further key and lets the one shown expire after the
 	// overlap. Not idempotent.
 	RotateOwnKey(context.Context, *RotateOwnKeyRequest) (*RotateOwnKeyResponse, error)
@@ -260,6 +331,15 @@ func (UnimplementedProviderSelfServiceServer) ListKeys(context.Context, *ListKey
 }
 func (UnimplementedProviderSelfServiceServer) RevokeKey(context.Context, *RevokeKeyRequest) (*RevokeKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RevokeKey not implemented")
+}
+func (UnimplementedProviderSelfServiceServer) ListProposals(context.Context, *ListProposalsRequest) (*ListProposalsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListProposals not implemented")
+}
+func (UnimplementedProviderSelfServiceServer) ConfirmProposal(context.Context, *ConfirmProposalRequest) (*ConfirmProposalResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ConfirmProposal not implemented")
+}
+func (UnimplementedProviderSelfServiceServer) RefuseProposal(context.Context, *RefuseProposalRequest) (*RefuseProposalResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RefuseProposal not implemented")
 }
 func (UnimplementedProviderSelfServiceServer) RotateOwnKey(context.Context, *RotateOwnKeyRequest) (*RotateOwnKeyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RotateOwnKey not implemented")
@@ -414,6 +494,60 @@ func _ProviderSelfService_RevokeKey_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ProviderSelfService_ListProposals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListProposalsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderSelfServiceServer).ListProposals(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderSelfService_ListProposals_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderSelfServiceServer).ListProposals(ctx, req.(*ListProposalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProviderSelfService_ConfirmProposal_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ConfirmProposalRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderSelfServiceServer).ConfirmProposal(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderSelfService_ConfirmProposal_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderSelfServiceServer).ConfirmProposal(ctx, req.(*ConfirmProposalRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ProviderSelfService_RefuseProposal_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RefuseProposalRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProviderSelfServiceServer).RefuseProposal(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ProviderSelfService_RefuseProposal_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProviderSelfServiceServer).RefuseProposal(ctx, req.(*RefuseProposalRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ProviderSelfService_RotateOwnKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RotateOwnKeyRequest)
 	if err := dec(in); err != nil {
@@ -484,6 +618,18 @@ var ProviderSelfService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RevokeKey",
 			Handler:    _ProviderSelfService_RevokeKey_Handler,
+		},
+		{
+			MethodName: "ListProposals",
+			Handler:    _ProviderSelfService_ListProposals_Handler,
+		},
+		{
+			MethodName: "ConfirmProposal",
+			Handler:    _ProviderSelfService_ConfirmProposal_Handler,
+		},
+		{
+			MethodName: "RefuseProposal",
+			Handler:    _ProviderSelfService_RefuseProposal_Handler,
 		},
 		{
 			MethodName: "RotateOwnKey",

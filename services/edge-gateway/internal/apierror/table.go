@@ -78,6 +78,7 @@ var Table = map[fault.Reason]Row{
 	fault.AccountNotFound:  {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.KeyNotFound:      {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.ProviderNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
+	fault.ProposalNotFound: {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	fault.UserNotFound:     {http.StatusNotFound, openai.TypeNotFound, true, 0},
 	MethodNotAllowed:       {http.StatusMethodNotAllowed, openai.TypeInvalidRequest, true, 0},
 

@@ -24,6 +24,7 @@ var ofProviders = map[string]route{
 	"/api/v1/user/signup":                  {"/api/v1/user/signup", post, agents((*providerapi.API).UserSignUp)},
 	"/api/v1/user/login":                   {"/api/v1/user/login", post, agents((*providerapi.API).LogIn)},
 	"/api/v1/user/me/provider-keys":        {"/api/v1/user/me/provider-keys", []string{http.MethodGet, http.MethodHead, http.MethodPost}, agents((*providerapi.API).ProviderKeys)},
+	"/api/v1/user/me/provider-proposals":   {"/api/v1/user/me/provider-proposals", get, agents((*providerapi.API).Proposals)},
 	"/api/v1/user/upgrade-to-provider":     {"/api/v1/user/upgrade-to-provider", post, agents((*providerapi.API).Upgrade)},
 	"/api/v1/consumer/upgrade-to-provider": {"/api/v1/consumer/upgrade-to-provider", post, agents((*providerapi.API).Upgrade)},
 }

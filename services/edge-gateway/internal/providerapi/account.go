@@ -32,8 +32,9 @@ const (
 // signUpDeprecated is since when providers sign up as users.
 var signUpDeprecated = "@" + strconv.FormatInt(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), 10)
 
-// UpdateMe answers PUT /api/v1/provider/me: where earnings go, and by a signed
-// challenge whose wallet the account is bound to.
+// UpdateMe answers PUT /api/v1/provider/me: where earnings are to go, and by a signed
+// challenge whose wallet is to own the account. A key may have leaked, so it proposes
+// both; agents in the field need 200 and read no more.
 func (a *API) UpdateMe(ctx context.Context, c Call) (Answer, error) {
 	var p *hubv1.Provider
 	req := &hubv1.UpdateOwnRequest{}
@@ -57,18 +58,15 @@ func (a *API) UpdateMe(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	message := "The beneficiary address is set."
-	if req.GetOwnerAddress() != "" {
-		message = "The account is updated."
+	message := "The account is as you say."
+	if len(p.GetProposals()) > 0 {
+		message = "A key alone proposes: it counts once the account's user confirms it (POST /api/v1/user/me/provider-proposals/{proposal_id}), or, of an account without a user, at takes_effect_at."
 	}
 	return answer(http.StatusOK, struct {
-		ProviderID         string `json:"provider_id"`
-		Name               string `json:"name"`
-		Status             string `json:"status"`
-		OwnerAddress       string `json:"owner_address"`
-		BeneficiaryAddress string `json:"beneficiary_address"`
-		Message            string `json:"message"`
-	}{p.GetProviderId(), p.GetName(), statusWord(p.GetStatus()), p.GetOwnerAddress(), p.GetBeneficiaryAddress(), message})
+		Name   string `json:"name"`
+		Status string `json:"status"`
+		bindings
+	}{p.GetName(), statusWord(p.GetStatus()), bindingsOf(p, message)})
 }
 
 // RequestApproval answers POST /api/v1/provider/request-approval: an operator is asked

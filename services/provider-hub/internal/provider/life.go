@@ -2,12 +2,11 @@ package provider
 
 import (
 	"context"
-	"fmt"
+	"strings"
 	"time"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
-	"svc.internal/services/provider-hub/internal/wallet"
 )
 
 // Actor is who changed a provider.
@@ -37,6 +36,7 @@ func (a Actor) named(ctx context.Context) Actor {
 const (
 	ByOperator Actor = "operator"
 	ByProvider Actor = "provider"
+	ByUser     Actor = "user"
 	ByPlatform Actor = "platform"
 )
 
@@ -49,7 +49,13 @@ const (
 	GPUWaiverWithdrawn  = "gpu_waiver_withdrawn"
 	ProbationPassed     = "probation_passed"
 	OwnerProven         = "owner_proven"
+	OwnerProposed       = "owner_proposed"
+	OwnerUnbound        = "owner_unbound"
 	BeneficiaryChanged  = "beneficiary"
+	BeneficiaryProposed = "beneficiary_proposed"
+	BeneficiaryUnbound  = "beneficiary_unbound"
+	ProposalDropped     = "proposal_dropped"
+	ProposalLapsed      = "proposal_lapsed"
 )
 
 // Entry is one line of a provider's history. Of a confirmation From and To are
@@ -60,26 +66,40 @@ type Entry struct {
 	From, To Status
 	By       Actor
 	Reason   string
-	// Payout is set of a change of where earnings go.
+	// Payout is set of a change of where earnings go, or whose wallet owns the
+	// account, and of what proposes one.
 	Payout Payout
+	// Proposal is what was made, took effect or ended; zero for none.
+	Proposal ids.ProposalID
 }
 
-// Payout is a change of where a provider's earnings go: from an address, or from
-// none, to another, by whoever had a key.
+// Payout is a change of an address: from one, or from none, to another, or to none, by
+// whoever had a key.
 type Payout struct {
 	From, To string
 	Key      ids.KeyID
 }
 
-// Said is the reason of the entry, or what it was that changed.
+// Said is what it was that changed, and the reason of the entry.
 func (e Entry) Said() string {
-	switch p := e.Payout; {
-	case p.To == "":
+	var words []string
+	if e.Payout.From != "" {
+		words = append(words, "from "+e.Payout.From)
+	}
+	if e.Payout.To != "" {
+		words = append(words, "to "+e.Payout.To)
+	}
+	if !e.Payout.Key.IsZero() {
+		words = append(words, "by key "+e.Payout.Key.String())
+	}
+	text := strings.Join(words, " ")
+	switch {
+	case text == "":
 		return e.Reason
-	case p.From == "":
-		return fmt.Sprintf("to %s by key %s", p.To, p.Key)
+	case e.Reason == "":
+		return text
 	default:
-		return fmt.Sprintf("from %s to %s by key %s", p.From, p.To, p.Key)
+		return text + ": " + e.Reason
 	}
 }
 
@@ -134,38 +154,6 @@ func (c *change) note(what string) {
 	})
 }
 
-// own binds the account to a wallet that has signed, for good.
-func (c *change) own(address wallet.Address) error {
-	a := c.account
-	switch {
-	case a.Proven(address):
-		return nil
-	case !a.OwnerProvenAt.IsZero():
-		return fault.New(fault.Conflict, fault.AlreadyExists, "this provider belongs to another wallet already").On("owner_address")
-	}
-	a.Owner, a.OwnerProvenAt = address.String(), c.now
-	c.note(OwnerProven)
-	return nil
-}
-
-// pay lets earnings go to an address from now on. Of an account that a wallet
-// owns it needs that wallet's proof.
-func (c *change) pay(to string, key ids.KeyID, proof *Proof) error {
-	a := c.account
-	if to == a.Beneficiary {
-		return nil
-	}
-	if !a.OwnerProvenAt.IsZero() && (proof == nil || !a.Proven(proof.Address)) {
-		return fault.New(fault.Denied, fault.InvalidAPIKey,
-			"the owner's wallet must sign a fresh challenge for earnings to go to another address").On("signature")
-	}
-	c.entries = append(c.entries, Entry{
-		At: c.now, What: BeneficiaryChanged, From: a.Status, To: a.Status, By: c.by, Payout: Payout{From: a.Beneficiary, To: to, Key: key},
-	})
-	a.Beneficiary, a.BeneficiaryAt = to, c.now
-	return nil
-}
-
 // fire applies a trigger by the table, with what belongs to the status it leads
 // to. Where it leads nowhere new nothing happens.
 func (c *change) fire(t Trigger) error {
@@ -184,6 +172,9 @@ func (c *change) fire(t Trigger) error {
 		a.ReviewRequestedAt = c.now
 	case Reject:
 		a.RejectedAt = c.now
+		c.settle() // what is proposed lapses
+	case Suspend:
+		c.settle()
 	case FailProbation, Lift:
 		// What held before it still holds: without a fresh benchmark the next
 		// activation would follow at once.
@@ -191,7 +182,7 @@ func (c *change) fire(t Trigger) error {
 		c.unwaive()
 	case ExpireBenchmark:
 		c.unwaive()
-	case Approve, ConfirmCollateral, Withdraw, Suspend:
+	case Approve, ConfirmCollateral, Withdraw:
 	}
 	return nil
 }

@@ -6,12 +6,14 @@
 // change and confirmation leaves a line that is only ever added to. A key is
 // shown once, when it is issued; what is kept is the peppered hash of its digest.
 // A wallet signs a challenge that is good once, for 5 minutes (wallet.go). An
-// owner's address is a claim, which binds nothing, until its wallet has signed.
+// owner's address is a claim, which binds nothing, until its wallet has signed. A key
+// may have leaked: where earnings go and whose wallet owns the account it only
+// proposes (proposal.go).
 //
 // Bounds: names are 1 to 64 printable characters, regions at most 32; a page has
 // at most 200 lines; a provider makes itself at most 32 keys that are good at a
-// time, follows one by another and changes where earnings go at most 10 times a
-// day each; of challenges only those that an owner has answered are kept, for 10
+// time, follows one by another at most 10 times a day and proposes as often;
+// at most two proposals wait; of challenges only those that an owner has answered are kept, for 10
 // minutes; 128 machines of a provider are kept and 64 shown.
 package provider
 
@@ -54,8 +56,10 @@ type Account struct {
 	// the beneficiary last became another one.
 	Owner, Beneficiary           string
 	OwnerProvenAt, BeneficiaryAt time.Time
-	Contact                      Contact
-	Facts                        Facts
+	// Proposed is what does not count yet.
+	Proposed Proposals
+	Contact  Contact
+	Facts    Facts
 	// Times of the present status, zero where they do not belong to it;
 	// ProbationEndsAt is zero once the probation was judged.
 	ActiveSince, ProbationEndsAt time.Time
@@ -115,8 +119,9 @@ type Store interface {
 	Get(ctx context.Context, id ids.ProviderID) (Account, error)
 	// List is one page, oldest first, and how many there are in all.
 	List(ctx context.Context, offset, limit int) ([]Account, int, error)
-	// Change locks an account's row, has apply work on it, and keeps it with the
-	// entries. It fails with provider_not_found or as apply does.
+	// Change locks an account's row, has apply work on it as it was kept, which may be
+	// behind what counts (see Account.Settled), and keeps it with the entries. It fails
+	// with provider_not_found or as apply does.
 	Change(ctx context.Context, id ids.ProviderID, apply func(*Account) ([]Entry, error)) (Account, error)
 	// History is one page of entries, newest first, and how many there are.
 	History(ctx context.Context, id ids.ProviderID, offset, limit int) ([]Entry, int, error)
@@ -133,6 +138,7 @@ type Store interface {
 
 	selfStore
 	keyStore
+	proposalStore
 	walletStore
 	sweepStore
 	presenceStore
@@ -248,8 +254,8 @@ func (d *Directory) History(ctx context.Context, id ids.ProviderID, number, leng
 // Now is the time by which probations and benchmarks are judged.
 func (d *Directory) Now() time.Time { return d.clock.Now() }
 
-// change has what do something to an account, and then what follows by itself,
-// in one transaction.
+// change settles an account's proposals, has what do something to the account, and
+// then what follows by itself, in one transaction.
 func (d *Directory) change(ctx context.Context, id ids.ProviderID, by Actor, reason string, what func(*change) error) (Account, error) {
 	a, _, err := d.stroke(ctx, id, by, reason, what)
 	return a, err
@@ -265,6 +271,7 @@ func (d *Directory) stroke(
 	now := d.clock.Now()
 	a, err = d.store.Change(ctx, id, func(a *Account) ([]Entry, error) {
 		c := &change{account: a, by: by.named(ctx), reason: reason, now: now}
+		c.settle()
 		if err := what(c); err != nil {
 			return nil, err
 		}

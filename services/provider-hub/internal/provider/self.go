@@ -20,7 +20,7 @@ const (
 	maxOwnKeys = 32
 
 	// MostOften is how often within OftenWithin a provider may replace a key, and
-	// change where earnings go.
+	// propose, or change, where earnings go and whose wallet owns the account.
 	MostOften = 10
 	// OftenWithin is the time over which MostOften counts.
 	OftenWithin = 24 * time.Hour
@@ -75,13 +75,14 @@ type OwnChange struct {
 	Signature    []byte
 }
 
-// UpdateOwn says where earnings go, and binds the account to a wallet. Besides as
-// Holder it fails with invalid_value, with invalid_api_key where the wallet has
-// not signed, with already_exists where the wallet or the account is bound, with
-// rate_limit_exceeded, and with account_frozen for a provider that may not
-// connect. Of an account that is bound to a wallet, a key alone does not say where
-// earnings go: the wallet has to have signed too. The same call again changes
-// nothing and succeeds.
+// UpdateOwn proposes where earnings go, and whose wallet owns the account: even the
+// first address waits, because earnings are there before it is, and whoever has a
+// leaked key would take them all. Besides as Holder it fails with invalid_value, with
+// invalid_api_key where the wallet has not signed, with already_exists where the
+// wallet or the account is bound, with rate_limit_exceeded, and with account_frozen
+// for a provider that may not connect. Of an account that is bound to a wallet, a key
+// alone does not propose where earnings go: the wallet has to have signed too, and
+// then they go there at once. The same call again changes nothing and succeeds.
 func (d *Directory) UpdateOwn(ctx context.Context, digest apikey.Digest, said OwnChange) (Account, error) {
 	if said.Beneficiary == "" && said.Owner == "" {
 		return Account{}, fault.New(fault.Invalid, fault.InvalidValue, "beneficiary_address or owner_address must be given").On("beneficiary_address")
@@ -104,26 +105,55 @@ func (d *Directory) UpdateOwn(ctx context.Context, digest apikey.Digest, said Ow
 	if said.Owner != "" {
 		proof, err = d.spent(ctx, said.Owner, said.Nonce, said.Signature)
 		switch {
-		case proof != nil && holder.Proven(proof.Address) && (beneficiary == "" || beneficiary == holder.Beneficiary):
+		case proof != nil && holder.says(proof.Address.String(), beneficiary):
 			return holder.Account, nil // nothing is left to say, spent or not
 		case err != nil:
 			return Account{}, err
 		}
+	}
+	pay, own, err := d.asked(holder.KeyID, beneficiary, proof)
+	if err != nil {
+		return Account{}, err
 	}
 	return d.change(ctx, holder.ID, ByProvider, "", func(c *change) error {
 		if err := c.account.Status.Admits(); err != nil {
 			return err
 		}
 		if beneficiary != "" {
-			if err := c.pay(beneficiary, holder.KeyID, proof); err != nil {
+			if err := c.pay(pay); err != nil {
 				return err
 			}
 		}
 		if proof == nil {
 			return nil
 		}
-		return c.own(proof.Address)
+		return c.proposeOwner(own)
 	})
+}
+
+// asked makes the proposals of an update; which of them were asked for is the
+// caller's to know.
+func (d *Directory) asked(key ids.KeyID, beneficiary string, proof *Proof) (pay, own Proposal, err error) {
+	signer := ""
+	if proof != nil {
+		signer = proof.Address.String()
+	}
+	pay = Proposal{Kind: ProposedBeneficiary, Address: beneficiary, Signer: signer, Key: key}
+	own = Proposal{Kind: ProposedOwner, Address: signer, Signer: signer, Key: key}
+	now := d.clock.Now()
+	if pay.ID, err = ids.NewProposal(now, d.random); err != nil {
+		return Proposal{}, Proposal{}, err
+	}
+	own.ID, err = ids.NewProposal(now, d.random)
+	return pay, own, err
+}
+
+// says reports whether the wallet that signed owns the account, or is proposed to,
+// and earnings go where it says, or are proposed to.
+func (a *Account) says(signer, beneficiary string) bool {
+	owns := !a.OwnerProvenAt.IsZero() && a.Owner == signer || a.OwnerProvenAt.IsZero() && a.Proposed.Owner.Address == signer
+	waits := a.Proposed.Beneficiary
+	return owns && (beneficiary == "" || beneficiary == waits.Address && waits.Signer == signer || beneficiary == a.Beneficiary && waits.ID.IsZero())
 }
 
 // spent is a proof that nobody can show again. It fails as prove, without a proof,

@@ -105,8 +105,15 @@ func (d Detail) next(now time.Time) (step int, words []string) {
 // warning is what the owner should look at, the worst first.
 func (d Detail) warning(now, keyExpires time.Time) string {
 	var all []string
+	for _, p := range d.Proposed.All() {
+		all = append(all, p.warning())
+	}
 	if at := d.BeneficiaryAt; !at.IsZero() && now.Sub(at) < payoutShown {
-		all = append(all, "The beneficiary changed at "+at.UTC().Format(time.RFC3339)+": earnings go to "+d.Beneficiary+".")
+		to := "earnings go to " + d.Beneficiary
+		if d.Beneficiary == "" {
+			to = "earnings go nowhere until an address takes effect"
+		}
+		all = append(all, "The beneficiary changed at "+at.UTC().Format(time.RFC3339)+": "+to+".")
 	}
 	if ends := d.Facts.BenchmarkExpires(); d.Status == Active && ends.Sub(now) <= benchmarkShown {
 		all = append(all, "The benchmark expires at "+ends.UTC().Format(time.RFC3339)+": pass another one before, to stay active.")
@@ -131,6 +138,20 @@ func (d Detail) warning(now, keyExpires time.Time) string {
 	}
 	const most = 4
 	return strings.Join(all[:min(len(all), most)], " ")
+}
+
+// warning tells an owner of a proposal that may be a thief's.
+func (p Proposal) warning() string {
+	what := "that earnings go to " + p.Address
+	if p.Kind == ProposedOwner {
+		what = "that wallet " + p.Address + " own this account"
+	}
+	when := "It counts once the account's user confirms it."
+	if !p.TakesEffectAt.IsZero() {
+		when = "It takes effect at " + p.TakesEffectAt.UTC().Format(time.RFC3339) + "."
+	}
+	return fmt.Sprintf("Key %s proposed at %s %s. %s If it was not you, replace that key and tell the operators.",
+		p.Key, p.At.UTC().Format(time.RFC3339), what, when)
 }
 
 // probationReason says of a judgement what it rests on.

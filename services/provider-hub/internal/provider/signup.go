@@ -95,6 +95,9 @@ func (d *Directory) open(ctx context.Context, want *Account, k Key, who Applican
 		if err != nil {
 			return Account{}, false, err
 		}
+		if err := d.settleOwner(ctx, proof.Address); err != nil {
+			return Account{}, false, err
+		}
 		by.Proof, want.OwnerProvenAt = &proof, want.CreatedAt
 	}
 	return d.store.SignUp(ctx, *want, k, by)
@@ -110,6 +113,9 @@ func (d *Directory) again(ctx context.Context, got Account, who Applicant) (Acco
 	}
 	proof, err := d.spent(ctx, who.Owner, who.Nonce, who.Signature)
 	if err != nil {
+		return Account{}, err
+	}
+	if err := d.settleOwner(ctx, proof.Address); err != nil {
 		return Account{}, err
 	}
 	return d.change(ctx, got.ID, ByProvider, "", func(c *change) error { return c.own(proof.Address) })

@@ -24,8 +24,8 @@ const (
 // sweepStore is what sweeping needs of a store.
 type sweepStore interface {
 	// Overdue reads who is in probation beyond now, whose benchmark was passed
-	// before expired, and who waits for nothing more to be activated; at most limit
-	// of each.
+	// before expired, who waits for nothing more to be activated, and whose proposals
+	// took effect or lapsed by the store's clock; at most limit of each.
 	Overdue(ctx context.Context, now, expired time.Time, limit int) (Overdue, error)
 	// Qualified reads only the last of them.
 	Qualified(ctx context.Context, expired time.Time, limit int) ([]ids.ProviderID, error)
@@ -42,8 +42,9 @@ type sweepStore interface {
 	Forget(ctx context.Context, kept, nodes, nonces time.Time) error
 }
 
-// Overdue is who is to be looked at.
-type Overdue struct{ Probations, Benchmarks, Qualified []ids.ProviderID }
+// Overdue is who is to be looked at. Proposals count, and lapse, without a sweep,
+// which only has it written down.
+type Overdue struct{ Probations, Benchmarks, Qualified, Proposals []ids.ProviderID }
 
 // Sweep does what time alone brings: it ends the runs of hubs that fell silent,
 // judges probations, expires benchmarks, activates who qualifies, and measures
@@ -58,7 +59,7 @@ func (d *Directory) Sweep(ctx context.Context) ([]Account, error) {
 	for _, kind := range []struct {
 		all []ids.ProviderID
 		do  func(context.Context, ids.ProviderID) (Account, bool, error)
-	}{{due.Probations, d.judge}, {due.Benchmarks, d.expire}, {due.Qualified, d.follow}} {
+	}{{due.Probations, d.judge}, {due.Benchmarks, d.expire}, {due.Qualified, d.follow}, {due.Proposals, d.follow}} {
 		accounts, err := each(ctx, kind.all, kind.do)
 		changed, faults = append(changed, accounts...), append(faults, err)
 	}

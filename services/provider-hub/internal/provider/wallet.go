@@ -136,6 +136,9 @@ func (d *Directory) AuthenticateWallet(ctx context.Context, owner, nonce string,
 	if err != nil {
 		return Credential{}, err
 	}
+	if err := d.settleOwner(ctx, proof.Address); err != nil {
+		return Credential{}, err
+	}
 	c, known, err := d.store.Enter(ctx, proof)
 	switch {
 	case err != nil:

@@ -31,6 +31,15 @@ func (r *Registry) KeyRevoked(id ids.KeyID) {
 	}
 }
 
+// WalletUnbound ends the sessions of a provider that were made with its wallet.
+func (r *Registry) WalletUnbound(id ids.ProviderID) {
+	for _, s := range r.everyone() {
+		if who := s.Identity(); who.KeyID.IsZero() && who.ProviderID == id {
+			r.apply(s, provider.Standing{Revoked: true})
+		}
+	}
+}
+
 // holder is what sessions were made with: a key, or, without one, the wallet of a
 // provider.
 type holder struct {
@@ -80,7 +89,7 @@ func (r *Registry) Recheck(ctx context.Context) error {
 func (r *Registry) apply(s *session.Session, standing provider.Standing) {
 	switch {
 	case standing.Revoked:
-		r.expel(s, session.CodeKeyRevoked, "this provider key was revoked")
+		r.expel(s, session.CodeKeyRevoked, "this provider key was revoked, or the wallet unbound")
 	case standing.Status == provider.Suspended:
 		r.expel(s, session.CodeSuspended, "this provider is suspended")
 	case standing.Status == provider.Rejected:

@@ -135,6 +135,28 @@ func (a *Admin) ConfirmQualification(ctx context.Context, m *hubv1.ConfirmQualif
 	return &hubv1.ConfirmQualificationResponse{Provider: p}, nil
 }
 
+// UnbindProvider takes from a provider its wallet, where its earnings go, or what is
+// proposed.
+func (a *Admin) UnbindProvider(ctx context.Context, m *hubv1.UnbindProviderRequest) (*hubv1.UnbindProviderResponse, error) {
+	id, err := providerID(m.GetProviderId())
+	if err != nil {
+		return nil, err
+	}
+	what := provider.Unbinding{Wallet: m.GetWallet(), Beneficiary: m.GetBeneficiary(), Proposals: m.GetProposals()}
+	account, err := a.accounts.Unbind(byOperator(ctx), id, what, m.GetReason())
+	if err != nil {
+		return nil, err
+	}
+	if account.OwnerProvenAt.IsZero() {
+		a.registry.WalletUnbound(id)
+	}
+	p, err := described(ctx, a.accounts, a.registry, account)
+	if err != nil {
+		return nil, err
+	}
+	return &hubv1.UnbindProviderResponse{Provider: p}, nil
+}
+
 // ListStatusChanges is one page of what happened to a provider, newest first.
 func (a *Admin) ListStatusChanges(ctx context.Context, m *hubv1.ListStatusChangesRequest) (*hubv1.ListStatusChangesResponse, error) {
 	id, err := providerID(m.GetProviderId())

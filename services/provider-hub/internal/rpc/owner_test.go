@@ -98,11 +98,14 @@ func TestAKeyAndASignatureBindAnAccountForGood(t *testing.T) {
 	ask.BeneficiaryAddress = beneficiary
 	for range 2 { // once more changes nothing
 		got, err := d.self.UpdateOwn(t.Context(), ask)
-		if err != nil || !got.GetProvider().GetOwnerProven() || !strings.EqualFold(got.GetProvider().GetOwnerAddress(), p.address) ||
-			got.GetProvider().GetBeneficiaryAddress() != beneficiary {
-			t.Fatalf("bound: %v, %v", got, err)
+		if err != nil || got.GetProvider().GetOwnerProven() || got.GetProvider().GetBeneficiaryAddress() != "" || len(got.GetProvider().GetProposals()) != 2 {
+			t.Fatalf("proposed: %v, %v", got, err)
 		}
 	}
+	if _, err := d.enter(p); !fault.Is(err, fault.InvalidAPIKey) {
+		t.Errorf("a wallet that is only proposed enters: %v", err)
+	}
+	d.due(m)
 	if grant, err := d.enter(p); err != nil || grant.ProviderID.String() != m.id {
 		t.Errorf("the wallet enters %v, %v", grant.ProviderID, err)
 	}
@@ -114,10 +117,14 @@ func TestAKeyAndASignatureBindAnAccountForGood(t *testing.T) {
 			t.Errorf("%s is taken", sql)
 		}
 	}
-	if got := d.own(m).GetProvider(); !strings.EqualFold(got.GetOwnerAddress(), p.address) || !got.GetOwnerProven() {
+	if got := d.own(m).GetProvider(); !strings.EqualFold(got.GetOwnerAddress(), p.address) || !got.GetOwnerProven() || got.GetBeneficiaryAddress() != beneficiary {
 		t.Errorf("owner %v", got)
 	}
-	d.wantHistory(m, "beneficiary: pending by provider (to "+beneficiary+" by key "+d.keyOf(m)+")", "owner_proven: pending by provider")
+	key := d.keyOf(m)
+	d.wantHistory(m, "beneficiary_proposed: pending by provider (to "+beneficiary+" by key "+key+")",
+		"owner_proposed: pending by provider (to "+checksummed(p)+" by key "+key+")",
+		"owner_proven: pending by platform (to "+checksummed(p)+" by key "+key+")",
+		"beneficiary: pending by platform (to "+beneficiary+" by key "+key+")")
 }
 
 func TestAChallengeCountsOnceForWhateverItIsShown(t *testing.T) {
@@ -134,6 +141,7 @@ func TestAChallengeCountsOnceForWhateverItIsShown(t *testing.T) {
 	bound := d.binding(m, q)
 	_, err = d.self.UpdateOwn(t.Context(), bound)
 	d.must(err)
+	d.due(m)
 	if _, err := d.admit(q, bound.GetAuthNonce(), bound.GetSignature()); !fault.Is(err, fault.InvalidAPIKey) {
 		t.Errorf("what bound connects: %v", err)
 	}
@@ -300,12 +308,14 @@ func (d *desk) keyOf(m member) string {
 
 func TestWhereEarningsGoIsAuditedAndShownForAWeek(t *testing.T) {
 	d := setup(t)
-	m := d.signUp()
+	m := d.signUpAs("user-1")
 	key := d.keyOf(m)
 	pay := func(to string) {
 		t.Helper()
-		_, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, BeneficiaryAddress: to})
-		d.must(err)
+		for _, p := range d.propose(m, to).GetProposals() {
+			_, err := d.self.ConfirmProposal(t.Context(), &hubv1.ConfirmProposalRequest{UserId: "user-1", ProposalId: p.GetProposalId()})
+			d.must(err)
+		}
 	}
 	if w := d.own(m).GetWarning(); w != "" {
 		t.Errorf("warning %q", w)
@@ -315,8 +325,10 @@ func TestWhereEarningsGoIsAuditedAndShownForAWeek(t *testing.T) {
 	pay(owner)
 	pay(strings.ToLower(owner)) // the same
 	d.wantHistory(m,
-		"beneficiary: pending by provider (to "+beneficiary+" by key "+key+")",
-		"beneficiary: pending by provider (from "+beneficiary+" to "+owner+" by key "+key+")")
+		"beneficiary_proposed: pending by provider (to "+beneficiary+" by key "+key+")",
+		"beneficiary: pending by user (to "+beneficiary+" by key "+key+")",
+		"beneficiary_proposed: pending by provider (from "+beneficiary+" to "+owner+" by key "+key+")",
+		"beneficiary: pending by user (from "+beneficiary+" to "+owner+" by key "+key+")")
 	d.clock.Advance(7*24*time.Hour - time.Second)
 	if w := d.own(m).GetWarning(); !strings.Contains(w, "beneficiary changed at 2026-03-01T01:00:00Z") {
 		t.Errorf("warning %q", w)
@@ -399,7 +411,7 @@ func TestOfAWalletsAccountAKeyAloneDoesNotSayWhereEarningsGo(t *testing.T) {
 	}
 }
 
-func TestWhereEarningsGoChangesAtMostTenTimesADay(t *testing.T) {
+func TestWhereEarningsGoIsProposedAtMostTenTimesADay(t *testing.T) {
 	d := setup(t)
 	m := d.signUp()
 	pay := func(n int) error {
@@ -414,8 +426,8 @@ func TestWhereEarningsGoChangesAtMostTenTimesADay(t *testing.T) {
 	if f, _ := fault.As(err); f == nil || f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded || f.RetryAfter != 14*time.Hour {
 		t.Errorf("an 11th: %+v", f)
 	}
-	if got := d.own(m).GetProvider().GetBeneficiaryAddress(); got != beneficiary || len(d.history(m)) != 10 {
-		t.Errorf("refused, and yet %s", got)
+	if got := d.own(m).GetProvider().GetProposals(); len(got) != 1 || got[0].GetAddress() != beneficiary || len(d.history(m)) != 10 {
+		t.Errorf("refused, and yet %v", got)
 	}
 	d.must(pay(9)) // the same again is no change
 	d.clock.Advance(14 * time.Hour)

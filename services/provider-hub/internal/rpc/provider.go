@@ -97,6 +97,12 @@ func accountToProto(a provider.Account, online bool, accounts *provider.Director
 			GpuShortfall:        a.Facts.GPUShortfall,
 		},
 	}
+	for _, q := range a.Proposed.All() {
+		p.Proposals = append(p.Proposals, &hubv1.BindingProposal{
+			ProposalId: q.ID.String(), Kind: string(q.Kind), Address: q.Address, KeyId: q.Key.String(),
+			ProposedAt: timestamppb.New(q.At), TakesEffectAt: optionalTime(q.TakesEffectAt),
+		})
+	}
 	if a.InProbation() {
 		p.ProbationEndsAt = timestamppb.New(a.ProbationEndsAt)
 	}

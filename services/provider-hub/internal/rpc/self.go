@@ -64,7 +64,7 @@ func (s *Self) GetOwnStatus(ctx context.Context, m *hubv1.GetOwnStatusRequest) (
 	}, nil
 }
 
-// UpdateOwn sets where earnings go, and whose wallet the owner's is.
+// UpdateOwn proposes where earnings go, and whose wallet owns the account.
 func (s *Self) UpdateOwn(ctx context.Context, m *hubv1.UpdateOwnRequest) (*hubv1.UpdateOwnResponse, error) {
 	digest, err := digestFromProto(m.GetKeyDigest())
 	if err != nil {

@@ -78,7 +78,7 @@ func (s *Store) Standings(ctx context.Context, keys []ids.KeyID, providers []ids
 		FROM provider_key k JOIN provider p USING (provider_id)
 		WHERE k.key_id = ANY($1::uuid[])
 		UNION ALL
-		SELECT p.provider_id, '00000000-0000-0000-0000-000000000000', false, p.status,
+		SELECT p.provider_id, '00000000-0000-0000-0000-000000000000', p.owner_proven_at IS NULL, p.status,
 			p.status = 'active' AND p.probation_ends_at IS NOT NULL, p.uptime_30d
 		FROM provider p WHERE p.provider_id = ANY($2::uuid[])`, idTexts(keys), idTexts(providers), now)
 	if err != nil {

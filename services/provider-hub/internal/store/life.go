@@ -22,7 +22,7 @@ func (s *Store) Change(
 	var a provider.Account
 	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		var err error
-		a, err = scanAccount(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.provider_id = $1 FOR UPDATE OF p`, id))
+		a, err = locked(ctx, tx, id)
 		if err != nil {
 			return err
 		}
@@ -34,19 +34,42 @@ func (s *Store) Change(
 		if err := allowPayouts(ctx, tx, id, entries); err != nil {
 			return err
 		}
-		return keep(ctx, tx, &a, entries)
+		if err := keep(ctx, tx, &a, entries); err != nil {
+			return err
+		}
+		if before.Proposed == a.Proposed {
+			return nil
+		}
+		return keepProposals(ctx, tx, &a, before.Proposed)
 	})
 	return a, missing(owned(err), "change provider")
 }
 
-// allowPayouts refuses more changes of where earnings go than a day may have.
+// locked reads an account whose row nobody else changes. The lock comes first: what is
+// read in the statement that waits for it would be as old as the statement.
+func locked(ctx context.Context, tx pgx.Tx, id ids.ProviderID) (provider.Account, error) {
+	if _, err := tx.Exec(ctx, `SELECT FROM provider WHERE provider_id = $1 FOR UPDATE`, id); err != nil {
+		return provider.Account{}, err
+	}
+	return scanKept(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.provider_id = $1`, id))
+}
+
+// asksForAddress reports whether an entry counts against what a key may ask for.
+func asksForAddress(e provider.Entry) bool {
+	return e.What == provider.BeneficiaryProposed || e.What == provider.OwnerProposed ||
+		e.What == provider.BeneficiaryChanged && e.By == provider.ByProvider
+}
+
+// allowPayouts refuses more of what a key asks for where earnings go, and whose wallet
+// owns the account, than a day may have.
 func allowPayouts(ctx context.Context, tx pgx.Tx, id ids.ProviderID, entries []provider.Entry) error {
 	for _, e := range entries {
-		if e.Payout.To == "" {
+		if !asksForAddress(e) {
 			continue
 		}
 		oldest, err := timeOf(tx.QueryRow(ctx, `
-			SELECT changed_at FROM provider_status_change WHERE provider_id = $1 AND what = 'beneficiary' AND changed_at > $2
+			SELECT changed_at FROM provider_status_change WHERE provider_id = $1 AND changed_at > $2
+				AND (what IN ('beneficiary_proposed', 'owner_proposed') OR what = 'beneficiary' AND changed_by = 'provider')
 			ORDER BY changed_at DESC OFFSET $3 LIMIT 1`, id, e.At.Add(-provider.OftenWithin), provider.MostOften-1))
 		if err != nil {
 			return err
@@ -72,9 +95,9 @@ func keep(ctx context.Context, tx pgx.Tx, a *provider.Account, entries []provide
 	for _, e := range entries {
 		b.Queue(`
 			INSERT INTO provider_status_change (provider_id, from_status, to_status, what, changed_by, reason, changed_at,
-				old_address, new_address, key_id)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
-			a.ID, e.From, e.To, e.What, e.By, e.Reason, e.At, nullText(e.Payout.From), nullText(e.Payout.To), nullKey(e.Payout.Key))
+				old_address, new_address, key_id, proposal_id)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+			a.ID, e.From, e.To, e.What, e.By, e.Reason, e.At, nullText(e.Payout.From), nullText(e.Payout.To), nullID(e.Payout.Key), nullID(e.Proposal))
 		if e.From != e.To {
 			b.Queue(`UPDATE provider SET status = $2 WHERE provider_id = $1`, a.ID, e.To)
 		}
@@ -98,7 +121,7 @@ func (s *Store) History(ctx context.Context, id ids.ProviderID, offset, limit in
 		return nil, 0, fmt.Errorf("count status changes: %w", err)
 	}
 	rows, err := s.pool.Query(ctx, `
-		SELECT changed_at, what, from_status, to_status, changed_by, reason, coalesce(old_address, ''), coalesce(new_address, ''), key_id
+		SELECT changed_at, what, from_status, to_status, changed_by, reason, coalesce(old_address, ''), coalesce(new_address, ''), key_id, proposal_id
 		FROM provider_status_change WHERE provider_id = $1
 		ORDER BY change_id DESC OFFSET $2 LIMIT $3`, id, offset, limit)
 	if err != nil {
@@ -106,9 +129,13 @@ func (s *Store) History(ctx context.Context, id ids.ProviderID, offset, limit in
 	}
 	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e provider.Entry, err error) {
 		var key *ids.KeyID
-		err = row.Scan(&e.At, &e.What, &e.From, &e.To, &e.By, &e.Reason, &e.Payout.From, &e.Payout.To, &key)
+		var proposal *ids.ProposalID
+		err = row.Scan(&e.At, &e.What, &e.From, &e.To, &e.By, &e.Reason, &e.Payout.From, &e.Payout.To, &key, &proposal)
 		if key != nil {
 			e.Payout.Key = *key
+		}
+		if proposal != nil {
+			e.Proposal = *proposal
 		}
 		return e, err
 	})
@@ -133,7 +160,8 @@ func (s *Store) Overdue(ctx context.Context, now, expired time.Time, limit int) 
 	if due.Qualified, err = s.Qualified(ctx, expired, limit); err != nil {
 		return provider.Overdue{}, err
 	}
-	return due, nil
+	due.Proposals, err = s.settling(ctx, limit)
+	return due, err
 }
 
 // Qualified implements provider.Store.

@@ -115,7 +115,7 @@ func errOwned() error {
 	return fault.New(fault.Conflict, fault.AlreadyExists, "this wallet already has a provider").On("owner_address")
 }
 
-func nullKey(id ids.KeyID) *ids.KeyID {
+func nullID[K any](id ids.Of[K]) *ids.Of[K] {
 	if id.IsZero() {
 		return nil
 	}

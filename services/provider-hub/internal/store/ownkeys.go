@@ -42,10 +42,11 @@ func (s *Store) RevokeOwnKey(
 	ctx context.Context, id ids.ProviderID, key ids.KeyID, now time.Time, allow func(a provider.Account, lasting int) error,
 ) error {
 	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
-		a, err := scanAccount(tx.QueryRow(ctx, `SELECT `+accountColumns+` FROM provider p WHERE p.provider_id = $1 FOR UPDATE OF p`, id))
+		a, err := locked(ctx, tx, id)
 		if err != nil {
 			return err
 		}
+		a = a.Settled()
 		var good bool
 		err = tx.QueryRow(ctx, `
 			SELECT revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3) FROM provider_key

@@ -45,17 +45,26 @@ func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
 const accountColumns = `
 	p.provider_id, p.name, p.status, p.region, p.created_at, coalesce(p.owner_address, ''), p.owner_proven_at,
 	coalesce(p.beneficiary_address, ''), p.beneficiary_at,
+	(SELECT json_agg(d) FROM (` + proposalColumns + ` WHERE n.provider_id = p.provider_id) d),
 	p.contact_email, p.hardware_summary, p.review_requested_at, p.rejected_at, p.collateral_at, p.benchmark_at, p.gpu_waived_at, p.gpu_waived_once,
 	p.active_since, p.probation_ends_at, p.uptime_24h, p.uptime_30d,
 	coalesce((SELECT true FROM provider_node n WHERE n.provider_id = p.provider_id AND n.gpu_eligible LIMIT 1), false),
 	coalesce((SELECT n.gpu_shortfall FROM provider_node n WHERE n.provider_id = p.provider_id
 		ORDER BY n.last_seen_at DESC LIMIT 1), 'no machine has connected')`
 
+// scanAccount reads an account as it counts now.
 func scanAccount(row pgx.Row, more ...any) (provider.Account, error) {
+	a, err := scanKept(row, more...)
+	return a.Settled(), err
+}
+
+// scanKept reads an account as it is kept: proposals that fell due are not in it yet.
+func scanKept(row pgx.Row, more ...any) (provider.Account, error) {
 	var a provider.Account
+	var proposed []proposal
 	var proven, paid, reviewed, rejected, collateral, benchmark, waived, since, probation *time.Time
 	into := append([]any{
-		&a.ID, &a.Name, &a.Status, &a.Region, &a.CreatedAt, &a.Owner, &proven, &a.Beneficiary, &paid,
+		&a.ID, &a.Name, &a.Status, &a.Region, &a.CreatedAt, &a.Owner, &proven, &a.Beneficiary, &paid, &proposed,
 		&a.Contact.Email, &a.Contact.Hardware, &reviewed, &rejected, &collateral, &benchmark, &waived, &a.Facts.GPUWaivedOnce,
 		&since, &probation, &a.Uptime24h, &a.Uptime30d, &a.Facts.GPUEligible, &a.Facts.GPUShortfall,
 	}, more...)
@@ -63,6 +72,10 @@ func scanAccount(row pgx.Row, more ...any) (provider.Account, error) {
 		return provider.Account{}, err
 	}
 	a.OwnerProvenAt, a.BeneficiaryAt = zero(proven), zero(paid)
+	var err error
+	if a.Proposed, err = proposals(proposed); err != nil {
+		return provider.Account{}, err
+	}
 	a.ReviewRequestedAt, a.RejectedAt = zero(reviewed), zero(rejected)
 	a.Facts.CollateralAt, a.Facts.BenchmarkAt, a.Facts.GPUWaivedAt = zero(collateral), zero(benchmark), zero(waived)
 	a.ActiveSince, a.ProbationEndsAt = zero(since), zero(probation)

@@ -26,6 +26,8 @@ func operators() []Case {
 		{Hole: "F14", Name: "admin_on_the_public_listener", Before: "200 with the token, and guesses without end", Run: adminInPublic},
 		{Hole: "F16", Name: "one_login_reads_the_ledger", Before: "a superuser, all schemas", Form: fleetForm, Run: oneLogin},
 		{Hole: "F18", Name: "leaked_key_redirects_earnings", Before: "earnings go to the thief at once", Run: leakedKey},
+		{Hole: "F18", Name: "confirmed_by_another_user", Before: "there was nothing to confirm", Run: confirmedByAnother},
+		{Hole: "F18", Name: "replaced_before_it_is_confirmed", Before: "there was nothing to confirm", Run: replacedBefore},
 		{Hole: "F24", Name: "pprof_off_loopback", Before: "profiles for the network", Form: standaloneForm, Run: profiles},
 		{Hole: "F25", Name: "key_over_plain_websocket", Before: "the key crosses the network in the clear", Form: standaloneForm, Run: plainSocket},
 		{Hole: "F26", Name: "test_database_without_password", Before: "superuser for every local process", Form: standaloneForm, Run: trustingDatabase},
@@ -76,9 +78,15 @@ func oneLogin(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: fmt.Sprintf("%d tables of others", read), Paid: "nothing", Harm: "none"}
 }
 
+// thief is where whoever has another's key wants earnings to go, and honest where their
+// provider does.
+const (
+	thief  = "0x8617E340B3D01FA5F11F306F4090FD50E238070D"
+	honest = "0x52908400098527886E0F7030069857D2E4169EE7"
+)
+
 // leakedKey has nothing but a provider's key and wants its earnings.
 func leakedKey(t testing.TB, s *stage) Outcome {
-	const thief = "0x8617E340B3D01FA5F11F306F4090FD50E238070D"
 	p := s.Provider(t, s.title())
 	status, _, body := s.Call(t, http.MethodPut, "/api/v1/provider/me", p.Key, `{"beneficiary_address":"`+thief+`"}`)
 	if status != http.StatusOK {
@@ -93,6 +101,84 @@ func leakedKey(t testing.TB, s *stage) Outcome {
 		t.Errorf("got no warning in the provider's status, want one that names the proposal")
 	}
 	return Outcome{Got: "earnings at " + at, Paid: "nothing", Harm: "the owner is warned"}
+}
+
+// farm is a user's provider account.
+type farm struct{ session, id, key string }
+
+func (s *stage) farm(t testing.TB) farm {
+	t.Helper()
+	_, user := s.signUp(t)
+	session := trial.Text(t, user, "token")
+	status, answer := s.call(t, http.MethodPost, "/api/v1/consumer/upgrade-to-provider", session, `{"name":"GPUs","wallet_address":""}`)
+	if status != http.StatusCreated {
+		t.Fatalf("upgrade: got %d %s, want 201", status, answer)
+	}
+	upgraded := trial.Decode(t, []byte(answer))
+	return farm{session, trial.Text(t, upgraded, "provider_id"), trial.Text(t, upgraded, "provider_api_key")}
+}
+
+const proposalsPath = "/api/v1/user/me/provider-proposals"
+
+// propose says with the key alone where earnings are to go.
+func (s *stage) propose(t testing.TB, f farm, to string) (proposalID string) {
+	t.Helper()
+	status, answer := s.call(t, http.MethodPut, "/api/v1/provider/me", f.key, `{"beneficiary_address":"`+to+`"}`)
+	if status != http.StatusOK {
+		t.Fatalf("propose: got %d %s, want 200", status, answer)
+	}
+	list, _ := trial.Decode(t, []byte(answer))["proposals"].([]any)
+	if len(list) != 1 {
+		t.Fatalf("got the proposals %v, want one", list)
+	}
+	return trial.Text(t, list[0], "proposal_id")
+}
+
+// paid is where a provider's earnings go, as operators are told.
+func (s *stage) paid(t testing.TB, f farm) string {
+	t.Helper()
+	at, _ := trial.At(s.Admin(t, http.MethodGet, "/api/v1/admin/providers/"+f.id, ""), "provider", "beneficiary_address").(string)
+	return at
+}
+
+// confirmedByAnother has a provider's key and a session of an account of its own.
+func confirmedByAnother(t testing.TB, s *stage) Outcome {
+	victim, other := s.farm(t), s.farm(t)
+	id := s.propose(t, victim, thief)
+	for _, credential := range []string{other.session, other.key, victim.key, ""} {
+		for _, method := range []string{http.MethodPost, http.MethodDelete} {
+			if status, answer := s.call(t, method, proposalsPath+"/"+id, credential, ""); status < http.StatusBadRequest {
+				t.Errorf("%s with another's credential: got %d %s, want a refusal", method, status, answer)
+			}
+		}
+	}
+	at := s.paid(t, victim)
+	if at != "" {
+		t.Errorf("got the earnings at %s, want a proposal that waits for its user", at)
+	}
+	if status, answer := s.call(t, http.MethodPost, proposalsPath+"/"+id, victim.session, ""); status != http.StatusOK || !strings.EqualFold(s.paid(t, victim), thief) {
+		t.Errorf("the user's own word: got %d %s, want 200 and the address", status, answer)
+	}
+	return Outcome{Got: "earnings at " + at, Paid: "nothing", Harm: "none"}
+}
+
+// replacedBefore puts its address in the place of what a user has read and confirms.
+func replacedBefore(t testing.TB, s *stage) Outcome {
+	victim := s.farm(t)
+	read := s.propose(t, victim, honest)
+	other := s.propose(t, victim, thief)
+	status, answer := s.call(t, http.MethodPost, proposalsPath+"/"+read, victim.session, "")
+	if status != http.StatusNotFound {
+		t.Errorf("got %d %s for a proposal that was replaced, want 404", status, answer)
+	}
+	at := s.paid(t, victim)
+	if at != "" || other == read {
+		t.Errorf("got the earnings at %s, want them nowhere", at)
+	}
+	if status, answer := s.call(t, http.MethodDelete, proposalsPath+"/"+other, victim.session, ""); status != http.StatusOK {
+		t.Errorf("the user refuses it: got %d %s, want 200", status, answer)
+	}
+	return Outcome{Got: fmt.Sprintf("%d, earnings at %s", status, at), Paid: "nothing", Harm: "none"}
 }
 
 // profiles are asked for at an address of this machine that is not loopback.

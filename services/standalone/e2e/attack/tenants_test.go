@@ -65,6 +65,7 @@ func (s *stage) tenant(t testing.TB, model string) tenant {
 		t.Fatalf("no key in %s", listed)
 	}
 	v.ids["provider key_id"] = string(found[1])
+	v.ids["proposal_id"] = s.propose(t, farm{session, v.provider, v.credentials["providerKey"]}, honest)
 	return v
 }
 
@@ -184,6 +185,9 @@ func wrongTenant(t testing.TB, s *stage) Outcome {
 	}
 	if status, answer := s.call(t, http.MethodGet, "/api/v1/user/me/provider-keys", victim.credentials["session"], ""); status != http.StatusOK || !strings.Contains(answer, victim.ids["provider key_id"]) {
 		t.Errorf("the victim's keys: got %d %s, want them all", status, answer)
+	}
+	if status, answer := s.call(t, http.MethodGet, proposalsPath, victim.credentials["session"], ""); status != http.StatusOK || !strings.Contains(answer, victim.ids["proposal_id"]) {
+		t.Errorf("the victim's proposal: got %d %s, want it to wait", status, answer)
 	}
 	return Outcome{Got: fmt.Sprintf("%d calls of %d operations", calls, len(operations)), Paid: "nothing", Harm: "none"}
 }
