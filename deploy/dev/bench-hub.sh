@@ -88,6 +88,8 @@ if [ -z "${DATABASE_URL:-}" ]; then
   DATABASE_URL="postgres://svc:$(<"$place/password")@127.0.0.1:$(sed -n 4p "$place/data/postmaster.pid")/postgres?sslmode=disable"
   export DATABASE_URL
 fi
+# Nobody else has made the hub's tables.
+DATABASE_OWNER_URL=$DATABASE_URL "$bin/provider-hub" migrate
 export SVC_NATS_URL=nats://$nats
 peers=catalog=$rest,billing-ledger=$rest,settlement=$rest
 SVC_GRPC_ADDR=$router SVC_METRICS_ADDR=$router_admin SVC_PEERS=catalog=$rest,provider-hub=$hub start router "$bin/router"

@@ -40,10 +40,17 @@ type Config struct {
 	// NATSReplicas is how many servers of a NATS cluster keep each message of a
 	// stream: 1, 3 or 5, the same in all processes.
 	NATSReplicas int `yaml:"nats_replicas" env:"SVC_NATS_REPLICAS"`
-	// DatabaseURL is a PostgreSQL server; the role in it may migrate.
+	// DatabaseURL is a PostgreSQL server, under the service's own login, which
+	// reads and writes the service's tables and cannot change the schema.
 	DatabaseURL config.Secret `yaml:"database_url" env:"DATABASE_URL"`
-	Log         Log           `yaml:"log"`
-	Traces      Traces        `yaml:"traces"`
+	// DatabaseOwnerURL is the same server under the login of the schema's owner.
+	// Only migrate needs it; do not give it to a process that serves.
+	DatabaseOwnerURL config.Secret `yaml:"database_owner_url" env:"DATABASE_OWNER_URL"`
+	// DatabaseAllowUnverified lets a server off loopback be reached with an
+	// sslmode below verify-full.
+	DatabaseAllowUnverified bool   `yaml:"database_allow_unverified" env:"SVC_DATABASE_ALLOW_UNVERIFIED"`
+	Log                     Log    `yaml:"log"`
+	Traces                  Traces `yaml:"traces"`
 	// DrainDelay is how long a process that was told to stop says that it is
 	// not ready before it stops listening, so that those who balance load have
 	// gone elsewhere.
@@ -109,6 +116,7 @@ func (c *Config) Check(specs ...Spec) error {
 	faults := append(c.checkAddresses(specs), c.TLS.Validate())
 	faults = append(faults, c.checkNeeds(specs)...)
 	faults = append(faults, c.checkBus()...)
+	faults = append(faults, c.checkDatabase()...)
 	if c.DrainDelay < 0 || c.DrainTimeout <= 0 {
 		faults = append(faults, errors.New("drain_delay must not be negative, and drain_timeout must be above zero"))
 	}

@@ -41,7 +41,11 @@ func Main(name string, program Program) int {
 	return run(ctx, name, os.Args[1:], os.Environ(), program, os.Stdout, os.Stderr)
 }
 
-const usage = `usage: %s [-config file.yaml] [-check | -print]
+const usage = `usage: %[1]s [-config file.yaml] [-check | -print]
+       %[1]s migrate [-config file.yaml]
+
+migrate brings the schema to the version that this program needs, under the
+login of DATABASE_OWNER_URL, and ends. Without it the program serves.
 
 -config names a file of settings; the environment wins over it.
 -check reports every fault of the settings and ends.
@@ -75,6 +79,10 @@ func (o *Options) AddFlags(flags *flag.FlagSet) {
 }
 
 func run(ctx context.Context, name string, args, environ []string, program Program, out, errs io.Writer) int {
+	migrates := len(args) > 0 && args[0] == "migrate"
+	if migrates {
+		args = args[1:]
+	}
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(errs)
 	flags.Usage = func() { fmt.Fprintf(errs, usage, name) }
@@ -89,6 +97,9 @@ func run(ctx context.Context, name string, args, environ []string, program Progr
 		flags.Usage()
 		return 2
 	}
+	if migrates {
+		return runMigrate(ctx, name, options, environ, program, out, errs)
+	}
 	done, err := options.Read(program, environ, out)
 	if err != nil {
 		fmt.Fprintf(errs, "%s: %v\n", name, err)
@@ -99,6 +110,19 @@ func run(ctx context.Context, name string, args, environ []string, program Progr
 	}
 	if err := start(ctx, name, program, errs); err != nil {
 		fmt.Fprintf(errs, "%s: %v\n", name, err)
+		return 1
+	}
+	return 0
+}
+
+// runMigrate needs no more of the settings than the database's.
+func runMigrate(ctx context.Context, name string, options Options, environ []string, program Program, out, errs io.Writer) int {
+	if err := config.Fill(program, options.File, environ); err != nil {
+		fmt.Fprintf(errs, "%s: %v\n", name, err)
+		return 2
+	}
+	if err := migrate(ctx, name, program, out); err != nil {
+		fmt.Fprintf(errs, "%s migrate: %v\n", name, err)
 		return 1
 	}
 	return 0

@@ -21,7 +21,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
@@ -61,8 +60,11 @@ type Spec struct {
 	Peers []string
 	// HubID is the id of a hub, which its certificate names, too.
 	HubID string
-	// Database and Bus tell whether it needs them.
+	// Database and Bus tell whether it needs them from the configuration.
 	Database, Bus bool
+	// Tables are what it keeps in the database; their schema is empty when it
+	// keeps none.
+	Tables pg.Tables
 	// Callers are the services that may call each of its gRPC services.
 	Callers serve.Callers
 }
@@ -90,7 +92,7 @@ type Node struct {
 	local *serve.InProcess
 
 	bus       *bus.Conn
-	database  string
+	databases map[string]Database
 	peers     map[string]grpc.ClientConnInterface
 	listeners map[string]net.Listener
 	services  []built
@@ -124,7 +126,7 @@ func New(cfg Config, tel *telemetry.Telemetry, specs ...Spec) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, specs: specs, tel: tel, in: in, creds: creds, local: serve.NewInProcess(in),
-		database: cfg.DatabaseURL.Reveal(), peers: map[string]grpc.ClientConnInterface{},
+		peers:     map[string]grpc.ClientConnInterface{},
 		listeners: map[string]net.Listener{}, stopping: make(chan struct{}), hubs: map[string]*grpc.ClientConn{},
 		seen: map[string]bool{},
 	}
@@ -196,10 +198,6 @@ func (n *Node) Traces() trace.TracerProvider { return n.tel.Traces }
 // before the first of them is built. Its owner closes it.
 func (n *Node) UseBus(conn *bus.Conn) { n.bus = conn }
 
-// UseDatabase gives the services a PostgreSQL server instead of the one in the
-// configuration, before the first of them is built.
-func (n *Node) UseDatabase(url string) { n.database = url }
-
 // Bus is the connection to NATS, made at first use.
 func (n *Node) Bus(ctx context.Context) (*bus.Conn, error) {
 	if n.bus != nil {
@@ -217,20 +215,6 @@ func (n *Node) Bus(ctx context.Context) (*bus.Conn, error) {
 		return conn.Drain(ctx)
 	})
 	return conn, nil
-}
-
-// Pool migrates a service's schema and opens its pool; cfg's URL is the node's.
-func (n *Node) Pool(ctx context.Context, migrate func(context.Context, string) error, cfg pg.Config) (*pgxpool.Pool, error) {
-	if err := migrate(ctx, n.database); err != nil {
-		return nil, fmt.Errorf("migrate %s: %w", cfg.Schema, err)
-	}
-	cfg.URL = n.database
-	pool, err := pg.Open(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", cfg.Schema, err)
-	}
-	n.OnClose(func() error { pool.Close(); return nil })
-	return pool, nil
 }
 
 // Peer is the way to a service: a direct call when it runs here, a connection

@@ -337,6 +337,10 @@ func TestTheExitCodeTellsABadConfigurationFromAFailure(t *testing.T) {
 		{name: "unknown flag", args: []string{"-confg", path}, code: 2, says: "confg"},
 		{name: "an argument", args: []string{"now"}, code: 2, says: "usage"},
 		{name: "bad settings", env: []string{"SVC_METRICS_ADDR=x", "SVC_LOG_LEVEL=loud"}, code: 2, says: "loud"},
+		{name: "migrate without the owner", args: []string{"migrate", "-config", path}, env: []string{"DATABASE_URL=postgres://u@127.0.0.1/x"}, code: 1, says: "DATABASE_OWNER_URL"},
+		{name: "migrate in the clear", args: []string{"migrate"}, env: []string{"DATABASE_OWNER_URL=postgres://u@db.example/x"}, code: 1, says: "verify-full"},
+		{name: "migrate and an argument", args: []string{"migrate", "now"}, code: 2, says: "usage"},
+		{name: "a database in the clear", env: []string{"DATABASE_URL=postgres://u@db.example/x?sslmode=require"}, code: 2, says: "verify-full"},
 		{name: "no file", args: []string{"-config", path + "x"}, code: 2, says: "svc.yamlx"},
 		{name: "failure", args: []string{"-config", path}, code: 1, says: "the database is gone", build: broken},
 	} {

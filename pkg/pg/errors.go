@@ -13,19 +13,22 @@ import (
 
 // SQLSTATE codes this package decides on.
 const (
-	codeUniqueViolation     = "23505"
-	codeCheckViolation      = "23514"
-	codeSerialization       = "40001"
-	codeDeadlock            = "40P01"
-	codeTooManyConnections  = "53300"
-	codeAdminShutdown       = "57P01"
-	codeCrashShutdown       = "57P02"
-	codeCannotConnectNow    = "57P03"
-	codeIdleSessionTimeout  = "57P05"
-	codeDuplicateObject     = "42710"
-	codeDuplicateSchema     = "42P06"
-	codeInternal            = "XX000"
-	classConnectionTroubles = "08"
+	codeUniqueViolation       = "23505"
+	codeCheckViolation        = "23514"
+	codeSerialization         = "40001"
+	codeDeadlock              = "40P01"
+	codeTooManyConnections    = "53300"
+	codeAdminShutdown         = "57P01"
+	codeCrashShutdown         = "57P02"
+	codeCannotConnectNow      = "57P03"
+	codeIdleSessionTimeout    = "57P05"
+	codeDuplicateObject       = "42710"
+	codeDuplicateSchema       = "42P06"
+	codeUndefinedTable        = "42P01"
+	codeUndefinedSchema       = "3F000"
+	codeInsufficientPrivilege = "42501"
+	codeInternal              = "XX000"
+	classConnectionTroubles   = "08"
 )
 
 func sqlState(err error) string {

@@ -28,12 +28,14 @@ const (
 // Migrate brings schema to the newest version in migrations, which holds
 // numbered .sql files of goose at its root or in a folder named "migrations".
 //
-// It first creates what is missing: the schema, the role (NOLOGIN), the current
-// user's membership in it, and the role's USAGE on the schema. No privilege on
-// any table is given by default: each migration grants what the application
-// needs, in so many words. An empty role skips that part.
+// It first creates what is missing: the schema, the role (NOLOGIN), the role's
+// USAGE on the schema and, for a user who may give it, the current user's
+// membership in the role. No privilege on any table is given by default: each
+// migration grants what the application needs, in so many words. The role may
+// read which versions there are. An empty role skips that part.
 //
-// The user in url owns what is created. Statements run with search_path set to
+// The owner of the schema, of which the user in url must be a member, owns what
+// is created. Off loopback that user must not be a superuser. Statements run with search_path set to
 // the schema alone and without a statement timeout; ctx bounds the whole.
 // Migrate may be called at any time, by several processes at once: one works,
 // the others wait for it and then find nothing to do.
@@ -67,11 +69,57 @@ func Migrate(ctx context.Context, url, schema, role string, migrations fs.FS) er
 	if err := lockSchema(ctx, conn, schema); err != nil {
 		return fmt.Errorf("wait for the migration lock of schema %s: %w", schema, err)
 	}
+	if offLoopback(cc) {
+		if err := refuseSuperuser(ctx, conn); err != nil {
+			return fmt.Errorf("migrate schema %s: %w", schema, err)
+		}
+	}
 	if err := prepare(ctx, conn, schema, role); err != nil {
+		return err
+	}
+	if err := workAsOwner(ctx, conn, cc, schema); err != nil {
 		return err
 	}
 	if err := up(ctx, cc, files); err != nil {
 		return fmt.Errorf("migrate schema %s: %w", schema, err)
+	}
+	return showVersions(ctx, conn, role)
+}
+
+// workAsOwner makes the schema's owner the role of conn and of the connections
+// that cc opens, so that all tables have one owner, whoever migrates.
+func workAsOwner(ctx context.Context, conn *pgx.Conn, cc *pgx.ConnConfig, schema string) error {
+	var owner string
+	var self, member bool
+	err := conn.QueryRow(ctx, `SELECT pg_get_userbyid(nspowner), pg_get_userbyid(nspowner) = current_user, pg_has_role(nspowner, 'MEMBER')
+		FROM pg_namespace WHERE nspname = $1`, schema).Scan(&owner, &self, &member)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for the owner of schema %s: %w", schema, err)
+	case self:
+		return nil
+	case !member:
+		return fmt.Errorf("migrate schema %s: the login is no member of its owner %s", schema, owner)
+	}
+	if _, err := conn.Exec(ctx, "SET ROLE "+quoteName(owner)); err != nil {
+		return fmt.Errorf("work as the owner of schema %s: %w", schema, err)
+	}
+	cc.RuntimeParams["role"] = owner
+	return nil
+}
+
+// showVersions lets the role read the list that Tables.Await waits for.
+func showVersions(ctx context.Context, conn *pgx.Conn, role string) error {
+	if role == "" {
+		return nil
+	}
+	var may bool
+	err := conn.QueryRow(ctx, "SELECT has_table_privilege($1, $2, 'SELECT')", role, versionTable).Scan(&may)
+	if err == nil && !may {
+		_, err = conn.Exec(ctx, "GRANT SELECT ON "+versionTable+" TO "+quoteName(role))
+	}
+	if err != nil {
+		return fmt.Errorf("let %s read the schema's versions: %w", role, err)
 	}
 	return nil
 }
@@ -186,14 +234,15 @@ func prepareOnce(ctx context.Context, conn *pgx.Conn, schema, role string) error
 	return nil
 }
 
-// missingMembership asks whether the current user cannot SET ROLE to $1. Since
-// PostgreSQL 16 membership alone does not say so.
+// missingMembership asks whether the current user cannot SET ROLE to $1, and may
+// change that: an owner's login needs no membership. Since PostgreSQL 16
+// membership alone does not say so.
 func missingMembership(conn *pgx.Conn) string {
 	kind := "MEMBER"
 	if serverMajor(conn) >= 16 {
 		kind = "SET"
 	}
-	return "SELECT NOT pg_has_role(current_user, $1, '" + kind + "')"
+	return "SELECT NOT pg_has_role(current_user, $1, '" + kind + "') AND (rolsuper OR rolcreaterole) FROM pg_roles WHERE rolname = current_user"
 }
 
 func serverMajor(conn *pgx.Conn) int {

@@ -68,7 +68,8 @@ func (c Config) GoString() string { return c.String() }
 
 // Open returns a pool whose connections carry the schema, role, timeouts and
 // time zone of cfg, after one successful round trip. IsUnavailable tells
-// whether a failure is worth another try. Timestamps are scanned in UTC.
+// whether a failure is worth another try. Timestamps are scanned in UTC. Off
+// loopback a login is refused that is a superuser or may change the schema.
 func Open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 	pc, err := cfg.poolConfig()
 	if err != nil {
@@ -81,6 +82,12 @@ func Open(ctx context.Context, cfg Config) (*pgxpool.Pool, error) {
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("connect to database: %w", err)
+	}
+	if offLoopback(pc.ConnConfig) {
+		if err := checkLogin(ctx, pool, cfg.Schema); err != nil {
+			pool.Close()
+			return nil, err
+		}
 	}
 	return pool, nil
 }

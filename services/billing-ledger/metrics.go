@@ -32,6 +32,7 @@ type metrics struct {
 	usageWaiting metric.Int64ObservableGauge
 	usageLag     metric.Float64ObservableGauge
 	keptBytes    metric.Int64ObservableGauge
+	standby      metric.Int64ObservableGauge
 
 	byOutcome map[hold.Outcome]metric.AddOption
 	byResult  map[usage.Result]metric.AddOption
@@ -53,7 +54,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	for _, o := range idempotency.Outcomes() {
 		m.byAnswer[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", string(o))))
 	}
-	var errs [14]error
+	var errs [15]error
 	m.admissions, errs[0] = meter.Int64Counter("svc.billing.admissions",
 		metric.WithDescription("Decided admissions by outcome."))
 	m.released, errs[1] = meter.Int64Counter("svc.billing.holds_released",
@@ -82,6 +83,8 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		metric.WithDescription("Answers to requests with an Idempotency-Key by whether they are kept, and why not."))
 	m.keptBytes, errs[13] = meter.Int64ObservableGauge("svc.billing.kept_bytes", metric.WithUnit("By"),
 		metric.WithDescription("Kept answers, in the database that all replicas share."))
+	m.standby, errs[14] = meter.Int64ObservableGauge("svc.billing.synchronous_standby",
+		metric.WithDescription("1 when PostgreSQL waits for a standby before it answers a commit, else 0."))
 	return m, errors.Join(errs[:]...)
 }
 
@@ -107,7 +110,7 @@ func (s *Service) watchFigures() (metric.Registration, error) {
 		func(ctx context.Context, o metric.Observer) error {
 			s.observe(ctx, o)
 			return nil
-		}, m.waiting, m.openHolds, m.held, m.oldestHold, m.reviews, m.usageWaiting, m.usageLag, m.keptBytes)
+		}, m.waiting, m.openHolds, m.held, m.oldestHold, m.reviews, m.usageWaiting, m.usageLag, m.keptBytes, m.standby)
 	if err != nil {
 		return nil, fmt.Errorf("watch the ledger's figures: %w", err)
 	}
@@ -135,4 +138,14 @@ func (s *Service) observe(ctx context.Context, o metric.Observer) {
 	o.ObserveFloat64(s.metrics.oldestHold, figures.OldestHold.Seconds())
 	o.ObserveInt64(s.metrics.reviews, figures.Reviews)
 	o.ObserveInt64(s.metrics.keptBytes, figures.KeptBytes)
+	standby, err := s.store.SynchronousStandby(ctx)
+	if err != nil {
+		s.deps.Log.DebugContext(ctx, "the ledger's figures cannot be read", "error", err)
+		return
+	}
+	value := int64(0)
+	if standby {
+		value = 1
+	}
+	o.ObserveInt64(s.metrics.standby, value)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc.internal/pkg/pg"
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/seal"
 	"svc.internal/services/billing-ledger/internal/store"
@@ -65,6 +66,22 @@ func (s *Service) reconcile(ctx context.Context) {
 		for _, d := range drifts {
 			s.deps.Log.LogAttrs(ctx, slog.LevelError, "the ledger drifts", slog.String("invariant", d.Invariant), slog.String("drift", d.Text))
 		}
+	}
+}
+
+// tellStandby says aloud at the start that a failover would lose what was settled
+// last. On loopback that is how a demo is, and said at info.
+func (s *Service) tellStandby(ctx context.Context) {
+	standby, err := s.store.SynchronousStandby(ctx)
+	switch {
+	case err != nil:
+		s.deps.Log.WarnContext(ctx, "whether PostgreSQL has a synchronous standby is not known", "error", err)
+	case !standby:
+		level := slog.LevelWarn
+		if pg.OnLoopback(s.deps.DB) {
+			level = slog.LevelInfo
+		}
+		s.deps.Log.Log(ctx, level, "PostgreSQL has no synchronous standby: a failover loses what was settled last, because synchronous_standby_names is empty or synchronous_commit is off or local")
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/node"
-	"svc.internal/pkg/pg"
 	"svc.internal/pkg/serve"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
@@ -18,7 +17,7 @@ const maxConns = 16
 // Spec is what a process must know of billing-ledger.
 func Spec() node.Spec {
 	return node.Spec{
-		Name: node.BillingLedger, Database: true, Bus: true,
+		Name: node.BillingLedger, Database: true, Tables: Tables(), Bus: true,
 		Peers: []string{node.Catalog},
 		Callers: serve.Callers{
 			billingv1.KeyService_ServiceDesc.ServiceName:          {node.EdgeGateway},
@@ -45,7 +44,7 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	pool, err := n.Pool(ctx, Migrate, pg.Config{Schema: Schema, Role: Role, MaxConns: maxConns, ApplicationName: node.BillingLedger})
+	pool, err := n.Pool(ctx, node.BillingLedger, maxConns)
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,12 @@ type Service struct {
 
 // Migrate brings the schema in the database at url up to date.
 func Migrate(ctx context.Context, url string) error {
-	return pg.Migrate(ctx, url, Schema, Role, store.Migrations)
+	return Tables().Migrate(ctx, url)
+}
+
+// Tables are what the service keeps in PostgreSQL.
+func Tables() pg.Tables {
+	return pg.Tables{Schema: Schema, Role: Role, Migrations: store.Migrations, More: []string{"kept"}, Extensions: []string{"btree_gist"}}
 }
 
 // Report is what Verify found; its Drift is 0 for a sound ledger.
@@ -245,6 +250,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	defer func() { _ = watch.Unregister() }() // it fails only for a meter that is gone
 	s.makePartitions(ctx)
+	s.tellStandby(ctx)
 
 	group, ctx := errgroup.WithContext(ctx)
 	for _, loop := range []func(context.Context){s.catalog.Run, s.admitter.Run, s.expirer.Run, s.keepPartitions, s.sealer().Run, s.reconcile, s.pruner.Run, s.demand.Run} {

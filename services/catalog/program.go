@@ -6,7 +6,6 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/node"
-	"svc.internal/pkg/pg"
 	"svc.internal/pkg/serve"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
@@ -18,7 +17,7 @@ const maxConns = 4
 // Spec is what a process must know of the catalog.
 func Spec() node.Spec {
 	return node.Spec{
-		Name: node.Catalog, Database: true,
+		Name: node.Catalog, Database: true, Tables: Tables(),
 		Peers: []string{node.Router},
 		Callers: serve.Callers{
 			catalogv1.CatalogService_ServiceDesc.ServiceName:       {node.EdgeGateway, node.Router, node.BillingLedger},
@@ -34,7 +33,7 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	pool, err := n.Pool(ctx, Migrate, pg.Config{Schema: Schema, Role: Role, MaxConns: maxConns, ApplicationName: node.Catalog})
+	pool, err := n.Pool(ctx, node.Catalog, maxConns)
 	if err != nil {
 		return err
 	}

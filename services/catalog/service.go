@@ -85,7 +85,12 @@ type Service struct {
 
 // Migrate brings the schema in the database at url up to date.
 func Migrate(ctx context.Context, url string) error {
-	return pg.Migrate(ctx, url, Schema, Role, store.Migrations)
+	return Tables().Migrate(ctx, url)
+}
+
+// Tables are what the service keeps in PostgreSQL.
+func Tables() pg.Tables {
+	return pg.Tables{Schema: Schema, Role: Role, Migrations: store.Migrations}
 }
 
 // New makes the service; Run starts it.

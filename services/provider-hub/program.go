@@ -6,7 +6,6 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/node"
-	"svc.internal/pkg/pg"
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/usageseal"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -20,7 +19,7 @@ const maxConns = 6
 // Spec is what a process must know of the hub of that id.
 func Spec(hubID string) node.Spec {
 	return node.Spec{
-		Name: node.ProviderHub, HubID: hubID, Peers: []string{node.BillingLedger, node.Settlement}, Database: true, Bus: true,
+		Name: node.ProviderHub, HubID: hubID, Peers: []string{node.BillingLedger, node.Settlement}, Database: true, Tables: Tables(), Bus: true,
 		Callers: serve.Callers{
 			hubv1.DispatchService_ServiceDesc.ServiceName:          {node.EdgeGateway},
 			hubv1.ProviderAdminService_ServiceDesc.ServiceName:     {node.EdgeGateway},
@@ -66,7 +65,7 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	pool, err := n.Pool(ctx, Migrate, pg.Config{Schema: Schema, Role: Role, MaxConns: maxConns, ApplicationName: node.ProviderHub})
+	pool, err := n.Pool(ctx, node.ProviderHub, maxConns)
 	if err != nil {
 		return err
 	}

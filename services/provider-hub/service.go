@@ -47,7 +47,12 @@ const (
 // Migrate brings the schema at url, reached as its owner, to what this version
 // needs.
 func Migrate(ctx context.Context, url string) error {
-	return pg.Migrate(ctx, url, Schema, Role, store.Migrations)
+	return Tables().Migrate(ctx, url)
+}
+
+// Tables are what the service keeps in PostgreSQL.
+func Tables() pg.Tables {
+	return pg.Tables{Schema: Schema, Role: Role, Migrations: store.Migrations}
 }
 
 // Deps are what the service works with. All are required.

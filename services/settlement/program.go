@@ -5,7 +5,6 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/node"
-	"svc.internal/pkg/pg"
 	"svc.internal/pkg/serve"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
@@ -17,7 +16,7 @@ const maxConns = 4
 // Spec is what a process must know of settlement.
 func Spec() node.Spec {
 	return node.Spec{
-		Name: node.Settlement, Database: true, Bus: true,
+		Name: node.Settlement, Database: true, Tables: Tables(), Bus: true,
 		Peers: []string{node.BillingLedger},
 		Callers: serve.Callers{
 			// Read only: it is how operators ask whether the lines agree.
@@ -37,7 +36,7 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	pool, err := n.Pool(ctx, Migrate, pg.Config{Schema: Schema, Role: Role, MaxConns: maxConns, ApplicationName: node.Settlement})
+	pool, err := n.Pool(ctx, node.Settlement, maxConns)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	providerhub "svc.internal/services/provider-hub"
 	router "svc.internal/services/router"
 	settlement "svc.internal/services/settlement"
+	"svc.internal/services/standalone/internal/logins"
 )
 
 // Config of the process: what every process of the marketplace has, a section
@@ -179,9 +180,9 @@ func (c *Config) runs(name string) bool { return slices.Contains(c.Services, nam
 
 func (c *Config) all() bool { return len(c.Services) == len(AllServices()) }
 
-// needsDatabase tells whether a service with tables runs here.
-func (c *Config) needsDatabase() bool {
-	return c.runs(node.Catalog) || c.runs(node.BillingLedger) || c.runs(node.Settlement) || c.runs(node.ProviderHub)
+// keepers are the services with tables that run here.
+func (c *Config) keepers() []string {
+	return slices.DeleteFunc(slices.Clone(c.Services), func(name string) bool { return !logins.Keeps(name) })
 }
 
 // Load reads the configuration of a process that runs the services in list

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"svc.internal/pkg/bus"
@@ -16,11 +17,16 @@ import (
 	"svc.internal/pkg/telemetry"
 	"svc.internal/services/standalone/internal/console"
 	"svc.internal/services/standalone/internal/localdata"
+	"svc.internal/services/standalone/internal/logins"
 )
 
 // infra is what the services stand on. Close ends it in reverse order.
 type infra struct {
+	// databaseURL is the administrator's.
 	databaseURL string
+	// databases are those of the services, each under its own login; nil when
+	// the one service that keeps tables here has its login from the outside.
+	databases map[string]node.Database
 	// databaseEnded is closed when a private PostgreSQL has ended; nil when
 	// the database is somebody else's.
 	databaseEnded <-chan struct{}
@@ -53,12 +59,15 @@ func startInfra(ctx context.Context, cfg Config, dir *localdata.Dir, n *node.Nod
 }
 
 func (i *infra) startPostgres(ctx context.Context, cfg Config, dir *localdata.Dir, log *slog.Logger, con *console.Console) error {
-	if !cfg.needsDatabase() {
+	if len(cfg.keepers()) == 0 {
 		return nil
 	}
 	done := con.Step("PostgreSQL")
 	if cfg.DatabaseURL.IsSet() {
 		i.databaseURL = cfg.DatabaseURL.Reveal()
+		if err := i.useGivenPostgres(ctx, cfg, dir); err != nil {
+			return err
+		}
 		done("the one in DATABASE_URL")
 		return nil
 	}
@@ -73,8 +82,35 @@ func (i *infra) startPostgres(ctx context.Context, cfg Config, dir *localdata.Di
 	i.databaseURL = cluster.URL()
 	i.databaseEnded = cluster.Done()
 	i.onClose(cluster.Stop)
+	if i.databases, err = logins.Make(ctx, dir, cluster.URL(), "", cfg.keepers()); err != nil {
+		return err
+	}
 	done("a private one in " + home)
 	return nil
+}
+
+// useGivenPostgres makes a login for each service, if the one that was given may
+// do that. Else it is the login of the one service that keeps tables here, whose
+// schema somebody else migrates.
+func (i *infra) useGivenPostgres(ctx context.Context, cfg Config, dir *localdata.Dir) error {
+	may, err := pg.MayProvision(ctx, i.databaseURL)
+	if err != nil {
+		return fmt.Errorf("DATABASE_URL: %w", err)
+	}
+	keepers := cfg.keepers()
+	if !may && len(keepers) == 1 {
+		return nil
+	}
+	if !may {
+		return fmt.Errorf("DATABASE_URL: its login may not make a login for each of %s, which keep tables here:"+
+			" use one that may create roles, or run each of them as a process of its own", strings.Join(keepers, ", "))
+	}
+	suffix, err := dir.DatabaseSuffix()
+	if err != nil {
+		return err
+	}
+	i.databases, err = logins.Make(ctx, dir, i.databaseURL, suffix, keepers)
+	return err
 }
 
 func (i *infra) startBus(ctx context.Context, cfg Config, dir *localdata.Dir, n *node.Node, con *console.Console) error {

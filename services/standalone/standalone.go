@@ -123,7 +123,7 @@ func (p *process) prepare(ctx context.Context) (*infra, error) {
 		return nil, err
 	}
 	p.infra = infra
-	p.node.UseDatabase(infra.databaseURL)
+	p.node.UseDatabases(infra.databases)
 	p.node.UseBus(infra.bus)
 	return infra, nil
 }

@@ -2,12 +2,14 @@
 // operators' tools.
 //
 //	billing-ledger [-config file.yaml] [-check]
+//	billing-ledger migrate [-config file.yaml]
 //	billing-ledger verify [--json]
 //	billing-ledger seal [-after 1h]
 //	billing-ledger export [-out FILE]
 //	billing-ledger rewind -since TIME [-stream NAME] [-config file.yaml]
 //
 // Without a subcommand it serves; see the service's README for its settings.
+// migrate brings the schema up to date under the login of DATABASE_OWNER_URL.
 // The tools work on the database that DATABASE_URL names, but for rewind, which
 // reads the service's settings and works on its consumers in NATS.
 //
@@ -115,6 +117,9 @@ func failed(to streams, name string, err error) int {
 func open(ctx context.Context, url, name string) (*pgxpool.Pool, error) {
 	if url == "" {
 		return nil, errors.New("DATABASE_URL is not set")
+	}
+	if err := pg.CheckURL(url, os.Getenv("SVC_DATABASE_ALLOW_UNVERIFIED") == "true"); err != nil {
+		return nil, fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	db, err := pg.Open(ctx, pg.Config{
 		URL: url, Schema: billingledger.Schema, Role: billingledger.Role,

@@ -17,8 +17,8 @@ type Config struct {
 	Dir string
 	// BinDir has the programs, as Build makes them.
 	BinDir string
-	// DatabaseURL is a PostgreSQL server to use; empty starts a durable one
-	// in Dir.
+	// DatabaseURL is a PostgreSQL server to use, under a login that may make
+	// logins; empty starts a durable one in Dir.
 	DatabaseURL string
 	// Replicas are how many processes of a program run, by its name; those
 	// not named have 2 (services) or 1 (the rest), and 0 leaves one out.
@@ -124,7 +124,7 @@ func (c *Config) environment() []string {
 	var kept []string
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
-		if strings.HasPrefix(name, "SVC_") || strings.HasPrefix(name, "OTEL_") || name == "DATABASE_URL" || name == "ENGINE_URL" {
+		if strings.HasPrefix(name, "SVC_") || strings.HasPrefix(name, "OTEL_") || name == "DATABASE_URL" || name == "DATABASE_OWNER_URL" || name == "ENGINE_URL" {
 			continue
 		}
 		kept = append(kept, variable)

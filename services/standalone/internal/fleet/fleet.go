@@ -26,6 +26,7 @@ import (
 	"sync"
 	"time"
 
+	"svc.internal/pkg/node"
 	"svc.internal/services/standalone/internal/localdata"
 )
 
@@ -74,7 +75,9 @@ type Fleet struct {
 	lease  *portLease // nil for fixed ports
 	guard  *guard
 
+	// databaseURL is the administrator's; databases are those of the services.
 	databaseURL string
+	databases   map[string]node.Database
 
 	mu      sync.Mutex
 	members map[string]*member

@@ -198,7 +198,7 @@ func TestAStartThatFailsLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := Config{Dir: t.TempDir(), BinDir: bin, DatabaseURL: "postgres://svc@127.0.0.1:1/none?sslmode=disable"}
-	if _, err := Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "its log ends") {
+	if _, err := Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "connect to make logins") {
 		t.Errorf("a fleet without a database: %v", err)
 	}
 	for _, wrong := range []Config{

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"svc.internal/pkg/node"
 	"svc.internal/services/standalone/internal/localdata"
 )
 
@@ -136,7 +137,8 @@ func TestProcessesAreToldTheDetoursOfTheConfiguration(t *testing.T) {
 	if err := cfg.fill(); err != nil {
 		t.Fatal(err)
 	}
-	f := &Fleet{cfg: cfg, dir: dir, layout: blockLayout(20_000), members: map[string]*member{}, databaseURL: "postgres://svc:secret@127.0.0.1:5432/postgres"}
+	f := &Fleet{cfg: cfg, dir: dir, layout: blockLayout(20_000), members: map[string]*member{},
+		databases: map[string]node.Database{Hub: {URL: "postgres://svc_hub_login:secret@127.0.0.1:5432/postgres"}}}
 	for _, program := range startOrder {
 		for i := 1; i <= cfg.Replicas[program]; i++ {
 			f.members[instance(program, i)] = &member{}

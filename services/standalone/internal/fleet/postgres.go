@@ -1,20 +1,27 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"svc.internal/pkg/pg"
+	"svc.internal/services/standalone/internal/logins"
 )
 
-// startDatabase starts the fleet's own PostgreSQL, if it has one, and writes
-// what services read, which names it.
+// startDatabase starts the fleet's own PostgreSQL, if it has one, makes a login
+// for each service that keeps tables, writes what services read, which names it,
+// and has each service's own program migrate its tables.
 func (f *Fleet) startDatabase(ctx context.Context) error {
 	for _, name := range f.named(Postgres) {
 		done := f.cfg.step("PostgreSQL")
@@ -23,7 +30,56 @@ func (f *Fleet) startDatabase(ctx context.Context) error {
 		}
 		done(f.dir.Path("postgres"))
 	}
-	return f.writeSettings()
+	if err := f.makeLogins(ctx); err != nil {
+		return err
+	}
+	if err := f.writeSettings(); err != nil {
+		return err
+	}
+	return f.migrate(ctx)
+}
+
+// keepers are the services of this fleet that keep tables.
+func (f *Fleet) keepers() []string {
+	return slices.DeleteFunc(logins.Services(), func(service string) bool { return len(f.named(service)) == 0 })
+}
+
+func (f *Fleet) makeLogins(ctx context.Context) (err error) {
+	suffix := ""
+	if f.cfg.DatabaseURL != "" {
+		if suffix, err = f.dir.DatabaseSuffix(); err != nil {
+			return err
+		}
+	}
+	f.databases, err = logins.Make(ctx, f.dir, f.databaseURL, suffix, f.keepers())
+	return err
+}
+
+// migrateTimeout bounds the migrations of all services.
+const migrateTimeout = 2 * time.Minute
+
+// migrate runs the services' programs under the owners' logins, all at once: each
+// has a schema of its own.
+func (f *Fleet) migrate(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	for _, service := range f.keepers() {
+		group.Go(func() error {
+			file := "database-owner-url-" + service
+			if err := f.dir.Write([]byte(f.databases[service].OwnerURL+"\n"), "secrets", file); err != nil {
+				return err
+			}
+			cmd := exec.CommandContext(ctx, filepath.Join(f.cfg.BinDir, service), "migrate") //nolint:gosec // a program that we have built
+			cmd.Dir = f.dir.Path()
+			cmd.Env = append(f.cfg.environment(), "DATABASE_OWNER_URL="+f.secret(file))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("%s migrate: %w: %s", service, err, bytes.TrimSpace(out))
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 // launchPostgres starts the server and returns when it takes connections.

@@ -12,6 +12,7 @@ import (
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/devcerts"
+	"svc.internal/services/standalone/internal/logins"
 )
 
 func (f *Fleet) configPath(name string) string {
@@ -102,7 +103,7 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 	if f.cfg.OTLPEndpoint != "" {
 		s["traces"] = settings{"otlp_endpoint": f.cfg.OTLPEndpoint}
 	}
-	if service != Router && service != Gateway {
+	if logins.Keeps(service) {
 		if s["database_url"], err = f.databaseSecret(name); err != nil {
 			return nil, err
 		}
@@ -129,9 +130,10 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 	return merge(s, f.cfg.Settings[service]), nil
 }
 
-// databaseSecret writes the file with the database's URL that a process reads.
+// databaseSecret writes the file with the database's URL that a process reads,
+// under its service's login.
 func (f *Fleet) databaseSecret(name string) (string, error) {
-	at, err := url.Parse(f.databaseURL)
+	at, err := url.Parse(f.databases[Program(name)].URL)
 	if err != nil {
 		return "", errors.New("the database's URL cannot be read") // the error would show its password
 	}

@@ -100,6 +100,25 @@ func (d *Dir) AdminTokens() (string, error) {
 	return list, d.Write([]byte(list+"\n"), "secrets", "admin-tokens")
 }
 
+// DatabasePassword is that of a login in the database, made at first use.
+func (d *Dir) DatabasePassword(login string) (string, error) {
+	return d.secret("database-password-" + login)
+}
+
+// DatabaseSuffix tells the logins of this directory from those of others on a
+// server that they share. It is made at first use.
+func (d *Dir) DatabaseSuffix() (string, error) {
+	const letters = 12
+	text, err := d.secret("database-suffix")
+	if err != nil {
+		return "", err
+	}
+	if len(text) < letters {
+		return "", fmt.Errorf("%s is shorter than %d letters", d.Path("secrets", "database-suffix"), letters)
+	}
+	return "_" + text[:letters], nil
+}
+
 // secret reads the secret of that name and makes it first if there is none.
 func (d *Dir) secret(name string) (string, error) {
 	path := d.Path("secrets", name)

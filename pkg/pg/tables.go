@@ -1,0 +1,125 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/pressly/goose/v3"
+)
+
+// Tables are what one service keeps in PostgreSQL.
+type Tables struct {
+	// Schema is the service's own, and More are further ones of it, which its
+	// migrations fill.
+	Schema string
+	More   []string
+	// Role is granted, by the migrations, what the service needs.
+	Role string
+	// Migrations are numbered files of goose, as Migrate takes them.
+	Migrations fs.FS
+	// Extensions are made in the schema before the migrations run: the owner of
+	// the schema may not make them.
+	Extensions []string
+}
+
+// Owner is the role that owns the schema and what is in it.
+func (t Tables) Owner() string { return t.Role + "_owner" }
+
+// Migrate brings the tables to the newest version: see Migrate.
+func (t Tables) Migrate(ctx context.Context, url string) error {
+	return Migrate(ctx, url, t.Schema, t.Role, t.Migrations)
+}
+
+const (
+	awaitPoll = 200 * time.Millisecond
+	// awaitSay is how often a wait is said again.
+	awaitSay = 10 * time.Second
+)
+
+// ErrSchemaBehind is that of Await when the time is up.
+var ErrSchemaBehind = errors.New("the schema is behind this program")
+
+// Await returns once the schema, which db is opened for, has every version that
+// the program brings; it may have more. It waits at most for limit, and says in
+// the log that it waits. The login of db must be allowed to read the schema's
+// list of versions, which Migrate grants to the role.
+func (t Tables) Await(ctx context.Context, db *pgxpool.Pool, limit time.Duration, log *slog.Logger) error {
+	wanted, err := t.versions()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var said time.Time
+	for {
+		missing, err := t.missing(ctx, db, wanted)
+		if err == nil && len(missing) == 0 {
+			return nil
+		}
+		if err != nil && !notMigrated(err) && ctx.Err() == nil {
+			return fmt.Errorf("read the version of schema %s: %w", t.Schema, err)
+		}
+		if now := time.Now(); now.Sub(said) >= awaitSay {
+			said = now
+			log.WarnContext(ctx, "waiting for the schema's version: run migrate under the owner's login",
+				"schema", t.Schema, "wanted", wanted[len(wanted)-1], "missing", len(missing), "at_most", limit)
+		}
+		if pause(ctx, awaitPoll) != nil {
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return ctx.Err()
+			}
+			return fmt.Errorf("schema %s lacks %d of %d versions after %v, the newest of which is %d: run migrate under the owner's login: %w",
+				t.Schema, max(len(missing), 1), len(wanted), limit, wanted[len(wanted)-1], ErrSchemaBehind)
+		}
+	}
+}
+
+// versions are those of the migrations, in their order.
+func (t Tables) versions() ([]int64, error) {
+	files, err := sqlRoot(t.Migrations)
+	if err != nil {
+		return nil, err
+	}
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("list migrations: %w", err)
+	}
+	versions := make([]int64, len(names))
+	for i, name := range names {
+		if versions[i], err = goose.NumericComponent(name); err != nil {
+			return nil, fmt.Errorf("migration %s: %w", name, err)
+		}
+	}
+	slices.Sort(versions)
+	return versions, nil
+}
+
+func (t Tables) missing(ctx context.Context, db *pgxpool.Pool, wanted []int64) ([]int64, error) {
+	rows, err := db.Query(ctx, `SELECT v FROM unnest($1::bigint[]) v
+		WHERE NOT EXISTS (SELECT FROM `+versionTable+` m WHERE m.version_id = v AND m.is_applied)`, wanted)
+	if err != nil {
+		return wanted, err
+	}
+	missing, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return wanted, err
+	}
+	return missing, nil
+}
+
+// notMigrated reports whether a failure to read the list of versions passes when
+// the schema is made or migrated.
+func notMigrated(err error) bool {
+	switch sqlState(err) {
+	case codeUndefinedTable, codeInsufficientPrivilege, codeUndefinedSchema:
+		return true
+	}
+	return false
+}
