@@ -2,6 +2,7 @@ package idempotency_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -60,4 +61,35 @@ func TestAClaimIsRenewedAndEndedWhileNewOnesOfItsKeyWait(t *testing.T) {
 		close(store.let)
 		synctest.Wait()
 	})
+}
+
+// full is a store without room for an answer.
+type full struct{ stuck }
+
+func (full) FinishKey(_ context.Context, e idempotency.End, quota idempotency.Quota) (idempotency.Outcome, error) {
+	switch {
+	case e.State == idempotency.Forget:
+		return idempotency.NoEnd, nil
+	case quota.OfAccount < int64(len(e.Sealed)):
+		return idempotency.AccountFull, nil
+	}
+	return idempotency.Kept, nil
+}
+
+func TestWhatBecomesOfAnAnswerIsTold(t *testing.T) {
+	var told []idempotency.Outcome
+	claims := &idempotency.Claims{
+		Store: full{}, Running: slot.Share[ids.KeyID](1, 1, 9), Quota: idempotency.Quota{OfAccount: 2, InAll: 9},
+		Observe: func(o idempotency.Outcome) { told = append(told, o) },
+	}
+	for _, e := range []idempotency.End{
+		{State: idempotency.Answered, Sealed: []byte("ab")}, {State: idempotency.Forget}, {State: idempotency.Answered, Sealed: []byte("abc")},
+	} {
+		if err := claims.Finish(t.Context(), e); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []idempotency.Outcome{idempotency.Kept, idempotency.AccountFull}; !slices.Equal(told, want) {
+		t.Errorf("got %v told, want %v", told, want)
+	}
 }

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -212,16 +213,25 @@ func TestRacingReplicasPassNoQuota(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[idempotency.Outcome]int{}
 	var racers sync.WaitGroup
-	for i := range 48 {
+	asks := make([]idempotency.Ask, 48)
+	for i := range asks {
 		// Keys of their own, so that nothing but the store's lock keeps them apart.
-		c := e.issue(t, owners[i%2].account, key.Order{})
+		asks[i] = ask(t, e.issue(t, owners[i%2].account, key.Order{}))
+		wantStanding(t, e.store, asks[i], idempotency.Granted, asks[i].Request)
+	}
+	// None comes through before all that have a connection are under way, wherever
+	// they wait.
+	release := e.lockTable(t, "kept.hour")
+	for i, a := range asks {
 		racers.Go(func() {
-			_, _, got := keep(t, replicas[i%3], c, size, quota)
+			got := endWith(t, replicas[i%3], a, idempotency.Answered, quota, make([]byte, size))
 			mu.Lock()
 			defer mu.Unlock()
 			seen[got]++
 		})
 	}
+	e.waiting(t, 15)
+	release()
 	racers.Wait()
 	if seen[idempotency.Kept] != 12 || seen[idempotency.AccountFull]+seen[idempotency.StoreFull] != 36 {
 		t.Errorf("got %v, want 12 kept of 48", seen)
@@ -231,6 +241,39 @@ func TestRacingReplicasPassNoQuota(t *testing.T) {
 	}
 	if over := scan[int](t, e, `SELECT count(*) FROM (SELECT FROM kept.tally GROUP BY account_id HAVING sum(bytes) > $1) a`, quota.OfAccount); over != 0 {
 		t.Errorf("%d accounts are above their quota", over)
+	}
+}
+
+// lockTable keeps everybody from changing a table until release is called.
+func (e *env) lockTable(t testing.TB, table string) (release func()) {
+	t.Helper()
+	tx, err := e.owner.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE `+table+` IN SHARE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// waiting returns when so many sessions wait for a lock.
+func (e *env) waiting(t testing.TB, n int) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); ; {
+		got := scan[int](t, e, `SELECT count(*) FROM pg_stat_activity CROSS JOIN pg_sleep(0.02)
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+		if got >= n {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%d sessions wait for a lock, want %d", got, n)
+		}
 	}
 }
 
