@@ -307,6 +307,8 @@ func opinions(format Format, b []byte) map[string]scanned {
 		if len(b) > 36 && string(b[28:36]) == "OpusHead" {
 			return map[string]scanned{"packets of Opus": scanOpus(b)}
 		}
+	default:
+		// WAV, MP4 and WebM have no frames that can be told outside their container.
 	}
 	return nil
 }
