@@ -17,9 +17,6 @@ import (
 )
 
 const (
-	// forgedTokens is what a forged event adds to the count: more than any model
-	// here may answer, so that a line which has it rests on the forgery.
-	forgedTokens = 1_000_003
 	// handledBound is how long the readers of usage may take to come to an event,
 	// other faults included that are under way.
 	handledBound = restoreBound
@@ -164,7 +161,7 @@ func (m *market) connectAsStrangers(reader *intruder.Client) error {
 // publishAsOthers publishes with the genuine certificate of every service, on
 // every subject that is not its own, what would do harm there.
 func (m *market) publishAsOthers(e intruder.Event) error {
-	altered, err := e.Inflated(forgedTokens)
+	altered, err := e.Inflated()
 	if err != nil {
 		return err
 	}
@@ -212,7 +209,7 @@ type forgery struct {
 
 // forgeries of an event of a hub, with the certificates and the keys of hubs.
 func (m *market) forgeries(ctx context.Context, hub string, e intruder.Event) ([]forgery, error) {
-	altered, err := e.Inflated(forgedTokens)
+	altered, err := e.Inflated()
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +219,7 @@ func (m *market) forgeries(ctx context.Context, hub string, e intruder.Event) ([
 	if err != nil {
 		return nil, err
 	}
-	claimed, err := e.Claimed(fleet.HubID(other), forgedTokens)
+	claimed, err := e.Claimed(fleet.HubID(other))
 	if err != nil {
 		return nil, err
 	}
@@ -367,7 +364,7 @@ func (m *market) unmoved(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if tokens >= forgedTokens {
+		if tokens >= intruder.Inflation {
 			i.accuse("request %s has a line of %d tokens", request, tokens)
 		}
 	}

@@ -13,6 +13,10 @@ import (
 	eventsv1 "svc.internal/proto/svc/events/v1"
 )
 
+// Inflation is what a forged event adds to the tokens: more than any answer has,
+// so that a line which has them rests on a forgery.
+const Inflation = 1_000_003
+
 // Event is usage that a hub has published.
 type Event struct {
 	// Hub is the id of the hub; Raw is the event with its seal.
@@ -24,8 +28,8 @@ type Event struct {
 // Request is the id of the request.
 func (e Event) Request() string { return e.said.GetRequestId() }
 
-// Overhear is the last priced usage of a hub in the stream. Only a reader of
-// usage can overhear it.
+// Overhear is the last priced usage of a hub in the stream that is not forged.
+// Only a reader of usage can overhear it.
 func (c *Client) Overhear(ctx context.Context, hub string) (Event, error) {
 	js, err := jetstream.New(c.nc)
 	if err != nil {
@@ -41,7 +45,7 @@ func (c *Client) Overhear(ctx context.Context, hub string) (Event, error) {
 		if err := proto.Unmarshal(msg.Data, e.said); err != nil {
 			return Event{}, fmt.Errorf("overhear usage: %w", err)
 		}
-		if msg.Subject == bus.SubjectUsage(hub) && e.said.GetRates().GetPayoutOutputPicoUsdPerToken() > 0 && e.said.GetBillableCompletionTokens() > 0 {
+		if msg.Subject == bus.SubjectUsage(hub) && e.genuine() && e.said.GetRates().GetPayoutOutputPicoUsdPerToken() > 0 {
 			return e, nil
 		}
 		if msg.Sequence == 1 {
@@ -52,16 +56,22 @@ func (c *Client) Overhear(ctx context.Context, hub string) (Event, error) {
 	return Event{}, fmt.Errorf("overhear usage: %w", err)
 }
 
-// Inflated is the event with so many more tokens, without any seal.
-func (e Event) Inflated(tokens int64) ([]byte, error) {
-	return e.altered(func(u *eventsv1.UsageEvent) { u.BillableCompletionTokens += tokens })
+// genuine reports whether no intruder has made the event.
+func (e Event) genuine() bool {
+	tokens := e.said.GetBillableCompletionTokens()
+	return e.said.GetHubId() == e.Hub && len(e.said.GetSeal()) > 0 && tokens > 0 && tokens < Inflation
+}
+
+// Inflated is the event with more tokens, and without any seal.
+func (e Event) Inflated() ([]byte, error) {
+	return e.altered(func(u *eventsv1.UsageEvent) { u.BillableCompletionTokens += Inflation })
 }
 
 // Claimed is Inflated as another hub says it, which was not given the request
 // and so has no ticket of the ledger's.
-func (e Event) Claimed(hub string, tokens int64) ([]byte, error) {
+func (e Event) Claimed(hub string) ([]byte, error) {
 	return e.altered(func(u *eventsv1.UsageEvent) {
-		u.BillableCompletionTokens += tokens
+		u.BillableCompletionTokens += Inflation
 		u.HubId, u.LedgerMac = hub, nil
 	})
 }
