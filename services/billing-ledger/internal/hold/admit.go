@@ -8,6 +8,7 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/money"
+	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/price"
 )
 
@@ -145,6 +146,10 @@ func (v Verdict) refusal() error {
 		return fault.New(fault.Denied, fault.AccountFrozen, "the account is frozen")
 	case RateLimited:
 		return v.rateLimited("the limit of %d requests a minute has been reached")
+	case LeftOften:
+		return fault.New(fault.Exhausted, fault.RateLimitExceeded,
+			"too many requests of this account were given up within a second of their dispatch, of which %d a minute are free", limit.LeftAtOnce).
+			After(max(v.Admission.Rate.Retry, time.Millisecond))
 	case TooManyOpen:
 		return fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded, "too many requests of this key are under way").After(concurrencyRetry)
 	case CreditShort:

@@ -278,6 +278,7 @@ func TestEveryRefusalHasItsFault(t *testing.T) {
 	want := map[Outcome]fault.Reason{
 		InvalidKey: fault.InvalidAPIKey, KeyRevoked: fault.KeyRevoked, KeyExpired: fault.KeyExpired,
 		ModelNotAllowed: fault.ModelNotAllowed, AccountFrozen: fault.AccountFrozen, RateLimited: fault.RateLimitExceeded,
+		LeftOften:   fault.RateLimitExceeded,
 		TooManyOpen: fault.ConcurrencyLimitExceeded, CreditShort: fault.InsufficientCredits, Reused: fault.IdempotencyKeyReused,
 		PlanRateLimited: fault.RateLimitExceeded, PlanTooManyOpen: fault.ConcurrencyLimitExceeded, PlanShort: fault.PlanAllowanceExceeded,
 	}

@@ -73,6 +73,18 @@ func (w Witness) Committed() (hub string, provider ids.ProviderID) {
 	return "", ids.ProviderID{}
 }
 
+// surelyHung is how long after its dispatch a client that left may have found a
+// provider that hung, in milliseconds. Nobody pays for that either.
+const surelyHung = 5000
+
+// LeftAtOnce reports whether a provider was at work on a request that its client
+// left so soon that it costs nothing.
+func (w Witness) LeftAtOnce() bool {
+	n := len(w.Attempts)
+	return w.Outcome == ClientGone && w.CommittedAttempt == 0 && n > 0 &&
+		w.Attempts[n-1].Result == ClientGone && w.Attempts[n-1].LatencyMS < surelyHung
+}
+
 // bounded is w within its bounds. A witness is evidence and comes in batches
 // that are sent again until they are accepted, so one that is odd is cut to
 // size instead of holding up the others.
@@ -119,8 +131,8 @@ func cut(s string, n int) string {
 // Witnesses keeps what gateways tell.
 type Witnesses interface {
 	// Conclude records the witnesses of known requests, the first word of each,
-	// frees their places in the concurrency of key and plan, and closes as
-	// Released the open holds of those that just now said that
+	// frees their places in the concurrency of key and plan, counts those that were
+	// left at once, and closes as Released the open holds of those that just now said that
 	// nothing was relayed; the others stay open for the usage of what was
 	// served. It returns how many it released.
 	Conclude(ctx context.Context, all []Witness) (released int, err error)

@@ -100,8 +100,10 @@ const (
 	ModelNotAllowed Outcome = "model_not_allowed"
 	AccountFrozen   Outcome = "account_frozen"
 	RateLimited     Outcome = "rate_limited"
-	TooManyOpen     Outcome = "too_many_open"
-	CreditShort     Outcome = "credit_short"
+	// LeftOften is a request of an account whose clients left too many at once.
+	LeftOften   Outcome = "left_often"
+	TooManyOpen Outcome = "too_many_open"
+	CreditShort Outcome = "credit_short"
 	// PlanRateLimited and PlanTooManyOpen are requests that the plan covers,
 	// and has too many of.
 	PlanRateLimited Outcome = "plan_rate_limited"
@@ -117,7 +119,7 @@ const (
 func Outcomes() []Outcome {
 	return []Outcome{
 		Admitted, Repeated, InvalidKey, KeyRevoked, KeyExpired, ModelNotAllowed,
-		AccountFrozen, RateLimited, TooManyOpen, CreditShort, PlanRateLimited, PlanTooManyOpen, PlanShort, Reused,
+		AccountFrozen, RateLimited, LeftOften, TooManyOpen, CreditShort, PlanRateLimited, PlanTooManyOpen, PlanShort, Reused,
 	}
 }
 

@@ -16,6 +16,10 @@ import (
 	"svc.internal/pkg/money"
 )
 
+// LeftAtOnce is how many requests of an account a minute may be left by their
+// clients within the time in which that is free.
+const LeftAtOnce = 30
+
 // Unlimited stands for no limit.
 const Unlimited = -1
 

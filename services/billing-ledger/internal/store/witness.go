@@ -44,6 +44,7 @@ func (s *Store) Conclude(ctx context.Context, all []hold.Witness) (released int,
 		queueWallets(batch, moves.Wallets)
 		closeHolds(batch, closed, moves.Refunded, hold.NothingServed)
 		move(batch, moves)
+		leftAtOnce(batch, all, told, holds)
 		commit(batch)
 		if err := sendAll(ctx, conn, batch); err != nil {
 			return fmt.Errorf("free places and release holds: %w", err)
@@ -107,6 +108,24 @@ func concluded(told map[ids.RequestID]word, holds map[ids.RequestID]usage.Hold) 
 		}
 	}
 	return closed, moves
+}
+
+// leftAtOnce counts what was told just now of clients that left at once, in the
+// rate of their accounts. An account that is above the bound waits ten seconds.
+func leftAtOnce(batch *pgx.Batch, all []hold.Witness, told map[ids.RequestID]word, holds map[ids.RequestID]usage.Hold) {
+	counts := map[ids.AccountID]int{}
+	for _, w := range all {
+		_, first := told[w.Request]
+		if h, open := holds[w.Request]; first && open && w.LeftAtOnce() {
+			counts[h.Account]++
+		}
+	}
+	leave(batch, `INSERT INTO account_rate AS r (account_id, class, full_at)
+		SELECT c.id, 7, CASE WHEN c.n < 30 THEN now() + c.n * interval '2 seconds' ELSE now() + interval '68 seconds' END
+		FROM unnest($1::uuid[], $2::integer[]) AS c (id, n) ORDER BY c.id
+		ON CONFLICT (account_id, class) DO UPDATE SET full_at =
+			CASE WHEN greatest(r.full_at, now()) + (excluded.full_at - now()) < now() + interval '60 seconds'
+				THEN greatest(r.full_at, now()) + (excluded.full_at - now()) ELSE now() + interval '68 seconds' END`, counts)
 }
 
 const insertWitness = `INSERT INTO witness (request_id, outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
