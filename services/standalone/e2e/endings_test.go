@@ -187,6 +187,9 @@ var acts = map[string]func(*testing.T, *scene) outcome{
 	"client_gone":                 clientGone,
 	"cancel_ignored":              cancelIgnored,
 	"client_gone_before_dispatch": clientGoneBeforeDispatch,
+	"client_gone_at_once":         goneBeforeContent(`,"max_tokens":64`, 0),
+	"client_gone_before_content":  goneBeforeContent(`,"max_tokens":64`, 2*time.Second),
+	"client_gone_from_hung":       goneBeforeContent(`,"max_tokens":64,"stream":true`, 6*time.Second),
 	"wall_limit":                  wallLimit,
 	"platform_lost":               platformLost,
 }
@@ -250,6 +253,47 @@ func cancelIgnored(t *testing.T, s *scene) outcome {
 	return outcome{provider: s.provider.ID, delivered: broken}
 }
 
+// abandon asks until ctx ends, and returns the error of the client that left.
+func (s *scene) abandon(ctx context.Context, more string) <-chan error {
+	gone := make(chan error, 1)
+	go func() {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Base()+trial.ChatPath, strings.NewReader(trial.Chat(s.model, more)))
+		if err == nil {
+			req.Header.Set("Authorization", "Bearer "+s.key)
+			var resp *http.Response
+			if resp, err = http.DefaultClient.Do(req); err == nil {
+				_, err = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+		}
+		gone <- err
+	}()
+	return gone
+}
+
+// goneBeforeContent leaves a provider that says nothing, some time after the
+// request has reached it.
+func goneBeforeContent(more string, after time.Duration) func(*testing.T, *scene) outcome {
+	return func(t *testing.T, s *scene) outcome {
+		agent := s.dial(t, 0)
+		ctx, hangUp := context.WithCancel(t.Context())
+		defer hangUp()
+		gone := s.abandon(ctx, more)
+		request := received(t, agent)
+		<-time.After(after)
+		hangUp()
+		if err := <-gone; err == nil {
+			t.Error("the client that left was answered")
+		}
+		select {
+		case <-request.Cancelled():
+		case <-time.After(trial.Patience):
+			t.Error("the provider is not told to stop")
+		}
+		return outcome{provider: s.provider.ID}
+	}
+}
+
 // clientGoneBeforeDispatch leaves a request in the queue for the only slot,
 // which two routers would each give away.
 func clientGoneBeforeDispatch(t *testing.T, s *scene) outcome {
@@ -266,18 +310,7 @@ func clientGoneBeforeDispatch(t *testing.T, s *scene) outcome {
 	request := received(t, agent)
 	ctx, hangUp := context.WithCancel(t.Context())
 	defer hangUp()
-	gone := make(chan error, 1)
-	go func() {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Base()+trial.ChatPath, strings.NewReader(trial.Chat(s.model, `,"max_tokens":64`)))
-		if err == nil {
-			req.Header.Set("Authorization", "Bearer "+s.key)
-			var resp *http.Response
-			if resp, err = http.DefaultClient.Do(req); err == nil {
-				resp.Body.Close()
-			}
-		}
-		gone <- err
-	}()
+	gone := s.abandon(ctx, `,"max_tokens":64`)
 	trial.Until(t, "the request waits with its hold", func() bool {
 		_, held := s.Balance(t, s.account)
 		return held != "0.00"

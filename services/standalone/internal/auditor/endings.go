@@ -111,7 +111,8 @@ type rule struct {
 //   - left: the gateway had written more than the client read. The prompt is the
 //     engine's count if the drain of 2 s brought it, and else the estimate at
 //     admission, which the hold covers; it is not charged at all when the
-//     platform failed at the same time.
+//     platform failed at the same time, nor when the client left within a second
+//     of the dispatch or a provider that hung.
 //   - broken: the gateway died. Its hub handed it more than the client read, and
 //     may have had the whole answer on disk.
 //   - broken and vanished: the connection was cut on the way, which its gateway
@@ -128,10 +129,10 @@ var endings = []rule{
 	{sawCut, finished, "platform crash after the end was on disk", span{nothing, reported}, span{received, reported}},
 	{sawRefused, ordinary, "engine refuses the content; every attempt failed before content; provider lost before first byte", exactly(nothing), exactly(nothing)},
 	{sawRefused, finished, "platform crash after the end was on disk", span{nothing, reported}, span{nothing, reported}},
-	{sawNothingMore, ordinary, "client gone before dispatch; client gone mid-stream; provider ignores cancel", span{nothing, greatest}, span{received, sent}},
+	{sawNothingMore, ordinary, "client gone before dispatch; client gone before content; client gone mid-stream; provider ignores cancel", span{nothing, greatest}, span{received, sent}},
 	{sawNothingMore, crashed, "platform crash mid-stream", exactly(nothing), span{nothing, sent}},
 	{sawBreak, ordinary, "platform crash mid-stream", exactly(nothing), span{received, sent}},
-	{sawBreak, vanished, "client gone mid-stream", span{nothing, greatest}, span{received, sent}},
+	{sawBreak, vanished, "client gone before content; client gone mid-stream", span{nothing, greatest}, span{received, sent}},
 	{sawBreak, crashed, "platform crash mid-stream", exactly(nothing), span{nothing, sent}},
 	{sawBreak, finished, "platform crash after the end was on disk", span{nothing, reported}, span{received, reported}},
 }

@@ -220,6 +220,11 @@ const (
 	// backInTime: leases count the time that passes, and a simulated clock that
 	// is set back takes that with it, which no machine's does (CLOCK_MONOTONIC).
 	backInTime = "a gateway's only clock was set back under a lease"
+	// promptUnseen: the agent's connection has broken and its hub does not know
+	// yet; a client who leaves meanwhile pays for a prompt that was sent and never
+	// arrived. No hub can tell that from an engine that reads, for the few seconds
+	// until the provider counts as hung.
+	promptUnseen = "a client left while the request was lost on its way to the agent"
 	// bothDied: what was relayed since the hub noted it last, or all of it when
 	// its disk is gone, died with the gateway.
 	bothDied = "hub and gateway both died"

@@ -175,6 +175,9 @@ func (n *network) judgeLine(r ids.RequestID, s *story, l ledgersim.Line) {
 	e := l.Event
 	run := s.runs[e.Attempt]
 	switch {
+	case run == nil && e.Ending == "client_gone" && e.Billable.Completion == 0:
+		n.tolerate(promptUnseen, "doubled: request %s is billed for the prompt of attempt %d, which no engine saw", r, e.Attempt)
+		return
 	case run == nil:
 		n.fail("doubled: request %s is billed for attempt %d, which no engine saw", r, e.Attempt)
 		return
