@@ -336,7 +336,8 @@ type billing struct {
 	lose      int                   // so many calls of Conclude fail
 	reads     int                   // of rates
 	unread    func(context.Context) error
-	lapse     bool // holds that are renewed were given back
+	lapse     bool                      // holds that are renewed were given back
+	allow     atomic.Pointer[allowance] // nil admits everything
 }
 
 // loseAccounts lets the next n calls of Conclude fail.
@@ -373,6 +374,11 @@ func (b *billing) Admit(_ context.Context, req *billingv1.AdmitRequest) (*billin
 	if b.err != nil {
 		return nil, b.err
 	}
+	if allow := b.allow.Load(); allow != nil {
+		if err := allow.take(req.GetRequestId()); err != nil {
+			return nil, err
+		}
+	}
 	return &billingv1.AdmitResponse{
 		AccountId: "account-1", BillingType: max(b.paid, billingv1.BillingType_BILLING_TYPE_PAYG), PriceVersionId: "price-1",
 		Rates: testRates(), Requests: &billingv1.RateLimit{Limit: 200, Remaining: 199, ResetMs: 30_500},
@@ -384,6 +390,9 @@ func (b *billing) Conclude(_ context.Context, req *billingv1.ConcludeRequest) (*
 		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "the accounts are not taken")
 	}
 	for _, w := range req.GetWitnesses() {
+		if allow := b.allow.Load(); allow != nil {
+			allow.end(w.GetRequestId())
+		}
 		b.witnesses <- w
 	}
 	return &billingv1.ConcludeResponse{}, nil

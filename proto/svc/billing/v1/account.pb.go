@@ -160,7 +160,8 @@ type Receipt struct {
 	Images       int32   `protobuf:"varint,31,opt,name=images,proto3" json:"images,omitempty"`
 	AudioSeconds float64 `protobuf:"fixed64,32,opt,name=audio_seconds,json=audioSeconds,proto3" json:"audio_seconds,omitempty"`
 	// The request that went on with the next model of models[], when none of this
-	// one's providers served; empty otherwise.
+	// one's providers served, or that has the next of several prompts; empty
+	// otherwise.
 	ContinuedAs   string `protobuf:"bytes,33,opt,name=continued_as,json=continuedAs,proto3" json:"continued_as,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -975,8 +975,8 @@ type Witness struct {
 	TotalMs        int64                  `protobuf:"varint,13,opt,name=total_ms,json=totalMs,proto3" json:"total_ms,omitempty"`
 	// Set when the hub finished the committed attempt.
 	Metered *Metered `protobuf:"bytes,14,opt,name=metered,proto3" json:"metered,omitempty"`
-	// The request that goes on with the consumer's next choice of model; empty for
-	// none.
+	// The request that goes on with the consumer's next choice of model, or that has
+	// the next of its prompts; empty for none.
 	ContinuedAs   string `protobuf:"bytes,15,opt,name=continued_as,json=continuedAs,proto3" json:"continued_as,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -125,25 +125,20 @@ func (g *Gate) Enter(ctx context.Context, o Order) (Grant, error) {
 		admitErr = o.Prefer.afford(terms)
 	}
 	if err := first(apierror.OfPeer(admitErr), inOurWords(s.err, o)); err != nil {
-		g.unbook(ctx, o, s.resp)
+		g.Unbook(ctx, o, s.resp.GetCandidates())
 		return grant, err
 	}
-	if len(s.resp.GetCandidates()) == 0 {
-		return grant, fault.New(fault.Unavailable, fault.NoProviderOnline, "No provider is online for this model.")
-	}
-	grant.Candidates, grant.Fallback = s.resp.GetCandidates(), s.resp.GetFallbackReason()
-	grant.UsualFirstContentMs, grant.SingleAttempt = s.resp.GetUsualFirstContentMs(), s.resp.GetSingleAttempt()
-	return grant, nil
+	return granted(grant, s.resp, nil)
 }
 
-// unbook gives back the slot that Select booked on its first candidate for an
-// order that was not admitted, so that a flood of refused requests makes no
+// Unbook gives back the slot that Select booked on the first of these candidates
+// for an order that does not run, so that a flood of refused requests makes no
 // provider look busy.
-func (g *Gate) unbook(ctx context.Context, o Order, resp *routerv1.SelectResponse) {
-	if len(resp.GetCandidates()) == 0 {
+func (g *Gate) Unbook(ctx context.Context, o Order, candidates []*routerv1.Candidate) {
+	if len(candidates) == 0 {
 		return
 	}
-	c := resp.GetCandidates()[0]
+	c := candidates[0]
 	g.giveBack(ctx, &eventsv1.Attempt{
 		RequestId: o.RequestID, ModelId: o.ModelID,
 		ProviderId: c.GetProviderId(), NodeId: c.GetNodeId(), Epoch: c.GetEpoch(),

@@ -42,16 +42,20 @@ func (h *Handler) answerJSON(x *exchange, as asJSON) error {
 	}
 	sent := h.buffers.get()
 	defer h.buffers.put(sent)
-	call, err := h.prepare(x, as, who, pin, sent)
-	if err != nil {
+	calls, err := h.prepare(x, as, who, pin, sent)
+	switch {
+	case err != nil:
 		return err
+	case len(calls) > 1:
+		return h.runAll(x, calls)
 	}
-	return h.run(x, call)
+	return h.run(x, calls[0])
 }
 
 // prepare reads and checks the body, and leaves in sent what goes to the
-// provider. The body itself is not kept for the length of the answer.
-func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admit.Pin, sent *bytes.Buffer) (*relay.Call, error) {
+// provider. The body itself is not kept for the length of the answer. There is one
+// call for each prompt of a legacy completion, and otherwise one.
+func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admit.Pin, sent *bytes.Buffer) ([]*relay.Call, error) {
 	raw := h.buffers.get()
 	defer h.buffers.put(raw)
 	if err := readBody(x, raw, h.cfg.MaxBody); err != nil {
@@ -64,10 +68,14 @@ func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admit
 	if req.Messages > h.cfg.MaxMessages {
 		return nil, fault.New(fault.Invalid, fault.InvalidValue, "messages must have at most %d elements", h.cfg.MaxMessages).On("messages")
 	}
+	if req.SplitBytes() > h.cfg.MaxBody {
+		return nil, tooLarge(h.cfg.MaxBody)
+	}
 	h.rateOf(x, req.Model)
 	pin, prefer := admit.Choose(pin, req.Routing)
 	setRoute(x.header(), pin)
-	choices, err := h.resolve(as, who, req)
+	split := req.Split()
+	choices, err := h.resolve(as, who, split[0])
 	if err != nil {
 		return nil, err
 	}
@@ -80,11 +88,11 @@ func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admit
 		req.AskForBase64()
 	}
 	sent.Grow(raw.Len() + patchRoom)
-	body := req.Body(sent.AvailableBuffer(), model.ID, bounds.MaxOutputTokens)
+	body := split[0].Body(sent.AvailableBuffer(), model.ID, bounds.MaxOutputTokens)
 	if int64(len(body.Body)) > h.cfg.MaxBody {
 		return nil, tooLarge(h.cfg.MaxBody) // a hub takes no more either
 	}
-	return &relay.Call{
+	return h.forEach(split, model, &relay.Call{
 		RequestID:  x.id,
 		ReceivedAt: x.started,
 		Endpoint:   as.endpoint,
@@ -104,8 +112,8 @@ func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admit
 			KeyID:             who.KeyID,
 			AccountTag:        who.AccountTag,
 			ModelID:           model.ID,
-			PromptTokens:      req.BillablePrompt(),
-			WindowTokens:      req.LargestTokens,
+			PromptTokens:      split[0].BillablePrompt(),
+			WindowTokens:      split[0].LargestTokens,
 			PromptParam:       as.prompt,
 			ExplicitMaxTokens: req.MaxTokens,
 			MaxTokensParam:    req.MaxTokensParam,
@@ -115,7 +123,7 @@ func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admit
 			Pin:               pin,
 			Prefer:            prefer,
 		},
-	}, nil
+	})
 }
 
 // capabilities is what the provider must have declared.

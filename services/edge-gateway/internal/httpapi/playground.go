@@ -61,7 +61,7 @@ func (h *Handler) playgroundChat(x *exchange) error {
 	x.request.Body, x.request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	sent := h.buffers.get()
 	defer h.buffers.put(sent)
-	call, err := h.prepare(x, asChat, who, admit.Pin{}, sent)
+	calls, err := h.prepare(x, asChat, who, admit.Pin{}, sent)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (h *Handler) playgroundChat(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return ofPlatform(h.run(x, call))
+	return ofPlatform(h.run(x, calls[0]))
 }
 
 // sameOrigin refuses pages of other sites, and whoever is no page.

@@ -33,15 +33,17 @@ func (p *parser) readCompletion(f field) {
 	}
 }
 
-// promptAsMessage reads a string, or an array of exactly one, and notes the
-// edits that make it the one message of a chat. Its bytes stay as they are.
+// promptAsMessage reads a string, or an array of strings, and notes the edits
+// that make it the one message of a chat: of several strings, each of a chat of
+// its own (see Request.Split). Their bytes stay as they are.
 func (p *parser) promptAsMessage() {
-	begin, text := p.cur.Pos(), jsonscan.Span{}
+	begin := p.cur.Pos()
+	var prompts []promptAt
 	switch p.cur.Kind() {
 	case jsonscan.String:
-		text = p.cur.Skip()
+		prompts = []promptAt{{text: p.cur.Skip()}}
 	case jsonscan.Array:
-		text = p.onlyString()
+		prompts = p.prompts()
 	default:
 		p.wrongKind("string or array")
 	}
@@ -49,29 +51,93 @@ func (p *parser) promptAsMessage() {
 	if p.stopped() {
 		return
 	}
-	p.count(text.Of(p.data)[1 : text.Len()-1])
 	p.req.Messages = 1
 	p.edit(p.key, `"messages"`)
-	p.edit(jsonscan.Span{Start: begin, End: text.Start}, `[{"role":"user","content":`)
-	p.edit(jsonscan.Span{Start: text.End, End: end}, `}]`)
+	if len(prompts) == 1 {
+		text := prompts[0].text
+		p.count(text.Of(p.data)[1 : text.Len()-1])
+		p.edit(jsonscan.Span{Start: begin, End: text.Start}, messageOpen)
+		p.edit(jsonscan.Span{Start: text.End, End: end}, messageClose)
+		return
+	}
+	for i := range prompts {
+		tokens, bound := p.req.PromptTokens, p.req.PromptBound
+		p.count(prompts[i].text.Of(p.data)[1 : prompts[i].text.Len()-1])
+		prompts[i].tokens, prompts[i].bound = p.req.PromptTokens-tokens, p.req.PromptBound-bound
+	}
+	p.req.prompts = prompts
+	p.req.edits = append(p.req.edits, edit{span: jsonscan.Span{Start: begin, End: end}, role: promptText})
 }
 
-// onlyString consumes an array of one string and gives that. What is no JSON is
-// left to the cursor.
-func (p *parser) onlyString() jsonscan.Span {
+// What stands around a prompt that becomes a message.
+const (
+	messageOpen  = `[{"role":"user","content":`
+	messageClose = `}]`
+)
+
+// prompts consumes an array of strings. What is no JSON is left to the cursor.
+func (p *parser) prompts() []promptAt {
 	inside := p.cur
 	if p.cur.Skip(); p.cur.Failed() {
-		return jsonscan.Span{}
+		return nil
 	}
-	inside.Enter()
-	text := jsonscan.Span{}
-	if inside.NextElement() && inside.Kind() == jsonscan.String {
-		text = inside.Skip()
+	var found []promptAt
+	for inside.Enter(); inside.NextElement(); {
+		if inside.Kind() != jsonscan.String {
+			p.refuse("must be a string or an array of strings: prompts of tokens are not available on this endpoint")
+			return nil
+		}
+		if len(found) == MaxPrompts {
+			p.refuse("must have at most %d elements", MaxPrompts)
+			return nil
+		}
+		found = append(found, promptAt{text: inside.Skip()})
 	}
-	if !text.Found() || inside.NextElement() {
-		p.refuse("must be one string: several prompts and prompts of tokens are not available on this endpoint")
+	if len(found) == 0 {
+		p.refuse("must not be an empty array")
 	}
-	return text
+	return found
+}
+
+// promptAt is one of several prompts.
+type promptAt struct {
+	text jsonscan.Span // quotes included
+	// tokens and bound are its part of PromptTokens and PromptBound.
+	tokens, bound int64
+}
+
+// SplitBytes bounds what Split sends, in bytes: what stands beside several prompts
+// goes with each of them.
+func (r *Request) SplitBytes() int64 {
+	prompts := 0
+	for _, p := range r.prompts {
+		prompts += p.text.Len()
+	}
+	return int64(max(len(r.prompts), 1))*int64(len(r.data)-prompts) + int64(prompts)
+}
+
+// Split gives a request for each of the prompts of a legacy completion, in their
+// order: each is the same request with that prompt alone. Any other request is
+// its own only one.
+func (r *Request) Split() []*Request {
+	if len(r.prompts) == 0 {
+		return []*Request{r}
+	}
+	var tokens, bound int64
+	for _, p := range r.prompts {
+		tokens += p.tokens
+		bound += p.bound
+	}
+	split := make([]*Request, len(r.prompts))
+	for i, p := range r.prompts {
+		one := *r
+		one.prompts, one.only = nil, p.text
+		one.PromptTokens += p.tokens - tokens
+		one.PromptBound += p.bound - bound
+		one.LargestTokens = one.PromptTokens
+		split[i] = &one
+	}
+	return split
 }
 
 // finishCompletion gives the answer its default length, which is short, and

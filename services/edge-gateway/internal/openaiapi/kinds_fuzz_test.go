@@ -14,7 +14,7 @@ func FuzzACompletionIsTheChatOfItsPrompt(f *testing.F) {
 		`{"model":"m","prompt":"hi"}`, `{"model":"m","prompt": [ "h\u0069\ud800" ] ,"max_tokens":null}`,
 		`{"echo":false,"suffix":"","prompt":"a","logprobs":null,"best_of":2,"n":2,"model":"m","usage":{"include":true}}`,
 		`{"stream":true,"stream_options":{},"pr\u006fmpt":"x","model":"m","max_tokens":5,"x":1e400}`,
-		`{"model":"m","prompt":["a","b"]}`, `{"model":"m","prompt":[[1]]}`, `{"messages":null,"model":"m","prompt":"x"}`,
+		`{"model":"m","prompt":["a","b"]}`, `{"x":1, "prompt" : ["a" , "\ud800" ,""],"model":"m","stream":true,"n":2}`, `{"model":"m","prompt":[[1]]}`, `{"messages":null,"model":"m","prompt":"x"}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -23,59 +23,73 @@ func FuzzACompletionIsTheChatOfItsPrompt(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var before, after map[string]json.RawMessage
+		var before map[string]json.RawMessage
 		if err := json.Unmarshal(body, &before); err != nil {
 			t.Fatalf("accepted what encoding/json refuses: %v", err)
 		}
-		sent := r.Body(nil, "the/id", r.MaxTokens)
-		chat, span := sent.Body, sent.Model
-		if err := json.Unmarshal(chat, &after); err != nil {
-			t.Fatalf("the translation broke the body: %v\n%s", err, chat)
+		prompts := promptsOf(t, before["prompt"])
+		split := r.Split()
+		if len(split) != len(prompts) {
+			t.Fatalf("%d requests of the prompts %s", len(split), before["prompt"])
 		}
-		if got := string(chat[span.Start:span.End]); got != `"the/id"` && r.Model != "the/id" {
-			t.Fatalf("the model's span is %q", got)
-		}
-		var messages []struct{ Role, Content string }
-		if err := json.Unmarshal(after["messages"], &messages); err != nil || len(messages) != 1 ||
-			messages[0].Role != "user" || messages[0].Content != prompt(t, before["prompt"]) {
-			t.Fatalf("%s became %s", before["prompt"], after["messages"])
-		}
-		for name, value := range before {
-			switch name {
-			case "prompt", "messages", "echo", "suffix", "best_of", "logprobs", "provider", "models", "usage", "model":
-			case "max_tokens", "max_completion_tokens", "stream_options":
-			default:
-				if !bytes.Equal(value, after[name]) {
-					t.Fatalf("%q changed from %s to %s", name, value, after[name])
-				}
-			}
-		}
-		for _, name := range []string{"prompt", "echo", "suffix", "best_of", "logprobs", "provider", "models", "usage"} {
-			if _, left := after[name]; left {
-				t.Fatalf("%s was sent on: %s", name, chat)
-			}
-		}
-		again, err := Parse(Chat, chat)
-		if err != nil {
-			t.Fatalf("the chat is refused: %v\n%s", err, chat)
-		}
-		if again.Stream != r.Stream || again.MaxTokens != r.MaxTokens || again.Choices != r.Choices ||
-			again.PromptTokens != r.PromptTokens || again.Logprobs != r.Logprobs || r.Stream && !again.IncludeUsage {
-			t.Fatalf("%+v became the chat %+v", r, again)
+		for i, one := range split {
+			isTheChatOf(t, one, prompts[i], before)
 		}
 	})
 }
 
-func prompt(t *testing.T, raw json.RawMessage) string {
+// isTheChatOf holds what is sent of a request to its prompt and to the members of
+// the body that it came from.
+func isTheChatOf(t *testing.T, r *Request, prompt string, before map[string]json.RawMessage) {
+	var after map[string]json.RawMessage
+	sent := r.Body(nil, "the/id", r.MaxTokens)
+	chat, span := sent.Body, sent.Model
+	if err := json.Unmarshal(chat, &after); err != nil {
+		t.Fatalf("the translation broke the body: %v\n%s", err, chat)
+	}
+	if got := string(chat[span.Start:span.End]); got != `"the/id"` && r.Model != "the/id" {
+		t.Fatalf("the model's span is %q", got)
+	}
+	var messages []struct{ Role, Content string }
+	if err := json.Unmarshal(after["messages"], &messages); err != nil || len(messages) != 1 ||
+		messages[0].Role != "user" || messages[0].Content != prompt {
+		t.Fatalf("%s became %s", before["prompt"], after["messages"])
+	}
+	for name, value := range before {
+		switch name {
+		case "prompt", "messages", "echo", "suffix", "best_of", "logprobs", "provider", "models", "usage", "model":
+		case "max_tokens", "max_completion_tokens", "stream_options":
+		default:
+			if !bytes.Equal(value, after[name]) {
+				t.Fatalf("%q changed from %s to %s", name, value, after[name])
+			}
+		}
+	}
+	for _, name := range []string{"prompt", "echo", "suffix", "best_of", "logprobs", "provider", "models", "usage"} {
+		if _, left := after[name]; left {
+			t.Fatalf("%s was sent on: %s", name, chat)
+		}
+	}
+	again, err := Parse(Chat, chat)
+	if err != nil {
+		t.Fatalf("the chat is refused: %v\n%s", err, chat)
+	}
+	if again.Stream != r.Stream || again.MaxTokens != r.MaxTokens || again.Choices != r.Choices ||
+		again.PromptTokens != r.PromptTokens || again.Logprobs != r.Logprobs || r.Stream && !again.IncludeUsage {
+		t.Fatalf("%+v became the chat %+v", r, again)
+	}
+}
+
+func promptsOf(t *testing.T, raw json.RawMessage) []string {
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
-		return one
+		return []string{one}
 	}
 	var several []string
-	if err := json.Unmarshal(raw, &several); err != nil || len(several) != 1 {
+	if err := json.Unmarshal(raw, &several); err != nil || len(several) == 0 || len(several) > MaxPrompts {
 		t.Fatalf("accepted the prompt %s", raw)
 	}
-	return several[0]
+	return several
 }
 
 // FuzzEmbeddingsAgreeWithEncodingJSON: the inputs counted are the inputs that a

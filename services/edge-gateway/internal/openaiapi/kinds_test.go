@@ -66,7 +66,10 @@ func TestEveryKindRefusesWhatChatRefuses(t *testing.T) {
 func TestALegacyCompletionThatChatCannotExpressIsRefused(t *testing.T) {
 	cases := []refusal{
 		{`{"model":"m","prompt":[]}`, fault.InvalidValue, "prompt"},
-		{`{"model":"m","prompt":["x","y"]}`, fault.InvalidValue, "prompt"},
+		{`{"model":"m","prompt":["x",1]}`, fault.InvalidValue, "prompt"},
+		{`{"model":"m","prompt":["x",["y"]]}`, fault.InvalidValue, "prompt"},
+		{`{"model":"m","prompt":["x",null]}`, fault.InvalidValue, "prompt"},
+		{`{"model":"m","prompt":["x"` + strings.Repeat(`,"x"`, MaxPrompts) + `]}`, fault.InvalidValue, "prompt"},
 		{`{"model":"m","prompt":[1,2]}`, fault.InvalidValue, "prompt"},
 		{`{"model":"m","prompt":[[1,2]]}`, fault.InvalidValue, "prompt"},
 		{`{"model":"m","prompt":[null]}`, fault.InvalidValue, "prompt"},
@@ -293,4 +296,39 @@ func TestEveryKindPreservesTextAndRefusesOtherBytes(t *testing.T) {
 	if out := r.Body(nil, "m", 7).Body; !strings.Contains(string(out), odd) {
 		t.Errorf("became %q", out)
 	}
+}
+
+// Each of several prompts becomes a chat of its own, which is what it would be if
+// it were sent alone, byte for byte and token for token.
+func TestEachOfSeveralPromptsIsTheRequestThatItWouldBeAlone(t *testing.T) {
+	beside := `"model":"m","n":2,"stream":true,"x":{"y":"` + strings.Repeat("word ", 40) + `"},"max_tokens":3`
+	prompts := []string{`"one"`, `"tw\u006f"`, `""`, `"` + strings.Repeat("four ", 100) + `"`}
+	whole := parsed(t, `{"prompt":[`+strings.Join(prompts, " , ")+`],`+beside+`}`)
+	split := whole.Split()
+	if len(split) != len(prompts) {
+		t.Fatalf("got %d requests, want %d", len(split), len(prompts))
+	}
+	for i, raw := range prompts {
+		alone := parsed(t, `{"prompt":`+raw+`,`+beside+`}`)
+		want := string(alone.Body(nil, "big/model", 7).Body)
+		if got := string(split[i].Body([]byte("before"), "big/model", 7).Body); got != "before"+want {
+			t.Errorf("prompt %d: got %s, want %s", i, got, want)
+		}
+		if got, want := [...]int64{split[i].PromptTokens, split[i].PromptBound, split[i].LargestTokens, split[i].Messages},
+			[...]int64{alone.PromptTokens, alone.PromptBound, alone.LargestTokens, alone.Messages}; got != want {
+			t.Errorf("prompt %d: got the counts %v, want %v", i, got, want)
+		}
+	}
+	if one := parsed(t, `{"prompt":["one"],`+beside+`}`); len(one.Split()) != 1 || one.Split()[0] != one {
+		t.Errorf("got %d requests of one prompt, want itself", len(one.Split()))
+	}
+}
+
+func parsed(t *testing.T, completion string) *Request {
+	t.Helper()
+	r, err := Parse(Completion, []byte(completion))
+	if err != nil {
+		t.Fatalf("got %v, want a completion: %s", err, completion)
+	}
+	return r
 }

@@ -12,7 +12,8 @@
 // byte as the client sent it, but for the model's name when an alias was used,
 // stream_options.include_usage on streams, the bound of the answer (max_tokens),
 // and the members that are ours (provider, models, usage). A legacy completion becomes a chat completion in
-// the same way: its prompt, as it is written, becomes the one message.
+// the same way: its prompt, as it is written, becomes the one message. One with
+// several prompts becomes as many chat completions (see Request.Split).
 //
 // A name that the gateway acts upon may stand once only, and no other name may
 // equal it by case folding: engines written in Go would read that one instead.
@@ -60,6 +61,8 @@ const (
 	// tokens of all that are sent as tokens.
 	MaxInputs      = 2048
 	MaxInputTokens = 1 << 20
+	// MaxPrompts bounds the prompts of a legacy completion.
+	MaxPrompts = 16
 	// MaxDimensions bounds dimensions.
 	MaxDimensions = 1 << 16
 	// MaxImages bounds n of an images request, MaxPartialImages partial_images.
@@ -137,6 +140,10 @@ type Request struct {
 	data  []byte
 	model jsonscan.Span
 	edits []edit
+	// prompts are those of a legacy completion that has several; see Split. only
+	// is where the prompt of one of them stands.
+	prompts []promptAt
+	only    jsonscan.Span
 	// formatAt asks for images in base64; nil for what the client decided.
 	formatAt *edit
 }

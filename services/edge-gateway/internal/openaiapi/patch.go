@@ -9,13 +9,15 @@ type edit struct {
 	role role
 }
 
-// role is what an edit writes that can be written anew for another model.
+// role is what an edit writes that can be written anew for another model, or that
+// differs between the requests that one is split into.
 type role uint8
 
 const (
 	plain role = iota
 	modelName
 	answerBound
+	promptText
 )
 
 // optionsAt says where stream_options stands.

@@ -45,6 +45,8 @@ func (r *Request) Body(dst []byte, modelID string, maxTokens int64) Sent {
 			w.model(name)
 		case answerBound:
 			w.bound(maxTokens)
+		case promptText:
+			w.dst = append(append(append(w.dst, messageOpen...), r.only.Of(r.data)...), messageClose...)
 		case plain:
 			w.dst = append(w.dst, e.text...)
 		}

@@ -18,12 +18,13 @@ type chat struct {
 	identity  identity
 	deltas    deltas // what a stream's events must have
 	first     []byte // the first event of a stream with usage
+	part      *Part  // of an answer to several prompts
 	held      []byte // the last event with usage, until it is known what is billed
 	usageOnly bool   // held has nothing else
 }
 
 func newChat(call *Call, now time.Time) *chat {
-	c := &chat{withUsage: call.IncludeUsage || call.IncludeCost, own: ownMembers(call, now)}
+	c := &chat{withUsage: call.IncludeUsage || call.IncludeCost, own: ownMembers(call, now), part: call.Part}
 	c.identity.own = c.own
 	c.deltas = deltas{choices: max(int(call.Choices), 1), noRole: call.Legacy}
 	if call.Legacy {
@@ -54,7 +55,7 @@ const (
 	ownID
 )
 
-func (*chat) accept(body []byte) ([]byte, bool) { return body, true }
+func (c *chat) accept(body []byte) ([]byte, bool) { return body, c.part == nil || c.part.accept(body) }
 
 // whole is fit for strict clients.
 func (c *chat) whole(body []byte, billed usageOf) (contentType string, out []byte) {

@@ -53,17 +53,19 @@ func (s *session) setLatency(d time.Duration) {
 
 // cost is what the answer costs in dollars, exact, and a JSON number. What a
 // plan covers costs nothing.
-func (s *session) cost(m *hubv1.DispatchFinished) string {
-	if s.call.Grant.Terms.GetBillingType() == billingv1.BillingType_BILLING_TYPE_PLAN {
-		return money.NanoUSD(0).String()
+func (s *session) cost(m *hubv1.DispatchFinished) string { return s.call.charge(m).String() }
+
+func (c *Call) charge(m *hubv1.DispatchFinished) money.NanoUSD {
+	if c.Grant.Terms.GetBillingType() == billingv1.BillingType_BILLING_TYPE_PLAN {
+		return 0
 	}
-	charge, err := moneypb.ToRates(s.call.Grant.Terms.GetRates()).Charge(money.Tokens{
+	charge, err := moneypb.ToRates(c.Grant.Terms.GetRates()).Charge(money.Tokens{
 		Prompt: m.GetBillablePromptTokens(), Completion: m.GetBillableCompletionTokens(),
 	})
 	if err != nil {
-		return money.NanoUSD(0).String() // out of range: billing-ledger quarantines it
+		return 0 // out of range: billing-ledger quarantines it
 	}
-	return charge.String()
+	return charge
 }
 
 // maxHeaderText bounds what others say of themselves in our headers.

@@ -16,6 +16,7 @@ type output struct {
 	timeout time.Duration
 	buf     []byte
 	begun   bool
+	part    *Part // of an answer to several prompts; nil for a whole answer of its own
 	failed  bool  // a write has failed: the client is gone or too slow
 	relayed int64 // bytes of answers taken for the client
 	flushed int64 // of them by the last flush
@@ -28,7 +29,12 @@ func newOutput(w http.ResponseWriter, timeout time.Duration) *output {
 	return &output{w: w, control: http.NewResponseController(w), timeout: timeout}
 }
 
-func (o *output) header() http.Header { return o.w.Header() }
+func (o *output) header() http.Header {
+	if o.part != nil {
+		return o.part.head
+	}
+	return o.w.Header()
+}
 
 // begin sends the headers of a stream with the next flush.
 func (o *output) begin() {
@@ -36,11 +42,20 @@ func (o *output) begin() {
 		return
 	}
 	o.begun = true
-	h := o.header()
+	if o.part != nil {
+		o.part.begin()
+		return
+	}
+	beginStream(o.w)
+}
+
+// beginStream sends the headers of a stream with the next flush.
+func beginStream(w http.ResponseWriter) {
+	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no")
-	o.w.WriteHeader(http.StatusOK)
+	w.WriteHeader(http.StatusOK)
 }
 
 // gathered is how many bytes wait for the next flush.
@@ -56,6 +71,9 @@ const maxEventName = 64
 // event gathers one event, whose name may be empty. JSON may hold line ends between its tokens only; a
 // space there means the same and keeps the event on one line.
 func (o *output) event(name string, json []byte) {
+	if o.part != nil {
+		json = o.part.event(json)
+	}
 	o.relayed += int64(len(json))
 	if isEventName(name) {
 		o.buf = append(o.buf, "event: "...)
@@ -89,11 +107,18 @@ func isEventName(name string) bool {
 // drop forgets what was gathered.
 func (o *output) drop() { o.buf, o.relayed = o.buf[:0], o.flushed }
 
-func (o *output) doneEvent() { o.buf = append(o.buf, "data: [DONE]\n\n"...) }
+func (o *output) doneEvent() {
+	if o.part == nil {
+		o.buf = append(o.buf, "data: [DONE]\n\n"...)
+	}
+}
 
-// errorEvent ends a stream with an error; whether it arrives is not known.
+// errorEvent ends a stream with an error; whether it arrives is not known. The
+// error of one of several prompts is told when the others have ended.
 func (o *output) errorEvent(e openai.Error, requestID string) {
-	o.buf = openai.AppendErrorEvent(o.buf, e, requestID)
+	if o.part == nil {
+		o.buf = openai.AppendErrorEvent(o.buf, e, requestID)
+	}
 	if !o.failed {
 		_ = o.flush() // the call has failed already, and is reported as that
 	}
@@ -112,6 +137,10 @@ func (o *output) keepAlive(sure bool) error {
 
 // flush writes what was gathered and sends it off.
 func (o *output) flush() error {
+	if o.part != nil {
+		o.part.merge.mu.Lock()
+		defer o.part.merge.mu.Unlock()
+	}
 	err := o.write(o.buf)
 	if err == nil {
 		err = o.control.Flush()
@@ -158,10 +187,19 @@ func (o *output) extend() {
 func (o *output) whole(contentType string, body []byte) error {
 	o.begun = true
 	o.relayed += int64(len(body))
+	if o.part != nil {
+		o.part.body = body
+		return nil
+	}
+	return o.answer(http.StatusOK, contentType, body)
+}
+
+// answer writes a whole answer.
+func (o *output) answer(status int, contentType string, body []byte) error {
 	h := o.header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	o.w.WriteHeader(http.StatusOK)
+	o.w.WriteHeader(status)
 	err := o.write(body)
 	o.failed = o.failed || err != nil
 	return err

@@ -104,6 +104,9 @@ type Call struct {
 	// GoesOn is asked when the call fails before its commit: true leaves it to
 	// another leg to answer the client. Nil is false.
 	GoesOn func(error) bool
+	// Part is where the answer goes that is a part of another; nil for one that the
+	// client gets by itself.
+	Part *Part
 	// Running is told of the commit and of what is relayed; nil for nobody.
 	Running *witness.Running
 	// Again finds further candidates; failed names those not to be tried.
@@ -179,6 +182,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, call *Call) Resul
 		fallback:   call.Grant.Fallback,
 		out:        newOutput(w, e.cfg.WriteTimeout),
 	}
+	s.out.part = call.Part
 	if call.Stream {
 		s.beat = startBeat(s.out, call.Running.Sure, e.cfg.HoldHeaders-e.since(call), e.cfg.KeepAlive)
 		defer s.beat.stop()
