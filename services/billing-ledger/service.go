@@ -73,7 +73,7 @@ const (
 // Of maxConns connections, claims of idempotency keys, visits, reads of rates and
 // of sessions may take these: those of one key or address wait for each other.
 // Fewer of one key's claims than there are connections for them stand for these at
-// a time, and up to claimsWaiting wait. Signing in takes three more at most, sums of
+// a time, and up to claimsWaiting wait. Signing in takes four more at most, sums of
 // demand one.
 const (
 	readSlots     = 1
@@ -84,7 +84,6 @@ const (
 	claimsWaiting = 256
 	visitSlots    = 1
 	sessionSlots  = 1
-	attemptSlots  = 1
 	rateSlots     = 1
 )
 
@@ -218,11 +217,12 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 			{Name: "visitors", Do: st.PruneVisitors},
 			{Name: "sessions", Do: st.PruneSessions},
 			{Name: "attempts to sign in", Do: st.PruneAttempts},
+			{Name: "known networks", Do: st.PruneNetworks},
 		}},
 	}
 	s.users = &user.Users{
 		Store: st, Passwords: user.NewPasswords(), Accounts: s.accounts, Keys: s.keys,
-		Clock: deps.Clock, Random: deps.Random, Lookups: slot.New(sessionSlots), Attempts: slot.New(attemptSlots),
+		Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Lookups: slot.New(sessionSlots),
 	}
 	return s, s.newDrift()
 }

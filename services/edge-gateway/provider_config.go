@@ -22,6 +22,10 @@ const (
 	callers = 16_384
 )
 
+// logInSpan is for how long whoever fails on purpose may keep others behind the same
+// address from signing in.
+const logInSpan = time.Minute
+
 // providerCallTimeout is below the ten seconds that agents wait for their status.
 const providerCallTimeout = 5 * time.Second
 
@@ -31,7 +35,7 @@ func (c Config) provider() providerapi.Config {
 		Kept: keptProviders, KeptBytes: keptBytes, KeptFor: keptFor, DemandFor: demandFor, DemandKept: demandKept, Networks: callers,
 		SignUps:        providerapi.Rate{Calls: 5, Span: time.Hour},
 		Keys:           providerapi.Rate{Calls: 20, Span: time.Hour},
-		LogIns:         providerapi.Rate{Calls: 20, Span: 10 * time.Minute},
+		LogIns:         providerapi.Rate{Calls: 10, Span: logInSpan},
 		Challenges:     providerapi.Rate{Calls: 60, Span: time.Minute},
 		Chains:         c.CollateralChains,
 		CardCollateral: c.CardCollateral,

@@ -40,9 +40,8 @@ type UserServiceClient interface {
 	SignUpUser(ctx context.Context, in *SignUpUserRequest, opts ...grpc.CallOption) (*SignUpUserResponse, error)
 	// LogInUser checks a password and makes a token. Fails with UNAUTHENTICATED
 	// (invalid_credentials), alike for an unknown e-mail and a wrong password and
-	// in the same time, and RESOURCE_EXHAUSTED (rate_limit_exceeded) after ten
-	// failures of one e-mail within 15 minutes from one network, or a hundred from
-	// all.
+	// in the same time, and RESOURCE_EXHAUSTED (rate_limit_exceeded) with the time
+	// to wait, below a minute, when too many attempts of the e-mail have failed.
 	LogInUser(ctx context.Context, in *LogInUserRequest, opts ...grpc.CallOption) (*LogInUserResponse, error)
 	// GetUser reads whose token it is. Read only. Fails with UNAUTHENTICATED
 	// (invalid_session, or session_expired for a day after its end).
@@ -114,9 +113,8 @@ type UserServiceServer interface {
 	SignUpUser(context.Context, *SignUpUserRequest) (*SignUpUserResponse, error)
 	// LogInUser checks a password and makes a token. Fails with UNAUTHENTICATED
 	// (invalid_credentials), alike for an unknown e-mail and a wrong password and
-	// in the same time, and RESOURCE_EXHAUSTED (rate_limit_exceeded) after ten
-	// failures of one e-mail within 15 minutes from one network, or a hundred from
-	// all.
+	// in the same time, and RESOURCE_EXHAUSTED (rate_limit_exceeded) with the time
+	// to wait, below a minute, when too many attempts of the e-mail have failed.
 	LogInUser(context.Context, *LogInUserRequest) (*LogInUserResponse, error)
 	// GetUser reads whose token it is. Read only. Fails with UNAUTHENTICATED
 	// (invalid_session, or session_expired for a day after its end).

@@ -18,7 +18,7 @@ type Users struct {
 
 // SignUpUser opens a user and shows its first key this once.
 func (s *Users) SignUpUser(ctx context.Context, req *billingv1.SignUpUserRequest) (*billingv1.SignUpUserResponse, error) {
-	in, key, err := s.Users.SignUp(ctx, req.GetEmail(), req.GetPassword(), req.GetDisplayName())
+	in, key, err := s.Users.SignUp(ctx, req.GetEmail(), req.GetPassword(), req.GetDisplayName(), req.GetNetwork())
 	if err != nil {
 		return nil, err
 	}

@@ -284,6 +284,13 @@ sign_in_attempt sign_in_attempt_email_sha256_check | email_sha256 = 'short'
 sign_in_attempt sign_in_attempt_made_at_check | email_sha256 = sha256('x'), made_at = array_fill(now(), ARRAY[101]), networks = array_fill(sha256('n'), ARRAY[101])
 sign_in_attempt sign_in_attempt_pairs | email_sha256 = sha256('x'), made_at = array_fill(now(), ARRAY[1])
 sign_in_attempt sign_in_attempt_pkey | =
+sign_in_count sign_in_count_email_sha256_check | email_sha256 = 'short'
+sign_in_count sign_in_count_network_check | network = 'short'
+sign_in_count sign_in_count_pkey | =
+known_network known_network_bound | ! INSERT INTO known_network SELECT user_id, sha256(n::text::bytea), now() FROM known_network, generate_series(1, 8) AS n => at most 8 known networks
+known_network known_network_network_check | network = 'short'
+known_network known_network_pkey | =
+known_network known_network_user_id_fkey | user_id = gen_random_uuid()
 user_session user_session_bound | ! INSERT INTO user_session (token_sha256, user_id, expires_at) SELECT sha256(n::text::bytea), user_id, expires_at FROM user_session, generate_series(1, 32) AS n => at most 32 sessions
 user_session user_session_is_short | token_sha256 = sha256('x'), expires_at = now() + interval '16 minutes'
 user_session user_session_pkey | expires_at = now() + interval '1 minute'
@@ -340,6 +347,8 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO held_earning SELECT request_id, day, account_id, provider_id, 'same_user', '', payout FROM usage_settlement WHERE source = 'payg' LIMIT 1`)
 	e.exec(t, `INSERT INTO user_session SELECT sha256('s'), id, now(), now() + interval '1 minute' FROM app_user`)
 	e.exec(t, `INSERT INTO sign_in_attempt VALUES (sha256('e'), '{}', '{}', now())`)
+	e.exec(t, `INSERT INTO sign_in_count VALUES (sha256('e'), sha256('n'), now())`)
+	e.exec(t, `INSERT INTO known_network SELECT id, sha256('n'), now() FROM app_user`)
 	e.exec(t, `INSERT INTO idempotency_claim VALUES ($1, sha256('t'), sha256('r'), gen_random_uuid(), 'running', now(), now(), NULL)`, key)
 	e.exec(t, `INSERT INTO key_rate VALUES ($1, 1, now())`, key)
 	e.exec(t, `INSERT INTO account_rate SELECT account_id, 4, now() FROM consumer_key WHERE id = $1`, key)
@@ -539,6 +548,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"renewal":           "INSERT SELECT UPDATE(committed_attempt,hub_id,provider_id,relayed_tokens,relayed_bytes,renewed_at)",
 		"schema_migrations": "SELECT",
 		"seal":              "SELECT INSERT(day,version,lines,entries,postings,digest,previous,root)", "usage_leg": "SELECT", "usage_settlement": "INSERT SELECT",
+		"sign_in_count": "DELETE INSERT SELECT UPDATE(full_at)", "known_network": "DELETE INSERT SELECT UPDATE(used_at)",
 		"sign_in_attempt": "DELETE INSERT SELECT UPDATE(made_at,networks,expires_at)", "user_session": "DELETE SELECT INSERT(token_sha256,user_id,expires_at) UPDATE(expires_at)",
 		"void_attempt": "DELETE SELECT INSERT(request_id,attempt,hub_id,provider_id)",
 		"visitor":      "DELETE INSERT SELECT UPDATE(taken_at,expires_at)",

@@ -33,6 +33,9 @@ func (s *Store) OpenUser(ctx context.Context, o user.Opening) (opened user.User,
 		if err != nil {
 			return fmt.Errorf("insert user: %w", err)
 		}
+		if err := insertNetwork(ctx, tx, o.ID, o.Network); err != nil {
+			return err
+		}
 		until, err = insertSession(ctx, tx, o.ID, o.Session)
 		return err
 	})
@@ -53,78 +56,18 @@ func (s *Store) UserByEmail(ctx context.Context, e user.Email) (user.User, user.
 	return found, hash, nil
 }
 
-// TakeAttempt counts an attempt to sign in, under the lock on the e-mail's row;
-// see user.Store. Who finds no room takes no lock: room comes with time alone.
-func (s *Store) TakeAttempt(ctx context.Context, e user.Email, network user.Digest) (at time.Time, err error) {
-	digest := e.Digest()
-	if err := s.roomToTry(ctx, digest, network); err != nil {
-		return time.Time{}, err
-	}
+// OpenSession takes an attempt back, remembers its network and keeps a session; see
+// user.Store.
+func (s *Store) OpenSession(ctx context.Context, u user.User, a user.Attempt, session user.Digest) (until time.Time, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		// The time is read once the row is locked, lest an attempt come before one
-		// that it waited for.
-		made, now, err := scanAttempts(tx.QueryRow(ctx, `INSERT INTO sign_in_attempt AS a (email_sha256, made_at, networks, expires_at) VALUES ($1, '{}', '{}', now())
-			ON CONFLICT (email_sha256) DO UPDATE SET expires_at = a.expires_at RETURNING made_at, networks, clock_timestamp()`, digest[:]))
-		if err != nil {
-			return fmt.Errorf("lock the attempts of an e-mail: %w", err)
-		}
-		at = now
-		if made, err = user.Try(made, user.Attempt{At: now, Network: network}); err != nil {
+		if err := uncount(ctx, tx, u.Email, a); err != nil {
 			return err
 		}
-		return noteAttempts(ctx, tx, digest, made)
-	})
-	return at, err
-}
-
-func (s *Store) roomToTry(ctx context.Context, digest, network user.Digest) error {
-	made, now, err := scanAttempts(s.pool.QueryRow(ctx, `SELECT made_at, networks, clock_timestamp() FROM sign_in_attempt WHERE email_sha256 = $1`, digest[:]))
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return reachable(fmt.Errorf("read the attempts of an e-mail: %w", err))
-	}
-	_, err = user.Try(made, user.Attempt{At: now, Network: network})
-	return err
-}
-
-func scanAttempts(row pgx.Row) (made []user.Attempt, now time.Time, err error) {
-	var at []time.Time
-	var networks [][]byte
-	if err := row.Scan(&at, &networks, &now); err != nil {
-		return nil, time.Time{}, err
-	}
-	made = make([]user.Attempt, len(at))
-	for i := range at {
-		made[i].At = at[i]
-		copy(made[i].Network[:], networks[i]) // as many as attempts: sign_in_attempt_pairs
-	}
-	return made, now, nil
-}
-
-// noteAttempts keeps attempts until the last has left the window.
-func noteAttempts(ctx context.Context, tx pgx.Tx, digest user.Digest, made []user.Attempt) error {
-	at, networks := make([]time.Time, len(made)), make([][]byte, len(made))
-	for i, one := range made {
-		at[i], networks[i] = one.At, one.Network[:]
-	}
-	if _, err := tx.Exec(ctx, `UPDATE sign_in_attempt SET made_at = $2, networks = $3, expires_at = $4 WHERE email_sha256 = $1`,
-		digest[:], at, networks, at[len(at)-1].Add(user.AttemptWindow)); err != nil {
-		return fmt.Errorf("note an attempt to sign in: %w", err)
-	}
-	return nil
-}
-
-// OpenSession takes an attempt back and keeps a session; see user.Store.
-func (s *Store) OpenSession(ctx context.Context, u user.User, attempt time.Time, session user.Digest) (until time.Time, err error) {
-	digest := u.Email.Digest()
-	err = s.inTx(ctx, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE sign_in_attempt SET (made_at, networks) = (
-				SELECT coalesce(array_agg(m ORDER BY n), '{}'), coalesce(array_agg(w ORDER BY n), '{}')
-				FROM unnest(made_at, networks) WITH ORDINALITY AS made (m, w, n) WHERE m <> $2)
-			WHERE email_sha256 = $1`, digest[:], attempt); err != nil {
-			return fmt.Errorf("take an attempt back: %w", err)
+		if _, err := tx.Exec(ctx, `SELECT FROM app_user WHERE id = $1 FOR NO KEY UPDATE`, [16]byte(u.ID)); err != nil {
+			return fmt.Errorf("lock user: %w", err)
+		}
+		if err := rememberNetwork(ctx, tx, u.ID, a.Network); err != nil {
+			return err
 		}
 		until, err = replaceSession(ctx, tx, u.ID, session)
 		return err
@@ -132,12 +75,9 @@ func (s *Store) OpenSession(ctx context.Context, u user.User, attempt time.Time,
 	return until, err
 }
 
-// replaceSession keeps a session, in the place of that which ends first when the
-// user has as many as it may.
+// replaceSession keeps a session of a user that is locked, in the place of that
+// which ends first when the user has as many as it may.
 func replaceSession(ctx context.Context, tx pgx.Tx, id user.ID, session user.Digest) (time.Time, error) {
-	if _, err := tx.Exec(ctx, `SELECT FROM app_user WHERE id = $1 FOR NO KEY UPDATE`, [16]byte(id)); err != nil {
-		return time.Time{}, fmt.Errorf("lock user: %w", err)
-	}
 	if _, err := tx.Exec(ctx, `DELETE FROM user_session WHERE user_id = $1 AND token_sha256 IN (
 			SELECT token_sha256 FROM user_session WHERE user_id = $1 ORDER BY expires_at DESC, token_sha256 OFFSET $2)`, [16]byte(id), user.MaxSessions-1); err != nil {
 		return time.Time{}, fmt.Errorf("end sessions: %w", err)
@@ -198,13 +138,6 @@ func (s *Store) LinkProvider(ctx context.Context, id user.ID, provider ids.Provi
 func (s *Store) PruneSessions(ctx context.Context, limit int) (int, error) {
 	return s.pruneExpired(ctx, "sessions", `DELETE FROM user_session WHERE token_sha256 IN (
 		SELECT token_sha256 FROM user_session WHERE expires_at <= now() - $2::interval ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)`, limit, user.SessionKept)
-}
-
-// PruneAttempts forgets up to limit e-mails whose attempts count no more and
-// returns how many.
-func (s *Store) PruneAttempts(ctx context.Context, limit int) (int, error) {
-	return s.pruneExpired(ctx, "attempts to sign in", `DELETE FROM sign_in_attempt WHERE email_sha256 IN (
-		SELECT email_sha256 FROM sign_in_attempt WHERE expires_at <= now() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)`, limit)
 }
 
 func (s *Store) pruneExpired(ctx context.Context, what, sql string, args ...any) (int, error) {

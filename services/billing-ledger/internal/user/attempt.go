@@ -4,62 +4,94 @@ import (
 	"crypto/sha256"
 	"time"
 
+	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/fault"
 )
 
-// Of the attempts of one e-mail, MaxAttempts from one network and MaxAttemptsAnywhere
-// from all together may have failed, or be under way, within AttemptWindow. Whoever
-// guesses from one network so shuts out nobody elsewhere.
+// Pace is a rate by the generic cell rate algorithm: AtOnce attempts at once, and
+// then one more each Every. Nobody waits for longer than Every, unless others
+// take what becomes free.
+type Pace struct {
+	AtOnce int
+	Every  time.Duration
+}
+
+// The paces of attempts to sign in with one e-mail that fail, or are under way. One
+// network has NetworkPace. Strangers, which are the networks that the e-mail's user
+// has not signed in from, have StrangersPace together besides.
+//
+// So one network tries 2,170 passwords in its first day and 2,160 in each further
+// one, and all strangers together 2,500 and 2,400: of the 2^40 values of a password
+// with 40 random bits 8 in 10^7 within a year. Every known network adds as much as
+// one network may try; all of them make it 7 in 10^6.
+var (
+	NetworkPace   = Pace{AtOnce: 10, Every: 40 * time.Second}
+	StrangersPace = Pace{AtOnce: 100, Every: 36 * time.Second}
+)
+
+// Of the networks that a user has signed in from, the last MaxNetworks are known,
+// each for NetworkKept after its last sign-in.
 const (
-	MaxAttempts         = 10
-	MaxAttemptsAnywhere = 100
-	AttemptWindow       = 15 * time.Minute
+	MaxNetworks = 8
+	NetworkKept = 30 * 24 * time.Hour
 )
 
 // maxNetwork bounds what a gateway says of a network, in bytes.
 const maxNetwork = 64
 
-// Attempt is one attempt to sign in with an e-mail.
+// Strangers is what attempts of strangers are counted under together. It is no
+// digest of a network.
+var Strangers Digest
+
+// Attempt is one attempt to sign in with an e-mail, as it was counted.
 type Attempt struct {
-	At time.Time
-	// Network is the digest of what the gateway says of where it comes from.
+	// Network is the mark of the network that the attempt comes from.
 	Network Digest
+	// Known reports whether the e-mail's user has signed in from there before.
+	Known bool
 }
 
-// networkOf is what attempts from a network are counted by. Whose network is not
-// known shares one with all such.
-func networkOf(text string) (Digest, error) {
-	if len(text) > maxNetwork {
-		return Digest{}, invalid("network", "must have at most %d bytes", maxNetwork)
+// Counts are when all that a pace has at once is free again. The zero time is long
+// past.
+type Counts struct{ Network, Strangers time.Time }
+
+// Room refuses an attempt that finds no room at a moment, with the time until
+// there is some.
+func (c Counts) Room(known bool, now time.Time) error {
+	wait := NetworkPace.wait(c.Network, now)
+	if !known {
+		wait = max(wait, StrangersPace.wait(c.Strangers, now))
 	}
-	return sha256.Sum256([]byte(text)), nil
+	if wait <= 0 {
+		return nil
+	}
+	return fault.New(fault.Exhausted, fault.RateLimitExceeded,
+		"too many attempts to sign in with this e-mail failed; try again later").After(wait)
 }
 
-// Try adds an attempt to those that were made, oldest first, if there is room for
-// it. It is counted before anything is compared, so that attempts side by side
-// are no more than the bounds either.
-func Try(made []Attempt, next Attempt) (counting []Attempt, err error) {
-	var near []Attempt // from the same network
-	for _, one := range made {
-		if !one.At.After(next.At.Add(-AttemptWindow)) {
-			continue
-		}
-		counting = append(counting, one)
-		if one.Network == next.Network {
-			near = append(near, one)
-		}
-	}
-	if wait := max(full(near, MaxAttempts, next.At), full(counting, MaxAttemptsAnywhere, next.At)); wait > 0 {
-		return nil, fault.New(fault.Exhausted, fault.RateLimitExceeded,
-			"too many attempts to sign in with this e-mail failed; try again later").After(wait)
-	}
-	return append(counting, next), nil
+// wait is how long there is no room for one more, when all of the pace is free at
+// full.
+func (p Pace) wait(full, now time.Time) time.Duration {
+	return full.Add(-time.Duration(p.AtOnce-1) * p.Every).Sub(now)
 }
 
-// full is how long it takes until fewer than most of some attempts count.
-func full(made []Attempt, most int, now time.Time) time.Duration {
-	if len(made) < most {
-		return 0
+// checkNetwork refuses what no gateway says of a network. Callers whose network is
+// not known share the empty one.
+func checkNetwork(network string) error {
+	if len(network) > maxNetwork {
+		return invalid("network", "must have at most %d bytes", maxNetwork)
 	}
-	return made[len(made)-most].At.Add(AttemptWindow).Sub(now)
+	return nil
 }
+
+// markPurpose keeps marks apart from all else that is hashed under the pepper.
+const markPurpose = "sign-in network "
+
+// mark is what a network is remembered by for one e-mail. Under the pepper nobody
+// who reads the store learns an address, or that two users share a network.
+func (u *Users) mark(e Email, network string) Digest {
+	return Digest(u.Pepper.Hash(apikey.Sum(markPurpose + string(e) + " " + network)))
+}
+
+// origin is what the calls of a network are told apart by in memory.
+func origin(network string) Digest { return sha256.Sum256([]byte(network)) }

@@ -1,20 +1,15 @@
 package user
 
 import (
-	"context"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"sync"
-	"time"
 	"unicode/utf8"
 
 	"golang.org/x/crypto/argon2"
-
-	"svc.internal/pkg/fault"
 )
 
 // Bounds of a password in characters. It is taken as it comes, byte by byte.
@@ -44,80 +39,10 @@ const (
 	maxSaltBytes = 64
 )
 
-// Of the comparisons, so many work at a time and so many more wait; and of those
-// from one network no more than a part, so that one network takes nobody else's
-// place.
-const (
-	working    = 2
-	waiting    = 64
-	ofANetwork = 8
-)
-
-// anyNetwork is of those whose network is not known.
-var anyNetwork Digest
-
-// retryAfter is when somebody for whom there was no room may try again.
-const retryAfter = 2 * time.Second
-
 // fits tells whether text can be a password.
 func fits(text string) bool {
 	n := utf8.RuneCountInString(text)
 	return utf8.ValidString(text) && n >= minPassword && n <= maxPassword
-}
-
-// Passwords bounds how many passwords are hashed at a time. It is safe for
-// concurrent use.
-type Passwords struct {
-	room, places chan struct{}
-
-	mu       sync.Mutex
-	networks map[Digest]int // how many of each wait or work
-}
-
-// NewPasswords makes the places.
-func NewPasswords() *Passwords {
-	return &Passwords{room: make(chan struct{}, working+waiting), places: make(chan struct{}, working), networks: map[Digest]int{}}
-}
-
-// do runs fn, for somebody from a network, in a place. When too many wait, in all
-// or of the network, or there is no place in time, it fails with
-// service_unavailable, and fn has not run.
-func (p *Passwords) do(ctx context.Context, network Digest, fn func() error) error {
-	if !p.enter(network) {
-		return fault.New(fault.Unavailable, fault.ServiceUnavailable, "too many sign in from this network at this moment").After(retryAfter)
-	}
-	defer p.leave(network)
-	select {
-	case p.room <- struct{}{}:
-		defer func() { <-p.room }()
-	default:
-		return fault.New(fault.Unavailable, fault.ServiceUnavailable, "too many sign in at this moment").After(retryAfter)
-	}
-	select {
-	case p.places <- struct{}{}:
-		defer func() { <-p.places }()
-	case <-ctx.Done():
-		return fault.Wrap(ctx.Err(), fault.Unavailable, fault.ServiceUnavailable, "too many sign in at this moment").After(retryAfter)
-	}
-	return fn()
-}
-
-func (p *Passwords) enter(network Digest) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if network != anyNetwork && p.networks[network] >= ofANetwork {
-		return false
-	}
-	p.networks[network]++
-	return true
-}
-
-func (p *Passwords) leave(network Digest) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.networks[network]--; p.networks[network] == 0 {
-		delete(p.networks, network)
-	}
 }
 
 // Hash is what is kept of a password: argon2id of version 19 with its cost, its

@@ -1,16 +1,10 @@
 package user
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	"svc.internal/pkg/fault"
 )
 
 func made(t testing.TB, password string) Hash {
@@ -87,93 +81,6 @@ func FuzzAHashIsReadAsItIsKept(f *testing.F) {
 	})
 }
 
-func TestTwoAreHashedAtATimeAndSoManyMoreWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := NewPasswords()
-		goOn := make(chan struct{})
-		var at, done, refused atomic.Int32
-		for range working + waiting + 3 {
-			go func() {
-				switch err := p.do(t.Context(), anyNetwork, func() error {
-					at.Add(1)
-					<-goOn
-					at.Add(-1)
-					return nil
-				}); {
-				case err == nil:
-					done.Add(1)
-				case fault.Is(err, fault.ServiceUnavailable):
-					refused.Add(1)
-				default:
-					t.Error(err)
-				}
-			}()
-		}
-		synctest.Wait()
-		if a, r := at.Load(), refused.Load(); a != 2 || r != 3 {
-			t.Errorf("%d at a time and %d refused, want 2 and 3", a, r)
-		}
-		close(goOn)
-		synctest.Wait()
-		if d := done.Load(); d != working+waiting {
-			t.Errorf("%d are done", d)
-		}
-	})
-}
-
-func TestWhoWaitsForAPlaceTooLongIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := NewPasswords()
-		goOn := make(chan struct{})
-		defer close(goOn)
-		for range working {
-			go func() { _ = p.do(t.Context(), anyNetwork, func() error { <-goOn; return nil }) }()
-		}
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		err := p.do(ctx, anyNetwork, func() error { t.Error("it ran without a place"); return nil })
-		if f, ok := fault.As(err); !ok || f.Kind != fault.Unavailable || f.RetryAfter <= 0 {
-			t.Errorf("without a place: %v", err)
-		}
-	})
-}
-
-// Seventy who sign in from one network at once leave room for everybody else.
-func TestOneNetworkTakesNobodyElsesPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := NewPasswords()
-		goOn := make(chan struct{})
-		var refused, served atomic.Int32
-		from := func(network byte) {
-			err := p.do(t.Context(), Digest{network}, func() error { <-goOn; return nil })
-			switch {
-			case err == nil:
-				served.Add(1)
-			case fault.Is(err, fault.ServiceUnavailable):
-				refused.Add(1)
-			}
-		}
-		for range 70 {
-			go from(1)
-		}
-		synctest.Wait()
-		if got := refused.Load(); got != 70-ofANetwork {
-			t.Errorf("got %d of 70 from one network refused, want %d", got, 70-ofANetwork)
-		}
-		go from(2)
-		synctest.Wait()
-		if got := refused.Load(); got != 70-ofANetwork {
-			t.Error("somebody from another network is refused, too")
-		}
-		close(goOn)
-		synctest.Wait()
-		if got := served.Load(); got != ofANetwork+1 || len(p.networks) != 0 {
-			t.Errorf("got %d served, and %d networks that are remembered, want %d and none", got, len(p.networks), ofANetwork+1)
-		}
-	})
-}
-
 func TestSecretsDoNotPrint(t *testing.T) {
 	token, err := NewToken(rand.Reader)
 	if err != nil {
@@ -197,39 +104,5 @@ func TestATokenHas256RandomBits(t *testing.T) {
 	}
 	if _, err := NewToken(strings.NewReader("short")); err == nil {
 		t.Error("a token of less")
-	}
-}
-
-func TestOfTenFailedAttemptsTheFirstMakesRoomForTheNext(t *testing.T) {
-	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	at := func(minutes int, network byte) Attempt {
-		return Attempt{start.Add(time.Duration(minutes) * time.Minute), Digest{network}}
-	}
-	var made []Attempt
-	var err error
-	for i := range MaxAttempts {
-		if made, err = Try(made, at(i, 1)); err != nil || len(made) != i+1 {
-			t.Fatalf("attempt %d: %d count, %v", i+1, len(made), err)
-		}
-	}
-	_, err = Try(made, at(10, 1))
-	if f, ok := fault.As(err); !ok || f.Kind != fault.Exhausted || f.Reason != fault.RateLimitExceeded || f.RetryAfter != 5*time.Minute {
-		t.Errorf("the eleventh: %v", err)
-	}
-	if other, err := Try(made, at(10, 2)); err != nil || len(other) != MaxAttempts+1 {
-		t.Errorf("from another network: %v", err)
-	}
-	if again, err := Try(made, at(15, 1)); err != nil || len(again) != MaxAttempts || !again[0].At.Equal(start.Add(time.Minute)) {
-		t.Errorf("when the first is over: %v, %v", again, err)
-	}
-	made = nil
-	for i := range MaxAttemptsAnywhere {
-		if made, err = Try(made, at(i/10, byte(i))); err != nil {
-			t.Fatalf("attempt %d from a network of its own: %v", i+1, err)
-		}
-	}
-	_, err = Try(made, at(10, 255))
-	if f, ok := fault.As(err); !ok || f.Reason != fault.RateLimitExceeded || f.RetryAfter != 5*time.Minute {
-		t.Errorf("the hundred and first: %v", err)
 	}
 }

@@ -6,11 +6,16 @@
 // the one that ends first goes when there would be more.
 //
 // Passwords are kept as argon2id (see Hash) and never compared but in a place of
-// Passwords, since each comparison takes 19 MiB and tens of milliseconds. Of
-// the attempts of one e-mail, those that failed and those under way within
-// 15 minutes are ten at most from one network and a hundred from all, exact over
-// all replicas. An e-mail without a user is treated alike in everything: its
-// attempts are counted, and a hash that nothing matches is compared.
+// Passwords, since each comparison takes 19 MiB and tens of milliseconds. An attempt
+// to sign in is counted before it waits for a place, exactly over all replicas, by
+// its e-mail and its network (see Pace). It is taken back when it was right, and
+// when nothing was compared. An e-mail without a user is treated alike in
+// everything: its attempts are counted, and a hash that nothing matches is compared.
+//
+// Nobody keeps an owner out by guessing. Strangers who guess without a pause take
+// all that strangers have, but nothing of a network that the owner has signed in
+// from; once they stop there is room within a minute. Who shares a network with
+// the owner and guesses without a pause keeps that one network out, no other.
 package user
 
 import (
@@ -20,6 +25,7 @@ import (
 	"io"
 	"time"
 
+	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
@@ -75,21 +81,25 @@ type Opening struct {
 	Account     account.Draft
 	Key         key.Key
 	Session     Digest
+	// Network is the mark of the network that the user signs up from.
+	Network Digest
 }
 
 // Store keeps users. Time is the store's to tell.
 type Store interface {
-	// OpenUser keeps a user with account, wallet, key and session, or nothing of
-	// them: ErrEmailTaken.
+	// OpenUser keeps a user with account, wallet, key, session and network, or
+	// nothing of them: ErrEmailTaken.
 	OpenUser(ctx context.Context, o Opening) (User, time.Time, error)
-	// TakeAttempt counts an attempt to sign in from a network, as Try does, one
-	// after the other for an e-mail.
-	TakeAttempt(ctx context.Context, e Email, network Digest) (time.Time, error)
+	// TakeAttempt counts an attempt to sign in from a network if Counts.Room has
+	// room for it, one after the other for an e-mail.
+	TakeAttempt(ctx context.Context, e Email, network Digest) (Attempt, error)
+	// GiveBack takes an attempt back.
+	GiveBack(ctx context.Context, e Email, a Attempt) error
 	// UserByEmail finds a user and what its password must match: ErrNotFound.
 	UserByEmail(ctx context.Context, e Email) (User, Hash, error)
-	// OpenSession takes back the attempt that was made at that moment and keeps a
-	// session, whose end it returns.
-	OpenSession(ctx context.Context, u User, attempt time.Time, session Digest) (time.Time, error)
+	// OpenSession takes an attempt back, remembers its network and keeps a session,
+	// whose end it returns.
+	OpenSession(ctx context.Context, u User, a Attempt, session Digest) (time.Time, error)
 	// UserBySession finds whose session it is: ErrOver when it is over and not
 	// forgotten yet, ErrNotFound.
 	UserBySession(ctx context.Context, session Digest) (User, error)
@@ -104,11 +114,11 @@ type Users struct {
 	Passwords *Passwords
 	Accounts  *account.Accounts
 	Keys      *key.Keys
+	Pepper    apikey.Pepper
 	Clock     clock.Clock
 	Random    io.Reader
-	// Lookups are the places of what needs no password, Attempts those in which
-	// attempts to sign in are counted.
-	Lookups, Attempts *slot.Slots
+	// Lookups are the places of what needs no password.
+	Lookups *slot.Slots
 }
 
 // SignedIn is a user with a token, shown this once.
@@ -120,7 +130,10 @@ type SignedIn struct {
 
 // SignUp opens a user with a consumer account and returns the text of its first
 // key, which is not kept.
-func (u *Users) SignUp(ctx context.Context, email, password, displayName string) (in SignedIn, keyText string, err error) {
+func (u *Users) SignUp(ctx context.Context, email, password, displayName, network string) (in SignedIn, keyText string, err error) {
+	if err := checkNetwork(network); err != nil {
+		return SignedIn{}, "", err
+	}
 	o, err := u.opening(email, displayName)
 	if err != nil {
 		return SignedIn{}, "", err
@@ -134,8 +147,13 @@ func (u *Users) SignUp(ctx context.Context, email, password, displayName string)
 	if in.Token, err = NewToken(u.Random); err != nil {
 		return SignedIn{}, "", err
 	}
-	o.Session = in.Token.Digest()
-	err = u.Passwords.do(ctx, anyNetwork, func() error {
+	o.Session, o.Network = in.Token.Digest(), u.mark(o.Email, network)
+	stay, err := u.Passwords.enter(origin(network))
+	if err != nil {
+		return SignedIn{}, "", err
+	}
+	defer stay.leave()
+	err = stay.hash(ctx, strangers, func() error {
 		// Looked up first, so that an e-mail that is taken costs no hash.
 		switch _, _, err := u.Store.UserByEmail(ctx, o.Email); {
 		case err == nil:
@@ -180,12 +198,15 @@ func (u *Users) opening(email, displayName string) (o Opening, err error) {
 	return o, nil
 }
 
+// giveBackTimeout bounds how long an attempt is taken back after its caller may have
+// gone.
+const giveBackTimeout = 2 * time.Second
+
 // LogIn signs a user in. It fails alike for a wrong password and for an e-mail
 // without a user, one that could not have any included. Failures are counted by the
 // network that it comes from.
 func (u *Users) LogIn(ctx context.Context, email, password, network string) (in SignedIn, err error) {
-	from, err := networkOf(network)
-	if err != nil {
+	if err := checkNetwork(network); err != nil {
 		return SignedIn{}, err
 	}
 	e, err := ParseEmail(email)
@@ -195,17 +216,22 @@ func (u *Users) LogIn(ctx context.Context, email, password, network string) (in 
 	if in.Token, err = NewToken(u.Random); err != nil {
 		return SignedIn{}, err
 	}
-	// Counted before a place is taken, so that attempts that are refused cost
-	// nobody a place.
-	var attempt time.Time
-	err = u.Attempts.Do(ctx, func() (err error) {
-		attempt, err = u.Store.TakeAttempt(ctx, e, from)
+	stay, err := u.Passwords.enter(origin(network))
+	if err != nil {
+		return SignedIn{}, err
+	}
+	defer stay.leave()
+	// Counted before it waits for a place, so that attempts that are refused keep
+	// nobody waiting.
+	var attempt Attempt
+	err = stay.count(ctx, func() (err error) {
+		attempt, err = u.Store.TakeAttempt(ctx, e, u.mark(e, network))
 		return err
 	})
 	if err != nil {
 		return SignedIn{}, fmt.Errorf("count an attempt to sign in: %w", err)
 	}
-	err = u.Passwords.do(ctx, from, func() error {
+	err = stay.hash(ctx, classOf(attempt.Known), func() error {
 		if in.User, err = u.verify(ctx, e, password); err != nil {
 			return err
 		}
@@ -215,9 +241,22 @@ func (u *Users) LogIn(ctx context.Context, email, password, network string) (in 
 		return nil
 	})
 	if err != nil {
+		u.giveBack(ctx, stay, e, attempt, err)
 		return SignedIn{}, err
 	}
 	return in, nil
+}
+
+// giveBack takes an attempt back that failed for another reason than its password,
+// lest an owner who found no place be shut out for that. An attempt that cannot be
+// taken back counts as one that failed, which is over soon.
+func (u *Users) giveBack(ctx context.Context, s *stay, e Email, a Attempt, failure error) {
+	if fault.Is(failure, fault.InvalidCredentials) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	defer cancel()
+	_ = s.count(ctx, func() error { return u.Store.GiveBack(ctx, e, a) })
 }
 
 // verify compares a password, with that of nobody when there is no such user.

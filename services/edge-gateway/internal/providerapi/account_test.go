@@ -244,8 +244,13 @@ func TestTheLedgerHearsOfANetworkAndOfNoAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	c := with("", `{"email":"ann@example.org","password":"correct horse"}`)
+	c.From = netip.MustParseAddr("2001:db8::3")
+	if _, err := b.UserSignUp(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
 	n := b.ledger.networks
-	if n[0] != n[1] || n[0] == n[2] || len(n[0]) != 64 || strings.Contains(n[0], ":") {
+	if n[0] != n[1] || n[0] != n[3] || n[0] == n[2] || len(n[0]) != 64 || strings.Contains(n[0], ":") {
 		t.Errorf("the networks are %q", n)
 	}
 }

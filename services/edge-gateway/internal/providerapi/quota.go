@@ -95,8 +95,11 @@ func (a *API) counted(ctx context.Context, q *quota, c Call, ask func(context.Co
 }
 
 func inWords(span time.Duration) string {
-	if span == time.Hour {
+	switch span {
+	case time.Hour:
 		return "an hour"
+	case time.Minute:
+		return "a minute"
 	}
 	return strconv.Itoa(int(span.Minutes())) + " minutes"
 }

@@ -165,6 +165,11 @@ func (l *ledger) LinkProvider(_ context.Context, req *billingv1.LinkProviderRequ
 	return &billingv1.LinkProviderResponse{User: l.user}, nil
 }
 
+func (l *ledger) SignUpUser(_ context.Context, req *billingv1.SignUpUserRequest, _ ...grpc.CallOption) (*billingv1.SignUpUserResponse, error) {
+	l.networks = append(l.networks, req.GetNetwork())
+	return &billingv1.SignUpUserResponse{}, nil
+}
+
 func (l *ledger) LogInUser(_ context.Context, req *billingv1.LogInUserRequest, _ ...grpc.CallOption) (*billingv1.LogInUserResponse, error) {
 	l.networks = append(l.networks, req.GetNetwork())
 	return nil, fault.New(fault.Unauthenticated, fault.InvalidCredentials, "no user ann")

@@ -48,7 +48,7 @@ type session struct {
 // UserSignUp answers POST /api/v1/user/signup: a user with a consumer account and its
 // first key, signed in.
 func (a *API) UserSignUp(ctx context.Context, c Call) (Answer, error) {
-	req := &billingv1.SignUpUserRequest{}
+	req := &billingv1.SignUpUserRequest{Network: networkOf(c.From)}
 	err := c.read(
 		member{name: "email", text: &req.Email, most: maxText, required: true},
 		member{name: "password", text: &req.Password, most: maxPassword, required: true},
@@ -94,8 +94,8 @@ func (a *API) LogIn(ctx context.Context, c Call) (Answer, error) {
 	return answer(http.StatusOK, session{Token: resp.GetToken(), ExpiresAt: moment(resp.GetExpiresAt()), User: userOf(resp.GetUser())})
 }
 
-// networkOf is how billing-ledger tells one network's failures from another's, without
-// knowing an address.
+// networkOf is how billing-ledger tells one network from another, without knowing an
+// address.
 func networkOf(from netip.Addr) string {
 	digest := sha256.Sum256([]byte(address.Network(from).String()))
 	return hex.EncodeToString(digest[:])

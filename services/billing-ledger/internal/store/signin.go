@@ -1,0 +1,113 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"svc.internal/services/billing-ledger/internal/user"
+)
+
+// TakeAttempt counts an attempt to sign in under the locks on its rows; see
+// user.Store. An attempt that finds no room takes no lock: room comes with time
+// alone.
+func (s *Store) TakeAttempt(ctx context.Context, e user.Email, network user.Digest) (user.Attempt, error) {
+	a := user.Attempt{Network: network}
+	var counts user.Counts
+	var now time.Time
+	digest := e.Digest()
+	if err := s.pool.QueryRow(ctx, `SELECT
+			coalesce((SELECT full_at FROM sign_in_count WHERE email_sha256 = $1 AND network = $2), now()),
+			coalesce((SELECT full_at FROM sign_in_count WHERE email_sha256 = $1 AND network = $3), now()),
+			EXISTS (SELECT FROM known_network k JOIN app_user u ON u.id = k.user_id
+				WHERE u.email = $4 AND k.network = $2 AND k.used_at > now() - $5::interval), clock_timestamp()`,
+		digest[:], network[:], user.Strangers[:], string(e), user.NetworkKept).Scan(&counts.Network, &counts.Strangers, &a.Known, &now); err != nil {
+		return a, reachable(fmt.Errorf("read the attempts of an e-mail: %w", err))
+	}
+	if err := counts.Room(a.Known, now); err != nil {
+		return a, err
+	}
+	return a, s.inTx(ctx, func(tx pgx.Tx) error {
+		var batch pgx.Batch
+		count(&batch, digest, network, user.NetworkPace, &counts.Network, &now)
+		if !a.Known {
+			count(&batch, digest, user.Strangers, user.StrangersPace, &counts.Strangers, &now)
+		}
+		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+			return fmt.Errorf("count an attempt to sign in: %w", err)
+		}
+		return counts.Room(a.Known, now) // else nothing was counted
+	})
+}
+
+// count moves a row on by one attempt and notes where the row was. The time is read
+// once the row is locked, lest an attempt come before another that it waited for.
+func count(batch *pgx.Batch, digest, network user.Digest, pace user.Pace, full, now *time.Time) {
+	batch.Queue(`INSERT INTO sign_in_count AS c (email_sha256, network, full_at) VALUES ($1, $2, clock_timestamp() + $3::interval)
+		ON CONFLICT (email_sha256, network) DO UPDATE SET full_at = greatest(c.full_at, clock_timestamp()) + $3::interval
+		RETURNING full_at - $3::interval, clock_timestamp()`, digest[:], network[:], pace.Every).
+		QueryRow(func(row pgx.Row) error { return row.Scan(full, now) })
+}
+
+// GiveBack takes an attempt back; see user.Store.
+func (s *Store) GiveBack(ctx context.Context, e user.Email, a user.Attempt) error {
+	return s.inTx(ctx, func(tx pgx.Tx) error { return uncount(ctx, tx, e, a) })
+}
+
+// uncount moves the rows of an attempt back, in the order in which they were moved
+// on. An attempt is under way for seconds, of which its rows have lost no more.
+func uncount(ctx context.Context, tx pgx.Tx, e user.Email, a user.Attempt) error {
+	digest := e.Digest()
+	const back = `UPDATE sign_in_count SET full_at = full_at - $3::interval WHERE email_sha256 = $1 AND network = $2`
+	if _, err := tx.Exec(ctx, back, digest[:], a.Network[:], user.NetworkPace.Every); err != nil {
+		return fmt.Errorf("take an attempt of a network back: %w", err)
+	}
+	if a.Known {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, back, digest[:], user.Strangers[:], user.StrangersPace.Every); err != nil {
+		return fmt.Errorf("take an attempt of a stranger back: %w", err)
+	}
+	return nil
+}
+
+// rememberNetwork notes that a user, who is locked, signs in from a network, in the
+// place of the network that was used least recently when the user has as many as it
+// may.
+func rememberNetwork(ctx context.Context, tx pgx.Tx, id user.ID, network user.Digest) error {
+	tag, err := tx.Exec(ctx, `UPDATE known_network SET used_at = now() WHERE user_id = $1 AND network = $2`, [16]byte(id), network[:])
+	if err != nil {
+		return fmt.Errorf("note the use of a network: %w", err)
+	}
+	if tag.RowsAffected() > 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM known_network WHERE user_id = $1 AND network IN (
+			SELECT network FROM known_network WHERE user_id = $1 ORDER BY used_at DESC, network OFFSET $2)`, [16]byte(id), user.MaxNetworks-1); err != nil {
+		return fmt.Errorf("forget a network: %w", err)
+	}
+	return insertNetwork(ctx, tx, id, network)
+}
+
+func insertNetwork(ctx context.Context, tx pgx.Tx, id user.ID, network user.Digest) error {
+	if _, err := tx.Exec(ctx, `INSERT INTO known_network (user_id, network, used_at) VALUES ($1, $2, now())`, [16]byte(id), network[:]); err != nil {
+		return fmt.Errorf("remember a network: %w", err)
+	}
+	return nil
+}
+
+// PruneAttempts forgets up to limit rows of attempts that count no more and returns
+// how many.
+func (s *Store) PruneAttempts(ctx context.Context, limit int) (int, error) {
+	return s.pruneExpired(ctx, "attempts to sign in", `DELETE FROM sign_in_count WHERE (email_sha256, network) IN (
+		SELECT email_sha256, network FROM sign_in_count WHERE full_at <= now() ORDER BY full_at LIMIT $1 FOR UPDATE SKIP LOCKED)`, limit)
+}
+
+// PruneNetworks forgets up to limit networks that nobody has signed in from for
+// user.NetworkKept and returns how many.
+func (s *Store) PruneNetworks(ctx context.Context, limit int) (int, error) {
+	return s.pruneExpired(ctx, "known networks", `DELETE FROM known_network WHERE (user_id, network) IN (
+		SELECT user_id, network FROM known_network WHERE used_at <= now() - $2::interval ORDER BY used_at LIMIT $1 FOR UPDATE SKIP LOCKED)`, limit, user.NetworkKept)
+}

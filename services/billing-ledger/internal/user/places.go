@@ -1,0 +1,237 @@
+package user
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/fault"
+)
+
+// So many calls are inside, from before their attempts are counted until they are
+// answered, and so many of one network.
+const (
+	inside     = 1024
+	ofANetwork = 8
+)
+
+// Of the calls inside, so many count an attempt and so many hash a password at a
+// time. The others wait: for hashing at most so many of each class. At 25 ms a hash,
+// which two cores make two of, those who wait are served within four seconds, and
+// gateways wait for five.
+const (
+	counting         = 2
+	hashing          = 2
+	knownWaiting     = 64
+	strangersWaiting = 256
+)
+
+// retryAfter is when somebody for whom there was no room may try again: most of
+// those who wait have been served by then.
+const retryAfter = 2 * time.Second
+
+// class is one of two kinds of callers. While both wait to hash, each has one of the
+// two places, so that strangers, however many, leave a place to those who have signed
+// in from where they are, and those, however many, one to everybody else. Who counts
+// an attempt is not known yet and so a stranger.
+type class int
+
+const (
+	strangers class = iota
+	known
+	classes
+)
+
+func classOf(isKnown bool) class {
+	if isKnown {
+		return known
+	}
+	return strangers
+}
+
+// Passwords are the places in which passwords are hashed, and attempts to sign in are
+// counted before. It is safe for concurrent
+// use.
+//
+// Within a class the first call of each network comes before the second of any, and
+// of equals the newest comes first: in a flood the caller that has waited longest
+// is the likeliest to have given up, and a queue in order of arrival would serve
+// everybody too late. When too many wait, the last by that order is refused.
+type Passwords struct {
+	mu            sync.Mutex
+	entered       uint64
+	calls         int
+	networks      map[Digest]int // calls inside, by network
+	count, hashes line
+}
+
+// line is the places for one kind of work and those who wait for them. Its methods
+// need the lock.
+type line struct {
+	places  int
+	most    [classes]int // that wait
+	atWork  [classes]int
+	waiting [classes][]*waiter
+}
+
+// waiter is a call that waits for a place.
+type waiter struct {
+	order
+	// turn says once, under the lock, whether there is a place.
+	turn chan bool
+}
+
+// NewPasswords makes the places.
+func NewPasswords() *Passwords {
+	return &Passwords{
+		networks: map[Digest]int{},
+		count:    line{places: counting, most: [classes]int{strangers: inside}},
+		hashes:   line{places: hashing, most: [classes]int{strangers: strangersWaiting, known: knownWaiting}},
+	}
+}
+
+// stay is a call that is inside. It must leave.
+type stay struct {
+	passwords *Passwords
+	network   Digest
+	order     order
+}
+
+// order is by which calls are served.
+type order struct {
+	// rank is how many calls of the network were inside before it.
+	rank int
+	// number is that of its entering, wherever it waits since.
+	number uint64
+}
+
+func (o order) before(other order) bool {
+	return o.rank < other.rank || o.rank == other.rank && o.number > other.number
+}
+
+// enter lets a call of a network in. It fails with service_unavailable when the
+// network, or all networks together, have too many inside.
+func (p *Passwords) enter(network Digest) (*stay, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	rank := p.networks[network]
+	if rank >= ofANetwork {
+		return nil, crowded("too many sign in from this network at this moment")
+	}
+	if p.calls >= inside {
+		return nil, crowded(crowdedHere)
+	}
+	p.entered++
+	p.calls++
+	p.networks[network]++
+	return &stay{p, network, order{rank, p.entered}}, nil
+}
+
+func (s *stay) leave() {
+	p := s.passwords
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls--
+	if p.networks[s.network]--; p.networks[s.network] == 0 {
+		delete(p.networks, s.network)
+	}
+}
+
+// count runs fn, which counts an attempt or takes one back, in a place; see do.
+func (s *stay) count(ctx context.Context, fn func() error) error {
+	return s.do(ctx, &s.passwords.count, strangers, fn)
+}
+
+// hash runs fn, which hashes a password, in a place; see do.
+func (s *stay) hash(ctx context.Context, of class, fn func() error) error {
+	return s.do(ctx, &s.passwords.hashes, of, fn)
+}
+
+// do runs fn in a place. When too many wait, or there is no place in time, it fails
+// with service_unavailable, and fn has not run.
+func (s *stay) do(ctx context.Context, l *line, of class, fn func() error) error {
+	w := &waiter{s.order, make(chan bool, 1)}
+	s.locked(func() { l.join(of, w) })
+	select {
+	case ok := <-w.turn:
+		if !ok {
+			return crowded(crowdedHere)
+		}
+	case <-ctx.Done():
+		s.locked(func() { l.giveUp(of, w) })
+		return fault.Wrap(ctx.Err(), fault.Unavailable, fault.ServiceUnavailable, crowdedHere).After(retryAfter)
+	}
+	defer s.locked(func() { l.free(of) })
+	return fn()
+}
+
+func (s *stay) locked(fn func()) {
+	s.passwords.mu.Lock()
+	defer s.passwords.mu.Unlock()
+	fn()
+}
+
+// crowdedHere is what somebody is told for whom there is no place.
+const crowdedHere = "too many sign in at this moment"
+
+func crowded(text string) error {
+	return fault.New(fault.Unavailable, fault.ServiceUnavailable, "%s", text).After(retryAfter)
+}
+
+// join has a call wait, and refuses the last when too many do.
+func (l *line) join(of class, w *waiter) {
+	l.waiting[of] = append(l.waiting[of], w)
+	l.assign()
+	if len(l.waiting[of]) <= l.most[of] {
+		return
+	}
+	last := 0
+	for i, one := range l.waiting[of] {
+		if l.waiting[of][last].before(one.order) {
+			last = i
+		}
+	}
+	l.call(of, last, false)
+}
+
+// giveUp takes a call whose caller has gone out of the line, or out of its place.
+func (l *line) giveUp(of class, w *waiter) {
+	if i := slices.Index(l.waiting[of], w); i >= 0 {
+		l.call(of, i, false)
+	} else if <-w.turn { // said before it left the line
+		l.free(of)
+	}
+}
+
+func (l *line) free(of class) {
+	l.atWork[of]--
+	l.assign()
+}
+
+// assign gives free places to those whose turn it is.
+func (l *line) assign() {
+	for l.atWork[strangers]+l.atWork[known] < l.places {
+		of := known
+		if len(l.waiting[known]) == 0 || len(l.waiting[strangers]) > 0 && l.atWork[known] > l.atWork[strangers] {
+			of = strangers
+		}
+		if len(l.waiting[of]) == 0 {
+			return
+		}
+		first := 0
+		for i, one := range l.waiting[of] {
+			if one.before(l.waiting[of][first].order) {
+				first = i
+			}
+		}
+		l.atWork[of]++
+		l.call(of, first, true)
+	}
+}
+
+// call ends the waiting of one.
+func (l *line) call(of class, i int, place bool) {
+	l.waiting[of][i].turn <- place
+	l.waiting[of] = slices.Delete(l.waiting[of], i, i+1)
+}
