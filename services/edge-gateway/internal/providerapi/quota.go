@@ -95,10 +95,10 @@ func (a *API) counted(ctx context.Context, q *quota, c Call, ask func(context.Co
 }
 
 func inWords(span time.Duration) string {
-	switch span {
-	case time.Hour:
+	if span == time.Hour {
 		return "an hour"
-	case time.Minute:
+	}
+	if span == time.Minute {
 		return "a minute"
 	}
 	return strconv.Itoa(int(span.Minutes())) + " minutes"
