@@ -177,7 +177,7 @@ func TestCrashMidStreamBillsWhatWasNotedAndNoPrompt(t *testing.T) {
 }
 
 func TestDrainLetsAStreamEndAndTellsTheAgents(t *testing.T) {
-	w := setup(t, func(c *hubConfig) { c.DrainTimeout = patience })
+	w := setup(t, func(c *hubConfig) { c.DrainTimeout = time.Minute })
 	usage := w.listen()
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})

@@ -260,6 +260,7 @@ func (s *Service) drain(ctx context.Context) {
 	s.recorder.Stopping()
 	s.presence.Drain()
 	told := int(s.counts.Sockets.Load())
+	s.desk.Refuse() // before the agents leave, or a request would hear that its session is gone
 	s.sockets.Drain()
 	moving := s.registry.Moving()
 	patience, cancel := context.WithTimeout(ctx, s.cfg.DrainTimeout)

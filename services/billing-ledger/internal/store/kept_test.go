@@ -122,6 +122,9 @@ func TestKeptAnswersFollowTheirModel(t *testing.T) {
 		case 0:
 			hour += random.Int64N(12)
 			set(hour)
+			if random.IntN(2) == 0 { // before a write empties what is over
+				swept += e.sweep(t)
+			}
 		case 1:
 			swept += e.sweep(t)
 		default:

@@ -211,9 +211,7 @@ func (d *Desk) Taking() bool {
 // Drain takes no further orders and returns when those under way have ended or
 // ctx has.
 func (d *Desk) Drain(ctx context.Context) error {
-	d.mu.Lock()
-	d.open = false
-	d.mu.Unlock()
+	d.Refuse()
 	done := make(chan struct{})
 	go func() {
 		d.attempts.Wait()
@@ -225,6 +223,13 @@ func (d *Desk) Drain(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Refuse lets no further attempt begin: Serve answers hub_draining.
+func (d *Desk) Refuse() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open = false
 }
 
 // Abort ends the attempts under way: what was delivered is billed, as after a

@@ -195,7 +195,7 @@ func TestCommandLinesAreChecked(t *testing.T) {
 func TestAFleetThatDoesNotStartSaysWhere(t *testing.T) {
 	f := newFleet(t)
 	f.flags[3] = t.TempDir() // no programs
-	if out, err := f.run("up"); err == nil || !strings.Contains(err.Error(), "did not start") || !strings.Contains(out, "nats-server") {
-		t.Errorf("up: %v\n%s", err, out)
+	if out, err := f.run("up"); err == nil || !strings.Contains(err.Error(), "did not start") || !strings.Contains(out, "billing-ledger migrate") {
+		t.Errorf("got %v and\n%s\nwant the first program that is missing", err, out)
 	}
 }
