@@ -23,6 +23,8 @@ type hall struct {
 const (
 	aCount = 2 * time.Millisecond
 	aHash  = 25 * time.Millisecond
+	// patience is how long gateways wait.
+	patience = 5 * time.Second
 )
 
 func newHall(t *testing.T) *hall { return &hall{Passwords: NewPasswords(), t: t} }
@@ -34,6 +36,8 @@ func pass(d time.Duration) {
 
 // call hashes a password for somebody and reports whether it was refused.
 func (h *hall) call(ctx context.Context, network int, of class) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	err := func() error {
 		stay, err := h.enter(Digest{byte(network), byte(network >> 8)})
 		if err != nil {
