@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"svc.internal/services/standalone/internal/fleet"
+	"svc.internal/services/standalone/internal/logins"
 	"svc.internal/services/standalone/internal/trial"
 )
 
@@ -195,7 +196,13 @@ func TestCommandLinesAreChecked(t *testing.T) {
 func TestAFleetThatDoesNotStartSaysWhere(t *testing.T) {
 	f := newFleet(t)
 	f.flags[3] = t.TempDir() // no programs
-	if out, err := f.run("up"); err == nil || !strings.Contains(err.Error(), "did not start") || !strings.Contains(out, "billing-ledger migrate") {
-		t.Errorf("got %v and\n%s\nwant the first program that is missing", err, out)
+	out, err := f.run("up")
+	if err == nil || !strings.Contains(err.Error(), "did not start") {
+		t.Fatalf("got %v and\n%s\nwant a fleet that did not start", err, out)
+	}
+	for _, service := range logins.Services() {
+		if !strings.Contains(out, service+" migrate") {
+			t.Errorf("the output does not name %s, whose program is missing:\n%s", service, out)
+		}
 	}
 }

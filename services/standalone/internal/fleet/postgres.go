@@ -11,9 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"svc.internal/pkg/pg"
 	"svc.internal/services/standalone/internal/logins"
@@ -59,27 +58,34 @@ func (f *Fleet) makeLogins(ctx context.Context) (err error) {
 const migrateTimeout = 2 * time.Minute
 
 // migrate runs the services' programs under the owners' logins, all at once: each
-// has a schema of its own.
+// has a schema of its own. A program that fails stops no other, and all that failed
+// are reported, in the services' order.
 func (f *Fleet) migrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()
-	group, ctx := errgroup.WithContext(ctx)
-	for _, service := range f.keepers() {
-		group.Go(func() error {
-			file := "database-owner-url-" + service
-			if err := f.dir.Write([]byte(f.databases[service].OwnerURL+"\n"), "secrets", file); err != nil {
-				return err
-			}
-			cmd := exec.CommandContext(ctx, filepath.Join(f.cfg.BinDir, service), "migrate") //nolint:gosec // a program that we have built
-			cmd.Dir = f.dir.Path()
-			cmd.Env = append(f.cfg.environment(), "DATABASE_OWNER_URL="+f.secret(file))
-			if out, err := cmd.CombinedOutput(); err != nil {
-				return fmt.Errorf("%s migrate: %w: %s", service, err, bytes.TrimSpace(out))
-			}
-			return nil
-		})
+	keepers := f.keepers()
+	failed := make([]error, len(keepers))
+	var running sync.WaitGroup
+	for i, service := range keepers {
+		running.Go(func() { failed[i] = f.migrateOne(ctx, service) })
 	}
-	return group.Wait()
+	running.Wait()
+	return errors.Join(failed...)
+}
+
+// migrateOne runs one service's migrations.
+func (f *Fleet) migrateOne(ctx context.Context, service string) error {
+	file := "database-owner-url-" + service
+	if err := f.dir.Write([]byte(f.databases[service].OwnerURL+"\n"), "secrets", file); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(f.cfg.BinDir, service), "migrate") //nolint:gosec // a program that we have built
+	cmd.Dir = f.dir.Path()
+	cmd.Env = append(f.cfg.environment(), "DATABASE_OWNER_URL="+f.secret(file))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s migrate: %w: %s", service, err, bytes.TrimSpace(out))
+	}
+	return nil
 }
 
 // launchPostgres starts the server and returns when it takes connections.
