@@ -97,7 +97,7 @@ bench: postgres ## Measure the product beside a bare proxy and nginx (if present
 
 .PHONY: bench-ledger
 bench-ledger: postgres ## Measure the ledger alone, flushing to disk (BENCH_ALL=1: up to a million accounts and ten million rows)
-	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && go test -run '^$$' -bench '^Benchmark(Ledger|Verify)$$' -benchtime 1x -timeout 90m ./internal/store
+	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && go test -run '^$$' -bench '^Benchmark(Ledger|Verify|Storage)$$' -benchtime 1x -timeout 90m ./internal/store
 
 .PHONY: bench-hub
 bench-hub: postgres ## Measure one hub with 10,000 agents: memory, a mass cut, streams that share a socket, half-open connections

@@ -74,6 +74,12 @@ type Config struct {
 	// of it. What is beyond it is not kept.
 	KeptBytes int64 `yaml:"kept_bytes" env:"SVC_BILLING_KEPT_BYTES"`
 
+	// RetentionDays is for how many days after theirs closed requests are kept
+	// with their holds and all that gateways and providers said of them, at least
+	// 8. Their settled lines are kept for ever. Plans are verified for windows
+	// that began within it, so 35 days cover a month.
+	RetentionDays int `yaml:"retention_days" env:"SVC_BILLING_RETENTION_DAYS"`
+
 	// SealEvery is the pause between two looks for days to seal, SealAfter how
 	// long a day must have been over. What is recorded after a day was closed
 	// belongs to the next, so SealAfter decides nothing but when.
@@ -94,7 +100,7 @@ func DefaultConfig() Config {
 		ExpireEvery: 5 * time.Second, ExpireBatch: 500, ExpireGrace: time.Minute,
 		AdmitBatch: 256, AdmitQueue: 4096, AdmitWriters: 1, AdmitTimeout: 5 * time.Second,
 		SettleBatch: bus.MaxBatch, PartitionDays: 7, PartitionEvery: time.Hour,
-		KeptBytes: 16 << 30,
+		KeptBytes: 16 << 30, RetentionDays: 35,
 		SealEvery: 10 * time.Minute, SealAfter: time.Hour, ReconcileEvery: time.Minute,
 	}
 }
@@ -132,6 +138,7 @@ func (c Config) Validate() error {
 	check(c.SettleBatch > 0 && c.SettleBatch <= bus.MaxBatch, "SettleBatch must be 1 to bus.MaxBatch")
 	check(c.PartitionDays > 0 && c.PartitionDays <= 31 && c.PartitionEvery > 0, "PartitionDays must be 1 to 31 and PartitionEvery above zero")
 	check(c.KeptBytes >= idempotency.KeptOfAccount, "KeptBytes must be at least the 64 MiB of one account")
+	check(c.RetentionDays >= store.RetentionLeast && c.RetentionDays <= 36500, "RetentionDays must be 8 to 36500")
 	check(c.SealEvery > 0 && c.SealAfter >= 0 && c.ReconcileEvery > 0, "SealEvery and ReconcileEvery must be above zero, SealAfter not below")
 	return errors.Join(faults...)
 }

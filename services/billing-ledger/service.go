@@ -214,6 +214,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		pruner: &prune.Loop{Every: pruneEvery, Batch: pruneBatch, Batches: pruneBatches, Log: deps.Log, Steps: []prune.Step{
 			{Name: "claims of idempotency keys", Do: st.PruneClaims},
 			{Name: "kept answers", Do: func(ctx context.Context, _ int) (int, error) { return st.SweepKept(ctx) }},
+			{Name: "requests of cleared days", Do: func(ctx context.Context, limit int) (int, error) {
+				return st.DropCleared(ctx, cfg.RetentionDays, limit)
+			}},
 			{Name: "visitors", Do: st.PruneVisitors},
 			{Name: "sessions", Do: st.PruneSessions},
 			{Name: "attempts to sign in", Do: st.PruneAttempts},

@@ -432,7 +432,7 @@ func TestLimitsAreSetAndShown(t *testing.T) {
 func TestConfigNamesEveryFault(t *testing.T) {
 	_, err := billingledger.New(t.Context(), billingledger.Config{}, billingledger.Deps{})
 	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok || len(joined.Unwrap()) != 12 {
+	if !ok || len(joined.Unwrap()) != 13 {
 		t.Errorf("faults of an empty configuration: %v", err)
 	}
 }

@@ -59,6 +59,8 @@ chart chart_book_check | kind = 'l:mine', book = 'year'
 chart chart_kind_owned_book_key | ! ALTER TABLE chart DROP CONSTRAINT chart_kind_owned_book_key => depend on it
 chart chart_normal_check | kind = 'l:mine', normal = 'left'
 chart chart_pkey | =
+cleared_day cleared_day_day_fkey | day = day + 1000
+cleared_day cleared_day_pkey | =
 closed_day closed_day_pkey | =
 closed_day day_is_over | day = now()::date => is not over
 consumer_key consumer_key_account_id_fkey | id = gen_random_uuid(), hash = sha256('x'), account_id = gen_random_uuid()
@@ -102,6 +104,7 @@ held_earning held_earning_reason_check | ! UPDATE held_earning SET ended_as = 'r
 held_earning held_earning_rule_check | request_id = gen_random_uuid(), rule = 'looks'
 held_earning held_earning_was_earned | request_id = gen_random_uuid()
 hold hold_amount_check | amount = -1
+hold hold_is_kept | ! DELETE FROM hold => before its day is cleared
 hold hold_begins_open | state = 'released', closed_at = now() => may not change any more
 hold hold_billing_type | billing_type = 'gift', amount = 0
 hold hold_check | payout_input_rate = input_rate + 1
@@ -161,6 +164,7 @@ operator_action operator_action_pkey | ! INSERT INTO operator_action OVERRIDING 
 operator_action operator_action_stays | ! UPDATE operator_action SET actor = 'operator' => may not change any more
 operator_action operator_action_stays_all | ! TRUNCATE operator_action => may not change any more
 orphan_review orphan_review_counts_up | ! UPDATE orphan_review SET publications = publications + 2 => may not change any more
+orphan_review orphan_review_is_kept | ! DELETE FROM orphan_review => before its day is cleared
 orphan_review orphan_review_pkey | =
 orphan_review orphan_review_publications_check | publications = 14
 plan plan_id_check | id = 'Not a name'
@@ -226,11 +230,13 @@ receipt receipt_public_key_check | public_key = 'short'
 receipt receipt_sent_bytes_check | sent_bytes = 0
 receipt receipt_sent_tokens_check | sent_tokens = 0
 receipt receipt_signature_check | signature = 'short'
+receipt receipt_is_kept | ! DELETE FROM receipt => before its day is cleared
 receipt receipt_stands | ! UPDATE receipt SET sent_tokens = 99 => may not change any more
 renewal renewal_check | provider_id = NULL
 renewal renewal_check1 | committed_attempt = 0, provider_id = NULL
 renewal renewal_committed_attempt_check | committed_attempt = -1, provider_id = NULL, relayed_tokens = 0, relayed_bytes = 0 => renewal_
 renewal renewal_hub_id_check | hub_id = repeat('x', 65)
+renewal renewal_is_kept | ! DELETE FROM renewal => before its day is cleared
 renewal renewal_only_grows | ! UPDATE renewal SET relayed_tokens = relayed_tokens - 1 => may not change any more
 renewal renewal_pkey | =
 renewal renewal_relayed_bytes_check | relayed_bytes = -1
@@ -312,6 +318,7 @@ witness witness_fallback_reason_check | fallback_reason = repeat('x', 65)
 witness witness_first_content_ms_check | first_content_ms = -1
 witness witness_http_status_check | http_status = 600
 witness witness_hub_id_check | hub_id = repeat('x', 65)
+witness witness_is_kept | ! DELETE FROM witness => before its day is cleared
 witness witness_metered | metered_prompt = 1
 witness witness_metered_completion_check | metered_prompt = 1, metered_completion = -1
 witness witness_metered_prompt_check | metered_prompt = -1, metered_completion = 1
@@ -339,6 +346,7 @@ func besieged(t *testing.T) *env {
 		t.Fatal(err)
 	}
 	e.exec(t, `INSERT INTO closed_day VALUES (now()::date - 11)`)
+	e.exec(t, `INSERT INTO cleared_day SELECT min(day) FROM seal`)
 	e.exec(t, `INSERT INTO account_limits VALUES ($1, 0, 0)`, account)
 	e.exec(t, `INSERT INTO idempotency_quota VALUES ($1, 1)`, key)
 	e.exec(t, `INSERT INTO idempotency_account VALUES ($1, 1)`, account)
@@ -535,7 +543,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"account_plan": "INSERT SELECT UPDATE(until_at)", "account_state_change": "INSERT SELECT",
 		"app_user":      "INSERT SELECT UPDATE(provider_id)",
 		"ledger_secret": "INSERT SELECT", "usage_key": "INSERT SELECT",
-		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "closed_day": "SELECT INSERT(day)",
+		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "cleared_day": "SELECT", "closed_day": "SELECT INSERT(day)",
 		"consumer_key": "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT", "evidence": "SELECT",
 		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) UPDATE(ended_as,ended_at,reason)", "kinship": "SELECT", "unpaid_credit": "SELECT",
 		"hold":     "INSERT SELECT UPDATE(state,expires_at,closed_at,plan_refunded)",

@@ -13,11 +13,15 @@ import (
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/receipt"
+	"svc.internal/services/billing-ledger/internal/usage"
 )
 
 // Receipt joins what is known of a request; see receipt.Store.
 func (s *Store) Receipt(ctx context.Context, request ids.RequestID, account ids.AccountID) (*receipt.Receipt, error) {
 	r, err := s.readHold(ctx, request, account)
+	if errors.Is(err, pgx.ErrNoRows) {
+		r, err = s.readCleared(ctx, request, account)
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -46,6 +50,29 @@ func (s *Store) readHold(ctx context.Context, request ids.RequestID, account ids
 		return nil, err
 	}
 	r.Price, r.State, r.Billing = price, hold.State(state), hold.BillingType(billing)
+	return r, nil
+}
+
+// readCleared reads a request of a cleared day, of which the settled line is
+// left: it was admitted at the time inside its id. Of orphan work the line does
+// not say how it would have been paid; nothing was charged.
+func (s *Store) readCleared(ctx context.Context, request ids.RequestID, account ids.AccountID) (*receipt.Receipt, error) {
+	r := &receipt.Receipt{Request: request, AdmittedAt: request.Time()}
+	var price [16]byte
+	var source string
+	err := s.pool.QueryRow(ctx, `SELECT model_id, source, price_version_id, route_mode = 'explicit',
+			unit, input_rate, output_rate, payout_input_rate, payout_output_rate
+		FROM usage_settlement WHERE day = $1 AND request_id = $2 AND account_id = $3 AND request_id < kept_from()`,
+		request.Day(), [16]byte(request), [16]byte(account)).
+		Scan(&r.Model, &source, &price, &r.Pinned,
+			&r.Rates.Unit, &r.Rates.Input, &r.Rates.Output, &r.Rates.PayoutInput, &r.Rates.PayoutOutput)
+	if err != nil {
+		return nil, err
+	}
+	r.Price, r.State, r.Billing = price, hold.Settled, hold.BillingType(source)
+	if usage.Source(source) == usage.Orphan {
+		r.State, r.Billing = hold.Expired, hold.PayAsYouGo
+	}
 	return r, nil
 }
 

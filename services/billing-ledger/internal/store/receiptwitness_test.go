@@ -316,8 +316,11 @@ func TestReceiptsAreOnlyEverAdded(t *testing.T) {
 			t.Errorf("%s is allowed", sql)
 		}
 	}
-	for _, sql := range []string{`UPDATE receipt SET sent_tokens = 5`, `DELETE FROM receipt`} {
-		if _, err := e.owner.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "may not change any more") {
+	for sql, why := range map[string]string{
+		`UPDATE receipt SET sent_tokens = 5`: "may not change any more",
+		`DELETE FROM receipt`:                "before its day is cleared",
+	} {
+		if _, err := e.owner.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s by the owner: %v", sql, err)
 		}
 	}

@@ -38,7 +38,7 @@ var reconciliations = []struct{ name, drift string }{
 		`SELECT format('request %s: source %s, and its hold is %s', s.request_id, s.source, coalesce(h.state, 'missing'))
 		FROM usage_settlement s LEFT JOIN hold h USING (request_id)
 		WHERE s.settled_at > now() - $3::interval AND s.day >= (now() - $3::interval)::date - 8
-			AND (h.state IS NULL OR (s.source = 'orphan') <> (h.state IN ('released', 'expired'))
+			AND (h.state IS NULL AND s.request_id >= (SELECT kept_from()) OR (s.source = 'orphan') <> (h.state IN ('released', 'expired'))
 				OR s.charged + s.shortfall <> CASE s.source WHEN 'payg' THEN s.list_price ELSE 0 END
 				OR s.payout NOT BETWEEN 0 AND s.list_price)
 			AND $1::uuid IS NOT NULL AND $2::integer > 0`,
