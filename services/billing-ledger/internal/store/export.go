@@ -28,7 +28,10 @@ var exported = []string{
 }
 
 // secret columns are left out.
-var secret = map[string]string{"consumer_key": "hash", "idempotency_claim": "sealed", "app_user": "password_hash", "user_session": "token_sha256"}
+var secret = map[string]string{
+	"consumer_key": "hash", "idempotency_claim": "sealed", "app_user": "password_hash", "user_session": "token_sha256",
+	"usage_key": "secret", "ledger_secret": "secret",
+}
 
 // Export writes every row of every table as lines of JSON, from one view of the
 // data and row by row as it arrives. The first line tells the version, the time

@@ -316,6 +316,47 @@ func TestTheExportHasEveryRowButTheHashesOfKeys(t *testing.T) {
 	}
 }
 
+// exportedBytes are the columns of bytes that an export may have: each hashes or
+// signs something that is no secret, or is the payload of a usage event.
+var exportedBytes = []string{
+	"idempotency_claim.request_sha256", "idempotency_claim.token_sha256", "known_network.network", "quarantine.payload",
+	"quarantine.payload_hash", "receipt.proof", "receipt.public_key", "receipt.signature", "seal.digest",
+	"seal.previous", "seal.root", "sign_in_attempt.email_sha256", "sign_in_count.email_sha256", "sign_in_count.network",
+	"usage_key.key_id", "usage_settlement.payload_hash", "visitor.address",
+}
+
+func TestTheExportHasNoColumnOfBytesThatIsNotKnownToBeNoSecret(t *testing.T) {
+	e := besieged(t)
+	var out bytes.Buffer
+	if err := e.store.Export(t.Context(), &out, func(string, int64) {}); err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for line := range strings.Lines(out.String()) {
+		var row struct {
+			Table string
+			Row   map[string]any
+		}
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatal(err)
+		}
+		for column := range row.Row {
+			have[row.Table+"."+column] = true
+		}
+	}
+	var got []string
+	for _, column := range column[string](t, e, `SELECT c.relname || '.' || a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+		WHERE c.relnamespace = 'billing'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND a.atttypid = 'bytea'::regtype
+		ORDER BY 1`) {
+		if have[column] {
+			got = append(got, column)
+		}
+	}
+	if !slices.Equal(got, exportedBytes) {
+		t.Errorf("an export has the bytes of\n%q\nwant those of\n%q", got, exportedBytes)
+	}
+}
+
 func hexRoot(r seal.Root) string {
 	const digits = "0123456789abcdef"
 	var out []byte

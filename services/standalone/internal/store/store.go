@@ -158,7 +158,7 @@ func tables(ctx context.Context, tx pgx.Tx, schema string) ([]string, error) {
 }
 
 func dump(ctx context.Context, tx pgx.Tx, w io.Writer, schema, table string) (int, error) {
-	rows, err := tx.Query(ctx, `SELECT json_build_object('table', $1::text, 'row', to_jsonb(t) - 'hash')::text
+	rows, err := tx.Query(ctx, `SELECT json_build_object('table', $1::text, 'row', to_jsonb(t) - '{hash,password_hash,token_sha256,secret,sealed}'::text[])::text
 		FROM `+pgx.Identifier{schema, table}.Sanitize()+` t`, table)
 	if err != nil {
 		return 0, err
