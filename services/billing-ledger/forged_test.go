@@ -77,10 +77,12 @@ func TestForgedUsageNeverSettlesNorStopsTheTrueUsage(t *testing.T) {
 		// A hub that was not given the request.
 		{hub2, sealed(t, other, cheap(func(e *eventsv1.UsageEvent) { e.HubId, e.LedgerMac = "hub-2", nil }))},
 		{hub2, sealed(t, other, cheap(func(e *eventsv1.UsageEvent) { e.HubId, e.LedgerMac = "hub-2", make([]byte, 16) }))},
+		// This hub, before its gateway has handed the ticket on.
+		{hub1, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.LedgerMac = nil }))},
 	} {
 		f.forge(t, forgery.subject, forgery.data)
 	}
-	f.quarantined(t, "forged", 8)
+	f.quarantined(t, "forged", 9)
 	if got := f.balance(t, c); got != "1.00 held 0.002" {
 		t.Errorf("after the forgeries: got %s, want nothing charged", got)
 	}
@@ -95,8 +97,8 @@ func TestForgedUsageNeverSettlesNorStopsTheTrueUsage(t *testing.T) {
 		t.Errorf("after the true usage: got %s, want 0.0014 charged", got)
 	}
 	f.forge(t, hub1, plain)
-	f.forge(t, hub1, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.LedgerMac = nil })))
-	f.quarantined(t, "forged", 9) // plain lies there already
+	f.forge(t, hub1, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.LedgerMac = make([]byte, 16) })))
+	f.quarantined(t, "forged", 10) // plain lies there already
 }
 
 // TestUsageWaitsForTheKeyOfItsHub lets usage come before the key, as after a

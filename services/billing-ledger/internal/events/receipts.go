@@ -54,6 +54,9 @@ func (r *Receipts) sort(ctx context.Context, msgs []bus.Msg) (questions []bus.Ms
 			continue
 		}
 		v, err := voidFrom(m.Data)
+		if err == nil && m.Subject != bus.SubjectVoid(v.Hub) {
+			err = errOtherHub
+		}
 		if err != nil {
 			r.Log.ErrorContext(ctx, "word of a void attempt is invalid", "subject", m.Subject, "error", err)
 			continue
@@ -62,6 +65,10 @@ func (r *Receipts) sort(ctx context.Context, msgs []bus.Msg) (questions []bus.Ms
 	}
 	return questions, voids
 }
+
+// errOtherHub refuses what a hub says in another's name. The subject is the hub's
+// own by its login on NATS; what is in the message is only what it says.
+var errOtherHub = errors.New("a hub speaks for another")
 
 // maxAttempt is the highest number of an attempt that a table takes.
 const maxAttempt = 1 << 30
@@ -94,6 +101,10 @@ func (r *Receipts) answer(ctx context.Context, msgs []bus.Msg) error {
 	for _, m := range msgs {
 		event := &eventsv1.ReceiptEvent{}
 		receipt, err := receiptFrom(event, m.Data)
+		if event.GetHubId() != "" && m.Subject != bus.SubjectReceipt(event.GetHubId()) {
+			r.Log.ErrorContext(ctx, "a question about a receipt is not answered", "subject", m.Subject, "error", errOtherHub)
+			continue
+		}
 		if err != nil {
 			r.Log.ErrorContext(ctx, "a question about a receipt is invalid", "request_id", event.GetRequestId(), "hub_id", event.GetHubId(), "error", err)
 			answers.add(event.GetHubId(), event.GetRequestId(), event.GetAttempt(), orphan.Verdict{Outcome: orphan.Refused, Reason: orphan.Invalid})

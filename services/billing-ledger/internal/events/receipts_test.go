@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -61,6 +62,40 @@ func TestWordOfVoidAttemptsIsPartedFromQuestions(t *testing.T) {
 	if len(questions) != 2 || len(voids) != 1 || voids[0].Attempt != 2 || voids[0].Hub != "hub-1" {
 		t.Errorf("%d questions, %+v", len(questions), voids)
 	}
+}
+
+func TestAHubSpeaksOfReceiptsAndVoidAttemptsForItselfAlone(t *testing.T) {
+	s := &shelf{}
+	d := desk(s)
+	said := &published{}
+	d.Bus = said
+	question := encoded(t, &eventsv1.ReceiptEvent{RequestId: "x", HubId: "hub-1"})
+	if err := d.Handle(t.Context(), []bus.Msg{
+		{Subject: bus.SubjectVoid("hub-2"), Data: encoded(t, sound)},
+		{Subject: bus.SubjectReceipt("hub-2"), Data: question},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.voids) != 0 || len(said.subjects) != 0 {
+		t.Errorf("hub-2 speaks for hub-1: kept %v, answered on %v", s.voids, said.subjects)
+	}
+	if err := d.Handle(t.Context(), []bus.Msg{{Subject: bus.SubjectReceipt("hub-1"), Data: question}}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(said.subjects, []string{bus.SubjectReceipted("hub-1")}) {
+		t.Errorf("hub-1 is answered on %v", said.subjects)
+	}
+}
+
+// published notes the subjects of what is published.
+type published struct {
+	Bus
+	subjects []string
+}
+
+func (p *published) Publish(_ context.Context, subject string, _ []byte, _ bus.Header) error {
+	p.subjects = append(p.subjects, subject)
+	return nil
 }
 
 func TestABatchWhoseVoidsCannotBeKeptComesAgain(t *testing.T) {

@@ -156,7 +156,9 @@ func (c *Consumer) handle(ctx context.Context, msgs []bus.Msg) error {
 		e := batch[i].Event
 		following.ended(i, e, result)
 		c.report(ctx, result, e.Request, e.Hub)
-		notices.add(e.Hub, e.Request)
+		if result != usage.Forged { // a hub forgets what it is told of, and this may not be what it has
+			notices.add(e.Hub, e.Request)
+		}
 	}
 	c.tell(ctx, notices)
 	crash.At("billing.settled.noted")

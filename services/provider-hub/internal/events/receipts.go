@@ -363,7 +363,7 @@ func (r *Receipts) publish(ctx context.Context, questions []*eventsv1.ReceiptEve
 func (r *Receipts) onVerdicts(data []byte) {
 	done, err := r.verdicts(data)
 	if err != nil {
-		r.log.Error("a notice of what became of receipts has no effect", "error", err)
+		r.log.Error("a part of a notice of what became of receipts has no effect", "error", err)
 	}
 	for from, all := range done {
 		from.AckReceipts(all)
@@ -376,10 +376,12 @@ func (r *Receipts) verdicts(data []byte) (map[Agent][]session.Acknowledged, erro
 		return nil, fmt.Errorf("decode notice: %w", err)
 	}
 	done := map[Agent][]session.Acknowledged{}
+	var unread error
 	for _, v := range notice.GetVerdicts() {
 		request, err := ids.ParseRequest(v.GetRequestId())
-		if err != nil {
-			return done, fmt.Errorf("read a request's id: %w", err)
+		if err != nil { // the others stand
+			unread = fmt.Errorf("read a request's id: %w", err)
+			continue
 		}
 		answer := session.Acknowledged{Key: workreceipt.Key{Request: request, Attempt: v.GetAttempt()}}
 		switch v.GetOutcome() {
@@ -401,5 +403,5 @@ func (r *Receipts) verdicts(data []byte) (map[Agent][]session.Acknowledged, erro
 		}
 		done[w.from] = append(done[w.from], answer)
 	}
-	return done, nil
+	return done, unread
 }

@@ -147,6 +147,7 @@ func (w *window) quiet(t *testing.T) {
 func (w *window) answer(t *testing.T, outcome eventsv1.ReceiptOutcome, reason string, q *eventsv1.ReceiptEvent) {
 	t.Helper()
 	data, err := proto.Marshal(&eventsv1.ReceiptNotice{Verdicts: []*eventsv1.ReceiptVerdict{
+		{RequestId: "what nobody can read takes nothing from the others", Attempt: 1, Outcome: outcome},
 		{RequestId: q.GetRequestId(), Attempt: q.GetAttempt(), Outcome: outcome, Reason: reason},
 	}})
 	if err != nil {
