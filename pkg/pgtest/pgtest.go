@@ -18,6 +18,7 @@ package pgtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -184,11 +185,12 @@ func startServer() (*server, error) {
 			return nil, err
 		}
 		s.cluster, s.url = cluster, cluster.URL()
-		return s, nil
 	}
-	conn, err := pgx.Connect(ctx, s.url)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the server in %s: %w", EnvURL, err)
+	if err := s.learn(ctx); err != nil {
+		if s.cluster != nil {
+			err = errors.Join(err, s.cluster.Stop())
+		}
+		return nil, err
 	}
-	return s, conn.Close(ctx)
+	return s, nil
 }
