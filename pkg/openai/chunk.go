@@ -3,6 +3,7 @@ package openai
 import (
 	"errors"
 	"math/bits"
+	"slices"
 
 	"svc.internal/pkg/jsonscan"
 )
@@ -41,10 +42,13 @@ type Chunk struct {
 	// ContentBytes is the decoded length of all delivered text: content,
 	// reasoning, refusal, names and arguments of tools, legacy text. Text in
 	// members that nobody here knows counts where it is longer than that, and
-	// tokens of logprobs, a byte each, where there is no text at all.
+	// tokens of logprobs, a byte each, where there is no text at all. Pictures,
+	// sound and arrays of numbers count as they are written.
 	ContentBytes int64
 	// Tokens is the estimate for that text, Least and Plausible its bounds (see
-	// Counter). From a Tally they are what this chunk adds to the whole.
+	// Counter). Tokens and Plausible have text in unknown members only of choices
+	// that have no other. From a Tally they are what this chunk adds to the whole:
+	// they fall with the first known text behind such members.
 	Tokens, Least, Plausible int
 	// HasContent tells that a choice carries something that a client waits
 	// for: text, a tool call, reasoning, a refusal, audio.
@@ -92,7 +96,7 @@ func ScanCompletion(json []byte) (Chunk, error) {
 }
 
 // seen is a set of names met in one object.
-type seen uint16
+type seen uint32
 
 // add reports whether the name is new in its object.
 func (s *seen) add(bit seen) bool {
@@ -111,13 +115,23 @@ const (
 	seenIndex
 	seenFinish
 	seenContent
-	seenReasoning
-	seenReasoningAlias
+	seenURL
 	seenRefusal
 	seenTools
 	seenFunction
 	seenAudio
+	seenThoughts // and the bits above: each name of thoughts has its own
 )
+
+// thoughts are the members that hold what a model thought. Engines send the same
+// text under several of them.
+var thoughts = [...]string{"reasoning_content", "reasoning", "reasoning_details", "thinking", "thinking_blocks"}
+
+// isThought finds the bit of a name among thoughts.
+func isThought(name string) (bit seen, ok bool) {
+	i := slices.Index(thoughts[:], name)
+	return seenThoughts << max(i, 0), i >= 0
+}
 
 // scan is one pass over a chunk or answer.
 type scan struct {
@@ -375,26 +389,10 @@ func (s *scan) message(c *jsonscan.Cursor, a *account) {
 		switch name := string(key.Name(s.data)); name {
 		case "content":
 			s.once(&met, seenContent)
-			if kind == jsonscan.Array {
-				s.parts(c, counter)
-				continue
-			}
-			s.count(c, counter)
+			s.prose(c, a)
 		case "refusal":
 			s.once(&met, seenRefusal)
 			s.count(c, counter)
-		case "reasoning_content", "reasoning":
-			bit := seenReasoning
-			if name == "reasoning" {
-				bit = seenReasoningAlias
-			}
-			s.once(&met, bit)
-			// Some engines send the same text under both names.
-			if reasoned {
-				c.Skip()
-				continue
-			}
-			reasoned = s.count(c, counter)
 		case "tool_calls":
 			s.once(&met, seenTools)
 			s.toolCalls(c, counter)
@@ -404,14 +402,43 @@ func (s *scan) message(c *jsonscan.Cursor, a *account) {
 		case "audio":
 			s.once(&met, seenAudio)
 			s.out.HasContent = s.out.HasContent || kind == jsonscan.Object
-			s.named(c, counter, "transcript", "")
+			s.audio(c, a)
 		default:
-			if saysNothing(name) {
-				c.Skip()
-			} else {
-				s.vendor(c, a, 0)
+			bit, thought := isThought(name)
+			if !thought {
+				s.vendorMember(c, name, a, 0)
+				continue
 			}
+			s.once(&met, bit)
+			if reasoned {
+				c.Skip()
+				continue
+			}
+			before := s.out.ContentBytes
+			s.prose(c, a)
+			reasoned = s.out.ContentBytes > before
 		}
+	}
+}
+
+// audio walks {"transcript","data"}.
+func (s *scan) audio(c *jsonscan.Cursor, a *account) {
+	if c.Kind() != jsonscan.Object {
+		c.Skip()
+		return
+	}
+	var met seen
+	for c.Enter(); ; {
+		key, ok := c.NextMember()
+		if !ok {
+			return
+		}
+		if name := string(key.Name(s.data)); name != "transcript" {
+			s.vendorMember(c, name, a, 0)
+			continue
+		}
+		s.once(&met, seenText)
+		s.count(c, &a.text)
 	}
 }
 
@@ -429,10 +456,46 @@ func (s *scan) count(c *jsonscan.Cursor, counter *Counter) bool {
 	return true
 }
 
-// parts walks content that is an array of {"type":"text","text":…}.
-func (s *scan) parts(c *jsonscan.Cursor, counter *Counter) {
-	for c.Enter(); c.NextElement(); {
-		s.named(c, counter, "text", "")
+// prose consumes a value that holds text: a string, or an array of parts.
+func (s *scan) prose(c *jsonscan.Cursor, a *account) {
+	switch c.Kind() {
+	case jsonscan.Array:
+		for c.Enter(); c.NextElement(); {
+			s.part(c, a)
+		}
+	case jsonscan.Object:
+		s.vendor(c, a, 0)
+	default:
+		s.count(c, &a.text)
+	}
+}
+
+// part walks {"type":"text","text":…}, and parts of other types: thoughts and
+// refusals are text, what else they hold is the engine's own.
+func (s *scan) part(c *jsonscan.Cursor, a *account) {
+	if c.Kind() != jsonscan.Object {
+		s.vendor(c, a, 0)
+		return
+	}
+	var met seen
+	for c.Enter(); ; {
+		key, ok := c.NextMember()
+		if !ok {
+			return
+		}
+		name := string(key.Name(s.data))
+		bit, thought := isThought(name)
+		switch {
+		case name == "text":
+			bit = seenText
+		case name == "refusal":
+			bit = seenRefusal
+		case !thought:
+			s.vendorMember(c, name, a, 0)
+			continue
+		}
+		s.once(&met, bit)
+		s.prose(c, a)
 	}
 }
 

@@ -37,7 +37,9 @@ func TestScanChunkFindsWhatIsDelivered(t *testing.T) {
 		"tool as object":    {`{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}}]}`, 8, true, 0},
 		"custom tool":       {`{"choices":[{"delta":{"tool_calls":[{"custom":{"name":"f","input":"xyz"}}]}}]}`, 4, true, 0},
 		"function call":     {`{"choices":[{"delta":{"function_call":{"name":"f","arguments":"{}"}}}]}`, 3, true, 0},
-		"audio":             {`{"choices":[{"delta":{"audio":{"id":"a","data":"AAAA","transcript":"hey"}}}]}`, 3, true, 0},
+		"audio":             {`{"choices":[{"delta":{"audio":{"id":"a","data":"AAAA","transcript":"hey"}}}]}`, 7, true, 0},
+		"thoughts in parts": {`{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}],"closed":true},{"type":"text","text":"ab"}]}}]}`, 4, true, 0},
+		"thoughts":          {`{"choices":[{"delta":{"thinking":"hmm"}}]}`, 3, true, 0},
 		"legacy text":       {`{"choices":[{"index":0,"text":"abc","finish_reason":"length"}]}`, 3, true, 1},
 		"finish":            {`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, 0, false, 1},
 		"blank finish":      {`{"choices":[{"index":0,"delta":{},"finish_reason":""}]}`, 0, false, 0},
@@ -261,6 +263,7 @@ func FuzzScanChunkAndRewrite(f *testing.F) {
 		`{"id":"x","model":"m","choices":[{"index":0,"delta":{"content":"hi","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`,
 		`{"usage":1,"usage":2,"model":null,"Usage":[],"choices":[]}`, `{"choices":[{"message":{"content":[{"text":"a"}]},"text":"b"}],"error":"x"}`,
 		` { "usage" : null } `, `{"Model":1,"u\u0073age":2}`, `[]`, `{"choices":[{"delta":{"content":"\ud800"},"index":-1}]}`,
+		`{"choices":[{"message":{"x":"`, `{"choices":[{"delta":{"audio":{"data":"AAAA"},"content":[{"type":"thinking","thinking":[{"text":"a"}]},7],"y":[1,[2]],"b64_json":"`,
 	} {
 		f.Add([]byte(doc))
 	}

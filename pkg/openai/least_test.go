@@ -88,12 +88,79 @@ func TestTextInMembersThatNobodyKnowsIsDelivered(t *testing.T) {
 		}
 	}
 	for name, doc := range map[string]string{
-		"marks":     `{"choices":[{"index":0,"stop_reason":"</s>","content_filter_results":{"hate":{"severity":"safe"}},"delta":{"role":"assistant","content":""}}]}`,
-		"numbers":   `{"choices":[{"index":0,"seed":17,"token_id":5,"done":true,"delta":{}}]}`,
-		"a picture": `{"choices":[{"index":0,"delta":{"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}}]}`,
+		"marks":    `{"choices":[{"index":0,"stop_reason":"</s>","content_filter_results":{"hate":{"severity":"safe"}},"delta":{"role":"assistant","content":""}}]}`,
+		"numbers":  `{"choices":[{"index":0,"seed":17,"token_id":5,"done":true,"delta":{}}]}`,
+		"no sound": `{"choices":[{"index":0,"delta":{"images":[{"image_url":{"url":""}}],"content":[{"type":"image","data":""}]}}]}`,
 	} {
 		if c := mustScan(t, doc); c.HasContent || c.ContentBytes != 0 || c.Tokens != 0 {
 			t.Errorf("%s: got %d tokens in %d bytes, content %v, want nothing", name, c.Tokens, c.ContentBytes, c.HasContent)
+		}
+	}
+}
+
+func TestPicturesAndSoundAreDeliveredWithoutTokens(t *testing.T) {
+	base64 := strings.Repeat("iVBORw0K", 1000)
+	for name, delta := range map[string]string{
+		"a picture":           `"images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + base64 + `"}}]`,
+		"a picture in base64": `"images":[{"b64_json":"` + base64 + `"}]`,
+		"a picture in a part": `"content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + base64 + `"}}]`,
+		"sound":               `"audio":{"id":"a","data":"` + base64 + `"}`,
+		"sound in a part":     `"content":[{"type":"output_audio","output_audio":{"data":"` + base64 + `","format":"wav"}}]`,
+		"thoughts in secret":  `"reasoning_details":[{"type":"reasoning.encrypted","data":"` + base64 + `"}]`,
+	} {
+		c := mustScan(t, `{"choices":[{"index":0,"delta":{`+delta+`}}]}`)
+		if !c.HasContent || c.ContentBytes < int64(len(base64)) || c.Tokens != 0 || c.Least != 0 || c.Plausible != 0 {
+			t.Errorf("%s: got %d tokens (%d, %d) in %d bytes, content %v, want all bytes and no token",
+				name, c.Tokens, c.Least, c.Plausible, c.ContentBytes, c.HasContent)
+		}
+	}
+}
+
+func TestNumbersAreDeliveredAndNoText(t *testing.T) {
+	ids := "[" + strings.Repeat("151644,", 99) + "7]"
+	for name, c := range map[string]struct {
+		doc           string
+		tokens, least int
+	}{
+		"beside text":          {`{"choices":[{"index":0,"delta":{"content":"hello"},"token_ids":` + ids + `}]}`, 1, 1},
+		"instead of text":      {`{"choices":[{"index":0,"delta":{"content":""},"token_ids":` + ids + `}]}`, 100, 0},
+		"in arrays of arrays":  {`{"choices":[{"index":0,"delta":{"content":"hello"},"hidden_states":[[[0.5,-1e-3]],` + ids + `]}]}`, 1, 1},
+		"beside all logprobs":  {`{"choices":[{"index":0,"delta":{},"logprobs":{"content":[{},{},{}]},"token_ids":[1,2,3]}]}`, 3, 3},
+		"in a vendor's member": {`{"choices":[{"index":0,"delta":{"routed_experts":[` + ids + `]}}]}`, 100, 0},
+	} {
+		got := mustScan(t, c.doc)
+		if got.Tokens != c.tokens || got.Least != c.least || !got.HasContent || got.ContentBytes < 5 {
+			t.Errorf("%s: got %d tokens, at least %d, in %d bytes, content %v, want %d and %d",
+				name, got.Tokens, got.Least, got.ContentBytes, got.HasContent, c.tokens, c.least)
+		}
+	}
+}
+
+func TestTextThatNobodyLooksForIsNoneOfABillBesideOneThatIsShown(t *testing.T) {
+	const vendor = `{"choices":[{"index":0,"delta":{"acme":"%s"}}]}`
+	junk := strings.Repeat("word ", 600)
+	hidden, shown := strings.Replace(vendor, "%s", junk, 1), `{"choices":[{"index":0,"delta":{"content":"Hello"}}]}`
+	both := `{"choices":[{"index":0,"delta":{"content":"Hello","acme":"` + junk + `"}}]}`
+	other := `{"choices":[{"index":1,"delta":{"acme":"` + junk + `"}}]}`
+	for name, c := range map[string]struct {
+		docs          []string
+		tokens, least int
+	}{
+		"in one chunk":       {[]string{both}, 1, 300},
+		"behind it":          {[]string{shown, hidden}, 1, 300},
+		"before it":          {[]string{hidden, shown}, 1, 300},
+		"alone":              {[]string{hidden}, 600, 300},
+		"alone in its own":   {[]string{shown, other}, 601, 300},
+		"its index comes in": {[]string{hidden, `{"choices":[{"delta":{"content":"Hello"},"index":0}]}`}, 1, 300},
+	} {
+		var tally Tally
+		for _, doc := range c.docs {
+			if _, err := tally.Scan([]byte(doc)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tally.Tokens != c.tokens || tally.Plausible < c.tokens || tally.Plausible > c.tokens+1 || tally.Least < c.least || tally.ContentBytes < int64(len(junk)) {
+			t.Errorf("%s: got %d tokens (%d, %d) in %d bytes, want %d and at least %d", name, tally.Tokens, tally.Least, tally.Plausible, tally.ContentBytes, c.tokens, c.least)
 		}
 	}
 }

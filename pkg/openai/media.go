@@ -176,7 +176,7 @@ func (s *scan) mediaMember(c *jsonscan.Cursor, name []byte, kind jsonscan.Kind, 
 	case "b64_json", "url":
 		bit := seenContent
 		if string(name) == "url" {
-			bit = seenReasoning
+			bit = seenURL
 		}
 		s.once(met, bit)
 		if s.payload(c) {

@@ -8,11 +8,23 @@ import (
 
 // account is the text of one choice over all its chunks: what is known to be
 // text, and what members hold that nobody here knows. Engines send the same text
-// in both, so the longer of the two counts.
+// in both, so the longer of the two is what is certain. The bill counts what is
+// known alone, once there is any: clients show that, and an engine could fill a
+// member that nobody looks at.
 type account struct {
 	text, vendor Counter
-	// What was counted of the two at the end of the choice before.
-	textBefore, vendorBefore counts
+	numbers      int // in arrays of unknown members: ids of tokens may be all there is
+	// What was counted of the two at the end of the choice before, and what of them
+	// the bill counts.
+	textBefore, vendorBefore, billed counts
+}
+
+// worth is what the bill counts so far.
+func (a *account) worth() counts {
+	if a.textBefore.tokens > 0 {
+		return a.textBefore
+	}
+	return counts{tokens: max(a.vendorBefore.tokens, a.numbers), plausible: max(a.vendorBefore.plausible, a.numbers)}
 }
 
 // choiceScan is what one choice of one chunk adds to its account.
@@ -21,6 +33,8 @@ type choiceScan struct {
 	index       int64 // of the choice then
 	textBytes   int64 // Chunk.ContentBytes before
 	vendorBytes int64
+	otherBytes  int64 // delivered, and no text: pictures, sound, numbers
+	numbers     int
 	probable    int // tokens of logprobs
 }
 
@@ -65,27 +79,39 @@ func (s *scan) account(index int64) *account {
 // endChoice adds what the choice held to the chunk.
 func (s *scan) endChoice() {
 	scan := &s.choiceOf
-	var text, vendor counts
 	known := int64(0)
 	if scan.begun {
-		a := s.account(scan.index)
-		if known = s.out.ContentBytes - scan.textBytes; known > 0 {
-			text, a.textBefore = a.text.counts().since(a.textBefore)
-		}
-		if scan.vendorBytes > 0 {
-			vendor, a.vendorBefore = a.vendor.counts().since(a.vendorBefore)
-		}
+		known = s.out.ContentBytes - scan.textBytes
 	}
-	s.out.HasContent = s.out.HasContent || scan.vendorBytes > 0
-	s.out.ContentBytes += max(0, scan.vendorBytes-known)
+	s.out.HasContent = s.out.HasContent || scan.vendorBytes+scan.otherBytes > 0
+	s.out.ContentBytes += max(0, scan.vendorBytes-known) + scan.otherBytes
 	if known == 0 && scan.vendorBytes == 0 && scan.probable > 0 {
 		s.out.HasContent = true
 		s.out.ContentBytes += int64(scan.probable)
-		text = counts{scan.probable, scan.probable, scan.probable}
+		s.add(counts{scan.probable, scan.probable, scan.probable})
+		return
 	}
-	s.out.Tokens += max(text.tokens, vendor.tokens)
-	s.out.Least += max(text.least, vendor.least)
-	s.out.Plausible += max(text.plausible, vendor.plausible)
+	if !scan.begun {
+		return
+	}
+	a := s.account(scan.index)
+	var text, vendor, billed counts
+	if known > 0 {
+		text, a.textBefore = a.text.counts().since(a.textBefore)
+	}
+	if scan.vendorBytes > 0 {
+		vendor, a.vendorBefore = a.vendor.counts().since(a.vendorBefore)
+	}
+	a.numbers += scan.numbers
+	billed, a.billed = a.worth().since(a.billed)
+	billed.least = max(text.least, vendor.least)
+	s.add(billed)
+}
+
+func (s *scan) add(c counts) {
+	s.out.Tokens += c.tokens
+	s.out.Least += c.least
+	s.out.Plausible += c.plausible
 }
 
 // since is what came since before, and the counts themselves.
@@ -93,16 +119,20 @@ func (c counts) since(before counts) (added, now counts) {
 	return counts{c.tokens - before.tokens, c.least - before.least, c.plausible - before.plausible}, c
 }
 
-// vendor counts all strings, and all numbers in arrays, of a value that nobody
-// here knows: ids of tokens are text, too. Data URLs are pictures and sounds,
-// which have no tokens.
+// vendor counts all strings of a value that nobody here knows. Numbers in arrays
+// are delivered, and have no text: those that are ids of tokens stand beside it.
 func (s *scan) vendor(c *jsonscan.Cursor, a *account, depth int) {
 	kind := c.Kind()
 	switch {
 	case depth == maxVendorDepth:
 		s.vendorText(c.Skip().Of(s.data), a)
 	case kind == jsonscan.String:
-		if raw := c.Skip().Of(s.data); len(raw) > 2 && !bytes.HasPrefix(raw, []byte(`"data:`)) {
+		raw := c.Skip().Of(s.data)
+		switch {
+		case len(raw) <= 2: // empty, or no JSON
+		case bytes.HasPrefix(raw, []byte(`"data:`)):
+			s.choiceOf.otherBytes += int64(len(raw) - 2)
+		default:
 			s.vendorText(raw[1:len(raw)-1], a)
 		}
 	case kind == jsonscan.Object:
@@ -111,22 +141,33 @@ func (s *scan) vendor(c *jsonscan.Cursor, a *account, depth int) {
 			if !ok {
 				return
 			}
-			if saysNothing(string(key.Name(s.data))) {
-				c.Skip()
-				continue
-			}
-			s.vendor(c, a, depth+1)
+			s.vendorMember(c, string(key.Name(s.data)), a, depth+1)
 		}
 	case kind == jsonscan.Array:
 		for c.Enter(); c.NextElement(); {
 			if c.Kind() == jsonscan.Number {
-				s.vendorText(c.Skip().Of(s.data), a)
+				s.choiceOf.otherBytes += int64(c.Skip().Len())
+				s.choiceOf.numbers++
 				continue
 			}
 			s.vendor(c, a, depth+1)
 		}
 	default:
 		c.Skip()
+	}
+}
+
+// vendorMember counts the value of a member that nobody here knows. Pictures and
+// sounds, as data URLs or under the names that base64 has, are delivered and have
+// no tokens: no vocabulary tells how many.
+func (s *scan) vendorMember(c *jsonscan.Cursor, name string, a *account, depth int) {
+	switch {
+	case saysNothing(name):
+		c.Skip()
+	case (name == "data" || name == "b64_json") && c.Kind() == jsonscan.String:
+		s.choiceOf.otherBytes += int64(max(c.Skip().Len()-2, 0))
+	default:
+		s.vendor(c, a, depth)
 	}
 }
 
