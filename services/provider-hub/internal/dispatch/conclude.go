@@ -203,7 +203,8 @@ func (a *attempt) bill(s meter.Served) meter.Bill {
 	if s.Kind != meter.Chat || s.Ending != meter.Completed || bill.Claim != meter.Valid || bill.Completion == 0 || s.HiddenReasoning {
 		return bill
 	}
-	bill.Completion = a.desk.claims.Bill(a.order.Provider, a.order.Model, a.answer.reader.plausible(), bill.Completion)
+	// Whatever was delivered is a token.
+	bill.Completion = a.desk.claims.Bill(a.order.Provider, a.order.Model, max(a.answer.reader.plausible(), 1), bill.Completion)
 	return bill
 }
 

@@ -130,6 +130,57 @@ func TestWhatAVendorKeepsApartIsNotFree(t *testing.T) {
 	}
 }
 
+func TestAPictureAloneIsAnAnswer(t *testing.T) {
+	const picture = `"content":"","images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]`
+	const usage = `,"usage":{"prompt_tokens":9,"completion_tokens":20,"total_tokens":29}`
+	for name, c := range map[string]struct {
+		body   string
+		stream bool
+		want   meter.Bill
+	}{
+		"whole":         {`{"choices":[{"index":0,"message":{` + picture + `},"finish_reason":"stop"}]` + usage + `}`, false, meter.Bill{Prompt: 9, Completion: 8, Claim: meter.Valid}},
+		"without usage": {`{"choices":[{"index":0,"message":{` + picture + `},"finish_reason":"stop"}]}`, false, meter.Bill{Prompt: 10, Completion: 1, Claim: meter.Absent}},
+		"streamed":      {`data: {"choices":[{"index":0,"delta":{` + picture + `}}]}` + "\n\n" + streamEnd, true, meter.Bill{Prompt: 10, Completion: 1, Claim: meter.Absent}},
+	} {
+		heard, usage := answered(t, Config{}, chatOrder(c.stream, 100, 1), []byte(c.body), 10, true)
+		if !heard.finished || usage == nil || usage.Bill != c.want {
+			t.Errorf("%s: finished %v, usage %+v, want %+v", name, heard.finished, usage, c.want)
+		}
+	}
+}
+
+func TestAPictureIsATokenHoweverMuchWasClaimedBefore(t *testing.T) {
+	d := NewRiggedDesk(Config{}, Rig{}, nil, nil, nil, nil)
+	o := chatOrder(false, 100, 1)
+	for i := range 2000 {
+		d.claims.Bill(o.Provider, o.Model, 100, int64(i/1000*200)) // modest first, which later claims live on
+	}
+	a := &attempt{desk: d, order: o, answer: newAnswer(o, ""), relayedBytes: 1000}
+	if bill := a.bill(a.served(meter.Completed, meter.Claim{State: meter.Valid, Prompt: 10, Completion: 90})); bill.Completion != 1 {
+		t.Errorf("got %+v, want a token", bill)
+	}
+}
+
+func TestWhatNobodyLooksForIsNotBilledBesideAnAnswer(t *testing.T) {
+	junk := strings.Repeat("word ", 600)
+	body := []byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":"Hello","acme":"` + junk + `"},"finish_reason":"stop"}],` +
+		`"usage":{"prompt_tokens":9,"completion_tokens":700,"total_tokens":709}}`)
+	_, usage := answered(t, Config{}, chatOrder(false, 1000, 1), body, 10, true)
+	if want := (meter.Bill{Prompt: 9, Completion: 10, Claim: meter.Valid}); usage == nil || usage.Bill != want {
+		t.Errorf("got %+v, want %+v", usage, want)
+	}
+}
+
+func TestIdsOfTokensDoNotMakeAnAnswerTooLong(t *testing.T) {
+	ids := strings.TrimSuffix(strings.Repeat("151644,", 100), ",")
+	body := []byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("word ", 100) + `"},"token_ids":[` + ids + `],` +
+		`"finish_reason":"length"}],"usage":{"prompt_tokens":9,"completion_tokens":100,"total_tokens":109}}`)
+	heard, usage := answered(t, Config{}, chatOrder(false, 100, 1), body, 10, true)
+	if want := (meter.Bill{Prompt: 9, Completion: 100, Claim: meter.Valid}); !heard.finished || usage == nil || usage.Bill != want {
+		t.Errorf("failed %+v, usage %+v, want %+v", heard.failed, usage, want)
+	}
+}
+
 func TestAnAnswerThatItsOwnStopEndsAtOnceCostsItsPrompt(t *testing.T) {
 	body := []byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":""},"finish_reason":"stop"}],` +
 		`"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`)

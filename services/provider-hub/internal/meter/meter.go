@@ -163,8 +163,8 @@ type Served struct {
 	// asked for.
 	MaxOutput int64
 	Choices   int64
-	// Recount is the hub's own count of what was relayed, DeliveredBytes the
-	// decoded length of that text.
+	// Recount is the hub's own count of what was relayed, DeliveredBytes its length:
+	// text decoded, pictures and sound as they are written.
 	Recount        int64
 	DeliveredBytes int64
 	Claim          Claim
@@ -191,6 +191,7 @@ type Bill struct {
 //	kind            ending                                            prompt             completion
 //	Chat            Completed, claim valid                            claim              claim
 //	Chat            Completed, claim absent, absurd or an empty zero  estimate           recount
+//	Chat            Completed, delivered without text or a claim      estimate           1
 //	Chat            Completed, nothing delivered                      0                  0
 //	Chat            the same, ended by the request's own stop, claim > 0  claim          1
 //	Chat            ClientGone, WallLimit                             claim or estimate  the smaller of recount and valid claim
@@ -246,6 +247,7 @@ func (s Served) chat() Bill {
 			bill.Prompt = s.prompt()
 			bill.Completion = clamp(min(s.Claim.Completion, s.credible()), ceiling)
 		}
+		bill.Completion = max(bill.Completion, min(1, ceiling)) // a picture has no text
 	case ClientGone, WallLimit:
 		bill.Prompt = clamp(s.EstimatedPrompt, math.MaxInt64)
 		if s.trusted(state) && !s.leftWithNothing() {

@@ -62,6 +62,9 @@ func TestEveryLineOfTheTableOfStreamEndings(t *testing.T) {
 		"the content blamed before half of the bound": {Served{Ending: EngineError, EstimatedPrompt: 20, MaxOutput: 82, Choices: 1, Recount: 40, DeliveredBytes: 160, Claim: none, ContentBlamed: true}, Bill{0, 40, Absent}},
 		"prompt beyond what is held for it":           {Served{Ending: Completed, EstimatedPrompt: 20, HeldPrompt: 47, MaxOutput: 100, Choices: 1, Recount: 40, DeliveredBytes: 160, Claim: valid(500, 44)}, Bill{47, 44, Valid}},
 		"prompt within what is held for it":           {Served{Ending: ClientGone, EstimatedPrompt: 20, HeldPrompt: 47, MaxOutput: 100, Choices: 1, Recount: 40, DeliveredBytes: 160, Claim: valid(30, 44)}, Bill{30, 40, Valid}},
+		"a picture, which has no text":                {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 100, Choices: 1, DeliveredBytes: 9000, Claim: none}, Bill{20, 1, Absent}},
+		"a picture that is claimed to be nothing":     {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 100, Choices: 1, DeliveredBytes: 9000, Claim: valid(18, 0)}, Bill{18, 1, Valid}},
+		"a picture, claimed as tokens":                {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 2000, Choices: 1, DeliveredBytes: 9000, Claim: valid(18, 1290)}, Bill{18, 8, Valid}},
 		"nothing delivered, tokens claimed":           {Served{Ending: Completed, EstimatedPrompt: 20, MaxOutput: 100, Choices: 1, Claim: valid(10, 5)}, Bill{0, 0, Valid}},
 		"no choices counts as one":                    {Served{Ending: Completed, MaxOutput: 100, Recount: 3, DeliveredBytes: 10, Claim: none}, Bill{0, 3, Absent}},
 		"a huge allowance saturates instead of wraps": {Served{Ending: Completed, MaxOutput: math.MaxInt64, Choices: 16, Recount: 3, DeliveredBytes: math.MaxInt64, EstimatedPrompt: math.MaxInt64, Claim: none}, Bill{math.MaxInt64, 3, Absent}},
@@ -140,7 +143,7 @@ func TestABillIsWithinHoldAndOrderAndNothingDeliveredIsFree(t *testing.T) {
 		if order := mulSaturating(max(s.Choices, 1), max(s.MaxOutput, 0)); bill.Completion > order {
 			t.Fatalf("Charge(%+v) = %+v: completion above the order of %d", s, bill, order)
 		}
-		delivered := s.Ending >= Completed && s.Ending < endings && s.DeliveredBytes > 0 && s.Recount > 0 && s.MaxOutput > 0
+		delivered := s.Ending >= Completed && s.Ending < endings && s.DeliveredBytes > 0 && (s.Recount > 0 || s.Ending == Completed) && s.MaxOutput > 0
 		gone := s.Ending == ClientGone || s.Ending == WallLimit // the drained claim may be 0
 		if delivered && !gone && bill.Completion == 0 {
 			t.Fatalf("Charge(%+v) = %+v: delivered for nothing", s, bill)
