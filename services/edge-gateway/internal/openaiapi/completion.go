@@ -12,10 +12,6 @@ func (p *parser) readCompletion(f field) {
 	switch f {
 	case fieldPrompt:
 		p.promptAsMessage()
-	case fieldEcho:
-		if p.boolean() {
-			p.refuse("is not available on this endpoint")
-		}
 	case fieldSuffix:
 		if p.text(MaxStopBytes) != "" {
 			p.refuse("is not available on this endpoint")

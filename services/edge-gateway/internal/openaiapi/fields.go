@@ -37,8 +37,9 @@ const (
 	fieldStore
 	fieldDocuments
 	fieldChatTemplate
-	fieldPrompt
 	fieldEcho
+	fieldIncludeReasoning
+	fieldPrompt
 	fieldSuffix
 	fieldInput
 	fieldEncodingFormat
@@ -88,8 +89,9 @@ var fieldNames = [fieldCount]string{
 	fieldStore:               "store",
 	fieldDocuments:           "documents",
 	fieldChatTemplate:        "chat_template",
-	fieldPrompt:              "prompt",
 	fieldEcho:                "echo",
+	fieldIncludeReasoning:    "include_reasoning",
+	fieldPrompt:              "prompt",
 	fieldSuffix:              "suffix",
 	fieldInput:               "input",
 	fieldEncodingFormat:      "encoding_format",

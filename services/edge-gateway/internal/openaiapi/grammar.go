@@ -23,7 +23,7 @@ var grammars = [kindCount]grammar{
 		finish:   (*parser).finishChat,
 	},
 	Completion: {
-		byName:   named(append(chatFields, fieldPrompt, fieldEcho, fieldSuffix)...),
+		byName:   named(append(chatFields, fieldPrompt, fieldSuffix)...),
 		required: []field{fieldModel, fieldPrompt},
 		read:     (*parser).readCompletion,
 		dropped:  set(append(ours, fieldMessages, fieldEcho, fieldSuffix, fieldBestOf, fieldLogprobs)...),
@@ -53,7 +53,8 @@ var chatFields = []field{
 	fieldModel, fieldMessages, fieldStream, fieldStreamOptions, fieldMaxTokens, fieldMaxCompletionTokens, fieldN, fieldBestOf,
 	fieldTemperature, fieldTopP, fieldPresencePenalty, fieldFrequencyPenalty, fieldLogprobs, fieldTopLogprobs, fieldPromptLogprobs,
 	fieldStop, fieldSeed, fieldLogitBias, fieldResponseFormat, fieldTools, fieldToolChoice, fieldParallelToolCalls, fieldFunctions,
-	fieldFunctionCall, fieldUser, fieldMetadata, fieldStore, fieldDocuments, fieldChatTemplate, fieldProvider, fieldModels, fieldUsage,
+	fieldFunctionCall, fieldUser, fieldMetadata, fieldStore, fieldDocuments, fieldChatTemplate, fieldEcho,
+	fieldIncludeReasoning, fieldProvider, fieldModels, fieldUsage,
 }
 
 func named(fields ...field) map[string]field {

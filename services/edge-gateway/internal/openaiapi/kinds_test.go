@@ -79,6 +79,7 @@ func TestALegacyCompletionThatChatCannotExpressIsRefused(t *testing.T) {
 		{`{"model":"m","prompt":["x"`, fault.InvalidRequest, ""},
 		{completion(`"echo":true`), fault.InvalidValue, "echo"},
 		{completion(`"echo":"no"`), fault.InvalidValue, "echo"},
+		{completion(`"include_reasoning":false`), fault.InvalidValue, "include_reasoning"},
 		{completion(`"suffix":"x"`), fault.InvalidValue, "suffix"},
 		{completion(`"suffix":["x"]`), fault.InvalidValue, "suffix"},
 		{completion(`"best_of":2`), fault.InvalidValue, "best_of"},

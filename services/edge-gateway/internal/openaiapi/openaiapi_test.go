@@ -121,6 +121,13 @@ func TestRefusalsNameTheFieldAndTheReason(t *testing.T) {
 		{with(`"stop":[5]`), fault.InvalidValue, "stop[0]"},
 		{with(`"stop":{}`), fault.InvalidValue, "stop"},
 		{with(`"stop":5`), fault.InvalidValue, "stop"},
+		{with(`"echo":true`), fault.InvalidValue, "echo"},
+		{with(`"echo":"true"`), fault.InvalidValue, "echo"},
+		{with(`"Echo":true`), DuplicateField, "echo"},
+		{with(`"include_reasoning":false`), fault.InvalidValue, "include_reasoning"},
+		{with(`"include_reasoning":0`), fault.InvalidValue, "include_reasoning"},
+		{with(`"include_Reasoning":false`), DuplicateField, "include_reasoning"},
+		{with(`"include_reasoning":fals`), fault.InvalidRequest, ""},
 		{with(`"logit_bias":{"1":101}`), fault.InvalidValue, "logit_bias"},
 		{with(`"logit_bias":[]`), fault.InvalidValue, "logit_bias"},
 		{with(`"response_format":"json"`), fault.InvalidValue, "response_format"},
@@ -245,6 +252,7 @@ func TestThePatchTouchesOnlyWhatItMust(t *testing.T) {
 		{`{"stream":true,"stream_options":{"include_usage": false},"model":"m",` + msgs + `}`, `{"stream":true,"stream_options":{"include_usage": true},"model":"big/model",` + msgs + `}`},
 		{`{"stream":true,"stream_options":{"include_usage":null},"model":"m",` + msgs + `}`, `{"stream":true,` + opts + `,"model":"big/model",` + msgs + `}`},
 		{`{"stream":false,"stream_options":{"include_usage":false},"model":"m",` + msgs + `}`, `{"stream":false,"stream_options":{"include_usage":false},"model":"big/model",` + msgs + `}`},
+		{`{"echo":false,"model":"m","include_reasoning": true,` + msgs + `}`, `{"echo":false,"model":"big/model","include_reasoning": true,` + msgs + `}`},
 		{`{` + msgs + `,"seed":1.0,"x":1e400,"model" : "m" }`, `{` + msgs + `,"seed":1.0,"x":1e400,"model" : "big/model" }`},
 	}
 	for _, c := range cases {

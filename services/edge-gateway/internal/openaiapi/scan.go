@@ -204,6 +204,14 @@ func (p *parser) read(f field) {
 		p.beside(0)
 	case fieldDocuments, fieldChatTemplate:
 		p.counted(func() { p.either(jsonscan.String, jsonscan.Array) })
+	case fieldEcho:
+		if p.boolean() { // text of the prompt would count as an answer's
+			p.refuse("is not available on this endpoint")
+		}
+	case fieldIncludeReasoning:
+		if !p.boolean() && !p.stopped() { // an engine's count is held against what is seen
+			p.refuse("must be true: thoughts are billed, so they are delivered")
+		}
 	case fieldUsage:
 		p.usage()
 	case fieldProvider:
