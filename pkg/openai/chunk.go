@@ -442,18 +442,16 @@ func (s *scan) audio(c *jsonscan.Cursor, a *account) {
 	}
 }
 
-// count consumes a value and counts it when it is a string that is not empty;
-// it reports whether it was.
-func (s *scan) count(c *jsonscan.Cursor, counter *Counter) bool {
+// count consumes a value and counts it when it is a string that is not empty.
+func (s *scan) count(c *jsonscan.Cursor, counter *Counter) {
 	kind := c.Kind()
 	raw := c.Skip().Of(s.data)
 	if kind != jsonscan.String || len(raw) <= 2 {
-		return false
+		return
 	}
 	s.out.HasContent = true
 	s.out.ContentBytes += int64(jsonscan.DecodedLen(raw))
 	counter.Write(raw[1 : len(raw)-1])
-	return true
 }
 
 // prose consumes a value that holds text: a string, or an array of parts.
