@@ -120,6 +120,10 @@ func empties() []Case {
 			Run: ask(``, `"content":"","reasoning_details":[{"type":"reasoning.text","text":"`+strings.Repeat("thinking hard ", 170)+`"}]`, `"finish_reason":"stop"`, 400)},
 		{Hole: "F2", Name: "vendor_member", Before: "2,400 characters, nothing billed",
 			Run: ask(``, `"content":"","acme_answer":"`+strings.Repeat("the answer is ", 170)+`"`, `"finish_reason":"stop"`, 400)},
+		{Hole: "F2", Name: "picture", Before: "a picture, nothing billed, its provider blamed",
+			Run: ask(``, `"content":"","images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,`+strings.Repeat("iVBORw0K", 300)+`"}}]`, `"finish_reason":"stop"`, 1)},
+		{Hole: "F2", Name: "sound", Before: "sound, nothing billed, its provider blamed",
+			Run: ask(``, `"content":null,"audio":{"id":"a","data":"`+strings.Repeat("UklGRiQA", 300)+`"}`, `"finish_reason":"stop"`, 1)},
 		{Hole: "F2", Name: "requested_stop", Before: "nothing billed",
 			Run: ask(`,"stop":["x"]`, `"content":""`, `"finish_reason":"stop"`, 3)},
 	}

@@ -32,6 +32,18 @@ func claims() []Case {
 			}
 			return Outcome{Got: short(p) + fmt.Sprintf(": pay for %d tokens of one word", b.completion), Paid: "1 word", Harm: b.String() + " to the consumer"}
 		}},
+		{Hole: "F3", Name: "claim_of_what_nobody_sees", Before: "600 words in a member that nobody knows, billed beside one that is shown", Run: func(t testing.TB, s *stage) Outcome {
+			id, _, p := s.served(t, model{}, fakeengine.Behaviour{ContentType: "application/json", Raw: `{"id":"c","object":"chat.completion","created":1,"model":"m",` +
+				`"choices":[{"index":0,"message":{"role":"assistant","content":"Hello","acme":"` + strings.Repeat("word ", 600) + `"},"finish_reason":"stop"}],` +
+				`"usage":{"prompt_tokens":7,"completion_tokens":700,"total_tokens":707}}`})
+			_, key := s.caller(t)
+			r := s.chat(t, key, trial.Chat(id, `,"max_tokens":1000`))
+			b := s.bill(t, key, r.id())
+			if want := openai.EstimateTokens([]byte("Hello"))*5/2 + 8; b.completion > want {
+				t.Errorf("got a bill of %d tokens for one word, want at most %d", b.completion, want)
+			}
+			return Outcome{Got: short(p) + fmt.Sprintf(": pay for %d tokens of one word", b.completion), Paid: "1 word", Harm: b.String() + " to the consumer"}
+		}},
 		{Hole: "F3", Name: "inflated_claims", Long: true, Before: "gains 32 tokens a request and as many as bytes", Run: inflatedClaims},
 		{Hole: "F3", Name: "honest_claims", Long: true, Before: "paid in full", Run: honestClaims},
 	}
