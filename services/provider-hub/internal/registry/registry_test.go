@@ -167,10 +167,12 @@ func TestChangesAreToldOnceAndEndsAreNotForgotten(t *testing.T) {
 func waitFor(t *testing.T, r *Registry, ok func([]session.View, []int64) bool) []session.View {
 	t.Helper()
 	deadline := time.After(time.Minute)
+	var all []int64 // what changes at once may be told in parts
 	for {
 		select {
 		case <-r.Changed():
-			if live, ended, _ := r.Changes(); ok(live, ended) {
+			live, ended, _ := r.Changes()
+			if all = append(all, ended...); ok(live, all) {
 				return live
 			}
 		case <-deadline:

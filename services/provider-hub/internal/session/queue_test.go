@@ -41,6 +41,8 @@ func TestRegistrationsOfOneNetworkNeverHoldUpAnother(t *testing.T) {
 		if took := time.Since(began); took < 99*time.Second || took > 102*time.Second {
 			t.Errorf("all were through after %v, want 10 a second", took)
 		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
 		if len(q.lines) != 0 || len(q.order) != 0 {
 			t.Errorf("%d lines are left, %d networks", len(q.lines), len(q.order))
 		}
