@@ -9,13 +9,10 @@ package usageseal
 
 import (
 	"bytes"
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
-	"sync"
 )
 
 // KeyID names a key of a hub.
@@ -96,100 +93,4 @@ func split(event []byte) (body []byte, id KeyID, sum []byte, ok bool) {
 	rest := event[n+len(head):]
 	copy(id[:], rest)
 	return event[:n], id, rest[len(id):], true
-}
-
-// Verdict is what a seal is worth.
-type Verdict int
-
-// The verdicts.
-const (
-	// Forged has no seal, or not that of the key that it names.
-	Forged Verdict = iota
-	// Unknown names a key that the hub has not handed over yet.
-	Unknown
-	// Valid was written by the hub.
-	Valid
-)
-
-// ErrOtherKey is returned when an id stands for another key already.
-var ErrOtherKey = errors.New("the id of the key stands for another key")
-
-// Store keeps the keys of hubs for good.
-type Store interface {
-	// KeepUsageKey adds a key; one that stands already changes nothing, or is
-	// ErrOtherKey.
-	KeepUsageKey(ctx context.Context, hub string, key Key) error
-	// UsageKey is false for a key that is not known.
-	UsageKey(ctx context.Context, hub string, id KeyID) (Key, bool, error)
-}
-
-// mostCached bounds the keys in memory, of which a hub has one a day and start.
-const mostCached = 4096
-
-// Ring checks seals by the keys of a Store. It is safe for concurrent use.
-type Ring struct {
-	store Store
-
-	mu    sync.RWMutex
-	known map[owned]Key
-}
-
-type owned struct {
-	hub string
-	id  KeyID
-}
-
-// NewRing returns a ring on a store.
-func NewRing(store Store) *Ring { return &Ring{store: store, known: map[owned]Key{}} }
-
-// Take keeps a key of a hub.
-func (r *Ring) Take(ctx context.Context, hub string, key Key) error {
-	if known, ok := r.cached(hub, key.ID); ok && known == key {
-		return nil
-	}
-	if err := r.store.KeepUsageKey(ctx, hub, key); err != nil {
-		return err
-	}
-	r.remember(hub, key)
-	return nil
-}
-
-// Check judges an encoded event that says to be of a hub. An error says that
-// nothing is known of it now.
-func (r *Ring) Check(ctx context.Context, hub string, event []byte) (Verdict, error) {
-	_, id, _, ok := split(event)
-	if !ok {
-		return Forged, nil
-	}
-	key, ok := r.cached(hub, id)
-	if !ok {
-		var err error
-		if key, ok, err = r.store.UsageKey(ctx, hub, id); err != nil {
-			return Unknown, fmt.Errorf("look up a key of %s: %w", hub, err)
-		}
-		if !ok {
-			return Unknown, nil
-		}
-		r.remember(hub, key)
-	}
-	if !key.Opens(event) {
-		return Forged, nil
-	}
-	return Valid, nil
-}
-
-func (r *Ring) cached(hub string, id KeyID) (Key, bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	key, ok := r.known[owned{hub, id}]
-	return key, ok
-}
-
-func (r *Ring) remember(hub string, key Key) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.known) >= mostCached {
-		clear(r.known)
-	}
-	r.known[owned{hub, key.ID}] = key
 }

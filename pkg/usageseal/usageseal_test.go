@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"svc.internal/pkg/clock"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 )
 
@@ -23,7 +24,9 @@ func (m *memory) KeepUsageKey(_ context.Context, hub string, k Key) error {
 	if known, ok := m.keys[hub+string(k.ID[:])]; ok && known != k {
 		return ErrOtherKey
 	}
-	m.keys[hub+string(k.ID[:])] = k
+	if m.away == nil {
+		m.keys[hub+string(k.ID[:])] = k
+	}
 	return m.away
 }
 
@@ -88,7 +91,7 @@ func TestNoByteOfASealedEventCanChange(t *testing.T) {
 
 func TestAKeyIsGoodForItsHubOnly(t *testing.T) {
 	ctx, store := t.Context(), &memory{keys: map[string]Key{}}
-	ring, key := NewRing(store), newKey(t)
+	ring, key := NewRing(store, clock.System), newKey(t)
 	sealed := key.Seal(event(t))
 	check := func(hub string, data []byte, want Verdict) {
 		t.Helper()
@@ -96,12 +99,12 @@ func TestAKeyIsGoodForItsHubOnly(t *testing.T) {
 			t.Errorf("%s: got verdict %d, %v, want %d", hub, got, err, want)
 		}
 	}
-	check("hub-1", sealed, Unknown)
+	check("hub-1", sealed, Early)
 	if err := ring.Take(ctx, "hub-1", key); err != nil {
 		t.Fatal(err)
 	}
 	check("hub-1", sealed, Valid)
-	check("hub-2", sealed, Unknown)
+	check("hub-2", sealed, Early)
 	check("hub-1", event(t), Forged)
 	other := newKey(t)
 	other.ID = key.ID
@@ -112,7 +115,7 @@ func TestAKeyIsGoodForItsHubOnly(t *testing.T) {
 	check("hub-1", sealed, Valid)
 
 	// Another replica, or the same after a restart, finds the key in the store.
-	ring = NewRing(store)
+	ring = NewRing(store, clock.System)
 	check("hub-1", sealed, Valid)
 	asked := store.asked
 	check("hub-1", sealed, Valid)
@@ -120,7 +123,7 @@ func TestAKeyIsGoodForItsHubOnly(t *testing.T) {
 		t.Error("a key that is known is looked up again")
 	}
 	store.away = errors.New("away")
-	if got, err := NewRing(store).Check(ctx, "hub-1", sealed); err == nil {
+	if got, err := NewRing(store, clock.System).Check(ctx, "hub-1", sealed); err == nil {
 		t.Errorf("without its store: got verdict %d, want an error", got)
 	}
 }
@@ -147,7 +150,7 @@ func BenchmarkSeal(b *testing.B) {
 
 func BenchmarkCheck(b *testing.B) {
 	key := newKey(b)
-	ring := NewRing(&memory{keys: map[string]Key{}})
+	ring := NewRing(&memory{keys: map[string]Key{}}, clock.System)
 	if err := ring.Take(b.Context(), "hub-1", key); err != nil {
 		b.Fatal(err)
 	}

@@ -74,6 +74,7 @@ func TestForgedUsageNeverSettlesNorStopsTheTrueUsage(t *testing.T) {
 		{hub1, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.Settled = true }))},
 		{bus.SubjectUsageLedger, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.Witness = eventsv1.Witness_WITNESS_GATEWAY }))},
 		{bus.SubjectUsageLedger, plain},
+		{"usage.v1.\xff", sealed(t, other, cheap(same))}, // what no table takes for a hub
 		// A hub that was not given the request.
 		{hub2, sealed(t, other, cheap(func(e *eventsv1.UsageEvent) { e.HubId, e.LedgerMac = "hub-2", nil }))},
 		{hub2, sealed(t, other, cheap(func(e *eventsv1.UsageEvent) { e.HubId, e.LedgerMac = "hub-2", make([]byte, 16) }))},
@@ -82,7 +83,7 @@ func TestForgedUsageNeverSettlesNorStopsTheTrueUsage(t *testing.T) {
 	} {
 		f.forge(t, forgery.subject, forgery.data)
 	}
-	f.quarantined(t, "forged", 9)
+	f.quarantined(t, "forged", 10)
 	if got := f.balance(t, c); got != "1.00 held 0.002" {
 		t.Errorf("after the forgeries: got %s, want nothing charged", got)
 	}
@@ -98,7 +99,7 @@ func TestForgedUsageNeverSettlesNorStopsTheTrueUsage(t *testing.T) {
 	}
 	f.forge(t, hub1, plain)
 	f.forge(t, hub1, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.LedgerMac = make([]byte, 16) })))
-	f.quarantined(t, "forged", 10) // plain lies there already
+	f.quarantined(t, "forged", 11) // plain lies there already
 }
 
 // TestUsageWaitsForTheKeyOfItsHub lets usage come before the key, as after a
@@ -127,4 +128,44 @@ func TestUsageWaitsForTheKeyOfItsHub(t *testing.T) {
 	if got := f.balance(t, c); got != "0.9972 held 0.00" {
 		t.Errorf("got %s, want both charged", got)
 	}
+}
+
+// TestUsageUnderMadeUpKeysHoldsNothingUp lets a hub publish more usage under keys
+// that nobody has than the stream hands out at a time.
+func TestUsageUnderMadeUpKeysHoldsNothingUp(t *testing.T) {
+	const many = 1_100
+	f := start(t)
+	c := f.consumer(t, "1")
+	genuine, abandoned := order(t, c), order(t, c)
+	f.admit(t, genuine)
+	f.admit(t, abandoned)
+	told := f.notices(t)
+	f.clock.by.Store(int64(usageseal.KeyWait)) // hubs have had the time
+	for n := range many {
+		made := usageseal.Key{ID: usageseal.KeyID{8, byte(n), byte(n >> 8)}}
+		e := served(abandoned.GetRequestId())
+		e.HubId, e.RecountedCompletionTokens = "hub-2", int64(n)
+		f.forge(t, bus.SubjectUsage("hub-2"), sealed(t, made, e))
+	}
+	late := usageseal.Key{ID: usageseal.KeyID{7}, Secret: [32]byte{7}}
+	e := served(genuine.GetRequestId())
+	e.LedgerMac = f.ticket(t, genuine.GetRequestId())
+	f.forge(t, bus.SubjectUsage("hub-1"), sealed(t, late, e)) // its key was lost
+	f.quarantined(t, "unknown_key", many+1)
+	if len(told) != 0 {
+		t.Errorf("got hub-1 told that %s is settled, want it told nothing: it is to publish again", <-told)
+	}
+	if _, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{HubId: "hub-1", KeyId: late.ID[:], Key: late.Secret[:]}); err != nil {
+		t.Fatal(err)
+	}
+	f.forge(t, bus.SubjectUsage("hub-1"), sealed(t, late, e))
+	if got := wait(t, told); got != genuine.GetRequestId() {
+		t.Errorf("got %s settled, want %s", got, genuine.GetRequestId())
+	}
+	f.pass(t, lease)
+	until(t, func() bool { return f.status(t, c, abandoned.GetRequestId()) == "expired" })
+	if got := f.balance(t, c); got != "0.9986 held 0.00" {
+		t.Errorf("got %s, want the usage charged whose key came late, and nothing held", got)
+	}
+	f.sound(t)
 }

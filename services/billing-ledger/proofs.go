@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/usageseal"
 	"svc.internal/services/billing-ledger/internal/events"
 	"svc.internal/services/billing-ledger/internal/store"
@@ -13,7 +14,7 @@ import (
 
 // proofs are what usage is checked by: the ledger's tickets, its own seal, and
 // those of the hubs. All replicas have the same.
-func proofs(ctx context.Context, st *store.Store, random io.Reader) (*usage.Tickets, *events.Seals, error) {
+func proofs(ctx context.Context, st *store.Store, random io.Reader, c clock.Clock) (*usage.Tickets, *events.Seals, error) {
 	var fresh [32]byte
 	if _, err := io.ReadFull(random, fresh[:]); err != nil {
 		return nil, nil, fmt.Errorf("make the ledger's secret: %w", err)
@@ -23,5 +24,5 @@ func proofs(ctx context.Context, st *store.Store, random io.Reader) (*usage.Tick
 		return nil, nil, err
 	}
 	tickets := usage.NewTickets(usageseal.Derive(secret, "tickets").Secret)
-	return tickets, &events.Seals{Ring: usageseal.NewRing(st), Own: usageseal.Derive(secret, "reviews")}, nil
+	return tickets, &events.Seals{Ring: usageseal.NewRing(st, c), Own: usageseal.Derive(secret, "reviews")}, nil
 }

@@ -157,7 +157,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	st := store.New(deps.DB, cfg.limits(), cfg.terms())
 	prices := &price.Book{}
-	tickets, seals, err := proofs(ctx, st, deps.Random)
+	tickets, seals, err := proofs(ctx, st, deps.Random, deps.Clock)
 	if err != nil {
 		return nil, err
 	}

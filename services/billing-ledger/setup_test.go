@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +20,6 @@ import (
 	"svc.internal/pkg/apikey"
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/bustest"
-	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/pkg/serve"
@@ -85,9 +85,15 @@ type fleet struct {
 	users     billingv1.UserServiceClient
 	demand    billingv1.DemandServiceClient
 	seals     billingv1.UsageKeyServiceClient
+	clock     *ahead
 	// stop ends Run and waits for it.
 	stop func()
 }
+
+// ahead is a clock that may be ahead of the machine's.
+type ahead struct{ by atomic.Int64 }
+
+func (a *ahead) Now() time.Time { return time.Now().Add(time.Duration(a.by.Load())) }
 
 var (
 	price     = "018f0000-0000-7000-8000-000000000001"
@@ -127,7 +133,7 @@ func assembleOn(t *testing.T, conn *bus.Conn, change ...func(*billingledger.Conf
 func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billingledger.Config)) *fleet {
 	t.Helper()
 	f := &fleet{
-		url: url, bus: conn,
+		url: url, bus: conn, clock: &ahead{},
 		catalog: &catalog{snapshots: make(chan []*catalogv1.Model, 10), end: make(chan error)},
 	}
 	f.db = pgtest.Open(t, f.url, store.Schema, store.Role)
@@ -147,7 +153,7 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 		c(&cfg)
 	}
 	f.service, err = billingledger.New(t.Context(), cfg, billingledger.Deps{
-		Log: log, Meters: noop.NewMeterProvider(), Clock: clock.System, Random: rand.Reader,
+		Log: log, Meters: noop.NewMeterProvider(), Clock: f.clock, Random: rand.Reader,
 		Bus: f.bus, DB: f.db, Catalog: catalogv1.NewCatalogServiceClient(peers.Client()),
 	})
 	if err != nil {

@@ -1,7 +1,9 @@
 package settlement
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/usageseal"
@@ -36,6 +38,7 @@ func TestForgedUsageBecomesNoLine(t *testing.T) {
 	b.forge(t, hub, "4", hubKey.Seal(high(func(e *eventsv1.UsageEvent) { e.Settled = true })))
 	b.forge(t, hub, "5", hubKey.Seal(high(func(e *eventsv1.UsageEvent) { e.Witness = eventsv1.Witness_WITNESS_GATEWAY })))
 	b.forge(t, bus.SubjectUsageLedger, "6", high(same)) // what only a hub may say
+	b.forge(t, "usage.v1.\xff", "8", hubKey.Seal(high(same)))
 	b.publish(t, "7", encode(t, event))
 	b.settled(t)
 	var lines, payout, rejected int
@@ -49,7 +52,71 @@ func TestForgedUsageBecomesNoLine(t *testing.T) {
 	if err := b.pool.QueryRow(t.Context(), `SELECT count(*) FROM quarantine WHERE reason LIKE 'forged%'`).Scan(&rejected); err != nil {
 		t.Fatal(err)
 	}
-	if rejected != 6 {
-		t.Errorf("got %d events set aside as forged, want 6", rejected)
+	if rejected != 7 {
+		t.Errorf("got %d events set aside as forged, want 7", rejected)
+	}
+}
+
+// underKey publishes usage of requests of their own, sealed by a hub with a key,
+// and returns how many of them there are.
+func (b *bundle) underKey(t *testing.T, hub string, key usageseal.Key, n int) int {
+	t.Helper()
+	for range n {
+		e := b.usage(t)
+		e.HubId = hub
+		b.forge(t, bus.SubjectUsage(hub), e.GetRequestId(), key.Seal(encode(t, e)))
+	}
+	return n
+}
+
+// lined waits until there are so many lines.
+func (b *bundle) lined(t *testing.T, want int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for b.count(t, "SELECT count(*) FROM earning_line") < want {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("got %d lines, want %d", b.count(t, "SELECT count(*) FROM earning_line"), want)
+		case <-ticker.C:
+		}
+	}
+}
+
+// TestUsageOfAnOutageWaitsForItsKeyHoweverMuchThereIs starts behind hubs that have
+// made new keys meanwhile; what a hub makes up later holds nothing up.
+func TestUsageOfAnOutageWaitsForItsKeyHoweverMuchThereIs(t *testing.T) {
+	const most = 50
+	b := setup(t)
+	late, later := usageseal.Key{ID: usageseal.KeyID{7}}, usageseal.Key{ID: usageseal.KeyID{8}}
+	lines := b.underKey(t, "hub-1", late, 2*most)
+	b.settled(t)
+	lines++
+	if n := b.count(t, "SELECT count(*) FROM quarantine"); n != 0 {
+		t.Fatalf("got %d set aside, want all to wait for the key", n)
+	}
+	if err := b.service.ring.Take(t.Context(), "hub-1", late); err != nil {
+		t.Fatal(err)
+	}
+	b.lined(t, lines)
+
+	b.clock.Advance(usageseal.KeyWait)
+	lines += b.underKey(t, "hub-1", later, 5) // the call to us has failed
+	b.settled(t)
+	lines++
+	b.underKey(t, "hub-2", later, most+10)
+	b.settled(t)
+	lines++
+	if n := b.count(t, "SELECT count(*) FROM quarantine WHERE reason LIKE 'forged: sealed with a key that hub-2%'"); n != 10 {
+		t.Errorf("got %d of hub-2 set aside, want what is above the %d that wait", n, most)
+	}
+	if err := b.service.ring.Take(t.Context(), "hub-1", later); err != nil {
+		t.Fatal(err)
+	}
+	b.lined(t, lines)
+	if n := b.count(t, "SELECT count(*) FROM quarantine WHERE reason LIKE 'forged: sealed with a key that hub-1%'"); n != 0 {
+		t.Errorf("got %d of hub-1 set aside, want none", n)
 	}
 }

@@ -105,11 +105,11 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	settled := rpc.NewSettledRequests(deps.Accruals, func(requestID string, err error) {
 		deps.Log.Error("a settled request cannot become an earning line", "request_id", requestID, "error", err)
 	})
-	ring := usageseal.NewRing(st)
+	ring := usageseal.NewRing(st, deps.Clock)
 	return &Service{
 		cfg: cfg, deps: deps, store: st, metrics: made,
 		comparer: rpc.NewLedgerComparer(st, deps.Accruals, deps.Clock),
-		consumer: events.NewConsumer(deps.Bus, st, deps.Log).CheckedBy(ring), ring: ring,
+		consumer: events.NewConsumer(deps.Bus, st, deps.Log).CheckedBy(ring, deps.Clock), ring: ring,
 		filler: &fill.Filler{Ledger: settled, Book: st, After: cfg.FillAfter},
 	}, nil
 }

@@ -70,6 +70,7 @@ type bundle struct {
 	bus     *bus.Conn
 	pool    *pgxpool.Pool
 	now     time.Time
+	clock   *clock.Manual
 }
 
 func setup(t *testing.T) *bundle {
@@ -78,6 +79,7 @@ func setup(t *testing.T) *bundle {
 		ledger: &ledger{}, bus: bustest.New(t), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 		pool: pgtest.Pool(t, Schema, Role, store.Migrations),
 	}
+	b.clock = clock.NewManual(b.now)
 	in, err := serve.NewInterceptors(slog.New(slog.DiscardHandler), noop.NewMeterProvider(), tracenoop.NewTracerProvider())
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +87,7 @@ func setup(t *testing.T) *bundle {
 	channel := serve.NewInProcess(in)
 	billingv1.RegisterAccrualServiceServer(channel, b.ledger)
 	b.service, err = New(t.Context(), DefaultConfig(), Deps{
-		Log: slog.New(slog.DiscardHandler), Meters: noop.NewMeterProvider(), Clock: clock.NewManual(b.now),
+		Log: slog.New(slog.DiscardHandler), Meters: noop.NewMeterProvider(), Clock: b.clock,
 		Bus: b.bus, DB: b.pool, Accruals: billingv1.NewAccrualServiceClient(channel.Client()),
 	})
 	if err != nil {

@@ -87,6 +87,9 @@ func (c *Consumer) UpToDate(ctx context.Context) error {
 
 func (c *Consumer) note(msgs []bus.Msg, err error) {
 	c.noteBacklog(msgs, err)
+	if err != nil && c.Seals != nil {
+		c.Seals.Ring.Failed()
+	}
 	c.behind.Store(err != nil || msgs[len(msgs)-1].Pending > bus.MaxBatch)
 }
 

@@ -45,7 +45,7 @@ const (
 	// Forged lacks the seal of the hub that it names, or the ledger's ticket of
 	// its request.
 	Forged Result = "forged"
-	// UnknownKey is sealed with a key that its hub has not handed over in time.
+	// UnknownKey is sealed with a key that its hub has not handed over.
 	UnknownKey Result = "unknown_key"
 )
 

@@ -39,7 +39,9 @@ type Consumer struct {
 	ledger Ledger
 	log    *slog.Logger
 	behind atomic.Bool
-	ring   *usageseal.Ring // nil takes every event for its hub's
+	// ring checks who wrote an event; nil takes every event for its hub's.
+	ring    *usageseal.Ring
+	parking *parking
 }
 
 // NewConsumer makes a consumer; Run starts it.
@@ -61,6 +63,9 @@ func (c *Consumer) Run(ctx context.Context) error {
 
 func (c *Consumer) handle(ctx context.Context, batch []bus.Msg) error {
 	err := c.record(ctx, batch)
+	if err != nil && c.ring != nil {
+		c.ring.Failed()
+	}
 	c.behind.Store(err != nil || batch[len(batch)-1].Pending > bus.MaxBatch)
 	return err
 }

@@ -7,18 +7,15 @@ import (
 	"time"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/usageseal"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 )
 
-// How long usage waits in the stream for the key that it is sealed with, and how
-// often it is looked at again. A hub hands its key to us at its start and then
-// every minute, so usage waits while we were away. What waits for longer is put
-// aside, and its hub publishes it again.
-const (
-	keyWait  = 10 * time.Minute
-	keyPause = 5 * time.Second
-)
+// keyPause is how often usage is looked at again whose key may still come. After
+// the start, and a failure of the database, all usage waits whose key is not
+// known, as it may be that of an outage (usageseal.KeyWait); else see parking.
+const keyPause = 5 * time.Second
 
 // incoming is a payload, and who wrote it.
 type incoming struct {
@@ -30,8 +27,8 @@ type incoming struct {
 }
 
 // CheckedBy makes the consumer check who wrote an event, before it runs.
-func (c *Consumer) CheckedBy(ring *usageseal.Ring) *Consumer {
-	c.ring = ring
+func (c *Consumer) CheckedBy(ring *usageseal.Ring, clk clock.Clock) *Consumer {
+	c.ring, c.parking = ring, newParking(clk)
 	return c
 }
 
@@ -41,30 +38,49 @@ func (c *Consumer) check(ctx context.Context, batch []bus.Msg) ([]incoming, erro
 	out := make([]incoming, 0, len(batch))
 	for _, m := range batch {
 		in := incoming{payload: m.Data}
-		if c.ring == nil {
-			out = append(out, in)
-			continue
+		if c.ring != nil {
+			in.from = strings.TrimPrefix(m.Subject, bus.SubjectUsagePrefix)
 		}
-		in.from = strings.TrimPrefix(m.Subject, bus.SubjectUsagePrefix)
-		if m.Subject != bus.SubjectUsageLedger { // where nobody but the ledger may publish
-			verdict, err := c.ring.Check(ctx, in.from, m.Data)
-			switch {
-			case err != nil:
+		if c.ring != nil && m.Subject != bus.SubjectUsageLedger { // where nobody but the ledger may publish
+			later, err := c.judge(ctx, m, &in)
+			if err != nil {
 				return nil, err
-			case verdict == usageseal.Unknown && time.Since(m.Published) < keyWait:
+			}
+			if later {
 				if err := m.Later(keyPause); err != nil {
 					return nil, err
 				}
 				continue
-			case verdict == usageseal.Unknown:
-				in.forged = "sealed with a key that " + in.from + " has not handed over"
-			case verdict == usageseal.Forged:
-				in.forged = "not sealed by " + in.from
 			}
 		}
 		out = append(out, in)
 	}
 	return out, nil
+}
+
+// judge notes when a message is not of the hub on whose subject it came. It
+// returns true when that cannot be said yet.
+func (c *Consumer) judge(ctx context.Context, m bus.Msg, in *incoming) (later bool, err error) {
+	if !bus.ValidHubID(in.from) {
+		in.forged = "on the subject of no hub"
+		return false, nil
+	}
+	verdict, err := c.ring.Check(ctx, in.from, m.Data)
+	switch {
+	case err != nil:
+		return false, err
+	case verdict == usageseal.Early:
+		return true, nil
+	case verdict == usageseal.Unknown && c.parking.wait(in.from, m.Sequence):
+		return true, nil
+	case verdict == usageseal.Unknown:
+		in.forged = "sealed with a key that " + in.from + " has not handed over"
+		return false, nil
+	case verdict == usageseal.Forged:
+		in.forged = "not sealed by " + in.from
+	}
+	c.parking.free(in.from, m.Sequence)
+	return false, nil
 }
 
 // speaks returns an error unless the event says what its author may say.

@@ -1,0 +1,61 @@
+package events
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/clock"
+)
+
+func newTestParking() (*parking, *clock.Manual) {
+	now := clock.NewManual(time.Unix(1_790_000_000, 0))
+	return newParking(now), now
+}
+
+func TestWhatHasNoKeyIsLookedAtSoManyTimes(t *testing.T) {
+	p, now := newTestParking()
+	for look := range mostLooks {
+		if !p.wait("hub-1", 7) {
+			t.Fatalf("got look %d refused, want %d", look+1, mostLooks)
+		}
+		now.Advance(keyPause)
+	}
+	if p.wait("hub-1", 7) || p.n != 0 || len(p.hubs) != 0 {
+		t.Errorf("got one more look, or %d still waiting, want neither", p.n)
+	}
+	if mostLooks*keyPause < 90*time.Second {
+		t.Errorf("got a wait of %v, want more than the minute in which keys are handed over again", mostLooks*keyPause)
+	}
+}
+
+func TestAHubThatMakesUpKeysFillsItsOwnPlacesOnly(t *testing.T) {
+	p, now := newTestParking()
+	for n := range uint64(10 * mostOfHub) {
+		if got := p.wait("hub-1", n); got != (n < mostOfHub) {
+			t.Fatalf("message %d: got it waiting %v, want the first %d", n, got, mostOfHub)
+		}
+	}
+	if !p.wait("hub-2", 10_000) {
+		t.Error("got another hub's message refused, want it to wait")
+	}
+	if !p.wait("hub-1", 3) {
+		t.Error("got a message that waits refused, want it to wait on")
+	}
+	p.free("hub-1", 3)
+	p.free("hub-1", 3)
+	if !p.wait("hub-1", 20_000) || p.wait("hub-1", 20_001) {
+		t.Error("got the place of a message whose key came not given to one other, want it so")
+	}
+	for n := range uint64(2 * mostParked) {
+		p.wait(fmt.Sprint("hub-", n+10), n)
+	}
+	if p.n != mostParked {
+		t.Errorf("got %d waiting, want %d", p.n, mostParked)
+	}
+	// Another replica was given them all.
+	now.Advance(parkedFor + 1)
+	if !p.wait("hub-3", 1) || p.n != 1 {
+		t.Errorf("got %d waiting, want the one that is here", p.n)
+	}
+}
