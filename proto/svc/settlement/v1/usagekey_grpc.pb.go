@@ -30,8 +30,10 @@ const (
 type UsageKeyServiceClient interface {
 	// HandUsageKey makes a hub's key known, for good: usage under it is recorded
 	// however late it comes. Repeating it changes nothing. Fails with
-	// PERMISSION_DENIED unless the caller's certificate names this very hub, and
-	// with ALREADY_EXISTS when the id stands for another key.
+	// PERMISSION_DENIED unless the caller's certificate names this very hub, with
+	// ALREADY_EXISTS when the id stands for another key, and with
+	// RESOURCE_EXHAUSTED (too_many_keys) when the hub has handed over too many new
+	// keys within a day.
 	HandUsageKey(ctx context.Context, in *HandUsageKeyRequest, opts ...grpc.CallOption) (*HandUsageKeyResponse, error)
 }
 
@@ -61,8 +63,10 @@ func (c *usageKeyServiceClient) HandUsageKey(ctx context.Context, in *HandUsageK
 type UsageKeyServiceServer interface {
 	// HandUsageKey makes a hub's key known, for good: usage under it is recorded
 	// however late it comes. Repeating it changes nothing. Fails with
-	// PERMISSION_DENIED unless the caller's certificate names this very hub, and
-	// with ALREADY_EXISTS when the id stands for another key.
+	// PERMISSION_DENIED unless the caller's certificate names this very hub, with
+	// ALREADY_EXISTS when the id stands for another key, and with
+	// RESOURCE_EXHAUSTED (too_many_keys) when the hub has handed over too many new
+	// keys within a day.
 	HandUsageKey(context.Context, *HandUsageKeyRequest) (*HandUsageKeyResponse, error)
 	mustEmbedUnimplementedUsageKeyServiceServer()
 }

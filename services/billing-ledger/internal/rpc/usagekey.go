@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"time"
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/fault"
@@ -10,6 +11,10 @@ import (
 	"svc.internal/pkg/usageseal"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
+
+// retryKey is how long a hub that hands over too many keys is asked to wait. Its
+// usage waits with it, in its journal.
+const retryKey = time.Minute
 
 // UsageKeys takes the keys of hubs.
 type UsageKeys struct {
@@ -34,6 +39,8 @@ func (s *UsageKeys) HandUsageKey(ctx context.Context, req *billingv1.HandUsageKe
 	switch err := s.Ring.Take(ctx, hub, key); {
 	case errors.Is(err, usageseal.ErrOtherKey):
 		return nil, fault.Wrap(err, fault.Conflict, fault.AlreadyExists, "the id of the key stands for another key").On("key_id")
+	case errors.Is(err, usageseal.ErrTooManyKeys):
+		return nil, fault.Wrap(err, fault.Exhausted, fault.TooManyKeys, "%s has handed over too many new keys within a day", hub).After(retryKey)
 	case err != nil:
 		return nil, err
 	}

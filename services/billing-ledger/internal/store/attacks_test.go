@@ -277,6 +277,7 @@ usage_settlement usage_settlement_witness_check | witness = 'nobody'
 ledger_secret ledger_secret_one_check | one = false
 ledger_secret ledger_secret_pkey | =
 ledger_secret ledger_secret_secret_check | secret = 'short'
+usage_key usage_key_bound | ! INSERT INTO usage_key (hub_id, key_id, secret) SELECT hub_id, int8send(n), secret FROM usage_key, generate_series(1, 300) AS n
 usage_key usage_key_hub_id_check | hub_id = 'Hub.1'
 usage_key usage_key_key_id_check | key_id = 'short'
 usage_key usage_key_pkey | =

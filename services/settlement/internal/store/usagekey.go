@@ -7,13 +7,18 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"svc.internal/pkg/pg"
 	"svc.internal/pkg/usageseal"
 )
 
 // KeepUsageKey implements usageseal.Store.
 func (s *Store) KeepUsageKey(ctx context.Context, hub string, key usageseal.Key) error {
-	if _, err := s.pool.Exec(ctx, `INSERT INTO usage_key (hub_id, key_id, secret) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
-		hub, key.ID[:], key.Secret[:]); err != nil {
+	_, err := s.pool.Exec(ctx, `INSERT INTO usage_key (hub_id, key_id, secret) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+		hub, key.ID[:], key.Secret[:])
+	switch {
+	case pg.IsCheck(err, "usage_key_bound"):
+		return usageseal.ErrTooManyKeys
+	case err != nil:
 		return fmt.Errorf("keep a key of usage: %w", err)
 	}
 	stands, ok, err := s.UsageKey(ctx, hub, key.ID)
