@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/usageseal"
 )
 
@@ -24,6 +25,9 @@ const (
 	handTime = 5 * time.Second
 	handMin  = 200 * time.Millisecond
 	handMax  = 10 * time.Second
+	// handRefused is the pause after a refusal because there were too many keys of
+	// this hub of late: it has started again too often.
+	handRefused = time.Minute
 )
 
 // KeyTaker is a service that checks the seals of usage.
@@ -101,7 +105,7 @@ func (k *Keys) Run(ctx context.Context) error {
 		if handing == nil {
 			handing = k.current.Load()
 		}
-		taken, all := k.hand(ctx, *handing)
+		taken, refused, all := k.hand(ctx, *handing)
 		if taken && next != nil {
 			k.current.Store(next)
 			k.made, next = k.clock.Now(), nil
@@ -112,14 +116,17 @@ func (k *Keys) Run(ctx context.Context) error {
 			timer.Reset(handAgain)
 			continue
 		}
+		if refused {
+			pause = handRefused
+		}
 		timer.Reset(pause)
 		pause = min(2*pause, handMax)
 	}
 }
 
-// hand gives the key to all, and reports whether the first and whether all of
-// them have it.
-func (k *Keys) hand(ctx context.Context, key usageseal.Key) (first, all bool) {
+// hand gives the key to all, and reports whether the first has it, whether one of
+// them has too many, and whether all have it.
+func (k *Keys) hand(ctx context.Context, key usageseal.Key) (first, refused, all bool) {
 	all = true
 	for i, taker := range k.takers {
 		callCtx, cancel := context.WithTimeout(ctx, handTime)
@@ -131,10 +138,10 @@ func (k *Keys) hand(ctx context.Context, key usageseal.Key) (first, all bool) {
 		if ctx.Err() == nil {
 			k.log.Warn("the key that seals usage was not taken", "by", taker.Name, "error", err)
 		}
-		all = false
+		all, refused = false, refused || fault.Is(err, fault.TooManyKeys)
 		if i == 0 {
-			return false, false
+			return false, refused, false
 		}
 	}
-	return true, all
+	return true, refused, all
 }

@@ -1,0 +1,57 @@
+package events
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/usageseal"
+)
+
+func TestAHubThatHasTooManyKeysAsksSlowlyUntilItsKeyIsTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		refusal error
+		most    int // calls in 10 minutes
+	}{
+		"too many keys": {fault.New(fault.Exhausted, fault.TooManyKeys, "too many"), 11},
+		"away":          {errors.New("away"), 70},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			refusal, calls := c.refusal, 0
+			seen := map[usageseal.KeyID]bool{}
+			taker := KeyTaker{Name: "ledger", Hand: func(_ context.Context, _ string, key usageseal.Key) error {
+				calls++
+				seen[key.ID] = true
+				return refusal
+			}}
+			k := NewKeys("hub-a", []KeyTaker{taker}, rand.Reader, clock.System, discard)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- k.Run(ctx) }()
+			<-time.After(10 * time.Minute)
+			synctest.Wait()
+			if calls > c.most || calls < 10 {
+				t.Errorf("%s: got %d calls in 10 minutes, want 10 to %d", name, calls, c.most)
+			}
+			if k.current.Load() != nil {
+				t.Errorf("%s: got a key in use that nobody has taken", name)
+			}
+			refusal = nil
+			if !k.wait(ctx) {
+				t.Errorf("%s: got no key", name)
+			}
+			if len(seen) != 1 {
+				t.Errorf("%s: got %d keys made, want the one that is to be taken", name, len(seen))
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
