@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/fault"
 	"svc.internal/pkg/usageseal"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
@@ -168,4 +169,27 @@ func TestUsageUnderMadeUpKeysHoldsNothingUp(t *testing.T) {
 		t.Errorf("got %s, want the usage charged whose key came late, and nothing held", got)
 	}
 	f.sound(t)
+}
+
+func TestAHubIsToldThatItHandsOverTooManyKeys(t *testing.T) {
+	f := start(t)
+	hand := func(hub string, n int) error {
+		_, err := f.seals.HandUsageKey(t.Context(), &billingv1.HandUsageKeyRequest{
+			HubId: hub, KeyId: []byte{1, 2, 3, 4, 5, 6, byte(n), byte(n >> 8)}, Key: make([]byte, 32)})
+		return err
+	}
+	for n := range 300 {
+		if err := hand("hub-1", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, ok := fault.As(hand("hub-1", 300)); !ok || got.Kind != fault.Exhausted || got.Reason != fault.TooManyKeys || got.RetryAfter <= 0 {
+		t.Errorf("got %v, want too_many_keys, and when to try again", got)
+	}
+	if err := hand("hub-1", 7); err != nil {
+		t.Errorf("a key that stands: got %v, want it taken", err)
+	}
+	if err := hand("hub-2", 300); err != nil {
+		t.Errorf("a key of another hub: got %v, want it taken", err)
+	}
 }
