@@ -97,6 +97,9 @@ func TestUsageOfAnOutageWaitsForItsKeyHoweverMuchThereIs(t *testing.T) {
 	if n := b.count(t, "SELECT count(*) FROM quarantine"); n != 0 {
 		t.Fatalf("got %d set aside, want all to wait for the key", n)
 	}
+	if n := b.count(t, "SELECT count(*) FROM earning_line"); n != 1 {
+		t.Fatalf("got %d lines, want none of usage that nobody can check", n)
+	}
 	if err := b.service.ring.Take(t.Context(), "hub-1", late); err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func (c *Consumer) judge(ctx context.Context, m bus.Msg, in *incoming) (later bo
 	case verdict == usageseal.Unknown:
 		in.forged = "sealed with a key that " + in.from + " has not handed over"
 		return false, nil
-	case verdict == usageseal.Forged:
+	case verdict != usageseal.Valid:
 		in.forged = "not sealed by " + in.from
 	}
 	c.parking.free(in.from, m.Sequence)
