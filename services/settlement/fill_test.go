@@ -34,8 +34,7 @@ func TestWhatNoUsageBroughtIsFilledInFromTheLedgerAndMarked(t *testing.T) {
 		asSettled(lost, 10, hub), asSettled(late, 10, hub), asSettled(heard, 10, hub), cut, asSettled(wrong, 11, hub),
 	}
 	for range 2 { // a second walk changes nothing
-		b.service.filler.Rewind(b.now, b.now)
-		b.service.fill(t.Context())
+		b.fillAnew(t)
 	}
 	for name, c := range map[string]struct {
 		event *eventsv1.UsageEvent

@@ -6,12 +6,14 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"svc.internal/services/settlement/internal/fill"
 	"svc.internal/services/settlement/internal/reconcile"
 )
 
 type metrics struct {
 	standing, unconfirmed metric.Int64Gauge
-	filled                metric.Int64Counter
+	// What was done to lines because of the ledger's word.
+	filled, corrected, heldOut metric.Int64Counter
 }
 
 func newMetrics(meters metric.MeterProvider) (*metrics, error) {
@@ -30,10 +32,24 @@ func newMetrics(meters metric.MeterProvider) (*metrics, error) {
 		metric.WithDescription("Lines that this process filled in from the ledger.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
+	if m.corrected, err = meter.Int64Counter("svc.settlement.lines_corrected",
+		metric.WithDescription("Lines that this process overruled, because the ledger settled otherwise.")); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
+	if m.heldOut, err = meter.Int64Counter("svc.settlement.lines_held_out",
+		metric.WithDescription("Lines that this process held out, because the ledger has settled no such requests.")); err != nil {
+		return nil, fmt.Errorf("make metrics: %w", err)
+	}
 	return m, nil
 }
 
 func (m *metrics) compared(ctx context.Context, r reconcile.Report, standing int) {
 	m.standing.Record(ctx, int64(standing))
 	m.unconfirmed.Record(ctx, r.Filled.Requests)
+}
+
+func (m *metrics) mended(ctx context.Context, out fill.Outcome) {
+	m.filled.Add(ctx, int64(out.Filled))
+	m.corrected.Add(ctx, int64(len(out.Corrected)))
+	m.heldOut.Add(ctx, int64(len(out.HeldOut)))
 }

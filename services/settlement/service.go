@@ -16,6 +16,7 @@ import (
 
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
+	"svc.internal/pkg/ids"
 	"svc.internal/pkg/pg"
 	"svc.internal/pkg/usageseal"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -156,9 +157,7 @@ func (s *Service) watch(ctx context.Context) {
 		}
 		standing := watch.Standing(report)
 		s.metrics.compared(ctx, report, len(standing))
-		if day, missing := reconcile.Missing(standing); missing {
-			s.filler.Rewind(day, s.deps.Clock.Now())
-		}
+		s.filler.Differ(standing, s.deps.Clock.Now())
 		for _, d := range standing[:min(len(standing), 10)] {
 			s.deps.Log.ErrorContext(ctx, "earning lines and accruals differ",
 				"day", d.Day.Format(time.DateOnly), "provider_id", d.ProviderID.String(),
@@ -178,11 +177,23 @@ func (s *Service) fill(ctx context.Context) {
 	if err != nil {
 		s.deps.Log.WarnContext(ctx, "earning lines could not be filled in from the ledger", "error", err)
 	}
-	s.metrics.filled.Add(ctx, int64(outcome.Filled))
+	s.metrics.mended(ctx, outcome)
 	if outcome.Filled > 0 {
 		s.deps.Log.WarnContext(ctx, "earning lines were filled in from the ledger, because their usage never came", "lines", outcome.Filled)
 	}
-	for _, id := range outcome.Corrected {
-		s.deps.Log.WarnContext(ctx, "the ledger settled by another witness than was heard of first; its word counts", "request_id", id.String())
+	if n := len(outcome.Corrected); n > 0 {
+		s.deps.Log.WarnContext(ctx, "the ledger settled otherwise than was heard of first; its word counts", "lines", n, "request_ids", some(outcome.Corrected))
 	}
+	if n := len(outcome.HeldOut); n > 0 {
+		s.deps.Log.ErrorContext(ctx, "earning lines are held out: the ledger has settled no such requests", "lines", n, "request_ids", some(outcome.HeldOut))
+	}
+}
+
+// some are the first of many requests, for a line of the log.
+func some(requests []ids.RequestID) []string {
+	text := make([]string, min(len(requests), 10))
+	for i := range text {
+		text[i] = requests[i].String()
+	}
+	return text
 }

@@ -166,7 +166,12 @@ func encode(t *testing.T, e *eventsv1.UsageEvent) []byte {
 // it has been handled then.
 func (b *bundle) settled(t *testing.T) {
 	t.Helper()
-	last := b.usage(t)
+	b.recorded(t, b.usage(t))
+}
+
+// recorded publishes an event and waits until its line stands.
+func (b *bundle) recorded(t *testing.T, last *eventsv1.UsageEvent) {
+	t.Helper()
 	b.publish(t, last.GetRequestId(), encode(t, last))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -254,6 +259,7 @@ func TestLinesAreOnlyEverAdded(t *testing.T) {
 	for _, statement := range []string{
 		"UPDATE earning_line SET payout_nano_usd = 0", "DELETE FROM earning_line", "TRUNCATE earning_line",
 		"UPDATE earning_correction SET payout_nano_usd = 0", "DELETE FROM earning_correction",
+		"UPDATE earning_ruling SET settled = false", "DELETE FROM earning_ruling",
 		"UPDATE earning_confirmation SET witness = 'hub'", "DELETE FROM earning_confirmation",
 		"UPDATE quarantine SET reason = ''", "DELETE FROM quarantine",
 	} {

@@ -5,6 +5,7 @@
 package settlesim
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"svc.internal/services/settlement/internal/earning"
 	"svc.internal/services/settlement/internal/events"
 	"svc.internal/services/settlement/internal/fill"
+	"svc.internal/services/settlement/internal/reconcile"
 )
 
 // Bus is a connection to NATS.
@@ -31,18 +33,23 @@ type Database struct {
 	Fate func() (happens, heard bool)
 
 	lines     map[ids.RequestID]Line
-	corrected map[ids.RequestID]Line
+	corrected map[ids.RequestID]Line // by the ledger's word
+	heldOut   map[ids.RequestID]bool
 	confirmed map[ids.RequestID]bool
 	rejected  []earning.Rejected
 }
 
 // NewDatabase makes an empty one.
 func NewDatabase() *Database {
-	return &Database{lines: map[ids.RequestID]Line{}, corrected: map[ids.RequestID]Line{}, confirmed: map[ids.RequestID]bool{}}
+	return &Database{lines: map[ids.RequestID]Line{}, corrected: map[ids.RequestID]Line{},
+		heldOut: map[ids.RequestID]bool{}, confirmed: map[ids.RequestID]bool{}}
 }
 
 // Line is what counts of a request; false when nothing was earned.
 func (d *Database) Line(r ids.RequestID) (Line, bool) {
+	if d.heldOut[r] {
+		return Line{}, false
+	}
 	if l, ok := d.corrected[r]; ok {
 		return l, true
 	}
@@ -50,8 +57,11 @@ func (d *Database) Line(r ids.RequestID) (Line, bool) {
 	return l, ok
 }
 
-// Count is the number of requests with a line, and of events put aside.
-func (d *Database) Count() (lines, rejected int) { return len(d.lines), len(d.rejected) }
+// Count is the number of requests with a line that counts, and of events put
+// aside.
+func (d *Database) Count() (lines, rejected int) {
+	return len(d.lines) - len(d.heldOut), len(d.rejected)
+}
 
 var errAway = errors.New("the database cannot be reached")
 
@@ -88,11 +98,49 @@ func (d *Database) Fill(_ context.Context, lines []Line) (fill.Outcome, error) {
 		l.Witness = earning.Ledger
 		d.lines[l.RequestID] = l
 	}
-	out := fill.Outcome{Filled: len(missing), Corrected: d.add(earning.Batch{Rulings: lines}).Corrected}
+	out := fill.Outcome{Filled: len(missing)}
+	for _, l := range lines {
+		if stands, counts := d.Line(l.RequestID); !counts || differ(stands, l) {
+			d.corrected[l.RequestID] = l
+			delete(d.heldOut, l.RequestID)
+			out.Corrected = append(out.Corrected, l.RequestID)
+		}
+	}
 	if !heard {
 		return fill.Outcome{}, errAway
 	}
 	return out, nil
+}
+
+// Suspects implements fill.Book.
+func (d *Database) Suspects(_ context.Context, slots []reconcile.Slot, after ids.RequestID, limit int) ([]ids.RequestID, error) {
+	var suspects []ids.RequestID
+	for id, l := range d.lines {
+		_, corrected := d.corrected[id]
+		if !corrected && !d.heldOut[id] && bytes.Compare(id[:], after[:]) > 0 &&
+			slices.Contains(slots, reconcile.Slot{Day: l.Day(), ProviderID: l.ProviderID}) {
+			suspects = append(suspects, id)
+		}
+	}
+	slices.SortFunc(suspects, func(a, b ids.RequestID) int { return bytes.Compare(a[:], b[:]) })
+	return suspects[:min(len(suspects), limit)], nil
+}
+
+// HoldOut implements fill.Book.
+func (d *Database) HoldOut(_ context.Context, requests []ids.RequestID) (held []ids.RequestID, _ error) {
+	for _, id := range requests {
+		if _, corrected := d.corrected[id]; !corrected && !d.heldOut[id] {
+			d.heldOut[id] = true
+			held = append(held, id)
+		}
+	}
+	return held, nil
+}
+
+// differ tells whether two lines differ in anything but the witness.
+func differ(a, b Line) bool {
+	a.Witness, a.Settled = b.Witness, b.Settled
+	return a != b
 }
 
 // Filled is the number of lines that rest on the ledger's word alone.
@@ -122,7 +170,7 @@ func (d *Database) add(b earning.Batch) (out earning.Outcome) {
 	for _, l := range b.Rulings {
 		first, stands := d.lines[l.RequestID]
 		_, done := d.corrected[l.RequestID]
-		if stands && !done && first.Witness != l.Witness && (first.ProviderID != l.ProviderID || first.Payout != l.Payout) {
+		if stands && !done && !d.heldOut[l.RequestID] && differ(first, l) {
 			d.corrected[l.RequestID] = l
 			out.Corrected = append(out.Corrected, l.RequestID)
 		}

@@ -90,7 +90,7 @@ func (c *Consumer) record(ctx context.Context, batch []bus.Msg) error {
 		c.log.ErrorContext(ctx, "usage repeats a request with other content; the first stands", "request_id", id.String())
 	}
 	for _, id := range outcome.Corrected {
-		c.log.WarnContext(ctx, "the ledger settled by another witness than was heard of first; its word counts", "request_id", id.String())
+		c.log.WarnContext(ctx, "the ledger settled otherwise than was heard of first; its word counts", "request_id", id.String())
 	}
 	return nil
 }

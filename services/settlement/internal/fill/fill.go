@@ -6,7 +6,13 @@
 // stop the market. The stream holds usage for settlement meanwhile. What the
 // stream loses (its store is wiped, or it is full), a pass of the Filler finds:
 // it walks through what the ledger has settled since the last pass, in the order
-// of settling, and adds a line for each request that has none.
+// of settling, adds a line for each request that has none, and overrules each
+// line that says something else than the ledger settled: a hub can tell two
+// stories, or tell of another's request before its hub does.
+//
+// Where lines and accruals go on to differ, a second walk of the same list looks
+// back (see [Filler.Differ]). It has what the first walk leaves of a pass, so the
+// first always comes to the present.
 //
 // A filled line rests on the ledger's word alone. So it is marked as such and
 // counted apart: it is no second witness. Usage that comes after all confirms
@@ -20,14 +26,11 @@ import (
 
 	"svc.internal/pkg/ids"
 	"svc.internal/services/settlement/internal/earning"
+	"svc.internal/services/settlement/internal/reconcile"
 )
 
-// MaxPages bounds a pass: 200 pages of 1,000 requests.
+// MaxPages bounds what a pass reads for both walks: 200 pages of 1,000 requests.
 const MaxPages = 200
-
-// rewindInterval is the least time between two rewinds: what still differs after
-// the first needs a person, not another walk.
-const rewindInterval = time.Hour
 
 // lookBack is how much is walked through at the start of a process.
 const lookBack = time.Hour
@@ -38,9 +41,11 @@ type Mark struct {
 	Watermark string
 }
 
-// Page is a part of what the ledger has settled.
+// Page is a part of what the ledger has settled. Bad are requests that it has
+// settled and that cannot become a line.
 type Page struct {
 	Lines []earning.Line
+	Bad   []ids.RequestID
 	Next  Mark
 	More  bool
 }
@@ -50,19 +55,30 @@ type Ledger interface {
 	Settled(ctx context.Context, from Mark, settledFor time.Duration) (Page, error)
 }
 
-// Outcome is what came of a page: how many lines were added, and which lines of
-// another witness were corrected to what the ledger says.
+// Outcome is what a pass did: how many lines were added, which were overruled by
+// what the ledger settled, and which are held out, because it settled nothing.
 type Outcome struct {
-	Filled    int
-	Corrected []ids.RequestID
+	Filled             int
+	Corrected, HeldOut []ids.RequestID
 }
 
-// Book adds the lines that are missing.
+// Book keeps the lines.
 type Book interface {
+	// Fill adds the lines that are missing, and has the ledger's word take the
+	// place of what else counts of a request, be it held out.
 	Fill(ctx context.Context, lines []earning.Line) (Outcome, error)
+	// Suspects lists requests behind one in the order of their ids, at most
+	// limit: those with a line in one of the slots that the ledger has never
+	// overruled.
+	Suspects(ctx context.Context, slots []reconcile.Slot, after ids.RequestID, limit int) ([]ids.RequestID, error)
+	// HoldOut has the lines of these requests count for nothing, but for those
+	// that the ledger has overruled since, and returns which. All that it does
+	// before an error stands.
+	HoldOut(ctx context.Context, requests []ids.RequestID) ([]ids.RequestID, error)
 }
 
-// Filler fills gaps. It is not safe for concurrent use.
+// Filler fills gaps. It is not safe for concurrent use; of several processes,
+// each may have its own.
 type Filler struct {
 	Ledger Ledger
 	Book   Book
@@ -70,46 +86,57 @@ type Filler struct {
 	// the time to come by itself.
 	After time.Duration
 
-	mark    Mark
-	rewound time.Time
+	mark  Mark
+	walk  *walk // nil: none is under way
+	began time.Time
+	known map[reconcile.Slot]standing
+	most  int // suspects of a walk; 0 is maxSuspects
 }
 
-// Pass walks through what was settled since the last pass. It ends early, and
-// goes on there with the next pass, after MaxPages pages or at an error.
+// Pass walks through what was settled since the last pass, and then looks back,
+// if there is reason to. It ends early, and goes on there with the next pass,
+// after MaxPages pages or at an error.
 func (f *Filler) Pass(ctx context.Context, now time.Time) (Outcome, error) {
 	if f.mark == (Mark{}) {
 		f.mark.Since = now.Add(-lookBack - f.After)
 	}
 	var all Outcome
-	for range MaxPages {
-		page, err := f.Ledger.Settled(ctx, f.mark, f.After)
+	left, err := f.forward(ctx, &all)
+	if err == nil && left > 0 && f.walk != nil {
+		err = f.back(ctx, left, &all)
+	}
+	return all, err
+}
+
+// forward walks to the present and returns how many pages are left then.
+func (f *Filler) forward(ctx context.Context, all *Outcome) (left int, err error) {
+	for left = MaxPages; left > 0; {
+		page, err := f.turn(ctx, f.mark, all)
 		if err != nil {
-			return all, fmt.Errorf("list what is settled: %w", err)
-		}
-		if len(page.Lines) > 0 {
-			filled, err := f.Book.Fill(ctx, page.Lines)
-			if err != nil {
-				return all, fmt.Errorf("fill %d lines: %w", len(page.Lines), err)
-			}
-			all.Filled += filled.Filled
-			all.Corrected = append(all.Corrected, filled.Corrected...)
+			return 0, err
 		}
 		f.mark = page.Next
+		left--
 		if !page.More {
 			break
 		}
 	}
-	return all, nil
+	return left, nil
 }
 
-// Rewind has the next pass begin a day before the given day, at which lines and
-// accruals differ: a process that was away for longer than lookBack has missed
-// what was settled before, and a transaction may have committed behind the walk.
-// Within rewindInterval of the last rewind it does nothing.
-func (f *Filler) Rewind(day, now time.Time) {
-	if !f.rewound.IsZero() && now.Sub(f.rewound) < rewindInterval {
-		return
+// turn reads a page and has the book take it up.
+func (f *Filler) turn(ctx context.Context, from Mark, all *Outcome) (Page, error) {
+	page, err := f.Ledger.Settled(ctx, from, f.After)
+	if err != nil {
+		return Page{}, fmt.Errorf("list what is settled: %w", err)
 	}
-	f.rewound = now
-	f.mark = Mark{Since: day.AddDate(0, 0, -1)}
+	if len(page.Lines) > 0 {
+		filled, err := f.Book.Fill(ctx, page.Lines)
+		if err != nil {
+			return Page{}, fmt.Errorf("fill %d lines: %w", len(page.Lines), err)
+		}
+		all.Filled += filled.Filled
+		all.Corrected = append(all.Corrected, filled.Corrected...)
+	}
+	return page, nil
 }

@@ -3,17 +3,20 @@ package fill
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/services/settlement/internal/earning"
+	"svc.internal/services/settlement/internal/reconcile"
 )
 
 // ledger is a list of settled requests, two a page.
 type ledger struct {
 	lines []earning.Line
+	bad   []ids.RequestID // on every page
 	asked []Mark
 	fails bool
 }
@@ -28,21 +31,61 @@ func (l *ledger) Settled(_ context.Context, from Mark, _ time.Duration) (Page, e
 		at, _ = strconv.Atoi(from.Watermark)
 	}
 	end := min(at+2, len(l.lines))
-	return Page{Lines: l.lines[at:end], Next: Mark{Since: from.Since, Watermark: strconv.Itoa(end)}, More: end < len(l.lines)}, nil
+	return Page{Lines: l.lines[at:end], Bad: l.bad, Next: Mark{Since: from.Since, Watermark: strconv.Itoa(end)}, More: end < len(l.lines)}, nil
 }
 
-// book has one line for each request.
-type book map[ids.RequestID]bool
+// book has one line for each request, and those that are held out are false.
+type book struct {
+	lines map[ids.RequestID]bool
+	fails bool
+}
 
-func (b book) Fill(_ context.Context, lines []earning.Line) (Outcome, error) {
+func newBook(stand ...ids.RequestID) *book {
+	b := &book{lines: map[ids.RequestID]bool{}}
+	for _, id := range stand {
+		b.lines[id] = true
+	}
+	return b
+}
+
+func (b *book) Fill(_ context.Context, lines []earning.Line) (Outcome, error) {
 	var out Outcome
 	for _, l := range lines {
-		if !b[l.RequestID] {
-			b[l.RequestID] = true
+		counts, stands := b.lines[l.RequestID]
+		switch {
+		case !stands:
 			out.Filled++
+		case !counts:
+			out.Corrected = append(out.Corrected, l.RequestID)
 		}
+		b.lines[l.RequestID] = true
 	}
 	return out, nil
+}
+
+// Suspects takes all lines for those of the slots.
+func (b *book) Suspects(_ context.Context, slots []reconcile.Slot, after ids.RequestID, limit int) ([]ids.RequestID, error) {
+	if len(slots) == 0 {
+		return nil, errors.New("of no slots")
+	}
+	var suspects []ids.RequestID
+	for id, counts := range b.lines {
+		if counts && compare(id, after) > 0 {
+			suspects = append(suspects, id)
+		}
+	}
+	slices.SortFunc(suspects, compare)
+	return suspects[:min(len(suspects), limit)], nil
+}
+
+func (b *book) HoldOut(_ context.Context, requests []ids.RequestID) ([]ids.RequestID, error) {
+	if b.fails {
+		return nil, errors.New("away")
+	}
+	for _, id := range requests {
+		b.lines[id] = false
+	}
+	return requests, nil
 }
 
 func requests(n int) []earning.Line {
@@ -56,7 +99,7 @@ func requests(n int) []earning.Line {
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func TestAPassFillsEachGapOnceAndGoesOnWhereItEnded(t *testing.T) {
-	l, b := &ledger{lines: requests(5)}, book{{15: 2}: true}
+	l, b := &ledger{lines: requests(5)}, newBook(ids.RequestID{15: 2})
 	f := &Filler{Ledger: l, Book: b, After: time.Minute}
 	if out, err := f.Pass(t.Context(), now); err != nil || out.Filled != 4 {
 		t.Fatalf("got %d filled and %v, want 4", out.Filled, err)
@@ -71,7 +114,7 @@ func TestAPassFillsEachGapOnceAndGoesOnWhereItEnded(t *testing.T) {
 }
 
 func TestAPassThatFailsLosesNothing(t *testing.T) {
-	l, b := &ledger{lines: requests(3), fails: true}, book{}
+	l, b := &ledger{lines: requests(3), fails: true}, newBook()
 	f := &Filler{Ledger: l, Book: b}
 	if _, err := f.Pass(t.Context(), now); err == nil {
 		t.Error("got no error of a ledger that is away")
@@ -79,23 +122,5 @@ func TestAPassThatFailsLosesNothing(t *testing.T) {
 	l.fails = false
 	if out, err := f.Pass(t.Context(), now.Add(2*lookBack)); err != nil || out.Filled != 3 || !l.asked[0].Since.Equal(now.Add(-lookBack)) {
 		t.Errorf("got %d filled from %v on and %v, want 3 from where the first pass began", out.Filled, l.asked[0].Since, err)
-	}
-}
-
-func TestARewindIsMadeOnceAnHour(t *testing.T) {
-	l := &ledger{lines: requests(1)}
-	f := &Filler{Ledger: l, Book: book{}}
-	day := now.Truncate(24 * time.Hour)
-	for i, c := range []struct {
-		after time.Duration
-		want  bool
-	}{{0, true}, {59 * time.Minute, false}, {time.Hour, true}} {
-		f.Rewind(day, now.Add(c.after))
-		if _, err := f.Pass(t.Context(), now); err != nil {
-			t.Fatal(err)
-		}
-		if got := l.asked[i] == (Mark{Since: day.AddDate(0, 0, -1)}); got != c.want {
-			t.Errorf("after %v: walked from the day before: %v, want %v", c.after, got, c.want)
-		}
 	}
 }

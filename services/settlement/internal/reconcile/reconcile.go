@@ -104,14 +104,3 @@ func (w *Watch) Standing(report Report) []Difference {
 	w.last = seen
 	return standing
 }
-
-// Missing returns the first day of those differences on which lines are missing;
-// false when none is.
-func Missing(standing []Difference) (first time.Time, missing bool) {
-	for _, d := range standing {
-		if d.Lines.Requests < d.Accruals.Requests && (!missing || d.Day.Before(first)) {
-			first, missing = d.Day, true
-		}
-	}
-	return first, missing
-}

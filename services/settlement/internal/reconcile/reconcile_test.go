@@ -62,16 +62,6 @@ func TestOnlyADifferenceThatStaysIsStanding(t *testing.T) {
 	}
 }
 
-func TestTheFirstDayWithoutALineIsNamed(t *testing.T) {
-	few, many := Sum{1, 1}, Sum{2, 2}
-	if first, missing := Missing([]Difference{{later, few, many, 0}, {alice, few, many, 0}, {bob, many, few, 0}}); !missing || first != day {
-		t.Errorf("got %v and %v, want %v", first, missing, day)
-	}
-	if _, missing := Missing([]Difference{{alice, many, few, 0}}); missing {
-		t.Error("got a line that is missing where there is one too many")
-	}
-}
-
 func TestFilledLinesAreCountedApart(t *testing.T) {
 	side := map[Slot]Sum{alice: {10, 2}, bob: {20, 2}}
 	report := Compare(side, map[Slot]Sum{alice: {5, 1}, bob: {20, 2}}, map[Slot]Sum{alice: {10, 3}, bob: {20, 2}}, day)

@@ -50,6 +50,9 @@ func (s *SettledRequests) Settled(ctx context.Context, from fill.Mark, settledFo
 		line, err := lineFromProto(m)
 		if err != nil {
 			s.bad(m.GetRequestId(), err)
+			if id, err := ids.ParseRequest(m.GetRequestId()); err == nil {
+				page.Bad = append(page.Bad, id)
+			}
 			continue
 		}
 		page.Lines = append(page.Lines, line)

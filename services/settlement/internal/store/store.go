@@ -1,6 +1,6 @@
 // Package store keeps settlement's rows in PostgreSQL: earning lines and their
-// corrections and confirmations, which are only ever added, and events set aside
-// for a person.
+// corrections, rulings and confirmations, which are only ever added, and events
+// set aside for a person.
 package store
 
 import (
@@ -78,19 +78,21 @@ JOIN earning_line l USING (day, request_id)
 WHERE l.witness = 'hub' AND i.witness = 'hub'
   AND (l.provider_id, l.attempt, l.payout_nano_usd) IS DISTINCT FROM (i.provider_id, i.attempt, i.payout_nano_usd)`
 
-// What the ledger says takes the place of a line that rests on another witness
-// and differs in money. It says it once.
+// What the ledger says takes the place of a line that says anything else,
+// whoever is the witness of either. It says it once: where a correction or a
+// ruling stands, only the ledger's books themselves overrule it (insertRulings).
+// Usage of the stream may be delivered again long after.
 const insertCorrections = `
 INSERT INTO earning_correction (day, request_id, was_witness, was_provider_id, was_payout_nano_usd,
-                                witness, provider_id, prompt_tokens, completion_tokens, payout_nano_usd, unit)
+                                witness, provider_id, attempt, model_id, price_version_id,
+                                prompt_tokens, completion_tokens, payout_nano_usd, unit)
 SELECT l.day, l.request_id, l.witness, l.provider_id, l.payout_nano_usd,
-       i.witness, i.provider_id, i.prompt_tokens, i.completion_tokens, i.payout_nano_usd, i.unit
-FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::uuid[],
-            $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::smallint[])
-     AS i(day, request_id, provider_id, attempt, model_id, price_version_id,
-          prompt_tokens, completion_tokens, payout_nano_usd, witness, unit)
+       i.witness, i.provider_id, i.attempt, i.model_id, i.price_version_id,
+       i.prompt_tokens, i.completion_tokens, i.payout_nano_usd, i.unit` + columns + `
 JOIN earning_line l USING (day, request_id)
-WHERE l.witness <> i.witness AND (l.provider_id, l.payout_nano_usd) <> (i.provider_id, i.payout_nano_usd)
+WHERE (l.provider_id, l.attempt, l.model_id, l.price_version_id, l.prompt_tokens, l.completion_tokens, l.payout_nano_usd, l.unit)
+   <> (i.provider_id, i.attempt, i.model_id, i.price_version_id, i.prompt_tokens, i.completion_tokens, i.payout_nano_usd, i.unit)
+  AND NOT EXISTS (SELECT FROM earning_ruling r WHERE r.day = l.day AND r.request_id = l.request_id)
 ORDER BY l.day, l.request_id
 ON CONFLICT (day, request_id) DO NOTHING
 RETURNING request_id`
@@ -207,17 +209,31 @@ func rejectedColumns(rejected []earning.Rejected) []any {
 	return []any{reasons, requests, payloads}
 }
 
-// A correction takes a line from one provider's sum and adds another. A line
-// that is filled in and confirmed rests on usage like any other.
+// The lines are summed from their index. Those that the ledger has spoken of,
+// which are few, are taken out again, and what counts of them is put in. Alone
+// on the ledger's word rest a line that is filled in and not confirmed, and one
+// that the ledger overruled with another content of the same witness: nobody
+// else has said that here.
 const selectTotals = `
+WITH spoken AS (
+	SELECT day, request_id FROM earning_correction WHERE day >= $1
+	UNION SELECT day, request_id FROM earning_ruling WHERE day >= $1
+), overruled AS (
+	SELECT l.day, l.provider_id AS was_provider, l.payout_nano_usd AS was_payout, e.settled, e.provider_id, e.payout_nano_usd,
+	       CASE WHEN l.witness = 'ledger' OR e.witness = l.witness AND (e.provider_id, e.payout_nano_usd) <> (l.provider_id, l.payout_nano_usd)
+	            THEN 1 ELSE 0 END AS alone
+	FROM spoken JOIN earning_line l USING (day, request_id) JOIN earning e USING (day, request_id)
+)
 SELECT day, provider_id, sum(payout)::bigint, sum(lines)::bigint, sum(filled)::bigint, sum(filled_payout)::bigint FROM (
 	SELECT day, provider_id, sum(payout_nano_usd) AS payout, count(*) AS lines, 0 AS filled, 0 AS filled_payout
 	FROM earning_line WHERE day >= $1 GROUP BY day, provider_id
-	UNION ALL SELECT day, was_provider_id, -was_payout_nano_usd, -1, 0, 0 FROM earning_correction WHERE day >= $1
-	UNION ALL SELECT day, provider_id, payout_nano_usd, 1, 0, 0 FROM earning_correction WHERE day >= $1
+	UNION ALL SELECT day, was_provider, -was_payout, -1, 0, 0 FROM overruled
+	UNION ALL SELECT day, provider_id, payout_nano_usd, 1, alone, alone * payout_nano_usd FROM overruled WHERE settled
 	UNION ALL SELECT day, provider_id, 0, 0, count(*), sum(payout_nano_usd) FROM earning_line l
 		WHERE day >= $1 AND witness = 'ledger'
 			AND NOT EXISTS (SELECT FROM earning_confirmation c WHERE c.day = l.day AND c.request_id = l.request_id)
+			AND NOT EXISTS (SELECT FROM earning_correction c WHERE c.day = l.day AND c.request_id = l.request_id)
+			AND NOT EXISTS (SELECT FROM earning_ruling r WHERE r.day = l.day AND r.request_id = l.request_id)
 		GROUP BY day, provider_id
 ) AS part GROUP BY day, provider_id HAVING sum(lines) <> 0 OR sum(payout) <> 0 OR sum(filled) <> 0`
 

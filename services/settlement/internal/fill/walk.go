@@ -1,0 +1,181 @@
+package fill
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"svc.internal/pkg/ids"
+	"svc.internal/services/settlement/internal/reconcile"
+)
+
+// walkEvery is the least time between the beginnings of two walks back.
+const walkEvery = time.Hour
+
+// maxSuspects bounds the lines that a walk looks for in the ledger, for the sake
+// of memory: 16 MB. Of more, the rest is looked for by the next walk.
+const maxSuspects = 1_000_000
+
+const day = 24 * time.Hour
+
+// standing is a difference that stands, with the same sums since a time.
+type standing struct {
+	lines, accruals reconcile.Sum
+	since           time.Time
+	// walked says that a walk began since, searched that it looked for the slot's
+	// lines in the ledger.
+	walked, searched bool
+}
+
+// walk goes through what the ledger has settled since a time, once more.
+type walk struct {
+	since time.Time
+	mark  Mark
+	// slots are those whose lines are looked for in the ledger. Suspects are
+	// such lines, in order, and seen tells of each whether the ledger has it.
+	slots    []reconcile.Slot
+	behind   ids.RequestID // where the suspects begin
+	suspects []ids.RequestID
+	seen     []bool
+	loaded   bool
+}
+
+func newWalk(since time.Time, slots []reconcile.Slot, behind ids.RequestID) *walk {
+	return &walk{since: since, mark: Mark{Since: since}, slots: slots, behind: behind, loaded: len(slots) == 0}
+}
+
+// Differ tells which differences stand, and has the next passes walk back to a
+// day before the first of them if there is reason to: a process that was away
+// for longer than lookBack has missed what was settled before, and a transaction
+// may have committed behind the walk.
+//
+// For one slot with the same sums there is reason once: what a walk could not
+// mend needs a person, not another walk. Lines of which the ledger may have no
+// request at all are held out when all of it was walked through, but not before
+// their day is over and the slot has kept its sums for After: until then usage
+// is under way. If the ledger settles one of them later, the walk forward meets
+// it, because it is never ahead of the walk back when that ends.
+func (f *Filler) Differ(differences []reconcile.Difference, now time.Time) {
+	known := make(map[reconcile.Slot]standing, len(differences))
+	var reason, search []reconcile.Slot
+	first := now.Add(-f.After)
+	for _, d := range differences {
+		s, ok := f.known[d.Slot]
+		if !ok || s.lines != d.Lines || s.accruals != d.Accruals {
+			s = standing{lines: d.Lines, accruals: d.Accruals, since: now}
+		}
+		known[d.Slot] = s
+		final := over(d.Day, now.Add(-f.After)) && now.Sub(s.since) >= f.After
+		// A line too many is no reason while usage may be under way.
+		if final && !s.searched || !s.walked && d.Lines.Requests <= d.Accruals.Requests {
+			reason = append(reason, d.Slot)
+			first = earlier(first, d.Day)
+			if final {
+				search = append(search, d.Slot)
+			}
+		}
+	}
+	f.known = known
+	if len(reason) == 0 || f.walk != nil || !f.began.IsZero() && now.Sub(f.began) < walkEvery {
+		return
+	}
+	f.began, f.walk = now, newWalk(first.Add(-day), search, ids.RequestID{})
+	for _, slot := range reason {
+		s := known[slot]
+		s.walked = true
+		known[slot] = s
+	}
+	for _, slot := range search {
+		s := known[slot]
+		s.searched = true
+		known[slot] = s
+	}
+}
+
+// over tells whether no request of a day can begin any more. None begins on a
+// day that is further ahead than clocks differ.
+func over(d, now time.Time) bool {
+	return !now.Before(d.Add(day)) || d.After(now.Add(day))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// back goes on with the walk back for at most left pages.
+func (f *Filler) back(ctx context.Context, left int, all *Outcome) error {
+	w := f.walk
+	if !w.loaded {
+		suspects, err := f.Book.Suspects(ctx, w.slots, w.behind, f.part())
+		if err != nil {
+			return fmt.Errorf("list whom the ledger may not have: %w", err)
+		}
+		w.suspects, w.seen, w.loaded = suspects, make([]bool, len(suspects)), true
+	}
+	for ; left > 0; left-- {
+		page, err := f.turn(ctx, w.mark, all)
+		if err != nil {
+			return err
+		}
+		w.mark = page.Next
+		w.see(page)
+		if !page.More {
+			return f.arrive(ctx, all)
+		}
+	}
+	return nil
+}
+
+// see notes whom the ledger has.
+func (w *walk) see(page Page) {
+	one := func(id ids.RequestID) {
+		if i, found := slices.BinarySearchFunc(w.suspects, id, compare); found {
+			w.seen[i] = true
+		}
+	}
+	for _, l := range page.Lines {
+		one(l.RequestID)
+	}
+	for _, id := range page.Bad {
+		one(id)
+	}
+}
+
+// arrive ends a walk that has come to the present. After an error the next pass
+// goes on from there, so that again nothing is held out that was settled
+// meanwhile.
+func (f *Filler) arrive(ctx context.Context, all *Outcome) error {
+	w := f.walk
+	var absent []ids.RequestID
+	for i, id := range w.suspects {
+		if !w.seen[i] {
+			absent = append(absent, id)
+		}
+	}
+	if len(absent) > 0 {
+		held, err := f.Book.HoldOut(ctx, absent)
+		all.HeldOut = append(all.HeldOut, held...)
+		if err != nil {
+			return fmt.Errorf("hold out %d lines: %w", len(absent), err)
+		}
+	}
+	f.walk = nil
+	if n := len(w.suspects); n > 0 && n == f.part() {
+		f.walk = newWalk(w.since, w.slots, w.suspects[n-1])
+	}
+	return nil
+}
+
+func (f *Filler) part() int {
+	if f.most > 0 {
+		return f.most
+	}
+	return maxSuspects
+}
+
+func compare(a, b ids.RequestID) int { return bytes.Compare(a[:], b[:]) }
