@@ -83,9 +83,8 @@ func readBooks(ctx context.Context, tx pgx.Tx, account string) (books, error) {
 	if err := errors.Join(err1, err); err != nil {
 		return b, fmt.Errorf("read settlements: %w", err)
 	}
-	earnings, err1 := tx.Query(ctx, `SELECT coalesce(c.payout_nano_usd, e.payout_nano_usd)
-		FROM settlement.earning_line e LEFT JOIN settlement.earning_correction c USING (day, request_id)
-		JOIN billing.hold h ON h.request_id = e.request_id WHERE h.account_id = $1`, account)
+	earnings, err1 := tx.Query(ctx, `SELECT e.payout_nano_usd
+		FROM settlement.earning e JOIN billing.hold h ON h.request_id = e.request_id WHERE e.settled AND h.account_id = $1`, account)
 	b.earnings, err = pgx.CollectRows(earnings, pgx.RowTo[int64])
 	if err := errors.Join(err1, err); err != nil {
 		return b, fmt.Errorf("read earning lines: %w", err)

@@ -41,8 +41,16 @@ func (a *audit) checkEarnings() {
 }
 
 // counted are the lines that settlement sums: a correction takes the place of
-// its line.
+// its line, and the last ruling that of both. One that is not settled leaves
+// nothing.
 func (q *request) counted() []earning {
+	if len(q.rulings) > 0 {
+		last := slices.MaxFunc(q.rulings, func(x, y earning) int { return cmp.Compare(x.ruling, y.ruling) })
+		if last.void {
+			return nil
+		}
+		return []earning{last}
+	}
 	if len(q.corrections) > 0 {
 		return q.corrections
 	}
@@ -51,10 +59,18 @@ func (q *request) counted() []earning {
 
 func (a *audit) checkEarning(u id, q *request) {
 	subject := about("request", u)
-	if n := len(q.counted()); n > 1 || len(q.earnings) > 1 {
+	if len(q.corrections) > 1 || len(q.earnings) > 1 {
 		a.r.found(Doubled, subject, "settlement has %d lines and %d corrections of it", len(q.earnings), len(q.corrections))
 	}
-	if len(q.corrections) > 0 && len(q.earnings) == 0 {
+	numbers := map[int64]bool{}
+	for _, e := range q.rulings {
+		if numbers[e.ruling] || e.ruling < 1 || e.ruling > int64(len(q.rulings)) {
+			a.r.found(Doubled, subject, "settlement has %d rulings on it, and one with the number %d twice or out of order", len(q.rulings), e.ruling)
+			break
+		}
+		numbers[e.ruling] = true
+	}
+	if len(q.corrections)+len(q.rulings) > 0 && len(q.earnings) == 0 {
 		a.r.found(Drift, subject, "settlement corrects a line that it does not have")
 	}
 	all := q.counted()
@@ -62,7 +78,7 @@ func (a *audit) checkEarning(u id, q *request) {
 	case len(all) == 0 && len(q.lines) == 0:
 		return
 	case len(all) == 0:
-		a.r.found(Unpaid, subject, "the ledger settled a payout of %d, and settlement has no line of it", q.lines[0].payout)
+		a.r.found(Unpaid, subject, "the ledger settled a payout of %d, and settlement has no line of it that counts", q.lines[0].payout)
 		return
 	case len(q.lines) == 0:
 		a.r.found(Drift, subject, "settlement has a line of %d, and the ledger settled nothing", all[0].payout)

@@ -265,6 +265,12 @@ func withinTheBooks() []corruption {
 		}, Doubled, onRequest(wholeAnswer), "settlement has 2 lines"},
 		{"an earning is off by one", func(f *fixture) { bump(f.earning(wholeAnswer), "payout_nano_usd", 1) }, Drift, onRequest(wholeAnswer), "and settlement has"},
 		{"an earning is another's", func(f *fixture) { f.earning(wholeAnswer)["provider_id"] = providerID(second) }, Drift, onProvider(second), "the ledger accrued"},
+		{"an earning of no request counts", func(f *fixture) { f.earnings["earning_ruling"] = f.earnings["earning_ruling"][1:] }, Drift, onRequest(invented), "the ledger settled nothing"},
+		{"an earning is held out", func(f *fixture) { f.rule(ruled, 3, nil) }, Unpaid, onRequest(ruled), "settlement has no line"},
+		{"a ruling is of more", func(f *fixture) { bump(f.earnings["earning_ruling"][2], "payout_nano_usd", 1) }, Drift, onRequest(ruled), "and settlement has"},
+		{"a ruling is doubled", func(f *fixture) {
+			f.earnings["earning_ruling"] = append(f.earnings["earning_ruling"], maps.Clone(f.earnings["earning_ruling"][2]))
+		}, Doubled, onRequest(ruled), "settlement has 3 rulings"},
 		{"a correction is missing", func(f *fixture) { f.earnings["earning_correction"] = nil }, Drift, onRequest(counted), "and settlement has"},
 		{"a correction has no line", func(f *fixture) {
 			f.earnings["earning_line"] = slices.DeleteFunc(f.earnings["earning_line"], func(r row) bool { return r["request_id"] == requestID(counted) })

@@ -24,31 +24,38 @@ func (w *world) readEarnings(from io.Reader) error {
 			return nil
 		}
 		switch table {
-		case "earning_line", "earning_correction":
+		case "earning_line", "earning_correction", "earning_ruling":
 		default:
 			return w.count("settlement." + table)
 		}
-		if err := errors.Join(w.takeEarning(&row, table == "earning_correction"), row.err); err != nil {
+		if err := errors.Join(w.takeEarning(&row, table), row.err); err != nil {
 			return fmt.Errorf("table %s: %w", table, err)
 		}
 		return nil
 	})
 }
 
-func (w *world) takeEarning(r *record, corrects bool) error {
+func (w *world) takeEarning(r *record, table string) error {
 	u := r.id("request_id")
 	q := w.request(r, u)
-	e := earning{
-		day: r.day("day"), provider: r.id("provider_id"), payout: r.count("payout_nano_usd"),
-		tokens: tokens{prompt: r.count("prompt_tokens"), completion: r.count("completion_tokens")},
+	e := earning{day: r.day("day")}
+	if table == "earning_ruling" {
+		e.ruling, e.void = r.count("ruling"), !r.flag("settled")
 	}
-	if len(q.earnings)+len(q.corrections) >= maxMembers {
+	if !e.void {
+		e.provider, e.payout = r.id("provider_id"), r.count("payout_nano_usd")
+		e.tokens = tokens{prompt: r.count("prompt_tokens"), completion: r.count("completion_tokens")}
+	}
+	if len(q.earnings)+len(q.corrections)+len(q.rulings) >= maxMembers {
 		return errTooMany
 	}
-	if corrects {
+	switch table {
+	case "earning_correction":
 		q.corrections = append(q.corrections, e)
-		return nil
+	case "earning_ruling":
+		q.rulings = append(q.rulings, e)
+	default:
+		q.earnings = append(q.earnings, e)
 	}
-	q.earnings = append(q.earnings, e)
 	return nil
 }

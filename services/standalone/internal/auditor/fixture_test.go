@@ -182,6 +182,10 @@ const (
 	givenBack
 	receipted
 	finishedFirst
+	// invented has no story but what settlement heard.
+	invented
+	// ruled is the one of which settlement heard otherwise later.
+	ruled = cutAnswer
 )
 
 const (
@@ -335,12 +339,27 @@ func (f *fixture) earn(table string, n, provider int, prompt, completion, payout
 		"prompt_tokens": prompt, "completion_tokens": completion, "payout_nano_usd": payout})
 }
 
+// rule adds a ruling: what the ledger settled, or that it settled nothing.
+func (f *fixture) rule(n, ruling int, settled row) {
+	r := row{"day": start.Format(time.DateOnly), "request_id": requestID(n), "provider_id": nil,
+		"prompt_tokens": nil, "completion_tokens": nil, "payout_nano_usd": nil}
+	maps.Copy(r, settled)
+	maps.Copy(r, row{"ruling": ruling, "settled": settled != nil})
+	f.earnings["earning_ruling"] = append(f.earnings["earning_ruling"], r)
+}
+
 // tellSpecials adds what only some stories have.
 func (f *fixture) tellSpecials() {
 	// Settlement had heard the hub first, and was corrected.
 	line := f.earning(counted)
 	f.earn("earning_correction", counted, first, 0, 3, line["payout_nano_usd"].(int64))
 	maps.Copy(line, row{"prompt_tokens": int64(7), "completion_tokens": int64(5), "payout_nano_usd": paid(priced, 7, 5)})
+	// Settlement had heard of a request that does not exist, and of one whose
+	// ledger lost what it had settled, and settled it once more.
+	f.earn("earning_line", invented, second, 7, 5, 1_000)
+	f.rule(invented, 1, nil)
+	f.rule(ruled, 1, nil)
+	f.rule(ruled, 2, f.earning(ruled))
 	// The first provider had failed before content.
 	f.engines = append(f.engines, row{"nonce": fmt.Sprint("nonce ", retried), "request_id": requestID(retried), "engine": "engine 1", "provider_id": "",
 		"model": "priced", "prompt_tokens": 7, "completion_tokens": 0, "status": 500, "complete": true, "cut": false, "at": at(1)})
@@ -468,7 +487,7 @@ func (f *fixture) texts(t testing.TB) texts {
 	t.Helper()
 	return texts{
 		export:   dump(t, f.tables, exportOrder),
-		earnings: dump(t, f.earnings, []string{"earning_line", "earning_correction"}),
+		earnings: dump(t, f.earnings, []string{"earning_line", "earning_correction", "earning_ruling"}),
 		clients:  jsonLines(t, f.clients), engines: jsonLines(t, f.engines), setup: jsonLines(t, []row{f.setup}),
 	}
 }

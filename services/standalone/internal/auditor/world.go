@@ -44,6 +44,7 @@ type request struct {
 	quarantined bool
 	earnings    []earning
 	corrections []earning
+	rulings     []earning
 	receipts    []receipt
 	engines     []engineCall
 	calls       []*call
@@ -112,6 +113,9 @@ type earning struct {
 	provider id
 	payout   int64
 	tokens   tokens
+	// ruling is the number of a ruling; void says that nothing was settled.
+	ruling int64
+	void   bool
 }
 
 // accrual is what the two services sum by.

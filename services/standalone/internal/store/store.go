@@ -57,9 +57,8 @@ func (b *Books) Left(ctx context.Context) (Left, error) {
 		(SELECT count(*) FROM billing.hold WHERE state = 'open'),
 		(SELECT count(*) FROM billing.orphan_review r JOIN billing.hold h USING (request_id) WHERE h.state = 'open' AND r.next_at IS NOT NULL),
 		(SELECT count(*) FROM billing.usage_settlement s
-			FULL JOIN settlement.earning_line e USING (day, request_id)
-			LEFT JOIN settlement.earning_correction c USING (day, request_id)
-			WHERE s.payout IS DISTINCT FROM coalesce(c.payout_nano_usd, e.payout_nano_usd)),
+			FULL JOIN (SELECT * FROM settlement.earning WHERE settled) e USING (day, request_id)
+			WHERE s.payout IS DISTINCT FROM e.payout_nano_usd),
 		(SELECT count(*) FROM billing.quarantine) + (SELECT count(*) FROM settlement.quarantine)`).
 		Scan(&l.Holds, &l.Reviews, &l.Unbalanced, &l.Quarantined)
 	if err != nil {
@@ -83,7 +82,7 @@ func (b *Books) Waiting(ctx context.Context, age time.Duration, before time.Time
 	var n int64
 	err := b.pool.QueryRow(ctx, `SELECT
 		(SELECT count(*) FROM billing.hold WHERE state = 'open' AND admitted_at < now() - $1::interval) +
-		(SELECT count(*) FROM billing.usage_settlement s FULL JOIN settlement.earning_line e USING (day, request_id)
+		(SELECT count(*) FROM billing.usage_settlement s FULL JOIN (SELECT * FROM settlement.earning WHERE settled) e USING (day, request_id)
 			WHERE s.request_id IS NULL AND e.recorded_at < $2 OR e.request_id IS NULL AND s.settled_at < $2)`, age, before).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count what waits: %w", err)
@@ -213,7 +212,8 @@ func (b *Books) MostCompletion(ctx context.Context, request string) (tokens int6
 	err = b.pool.QueryRow(ctx, `SELECT greatest(
 		(SELECT max(completion_tokens) FROM billing.usage_settlement WHERE request_id = $1::uuid),
 		(SELECT max(completion_tokens) FROM settlement.earning_line WHERE request_id = $1::uuid),
-		(SELECT max(completion_tokens) FROM settlement.earning_correction WHERE request_id = $1::uuid), 0)`, request).Scan(&tokens)
+		(SELECT max(completion_tokens) FROM settlement.earning_correction WHERE request_id = $1::uuid),
+		(SELECT max(completion_tokens) FROM settlement.earning_ruling WHERE request_id = $1::uuid), 0)`, request).Scan(&tokens)
 	if err != nil {
 		return 0, fmt.Errorf("read the lines of %s: %w", request, err)
 	}
@@ -243,24 +243,17 @@ type Compared struct {
 }
 
 // Compare compares every field that billing-ledger and settlement both keep of a
-// request, in both directions. Where a correction has taken the place of a line,
-// it is the correction that counts; it has no attempt, model and price version.
+// request, in both directions. What the ledger has overruled in settlement counts
+// as it did so; a line that is held out does not count.
 func (b *Books) Compare(ctx context.Context) (Compared, error) {
 	rows, err := b.pool.Query(ctx, `
 		WITH ledger AS (
 			SELECT day, request_id, provider_id, attempt, model_id, price_version_id, unit, prompt_tokens, completion_tokens, payout
 			FROM billing.usage_settlement
 		), line AS (
-			SELECT e.day, e.request_id, coalesce(c.provider_id, e.provider_id) AS provider_id,
-				CASE WHEN c IS NULL THEN e.attempt ELSE l.attempt END AS attempt,
-				CASE WHEN c IS NULL THEN e.model_id ELSE l.model_id END AS model_id,
-				CASE WHEN c IS NULL THEN e.price_version_id ELSE l.price_version_id END AS price_version_id,
-				coalesce(c.unit, e.unit) AS unit, coalesce(c.prompt_tokens, e.prompt_tokens) AS prompt_tokens,
-				coalesce(c.completion_tokens, e.completion_tokens) AS completion_tokens,
-				coalesce(c.payout_nano_usd, e.payout_nano_usd) AS payout
-			FROM settlement.earning_line e
-			LEFT JOIN settlement.earning_correction c USING (day, request_id)
-			LEFT JOIN ledger l USING (day, request_id)
+			SELECT day, request_id, provider_id, attempt, model_id, price_version_id, unit, prompt_tokens, completion_tokens,
+				payout_nano_usd AS payout
+			FROM settlement.earning WHERE settled
 		)
 		SELECT CASE WHEN ledger IS DISTINCT FROM line
 			THEN format('billing-ledger has %s, settlement has %s', coalesce(to_jsonb(ledger)::text, 'nothing'), coalesce(to_jsonb(line)::text, 'nothing')) END
