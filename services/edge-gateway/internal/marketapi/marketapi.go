@@ -17,8 +17,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc/codes"
@@ -126,6 +129,9 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) error {
 	if int64(len(body)) > a.cfg.MaxBody {
 		return fault.New(fault.Invalid, fault.RequestTooLarge, "The body has more than %d bytes.", a.cfg.MaxBody)
 	}
+	if err := readable(r.URL); err != nil {
+		return err
+	}
 	if err := oneKey(r.Header, body); err != nil {
 		return err
 	}
@@ -184,6 +190,19 @@ func (nowhere) Header() http.Header         { return http.Header{} }
 func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func (nowhere) WriteHeader(int)             {}
 
+// readable refuses a path or a query that cannot be read, or that is no UTF-8: gRPC
+// would not take it, which would look like a fault of the service's own.
+func readable(u *url.URL) error {
+	query, err := url.QueryUnescape(u.RawQuery)
+	if err != nil || !utf8.ValidString(query) {
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The query is malformed.")
+	}
+	if !utf8.ValidString(u.Path) {
+		return fault.New(fault.Invalid, fault.InvalidRequest, "The path is malformed.")
+	}
+	return nil
+}
+
 // oneKey refuses a request whose header and body name different idempotency
 // keys. A body that cannot be read so far is the decoder's to refuse.
 func oneKey(h http.Header, body []byte) error {
@@ -238,6 +257,10 @@ func keep(ctx context.Context, err error) {
 	}
 }
 
+// ofField finds the parameter of a query that could not be translated. What the
+// library says of it besides is about Go.
+var ofField = regexp.MustCompile(`^(?:parsing field|too many values for field) "(\w+)"`)
+
 // translated tells an error of the translation itself, which is the client's
 // fault, from one that a service sent.
 func translated(err error) error {
@@ -246,6 +269,9 @@ func translated(err error) error {
 	}
 	if st, ok := status.FromError(err); ok && st.Code() == codes.InvalidArgument {
 		text := st.Message()
+		if of := ofField.FindStringSubmatch(text); of != nil {
+			return fault.New(fault.Invalid, fault.InvalidRequest, "%s must be given once, with a value of its kind", of[1]).On(of[1])
+		}
 		return fault.New(fault.Invalid, fault.InvalidRequest, "The request is malformed: %s", text[:min(len(text), maxShown)])
 	}
 	return apierror.OfPeer(fault.FromError(err))

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+	"unicode/utf8"
 
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -81,7 +82,7 @@ func (a *API) RevokeProviderKey(ctx context.Context, c Call) (Answer, error) {
 		return Answer{}, err
 	}
 	id, err := url.PathUnescape(c.Rest)
-	if err != nil || len(id) > maxKeyID {
+	if err != nil || len(id) > maxKeyID || !utf8.ValidString(id) {
 		id = "" // no key has it
 	}
 	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)

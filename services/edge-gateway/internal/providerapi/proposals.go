@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+	"unicode/utf8"
 
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
@@ -69,7 +70,7 @@ func (a *API) Proposal(ctx context.Context, c Call) (Answer, error) {
 		return Answer{}, err
 	}
 	id, err := url.PathUnescape(c.Rest)
-	if err != nil || len(id) > maxProposalID {
+	if err != nil || len(id) > maxProposalID || !utf8.ValidString(id) {
 		id = "" // no proposal has it
 	}
 	called, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
