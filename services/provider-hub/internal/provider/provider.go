@@ -37,7 +37,9 @@ const (
 	maxRegion      = 32
 	maxReason      = 200
 	maxIdempotency = 128
-	maxPage        = 1_000_000
+	// maxOffset bounds how far into a list a page may begin: the database reads all
+	// that lies before it.
+	maxOffset = 100_000
 	// DefaultPageSize is the length of a page when none is asked for.
 	DefaultPageSize = 50
 	// MaxPageSize bounds a page.
@@ -220,16 +222,16 @@ type Page[T any] struct {
 // page reads what is asked for: pages count from 1; 0 stands for the first page
 // and for the default length.
 func page[T any](number, length int, read func(offset, limit int) ([]T, int, error)) (Page[T], error) {
-	if number < 0 || number > maxPage {
-		return Page[T]{}, fault.New(fault.Invalid, fault.InvalidValue, "page is out of range").On("page")
-	}
 	if length < 0 || length > MaxPageSize {
 		return Page[T]{}, fault.New(fault.Invalid, fault.InvalidValue, "page_size is at most %d", MaxPageSize).On("page_size")
 	}
-	number = max(number, 1)
 	if length == 0 {
 		length = DefaultPageSize
 	}
+	if number < 0 || number > maxOffset/length+1 {
+		return Page[T]{}, fault.New(fault.Invalid, fault.InvalidValue, "page is out of range").On("page")
+	}
+	number = max(number, 1)
 	list, total, err := read((number-1)*length, length)
 	if err != nil {
 		return Page[T]{}, err

@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -498,6 +499,18 @@ func TestReasonsAndPagesAreBounded(t *testing.T) {
 		if _, err := d.admin.ListStatusChanges(t.Context(), &hubv1.ListStatusChangesRequest{ProviderId: m.id, PageSize: size}); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("a page of %d: %v", size, err)
 		}
+	}
+	// Hostile test 59: the database reads what lies before a page.
+	for _, at := range []struct{ page, size int32 }{{-1, 0}, {2002, 0}, {502, 200}, {100_002, 1}, {math.MaxInt32, 200}} {
+		if _, err := d.admin.ListStatusChanges(t.Context(), &hubv1.ListStatusChangesRequest{ProviderId: m.id, Page: at.page, PageSize: at.size}); !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("page %d of %d each: %v", at.page, at.size, err)
+		}
+		if _, err := d.admin.ListProviders(t.Context(), &hubv1.ListProvidersRequest{Page: at.page, PageSize: at.size}); !fault.Is(err, fault.InvalidValue) {
+			t.Errorf("page %d of %d providers each: %v", at.page, at.size, err)
+		}
+	}
+	if last, err := d.admin.ListProviders(t.Context(), &hubv1.ListProvidersRequest{Page: 501, PageSize: 200}); err != nil || len(last.GetList()) != 0 {
+		t.Errorf("the last page that may be asked for: %v, %v", last, err)
 	}
 	_, err := d.set(m, active)
 	d.must(err)
