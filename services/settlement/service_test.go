@@ -287,4 +287,7 @@ func TestReconciliationFindsWhatDiffersFromTheLedger(t *testing.T) {
 	if _, err := b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{FirstDay: "yesterday"}); !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("a day that is none: %v", err)
 	}
+	if _, err := b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{FirstDay: "0001-01-01"}); !fault.Is(err, fault.InvalidValue) {
+		t.Errorf("all days that ever were: %v", err)
+	}
 }

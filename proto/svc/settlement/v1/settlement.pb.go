@@ -27,7 +27,7 @@ const (
 
 type ReconcileRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// YYYY-MM-DD; empty takes the last seven days.
+	// YYYY-MM-DD, within the last 400 days; empty takes the last seven.
 	FirstDay      string `protobuf:"bytes,1,opt,name=first_day,json=firstDay,proto3" json:"first_day,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

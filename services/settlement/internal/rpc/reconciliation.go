@@ -16,6 +16,9 @@ import (
 const (
 	// defaultDays is how far back a comparison goes when nobody says.
 	defaultDays = 7
+	// maxDays bounds how far back anybody may have compared: each day costs both
+	// services the reading of all that it earned.
+	maxDays = 400
 	// maxDifferences bounds what one answer lists.
 	maxDifferences = 1000
 )
@@ -57,6 +60,9 @@ func firstDay(text string, now time.Time) (time.Time, error) {
 	day, err := time.Parse(time.DateOnly, text)
 	if err != nil {
 		return time.Time{}, fault.New(fault.Invalid, fault.InvalidValue, "first_day must be a date as YYYY-MM-DD").On("first_day")
+	}
+	if day.Before(now.UTC().AddDate(0, 0, -maxDays)) {
+		return time.Time{}, fault.New(fault.Invalid, fault.InvalidValue, "first_day must lie within the last %d days", maxDays).On("first_day")
 	}
 	return day, nil
 }
