@@ -42,7 +42,7 @@ func cases() []Case {
 	var all []Case
 	for _, some := range [][]Case{
 		bounds(), empties(), claims(), prompts(), leavings(), inside(), operators(), market(), agents(), reaches(), sockets(),
-		stores(), sounds(), signIns(), metInUse(), messages(), secrets(), tenants(), slows(),
+		stores(), sounds(), signIns(), metInUse(), messages(), secrets(), tenants(), slows(), lists(),
 	} {
 		all = append(all, some...)
 	}
