@@ -103,8 +103,9 @@ func (r *Recorder) Heard(provider ids.ProviderID, model, name string) {
 	if !fresh {
 		return
 	}
-	r.log.Info("an engine calls a model otherwise than it was asked for",
-		"provider_id", provider.String(), "model", model, "answered_as", name)
+	// The name is the engine's own words, which may be the prompt's: it is for those
+	// who are shown the lines, and not for the log.
+	r.log.Info("an engine calls a model otherwise than it was asked for", "provider_id", provider.String(), "model", model)
 	select {
 	case r.wake <- struct{}{}:
 	default:
