@@ -420,7 +420,7 @@ func TestPinHeadersAreCheckedAndNeverReflected(t *testing.T) {
 
 // Hostile test 58 for this service: what must not be logged is not.
 func TestTheLogHoldsNoSecrets(t *testing.T) {
-	f := start(t)
+	f := surfaceFleet(t)
 	canary := "canary-7f3a"
 	body := strings.Replace(hello, "Say hello", canary, 1)
 	read(t, f.post(body))
@@ -433,13 +433,14 @@ func TestTheLogHoldsNoSecrets(t *testing.T) {
 	read(t, f.do(http.MethodGet, "/v1/models?key="+canary, "", "Authorization", "Bearer "+canary))
 	read(t, f.do(http.MethodGet, "/api/v1/admin/accounts/x", "", "Authorization", "Bearer "+canary))
 	read(t, f.do(http.MethodGet, "/"+canary, ""))
+	read(t, f.do(http.MethodPost, "/v1/playground/chat?q="+canary, body, "Sec-Fetch-Site", "same-origin", "User-Agent", canary))
 	text := f.log.String()
 	for _, secret := range []string{canary, f.key, adminToken} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the log holds %q:\n%s", secret, text)
 		}
 	}
-	for _, want := range []string{"route=/v1/chat/completions", "model=" + modelID, "provider=" + providerA, "status=500", "route=unknown"} {
+	for _, want := range []string{"route=/v1/chat/completions", "model=" + modelID, "provider=" + providerA, "status=500", "route=unknown", "route=/v1/playground/chat"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the log lacks %q:\n%s", want, text)
 		}
