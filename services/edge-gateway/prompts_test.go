@@ -299,6 +299,35 @@ func TestPromptsWithoutAPlaceWaitForOneOfTheirs(t *testing.T) {
 	}
 }
 
+// A refusal for want of a place may arrive when the prompt that had it has ended,
+// and nothing else is under way.
+func TestAPromptThatIsRefusedWhileAnotherEndsIsTriedAgain(t *testing.T) {
+	f := start(t)
+	// The second prompt asks for a place when all do and when it is begun, each time
+	// once and after three waits.
+	const tries = 8
+	last := make(chan struct{})
+	var refused atomic.Int32
+	f.billing.placesThen(1, func() {
+		if refused.Add(1) != tries {
+			return
+		}
+		close(last)
+		for len(f.billing.witnesses) == 0 { // the first has not ended yet
+			yield()
+		}
+	})
+	f.hub.byPrompt("p0", func(p *played) error {
+		<-last
+		return echoing(p)
+	})
+	resp := f.send(completionsPath, asking(2, ""))
+	m := decodeMerged(t, read(t, resp))
+	if got, want := m.texts(), "0:p0 1:p1"; resp.StatusCode != http.StatusOK || got != want || refused.Load() < tries {
+		t.Errorf("got %d with %s after %d refusals, want 200 with %s after %d", resp.StatusCode, got, refused.Load(), want, tries)
+	}
+}
+
 // Providers with room for one prompt at a time serve all of them.
 func TestPromptsWaitForRoomThatOthersOfThemTake(t *testing.T) {
 	f := start(t)
@@ -412,6 +441,7 @@ type allowance struct {
 	left    int
 	refusal error
 	open    map[string]bool // requests that have a place; nil when places never end
+	refused func()          // is run before a refusal is said, if it is there
 }
 
 func (a *allowance) take(request string) error {
@@ -446,6 +476,11 @@ func (b *billing) admitOnly(n int, refusal error) {
 
 // places admits n requests at a time.
 func (b *billing) places(n int) {
-	b.allow.Store(&allowance{left: n, open: map[string]bool{},
+	b.placesThen(n, nil)
+}
+
+// placesThen admits n requests at a time, and runs refused before each refusal.
+func (b *billing) placesThen(n int, refused func()) {
+	b.allow.Store(&allowance{left: n, open: map[string]bool{}, refused: refused,
 		refusal: fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded, "too many at once")})
 }

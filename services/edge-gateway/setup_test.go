@@ -369,6 +369,14 @@ func (b *billing) refuse(err error) {
 
 func (b *billing) Admit(_ context.Context, req *billingv1.AdmitRequest) (*billingv1.AdmitResponse, error) {
 	b.admits <- req
+	resp, err := b.admit(req)
+	if allow := b.allow.Load(); err != nil && allow != nil && allow.refused != nil {
+		allow.refused()
+	}
+	return resp, err
+}
+
+func (b *billing) admit(req *billingv1.AdmitRequest) (*billingv1.AdmitResponse, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {

@@ -78,6 +78,7 @@ type prompt struct {
 	found   bool // it has candidates
 	served  bool // it was run on its candidates
 	ended   bool // and reported
+	after   int  // how many prompts had ended when it was begun
 	err     error
 	result  relay.Result
 }
@@ -220,12 +221,12 @@ func (h *Handler) serveAll(x *exchange, prompts []*prompt) (failed *prompt) {
 		return 2
 	}
 	queue := slices.SortedStableFunc(slices.Values(prompts), func(a, b *prompt) int { return cmp.Compare(rank(a), rank(b)) })
-	width, under := promptsAtOnce, 0
+	width, under, ends := promptsAtOnce, 0, 0
 	ended := make(chan *prompt)
 	for {
 		for under < width && len(queue) > 0 && failed == nil {
 			p := queue[0]
-			queue, under = queue[1:], under+1
+			queue, under, p.after = queue[1:], under+1, ends
 			go func() {
 				defer func() { ended <- p }()
 				h.serveOne(x, p)
@@ -236,11 +237,12 @@ func (h *Handler) serveAll(x *exchange, prompts []*prompt) (failed *prompt) {
 		}
 		p := <-ended
 		under--
-		if failed == nil && under > 0 && p.waits() {
-			width, queue = under, append([]*prompt{p}, queue...)
+		// The end of another that it did not see may have made room meanwhile.
+		if failed == nil && (under > 0 || ends > p.after) && p.waits() {
+			width, queue = max(under, 1), append([]*prompt{p}, queue...)
 			continue
 		}
-		p.ended = true
+		p.ended, ends = true, ends+1
 		h.reportOne(x, prompts, p)
 		if p.err != nil && failed == nil {
 			failed = p
