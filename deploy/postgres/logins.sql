@@ -9,9 +9,12 @@
 --   svc_*_owner    a role that owns them,
 --   svc_*_login    the service's login, a member of the first: DATABASE_URL,
 --   svc_*_migrate  the migrations' login, a member of the second: DATABASE_OWNER_URL.
--- A further login in the same role is how a password is changed without a pause.
--- Other users of the database are as they were: REVOKE CONNECT, TEMPORARY ON
--- DATABASE ... FROM PUBLIC where it is the marketplace's alone.
+-- Roles belong to the whole server: a login of another deployment there is a member
+-- of the same roles. So CONNECT and TEMPORARY on the database are taken from PUBLIC,
+-- and CONNECT is given to these logins. Superusers and the database's owner connect
+-- as before; GRANT CONNECT ON DATABASE ... to whoever else must, as a monitor.
+-- A further login in the same role is how a password is changed without a pause; it
+-- needs CONNECT, too.
 --
 -- This text is written by services/standalone/internal/logins, whose tests hold it.
 
@@ -43,6 +46,16 @@ BEGIN
     IF NOT pg_has_role(v_migrate, v_owner, 'MEMBER') THEN
         EXECUTE format('GRANT %I TO %I', v_owner, v_migrate);
     END IF;
+    -- Roles belong to the whole server, and so reach the tables of each deployment
+    -- on it. Therefore nobody may connect here whose login was not made here.
+    IF has_database_privilege('public', current_database(), 'CONNECT') OR has_database_privilege('public', current_database(), 'TEMPORARY') THEN
+        EXECUTE format('REVOKE CONNECT, TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+    END IF;
+    FOREACH v_name IN ARRAY ARRAY[v_login, v_migrate] LOOP
+        IF NOT has_database_privilege(v_name, current_database(), 'CONNECT') THEN
+            EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), v_name);
+        END IF;
+    END LOOP;
     -- To give the owner something, one must be a member.
     IF NOT pg_has_role(v_owner, 'USAGE') THEN
         EXECUTE format('GRANT %I TO CURRENT_USER', v_owner);
@@ -115,6 +128,16 @@ BEGIN
     IF NOT pg_has_role(v_migrate, v_owner, 'MEMBER') THEN
         EXECUTE format('GRANT %I TO %I', v_owner, v_migrate);
     END IF;
+    -- Roles belong to the whole server, and so reach the tables of each deployment
+    -- on it. Therefore nobody may connect here whose login was not made here.
+    IF has_database_privilege('public', current_database(), 'CONNECT') OR has_database_privilege('public', current_database(), 'TEMPORARY') THEN
+        EXECUTE format('REVOKE CONNECT, TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+    END IF;
+    FOREACH v_name IN ARRAY ARRAY[v_login, v_migrate] LOOP
+        IF NOT has_database_privilege(v_name, current_database(), 'CONNECT') THEN
+            EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), v_name);
+        END IF;
+    END LOOP;
     -- To give the owner something, one must be a member.
     IF NOT pg_has_role(v_owner, 'USAGE') THEN
         EXECUTE format('GRANT %I TO CURRENT_USER', v_owner);
@@ -187,6 +210,16 @@ BEGIN
     IF NOT pg_has_role(v_migrate, v_owner, 'MEMBER') THEN
         EXECUTE format('GRANT %I TO %I', v_owner, v_migrate);
     END IF;
+    -- Roles belong to the whole server, and so reach the tables of each deployment
+    -- on it. Therefore nobody may connect here whose login was not made here.
+    IF has_database_privilege('public', current_database(), 'CONNECT') OR has_database_privilege('public', current_database(), 'TEMPORARY') THEN
+        EXECUTE format('REVOKE CONNECT, TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+    END IF;
+    FOREACH v_name IN ARRAY ARRAY[v_login, v_migrate] LOOP
+        IF NOT has_database_privilege(v_name, current_database(), 'CONNECT') THEN
+            EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), v_name);
+        END IF;
+    END LOOP;
     -- To give the owner something, one must be a member.
     IF NOT pg_has_role(v_owner, 'USAGE') THEN
         EXECUTE format('GRANT %I TO CURRENT_USER', v_owner);
@@ -259,6 +292,16 @@ BEGIN
     IF NOT pg_has_role(v_migrate, v_owner, 'MEMBER') THEN
         EXECUTE format('GRANT %I TO %I', v_owner, v_migrate);
     END IF;
+    -- Roles belong to the whole server, and so reach the tables of each deployment
+    -- on it. Therefore nobody may connect here whose login was not made here.
+    IF has_database_privilege('public', current_database(), 'CONNECT') OR has_database_privilege('public', current_database(), 'TEMPORARY') THEN
+        EXECUTE format('REVOKE CONNECT, TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+    END IF;
+    FOREACH v_name IN ARRAY ARRAY[v_login, v_migrate] LOOP
+        IF NOT has_database_privilege(v_name, current_database(), 'CONNECT') THEN
+            EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), v_name);
+        END IF;
+    END LOOP;
     -- To give the owner something, one must be a member.
     IF NOT pg_has_role(v_owner, 'USAGE') THEN
         EXECUTE format('GRANT %I TO CURRENT_USER', v_owner);

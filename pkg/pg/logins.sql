@@ -25,6 +25,16 @@ BEGIN
     IF NOT pg_has_role(v_migrate, v_owner, 'MEMBER') THEN
         EXECUTE format('GRANT %I TO %I', v_owner, v_migrate);
     END IF;
+    -- Roles belong to the whole server, and so reach the tables of each deployment
+    -- on it. Therefore nobody may connect here whose login was not made here.
+    IF has_database_privilege('public', current_database(), 'CONNECT') OR has_database_privilege('public', current_database(), 'TEMPORARY') THEN
+        EXECUTE format('REVOKE CONNECT, TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
+    END IF;
+    FOREACH v_name IN ARRAY ARRAY[v_login, v_migrate] LOOP
+        IF NOT has_database_privilege(v_name, current_database(), 'CONNECT') THEN
+            EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), v_name);
+        END IF;
+    END LOOP;
     -- To give the owner something, one must be a member.
     IF NOT pg_has_role(v_owner, 'USAGE') THEN
         EXECUTE format('GRANT %I TO CURRENT_USER', v_owner);

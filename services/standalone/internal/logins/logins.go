@@ -89,9 +89,12 @@ const head = `-- The roles, logins and schemas of the marketplace's services. Ru
 --   svc_*_owner    a role that owns them,
 --   svc_*_login    the service's login, a member of the first: DATABASE_URL,
 --   svc_*_migrate  the migrations' login, a member of the second: DATABASE_OWNER_URL.
--- A further login in the same role is how a password is changed without a pause.
--- Other users of the database are as they were: REVOKE CONNECT, TEMPORARY ON
--- DATABASE ... FROM PUBLIC where it is the marketplace's alone.
+-- Roles belong to the whole server: a login of another deployment there is a member
+-- of the same roles. So CONNECT and TEMPORARY on the database are taken from PUBLIC,
+-- and CONNECT is given to these logins. Superusers and the database's owner connect
+-- as before; GRANT CONNECT ON DATABASE ... to whoever else must, as a monitor.
+-- A further login in the same role is how a password is changed without a pause; it
+-- needs CONNECT, too.
 --
 -- This text is written by services/standalone/internal/logins, whose tests hold it.
 `

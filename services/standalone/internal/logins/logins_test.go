@@ -98,7 +98,7 @@ func confined(t *testing.T, databases map[string]node.Database) {
 		}
 		schema, _, _ := strings.Cut(rooms[service], ".")
 		for _, sql := range []string{
-			"CREATE TABLE " + schema + ".x ()", "CREATE TABLE public.x ()", "CREATE SCHEMA x", "DROP TABLE " + rooms[service],
+			"CREATE TABLE " + schema + ".x ()", "CREATE TABLE public.x ()", "CREATE TEMPORARY TABLE x ()", "CREATE SCHEMA x", "DROP TABLE " + rooms[service],
 			"ALTER TABLE " + rooms[service] + " ADD x int", "CREATE ROLE x", "TRUNCATE " + rooms[service],
 			"INSERT INTO " + schema + ".schema_migrations (version_id, is_applied) VALUES (99999, true)",
 			fmt.Sprintf("SET ROLE %s", tables(service).Owner()),
@@ -177,6 +177,57 @@ func TestTablesOfThePreviousReleaseGoToTheirOwners(t *testing.T) {
 	owner := connect(t, made[node.BillingLedger].OwnerURL)
 	if _, err := owner.Exec(t.Context(), "SET ROLE svc_billing_owner; ALTER TABLE billing.wallet ADD x int; SELECT billing.ensure_usage_partitions(1, 1)"); err != nil {
 		t.Errorf("the owner at its tables: got %v", err)
+	}
+}
+
+// refusedAt reports whether the server refuses the login of url at the database of
+// an administrator's URL.
+func refusedAt(t *testing.T, admin, url string) bool {
+	t.Helper()
+	there, err := pgx.ParseConfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	login, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	login.Database = there.Database
+	conn, err := pgx.ConnectConfig(t.Context(), login)
+	if err == nil {
+		_ = conn.Close(t.Context())
+	}
+	var said *pgconn.PgError
+	return errors.As(err, &said) && said.Code == "42501"
+}
+
+// Roles belong to the whole server, so that the logins of each deployment there are
+// members of the roles that own and use the tables of all.
+func TestNoLoginConnectsToTheDatabaseOfAnotherDeployment(t *testing.T) {
+	here, there := pgtest.URL(t), pgtest.URL(t)
+	// In one database each of two has logins of its own.
+	for i, admin := range []string{here, there, here} {
+		d := dir(t)
+		suffix, err := d.DatabaseSuffix()
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := Make(t.Context(), d, admin, suffix, Services())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for service, database := range made {
+			for _, url := range []string{database.URL, database.OwnerURL} {
+				for _, at := range []string{here, there} {
+					if at == there && i == 0 {
+						continue // where nobody has deployed yet
+					}
+					if got := refusedAt(t, at, url); got != (at != admin) {
+						t.Errorf("deployment %d: a login of %s: got refused=%v, want %v", i, service, got, at != admin)
+					}
+				}
+			}
+		}
 	}
 }
 
