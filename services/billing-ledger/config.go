@@ -71,7 +71,8 @@ type Config struct {
 
 	// KeptBytes bounds the answers to requests with an Idempotency-Key that are
 	// kept for 24 hours of all accounts, in bytes; each account may have 64 MiB
-	// of it. What is beyond it is not kept.
+	// of it, and those that never paid half of it together. What is beyond it is
+	// not kept.
 	KeptBytes int64 `yaml:"kept_bytes" env:"SVC_BILLING_KEPT_BYTES"`
 
 	// RetentionDays is for how many days after theirs closed requests are kept

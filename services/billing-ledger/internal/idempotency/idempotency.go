@@ -9,8 +9,9 @@
 // the claim was made.
 //
 // Answers are kept apart from the claims, within a quota of bytes for each account
-// and one in all (Quota). An answer beyond either is not kept, which its claim
-// says like any other that is not.
+// and one in all (Quota), of which accounts that never paid have half together. An
+// answer beyond any of them is not kept, which its claim says like any other that is
+// not.
 //
 // A gateway may die, or be unable to say how its request ended. Its claim then
 // lapses, and what the ledger knows of the request decides (Fate): it is never
@@ -198,12 +199,16 @@ const (
 	// leaves no room.
 	AccountFull Outcome = "account_full"
 	StoreFull   Outcome = "store_full"
+	// UnpaidFull: the accounts that never paid have half of all, and this is one.
+	UnpaidFull Outcome = "unpaid_full"
 	// SlotTaken: the store could not make room for this hour.
 	SlotTaken Outcome = "slot_taken"
 )
 
 // Outcomes are all of an answer's.
-func Outcomes() []Outcome { return []Outcome{Kept, NotOffered, AccountFull, StoreFull, SlotTaken} }
+func Outcomes() []Outcome {
+	return []Outcome{Kept, NotOffered, AccountFull, StoreFull, UnpaidFull, SlotTaken}
+}
 
 // Store keeps claims, exact however many ask at once and wherever.
 type Store interface {

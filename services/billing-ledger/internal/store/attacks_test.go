@@ -546,7 +546,7 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"ledger_secret": "INSERT SELECT", "usage_key": "INSERT SELECT",
 		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "cleared_day": "SELECT", "closed_day": "SELECT INSERT(day)",
 		"consumer_key": "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT", "evidence": "SELECT",
-		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) UPDATE(ended_as,ended_at,reason)", "kinship": "SELECT", "unpaid_credit": "SELECT",
+		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) UPDATE(ended_as,ended_at,reason)", "kinship": "SELECT", "unpaid_credit": "SELECT", "paid_deposit": "SELECT",
 		"hold":     "INSERT SELECT UPDATE(state,expires_at,closed_at,plan_refunded)",
 		"hold_leg": "SELECT", "account_rate": "INSERT SELECT UPDATE(full_at)", "key_inflight": "INSERT SELECT UPDATE(n)", "key_rate": "INSERT SELECT UPDATE(full_at)",
 		"idempotency_account": "INSERT SELECT UPDATE(live)",

@@ -13,6 +13,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/services/billing-ledger/internal/idempotency"
 	"svc.internal/services/billing-ledger/internal/key"
+	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/store"
 )
 
@@ -59,6 +60,7 @@ func (e *env) sweep(t testing.TB) int {
 // keptModel is what the store of kept answers ought to have.
 type keptModel struct {
 	quota   idempotency.Quota
+	paid    []bool // by owner
 	answers []keptAnswer
 }
 
@@ -79,45 +81,51 @@ func (m *keptModel) drop(over func(hour int64) bool) {
 	m.answers = left
 }
 
-func (m *keptModel) sums(by int) (own, all int64) {
+func (m *keptModel) sums(by int) (own, unpaid, all int64) {
 	for _, a := range m.answers {
 		all += a.cost
+		if !m.paid[a.by] {
+			unpaid += a.cost
+		}
 		if a.by == by {
 			own += a.cost
 		}
 	}
-	return own, all
+	return own, unpaid, all
 }
 
 // keep is how an answer fares in an hour. What is older than a day is nobody's
 // any more, whether or not it was swept.
 func (m *keptModel) keep(by int, hour, cost int64) idempotency.Outcome {
 	m.drop(func(h int64) bool { return h < hour-24 })
-	own, all := m.sums(by)
+	own, unpaid, all := m.sums(by)
 	switch {
 	case own+cost > m.quota.OfAccount:
 		return idempotency.AccountFull
 	case all+cost > m.quota.InAll:
 		return idempotency.StoreFull
+	case !m.paid[by] && unpaid+cost > m.quota.InAll/2:
+		return idempotency.UnpaidFull
 	}
 	return idempotency.Kept
 }
 
 // TestKeptAnswersFollowTheirModel keeps answers, lets hours pass and empties them
 // in any order. An answer is there for 24 hours at least; what is counted is what
-// is there; and no quota is ever passed.
+// is there; no quota is ever passed; and accounts that never paid pass half of what
+// all may have as little.
 func TestKeptAnswersFollowTheirModel(t *testing.T) {
 	e := setup(t, unlimited)
 	set := keptClock(t, e)
-	owners := []consumer{e.consumer(t, 0), e.consumer(t, 0), e.consumer(t, 0)}
+	owners := []consumer{e.consumer(t, 0), e.consumer(t, cent), e.paying(t), e.paying(t)}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
-	m := &keptModel{quota: idempotency.Quota{OfAccount: 6000, InAll: 14_000}}
+	m := &keptModel{quota: idempotency.Quota{OfAccount: 6000, InAll: 14_000}, paid: []bool{false, false, true, true}}
 	seen := map[idempotency.Outcome]int{}
 	hour, swept := int64(500_000), 0
 	set(hour)
-	for range 250 {
+	for range 300 {
 		switch random.IntN(10) {
 		case 0:
 			hour += random.Int64N(12)
@@ -143,7 +151,7 @@ func TestKeptAnswersFollowTheirModel(t *testing.T) {
 		}
 		e.wantKept(t, m, owners, hour)
 	}
-	if len(seen) != 3 || swept == 0 {
+	if len(seen) != 4 || swept == 0 {
 		t.Errorf("got %v and %d hours swept, want each outcome and some hours", seen, swept)
 	}
 }
@@ -154,7 +162,7 @@ func (e *env) wantKept(t testing.TB, m *keptModel, owners []consumer, hour int64
 	t.Helper()
 	m.drop(func(h int64) bool { return h < hour-24 })
 	for by, c := range owners {
-		own, _ := m.sums(by)
+		own, _, _ := m.sums(by)
 		rows := scan[int64](t, e, `SELECT coalesce(sum(octet_length(sealed) + 256), 0)::bigint FROM kept.answer JOIN kept.hour USING (slot)
 			WHERE account_id = $1 AND hour >= $2`, [16]byte(c.account), hour-24)
 		counted := scan[int64](t, e, `SELECT coalesce(sum(t.bytes), 0)::bigint FROM kept.tally t JOIN kept.hour USING (slot)
@@ -163,9 +171,11 @@ func (e *env) wantKept(t testing.TB, m *keptModel, owners []consumer, hour int64
 			t.Fatalf("of %d: %d bytes are there and %d counted, want %d", by, rows, counted, own)
 		}
 	}
-	_, all := m.sums(0)
-	if got := scan[int64](t, e, `SELECT coalesce(sum(bytes), 0)::bigint FROM kept.hour WHERE hour >= $1`, hour-24); got != all {
-		t.Fatalf("%d bytes are counted in all, want %d", got, all)
+	_, unpaid, all := m.sums(0)
+	for column, want := range map[string]int64{"bytes": all, "unpaid": unpaid} {
+		if got := scan[int64](t, e, `SELECT coalesce(sum(`+column+`), 0)::bigint FROM kept.hour WHERE hour >= $1`, hour-24); got != want {
+			t.Fatalf("%s of all: %d are counted, want %d", column, got, want)
+		}
 	}
 	if figures, err := e.store.Figures(t.Context()); err != nil || figures.KeptBytes > m.quota.InAll {
 		t.Fatalf("%d bytes are on the disk, %v, want at most %d", figures.KeptBytes, err, m.quota.InAll)
@@ -207,7 +217,20 @@ func TestAKeptAnswerIsThereForADay(t *testing.T) {
 // Replicas that keep answers at the same time pass no quota by a byte.
 func TestRacingReplicasPassNoQuota(t *testing.T) {
 	e := setup(t, unlimited)
+	owners := []consumer{e.paying(t), e.paying(t)}
+	e.race(t, owners, 12, idempotency.AccountFull, idempotency.StoreFull)
+}
+
+func TestRacingReplicasOfThoseWhoNeverPaidPassNoHalf(t *testing.T) {
+	e := setup(t, unlimited)
 	owners := []consumer{e.consumer(t, 0), e.consumer(t, 0)}
+	e.race(t, owners, 6, idempotency.AccountFull, idempotency.UnpaidFull)
+}
+
+// race has three replicas keep 48 answers of two consumers at the same time, of
+// which so many have room.
+func (e *env) race(t *testing.T, owners []consumer, room int, refusals ...idempotency.Outcome) {
+	t.Helper()
 	replicas := e.replicas(t, 3, nil)
 	// Room for 8 of each account, and for 12 in all.
 	const size = 1000
@@ -236,14 +259,89 @@ func TestRacingReplicasPassNoQuota(t *testing.T) {
 	e.waiting(t, 15)
 	release()
 	racers.Wait()
-	if seen[idempotency.Kept] != 12 || seen[idempotency.AccountFull]+seen[idempotency.StoreFull] != 36 {
-		t.Errorf("got %v, want 12 kept of 48", seen)
+	refused := 0
+	for _, refusal := range refusals {
+		refused += seen[refusal]
 	}
-	if counted := scan[int64](t, e, `SELECT sum(bytes)::bigint FROM kept.hour`); counted != 12*cost {
-		t.Errorf("%d bytes are counted, want %d", counted, 12*cost)
+	if seen[idempotency.Kept] != room || refused != 48-room {
+		t.Errorf("got %v, want %d kept of 48 and the others %v", seen, room, refusals)
+	}
+	if counted := scan[int64](t, e, `SELECT sum(bytes)::bigint FROM kept.hour`); counted != int64(room)*cost {
+		t.Errorf("%d bytes are counted, want %d", counted, int64(room)*cost)
 	}
 	if over := scan[int](t, e, `SELECT count(*) FROM (SELECT FROM kept.tally GROUP BY account_id HAVING sum(bytes) > $1) a`, quota.OfAccount); over != 0 {
 		t.Errorf("%d accounts are above their quota", over)
+	}
+}
+
+// paying is a consumer who once paid for a deposit.
+func (e *env) paying(t testing.TB) consumer {
+	t.Helper()
+	c := e.consumer(t, 0)
+	e.post(t)(ledger.CardTopUp(newFact(t), c.account, cent, 0))
+	return c
+}
+
+// What decides is whether somebody paid for a deposit, and not what the account has.
+func TestWhoNeverPaidHasHalfOfAllKeptAnswers(t *testing.T) {
+	e := setup(t, unlimited)
+	quote := ledger.Quote{Token: ledger.Native, Rate: 123_456_789, Source: "feed", At: time.Now().UTC().Truncate(time.Microsecond)}
+	const size = 1000
+	cost := int64(size + idempotency.KeptRow)
+	quota := idempotency.Quota{OfAccount: 100 * cost, InAll: 2*cost + 1}
+	if _, _, got := keep(t, e.store, e.consumer(t, 0), size, quota); got != idempotency.Kept {
+		t.Fatalf("the first half: got %s, want it kept", got)
+	}
+	for name, tc := range map[string]struct {
+		fund func(c consumer)
+		want string
+	}{
+		"nothing":    {func(consumer) {}, "unpaid_full"},
+		"a grant":    {func(c consumer) { e.post(t)(ledger.Grant(entryID(t), c.account, cent, "a grant", ""), nil) }, "unpaid_full"},
+		"a card":     {func(c consumer) { e.post(t)(ledger.CardTopUp(newFact(t), c.account, cent, 0)) }, ""},
+		"USDC":       {func(c consumer) { e.post(t)(ledger.USDCDeposit(newFact(t), c.account, ledger.USDCBase, 1000)) }, ""},
+		"the native": {func(c consumer) { e.post(t)(ledger.NativeDeposit(newFact(t), c.account, 500_000_004, quote)) }, ""},
+		"an undone card": {func(c consumer) {
+			paid, err := ledger.CardTopUp(newFact(t), c.account, cent, 0)
+			e.post(t)(paid, err)
+			e.post(t)(ledger.Reverse(entryID(t), paid, "by mistake"))
+		}, "unpaid_full"},
+	} {
+		c := e.consumer(t, 0)
+		tc.fund(c)
+		var got string
+		if err := e.pool.QueryRow(t.Context(), `SELECT coalesce(kept.refusal($1, $2, $3, $4), '')`, [16]byte(c.account), cost, quota.OfAccount, quota.InAll).Scan(&got); err != nil || got != tc.want {
+			t.Errorf("after %s: got %q, %v, want %q", name, got, err, tc.want)
+		}
+	}
+	c := e.paying(t)
+	if _, _, got := keep(t, e.store, c, size, quota); got != idempotency.Kept {
+		t.Errorf("who paid: got %s, want it kept", got)
+	}
+	if _, _, got := keep(t, e.store, c, size, quota); got != idempotency.StoreFull {
+		t.Errorf("who paid, when all is full: got %s, want %s", got, idempotency.StoreFull)
+	}
+}
+
+// What was kept before the share came is counted by who has paid since.
+func TestKeptAnswersFromBeforeAreCountedByWhoPaid(t *testing.T) {
+	e := setup(t, unlimited)
+	for _, c := range []consumer{e.consumer(t, 0), e.paying(t), e.consumer(t, 0)} {
+		keep(t, e.store, c, 1000, roomyQuota)
+	}
+	text, err := store.Migrations.ReadFile("migrations/00029_kept_answers_share.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{
+		`DROP VIEW paid_deposit; DROP INDEX posting_paid_deposit; ALTER TABLE kept.hour DROP COLUMN unpaid; DROP FUNCTION kept.has_paid`, string(text),
+	} {
+		if _, err := e.owner.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := scan[int64](t, e, `SELECT sum(unpaid)::bigint FROM kept.hour`), int64(2*(1000+idempotency.KeptRow)); got != want {
+		t.Errorf("%d bytes are counted of those who never paid, want %d", got, want)
 	}
 }
 
@@ -345,6 +443,8 @@ func TestTheApplicationsRoleKeepsAnswersByItsFunctionsAlone(t *testing.T) {
 	for sql, want := range map[string]string{
 		`INSERT INTO kept.hour VALUES (-1, -1, 1)`:                                          "hour_slot_check",
 		`UPDATE kept.hour SET bytes = 0 WHERE slot >= 0`:                                    "hour_bytes_check",
+		`UPDATE kept.hour SET unpaid = bytes + 1`:                                           "hour_unpaid_check",
+		`UPDATE kept.hour SET unpaid = -1`:                                                  "hour_unpaid_check",
 		`UPDATE kept.hour SET hour = slot + 1`:                                              "hour_check",
 		`UPDATE kept.tally SET bytes = 67108865`:                                            "tally_bytes_check",
 		`UPDATE kept.answer SET sealed = ''`:                                                "answer_sealed_check",
