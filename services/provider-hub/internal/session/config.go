@@ -38,7 +38,8 @@ type Config struct {
 	ConnWindow   int64
 	// HeldBudget bounds what the streams of all sessions hold together that
 	// was not taken, in bytes: 1 GiB, which is the whole window of 4,096 streams of
-	// v2. Beyond it, a stream of which more arrives is given up, and its
+	// v2, of which one provider has an eighth, because consumers in league with it
+	// need not read. Beyond it, a stream of which more arrives is given up, and its
 	// request made elsewhere.
 	HeldBudget int64
 	// Addresses finds out where an agent dials from; nil trusts no proxy.

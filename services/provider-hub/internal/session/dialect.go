@@ -82,6 +82,7 @@ type house struct {
 	exit      exit
 	clock     clock.Clock
 	counts    *Counts
+	held      *budget // of what streams hold that was not taken
 	receipts  Receipts
 }
 

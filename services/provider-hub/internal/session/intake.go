@@ -22,12 +22,11 @@ const (
 	maxFragments = 16_384
 )
 
-// budgetShares is how many providers at least share the budget.
+// budgetShares is how many providers at least share a budget.
 const budgetShares = 8
 
-// budget bounds what large messages hold, in bytes: together, and those of one
-// provider. Sockets that are nobody's yet count as one. It is safe for
-// concurrent use.
+// budget bounds what is held, in bytes: together, and of one provider. Sockets that
+// are nobody's yet count as one. It is safe for concurrent use.
 type budget struct {
 	mu   sync.Mutex
 	left int64

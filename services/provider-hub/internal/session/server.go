@@ -55,7 +55,7 @@ func NewServer(cfg Config, registrar Registrar, c clock.Clock, log *slog.Logger,
 func newHouse(cfg Config, registrar Registrar, c clock.Clock, counts *Counts) *house {
 	return &house{
 		cfg: cfg, registrar: registrar, queue: newQueue(cfg, registrar, c), door: newDoor(cfg.MaxWaiting, c), exit: newExit(),
-		clock: c, counts: counts,
+		clock: c, counts: counts, held: newBudget(cfg.HeldBudget),
 	}
 }
 

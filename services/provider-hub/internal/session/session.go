@@ -35,7 +35,7 @@
 // a provider has an eighth. A v2 stream has 256 KiB of credit each way and a
 // connection 8 MiB; a v1 stream holds at most 1 MiB that was not taken, 1,024
 // chunks, or 256 that nobody took for a second, and a connection 8 MiB; all streams
-// of a hub together 1 GiB. 256 models, 32
+// of a hub together 1 GiB, of which a provider has an eighth. 256 models, 32
 // capabilities, 4,096 streams (50 in v1) and 4,096 waiting control frames a
 // session; heartbeats, pings and the like 10 a second, frames of receipts 20,
 // receipts 200. Of v2 every frame counts with these that is not DATA and that no

@@ -180,6 +180,11 @@ func holdSessions(t testing.TB, cfg Config) *endpoint {
 func fresh(cfg Config, speak func(*Session) (dialect, terms)) *Session {
 	h := newHouse(cfg.WithDefaults(), &desk{}, clock.System, &Counts{})
 	h.queue.open()
+	return freshIn(h, speak)
+}
+
+// freshIn is one of several sessions of a house.
+func freshIn(h *house, speak func(*Session) (dialect, terms)) *Session {
 	h.door.enter(netip.Addr{})
 	s := newSession(h, speak, netip.Addr{})
 	s.begin()
@@ -189,7 +194,17 @@ func fresh(cfg Config, speak func(*Session) (dialect, terms)) *Session {
 // live is a registered session without a socket, for the state machine alone.
 func live(t testing.TB, cfg Config, models ...string) *Session {
 	t.Helper()
-	s := fresh(cfg, speakV2)
+	return registered(t, fresh(cfg, speakV2), models...)
+}
+
+// liveIn is one of several live sessions of a house.
+func liveIn(t testing.TB, h *house, models ...string) *Session {
+	t.Helper()
+	return registered(t, freshIn(h, speakV2), models...)
+}
+
+func registered(t testing.TB, s *Session, models ...string) *Session {
+	t.Helper()
 	register := &agentv2.Register{Token: "good", NodeId: "node-0001"}
 	for _, m := range models {
 		register.Models = append(register.Models, &agentv2.ModelOffer{ModelId: m, Healthy: true})

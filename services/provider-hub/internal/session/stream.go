@@ -172,20 +172,20 @@ func (st *Stream) Cancel() {
 	s.cancel(st)
 }
 
-// delivered notes that n bytes were added to what waits to be taken. Needs the
-// mutex.
-func (st *Stream) delivered(n int) {
+// delivered notes that n bytes are added to what waits to be taken, and reports
+// whether this hub has room for them; else nothing is noted. Needs the mutex.
+func (st *Stream) delivered(n int) bool {
+	s := st.session
+	if !s.house.held.take(s.identity.ProviderID, int64(n)) {
+		return false
+	}
 	st.held += int64(n)
-	st.session.held += int64(n)
-	st.session.house.counts.Held.Add(int64(n))
-	st.session.holders[st] = struct{}{}
+	s.held += int64(n)
+	s.house.counts.Held.Add(int64(n))
+	s.holders[st] = struct{}{}
 	st.signal()
+	return true
 }
-
-// room reports whether n bytes more may wait to be taken on this hub. Two
-// sessions that ask at once may both be told so: the bound is passed by a frame
-// for each socket at most.
-func (h *house) room(n, most int64) bool { return h.counts.Held.Load()+n <= most }
 
 // letGo notes that nothing of a stream is held any more. Needs the mutex.
 func (s *Session) letGo(st *Stream) {
@@ -193,6 +193,7 @@ func (s *Session) letGo(st *Stream) {
 		return
 	}
 	s.held -= st.held
+	s.house.held.give(s.identity.ProviderID, st.held)
 	s.house.counts.Held.Add(-st.held)
 	st.held = 0
 	delete(s.holders, st)

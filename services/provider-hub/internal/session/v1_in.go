@@ -189,10 +189,6 @@ func (d *v1) onChunk(m *v1Message) *Closing {
 		st.fail(ErrBehind)
 		return nil
 	}
-	if !d.s.house.room(int64(len(m.chunk)), d.s.cfg.HeldBudget) {
-		st.fail(ErrNoRoom)
-		return nil
-	}
 	d.s.relieve(int64(len(m.chunk)))
 	if st.err != nil {
 		return nil // it was this one
@@ -204,7 +200,10 @@ func (d *v1) onChunk(m *v1Message) *Closing {
 	if ends {
 		st.in = append(st.in, doneEvent...)
 	}
-	st.delivered(len(st.in) - before)
+	if !st.delivered(len(st.in) - before) {
+		st.in = st.in[:before]
+		st.fail(ErrNoRoom)
+	}
 	return nil
 }
 

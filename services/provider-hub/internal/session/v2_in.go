@@ -153,14 +153,13 @@ func (d *v2) onData(f dataFrame) *Closing {
 		d.takenFromConn(n)
 		return d.exceeded(st)
 	}
-	if !s.house.room(n, s.cfg.HeldBudget) {
+	if !st.delivered(len(f.bytes)) {
 		d.takenFromConn(n)
 		st.fail(ErrNoRoom)
 		s.release(st, true)
 		return nil
 	}
 	st.in = append(st.in, f.bytes...)
-	st.delivered(len(f.bytes))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"svc.internal/pkg/ids"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
@@ -117,8 +118,8 @@ func TestWhatAllStreamsHoldIsBounded(t *testing.T) {
 			func(uint32) []byte { return []byte(chunk("r-1", `"`+string(make16k())+`"`, false)) },
 		},
 	} {
-		const budget = 128 << 10
-		s := c.session(Config{HeldBudget: budget})
+		const budget = 128 << 10 // of one provider
+		s := c.session(Config{HeldBudget: budgetShares * budget})
 		st := c.open(s)
 		for n := range uint32(16) {
 			if why := s.wire.receive(c.piece(n + 1)); why != nil {
@@ -141,9 +142,56 @@ func TestWhatAllStreamsHoldIsBounded(t *testing.T) {
 			t.Errorf("%s: ended with %v, want %v", name, err, ErrNoRoom)
 		}
 		st.Close(true)
-		if held := s.house.counts.Held.Load(); held != 0 {
-			t.Errorf("%s: %d bytes are held in the end", name, held)
+		if held := s.house.counts.Held.Load(); held != 0 || left(s.house.held) != budgetShares*budget {
+			t.Errorf("%s: %d bytes are held in the end, and %d are left", name, held, left(s.house.held))
 		}
+	}
+}
+
+// A provider whose consumers do not read takes nothing from the streams of others.
+func TestWhatTheStreamsOfOneProviderHoldIsBounded(t *testing.T) {
+	const pieces = 2 // of a provider
+	cfg := Config{HeldBudget: budgetShares * pieces * maxData}
+	one := live(t, cfg, "m")
+	other := liveIn(t, one.house, "m")
+	other.identity.ProviderID = ids.ProviderID{2}
+	sibling := liveIn(t, one.house, "m")
+	streams := map[*Session]*Stream{}
+	for _, s := range []*Session{one, other, sibling} {
+		streams[s] = openStream(t, s, 1)
+		sent(s)
+	}
+	give := func(s *Session, n uint32) error {
+		t.Helper()
+		if why := s.wire.receive(encode(t, data(1, n, maxData))); why != nil {
+			t.Fatal(why)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return streams[s].err
+	}
+	for n := range uint32(pieces) {
+		if err := give(one, n+1); err != nil {
+			t.Fatalf("piece %d of a provider that has room for %d: got %v", n+1, pieces, err)
+		}
+	}
+	if err := give(sibling, 1); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("another connection of a provider that holds its share: got %v, want %v", err, ErrNoRoom)
+	}
+	if err := give(other, 1); err != nil {
+		t.Errorf("another provider: got %v, want none", err)
+	}
+	if _, _, err := streams[one].Take(); err != nil {
+		t.Errorf("the stream that held: got %v, want what it has", err)
+	}
+	if err := give(one, pieces+1); err != nil {
+		t.Errorf("when that was taken: got %v, want none", err)
+	}
+	for _, st := range streams {
+		st.Close(true)
+	}
+	if left := left(one.house.held); left != cfg.HeldBudget {
+		t.Errorf("%d bytes are left in the end, want %d", left, cfg.HeldBudget)
 	}
 }
 
