@@ -15,7 +15,7 @@ import (
 )
 
 // metrics are the figures of a hub. Attribute sets are made once; none names a
-// request, a provider or a model, but for the ratio of claims.
+// request, a provider or a model, but for the ratios of claims.
 type metrics struct {
 	attempts   metric.Int64Counter
 	excess     metric.Int64Counter

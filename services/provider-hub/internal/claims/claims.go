@@ -10,6 +10,10 @@
 // The reference is openai.Counter's own measure, not what other providers claim, so
 // that no number of accounts that lie alike can move it.
 //
+// Prompts are held to their estimates likewise. Those with media have a Book of their
+// own, because of a picture or sound only the hold is certain: what honest claims of
+// media leave of it would be room for false claims of text.
+//
 // A Book is one hub's: a provider that comes to another hub, or back to one that
 // was started anew, begins with an empty window, which has Opening to spare.
 package claims
@@ -50,11 +54,12 @@ type pair struct {
 }
 
 // sums are of a number of answers, in tokens.
-type sums struct{ answers, text, claimed, billed int64 }
+type sums struct{ answers, text, estimate, claimed, billed int64 }
 
 func (s *sums) add(o sums) {
 	s.answers += o.answers
 	s.text += o.text
+	s.estimate += o.estimate
 	s.claimed += o.claimed
 	s.billed += o.billed
 }
@@ -75,14 +80,20 @@ func NewBook() *Book { return &Book{accounts: map[pair]*list.Element{}} }
 // for which the provider claims others. It returns how much of that is billed: at
 // least the smaller of the two.
 func (b *Book) Bill(provider ids.ProviderID, model string, text, claimed int64) int64 {
-	text, claimed = max(text, 0), max(claimed, 0)
+	return b.BillPrompt(provider, model, text, text, claimed)
+}
+
+// BillPrompt is Bill for a prompt that was estimated at so many tokens, of which an
+// honest engine may make text. Its ratio is that of the claims to the estimates.
+func (b *Book) BillPrompt(provider ids.ProviderID, model string, estimate, text, claimed int64) int64 {
+	estimate, text, claimed = max(estimate, 0), max(text, 0), max(claimed, 0)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.account(pair{provider, model})
 	all := a.sum()
 	all.add(sums{answers: 1, text: text})
 	billed := min(claimed, max(text, all.allowed()-all.billed))
-	a.add(sums{answers: 1, text: text, claimed: claimed, billed: billed})
+	a.add(sums{answers: 1, text: text, estimate: estimate, claimed: claimed, billed: billed})
 	return billed
 }
 
@@ -118,7 +129,7 @@ func (a *account) add(s sums) {
 }
 
 // Ratio is what a provider claims of its answers of a model, to what their texts
-// account for.
+// account for, or of its prompts, to their estimates.
 type Ratio struct {
 	Provider ids.ProviderID
 	Model    string
@@ -133,8 +144,8 @@ func (b *Book) Highest(n int) []Ratio {
 	var all []Ratio
 	for _, e := range b.accounts {
 		a := e.Value.(*account)
-		if s := a.sum(); s.answers >= Window/steps && s.text > 0 {
-			all = append(all, Ratio{a.provider, a.model, float64(s.claimed) / float64(s.text), s.answers})
+		if s := a.sum(); s.answers >= Window/steps && s.estimate > 0 {
+			all = append(all, Ratio{a.provider, a.model, float64(s.claimed) / float64(s.estimate), s.answers})
 		}
 	}
 	b.mu.Unlock()

@@ -198,7 +198,11 @@ func (a *attempt) usage(ending meter.Ending) *Usage {
 func (a *attempt) bill(s meter.Served) meter.Bill {
 	bill := meter.Charge(s)
 	if bill.Claim == meter.Valid && bill.Prompt > 0 && (s.Kind == meter.Chat || s.Kind == meter.Embeddings) {
-		bill.Prompt = a.desk.prompts.Bill(a.order.Provider, a.order.Model, s.PlausiblePrompt(), bill.Prompt)
+		book := a.desk.prompts
+		if s.Media() {
+			book = a.desk.media
+		}
+		bill.Prompt = book.BillPrompt(a.order.Provider, a.order.Model, s.EstimatedPrompt, s.PlausiblePrompt(), bill.Prompt)
 	}
 	if s.Kind != meter.Chat || s.Ending != meter.Completed || bill.Claim != meter.Valid || bill.Completion == 0 || s.HiddenReasoning {
 		return bill

@@ -202,10 +202,10 @@ func TestInflatedPromptsGainNoMoreThanTheirEstimateAccountsFor(t *testing.T) {
 	d := NewRiggedDesk(Config{}, Rig{}, nil, nil, nil, nil)
 	o := chatOrder(true, 100, 1)
 	o.EstimatedPrompt, o.HeldPrompt = 1000, 2750
-	a := &attempt{desk: d, order: o}
+	a := &attempt{desk: d, order: o, relayedTokens: 1, relayedBytes: 4}
 	billed := int64(0)
 	for range 1000 {
-		s := a.served(meter.ClientGone, meter.Claim{State: meter.Valid, Prompt: 2750, Completion: 1})
+		s := a.served(meter.WallLimit, meter.Claim{State: meter.Valid, Prompt: 2750, Completion: 1})
 		billed += a.bill(s).Prompt
 	}
 	if most := int64(1000 * (1000 + 250 + 24) * 11 / 10); billed > most+8*1000 {
@@ -216,6 +216,36 @@ func TestInflatedPromptsGainNoMoreThanTheirEstimateAccountsFor(t *testing.T) {
 		if got := NewRiggedDesk(Config{}, Rig{}, nil, nil, nil, nil).prompts.Bill(o.Provider, o.Model, s.PlausiblePrompt(), 1200); got != 1200 {
 			t.Fatalf("an honest prompt was billed as %d, want 1200", got)
 		}
+	}
+}
+
+// Of a picture by its address only the hold is certain. What a provider does not claim
+// of it is no room for claims of text, and what it claims is seen.
+func TestMediaHaveAnAccountOfTheirOwn(t *testing.T) {
+	const estimate, held, text, prompts = 1000, 17_000, 1274, 1000
+	of := func(d *Desk, heldPrompt, claimed int64) int64 {
+		o := chatOrder(true, 100, 1)
+		o.EstimatedPrompt, o.HeldPrompt = estimate, heldPrompt
+		a := &attempt{desk: d, order: o, relayedTokens: 1, relayedBytes: 4}
+		return a.bill(a.served(meter.WallLimit, meter.Claim{State: meter.Valid, Prompt: claimed, Completion: 1})).Prompt
+	}
+	d := NewRiggedDesk(Config{}, Rig{}, nil, nil, nil, nil)
+	billed := int64(0)
+	for range prompts {
+		if got := of(d, held, estimate); got != estimate {
+			t.Fatalf("an honest picture was billed as %d, want %d", got, estimate)
+		}
+		billed += of(d, 2750, 2750)
+	}
+	if most := int64(prompts*text*11/10 + 8*prompts); billed > most {
+		t.Errorf("billed %d tokens of prompts of text beside pictures, want at most %d", billed, most)
+	}
+	for range prompts {
+		of(d, held, held)
+	}
+	inText, inMedia := d.HighestPrompts(5)
+	if len(inText) != 1 || inText[0].Ratio != 2.75 || len(inMedia) != 1 || inMedia[0].Ratio != float64(held)/estimate {
+		t.Errorf("got the ratios %+v of text and %+v of media, want 2.75 and %d of one provider", inText, inMedia, held/estimate)
 	}
 }
 

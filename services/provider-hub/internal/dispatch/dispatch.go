@@ -167,7 +167,8 @@ type Desk struct {
 	log     *slog.Logger
 	large   large
 	claims  *claims.Book // of answers
-	prompts *claims.Book
+	prompts *claims.Book // of text
+	media   *claims.Book // of prompts with media
 
 	mu       sync.Mutex
 	open     bool
@@ -186,13 +187,19 @@ func NewDesk(cfg Config, sessions Sessions, witness Witness, report func(Report)
 func NewRiggedDesk(cfg Config, rig Rig, witness Witness, report func(Report), c clock.Clock, log *slog.Logger) *Desk {
 	return &Desk{
 		cfg: cfg.withDefaults(), rig: rig, witness: witness, report: report, clock: c, log: log,
-		abort: make(chan struct{}), claims: claims.NewBook(), prompts: claims.NewBook(),
+		abort: make(chan struct{}), claims: claims.NewBook(), prompts: claims.NewBook(), media: claims.NewBook(),
 	}
 }
 
 // HighestClaims returns the providers and models that claim most for what they
 // deliver, at most n.
 func (d *Desk) HighestClaims(n int) []claims.Ratio { return d.claims.Highest(n) }
+
+// HighestPrompts returns the providers and models that claim most of prompts for what
+// they are estimated at, at most n of text and n of media.
+func (d *Desk) HighestPrompts(n int) (text, media []claims.Ratio) {
+	return d.prompts.Highest(n), d.media.Highest(n)
+}
 
 // Open begins to take orders.
 func (d *Desk) Open() {

@@ -333,15 +333,19 @@ func (s Served) credible() int64 {
 
 // PlausiblePrompt is how many tokens an honest engine may make of the prompt, on
 // average over prompts: the estimate, a quarter more for scripts and templates of
-// which it falls short, and what a template has in any case. A hold far above that is
-// one of pictures, sound, or members that nobody here knows, of which only the hold is
-// certain.
+// which it falls short, and what a template has in any case; with media, the hold.
 func (s Served) PlausiblePrompt() int64 {
-	estimate := max(s.EstimatedPrompt, 0)
-	if s.HeldPrompt > addSaturating(mulSaturating(estimate, promptFactor), promptSlack) {
+	if s.Media() {
 		return s.HeldPrompt
 	}
+	estimate := max(s.EstimatedPrompt, 0)
 	return addSaturating(estimate, addSaturating(estimate/4, templateTokens))
+}
+
+// Media reports whether the hold is far above the estimate: it is one of pictures,
+// sound, or members that nobody here knows, of which only the hold is certain.
+func (s Served) Media() bool {
+	return s.HeldPrompt > addSaturating(mulSaturating(max(s.EstimatedPrompt, 0), promptFactor), promptSlack)
 }
 
 // Mark is how many tokens choices with such a bound may certainly have before
