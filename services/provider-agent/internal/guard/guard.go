@@ -10,6 +10,8 @@
 //
 // Limits: 16 media of a request, 8 MiB each and together, 10 s for all; 64 MiB of
 // media held by all requests under way, beyond which a request is answered 429.
+// What has arrived is held, and nothing else, so that small or slow files keep
+// nobody out.
 package guard
 
 import (
@@ -209,22 +211,18 @@ func isData(text string) bool {
 func (g *Guard) inline(ctx context.Context, body []byte, modelOffset int, named []jsonscan.Span) (Body, *Refusal) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
-	if g.held.Add(maxBytes) > maxHeld {
-		g.held.Add(-maxBytes)
-		return Body{}, refuse(http.StatusTooManyRequests, "this provider fetches too many media at once")
-	}
-	done := func() { g.held.Add(-maxBytes) }
+	held := &holding{guard: g}
 	out := make([]byte, 0, len(body))
 	left, from, offset := maxBytes, 0, modelOffset
 	for _, at := range named {
 		text, err := jsonscan.DecodeString(at.Of(body))
 		if err != nil {
-			done()
+			held.done()
 			return Body{}, refuse(http.StatusBadRequest, "an address of a message cannot be read")
 		}
-		kind, content, refusal := g.fetch(ctx, text, left)
+		kind, content, refusal := g.fetch(ctx, text, left, held)
 		if refusal != nil {
-			done()
+			held.done()
 			return Body{}, refusal
 		}
 		left -= len(content)
@@ -237,12 +235,37 @@ func (g *Guard) inline(ctx context.Context, body []byte, modelOffset int, named 
 			offset = modelOffset + len(out) - at.End
 		}
 	}
-	return Body{Bytes: append(out, body[from:]...), ModelOffset: offset, Done: done}, nil
+	return Body{Bytes: append(out, body[from:]...), ModelOffset: offset, Done: held.done}, nil
+}
+
+// holding is what one request holds of all media, in bytes.
+type holding struct {
+	guard *Guard
+	bytes int64
+}
+
+func (h *holding) done() { h.guard.held.Add(-h.bytes) }
+
+var errFull = errors.New("too many media are held")
+
+// counted adds what is read to what is held.
+type counted struct {
+	io.Reader
+	held *holding
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.held.bytes += int64(n)
+	if c.held.guard.held.Add(int64(n)) > maxHeld {
+		return n, errFull
+	}
+	return n, err
 }
 
 // fetch reads one file of at most so many bytes. What it says names no address:
 // hubs and consumers read it.
-func (g *Guard) fetch(ctx context.Context, address string, most int) (kind string, content []byte, refusal *Refusal) {
+func (g *Guard) fetch(ctx context.Context, address string, most int, held *holding) (kind string, content []byte, refusal *Refusal) {
 	if err := g.check(address); err != nil {
 		return "", nil, refuse(http.StatusBadRequest, "an address of a message %s", err)
 	}
@@ -262,8 +285,10 @@ func (g *Guard) fetch(ctx context.Context, address string, most int) (kind strin
 	if resp.StatusCode != http.StatusOK {
 		return "", nil, refuse(http.StatusBadRequest, "a file that a message names is answered with status %d; redirects are not followed", resp.StatusCode)
 	}
-	content, err = io.ReadAll(io.LimitReader(resp.Body, int64(most)+1))
+	content, err = io.ReadAll(counted{io.LimitReader(resp.Body, int64(most)+1), held})
 	switch {
+	case errors.Is(err, errFull):
+		return "", nil, refuse(http.StatusTooManyRequests, "this provider holds too many media at once")
 	case err != nil:
 		return "", nil, refuse(http.StatusNotImplemented, "a file that a message names cannot be read by this provider in time")
 	case len(content) > most:

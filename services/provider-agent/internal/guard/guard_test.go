@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -52,6 +53,9 @@ func files(t *testing.T, asked *atomic.Int64) *httptest.Server {
 		case "/large":
 			w.Header().Set("Content-Type", "image/png")
 			_, _ = w.Write(make([]byte, maxBytes+1))
+		case "/largest":
+			w.Header().Set("Content-Type", "image/png")
+			_, _ = w.Write(make([]byte, maxBytes))
 		case "/moved":
 			http.Redirect(w, r, "/picture", http.StatusFound)
 		default:
@@ -166,26 +170,67 @@ func TestMediaOfAllRequestsAreBounded(t *testing.T) {
 	var asked atomic.Int64
 	s := files(t, &asked)
 	g := local()
-	body := []byte(message(picture(s.URL + "/picture")))
-	var all []Body
-	for range maxHeld / maxBytes {
+	large, small := []byte(message(picture(s.URL+"/largest"))), []byte(message(picture(s.URL+"/picture")))
+	look := func(body []byte, want int) Body {
+		t.Helper()
 		got, refusal := g.Look(t.Context(), body, 0)
-		if refusal != nil {
-			t.Fatal(refusal)
+		if refusal == nil && want != http.StatusOK || refusal != nil && refusal.Status != want {
+			t.Fatalf("got %+v with %d bytes held, want status %d", refusal, g.held.Load(), want)
 		}
-		all = append(all, got)
+		return got
 	}
-	if _, refusal := g.Look(t.Context(), body, 0); refusal == nil || refusal.Status != http.StatusTooManyRequests {
-		t.Errorf("one more: %+v", refusal)
+	var all []Body
+	for range 100 { // small ones keep nobody out
+		all = append(all, look(small, http.StatusOK))
 	}
+	for range maxHeld/maxBytes - 1 {
+		all = append(all, look(large, http.StatusOK))
+	}
+	look(large, http.StatusTooManyRequests)
+	all = append(all, look(small, http.StatusOK))
 	for _, b := range all {
 		b.Done()
 	}
-	if got, refusal := g.Look(t.Context(), body, 0); refusal != nil {
-		t.Errorf("behind them: %+v", refusal)
+	if left := g.held.Load(); left != 0 {
+		t.Errorf("%d bytes are held behind all", left)
+	}
+	look(large, http.StatusOK).Done()
+}
+
+func TestFilesThatDoNotArriveKeepNobodyOut(t *testing.T) {
+	const stalled = 2 * maxHeld / maxBytes
+	var asked atomic.Int64
+	s := files(t, &asked)
+	begun, release := make(chan struct{}, 2*stalled), make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		begun <- struct{}{}
+		<-release
+		_, _ = w.Write(png)
+	}))
+	t.Cleanup(slow.Close)
+	g := local()
+	var waiting sync.WaitGroup
+	for range stalled {
+		waiting.Go(func() {
+			if got, refusal := g.Look(t.Context(), []byte(message(picture(slow.URL))), 0); refusal != nil {
+				t.Errorf("of a slow server: %+v", refusal)
+				begun <- struct{}{} // it asks for nothing
+			} else {
+				got.Done()
+			}
+		})
+	}
+	for range stalled {
+		<-begun
+	}
+	got, refusal := g.Look(t.Context(), []byte(message(picture(s.URL+"/picture"))), 0)
+	if refusal != nil {
+		t.Errorf("beside %d that stall: %+v", stalled, refusal)
 	} else {
 		got.Done()
 	}
+	close(release)
+	waiting.Wait()
 }
 
 func FuzzLookKeepsValidBodiesValid(f *testing.F) {
