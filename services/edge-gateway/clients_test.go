@@ -169,6 +169,8 @@ func TestImagesAreAskedForWithinTheAnswer(t *testing.T) {
 // The last candidate has what is left of the 60 s, and a long prompt takes its time.
 func TestTheTimeToFirstContentIsUsed(t *testing.T) {
 	long := strings.Replace(helloStream, "Say", strings.Repeat("word ", 5000), 1)
+	media := strings.Replace(helloStream, `"Say hello to the world"`,
+		`[{"type":"text","text":"Say"},{"type":"image_url","image_url":{"url":"https://pictures.example.org/x.png"}}]`, 1)
 	for name, c := range map[string]struct {
 		body      string
 		providers []string
@@ -177,6 +179,7 @@ func TestTheTimeToFirstContentIsUsed(t *testing.T) {
 		"one provider":            {helloStream, []string{providerA}, []int64{60_000}},
 		"two":                     {helloStream, []string{providerA, providerB}, []int64{20_000, 40_000}},
 		"two, and a long prompt":  {long, []string{providerA, providerB}, []int64{30_000, 30_000}},
+		"two, and media to fetch": {media, []string{providerA, providerB}, []int64{32_000, 28_000}},
 		"three":                   {helloStream, []string{providerA, providerB, providerC}, []int64{20_000, 20_000, 20_000}},
 		"three and a long prompt": {long, []string{providerA, providerB, providerC}, []int64{30_000, 30_000}},
 	} {

@@ -2,10 +2,12 @@ package edgegateway
 
 import (
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"svc.internal/pkg/fault"
+	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 )
 
@@ -29,6 +31,31 @@ func TestAHubHearsWhoseRequestItIsAndWhetherAnotherProviderHasFailedIt(t *testin
 		if string(open.GetAccountTag()) != "8 bytes!" || open.GetUsualFirstContentMs() != 1_234 || open.GetFailedElsewhere() != elsewhere {
 			t.Errorf("attempt %d: got tag %q, usual %d ms, failed elsewhere %v; want the tag, 1234 and %v",
 				attempt+1, open.GetAccountTag(), open.GetUsualFirstContentMs(), open.GetFailedElsewhere(), elsewhere)
+		}
+	}
+}
+
+// What an owner does not let its engine do is no failure, where the request asks for
+// such a thing.
+func TestAProviderThatDoesNotSupportARequestHasNotFailedIt(t *testing.T) {
+	notHere := &hubv1.DispatchFailed{Retryable: true, Code: "upstream_error", EngineStatus: http.StatusNotImplemented}
+	for body, c := range map[string]struct{ media, members, failed bool }{
+		hello: {failed: true},
+		strings.Replace(hello, "{", `{"kv_transfer_params":{},`, 1):                                                               {members: true},
+		strings.Replace(hello, `"Say hello to the world"`, `[{"type":"image_url","image_url":{"url":"https://x.org/a.png"}}]`, 1): {media: true},
+	} {
+		f := start(t)
+		f.router.set(func(*routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
+			return candidates(providerA, providerB), nil
+		})
+		f.hub.byAttempt(failing(notHere), wholeAnswer)
+		if resp := f.post(body); resp.StatusCode != http.StatusOK {
+			t.Fatalf("got %d, want 200", resp.StatusCode)
+		}
+		first, second := <-f.hub.opens, <-f.hub.opens
+		if first.GetNamesMedia() != c.media || first.GetEngineMembers() != c.members || second.GetFailedElsewhere() != c.failed {
+			t.Errorf("%s: media %v, members %v, failed elsewhere %v; want %+v",
+				body, first.GetNamesMedia(), first.GetEngineMembers(), second.GetFailedElsewhere(), c)
 		}
 	}
 }

@@ -344,17 +344,22 @@ func TestAttemptsAreReportedByOutcome(t *testing.T) {
 	defer stop()
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})
+	notHere := func(r *fakeagent.Request) { must(t, r.Fail(501, "")) }
 	for _, c := range []struct {
-		do   func(r *fakeagent.Request)
-		want eventsv1.AttemptOutcome
+		do             func(r *fakeagent.Request)
+		want           eventsv1.AttemptOutcome
+		media, members bool
 	}{
-		{fakeagent.Answer("x"), eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_SERVED},
-		{func(r *fakeagent.Request) { must(t, r.Fail(500, "")) }, eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_FAILED},
-		{func(r *fakeagent.Request) { must(t, r.Fail(400, "")) }, eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_REFUSED},
-		{func(r *fakeagent.Request) { must(t, r.Fail(501, "")) }, eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED}, // not supported here
-		{func(r *fakeagent.Request) { must(t, r.Busy()) }, eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_BUSY},
+		{do: fakeagent.Answer("x"), want: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_SERVED},
+		{do: func(r *fakeagent.Request) { must(t, r.Fail(500, "")) }, want: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_FAILED},
+		{do: func(r *fakeagent.Request) { must(t, r.Fail(400, "")) }, want: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_REFUSED},
+		{do: notHere, want: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_FAILED},
+		{do: notHere, want: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED, media: true},
+		{do: notHere, want: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_CANCELLED, members: true},
+		{do: func(r *fakeagent.Request) { must(t, r.Busy()) }, want: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_BUSY},
 	} {
 		open := order(m, a, true)
+		open.NamesMedia, open.EngineMembers = c.media, c.members
 		call := w.call(open)
 		c.do(<-a.Requests())
 		call.rest()

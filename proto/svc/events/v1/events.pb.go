@@ -1244,8 +1244,8 @@ type Attempt struct {
 	// known.
 	AccountTag []byte `protobuf:"bytes,11,opt,name=account_tag,json=accountTag,proto3" json:"account_tag,omitempty"`
 	// A failure that says little of the provider: the request failed on another
-	// before, or had less time than its prompt needs. It counts only beside
-	// failures of other accounts that are not excused.
+	// before, had less time than its prompt needs, or may itself be what failed. It
+	// counts only beside failures of other accounts that are not excused.
 	Excused bool `protobuf:"varint,12,opt,name=excused,proto3" json:"excused,omitempty"`
 	// What became of a warm-up that the platform asked for: there is no request, and
 	// request_id is empty.

@@ -280,8 +280,14 @@ type DispatchOpen struct {
 	// Whether the model bills for thoughts that it does not show, so that the text
 	// does not bound what an engine may claim.
 	HiddenReasoning bool `protobuf:"varint,27,opt,name=hidden_reasoning,json=hiddenReasoning,proto3" json:"hidden_reasoning,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Whether messages name media by address, which agents fetch before they ask
+	// their engine.
+	NamesMedia bool `protobuf:"varint,33,opt,name=names_media,json=namesMedia,proto3" json:"names_media,omitempty"`
+	// Whether the body has members that are an engine's own, any of which an owner
+	// may keep from the engine.
+	EngineMembers bool `protobuf:"varint,34,opt,name=engine_members,json=engineMembers,proto3" json:"engine_members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DispatchOpen) Reset() {
@@ -520,6 +526,20 @@ func (x *DispatchOpen) GetStopAsked() bool {
 func (x *DispatchOpen) GetHiddenReasoning() bool {
 	if x != nil {
 		return x.HiddenReasoning
+	}
+	return false
+}
+
+func (x *DispatchOpen) GetNamesMedia() bool {
+	if x != nil {
+		return x.NamesMedia
+	}
+	return false
+}
+
+func (x *DispatchOpen) GetEngineMembers() bool {
+	if x != nil {
+		return x.EngineMembers
 	}
 	return false
 }
@@ -918,7 +938,7 @@ const file_svc_hub_v1_dispatch_proto_rawDesc = "" +
 	"\x0fDispatchRequest\x12.\n" +
 	"\x04open\x18\x01 \x01(\v2\x18.svc.hub.v1.DispatchOpenH\x00R\x04open\x124\n" +
 	"\x06commit\x18\x02 \x01(\v2\x1a.svc.hub.v1.DispatchCommitH\x00R\x06commitB\t\n" +
-	"\amessage\"\xe9\b\n" +
+	"\amessage\"\xb1\t\n" +
 	"\fDispatchOpen\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
@@ -956,7 +976,10 @@ const file_svc_hub_v1_dispatch_proto_rawDesc = "" +
 	"\x10failed_elsewhere\x18  \x01(\bR\x0ffailedElsewhere\x12\x1d\n" +
 	"\n" +
 	"stop_asked\x18\x1a \x01(\bR\tstopAsked\x12)\n" +
-	"\x10hidden_reasoning\x18\x1b \x01(\bR\x0fhiddenReasoning\"\x10\n" +
+	"\x10hidden_reasoning\x18\x1b \x01(\bR\x0fhiddenReasoning\x12\x1f\n" +
+	"\vnames_media\x18! \x01(\bR\n" +
+	"namesMedia\x12%\n" +
+	"\x0eengine_members\x18\" \x01(\bR\rengineMembers\"\x10\n" +
 	"\x0eDispatchCommit\"\xc2\x01\n" +
 	"\x10DispatchResponse\x121\n" +
 	"\x05event\x18\x01 \x01(\v2\x19.svc.hub.v1.DispatchEventH\x00R\x05event\x12:\n" +

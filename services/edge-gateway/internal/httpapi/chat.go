@@ -99,6 +99,9 @@ func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admit
 		Legacy:     as.kind == openaiapi.Completion,
 		Stream:     req.Stream,
 		StopAsked:  req.Stop,
+		NamesMedia: req.NamesMedia,
+
+		EngineMembers: req.EngineMembers,
 
 		HiddenReasoning: model.HiddenReasoning,
 		IncludeUsage:    req.IncludeUsage,

@@ -89,7 +89,8 @@ func (p *parser) address(raw []byte) {
 	p.reachable(text)
 }
 
-// reachable refuses an address that does not lead to the public internet.
+// reachable refuses an address that does not lead to the public internet, and notes
+// that there is one that does.
 func (p *parser) reachable(text []byte) {
 	if hasScheme(text, "data:") {
 		return
@@ -97,6 +98,7 @@ func (p *parser) reachable(text []byte) {
 	if err := dialguard.URL(string(text)); err != nil {
 		p.refuse("%v", err)
 	}
+	p.req.NamesMedia = true
 }
 
 // blobOrAddress checks a raw JSON string that should be base64: engines that

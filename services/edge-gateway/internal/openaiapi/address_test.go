@@ -50,6 +50,31 @@ func TestNoAddressInAPartLeadsIntoAProvidersNetwork(t *testing.T) {
 	}
 }
 
+// What an agent may have to fetch, or may have to keep from its engine, is known.
+func TestMediaByAddressAndMembersOfEnginesAreNoted(t *testing.T) {
+	for body, want := range map[string][2]bool{
+		withPart(image("https://x.org/a.png")):                                               {true, false},
+		withPart(image("http://x.org/a.png")):                                                {true, false},
+		withPart(`{"type":"video_url","video_url":"https://x.org/a.mp4"}`):                   {true, false},
+		withPart(`{"type":"input_audio","input_audio":{"data":"https://x.org/a.wav"}}`):      {true, false},
+		withPart(image("data:image/png;base64,AAAA")):                                        {false, false},
+		withPart(`{"type":"text","text":"see https://x.org/a.png"}`):                         {false, false},
+		`{"model":"m","messages":[{"role":"user","content":"x"}],"seed":1,"tools":[]}`:       {false, false},
+		`{"model":"m","messages":[{"role":"user","content":"x"}],"top_k":1}`:                 {false, true},
+		`{"model":"m","messages":[{"role":"user","content":"x"}],"lora_request":null}`:       {false, false},
+		`{"model":"m","messages":[{"role":"user","content":"x"}],"chat_template":"{{ x }}"}`: {false, true},
+	} {
+		req, err := Parse(Chat, []byte(body))
+		if err != nil {
+			t.Errorf("%s: %v", body, err)
+			continue
+		}
+		if got := [2]bool{req.NamesMedia, req.EngineMembers}; got != want {
+			t.Errorf("%s: media and members %v, want %v", body, got, want)
+		}
+	}
+}
+
 // A part of a type that only the engine knows passes byte for byte, and counts.
 func TestAPartThatOnlyTheEngineKnowsPasses(t *testing.T) {
 	base, err := Parse(Chat, []byte(withPart(`{"type":"video_url"}`)))

@@ -119,6 +119,9 @@ type Request struct {
 	Messages int64
 	// Stop tells that the request names what ends its answer.
 	Stop bool
+	// NamesMedia tells that messages name media by address, EngineMembers that the
+	// body has members that are an engine's own.
+	NamesMedia, EngineMembers bool
 	// Logprobs tells that token probabilities are asked for.
 	Logprobs bool
 	// PromptTokens estimates the prompt, without any margin. What was sent as

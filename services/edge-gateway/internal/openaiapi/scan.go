@@ -108,6 +108,7 @@ func (p *parser) object() {
 		f, known, exact := p.grammar.match(key.Name(p.data))
 		switch {
 		case !known:
+			p.req.EngineMembers = p.req.EngineMembers || p.cur.Kind() != jsonscan.Null
 			p.beside(p.key.Len() - len(`""`))
 		case !exact || p.met[f]:
 			p.duplicate(fieldNames[f])
@@ -203,6 +204,7 @@ func (p *parser) read(f field) {
 		}
 		p.beside(0)
 	case fieldDocuments, fieldChatTemplate:
+		p.req.EngineMembers = true // engines have them, the API has not
 		p.counted(func() { p.either(jsonscan.String, jsonscan.Array) })
 	case fieldEcho:
 		if p.boolean() { // text of the prompt would count as an answer's

@@ -120,6 +120,9 @@ type Call struct {
 	Stream bool
 	// StopAsked tells that the client names what ends the answer.
 	StopAsked bool
+	// NamesMedia tells that messages name media by address, EngineMembers that the
+	// body has members that are an engine's own.
+	NamesMedia, EngineMembers bool
 	// HiddenReasoning tells that the model bills for thoughts that it does not
 	// show.
 	HiddenReasoning bool

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"time"
 
@@ -90,9 +91,13 @@ func (s *session) maxAttempts() int {
 	return s.engine.cfg.MaxAttempts
 }
 
-// failedElsewhere reports whether a provider that worked on the request has failed it.
+// failedElsewhere reports whether a provider that worked on the request has failed
+// it. One that does not do for it what its owner does not allow has not.
 func (s *session) failedElsewhere() bool {
-	return slices.ContainsFunc(s.failures, func(f *failure) bool { return f.reached })
+	owners := s.call.NamesMedia || s.call.EngineMembers
+	return slices.ContainsFunc(s.failures, func(f *failure) bool {
+		return f.reached && (!owners || f.engineStatus != http.StatusNotImplemented)
+	})
 }
 
 // bound tells that only the pinned provider may serve.
@@ -184,6 +189,8 @@ func (s *session) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
 		Choices:               c.Choices,
 		StopAsked:             c.StopAsked,
 		HiddenReasoning:       c.HiddenReasoning,
+		NamesMedia:            c.NamesMedia,
+		EngineMembers:         c.EngineMembers,
 		PriceVersionId:        c.Grant.Terms.GetPriceVersionId(),
 		Rates:                 c.Grant.Terms.GetRates(),
 		Route:                 s.result.Route,
@@ -200,12 +207,17 @@ func (s *session) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
 	}
 }
 
-// prefillRate is how many tokens of a prompt an engine reads in a second at the
-// least, before its first content.
-const prefillRate = 500
+// What comes before the first content.
+const (
+	// prefillRate is how many tokens of a prompt an engine reads in a second at the
+	// least.
+	prefillRate = 500
+	// fetching is how long an agent may fetch the media that a request names.
+	fetching = 10 * time.Second
+)
 
 // firstContentTimeout is how long this attempt may take to its first content: what
-// is configured and the time to read the prompt, within what is left for all
+// is configured and the time to fetch media and to read the prompt, within what is left for all
 // attempts. The last has all that is left, because nobody else can use it.
 // An engine shows nothing of a whole answer before its end, and of an image's
 // stream not before it is drawn; of a transcript it must have the audio first,
@@ -218,6 +230,9 @@ func (s *session) firstContentTimeout(total time.Duration) time.Duration {
 	limit := s.firstContentLeft()
 	if !s.last() {
 		reading := time.Duration(s.call.Order.PromptTokens) * time.Second / prefillRate
+		if s.call.NamesMedia {
+			reading += fetching
+		}
 		limit = min(s.engine.cfg.FirstContent+reading, limit)
 	}
 	return max(min(limit, total), time.Millisecond)

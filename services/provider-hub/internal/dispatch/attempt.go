@@ -28,8 +28,9 @@ type verdict struct {
 	failure *Failure
 	// silent tells that nobody listens any more.
 	silent bool
-	// hurried says that the order left less time than it may need.
-	hurried bool
+	// excused says that the consumer may have brought the failure about: its order left
+	// less time than it may need, or is what failed.
+	excused bool
 	// drain tells that the agent still works and may report its usage.
 	drain bool
 	// prompt tells that a consumer who left before content owes the prompt.
@@ -159,7 +160,8 @@ func (a *attempt) leftBeforeContent() *verdict {
 		return &verdict{outcome: Cancelled, failure: &Failure{Code: CodeTimeout, Message: "the consumer left in its free time"}}
 	case waited > a.order.patience():
 		v := a.fails(Failure{Code: CodeTimeout, Message: "no content in the usual time"}, 0)
-		v.hurried = !a.order.Stream // how long its answer would have been is not known
+		// How long its answer would have been is not known, or how large its media are.
+		v.excused = !a.order.Stream || a.order.NamesMedia
 		return v
 	}
 	return &verdict{ending: meter.ClientGone, outcome: Cancelled, silent: true, prompt: true}
@@ -170,7 +172,7 @@ func (a *attempt) noContentYet() *verdict {
 		return nil
 	}
 	v := a.fails(Failure{Code: CodeTimeout, Message: "no content in time"}, 0)
-	v.hurried = a.order.hurriedContent()
+	v.excused = a.order.hurriedContent()
 	return v
 }
 
@@ -180,7 +182,7 @@ func (a *attempt) outOfTime() *verdict {
 	if a.answer.begun {
 		v.outcome = Served // it was serving all the time
 	}
-	v.hurried = a.order.hurriedAnswer()
+	v.excused = a.order.hurriedAnswer()
 	return v
 }
 

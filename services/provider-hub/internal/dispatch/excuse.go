@@ -25,24 +25,37 @@ const (
 	// mostAnswering is how much longer a whole answer may be waited for, of which
 	// nothing is seen before its end.
 	mostAnswering = 20 * time.Second
+	// fetchTime is how long an agent may fetch the media that an order names.
+	fetchTime = 10 * time.Second
 	// hearingRate is how many seconds of audio any provider transcribes in one.
 	hearingRate = 5
 )
 
-// promptTime is what the prompt of an order takes at promptRate.
+// promptTime is what the prompt of an order takes: its media to be fetched, and all
+// to be read at promptRate.
 func (o *Order) promptTime() time.Duration {
 	if o.Kind != meter.Chat {
 		return 0 // other estimates are of other units
 	}
-	return perRate(o.EstimatedPrompt, promptRate)
+	return o.fetching() + perRate(o.EstimatedPrompt, promptRate)
+}
+
+// fetching is how long the media of an order may take to be fetched, which is the
+// consumer's doing, because it says from where.
+func (o *Order) fetching() time.Duration {
+	if o.NamesMedia {
+		return fetchTime
+	}
+	return 0
 }
 
 // patience is how long a provider may be without content before a consumer who
 // leaves owes nothing: twice the usual time of the model at the prompt's length. It
 // is the provider's own word only in part, since the usual is the median over the
 // model's providers. Where it is not known, it is what any provider reads the prompt
-// in. A whole answer has what the longest that the order allows takes besides, up to
-// mostAnswering: a provider that gives none is paid for no more than that.
+// in. Media that are named by address take fetchTime before. A whole answer has what
+// the longest that the order allows takes besides, up to mostAnswering: a provider
+// that gives none is paid for no more than that.
 func (o *Order) patience() time.Duration {
 	usual := 2 * o.UsualFirstContent
 	switch {
@@ -52,7 +65,7 @@ func (o *Order) patience() time.Duration {
 	default:
 		usual = perRate(o.EstimatedPrompt, promptRate)
 	}
-	wait := max(usual, leastPatience)
+	wait := o.fetching() + max(usual, leastPatience)
 	if !o.Stream && o.Kind == meter.Chat {
 		wait += min(perRate(o.MaxOutput, answerRate), mostAnswering)
 	}
@@ -83,8 +96,8 @@ func perRate(count, rate int64) time.Duration {
 }
 
 // excused reports whether a failure says little of the provider, so that it alone
-// must not count: another has failed the same request, or the consumer's request
-// left less time than it needs.
+// must not count: another has failed the same request, or the consumer may have
+// brought it about.
 func (a *attempt) excused(v *verdict) bool {
-	return v.outcome == Failed && (a.order.FailedElsewhere || v.hurried)
+	return v.outcome == Failed && (a.order.FailedElsewhere || v.excused)
 }

@@ -16,18 +16,21 @@ func TestAProviderHasItsTimeBeforeItsSilenceIsItsFault(t *testing.T) {
 		prompt  int64
 		given   time.Duration
 		hurried bool
+		media   bool
 	}{
-		"all of its time":                      {meter.Chat, 1, 100, 20 * time.Second, false},
-		"a shorter time that an operator sets": {meter.Chat, 1, 100, 5 * time.Second, false},
-		"a long prompt and time for it":        {meter.Chat, 1, 10_000, 40 * time.Second, false},
-		"a long prompt and no time for it":     {meter.Chat, 1, 10_000, 39 * time.Second, true},
-		"a huge prompt in all that is left":    {meter.Chat, 1, 100_000, 60 * time.Second, true},
-		"what an earlier attempt left":         {meter.Chat, 2, 100, 19 * time.Second, true},
-		"all of its time in a second attempt":  {meter.Chat, 2, 100, 20 * time.Second, false},
-		"an absurd estimate":                   {meter.Chat, 1, 1 << 62, time.Hour, true},
-		"milliseconds of audio":                {meter.Transcriptions, 1, 3_600_000, 20 * time.Second, false},
+		"all of its time":                      {meter.Chat, 1, 100, 20 * time.Second, false, false},
+		"a shorter time that an operator sets": {meter.Chat, 1, 100, 5 * time.Second, false, false},
+		"a long prompt and time for it":        {meter.Chat, 1, 10_000, 40 * time.Second, false, false},
+		"a long prompt and no time for it":     {meter.Chat, 1, 10_000, 39 * time.Second, true, false},
+		"a huge prompt in all that is left":    {meter.Chat, 1, 100_000, 60 * time.Second, true, false},
+		"what an earlier attempt left":         {meter.Chat, 2, 100, 19 * time.Second, true, false},
+		"all of its time in a second attempt":  {meter.Chat, 2, 100, 20 * time.Second, false, false},
+		"an absurd estimate":                   {meter.Chat, 1, 1 << 62, time.Hour, true, false},
+		"milliseconds of audio":                {meter.Transcriptions, 1, 3_600_000, 20 * time.Second, false, false},
+		"media and time to fetch them":         {meter.Chat, 1, 100, 30 * time.Second, false, true},
+		"media and no time to fetch them":      {meter.Chat, 1, 100, 29 * time.Second, true, true},
 	} {
-		o := Order{Kind: c.kind, Attempt: c.attempt, EstimatedPrompt: c.prompt, FirstContent: c.given}
+		o := Order{Kind: c.kind, Attempt: c.attempt, EstimatedPrompt: c.prompt, FirstContent: c.given, NamesMedia: c.media}
 		if got := o.hurriedContent(); got != c.hurried {
 			t.Errorf("%s: got hurried %v, want %v", name, got, c.hurried)
 		}

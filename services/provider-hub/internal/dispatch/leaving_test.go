@@ -34,6 +34,7 @@ func desert(after time.Duration, commits bool) func(*listener) Caller {
 func TestAConsumerWhoLeavesBeforeContentPaysThePromptUnlessTheProviderHung(t *testing.T) {
 	const role = `data: {"choices":[{"index":0,"delta":{"role":"assistant"}}]}` + "\n\n"
 	usual := func(d time.Duration) func(*Order) { return func(o *Order) { o.UsualFirstContent = d } }
+	media := func(o *Order) { o.NamesMedia = true }
 	claimed := role + `data: {"choices":[],"usage":{"prompt_tokens":1400,"completion_tokens":0,"total_tokens":1400}}` + "\n\n"
 	for name, c := range map[string]struct {
 		after   time.Duration
@@ -58,6 +59,8 @@ func TestAConsumerWhoLeavesBeforeContentPaysThePromptUnlessTheProviderHung(t *te
 		"a prompt that takes long, usual unknown": {after: 20 * time.Second, change: func(o *Order) { o.EstimatedPrompt, o.FirstContent = 10_000, time.Minute }, prompt: 10_000, outcome: Cancelled},
 		"a whole answer, later":                   {after: 10 * time.Second, whole: true, change: func(o *Order) { o.MaxOutput = 100 }, prompt: 1000, outcome: Cancelled},
 		"a whole answer of which nothing comes":   {after: 26 * time.Second, whole: true, change: func(o *Order) { o.MaxOutput = 1 << 40 }, outcome: Failed, excused: true},
+		"while its media may be fetched":          {after: leastPatience + fetchTime, change: media, prompt: 1000, outcome: Cancelled},
+		"behind media that may be fetched":        {after: leastPatience + fetchTime + 1, change: media, outcome: Failed, excused: true},
 		"vectors":                                 {after: 2 * time.Second, whole: true, kind: meter.Embeddings, prompt: 1000, outcome: Cancelled},
 		"audio":                                   {after: 2 * time.Second, whole: true, kind: meter.Transcriptions, prompt: 1000, outcome: Cancelled},
 		"images, which have no prompt":            {after: 50 * time.Second, whole: true, kind: meter.Images, outcome: Cancelled},

@@ -23,7 +23,9 @@ const (
 // blameFor judges a status. 401, 402, 403, 405 and 407 speak of the provider's
 // own set-up, 404 of a model that is not deployed, 408 of its load: another
 // provider may well serve the request. 501 is what an agent says of what its owner
-// does not let engines do: it goes elsewhere too, and says nothing of health.
+// does not let engines do: it goes elsewhere too, and says nothing of health where
+// the order has such a thing. Else it is an error like any other of 5xx, because a
+// node that answers it to everything would stay in the best of health.
 func blameFor(status int) blame {
 	switch status {
 	case http.StatusTooManyRequests:
@@ -87,7 +89,9 @@ func (a *attempt) judge(status int, e openai.Error) *verdict {
 		v.outcome = Busy
 		v.failure.Busy = true
 	case notHere:
-		v.outcome = Cancelled
+		if a.order.NamesMedia || a.order.EngineMembers {
+			v.outcome = Cancelled
+		}
 	case providersFault:
 	}
 	return v

@@ -2,8 +2,10 @@ package dispatch
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"svc.internal/pkg/openai"
+	"svc.internal/services/provider-hub/internal/session"
 )
 
 // TestEveryStatusHasOneToBlame walks all statuses of errors: the lists below
@@ -42,6 +44,26 @@ func TestErrorObjectsWithoutAStatusAreTheProviders(t *testing.T) {
 		if got := statusOf(openai.ParseError([]byte(c.body))); got != c.want {
 			t.Errorf("%s: %d, want %d", c.body, got, c.want)
 		}
+	}
+}
+
+// A node that answers 501 to everything is not well.
+func TestNotSupportedHereIsBelievedWhereAnOwnerHasSomethingToRefuse(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Order)
+		want   Outcome
+	}{
+		"an ordinary request":    {func(*Order) {}, Failed},
+		"media by address":       {func(o *Order) { o.NamesMedia = true }, Cancelled},
+		"members of the engines": {func(o *Order) { o.EngineMembers = true }, Cancelled},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			refuses := &deafAgent{end: &session.End{Status: 501, Error: "no"}}
+			l, _, report := refuses.putOrder(t, c.change)
+			if l.failed == nil || !l.failed.Retryable || report.Outcome != c.want || report.Excused {
+				t.Errorf("%s: failed %+v, reported %v (excused %v), want %v", name, l.failed, report.Outcome, report.Excused, c.want)
+			}
+		})
 	}
 }
 

@@ -136,6 +136,7 @@ func orderFromProto(m *hubv1.DispatchOpen) (*dispatch.Order, error) {
 		ModelOffset: m.GetModelOffset(), ModelLength: m.GetModelLength(), IncludeUsage: m.GetIncludeUsage(),
 		EstimatedPrompt: m.GetEstimatedPromptTokens(), HeldPrompt: m.GetHeldPromptTokens(), MaxOutput: m.GetMaxOutputTokens(), Choices: int64(m.GetChoices()),
 		StopAsked: m.GetStopAsked(), HiddenReasoning: m.GetHiddenReasoning(),
+		NamesMedia: m.GetNamesMedia(), EngineMembers: m.GetEngineMembers(),
 		PriceVersion: m.GetPriceVersionId(), Rates: moneypb.ToRates(m.GetRates()),
 		Route: dispatch.Route{
 			Mode:              dispatch.RouteMode(m.GetRoute().GetMode()),

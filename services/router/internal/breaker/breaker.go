@@ -8,8 +8,8 @@
 // probe that fails opens the breaker. Failures of Accounts different accounts,
 // again without a success between them, open it at once.
 //
-// A failure that is excused (its request had failed on another provider before, or
-// had less time than its prompt needs) counts only beside a failure of another
+// A failure that is excused (its request had failed on another provider before, had
+// less time than its prompt needs, or may itself be what failed) counts only beside a failure of another
 // account that is not excused: a request that nobody can serve must not walk
 // through all providers and hurt each.
 //
