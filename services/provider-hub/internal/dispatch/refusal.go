@@ -62,6 +62,10 @@ func (a *attempt) engineError(json []byte) *verdict {
 	}
 	v := a.judge(status, e)
 	v.ending = meter.EngineError
+	if a.answer.begun {
+		// The content had been taken. Whether it can be to blame nobody here knows.
+		v.outcome, v.excused = Failed, true
+	}
 	return v
 }
 

@@ -67,6 +67,20 @@ func TestNotSupportedHereIsBelievedWhereAnOwnerHasSomethingToRefuse(t *testing.T
 	}
 }
 
+// The bill of a late error that blames the content is the consumer's, but a provider
+// that breaks off so again and again is under suspicion.
+func TestAnErrorBehindContentIsAFailureWhomeverItBlames(t *testing.T) {
+	for code, excused := range map[string]bool{"400": true, "500": false} {
+		synctest.Test(t, func(t *testing.T) {
+			breaks := &deafAgent{piece: hello + `data: {"error":{"message":"no","code":` + code + `}}` + "\n\n"}
+			l, usage, report := breaks.put(t, 0, true, plainCaller)
+			if l.failed == nil || l.failed.Retryable || usage == nil || report.Outcome != Failed || report.Excused != excused {
+				t.Errorf("an error of %s: failed %+v, usage %v, reported %v (excused %v)", code, l.failed, usage != nil, report.Outcome, report.Excused)
+			}
+		})
+	}
+}
+
 func TestWhatIsHeldBackIsBounded(t *testing.T) {
 	n := newAnswer(&Order{Model: "m", Stream: true}, "")
 	events := 0

@@ -115,7 +115,7 @@ func Table() []Line {
 		{"provider_lost", "provider lost in the stream", Nothing, Delivered, Broken},
 		{"truncated", "truncated: an end without a finish reason or without the end mark", Nothing, Delivered, Broken},
 		{"error_inside", "an error object in the stream", Nothing, Delivered, Broken},
-		{"blamed_inside", "an error in the stream that blames the content, from half of the bound on", Count, Delivered, Broken},
+		{"blamed_inside", "an error in the stream that blames the content, from half of the bound on: it raises suspicion of the provider", Count, Delivered, Broken},
 		{"platform_lost", "gateway or hub lost in the stream", Nothing, Delivered, Broken},
 		{"engine_refuses", "the engine refuses the content (4xx): no harm to the provider's health", Nothing, Nothing, Refused},
 		{"all_failed", "every attempt failed before content", Nothing, Nothing, Refused},
