@@ -158,7 +158,7 @@ func (a *attempt) leftBeforeContent() *verdict {
 	switch {
 	case waited < freeTime || a.order.Kind == meter.Images:
 		return &verdict{outcome: Cancelled, failure: &Failure{Code: CodeTimeout, Message: "the consumer left in its free time"}}
-	case waited > a.order.patience():
+	case a.hung(waited):
 		v := a.fails(Failure{Code: CodeTimeout, Message: "no content in the usual time"}, 0)
 		// How long its answer would have been is not known, or how large its media are.
 		v.excused = !a.order.Stream || a.order.NamesMedia

@@ -236,6 +236,9 @@ func (a *attempt) claim() meter.Claim {
 
 // tell reports the attempt to the routers, and to whoever reads the log.
 func (a *attempt) tell(ctx context.Context, v *verdict) {
+	if v.outcome == Served && a.order.answering() > 0 {
+		a.desk.silences.answered(a.order.pair())
+	}
 	r := reportOf(a.order, v.outcome)
 	r.FirstContent, r.Duration = a.firstContent, a.desk.clock.Now().Sub(a.started)
 	r.AnsweredAs, r.Excess = a.answer.names.other, a.excess

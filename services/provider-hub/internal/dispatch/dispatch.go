@@ -16,7 +16,8 @@
 // disk; only then the caller hears Finished. An attempt that the caller did not
 // commit to leaves nothing to bill. A caller whose consumer leaves before any
 // content commits in leaving: then the prompt is billed by our count, unless the
-// provider had been without content for longer than Order.patience.
+// provider had been without content for longer than Order.patience, and than
+// Order.answering besides while it gives whole answers.
 //
 // An attempt runs in its caller's goroutine and starts none. A caller that does
 // not take its events stalls this stream alone: its credit runs out, and the
@@ -169,6 +170,8 @@ type Desk struct {
 	claims  *claims.Book // of answers
 	prompts *claims.Book // of text
 	media   *claims.Book // of prompts with media
+
+	silences silences
 
 	mu       sync.Mutex
 	open     bool

@@ -53,9 +53,7 @@ func (o *Order) fetching() time.Duration {
 // leaves owes nothing: twice the usual time of the model at the prompt's length. It
 // is the provider's own word only in part, since the usual is the median over the
 // model's providers. Where it is not known, it is what any provider reads the prompt
-// in. Media that are named by address take fetchTime before. A whole answer has what
-// the longest that the order allows takes besides, up to mostAnswering: a provider
-// that gives none is paid for no more than that.
+// in. Media that are named by address take fetchTime before.
 func (o *Order) patience() time.Duration {
 	usual := 2 * o.UsualFirstContent
 	switch {
@@ -65,12 +63,32 @@ func (o *Order) patience() time.Duration {
 	default:
 		usual = perRate(o.EstimatedPrompt, promptRate)
 	}
-	wait := o.fetching() + max(usual, leastPatience)
-	if !o.Stream && o.Kind == meter.Chat {
-		wait += min(perRate(o.MaxOutput, answerRate), mostAnswering)
-	}
-	return wait
+	return o.fetching() + max(usual, leastPatience)
 }
+
+// answering is what a whole answer has besides, of which nothing is seen before its
+// end: what the longest that the order allows takes, up to mostAnswering.
+func (o *Order) answering() time.Duration {
+	if o.Stream || o.Kind != meter.Chat {
+		return 0
+	}
+	return min(perRate(o.MaxOutput, answerRate), mostAnswering)
+}
+
+// hung reports whether a consumer who leaves after so long owes nothing, because the
+// provider had its time. One that lets consumers wait for whole answers again and
+// again and gives none loses what whole answers have besides, so that it is not paid
+// for them for ever.
+func (a *attempt) hung(waited time.Duration) bool {
+	late := waited - a.order.patience()
+	more := a.order.answering()
+	if late > 0 && more > 0 && a.desk.silences.another(a.order.pair()) {
+		more = 0
+	}
+	return late > more
+}
+
+func (o *Order) pair() pair { return pair{o.Provider, o.Model} }
 
 // hurriedContent reports whether an order gives its provider less time to first
 // content than it may need: the prompt is long, or earlier attempts took the time.
