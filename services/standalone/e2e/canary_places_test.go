@@ -180,8 +180,8 @@ func (c *canaries) database() {
 }
 
 // files looks through a directory, but for the secrets that are kept in files of
-// their own, the console's file with the demo's keys, and PostgreSQL's own tables,
-// which database reads.
+// their own, the files that tell an operator the demo's keys, and PostgreSQL's own
+// tables, which database reads.
 func (c *canaries) files(dir string) {
 	c.t.Helper()
 	n := 0
@@ -192,7 +192,7 @@ func (c *canaries) files(dir string) {
 			return err
 		case entry.IsDir() && (name == "secrets" || name == "certs" || entry.Name() == "base"):
 			return fs.SkipDir
-		case !entry.Type().IsRegular() || strings.HasSuffix(name, "demo.env"):
+		case !entry.Type().IsRegular() || name == "demo.env" || name == "demo.json" || name == "fleet.env":
 			return nil
 		}
 		content, err := os.ReadFile(path)

@@ -174,16 +174,16 @@ func (c *canaries) join() (models []string) {
 		"canary/usage":   words(fakeengine.Behaviour{Usage: []string{`{"prompt_tokens":"` + said + `","completion_tokens":1}`}}),
 	}
 	kinds := map[string]string{"canary/embed": "embedding", "canary/paint": "image", "canary/listen": "audio"}
-	for id := range behaviours {
+	chats, others := slices.Sorted(maps.Keys(behaviours)), slices.Sorted(maps.Keys(kinds))
+	for _, id := range chats {
 		c.m.PutModel(c.t, id)
 		c.engine.Script(id, behaviours[id])
 	}
-	for id, kind := range kinds {
-		c.m.PutModelOf(c.t, kind, id)
+	for _, id := range others {
+		c.m.PutModelOf(c.t, kinds[id], id)
 		c.engine.Script(id, words(fakeengine.Behaviour{Image: []byte(c.text("drawing")), Base64: true}))
 	}
-	chats := slices.Sorted(maps.Keys(behaviours))
-	c.provider = c.connect("", key, append(slices.Sorted(maps.Keys(kinds)), chats...))
+	c.provider = c.connect("", key, slices.Concat(chats, others))
 	return chats
 }
 
@@ -227,9 +227,8 @@ func (c *canaries) connect(key, engineKey string, models []string) *trial.Provid
 	})
 	c.t.Cleanup(p.Leave)
 	if key == "" {
-		for _, id := range models {
-			c.m.WaitOffered(c.t, id, p.ID)
-		}
+		// All are offered at once, and whoever knows the last knows those before it.
+		c.m.WaitOffered(c.t, models[len(models)-1], p.ID)
 	}
 	return p
 }
