@@ -59,3 +59,31 @@ func TestAHubHandsOverSoManyNewKeysADay(t *testing.T) {
 		t.Errorf("and another one: got %v, want too many", err)
 	}
 }
+
+// One key is being added, and is not committed, when another one comes.
+func TestAKeyThatIsBeingAddedCounts(t *testing.T) {
+	e := setup(t, unlimited)
+	e.exec(t, `INSERT INTO usage_key (hub_id, key_id, secret) SELECT 'hub-1', int8send(n), sha256('k') FROM generate_series(1, $1::int - 1) AS n`, mostKeys)
+	tx, err := e.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), `INSERT INTO usage_key (hub_id, key_id, secret) VALUES ('hub-1', int8send(1000), sha256('k'))`); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- e.store.KeepUsageKey(t.Context(), "hub-1", sealKey(1001)) }()
+	for len(done) == 0 && scan[int](t, e, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`) == 0 {
+		if t.Context().Err() != nil {
+			t.Fatal("the other key neither waits nor is taken")
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, usageseal.ErrTooManyKeys) {
+		t.Errorf("got %v, want the key refused that is one too many", err)
+	}
+}
