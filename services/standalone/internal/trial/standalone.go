@@ -3,9 +3,11 @@ package trial
 import (
 	"bufio"
 	"context"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -135,13 +137,18 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// FreeAddress is one on loopback that nobody listens on now.
+// FreeAddress is one on loopback that nobody listens on now. Its port is below
+// those that systems give to connections of their own accord, because one of
+// these may be taken before it is listened on.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		address := "127.0.0.1:" + strconv.Itoa(20_000+rand.IntN(12_000)) //nolint:gosec // no secret
+		if lis, err := net.Listen("tcp", address); err == nil {
+			_ = lis.Close()
+			return address
+		}
 	}
-	defer lis.Close()
-	return lis.Addr().String()
+	t.Fatal("a hundred ports are in use")
+	return ""
 }
