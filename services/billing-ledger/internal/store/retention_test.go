@@ -8,10 +8,11 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/store"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-const retention = 35 // days
+const retention = store.RetentionLeast // each more is a day to seal
 
 // left are the tables in which a request leaves something beside its line.
 var left = []string{"hold", "witness", "renewal", "receipt", "orphan_review"}
