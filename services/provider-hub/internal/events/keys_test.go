@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,9 +23,12 @@ func TestAHubThatHasTooManyKeysAsksSlowlyUntilItsKeyIsTaken(t *testing.T) {
 		"away":          {errors.New("away"), 70},
 	} {
 		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex // of what Hand uses
 			refusal, calls := c.refusal, 0
 			seen := map[usageseal.KeyID]bool{}
 			taker := KeyTaker{Name: "ledger", Hand: func(_ context.Context, _ string, key usageseal.Key) error {
+				mu.Lock()
+				defer mu.Unlock()
 				calls++
 				seen[key.ID] = true
 				return refusal
@@ -35,22 +39,24 @@ func TestAHubThatHasTooManyKeysAsksSlowlyUntilItsKeyIsTaken(t *testing.T) {
 			go func() { done <- k.Run(ctx) }()
 			<-time.After(10 * time.Minute)
 			synctest.Wait()
+			mu.Lock()
 			if calls > c.most || calls < 10 {
 				t.Errorf("%s: got %d calls in 10 minutes, want 10 to %d", name, calls, c.most)
 			}
+			refusal = nil
+			mu.Unlock()
 			if k.current.Load() != nil {
 				t.Errorf("%s: got a key in use that nobody has taken", name)
 			}
-			refusal = nil
 			if !k.wait(ctx) {
 				t.Errorf("%s: got no key", name)
-			}
-			if len(seen) != 1 {
-				t.Errorf("%s: got %d keys made, want the one that is to be taken", name, len(seen))
 			}
 			cancel()
 			if err := <-done; err != nil {
 				t.Error(err)
+			}
+			if len(seen) != 1 {
+				t.Errorf("%s: got %d keys made, want the one that is to be taken", name, len(seen))
 			}
 		})
 	}
