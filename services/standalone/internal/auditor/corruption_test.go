@@ -101,6 +101,7 @@ func againstClients() []corruption {
 		{"an error is charged after the gateway's word", func(f *fixture) {
 			f.row("witness", "request_id", requestID(finishedFirst))["recorded_at"] = at(3*finishedFirst - 1)
 		}, Doubled, onRequest(finishedFirst), "at most 0 + 0"},
+		{"what an engine did not report is charged beyond what it sent", func(f *fixture) { resettle(f, finishedSilent, 9, 6) }, Doubled, onRequest(finishedSilent), "at most 100 + 5"},
 		{"an answer that never came is charged beyond", func(f *fixture) { resettle(f, nameless, 7, 6) }, Doubled, onRequest(nameless), "at most 7 + 5"},
 		{"an empty answer is charged", func(f *fixture) {
 			maps.Copy(f.call(wholeAnswer), row{"content_tokens": 0, "content_bytes": 0})

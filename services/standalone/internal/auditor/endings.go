@@ -62,6 +62,8 @@ const (
 	// finished is one whose engine ended properly and whose hub had that on its
 	// disk before any gateway told the ledger that its client did not get it.
 	finished circumstance = "finished"
+	// unreported is a finished one whose engine reported no usage.
+	unreported circumstance = "unreported"
 )
 
 // count is a number of tokens that one of the parties vouches for.
@@ -106,6 +108,8 @@ type rule struct {
 //   - refused and finished: the hub that served died after the usage was on disk
 //     and before the client was answered. Its usage settles as it stands unless
 //     the gateway's word of the failure came first.
+//   - unreported: the same of an engine that reported no usage: the prompt is the
+//     estimate at admission, and the completion the hub's own count.
 //   - cut and overtime: the engine was told to stop, and may have reported its
 //     usage within the drain of 2 s; else the prompt is the estimate.
 //   - left: the gateway had written more than the client read. The prompt is the
@@ -127,14 +131,17 @@ var endings = []rule{
 	{sawCut, overtime, "stream exceeds wall limit", span{nothing, greatest}, exactly(received)},
 	{sawCut, crashed, "platform crash mid-stream", exactly(nothing), span{nothing, received}},
 	{sawCut, finished, "platform crash after the end was on disk", span{nothing, reported}, span{received, reported}},
+	{sawCut, unreported, "platform crash after the end was on disk", span{nothing, coverage}, span{received, sent}},
 	{sawRefused, ordinary, "engine refuses the content; every attempt failed before content; provider lost before first byte", exactly(nothing), exactly(nothing)},
 	{sawRefused, finished, "platform crash after the end was on disk", span{nothing, reported}, span{nothing, reported}},
+	{sawRefused, unreported, "platform crash after the end was on disk", span{nothing, coverage}, span{nothing, sent}},
 	{sawNothingMore, ordinary, "client gone before dispatch; client gone before content; client gone mid-stream; provider ignores cancel", span{nothing, greatest}, span{received, sent}},
 	{sawNothingMore, crashed, "platform crash mid-stream", exactly(nothing), span{nothing, sent}},
 	{sawBreak, ordinary, "platform crash mid-stream", exactly(nothing), span{received, sent}},
 	{sawBreak, vanished, "client gone before content; client gone mid-stream", span{nothing, greatest}, span{received, sent}},
 	{sawBreak, crashed, "platform crash mid-stream", exactly(nothing), span{nothing, sent}},
 	{sawBreak, finished, "platform crash after the end was on disk", span{nothing, reported}, span{received, reported}},
+	{sawBreak, unreported, "platform crash after the end was on disk", span{nothing, coverage}, span{received, sent}},
 }
 
 // ruleFor is the line of a sight in a circumstance.

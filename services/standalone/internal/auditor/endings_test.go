@@ -47,7 +47,7 @@ func TestNoLineContradictsItself(t *testing.T) {
 			}
 		}
 		free := r.saw == sawEmpty || r.saw == sawCut || r.saw == sawRefused || r.saw == sawBreak || r.told == crashed
-		ended := r.told == finished || r.told == overtime || r.told == vanished
+		ended := r.told == finished || r.told == unreported || r.told == overtime || r.told == vanished
 		if got := v.of(r.prompt.most, true); (got == 0) != (free && !ended) {
 			t.Errorf("%s %s: a prompt of %d may be charged", r.saw, r.told, got)
 		}

@@ -159,6 +159,10 @@ func stories() []story {
 			s.complete, s.usage, s.noWitness = false, false, true
 		}),
 		finishedFirst: with(func(s *story) { s.received, s.status, s.complete, s.usage = 0, 502, false, false }),
+		finishedSilent: with(func(s *story) {
+			s.received, s.status, s.complete, s.usage = 0, 502, false, false
+			s.claim, s.silent, s.prompt = "absent", true, 9
+		}),
 	}
 }
 
@@ -182,6 +186,7 @@ const (
 	givenBack
 	receipted
 	finishedFirst
+	finishedSilent
 	// invented has no story but what settlement heard.
 	invented
 	// ruled is the one of which settlement heard otherwise later.
@@ -365,6 +370,7 @@ func (f *fixture) tellSpecials() {
 		"model": "priced", "prompt_tokens": 7, "completion_tokens": 0, "status": 500, "complete": true, "cut": false, "at": at(1)})
 	// The gateway's word came after the usage was settled.
 	f.row("witness", "request_id", requestID(finishedFirst))["recorded_at"] = at(3*finishedFirst + 3)
+	f.row("witness", "request_id", requestID(finishedSilent))["recorded_at"] = at(3*finishedSilent + 3)
 	// One engine never heard the request's id.
 	f.engine(costless)["request_id"] = ""
 	f.addReceipt(receipted)

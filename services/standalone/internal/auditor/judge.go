@@ -212,7 +212,7 @@ func (a *audit) noteShort(request id, s *settlement, r rule, c *call) {
 	if r.told == crashed && s.tokens.completion < c.received {
 		a.r.note("requests lost by the platform and paid for in part")
 	}
-	if r.told == finished && !a.givenBack(request) {
+	if (r.told == finished || r.told == unreported) && !a.givenBack(request) {
 		a.r.note("requests whose usage settled before the word that they broke off")
 	}
 }
@@ -250,6 +250,9 @@ func (a *audit) circumstance(q *request, c *call, e *engineCall) circumstance {
 		return overtime
 	case e != nil && e.complete && s.ending == endingCompleted &&
 		(q.witness == nil || s.settledAt < q.witness.recordedAt+a.skew):
+		if e.silent {
+			return unreported
+		}
 		return finished
 	}
 	return ordinary
