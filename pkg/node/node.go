@@ -60,7 +60,8 @@ type Spec struct {
 	Peers []string
 	// HubID is the id of a hub, which its certificate names, too.
 	HubID string
-	// Database and Bus tell whether it needs them from the configuration.
+	// Database and Bus report whether the service takes its connections to
+	// PostgreSQL and NATS from the configuration.
 	Database, Bus bool
 	// Tables are what it keeps in the database; their schema is empty when it
 	// keeps none.

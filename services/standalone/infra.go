@@ -89,8 +89,8 @@ func (i *infra) startPostgres(ctx context.Context, cfg Config, dir *localdata.Di
 	return nil
 }
 
-// useGivenPostgres makes a login for each service, if the one that was given may
-// do that. Else it is the login of the one service that keeps tables here, whose
+// useGivenPostgres makes a login for each service, if the given account may
+// do that. Else that account is the login of the one service that keeps tables here, whose
 // schema somebody else migrates.
 func (i *infra) useGivenPostgres(ctx context.Context, cfg Config, dir *localdata.Dir) error {
 	may, err := pg.MayProvision(ctx, i.databaseURL)

@@ -137,7 +137,7 @@ func (d *Database) HoldOut(_ context.Context, requests []ids.RequestID) (held []
 	return held, nil
 }
 
-// differ tells whether two lines differ in anything but the witness.
+// differ reports whether two lines differ in anything but the witness.
 func differ(a, b Line) bool {
 	a.Witness, a.Settled = b.Witness, b.Settled
 	return a != b

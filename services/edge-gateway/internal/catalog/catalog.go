@@ -50,7 +50,7 @@ type Model struct {
 	// its own start, unless the model came later, which nobody has ever served. Zero
 	// while one does.
 	OfflineSince time.Time
-	// TakesResponseFormat tells that an engine of the model may be told
+	// TakesResponseFormat reports that an engine of the model may be told
 	// response_format.
 	TakesResponseFormat bool
 	// ContextLength is the largest window there may be in tokens: the
@@ -58,7 +58,7 @@ type Model struct {
 	ContextLength int64
 	// MaxOutputTokens bounds one answer.
 	MaxOutputTokens int64
-	// HiddenReasoning tells that the model bills for thoughts that it does not
+	// HiddenReasoning reports that the model bills for thoughts that it does not
 	// show: the catalog lists hidden_reasoning among its capabilities.
 	HiddenReasoning bool
 }

@@ -117,9 +117,9 @@ type Request struct {
 	Models  []string
 	// Messages counts messages; a legacy completion has one.
 	Messages int64
-	// Stop tells that the request names what ends its answer.
+	// Stop reports that the request names what ends its answer.
 	Stop bool
-	// NamesMedia tells that messages name media by address, EngineMembers that the
+	// NamesMedia reports that messages name media by address, EngineMembers that the
 	// body has members that are an engine's own.
 	NamesMedia, EngineMembers bool
 	// Logprobs tells that token probabilities are asked for.

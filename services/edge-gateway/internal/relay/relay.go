@@ -118,12 +118,12 @@ type Call struct {
 	// completion that answers is turned into one.
 	Legacy bool
 	Stream bool
-	// StopAsked tells that the client names what ends the answer.
+	// StopAsked reports that the client names what ends the answer.
 	StopAsked bool
-	// NamesMedia tells that messages name media by address, EngineMembers that the
+	// NamesMedia reports that messages name media by address, EngineMembers that the
 	// body has members that are an engine's own.
 	NamesMedia, EngineMembers bool
-	// HiddenReasoning tells that the model bills for thoughts that it does not
+	// HiddenReasoning reports that the model bills for thoughts that it does not
 	// show.
 	HiddenReasoning bool
 	// IncludeUsage and IncludeCost are what the client wants to see.

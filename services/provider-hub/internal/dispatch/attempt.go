@@ -33,7 +33,7 @@ type verdict struct {
 	excused bool
 	// drain tells that the agent still works and may report its usage.
 	drain bool
-	// prompt tells that a consumer who left before content owes the prompt.
+	// prompt reports that a consumer who left before content owes the prompt.
 	prompt bool
 }
 

@@ -70,10 +70,10 @@ type Order struct {
 	HeldPrompt      int64
 	MaxOutput       int64
 	Choices         int64
-	// StopAsked tells that the request names what ends its answer,
+	// StopAsked reports that the request names what ends its answer,
 	// HiddenReasoning that the model bills for thoughts that it does not show.
 	StopAsked, HiddenReasoning bool
-	// NamesMedia tells that messages name media by address, which agents fetch before
+	// NamesMedia reports that messages name media by address, which agents fetch before
 	// they ask their engine, EngineMembers that the body has members that are an
 	// engine's own, any of which an owner may keep from it.
 	NamesMedia, EngineMembers bool

@@ -56,7 +56,7 @@ func TestAHubThatHasTooManyKeysAsksSlowlyUntilItsKeyIsTaken(t *testing.T) {
 				t.Error(err)
 			}
 			if len(seen) != 1 {
-				t.Errorf("%s: got %d keys made, want the one that is to be taken", name, len(seen))
+				t.Errorf("%s: got %d keys made, want the key that is to be taken", name, len(seen))
 			}
 		})
 	}

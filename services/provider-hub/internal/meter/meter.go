@@ -171,7 +171,7 @@ type Served struct {
 	// HiddenReasoning marks a model that bills for thoughts that it does not
 	// show, so that its text does not bound its claims.
 	HiddenReasoning bool
-	// StopAsked tells that the request named what ends the answer and that the
+	// StopAsked reports that the request named what ends the answer and that the
 	// engine says it ended so: then an answer may be done and empty.
 	StopAsked bool
 	// ContentBlamed tells that the engine blames an error on the content.

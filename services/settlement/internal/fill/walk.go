@@ -94,7 +94,7 @@ func (f *Filler) Differ(differences []reconcile.Difference, now time.Time) {
 	}
 }
 
-// over tells whether no request of a day can begin any more. None begins on a
+// over reports whether no request of a day can begin any more. None begins on a
 // day that is further ahead than clocks differ.
 func over(d, now time.Time) bool {
 	return !now.Before(d.Add(day)) || d.After(now.Add(day))

@@ -254,7 +254,7 @@ func notAPage(body []byte) string {
 }
 
 // notAnError says what is wrong with an answer that should be an error, in one of
-// the two forms that the API has: its own, and the one that agents read.
+// the two forms that the API has: its own, and the flat form that agents read.
 func notAnError(body []byte, header http.Header) string {
 	var v map[string]any
 	if err := json.Unmarshal(body, &v); err != nil || header.Get("Content-Type") != "application/json" {
