@@ -64,10 +64,13 @@ CREATE TRIGGER receipt_is_kept AFTER DELETE ON receipt REFERENCING OLD TABLE AS 
 -- A day is due when it is sealed, p_keep whole days have passed since its end,
 -- none of its holds is open and no review of its requests goes on. Who calls
 -- while another does so has nothing to do. It runs as the owner, because the
--- application role may not delete any of these rows.
+-- application role may not delete any of these rows. Its plans are kept for as
+-- long as the connection lives: a plan from when a table was small would
+-- otherwise read all of the table later.
 -- +goose StatementBegin
 CREATE FUNCTION drop_cleared(p_keep integer, p_limit integer) RETURNS integer
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = billing, pg_temp AS $$
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = billing, pg_temp
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     v_day      date;
     v_end      uuid;
