@@ -14,10 +14,11 @@ import (
 // others. So a client that sends its next request as soon as it has an answer
 // may find its own place taken. A request that is refused for want of a place
 // therefore waits for the reports: those of this gateway are sent at once, and
-// those of other gateways have gone out after the last of these waits. Whoever
-// never has more requests open than the limit is never refused; whoever has is
-// refused 85 ms later.
-var placeWaits = [...]time.Duration{0, 10 * time.Millisecond, 75 * time.Millisecond}
+// those of other gateways have gone out after the third of these waits. The last
+// is for a ledger that is slow to take them, because its disk or its processor
+// is busy. Whoever never has more requests open than the limit is never refused;
+// whoever has is refused half a second later.
+var placeWaits = [...]time.Duration{0, 10 * time.Millisecond, 75 * time.Millisecond, 415 * time.Millisecond}
 
 const (
 	// maxWaiting bounds the requests of one key that wait for a place, and
