@@ -33,6 +33,7 @@ type metrics struct {
 	usageLag     metric.Float64ObservableGauge
 	keptBytes    metric.Int64ObservableGauge
 	standby      metric.Int64ObservableGauge
+	overdue      metric.Int64ObservableGauge
 
 	byOutcome map[hold.Outcome]metric.AddOption
 	byResult  map[usage.Result]metric.AddOption
@@ -54,7 +55,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	for _, o := range idempotency.Outcomes() {
 		m.byAnswer[o] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", string(o))))
 	}
-	var errs [15]error
+	var errs [16]error
 	m.admissions, errs[0] = meter.Int64Counter("svc.billing.admissions",
 		metric.WithDescription("Decided admissions by outcome."))
 	m.released, errs[1] = meter.Int64Counter("svc.billing.holds_released",
@@ -85,6 +86,8 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 		metric.WithDescription("Kept answers, in the database that all replicas share."))
 	m.standby, errs[14] = meter.Int64ObservableGauge("svc.billing.synchronous_standby",
 		metric.WithDescription("1 when PostgreSQL waits for a standby before it answers a commit, else 0."))
+	m.overdue, errs[15] = meter.Int64ObservableGauge("svc.billing.days_overdue",
+		metric.WithDescription("Days that are not cleared although their retention is over."))
 	return m, errors.Join(errs[:]...)
 }
 
@@ -110,7 +113,7 @@ func (s *Service) watchFigures() (metric.Registration, error) {
 		func(ctx context.Context, o metric.Observer) error {
 			s.observe(ctx, o)
 			return nil
-		}, m.waiting, m.openHolds, m.held, m.oldestHold, m.reviews, m.usageWaiting, m.usageLag, m.keptBytes, m.standby)
+		}, m.waiting, m.openHolds, m.held, m.oldestHold, m.reviews, m.usageWaiting, m.usageLag, m.keptBytes, m.standby, m.overdue)
 	if err != nil {
 		return nil, fmt.Errorf("watch the ledger's figures: %w", err)
 	}
@@ -128,7 +131,7 @@ func (s *Service) observe(ctx context.Context, o metric.Observer) {
 	o.ObserveFloat64(s.metrics.usageLag, lag)
 	ctx, cancel := context.WithTimeout(ctx, figuresTimeout)
 	defer cancel()
-	figures, err := s.store.Figures(ctx)
+	figures, err := s.store.Figures(ctx, s.cfg.RetentionDays)
 	if err != nil {
 		s.deps.Log.DebugContext(ctx, "the ledger's figures cannot be read", "error", err)
 		return
@@ -138,6 +141,7 @@ func (s *Service) observe(ctx context.Context, o metric.Observer) {
 	o.ObserveFloat64(s.metrics.oldestHold, figures.OldestHold.Seconds())
 	o.ObserveInt64(s.metrics.reviews, figures.Reviews)
 	o.ObserveInt64(s.metrics.keptBytes, figures.KeptBytes)
+	o.ObserveInt64(s.metrics.overdue, figures.Overdue)
 	standby, err := s.store.SynchronousStandby(ctx)
 	if err != nil {
 		s.deps.Log.DebugContext(ctx, "the ledger's figures cannot be read", "error", err)

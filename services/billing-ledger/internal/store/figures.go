@@ -21,17 +21,23 @@ type Figures struct {
 	Reviews int64
 	// KeptBytes is what kept answers take up of their quota.
 	KeptBytes int64
+	// Overdue is how many days are not cleared although their retention is
+	// over: they are not sealed, or something of the first of them is open.
+	Overdue int64
 }
 
-// Figures reads them from the indexes of what is open.
-func (s *Store) Figures(ctx context.Context) (Figures, error) {
+// Figures reads them from the indexes of what is open; days are kept for
+// retention days.
+func (s *Store) Figures(ctx context.Context, retention int) (Figures, error) {
 	var f Figures
 	var held int64
 	var oldest float64
 	err := s.pool.QueryRow(ctx, `SELECT count(*), coalesce(sum(amount), 0)::bigint,
 			coalesce(extract(epoch FROM now() - min(admitted_at)), 0)::float8,
-			(SELECT count(*) FROM orphan_review WHERE next_at IS NOT NULL), (SELECT coalesce(sum(bytes), 0)::bigint FROM kept.hour)
-		FROM hold WHERE state = 'open'`).Scan(&f.OpenHolds, &held, &oldest, &f.Reviews, &f.KeptBytes)
+			(SELECT count(*) FROM orphan_review WHERE next_at IS NOT NULL), (SELECT coalesce(sum(bytes), 0)::bigint FROM kept.hour),
+			greatest(0, coalesce((now() AT TIME ZONE 'UTC')::date - 1 - $1::integer
+				- coalesce((SELECT max(day) FROM cleared_day), (SELECT min(day) - 1 FROM seal)), 0))
+		FROM hold WHERE state = 'open'`, retention).Scan(&f.OpenHolds, &held, &oldest, &f.Reviews, &f.KeptBytes, &f.Overdue)
 	if err != nil {
 		return Figures{}, fmt.Errorf("read the ledger's figures: %w", err)
 	}

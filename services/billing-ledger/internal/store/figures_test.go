@@ -14,7 +14,7 @@ func TestFiguresCountWhatIsOpenAndNothingElse(t *testing.T) {
 	e.admitOne(t, first, hold.Admitted)
 	e.admitOne(t, second, hold.Admitted)
 	e.release(t, first.Request)
-	got, err := e.store.Figures(t.Context())
+	got, err := e.store.Figures(t.Context(), retention)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestFiguresCountWhatIsOpenAndNothingElse(t *testing.T) {
 		t.Errorf("%+v, want one hold of %v", got, second.Amount)
 	}
 	e.release(t, second.Request)
-	if got, err := e.store.Figures(t.Context()); err != nil || got.OpenHolds != 0 || got.Held != 0 || got.OldestHold != 0 {
+	if got, err := e.store.Figures(t.Context(), retention); err != nil || got.OpenHolds != 0 || got.Held != 0 || got.OldestHold != 0 {
 		t.Errorf("of a ledger at rest: %+v, %v", got, err)
 	}
 }

@@ -177,7 +177,7 @@ func (e *env) wantKept(t testing.TB, m *keptModel, owners []consumer, hour int64
 			t.Fatalf("%s of all: %d are counted, want %d", column, got, want)
 		}
 	}
-	if figures, err := e.store.Figures(t.Context()); err != nil || figures.KeptBytes > m.quota.InAll {
+	if figures, err := e.store.Figures(t.Context(), retention); err != nil || figures.KeptBytes > m.quota.InAll {
 		t.Fatalf("%d bytes are on the disk, %v, want at most %d", figures.KeptBytes, err, m.quota.InAll)
 	}
 	if len(m.answers) > 0 {

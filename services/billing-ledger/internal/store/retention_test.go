@@ -113,22 +113,24 @@ func TestWhatRequestsLeftGoesAfterTheRetentionAndTheirLinesStay(t *testing.T) {
 
 func TestADayIsNotClearedBeforeItsTime(t *testing.T) {
 	for _, tc := range []struct {
-		name string
-		days int
-		keep func(t *testing.T, e *env, old hold.Claim)
+		name    string
+		days    int
+		overdue int64
+		keep    func(t *testing.T, e *env, old hold.Claim)
 	}{
-		{"its retention goes on", retention, func(*testing.T, *env, hold.Claim) {}},
-		{"it is not sealed", retention + 1, func(t *testing.T, e *env, _ hold.Claim) {
+		{"its retention goes on", retention, 0, func(*testing.T, *env, hold.Claim) {}},
+		{"it is not sealed", retention + 3, 2, func(t *testing.T, e *env, _ hold.Claim) {
 			e.exec(t, `DELETE FROM balance_snapshot`)
-			e.exec(t, `DELETE FROM seal`)
+			e.exec(t, `DELETE FROM seal WHERE day > (SELECT min(day) FROM seal)`)
+			e.dropCleared(t, 500) // the day before it, which is sealed
 		}},
-		{"a hold of it is open", retention + 1, func(t *testing.T, e *env, old hold.Claim) {
+		{"a hold of it is open", retention + 1, 1, func(t *testing.T, e *env, old hold.Claim) {
 			e.exec(t, `UPDATE hold SET state = 'open', closed_at = NULL WHERE request_id = $1`, [16]byte(old.Request))
 		}},
-		{"a review of it goes on", retention + 1, func(t *testing.T, e *env, old hold.Claim) {
+		{"a review of it goes on", retention + 1, 1, func(t *testing.T, e *env, old hold.Claim) {
 			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE request_id = $1`, [16]byte(old.Request))
 		}},
-		{"another replica is about it", retention + 1, func(t *testing.T, e *env, _ hold.Claim) {
+		{"another replica is about it", retention + 1, 1, func(t *testing.T, e *env, _ hold.Claim) {
 			tx, err := e.owner.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -142,11 +144,15 @@ func TestADayIsNotClearedBeforeItsTime(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			e, _, old, _, _ := longAgo(t, tc.days)
 			tc.keep(t, e, old[0])
+			before := scan[int64](t, e, `SELECT count(*) FROM cleared_day`)
 			if n := e.dropCleared(t, 500); n != 0 {
-				t.Errorf("dropped %d requests", n)
+				t.Errorf("dropped %d requests, want none", n)
 			}
-			if n := scan[int64](t, e, `SELECT count(*) FROM cleared_day`); n != 0 {
-				t.Errorf("cleared %d days", n)
+			if n := scan[int64](t, e, `SELECT count(*) FROM cleared_day`) - before; n != 0 {
+				t.Errorf("cleared %d days, want none", n)
+			}
+			if figures, err := e.store.Figures(t.Context(), retention); err != nil || figures.Overdue != tc.overdue {
+				t.Errorf("got %d days overdue, %v, want %d", figures.Overdue, err, tc.overdue)
 			}
 		})
 	}
@@ -159,6 +165,9 @@ func TestEachDayIsClearedInItsTurnUpToTheRetention(t *testing.T) {
 	}
 	if n := scan[int64](t, e, `SELECT count(*) FROM cleared_day`); n != 4 {
 		t.Errorf("%d days are cleared, want the four that are older than the retention", n)
+	}
+	if figures, err := e.store.Figures(t.Context(), retention); err != nil || figures.Overdue != 0 {
+		t.Errorf("got %d days overdue, %v, want 0", figures.Overdue, err)
 	}
 	if last := scan[time.Time](t, e, `SELECT max(day) FROM cleared_day`); !last.Equal(time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -retention-1)) {
 		t.Errorf("the last cleared day is %s", last.Format(time.DateOnly))
