@@ -52,6 +52,8 @@ type Deps struct {
 	HTTPClient *http.Client
 	// Dial opens the network connection to the hub instead of a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Resolver looks up the hosts of media; nil is the system's.
+	Resolver *net.Resolver
 	// Traces records the calls to engines, within traces that the hub records;
 	// nil records nothing.
 	Traces trace.TracerProvider
@@ -89,7 +91,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{nodeID: id, tracer: tracerOf(deps.Traces), kept: kept, guard: guard.New(cfg.RefusedMembers, cfg.FetchMedia)}
+	a := &Agent{nodeID: id, tracer: tracerOf(deps.Traces), kept: kept, guard: guard.New(cfg.RefusedMembers, cfg.FetchMedia, deps.Resolver)}
 	if cfg.ReportHardware {
 		a.gpus = hardware.NewFinder(deps.Log)
 	}

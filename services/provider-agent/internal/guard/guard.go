@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -72,11 +73,12 @@ type Guard struct {
 	held    atomic.Int64
 }
 
-// New refuses some members and, with fetch, fetches media.
-func New(members []string, fetch bool) *Guard {
+// New refuses some members and, with fetch, fetches media from hosts that the
+// resolver finds; nil is the system's.
+func New(members []string, fetch bool, resolver *net.Resolver) *Guard {
 	g := &Guard{members: members, check: dialguard.URL}
 	if fetch {
-		g.client = (&dialguard.Dialer{}).Client()
+		g.client = (&dialguard.Dialer{Resolver: resolver}).Client()
 	}
 	return g
 }

@@ -15,7 +15,7 @@ import (
 
 // local is a guard that may reach this machine.
 func local() *Guard {
-	g := New(Members(), true)
+	g := New(Members(), true, nil)
 	g.client = (&dialguard.Dialer{Allow: netip.Addr.IsLoopback}).Client()
 	g.check = func(text string) error {
 		if strings.HasPrefix(text, "http://127.0.0.1:") {
@@ -156,7 +156,7 @@ func TestWhatMustNotReachTheEngineIsRefused(t *testing.T) {
 }
 
 func TestTheOwnerMayChangeWhatIsRefusedAndFetched(t *testing.T) {
-	g := New([]string{"seed"}, false)
+	g := New([]string{"seed"}, false, nil)
 	for body, want := range map[string]bool{
 		`{"seed":1}`: false, `{"chat_template":"x"}`: true, message(picture("http://10.0.0.1/")): true,
 	} {
@@ -238,7 +238,7 @@ func FuzzLookKeepsValidBodiesValid(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"content":[{"url":["http://a.org",{"b":"c"}]}]}],"chat_template":1}`))
 	f.Add([]byte(`{"messages":{"content":[]}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		g := New(Members(), true)
+		g := New(Members(), true, nil)
 		g.check = func(string) error { return dialguard.ErrPrivate } // nothing is fetched
 		got, refusal := g.Look(t.Context(), body, 0)
 		if refusal == nil && string(got.Bytes) != string(body) {

@@ -1,15 +1,17 @@
 package attack
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 
 	"svc.internal/pkg/fakeengine"
+	provideragent "svc.internal/services/provider-agent"
 	"svc.internal/services/standalone/internal/trial"
 )
 
@@ -50,33 +52,94 @@ func privateAddresses(t testing.TB, s *stage) Outcome {
 	return Outcome{Got: fmt.Sprintf("%d of %d through", through, all), Paid: "nothing", Harm: "the provider's network"}
 }
 
-// redirected asks for a public-looking name that leads to loopback.
+// redirected asks for a public name that leads to loopback, on a port that the
+// gateway lets pass, so that nobody but who connects can see where it leads.
 func redirected(t testing.TB, s *stage) Outcome {
-	var fetched atomic.Int32
-	secret := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fetched.Add(1)
-		w.Header().Set("Content-Type", "image/png")
-	}))
-	t.Cleanup(secret.Close)
-	_, port, err := net.SplitHostPort(strings.TrimPrefix(secret.URL, "http://"))
+	const inside = "127.70.0.1"
+	lis, err := net.Listen("tcp", inside+":8080")
+	if err != nil {
+		lis, err = net.Listen("tcp", inside+":8443")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, engine, _ := s.served(t, model{category: "multimodal"}, fakeengine.Behaviour{})
+	var fetched atomic.Int32
+	secret := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fetched.Add(1)
+		w.Header().Set("Content-Type", "image/png")
+	}))
+	_ = secret.Listener.Close()
+	secret.Listener = lis
+	secret.Start()
+	t.Cleanup(secret.Close)
+	_, port, err := net.SplitHostPort(lis.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, asked := namesTo(t, netip.MustParseAddr(inside))
+	id := s.put(t, model{category: "multimodal"})
+	engine := fakeengine.New(t)
+	engine.Script(id, fakeengine.Behaviour{})
+	s.JoinWith(t, s.title(), engine.URL, provideragent.Deps{Resolver: names}, id)
 	_, key := s.caller(t)
-	reached := 0
-	// Names that resolve to loopback where there is a resolver, and to nothing elsewhere.
-	for _, host := range []string{"localtest.me", "127.0.0.1.nip.io", "loopback.invalid"} {
-		before := len(engine.Requests())
-		s.chat(t, key, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://%s:%s/x.png"}}]}]}`, id, host, port))
-		if len(engine.Requests()) > before {
-			reached++
+	r := s.chat(t, key, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://pictures.example.net:%s/x.png"}}]}]}`, id, port))
+	reached := len(engine.Requests())
+	if reached > 0 || fetched.Load() > 0 || r.status != http.StatusBadRequest {
+		t.Errorf("got %d, %d requests through to the engine and %d files fetched, want 400 and none", r.status, reached, fetched.Load())
+	}
+	if asked.Load() == 0 {
+		t.Errorf("got %d %s before the name was looked up, want it judged by where it leads", r.status, trial.Tail(r.body, 200))
+	}
+	return Outcome{Got: fmt.Sprintf("%d, %d fetched", r.status, fetched.Load()), Paid: "nothing", Harm: "the provider's network"}
+}
+
+// namesTo resolves every name to one IPv4 address, and counts how often it is asked.
+func namesTo(t testing.TB, to netip.Addr) (names *net.Resolver, asked *atomic.Int32) {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	asked = new(atomic.Int32)
+	go func() {
+		query := make([]byte, 1<<10)
+		for {
+			n, from, err := conn.ReadFrom(query)
+			if err != nil {
+				return
+			}
+			asked.Add(1)
+			_, _ = conn.WriteTo(resolved(query[:n], to), from)
 		}
+	}()
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "udp", conn.LocalAddr().String())
+	}}, asked
+}
+
+// resolved answers a query of DNS: with the address if it asks for one of IPv4, and
+// else with none.
+func resolved(query []byte, to netip.Addr) []byte {
+	const header, ipv4 = 12, 1
+	end := header
+	for end < len(query) && query[end] != 0 {
+		end += 1 + int(query[end]) // a label behind its length
 	}
-	if reached > 0 || fetched.Load() > 0 {
-		t.Errorf("got %d addresses through to the engine and %d fetched, want none", reached, fetched.Load())
+	end += 1 + 4 // the end of the name, then the type and the class
+	if end > len(query) {
+		return nil
 	}
-	return Outcome{Got: fmt.Sprintf("%d through, %d fetched", reached, fetched.Load()), Paid: "nothing", Harm: "the provider's network"}
+	// The header says that this is an answer, and how many records follow.
+	answer := append(append([]byte{}, query[:2]...), 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0)
+	answer = append(answer, query[header:end]...)
+	if query[end-4] == 0 && query[end-3] == ipv4 {
+		answer[7] = 1
+		answer = append(answer, 0xc0, header, 0, ipv4, 0, 1, 0, 0, 0, 0, 0, 4) // the name is the query's
+		answer = append(answer, to.AsSlice()...)
+	}
+	return answer
 }
 
 func engineMembers(t testing.TB, s *stage) Outcome {

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -47,33 +46,39 @@ const roomy = 256
 // JoinAt is Join at a certain hub.
 func (m *Market) JoinAt(t testing.TB, wsURL, name, engineURL string, models ...string) *Provider {
 	t.Helper()
-	return m.joinAt(t, wsURL, name, engineURL, roomy, usualWindow, models)
+	return m.joinAt(t, wsURL, name, engineURL, roomy, usualWindow, provideragent.Deps{}, models)
 }
 
 // usualWindow is the context of PutModel's models, in tokens.
 const usualWindow = 8192
 
+// JoinWith is Join for an agent that works with deps of its own.
+func (m *Market) JoinWith(t testing.TB, name, engineURL string, deps provideragent.Deps, models ...string) *Provider {
+	t.Helper()
+	return m.joinAt(t, m.WSURL(), name, engineURL, roomy, usualWindow, deps, models)
+}
+
 // JoinWithWindow is Join for models that take so many tokens.
 func (m *Market) JoinWithWindow(t testing.TB, name, engineURL string, window int, models ...string) *Provider {
 	t.Helper()
-	return m.joinAt(t, m.WSURL(), name, engineURL, roomy, window, models)
+	return m.joinAt(t, m.WSURL(), name, engineURL, roomy, window, provideragent.Deps{}, models)
 }
 
 // JoinWarm is Join for a provider whose agent loads models when it is asked to, which
 // is how routers look at one that they suspect.
 func (m *Market) JoinWarm(t testing.TB, name, engineURL string, models ...string) *Provider {
 	t.Helper()
-	return m.joinAt(t, m.WSURL(), name, engineURL, roomy, usualWindow, models, "warmup")
+	return m.joinAt(t, m.WSURL(), name, engineURL, roomy, usualWindow, provideragent.Deps{}, models, "warmup")
 }
 
 // JoinWithSlots is Join for a provider that takes so many requests at once, for
 // each model.
 func (m *Market) JoinWithSlots(t testing.TB, name, engineURL string, slots int, models ...string) *Provider {
 	t.Helper()
-	return m.joinAt(t, m.WSURL(), name, engineURL, slots, usualWindow, models)
+	return m.joinAt(t, m.WSURL(), name, engineURL, slots, usualWindow, provideragent.Deps{}, models)
 }
 
-func (m *Market) joinAt(t testing.TB, wsURL, name, engineURL string, slots, window int, models []string, more ...string) *Provider {
+func (m *Market) joinAt(t testing.TB, wsURL, name, engineURL string, slots, window int, deps provideragent.Deps, models []string, more ...string) *Provider {
 	t.Helper()
 	p := m.Provider(t, name)
 	cfg := provideragent.DefaultConfig()
@@ -82,7 +87,7 @@ func (m *Market) joinAt(t testing.TB, wsURL, name, engineURL string, slots, wind
 	for _, id := range models {
 		cfg.Models = append(cfg.Models, provideragent.Model{ModelID: id, EngineURL: engineURL + "/v1", LocalModel: id, ContextLength: int64(window), Capacity: slots})
 	}
-	agent, err := provideragent.New(cfg, provideragent.Deps{Log: slog.New(slog.DiscardHandler)})
+	agent, err := provideragent.New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
