@@ -3,6 +3,7 @@ package attack
 import (
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -60,17 +61,23 @@ func TestAttack(t *testing.T) {
 		})
 }
 
-// Body timeouts are short so that slow senders are seen off within a test.
-const bodyTimeout = "5s"
+const (
+	// Body timeouts are short so that slow senders are seen off within a test.
+	bodyTimeout = "5s"
+	// A network has few connections so that a test opens more.
+	networkConnections = 500
+)
 
 // settings are those of the one process. The demo is left out.
 func settings() []string {
-	return []string{"SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error", "SVC_GATEWAY_BODY_TIMEOUT=" + bodyTimeout}
+	return []string{"SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error", "SVC_GATEWAY_BODY_TIMEOUT=" + bodyTimeout,
+		"SVC_GATEWAY_MAX_CONNECTIONS_OF_NETWORK=" + strconv.Itoa(networkConnections)}
 }
 
 func fleetSettings(c *fleet.Config) {
 	c.LogLevel = "error"
-	c.Settings = map[string]map[string]any{fleet.Gateway: {"gateway": map[string]any{"body_timeout": bodyTimeout}}}
+	c.Settings = map[string]map[string]any{fleet.Gateway: {"gateway": map[string]any{
+		"body_timeout": bodyTimeout, "max_connections_of_network": networkConnections}}}
 }
 
 // assail makes all attacks on a marketplace: those that hurt it one by one, and
