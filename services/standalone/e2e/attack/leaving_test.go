@@ -93,8 +93,8 @@ func failsLate(t testing.TB, s *stage) Outcome {
 	_, key := s.caller(t)
 	r := s.chat(t, key, trial.Chat(id, fmt.Sprintf(`,"stream":true,"max_tokens":%d`, bound)))
 	b := s.bill(t, key, r.id())
-	if r.words() == said && b.prompt == 0 {
-		t.Errorf("got %d of %d tokens for %v, want the prompt billed", r.words(), bound, b)
+	if r.words() != said || b.prompt == 0 {
+		t.Errorf("got %d of %d tokens for %v, want %d and the prompt billed", r.words(), bound, b, said)
 	}
 	return Outcome{Got: fmt.Sprintf("%d of %d tokens", r.words(), bound), Paid: b.String(), Harm: short(p) + " paid by that"}
 }

@@ -67,7 +67,11 @@ func oneLogin(t testing.TB, s *stage) Outcome {
 		}
 		for owner, table := range rooms {
 			var n int
-			if err := conn.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n); err == nil && owner != service {
+			err := conn.QueryRow(ctx, "SELECT count(*) FROM "+table).Scan(&n)
+			switch {
+			case owner == service && err != nil:
+				t.Errorf("%s: its own %s: %v", service, table, err)
+			case owner != service && err == nil:
 				read++
 				t.Errorf("%s: got %d rows of %s, want permission denied", service, n, table)
 			}

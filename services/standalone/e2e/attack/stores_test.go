@@ -47,8 +47,8 @@ func fillTheStore(t testing.TB, s *stage) Outcome {
 			t.Errorf("the repeat of %d: got %d %s, want the answer or 422 idempotency_answer_gone", i, r.status, trial.ErrorCode([]byte(r.body)))
 		}
 	}
-	if kept*size > quota<<20 {
-		t.Errorf("got %d answers of %d bytes kept, want at most %d MiB of an account", kept, size, quota)
+	if kept == 0 || kept*size > quota<<20 {
+		t.Errorf("got %d answers of %d bytes kept, want some, and at most %d MiB of an account", kept, size, quota)
 	}
 	return Outcome{Got: fmt.Sprintf("%d MiB kept of %d", kept*size>>20, answers*size>>20), Paid: "the answers", Harm: "the ledger's disk"}
 }
@@ -76,7 +76,7 @@ func freeRate(t testing.TB, s *stage) Outcome {
 		}
 	}
 	// A minute may end among them.
-	if served > 2*perMinute {
+	if served == 0 || served > 2*perMinute {
 		t.Errorf("got %d requests for nothing by four keys, want %d a minute for the account", served, perMinute)
 	}
 	return Outcome{Got: fmt.Sprintf("%d of %d", served, 4*each), Paid: "nothing", Harm: "the free models' engines"}
@@ -94,6 +94,7 @@ func concurrencyByKeys(t testing.TB, s *stage) Outcome {
 			wg.Go(func() { s.chat(t, key, trial.Chat(id, `,"max_tokens":8`)) })
 		}
 	}
+	arrived(t, engine, limit)
 	pass(t, 2*time.Second)
 	together := len(engine.Requests())
 	close(release)
