@@ -62,22 +62,31 @@ func TestAttack(t *testing.T) {
 }
 
 const (
-	// Body timeouts are short so that slow senders are seen off within a test.
-	bodyTimeout = "5s"
+	// The timeouts of bodies and of answers are short, so that slow senders and slow
+	// readers are seen off within a test.
+	bodyTimeout, writeTimeout = "5s", "8s"
 	// A network has few connections so that a test opens more.
 	networkConnections = 500
+	// handshakes is how many registrations a hub takes in a second: few, so that a
+	// flood of them need not be large.
+	handshakes = 20
 )
 
 // settings are those of the one process. The demo is left out.
 func settings() []string {
-	return []string{"SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error", "SVC_GATEWAY_BODY_TIMEOUT=" + bodyTimeout,
-		"SVC_GATEWAY_MAX_CONNECTIONS_OF_NETWORK=" + strconv.Itoa(networkConnections)}
+	return []string{"SVC_DEMO_AGENT=off", "SVC_LOG_LEVEL=error",
+		"SVC_GATEWAY_BODY_TIMEOUT=" + bodyTimeout, "SVC_GATEWAY_WRITE_TIMEOUT=" + writeTimeout,
+		"SVC_GATEWAY_MAX_CONNECTIONS_OF_NETWORK=" + strconv.Itoa(networkConnections),
+		"SVC_HUB_HANDSHAKES_PER_SECOND=" + strconv.Itoa(handshakes)}
 }
 
 func fleetSettings(c *fleet.Config) {
 	c.LogLevel = "error"
-	c.Settings = map[string]map[string]any{fleet.Gateway: {"gateway": map[string]any{
-		"body_timeout": bodyTimeout, "max_connections_of_network": networkConnections}}}
+	c.Settings = map[string]map[string]any{
+		fleet.Gateway: {"gateway": map[string]any{
+			"body_timeout": bodyTimeout, "write_timeout": writeTimeout, "max_connections_of_network": networkConnections}},
+		fleet.Hub: {"hub": map[string]any{"handshakes_per_second": handshakes}},
+	}
 }
 
 // assail makes all attacks on a marketplace: those that hurt it one by one, and
