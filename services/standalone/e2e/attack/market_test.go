@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -100,6 +102,15 @@ func withoutSettlement(t testing.TB, s *stage) Outcome {
 	if failed > 0 {
 		t.Errorf("got %d of %d requests failed without settlement, want none", failed, requests)
 	}
+	// A hub keeps in its journal what it waits for, and what it keeps is bounded.
+	waits, deadline := s.unsettled(t), time.Now().Add(trial.Patience)
+	for waits != 0 && time.Now().Before(deadline) {
+		pass(t, 100*time.Millisecond)
+		waits = s.unsettled(t)
+	}
+	if waits != 0 {
+		t.Errorf("got hubs that keep the usage of %d requests without settlement, want none of what the ledger has settled", waits)
+	}
 	for _, name := range f.Replicas(fleet.Settlement) {
 		if err := f.Launch(t.Context(), name); err != nil {
 			t.Fatal(err)
@@ -118,6 +129,24 @@ func withoutSettlement(t testing.TB, s *stage) Outcome {
 		return report["equal"] == true
 	})
 	return Outcome{Got: fmt.Sprintf("%d requests served without settlement", requests-failed), Paid: "in full", Harm: fmt.Sprintf("%d failed; lines equal accruals", failed)}
+}
+
+// unsettledGauge is how many requests' usage a hub keeps until somebody has it.
+var unsettledGauge = regexp.MustCompile(`(?m)^svc_provider_hub_unsettled(?:\{[^}]*\})? (\d+)$`)
+
+// unsettled is the sum of it over all hubs of a fleet.
+func (s *stage) unsettled(t testing.TB) int {
+	t.Helper()
+	found := unsettledGauge.FindAllStringSubmatch(s.metrics(t, fleetHub), -1)
+	if hubs := len(s.Fleet().Replicas(fleet.Hub)); len(found) != hubs {
+		t.Errorf("got %d gauges of unsettled usage of %d hubs", len(found), hubs)
+	}
+	sum := 0
+	for _, gauge := range found {
+		n, _ := strconv.Atoi(gauge[1])
+		sum += n
+	}
+	return sum
 }
 
 // suspended is a provider that an operator suspends while it serves.

@@ -110,22 +110,23 @@ func smuggle(framing, content string, want ...int) func(t testing.TB, s *stage) 
 	}
 }
 
-// chunkExtension hides a request in the extension of a chunk.
+// chunkExtension hides a request in the extension of the last chunk: a reader that
+// ends the line of a chunk at a bare LF takes it for the next one.
 func chunkExtension(t testing.TB, s *stage) Outcome {
 	id, engine, _ := s.served(t, model{}, fakeengine.Behaviour{})
 	_, key := s.caller(t)
 	body := trial.Chat(id, "")
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+		trial.ChatPath, s.host(), key)
 	conn := s.raw(t)
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"+
-		"%x;a=\"\nGET /v1/models HTTP/1.1\nx: \"\r\n%s\r\n0\r\n\r\n", trial.ChatPath, s.host(), key, len(body), body)
+	fmt.Fprintf(conn, "%s%x\r\n%s\r\n0;a=\"\n\r\nGET /v1/models HTTP/1.1\r\nHost: %s\r\n\r\n\"\r\n\r\n", head, len(body), body, s.host())
 	codes, closed := statuses(conn)
 	if len(codes) > 1 || !closed || len(engine.Requests()) > 1 {
 		t.Errorf("got answers %v, want one at most and the connection closed", codes)
 	}
-	// An extension without end is refused, too.
+	// A long extension is refused, too, before a request that is good otherwise.
 	long := s.raw(t)
-	fmt.Fprintf(long, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1;%s",
-		trial.ChatPath, s.host(), key, strings.Repeat("e", 1<<20))
+	fmt.Fprintf(long, "%s%x;%s\r\n%s\r\n0\r\n\r\n", head, len(body), strings.Repeat("e", 1<<20), body)
 	more, closed := statuses(long)
 	for _, code := range more {
 		if code == http.StatusOK {

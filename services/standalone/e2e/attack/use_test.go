@@ -250,7 +250,7 @@ func messages() []Case {
 		return `{"model":"MODEL","messages":[{"role":"user","content":"` + strings.Repeat("long ", 9000) + `"}]` + extra + `}`
 	}
 	return []Case{
-		{Hole: "IN_USE", Name: "says_max_tokens_only_if_sent", Before: `"max_tokens asks for 0"`, Run: ask(http.MethodPost, trial.ChatPath, chat(""), "!max_tokens asks for 0", "context_length_exceeded")},
+		{Hole: "IN_USE", Name: "says_max_tokens_only_if_sent", Before: `"max_tokens asks for 0"`, Run: ask(http.MethodPost, trial.ChatPath, chat(""), "!asks for", "context_length_exceeded")},
 		{Hole: "IN_USE", Name: "says_the_unknown_route", Before: "neither method nor path", Run: ask(http.MethodPost, "/chat/completions", "{}", "POST", "/chat/completions", "The API is under /v1")},
 		{Hole: "IN_USE", Name: "says_the_unknown_model", Before: "names no model", Run: ask(http.MethodPost, trial.ChatPath, `{"model":"acme/nowhere-1","messages":[{"role":"user","content":"x"}]}`, "acme/nowhere-1")},
 		{Hole: "IN_USE", Name: "says_what_stop_may_be", Before: "obscure", Run: ask(http.MethodPost, trial.ChatPath, `{"model":"MODEL","messages":[{"role":"user","content":"x"}],"stop":5}`, `"param":"stop"`, "string")},
