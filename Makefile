@@ -95,6 +95,10 @@ race: postgres ## Run all tests but the long ones with the race detector (needs 
 bench: postgres ## Measure the product beside a bare proxy and nginx (if present)
 	@. deploy/dev/postgres.env.sh && deploy/dev/bench.sh
 
+.PHONY: bench-against
+bench-against: postgres ## Compare CPU and allocations with another commit, in nine rounds by turns (BASE=commit)
+	@. deploy/dev/postgres.env.sh && deploy/dev/bench-against.sh "$${BASE:?BASE=commit is needed}"
+
 .PHONY: bench-ledger
 bench-ledger: postgres ## Measure the ledger alone, flushing to disk (BENCH_ALL=1: up to a million accounts and ten million rows)
 	@. deploy/dev/postgres.env.sh && cd services/billing-ledger && go test -run '^$$' -bench '^Benchmark(Ledger|Verify|Storage)$$' -benchtime 1x -timeout 90m ./internal/store

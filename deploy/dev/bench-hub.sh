@@ -48,12 +48,6 @@ wait_for() {
   echo "$what did not come up; see $run" >&2
   exit 1
 }
-# empty removes a product's data, its database included, which may live
-# elsewhere behind a link.
-empty() {
-  if [ -L "$1/postgres" ]; then rm -rf -- "$(readlink "$1/postgres")"; fi
-  rm -rf -- "$1"
-}
 
 umask 077
 mkdir -p "$run" "$bin"

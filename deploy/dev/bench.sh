@@ -57,22 +57,7 @@ answers() {
 }
 # wanted says whether a target is among those asked for.
 wanted() { [[ -z ${BENCH_TARGETS:-} || ,$BENCH_TARGETS, == *,$1,* ]]; }
-# with_env becomes a program that has the variables of a file; what it is
-# called in must be a process of its own.
-with_env() {
-  set -a
-  . "$1"
-  set +a
-  shift
-  exec "$@"
-}
 probe() { "$bin/probe" "$@" -out "$results"; }
-# empty removes a product's data, its database included, which may live
-# elsewhere behind a link.
-empty() {
-  if [ -L "$1/postgres" ]; then rm -rf -- "$(readlink "$1/postgres")"; fi
-  rm -rf -- "$1"
-}
 
 umask 077
 mkdir -p "$run" "$bin"
@@ -143,16 +128,6 @@ fi
 took
 
 added=()
-# wait_file FILE SECONDS
-wait_file() {
-  for _ in $(seq $(($2 * 20))); do
-    [ -s "$1" ] && return
-    alive || break
-    sleep 0.05
-  done
-  echo "$1 did not come; see $run" >&2
-  exit 1
-}
 # agent NAME NUMBER ENV-FILE [WS-URL]: a provider, which is no cost of the
 # product.
 agent() {

@@ -32,3 +32,28 @@ alive() {
 }
 # in_use PORT: whether somebody listens on it.
 in_use() { (exec 4<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+# empty removes a product's data, its database included, which may live
+# elsewhere behind a link.
+empty() {
+  if [ -L "$1/postgres" ]; then rm -rf -- "$(readlink "$1/postgres")"; fi
+  rm -rf -- "$1"
+}
+# with_env becomes a program that has the variables of a file; what it is
+# called in must be a process of its own.
+with_env() {
+  set -a
+  . "$1"
+  set +a
+  shift
+  exec "$@"
+}
+# wait_file FILE SECONDS
+wait_file() {
+  for _ in $(seq $(($2 * 20))); do
+    [ -s "$1" ] && return
+    alive || break
+    sleep 0.05
+  done
+  echo "$1 did not come; see $run" >&2
+  exit 1
+}

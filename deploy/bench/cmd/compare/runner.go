@@ -85,7 +85,7 @@ func (r *runner) spec(s plan.Scenario, t plan.Target) (loadgen.Spec, error) {
 	spec := loadgen.Spec{
 		Base: t.Base, Key: t.Key, Headers: t.Headers, Mode: s.Mode, Model: s.Model,
 		PromptBytes: s.Prompt, Conns: s.Conns, Rate: s.Rate, Warm: s.Warm(), Dur: s.Dur(),
-		Events: s.Events, Gap: time.Duration(s.GapMs) * time.Millisecond, Procs: group, Memory: s.Memory,
+		Events: s.Events, Gap: time.Duration(s.GapMs) * time.Millisecond, Procs: group, Memory: s.Memory, Metrics: t.Pprof,
 	}
 	if t.Name != r.plan.Baseline {
 		spec.Mock = r.engine

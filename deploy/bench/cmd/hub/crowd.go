@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"inference-bench/internal/steady"

@@ -32,7 +32,8 @@ type Target struct {
 	// Except are names of processes that do not count although they are in
 	// these trees, with all below them: a provider's agent, an engine.
 	Except []string `json:"except,omitempty"`
-	// Pprof are the base URLs of its Go profiles, without /debug/pprof.
+	// Pprof are the base URLs of its Go profiles and metrics, without
+	// /debug/pprof and /metrics.
 	Pprof []string `json:"pprof,omitempty"`
 	// Skip lists scenarios that this target is left out of.
 	Skip []string `json:"skip,omitempty"`

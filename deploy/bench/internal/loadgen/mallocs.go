@@ -1,0 +1,45 @@
+package loadgen
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var metricsClient = http.Client{Timeout: 5 * time.Second}
+
+// mallocs is how many heap objects the Go programs behind the base URLs have
+// allocated since they started.
+func mallocs(bases []string) (float64, error) {
+	var sum float64
+	for _, base := range bases {
+		n, err := mallocsOf(base)
+		if err != nil {
+			return 0, fmt.Errorf("read %s/metrics: %w", base, err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+func mallocsOf(base string) (float64, error) {
+	resp, err := metricsClient.Get(base + "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(io.LimitReader(resp.Body, 8<<20))
+	for lines.Scan() {
+		if value, ok := strings.CutPrefix(lines.Text(), "go_memstats_mallocs_total "); ok {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return 0, err
+	}
+	return 0, fmt.Errorf("status %d without go_memstats_mallocs_total", resp.StatusCode)
+}
