@@ -105,7 +105,8 @@ func Compare(set record.Set, base, head string) (lines []Line, failed map[string
 			if len(ratios) == 0 {
 				continue
 			}
-			line := Line{Load: load, Figure: f.name, Base: record.Median(bases), Head: record.Median(heads), Ratio: record.Median(ratios), Rounds: len(ratios)}
+			line := Line{Load: load, Figure: f.name, Rounds: len(ratios)}
+			line.Base, line.Head, line.Ratio = record.Median(bases), record.Median(heads), record.Median(ratios)
 			line.Low, line.High = Interval(ratios)
 			lines = append(lines, line)
 		}
@@ -151,7 +152,8 @@ func Table(w io.Writer, lines []Line, base, head string, limit float64) error {
 		if l.Low > limit {
 			verdict = fmt.Sprintf("above %.2f", limit)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%.1f\t%.1f\t%.3f\t%.3f to %.3f\t%d\t%s\t\n", l.Load, l.Figure, l.Base, l.Head, l.Ratio, l.Low, l.High, l.Rounds, verdict)
+		fmt.Fprintf(t, "%s\t%s\t%.1f\t%.1f\t%.3f\t%.3f to %.3f\t%d\t%s\t\n",
+			l.Load, l.Figure, l.Base, l.Head, l.Ratio, l.Low, l.High, l.Rounds, verdict)
 	}
 	return t.Flush()
 }

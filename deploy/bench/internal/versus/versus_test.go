@@ -10,7 +10,8 @@ import (
 )
 
 func chat(target string, round int, cpu float64) record.Record {
-	return record.Record{Target: target, Round: round, Scenario: "chat-16", Result: &loadgen.Result{Requests: 10, CPUPerReq: cpu, Mallocs: 10 * cpu}}
+	return record.Record{Target: target, Round: round, Scenario: "chat-16",
+		Result: &loadgen.Result{Requests: 10, CPUPerReq: cpu, Mallocs: 10 * cpu}}
 }
 
 func TestRoundsAreComparedWithTheirOwn(t *testing.T) {
@@ -32,7 +33,8 @@ func TestRoundsAreComparedWithTheirOwn(t *testing.T) {
 func TestStreamsAreComparedByTheirEvents(t *testing.T) {
 	set := record.Set{}
 	for _, target := range []string{"base", "head"} {
-		set = append(set, record.Record{Target: target, Scenario: "live", Result: &loadgen.Result{Requests: 2, Chunks: 200, CPUPerReq: 500, CPUPerChunk: 5, Mallocs: 800}})
+		set = append(set, record.Record{Target: target, Scenario: "live",
+			Result: &loadgen.Result{Requests: 2, Chunks: 200, CPUPerReq: 500, CPUPerChunk: 5, Mallocs: 800}})
 	}
 	lines, _ := Compare(set, "base", "head")
 	if len(lines) != 2 || lines[0].Figure != "CPU per event, µs" || lines[1].Base != 4 {
