@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the list of variables anew")
+var update = flag.Bool("update", false, "write the committed lists anew")
 
 const variables = "pkg/config/variables.txt"
 
