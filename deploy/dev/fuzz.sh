@@ -11,6 +11,14 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 failed=0
 
+# fuzz runs one target.
+fuzz() {
+  (cd "$module" && GOWORK=$work go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-1m}" "$package") >"$log" 2>&1
+}
+# cut_short: whether Go took the end of the time for a failure, as it now and then
+# does before 1.27 (go.dev/issue/75804). No input has failed then.
+cut_short() { grep -q '^ *context deadline exceeded$' "$log" && ! grep -qE 'Failing input|panic' "$log"; }
+
 printf '%-50s %-42s %10s %8s  %s\n' package target inputs new result
 # Only packages whose tests name a target are built; Go lists what is in them.
 while read -r dir; do
@@ -23,7 +31,7 @@ while read -r dir; do
   package=${package/.\/\//./}
   for target in $(cd "$module" && GOWORK=$work go test -list '^Fuzz' "$package" | grep '^Fuzz' || true); do
     [[ $target =~ $want ]] || continue
-    if (cd "$module" && GOWORK=$work go test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-1m}" "$package") >"$log" 2>&1; then
+    if fuzz || cut_short; then
       result=ok
     else
       result=FAILED failed=1
