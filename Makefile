@@ -41,7 +41,7 @@ status: ## Show the fleet's processes
 
 .PHONY: sdk
 sdk: ## Run the official SDKs against the fleet of make up (or SVC_E2E_ENV=.run/demo.env: make run)
-	@SVC_E2E_ENV=$${SVC_E2E_ENV:-$(CURDIR)/.run/fleet/fleet.env} go test -count=1 -timeout 10m -run SDK ./services/standalone/e2e
+	@SVC_E2E_ENV=$${SVC_E2E_ENV:-$(CURDIR)/.run/fleet/fleet.env} go test -count=1 -timeout 10m -run SDK ./services/proving/e2e
 
 .PHONY: programs
 programs: # Builds what a fleet consists of
@@ -51,7 +51,7 @@ programs: # Builds what a fleet consists of
 
 .PHONY: certs
 certs: ## Make development certificates for every service in .run/certs
-	@go run ./services/standalone/cmd/devcerts -dir .run/certs
+	@go run ./services/proving/cmd/devcerts -dir .run/certs
 
 .PHONY: test
 test: postgres ## Run all tests but the long ones
@@ -60,18 +60,18 @@ test: postgres ## Run all tests but the long ones
 
 .PHONY: e2e
 e2e: postgres ## Run the long tests: the fleet killed, restarted and under load
-	@. deploy/dev/postgres.env.sh && go test -timeout 40m -count=1 ./services/standalone/e2e/kill ./services/standalone/e2e/... # the longest first
+	@. deploy/dev/postgres.env.sh && go test -timeout 40m -count=1 ./services/proving/e2e/kill ./services/proving/e2e/... # the longest first
 
 .PHONY: chaos
 chaos: postgres ## Hurt a fleet under load and audit its money (CHAOS_FAULTS=n, CHAOS_SEED=n, CHAOS_CELLS=regexp, CHAOS_PLANT=fault)
 	@mkdir -p $(BIN)
-	@go build -o $(BIN)/chaos ./services/standalone/cmd/chaos
+	@go build -o $(BIN)/chaos ./services/proving/cmd/chaos
 	@. deploy/dev/postgres.env.sh && exec $(BIN)/chaos -faults "$${CHAOS_FAULTS:-0}" -seed "$${CHAOS_SEED:-}" \
 	  -cells "$${CHAOS_CELLS:-}" -plant "$${CHAOS_PLANT:-}" $(CHAOS_FLAGS)
 
 .PHONY: sim
 sim: ## Play seeded histories of the request's path with faults for a minute (SIM_FLAGS="-seed n -histories 1 -trace")
-	@go -C services/standalone run ./cmd/sim $(or $(SIM_FLAGS),-for 1m)
+	@go -C services/proving run ./cmd/sim $(or $(SIM_FLAGS),-for 1m)
 
 .PHONY: corpus
 corpus: ## Hold the estimates of 100,000 prompts of many scripts against engines' tokenizers (CORPUS_PROMPTS=n)
@@ -85,7 +85,7 @@ fuzz: postgres ## Run every fuzz target, one after another (FUZZTIME=1m each, FU
 engine: postgres ## Build Ollama and run the tests on it (minutes of building, once)
 	@deploy/engine/build.sh
 	@. deploy/dev/postgres.env.sh && OLLAMA_BIN=$${OLLAMA_BIN:-$$(deploy/engine/build.sh --path)} \
-	  go test -tags engine -timeout 15m -count=1 ./services/standalone/e2e/engine/...
+	  go test -tags engine -timeout 15m -count=1 ./services/proving/e2e/engine/...
 
 .PHONY: race
 race: postgres ## Run all tests but the long ones with the race detector (needs a C compiler)

@@ -157,7 +157,7 @@ func TestAPlantedUnpinnedFetchIsFound(t *testing.T) {
 	for _, line := range []string{
 		"GOWORK=off go -C deploy/dev/tools/buf install tool", "go build -o x ./...", "npm ci --ignore-scripts --no-fund", "# npm install is not used",
 		"FROM golang:1.26@sha256:" + digest, "FROM scratch", "FROM base AS final", "  - uses: actions/checkout@" + digest[:40],
-		"apt-get install -y -qq postgresql", "curl -o file https://example.com/file", "go test -run x ./...", "for t in @all; do", "go run ./services/standalone/cmd/devcerts -dir x",
+		"apt-get install -y -qq postgresql", "curl -o file https://example.com/file", "go test -run x ./...", "for t in @all; do", "go run ./services/proving/cmd/devcerts -dir x",
 		"pip install --require-hashes -r requirements.txt", "export GOFLAGS ?= -buildvcs=false",
 	} {
 		if faults := unpinned(line); len(faults) > 0 {

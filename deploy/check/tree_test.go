@@ -142,11 +142,11 @@ func TestNoFileIsTwoIdeas(t *testing.T) {
 func TestDomainPackagesKnowNoSQLNoProtoNoNATS(t *testing.T) {
 	// These speak a wire format because it is their domain.
 	speaksProto := []string{
-		"services/edge-gateway/", "services/provider-agent/", "services/standalone/",
+		"services/edge-gateway/", "services/provider-agent/", "services/proving/",
 		"services/provider-hub/internal/session", "services/provider-hub/internal/registry",
 	}
 	// It is a client of NATS that attacks it.
-	const speaksNATS = "services/standalone/internal/intruder"
+	const speaksNATS = "services/proving/internal/intruder"
 	for _, s := range sources(t) {
 		if s.test || layer(s) != "domain" {
 			continue
@@ -182,7 +182,7 @@ func TestOnlyStoresSpeakSQL(t *testing.T) {
 func TestNoServiceImportsAnother(t *testing.T) {
 	for _, s := range sources(t) {
 		parts := strings.Split(s.path, "/")
-		if parts[0] != "services" || parts[1] == "standalone" {
+		if parts[0] != "services" || parts[1] == "standalone" || parts[1] == "proving" {
 			continue
 		}
 		for _, imp := range s.imports {
@@ -209,7 +209,7 @@ func TestDomainsTakeTheirTimeFromAClock(t *testing.T) {
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if sel, ok := n.(*ast.SelectorExpr); ok {
 				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && (sel.Sel.Name == "Now" || sel.Sel.Name == "Sleep") {
-					if !strings.HasPrefix(s.path, "services/standalone/") {
+					if !strings.HasPrefix(s.path, "services/proving/") {
 						t.Errorf("%s calls time.%s", s.path, sel.Sel.Name)
 					}
 				}

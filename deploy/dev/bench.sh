@@ -74,7 +74,7 @@ step "Building"
 (cd deploy/bench && GOWORK=off go build -o "$bin/" ./cmd/...)
 go build -o "$bin/" ./services/standalone/cmd/standalone ./services/provider-agent/cmd/svc-agent
 if wanted fleet; then
-  programs=(./services/standalone/cmd/fleet ./services/standalone/cmd/tinylm github.com/nats-io/nats-server/v2)
+  programs=(./services/proving/cmd/fleet ./services/proving/cmd/tinylm github.com/nats-io/nats-server/v2)
   for service in catalog billing-ledger settlement router provider-hub edge-gateway; do
     programs+=("./services/$service/cmd/$service")
   done

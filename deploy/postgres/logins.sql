@@ -16,7 +16,7 @@
 -- A further login in the same role is how a password is changed without a pause; it
 -- needs CONNECT, too.
 --
--- This text is written by services/standalone/internal/logins, whose tests hold it.
+-- This text is written by services/standalone/logins, whose tests hold it.
 
 -- catalog
 DO $logins$

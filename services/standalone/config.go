@@ -15,7 +15,7 @@ import (
 	providerhub "svc.internal/services/provider-hub"
 	router "svc.internal/services/router"
 	settlement "svc.internal/services/settlement"
-	"svc.internal/services/standalone/internal/logins"
+	"svc.internal/services/standalone/logins"
 )
 
 // Config of the process: what every process of the marketplace has, a section

@@ -18,8 +18,8 @@ import (
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	provideragent "svc.internal/services/provider-agent"
-	"svc.internal/services/standalone/internal/console"
-	"svc.internal/services/standalone/internal/demo"
+	"svc.internal/services/standalone/console"
+	"svc.internal/services/standalone/demo"
 )
 
 // demoEnv is the file with what scripts need to call the demo.

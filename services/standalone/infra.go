@@ -15,9 +15,9 @@ import (
 	"svc.internal/pkg/pg"
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/telemetry"
-	"svc.internal/services/standalone/internal/console"
-	"svc.internal/services/standalone/internal/localdata"
-	"svc.internal/services/standalone/internal/logins"
+	"svc.internal/services/standalone/console"
+	"svc.internal/services/standalone/localdata"
+	"svc.internal/services/standalone/logins"
 )
 
 // infra is what the services stand on. Close ends it in reverse order.

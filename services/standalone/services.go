@@ -15,7 +15,7 @@ import (
 	providerhub "svc.internal/services/provider-hub"
 	router "svc.internal/services/router"
 	settlement "svc.internal/services/settlement"
-	"svc.internal/services/standalone/internal/localdata"
+	"svc.internal/services/standalone/localdata"
 )
 
 // withData completes a configuration with what lives in the data directory:

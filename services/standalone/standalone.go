@@ -22,8 +22,8 @@ import (
 	"svc.internal/pkg/telemetry"
 	edgegateway "svc.internal/services/edge-gateway"
 	providerhub "svc.internal/services/provider-hub"
-	"svc.internal/services/standalone/internal/console"
-	"svc.internal/services/standalone/internal/localdata"
+	"svc.internal/services/standalone/console"
+	"svc.internal/services/standalone/localdata"
 )
 
 // Streams are where the process writes: Out for a person, Log for its log.

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"svc.internal/services/proving/internal/chaos"
+	"svc.internal/services/proving/internal/chaos/plan"
+)
+
+func TestTheCommandLineIsWhatIsRun(t *testing.T) {
+	o, err := parse([]string{"-seed", "18446744073709551615", "-faults", "7", "-cells", "^hub/", "-dir", "d", "-json"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.cfg.Seed != 1<<64-1 || o.cfg.Faults != 7 || !o.cfg.Match.MatchString("hub/final") || !o.json || o.cfg.Dir != filepath.Join("d", "18446744073709551615") {
+		t.Errorf("%+v", o)
+	}
+	if want := "make chaos CHAOS_SEED=18446744073709551615 CHAOS_FAULTS=7 CHAOS_CELLS='^hub/'"; o.cfg.Replay() != want {
+		t.Errorf("replayed by %s", o.cfg.Replay())
+	}
+	if one, other := must(t), must(t); one == other {
+		t.Errorf("two runs have the seed %d", one)
+	}
+}
+
+func must(t *testing.T) uint64 {
+	t.Helper()
+	o, err := parse([]string{"-seed", ""}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.cfg.Seed
+}
+
+func TestWhatCannotBeRunIsRefused(t *testing.T) {
+	for _, args := range [][]string{
+		{"-seed", "x"}, {"-seed", "-1"}, {"-faults", "-1"}, {"-cells", "("}, {"-plant", "none"}, {"more"}, {"-unknown"},
+	} {
+		if _, err := parse(args, io.Discard); err == nil {
+			t.Errorf("%q is accepted", args)
+		}
+	}
+	if _, err := parse([]string{"-h"}, io.Discard); !errors.Is(err, flag.ErrHelp) {
+		t.Error(err)
+	}
+}
+
+func TestEveryCellIsListed(t *testing.T) {
+	var out bytes.Buffer
+	if right, err := run(t.Context(), []string{"-list"}, &out, io.Discard); err != nil || !right {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "\n"); n != len(plan.Cells()) {
+		t.Errorf("%d cells are listed", n)
+	}
+}
+
+func TestProgressIsOneLineADozenSecondsAndAllOfItIsLogged(t *testing.T) {
+	var out, log bytes.Buffer
+	s := newShow(&out, &log)
+	for range 5 {
+		s.progress(chaos.Progress{Stage: "hurting", Last: "#1 hub/final"})
+	}
+	s.progress(chaos.Progress{Stage: "hurting", Last: "#2 hub/final", Note: "not served again"})
+	s.end()
+	if got := strings.Count(out.String(), "\n"); got != 2 || !strings.Contains(out.String(), "#2 hub/final: not served again") {
+		t.Errorf("shown: %s", out.String())
+	}
+	if got := strings.Count(log.String(), "\n"); got != 6 {
+		t.Errorf("logged: %s", log.String())
+	}
+}

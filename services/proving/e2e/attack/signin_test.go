@@ -1,0 +1,113 @@
+package attack
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"svc.internal/services/proving/internal/trial"
+)
+
+// signIns are F23: whoever tries to sign in keeps the owner out.
+func signIns() []Case {
+	return []Case{
+		{Hole: "F23", Name: "parallel_sign_ins", Before: "70 at once, the owner gets 503", Long: true, Run: parallelSignIns},
+		{Hole: "F23", Name: "owner_locked_out", Before: "130 wrong ones, locked out beyond 65 s", Long: true, Run: lockOut},
+	}
+}
+
+// signUp makes a user; the answer has its session's token and consumer key.
+func (s *stage) signUp(t testing.TB) (email string, answer map[string]any) {
+	t.Helper()
+	return s.signUpFrom(t, from(s.address()))
+}
+
+func (s *stage) signUpFrom(t testing.TB, client *http.Client) (email string, answer map[string]any) {
+	t.Helper()
+	email = s.title() + "@example.org"
+	resp, err := client.Post("http://"+s.host()+"/api/v1/user/signup", "application/json",
+		strings.NewReader(`{"email":"`+email+`","password":"correct horse","display_name":"Ann"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusCreated {
+		t.Fatalf("sign up: %d %s %v", resp.StatusCode, body, err)
+	}
+	return email, trial.Decode(t, body)
+}
+
+// address is one of the loopback network that this attack has for itself.
+func (s *stage) address() string {
+	sum := 0
+	for _, b := range []byte(s.title() + s.form) {
+		sum = sum*31 + int(b)
+	}
+	return fmt.Sprintf("127.%d.%d.%d", 10+sum>>16&0x3f, sum>>8&0xff, 1+sum&0x7f)
+}
+
+func (s *stage) logIn(client *http.Client, email, password string) (status int, took time.Duration) {
+	began := time.Now()
+	resp, err := client.Post("http://"+s.host()+"/api/v1/user/login", "application/json", strings.NewReader(`{"email":"`+email+`","password":"`+password+`"}`))
+	if err != nil {
+		return 0, time.Since(began)
+	}
+	resp.Body.Close()
+	return resp.StatusCode, time.Since(began)
+}
+
+func parallelSignIns(t testing.TB, s *stage) Outcome {
+	const tries = 300
+	email, _ := s.signUp(t)
+	owner := from(s.address())
+	// Each comes from an address of its own, which has its own sign-ins.
+	var attackers []*http.Client
+	for range tries {
+		attackers = append(attackers, from(s.address()))
+	}
+	var wg sync.WaitGroup
+	started := make(chan struct{}, tries)
+	for i := range tries {
+		wg.Go(func() {
+			started <- struct{}{}
+			s.logIn(attackers[i], fmt.Sprintf("nobody-%d@example.org", i), "wrong horse")
+		})
+	}
+	for range tries {
+		<-started
+	}
+	pass(t, 200*time.Millisecond)
+	status, took := s.logIn(owner, email, "correct horse")
+	wg.Wait()
+	if status != http.StatusOK {
+		t.Errorf("the owner beside many sign-ins: got %d, want 200", status)
+	}
+	return Outcome{Got: fmt.Sprintf("%d sign-ins at once", tries), Paid: "nothing", Harm: fmt.Sprintf("the owner: %d after %v", status, took.Round(10*time.Millisecond))}
+}
+
+func lockOut(t testing.TB, s *stage) Outcome {
+	home, owner := from(s.address()), from(s.address())
+	email, _ := s.signUpFrom(t, home)
+	// A hundred at once of all networks are a bound of billing-ledger.
+	for i := range 130 {
+		s.logIn(from(s.address()), email, fmt.Sprintf("wrong horse %d", i))
+	}
+	if status, _ := s.logIn(home, email, "correct horse"); status != http.StatusOK {
+		t.Errorf("the owner at home after 130 wrong ones: got %d, want 200 at once", status)
+	}
+	began := time.Now()
+	status, _ := s.logIn(owner, email, "correct horse")
+	for status != http.StatusOK && time.Since(began) < time.Minute {
+		pass(t, 5*time.Second)
+		status, _ = s.logIn(owner, email, "correct horse")
+	}
+	if status != http.StatusOK {
+		t.Errorf("the owner after 130 wrong ones: got %d after %v, want 200 within a minute", status, time.Since(began).Round(time.Second))
+	}
+	return Outcome{Got: "130 wrong passwords", Paid: "nothing", Harm: fmt.Sprintf("the owner waits %v", time.Since(began).Round(time.Second))}
+}

@@ -1,0 +1,206 @@
+//go:build engine
+
+package engine
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/openai"
+	"svc.internal/services/proving/internal/trial"
+)
+
+// lengthy is an answer that keeps the slow model busy for most of a minute.
+// Nothing below waits for its end.
+const lengthy = `,"stream":true,"temperature":1,"seed":9,"max_tokens":6000`
+
+// promptly is how soon the engine must stop, from the moment that nobody
+// wants its answer any more.
+const promptly = 15 * time.Second
+
+// begin opens a stream and reads its first content.
+func (m *market) begin(ctx context.Context, t *testing.T, body string) (rest *bufio.Reader, first, requestID string) {
+	t.Helper()
+	resp := m.Open(ctx, t, m.key, body)
+	t.Cleanup(func() { resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("status %d", resp.StatusCode)
+	}
+	rest = bufio.NewReader(resp.Body)
+	for {
+		line, err := rest.ReadString('\n')
+		if err != nil {
+			t.Fatalf("the stream ends at once: %v", err)
+		}
+		if strings.HasPrefix(line, "data: ") {
+			return rest, line, resp.Header.Get(trial.RequestIDHeader)
+		}
+	}
+}
+
+// brokenOff reads what follows the first content of a stream that must end in
+// an error, and returns the number of tokens by which what was delivered is
+// charged: no engine has counted them, so it is the marketplace's estimate.
+func brokenOff(t *testing.T, first string, rest io.Reader) (delivered float64) {
+	t.Helper()
+	s := read(t, io.MultiReader(strings.NewReader(first), rest))
+	if s.failed == nil || s.done || trial.At(s.failed, "code") != "upstream_error" {
+		t.Errorf("the client was told: error %v, done %v", s.failed, s.done)
+	}
+	if s.text == "" {
+		t.Error("nothing was delivered")
+	}
+	quoted, err := json.Marshal(s.text) // the estimate reads text as JSON spells it
+	if err != nil {
+		t.Fatal(err)
+	}
+	return float64(openai.EstimateTokens(quoted[1 : len(quoted)-1]))
+}
+
+func TestAHangUpStopsTheEngineAndIsChargedAsDelivered(t *testing.T) {
+	m := open(t, slow)
+	ctx, hangUp := context.WithCancel(t.Context())
+	_, _, id := m.begin(ctx, t, trial.Chat(slow, lengthy))
+	hangUp()
+	began := time.Now()
+	// The engine answers one at a time: it has stopped when it takes another.
+	m.chat(t, trial.Chat(slow, `,"max_tokens":1`))
+	if took := time.Since(began); took > promptly {
+		t.Errorf("the engine was busy for %v after the hang-up", took)
+	}
+	prompt, completion := m.settled(t, id, "client_gone")
+	// What it said in the moments before it heard of the hang-up may count.
+	if prompt < 1 || completion < 1 || completion > 1000 {
+		t.Errorf("%v and %v tokens are charged", prompt, completion)
+	}
+	m.NothingHeld(t, m.account)
+	m.Balanced(t)
+}
+
+func TestAHangUpBeforeAWholeAnswerStopsTheEngineAndIsFree(t *testing.T) {
+	m := open(t, slow)
+	ctx, hangUp := context.WithCancel(t.Context())
+	left := make(chan reply, 1)
+	go func() { left <- m.post(ctx, trial.Chat(slow, strings.Replace(lengthy, "true", "false", 1))) }()
+	m.engine.answering(t, 1)
+	hangUp()
+	if r := <-left; !errors.Is(r.err, context.Canceled) {
+		t.Fatalf("the answer came before the hang-up, or never: %+v", r)
+	}
+	began := time.Now()
+	_, id := m.chat(t, trial.Chat(slow, `,"max_tokens":1`))
+	if took := time.Since(began); took > promptly {
+		t.Errorf("the engine was busy for %v after the hang-up", took)
+	}
+	prompt, completion := m.settled(t, id, "completed")
+	m.spent(t, prompt, completion)
+}
+
+func TestAnEngineKilledBeforeAWholeAnswerIsReplacedAndOnlyTheAnswerCharged(t *testing.T) {
+	m := open(t, slow)
+	spare := serve(t, slow)
+	second := m.Join(t, "spare", spare.url(), slow)
+	answered := make(chan reply, 1)
+	go func() {
+		answered <- m.post(t.Context(), trial.Chat(slow, `,"temperature":1,"seed":9,"max_tokens":200`), "X-Svc-Provider", m.provider.ID)
+	}()
+	m.engine.answering(t, 1)
+	m.engine.kill()
+	got := <-answered
+	if got.status != http.StatusOK || got.header.Get("X-Svc-Provider-Id") != second.ID || got.header.Get("X-Svc-Attempts") != "2" {
+		t.Fatalf("%+v", got)
+	}
+	prompt, completion := m.settled(t, got.header.Get(trial.RequestIDHeader), "completed")
+	m.spent(t, prompt, completion)
+	m.Balanced(t)
+}
+
+func TestAnEngineKilledInAStreamIsPaidForWhatItDeliveredAndComesBack(t *testing.T) {
+	m := open(t, slow)
+	rest, first, id := m.begin(t.Context(), t, trial.Chat(slow, lengthy))
+	m.engine.kill()
+	delivered := brokenOff(t, first, rest)
+	prompt, completion := m.settled(t, id, "truncated")
+	if prompt != 0 || completion != delivered {
+		t.Errorf("%v and %v tokens are charged; the delivered text has %v", prompt, completion, delivered)
+	}
+	m.spent(t, 0, completion)
+	trial.Until(t, "the dead engine's model is not offered any more", func() bool { return !m.Offers(t, slow, m.provider.ID) })
+	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.key, trial.Chat(slow, ""))
+	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+		t.Errorf("with no engine: %d %s", status, body)
+	}
+	m.engine.start(t)
+	m.WaitOffered(t, slow, m.provider.ID)
+	if answer, _ := m.chat(t, trial.Chat(slow, `,"max_tokens":3`)); content(t, answer) == "" {
+		t.Errorf("after its return: %v", answer)
+	}
+	m.Balanced(t)
+}
+
+// When the process that runs the model dies, Ollama itself goes on: it ends the
+// stream as if all were well, but for the finish_reason.
+func TestAModelThatCrashesInAStreamIsNotTakenForAnAnswer(t *testing.T) {
+	m := open(t, slow)
+	rest, first, id := m.begin(t.Context(), t, trial.Chat(slow, lengthy))
+	m.engine.killRunner(t)
+	delivered := brokenOff(t, first, rest)
+	if prompt, completion := m.settled(t, id, "truncated"); prompt != 0 || completion != delivered {
+		t.Errorf("%v and %v tokens are charged; the delivered text has %v", prompt, completion, delivered)
+	}
+	if answer, _ := m.chat(t, trial.Chat(slow, `,"max_tokens":3`)); content(t, answer) == "" {
+		t.Errorf("after the crash: %v", answer)
+	}
+}
+
+// Ollama breaks off when a token is repeated thirty times: without a
+// finish_reason, and, in a whole answer, with a usage of nothing but zeros.
+func TestAnAnswerThatTheEngineBreaksOffIsNotTakenForAWholeOne(t *testing.T) {
+	m := open(t, tiny)
+	body := trial.Chat(tiny, `,"temperature":0,"max_tokens":300`+always(strings.Repeat("#", 200)))
+	status, header, text := m.Call(t, http.MethodPost, trial.ChatPath, m.key, body)
+	if status != http.StatusBadGateway || trial.At(trial.Decode(t, text), "error", "code") != "upstream_error" {
+		t.Errorf("whole: %d %s", status, text)
+	}
+	m.free(t, header.Get(trial.RequestIDHeader))
+	status, header, text = m.Call(t, http.MethodPost, trial.ChatPath, m.key, strings.TrimSuffix(body, "}")+`,"stream":true}`)
+	if status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+	delivered := brokenOff(t, "", strings.NewReader(string(text)))
+	prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "truncated")
+	if prompt != 0 || completion != delivered {
+		t.Errorf("%v and %v tokens are charged; the delivered text has %v", prompt, completion, delivered)
+	}
+}
+
+func TestAModelThatTheEngineLostIsAFailureThatMovesOnAndCostsNothing(t *testing.T) {
+	m := open(t, tiny)
+	spare := serve(t, tiny)
+	second := m.Join(t, "spare", spare.url(), tiny)
+	m.engine.remove(t, tiny)
+	pin := []string{"X-Svc-Provider", m.provider.ID}
+	status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, m.key, trial.Chat(tiny, greedy), pin...)
+	if status != http.StatusOK || header.Get("X-Svc-Provider-Id") != second.ID || header.Get("X-Svc-Fallback-Reason") == "" {
+		t.Errorf("with a spare: %d %v %s", status, header, body)
+	}
+	prompt, completion := m.settled(t, header.Get(trial.RequestIDHeader), "completed")
+	status, header, body = m.Call(t, http.MethodPost, trial.ChatPath, m.key, trial.Chat(tiny, greedy), append(pin, "X-Svc-Allow-Fallbacks", "false")...)
+	if status < 500 {
+		t.Errorf("with no other: %d %s", status, body)
+	}
+	if id := header.Get(trial.RequestIDHeader); id != "" {
+		m.free(t, id)
+	}
+	m.spent(t, prompt, completion)
+	trial.Until(t, "the lost model is not offered any more", func() bool { return !m.Offers(t, tiny, m.provider.ID) })
+	m.engine.create(t, tiny)
+	m.WaitOffered(t, tiny, m.provider.ID)
+}

@@ -1,0 +1,98 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fakeengine"
+	"svc.internal/services/proving/internal/fleet"
+	"svc.internal/services/proving/internal/trial"
+)
+
+func TestDispatchReachesTheHubThatHoldsTheSession(t *testing.T) {
+	m := trial.Shared(t)
+	_, key := m.Consumer(t, "1")
+	for n, hub := range m.WSURLs() {
+		model := fmt.Sprintf("test/hub-%d", n+1)
+		m.PutModel(t, model)
+		engine := fakeengine.New(t)
+		engine.Script(model, fakeengine.Behaviour{})
+		p := m.JoinAt(t, hub, fmt.Sprintf("only-on-hub-%d", n+1), engine.URL, model)
+		for _, base := range m.Bases() {
+			status, header, body := m.Through(base).Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, ""))
+			if status != http.StatusOK || header.Get("X-Svc-Provider-Id") != p.ID || header.Get("X-Svc-Attempts") != "1" {
+				t.Errorf("%s through %s: %d, provider %s, attempts %s: %s", model, base, status,
+					header.Get("X-Svc-Provider-Id"), header.Get("X-Svc-Attempts"), body)
+			}
+		}
+	}
+}
+
+func TestARollingRestartFailsNoRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute long")
+	}
+	m := trial.StartFleet(t)
+	f := m.Fleet()
+	const model = "test/rolling"
+	m.PutModel(t, model)
+	engine := fakeengine.New(t)
+	engine.Script(model, fakeengine.Behaviour{Tokens: fakeengine.Words(12), BeforeToken: pulse(t, 100*time.Microsecond)})
+	for n, hub := range m.WSURLs() {
+		m.JoinAt(t, hub, fmt.Sprintf("steady-%d", n+1), engine.URL, model)
+	}
+	account, key := m.Consumer(t, "100")
+	m.Unlimit(t, account)
+	load := m.StartLoad(t, key, model, 32)
+	for _, service := range fleet.Services() {
+		for _, name := range f.Replicas(service) {
+			before, failed := load.Answered(), load.Failed()
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			began := time.Now()
+			err := f.Roll(ctx, name)
+			cancel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			trial.Until(t, "answers go on after the restart of "+name, func() bool { return load.Answered() > before+100 || load.Failed() > failed+20 })
+			t.Logf("%s in %v: %d answered, %d failed", name, time.Since(began).Round(time.Millisecond), load.Answered()-before, load.Failed()-failed)
+		}
+	}
+	answered, failed, failures := load.Stop()
+	t.Logf("%d requests answered, %d failed", answered, failed)
+	if failed > 0 {
+		t.Errorf("%d requests failed:", failed)
+		for _, failure := range failures {
+			t.Error(failure)
+		}
+	}
+	m.NothingHeld(t, account)
+	m.Balanced(t)
+}
+
+// pulse gives leave for one token after the other, at a pace that all streams
+// of an engine share.
+func pulse(t *testing.T, every time.Duration) <-chan struct{} {
+	t.Helper()
+	leave := make(chan struct{})
+	go func() {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+			case <-t.Context().Done():
+				return
+			}
+			select {
+			case leave <- struct{}{}:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	return leave
+}

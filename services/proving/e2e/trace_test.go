@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/telemetry/otlptest"
+	"svc.internal/services/proving/internal/fleet"
+	"svc.internal/services/proving/internal/trial"
+)
+
+const (
+	rootSpan     = "POST " + trial.ChatPath
+	admitSpan    = "svc.billing.v1.AdmissionService/Admit"
+	selectSpan   = "svc.router.v1.RouterService/Select"
+	dispatchSpan = "svc.hub.v1.DispatchService/Dispatch"
+)
+
+// hops are the way of one streamed request through the marketplace: each span
+// with those above it.
+func hops(model, usage string) [][]string {
+	attempt := []string{"attempt", dispatchSpan, dispatchSpan, rootSpan}
+	published := slices.Concat([]string{"process " + usage, "publish " + usage}, attempt)
+	return [][]string{
+		{admitSpan, admitSpan, rootSpan},
+		{selectSpan, selectSpan, rootSpan},
+		slices.Concat([]string{"chat " + model}, attempt),
+		slices.Concat([]string{"settle"}, published),
+		slices.Concat([]string{"record earning"}, published),
+	}
+}
+
+// traceOf is the spans of the trace to which a request belongs.
+func traceOf(spans []otlptest.Span, requestID string) []otlptest.Span {
+	root, ok := otlptest.Find(spans, func(s otlptest.Span) bool {
+		return s.Name == rootSpan && s.Attributes["svc.request_id"] == requestID
+	})
+	if !ok {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(spans), func(s otlptest.Span) bool { return s.TraceID != root.TraceID })
+}
+
+func missing(spans []otlptest.Span, hops [][]string) []string {
+	var out []string
+	for _, hop := range hops {
+		if _, ok := otlptest.Find(spans, func(s otlptest.Span) bool { return slices.Equal(otlptest.Path(spans, s), hop) }); !ok {
+			out = append(out, strings.Join(hop, " < "))
+		}
+	}
+	return out
+}
+
+func stream(t *testing.T, m *trial.Market, body string, headers ...string) (requestID string) {
+	t.Helper()
+	status, header, answer := m.Call(t, http.MethodPost, trial.ChatPath, m.Key(), body, headers...)
+	if status != http.StatusOK || !strings.HasSuffix(string(answer), "data: [DONE]\n\n") {
+		t.Fatalf("%d %s", status, answer)
+	}
+	return header.Get(trial.RequestIDHeader)
+}
+
+// expectWhole makes a request and waits until its trace has every hop.
+func expectWhole(t *testing.T, m *trial.Market, collector *otlptest.Collector) {
+	t.Helper()
+	const theirs = "4bf92f3577b34da6a3ce929d0e0e4736"
+	id := stream(t, m, trial.Chat(m.Model(), `,"stream":true,"max_tokens":8`), "Traceparent", "00-"+theirs+"-00f067aa0ba902b7-01")
+	var usage string
+	all := collector.Wait(t, trial.Patience, "whole trace of "+id, func(spans []otlptest.Span) bool {
+		mine := traceOf(spans, id)
+		published, _ := otlptest.Find(mine, func(s otlptest.Span) bool { return s.Kind == "PRODUCER" })
+		usage = published.Attributes["messaging.destination.name"]
+		return usage != "" && len(missing(mine, hops(m.Model(), usage))) == 0
+	})
+	spans := traceOf(all, id)
+	root, _ := otlptest.Find(spans, func(s otlptest.Span) bool { return s.Name == rootSpan })
+	if root.ParentID != "" || root.Kind != "SERVER" || !slices.Equal(root.Links, []string{theirs}) {
+		t.Errorf("the root is %+v: a consumer's trace is to be linked, not continued", root)
+	}
+	if root.Attributes["http.route"] != trial.ChatPath || root.Attributes["http.response.status_code"] != "200" || root.Attributes["gen_ai.request.model"] != m.Model() {
+		t.Errorf("the root says %v", root.Attributes)
+	}
+	attempt, _ := otlptest.Find(spans, func(s otlptest.Span) bool { return s.Name == "attempt" })
+	if want := []string{"open sent", "first content", "committed", "final synced"}; len(attempt.Events) != 4 || !slices.Equal(slices.Sorted(slices.Values(attempt.Events)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("the attempt's events are %q", attempt.Events)
+	}
+	settle, _ := otlptest.Find(spans, func(s otlptest.Span) bool { return s.Name == "settle" })
+	if a := settle.Attributes; a["svc.request_id"] != id || a["svc.source"] != "payg" || a["svc.charged_nano_usd"] == "" || a["svc.charged_nano_usd"] == "0" {
+		t.Errorf("the settlement says %v", a)
+	}
+	earning, _ := otlptest.Find(spans, func(s otlptest.Span) bool { return s.Name == "record earning" })
+	if a := earning.Attributes; a["svc.request_id"] != id || a["svc.payout_nano_usd"] == "" {
+		t.Errorf("the earning says %v", a)
+	}
+	for _, s := range spans {
+		if s.Failed {
+			t.Errorf("%s of a request that was served is marked as failed: %v", s.Name, s.Attributes)
+		}
+	}
+}
+
+func TestOneTraceGoesFromTheRequestToTheLedger(t *testing.T) {
+	collector := otlptest.Start(t)
+	expectWhole(t, trial.Start(t, "SVC_OTLP_ENDPOINT="+collector.Endpoint, "SVC_TRACE_RATIO=1"), collector)
+}
+
+// The calls and the errors of separate processes cross sockets, and one of them is a
+// PostgreSQL, with a log of its own. What they write holds no more than one
+// process's does: see TestWhatIsSaidAndWhatOpensDoorsIsWrittenNowhere.
+func TestOneTraceGoesThroughSeparateProcessesAndTellsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a fleet of its own")
+	}
+	collector := otlptest.Start(t)
+	m := trial.StartFleet(t, func(c *fleet.Config) {
+		c.OTLPEndpoint, c.LogLevel = collector.Endpoint, "debug"
+		c.Replicas = nil // the demo, with its agent and engine
+	})
+	expectWhole(t, m, collector)
+	services := map[string]bool{}
+	for _, s := range collector.Spans() {
+		services[s.Resource["service.name"]] = true
+	}
+	for _, name := range []string{"edge-gateway", "billing-ledger", "router", "provider-hub", "provider-agent", "settlement"} {
+		if !services[name] {
+			t.Errorf("no span names %s as its service; there are %v", name, services)
+		}
+	}
+	canaries := newCanaries(t, m, collector)
+	canaries.secretsIn(m.Fleet().Path())
+	canaries.live()
+	canaries.search(nil, m.Fleet().Path())
+}
+
+func TestTheLinesOfARequestAreFoundByItsID(t *testing.T) {
+	collector := otlptest.Start(t)
+	m := trial.Start(t, "SVC_OTLP_ENDPOINT="+collector.Endpoint, "SVC_LOG_LEVEL=debug", "SVC_LOG_FORMAT=json")
+	id := stream(t, m, trial.Chat(m.Model(), `,"stream":true,"max_tokens":8`))
+	other := stream(t, m, trial.Chat(m.Model(), `,"stream":true,"max_tokens":8`))
+	want := map[string]string{ // by service
+		"request": "edge-gateway", "attempt ended": "provider-hub", "usage settled": "billing-ledger", "candidates selected": "router",
+	}
+	var lines []map[string]any
+	trial.Until(t, "all lines of "+id, func() bool {
+		lines = linesOf(t, m.Log(), id)
+		for message := range want {
+			if !slices.ContainsFunc(lines, func(line map[string]any) bool { return line["msg"] == message }) {
+				return false
+			}
+		}
+		return true
+	})
+	traceID := ""
+	if root, ok := otlptest.Find(collector.Wait(t, trial.Patience, "root span", func(s []otlptest.Span) bool { return traceOf(s, id) != nil }),
+		func(s otlptest.Span) bool { return s.Attributes["svc.request_id"] == id && s.Name == rootSpan }); ok {
+		traceID = root.TraceID
+	}
+	for _, line := range lines {
+		message, _ := line["msg"].(string)
+		if service, ok := want[message]; ok {
+			if line["service"] != service || line["trace_id"] != traceID {
+				t.Errorf("%q is of service %v and trace %v, want %s and %s", message, line["service"], line["trace_id"], service, traceID)
+			}
+			if level := map[bool]string{true: "DEBUG", false: "INFO"}[message == "candidates selected"]; line["level"] != level {
+				t.Errorf("%q is said at level %v", message, line["level"])
+			}
+			delete(want, message)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("missing are %v among %v", want, lines)
+	}
+	for _, text := range strings.Split(m.Log(), "\n") {
+		if strings.Contains(text, id) && strings.Contains(text, other) {
+			t.Errorf("a line is about both requests: %s", text)
+		}
+		if strings.Contains(text, `"level":"WARN"`) || strings.Contains(text, `"level":"ERROR"`) {
+			t.Errorf("in normal operation the log says: %s", text)
+		}
+	}
+}
+
+func linesOf(t *testing.T, log, requestID string) []map[string]any {
+	t.Helper()
+	var out []map[string]any
+	for _, text := range strings.Split(log, "\n") {
+		var line map[string]any
+		if strings.HasPrefix(text, "{") && json.Unmarshal([]byte(text), &line) == nil && line["request_id"] == requestID {
+			out = append(out, line)
+		}
+	}
+	return out
+}

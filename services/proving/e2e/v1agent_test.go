@@ -1,0 +1,351 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/fakeagent"
+	"svc.internal/services/proving/internal/fleet"
+	"svc.internal/services/proving/internal/trial"
+)
+
+// v1Young is the age at which the close of a socket no longer harms an agent of
+// dialect v1, which is a second, and less than the two of the hub's by what the
+// agent hears of its upgrade later than the hub.
+const v1Young = 1300 * time.Millisecond
+
+// joinV1 makes a provider and runs an agent of dialect v1, as it is, at a hub:
+// it asks the public API for its status, and gives up where a public one would.
+func joinV1(t *testing.T, m *trial.Market, hub, name string, opts fakeagent.V1Options) (*trial.Provider, *fakeagent.V1) {
+	t.Helper()
+	p := m.Provider(t, name)
+	opts.URL, opts.ServiceURL, opts.Key, opts.NodeName = hub, m.Base(), p.Key, name
+	a := fakeagent.StartV1(opts)
+	t.Cleanup(a.Stop)
+	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
+	defer cancel()
+	if err := a.AwaitRegistered(ctx); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return p, a
+}
+
+func TestAgentsOfDialectV1ServeThePublicAPI(t *testing.T) {
+	trial.Each(t, func(t *testing.T, m *trial.Market) {
+		const model = "v1/served"
+		m.PutModel(t, model)
+		account, key := m.Consumer(t, "1")
+		var next atomic.Pointer[func(*fakeagent.V1Request)]
+		script := func(h func(*fakeagent.V1Request)) { next.Store(&h) }
+		script(fakeagent.V1Answer("Hello", " wide", " world"))
+		p, a := joinV1(t, m, m.WSURL(), "old-agent", fakeagent.V1Options{
+			Models: []string{model}, Hardware: fakeagent.V1TwoRTX4090(), ContextLength: 8192,
+			Handler: func(r *fakeagent.V1Request) { (*next.Load())(r) },
+		})
+		m.WaitOffered(t, model, p.ID)
+
+		status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, ""))
+		answer := trial.Decode(t, body)
+		if status != http.StatusOK || header.Get("X-Svc-Provider-Id") != p.ID || answer["model"] != model ||
+			trial.At(answer, "choices", 0, "message", "content") != "Hello wide world" || trial.At(answer, "usage", "completion_tokens") != 3.0 {
+			t.Errorf("whole: %d %s", status, body)
+		}
+		for extra, usage := range map[string]bool{`,"stream":true`: false, `,"stream":true,"stream_options":{"include_usage":true}`: true} {
+			status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, extra))
+			checkV1Stream(t, model, status, string(body), usage)
+		}
+
+		script(fakeagent.V1Fails(http.StatusBadRequest, "context too long"))
+		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, `,"stream":true`)); status != http.StatusBadRequest || !strings.Contains(string(body), "context too long") {
+			t.Errorf("an engine's refusal: %d %s", status, body)
+		}
+		script(fakeagent.V1CutShort("Hel"))
+		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, `,"stream":true`)); status != http.StatusOK ||
+			!strings.Contains(string(body), `data: {"error":{`) || strings.Contains(string(body), "[DONE]") {
+			t.Errorf("an answer cut short: %d %s", status, body)
+		}
+		script(fakeagent.V1Answer("still there"))
+		padded := strings.Replace(trial.Chat(model, ""), "{", "{"+strings.Repeat(" ", 1_200_000), 1)
+		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, padded); status != http.StatusRequestEntityTooLarge {
+			t.Errorf("a body that no provider takes: %d %s", status, trial.Tail(string(body), 300))
+		}
+		if status, _, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat(model, "")); status != http.StatusOK {
+			t.Errorf("behind it: %d %s", status, body)
+		}
+		if s := a.State(); len(s.Lives) > 0 || s.Dead != nil || s.Stalls+s.Unknown > 0 {
+			t.Errorf("the agent has been through %+v", s)
+		}
+		m.NothingHeld(t, account)
+		checkV1Refusals(t, m, model)
+	})
+}
+
+// checkV1Refusals has agents ask for their status before they dial: those that
+// may not connect never do, and a provider that earns nothing yet may.
+func checkV1Refusals(t *testing.T, m *trial.Market, model string) {
+	t.Helper()
+	suspended, pending := m.Provider(t, "suspended"), m.Provider(t, "pending")
+	for p, status := range map[*trial.Provider]string{suspended: "SUSPENDED", pending: "PENDING"} {
+		m.Admin(t, http.MethodPost, "/api/v1/admin/providers/"+p.ID+"/status", `{"status":"PROVIDER_STATUS_`+status+`"}`)
+	}
+	for name, c := range map[string]struct {
+		key  string
+		dead error
+	}{
+		"a key that nobody has": {"sk-prov-nobody", fakeagent.ErrV1Refused},
+		"a suspended provider":  {suspended.Key, fakeagent.ErrV1Refused},
+		"a pending provider":    {pending.Key, nil},
+	} {
+		a := fakeagent.StartV1(fakeagent.V1Options{URL: m.WSURL(), ServiceURL: m.Base(), Key: c.key, Models: []string{model}})
+		ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
+		err := a.AwaitRegistered(ctx)
+		cancel()
+		if s := a.State(); !errors.Is(err, c.dead) || c.dead != nil && s.Upgrades > 0 {
+			t.Errorf("%s: %v, %+v", name, err, s)
+		}
+		a.Stop()
+	}
+}
+
+func checkV1Stream(t *testing.T, model string, status int, body string, usage bool) {
+	t.Helper()
+	text, saw := "", false
+	for line := range strings.SplitSeq(body, "\n") {
+		data, ok := strings.CutPrefix(line, "data: ")
+		if !ok || data == "[DONE]" {
+			continue
+		}
+		var chunk map[string]any
+		if err := json.Unmarshal([]byte(data), &chunk); err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		if chunk["model"] != model {
+			t.Errorf("a chunk of %v: %s", chunk["model"], data)
+		}
+		saw = saw || chunk["usage"] != nil
+		if s, ok := trial.At(chunk, "choices", 0, "delta", "content").(string); ok {
+			text += s
+		}
+	}
+	if status != http.StatusOK || text != "Hello wide world" || saw != usage || !strings.HasSuffix(body, "data: [DONE]\n\n") {
+		t.Errorf("streamed: %d %q, usage %v, want %v: %s", status, text, saw, usage, trial.Tail(body, 300))
+	}
+}
+
+// An outage is a fleet with agents of dialect v1 at its first hub, and streams
+// through them.
+type outage struct {
+	*trial.Market
+	model, account, key string
+	hub                 string
+	agents              []*fakeagent.V1
+	providers           []*trial.Provider
+	leave               atomic.Pointer[chan struct{}] // closed to let streams end
+	stubborn            atomic.Bool                   // every second stream goes on for ever
+	asked               atomic.Int64
+	began               chan struct{}
+	streams             sync.WaitGroup
+	whole, broken       atomic.Int64
+}
+
+const (
+	v1Agents  = 24
+	v1Streams = 200
+)
+
+func TestAgentsOfDialectV1OutliveTheirHub(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute long")
+	}
+	m := trial.StartFleet(t, func(c *fleet.Config) {
+		c.Settings = map[string]map[string]any{
+			fleet.Hub: {"hub": map[string]any{"drain_timeout": "8s"}},
+			fleet.Billing: {"billing": map[string]any{
+				"hold_lease": "10s", "orphan_after": "15s", "expire_every": "250ms", "expire_grace": "1s",
+			}},
+		}
+	})
+	o := &outage{Market: m, model: "v1/outage", hub: m.Fleet().Replicas(fleet.Hub)[0], began: make(chan struct{}, v1Streams)}
+	m.PutModel(t, o.model)
+	o.account, o.key = m.Consumer(t, "100")
+	m.Unlimit(t, o.account)
+	timing := fakeagent.V1Observed()
+	timing.Backoff = timing.Faster(4).Backoff
+	for i := range v1Agents {
+		p, a := joinV1(t, m, m.WSURLs()[0], fmt.Sprintf("old-%d", i), fakeagent.V1Options{Models: []string{o.model}, Timing: timing, Handler: o.answer})
+		o.agents, o.providers = append(o.agents, a), append(o.providers, p)
+	}
+	m.WaitOffered(t, o.model, o.providers[v1Agents-1].ID)
+
+	// A restart: what can end within the drain does, the rest is cut off.
+	o.stubborn.Store(true)
+	leave := o.flood(t)
+	restarted := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	go func() { restarted <- m.Fleet().Restart(ctx, o.hub) }()
+	close(leave)
+	if err := <-restarted; err != nil {
+		t.Fatal(err)
+	}
+	o.streams.Wait()
+	t.Logf("restart: %d streams whole, %d broken", o.whole.Load(), o.broken.Load())
+	if o.whole.Load() != v1Streams/2 || o.broken.Load() != v1Streams/2 {
+		t.Errorf("of %d streams %d ended well and %d broke", v1Streams, o.whole.Load(), o.broken.Load())
+	}
+	o.back(t, 2)
+
+	// kill -9: all streams break, nothing else does.
+	o.whole.Store(0)
+	o.broken.Store(0)
+	leave = o.flood(t)
+	if err := m.Fleet().Kill(o.hub); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Fleet().Launch(t.Context(), o.hub); err != nil {
+		t.Fatal(err)
+	}
+	close(leave)
+	o.streams.Wait()
+	t.Logf("kill: %d streams whole, %d broken", o.whole.Load(), o.broken.Load())
+	if o.whole.Load() != 0 || o.broken.Load() != v1Streams {
+		t.Errorf("of %d streams %d ended well and %d broke", v1Streams, o.whole.Load(), o.broken.Load())
+	}
+	o.back(t, 3)
+	m.NothingHeld(t, o.account)
+	o.settledOnce(t)
+	m.Balanced(t)
+	for _, p := range o.providers {
+		detail := m.Admin(t, http.MethodGet, "/api/v1/admin/providers/"+p.ID, "")
+		for _, window := range []string{"uptime_24h", "uptime_30d"} {
+			if up, ok := trial.At(detail, "provider", window).(float64); !ok || up < 0.999 {
+				t.Errorf("the platform's outages cost %s: %s is %v", p.ID, window, trial.At(detail, "provider", window))
+			}
+		}
+	}
+}
+
+// answer says a word of a stream and then waits for leave to end it, which may
+// never come.
+func (o *outage) answer(r *fakeagent.V1Request) {
+	if !r.Stream {
+		fakeagent.V1Answer("back")(r)
+		return
+	}
+	leave := *o.leave.Load()
+	if o.asked.Add(1)%2 == 0 && o.stubborn.Load() {
+		leave = nil
+	}
+	if r.Role() != nil || r.Text("word") != nil {
+		return
+	}
+	select {
+	case <-leave:
+	case <-r.Gone():
+		return
+	}
+	fakeagent.V1Answer(" done")(r)
+}
+
+// flood opens the streams and returns once all have begun.
+func (o *outage) flood(t *testing.T) (leave chan struct{}) {
+	t.Helper()
+	leave = make(chan struct{})
+	o.leave.Store(&leave)
+	for range v1Streams {
+		o.streams.Go(func() { o.stream(t) })
+	}
+	deadline := time.NewTimer(trial.Patience)
+	defer deadline.Stop()
+	for n := range v1Streams {
+		select {
+		case <-o.began:
+		case <-deadline.C:
+			close(leave)
+			t.Fatalf("%d of %d streams began", n, v1Streams)
+		}
+	}
+	return leave
+}
+
+// stream reads one stream to whatever end it has.
+func (o *outage) stream(t *testing.T) {
+	resp := o.Open(context.WithoutCancel(t.Context()), t, o.key, trial.Chat(o.model, `,"stream":true,"max_tokens":64`))
+	defer resp.Body.Close()
+	lines, first := bufio.NewScanner(resp.Body), true
+	var last string
+	for lines.Scan() {
+		if line := lines.Text(); line != "" {
+			last = line
+		}
+		if first && strings.Contains(last, `"word"`) {
+			first = false
+			o.began <- struct{}{}
+		}
+	}
+	if first {
+		rest, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		t.Errorf("a stream did not begin: %s %s %s", resp.Status, last, rest)
+	}
+	if last == "data: [DONE]" {
+		o.whole.Add(1)
+		return
+	}
+	o.broken.Add(1)
+}
+
+// back waits until every agent has come back by itself, was closed in no way
+// that harms it, and serves.
+func (o *outage) back(t *testing.T, registrations int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), trial.Patience)
+	defer cancel()
+	for i, a := range o.agents {
+		err := a.Await(ctx, func(s fakeagent.V1State) bool {
+			return s.Dead != nil || s.Registered && s.Registrations >= registrations
+		})
+		s := a.State()
+		if err != nil || s.Dead != nil || s.Registrations != registrations {
+			t.Fatalf("agent %d has been through %+v: %v", i, s, err)
+		}
+		for _, life := range s.Lives {
+			if cut := life.Code == 0 || life.Code == 1006; !cut && (life.Code != 1012 || life.Age() < v1Young) {
+				t.Errorf("agent %d was closed with %d %q after %v", i, life.Code, life.Text, life.Age())
+			}
+		}
+	}
+	o.WaitOffered(t, o.model, o.providers[0].ID)
+	for range v1Agents {
+		if status, _, body := o.Call(t, http.MethodPost, trial.ChatPath, o.key, trial.Chat(o.model, "")); status != http.StatusOK {
+			t.Errorf("after the outage: %d %s", status, body)
+		}
+	}
+}
+
+// settledOnce holds what is billed against what was asked: each request has one
+// hold and at most one settlement.
+func (o *outage) settledOnce(t *testing.T) {
+	t.Helper()
+	var holds, open, settlements, twice int
+	err := database(t, o.Market).QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE state = 'open'),
+			(SELECT count(*) FROM billing.usage_settlement WHERE account_id = $1),
+			(SELECT count(*) FROM (SELECT request_id FROM billing.usage_settlement WHERE account_id = $1 GROUP BY request_id HAVING count(*) > 1) d)
+		FROM billing.hold WHERE account_id = $1`, o.account).Scan(&holds, &open, &settlements, &twice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 2*v1Streams + 2*v1Agents
+	if holds != want || open != 0 || twice != 0 || settlements > holds || settlements < 2*v1Agents+v1Streams/2 {
+		t.Errorf("%d holds of %d requests, %d of them open; %d settlements, %d of them twice", holds, want, open, settlements, twice)
+	}
+}

@@ -1,0 +1,222 @@
+// Package chaos hurts a marketplace and proves that its money stays right: real
+// processes on the loopback under load, an fsyncing PostgreSQL, a nats-server,
+// provider agents with engines, and faults of every cell of the failure matrix
+// (package plan) while clients go on calling (package caller).
+//
+// Afterwards the faults are repaired, the load ends, and the fleet becomes idle:
+// no hold is open, no hub has usage that waits for anybody, billing-ledger and
+// settlement say the same. Then an independent auditor judges from what clients
+// received, what engines sent, and the export of the ledger. A run also fails
+// when a client was not told the truth in bounded time, when the fleet did not
+// serve again after a fault or did not become idle, when a cell was never
+// reached, and when a process panicked.
+//
+// # What a seed decides
+//
+// A run is driven by one number. It decides the order of the faults, whom they
+// hurt, at which of the requests and for how long, and everything that clients
+// ask. It does not decide how processes, the kernel and the network interleave:
+// the schedule of a run is replayed exactly, its history is not. A fault that
+// needs a rare interleaving may need several replays; the files of a failed run
+// stay for that reason.
+//
+// Faults run on a few lanes at once; two that hurt the same program never do.
+// The time until the fleet served again after a fault is therefore an upper
+// bound: another fault may have been under way.
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"svc.internal/services/proving/internal/chaos/caller"
+	"svc.internal/services/proving/internal/chaos/plan"
+	"svc.internal/services/standalone/localdata"
+)
+
+// Config of a run. Zero values take defaults.
+type Config struct {
+	// Dir gets the files of the run; it must be empty or missing.
+	Dir  string
+	Seed uint64
+	// Faults is how many are done; 0 means each cell twice.
+	Faults int
+	// Match selects cells by name; nil takes all.
+	Match *regexp.Regexp
+	// Plant names a planted fault of package crash; empty plants none. Unless
+	// Match says otherwise, the cells are then those that show it.
+	Plant string
+	// BinDir has programs built with the tag crashpoints, as fleet.Build makes
+	// them; empty builds them.
+	BinDir string
+	// Callers is how many clients call at once, 20; Lanes how many faults are
+	// under way at once, 3.
+	Callers, Lanes int
+	// Progress hears what happens; nil is allowed.
+	Progress func(Progress)
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	// Stage is what goes on, in words.
+	Stage        string
+	Done, Faults int
+	Requests     int64
+	// Last is the fault that was done last, Note what was strange about it.
+	Last, Note string
+}
+
+const (
+	defaultCallers = 20
+	defaultLanes   = 3
+	// think is the mean pause of a client between two calls.
+	think = 250 * time.Millisecond
+	// callBound is the longest that a call may take: what gateways allow a
+	// request, and the time for which any process stands still.
+	callBound = 60 * time.Second
+	// warmUp is how many calls are made before the first fault.
+	warmUp = 50
+)
+
+// Fill gives what is zero its default.
+func (c *Config) fill() {
+	if c.Callers == 0 {
+		c.Callers = defaultCallers
+	}
+	if c.Lanes == 0 {
+		c.Lanes = defaultLanes
+	}
+	if c.Progress == nil {
+		c.Progress = func(Progress) {}
+	}
+}
+
+// Run makes a run and returns what came of it. The error tells why it could not
+// be made or judged; a run that went wrong is no error, see Report.Wrong. The
+// files stay in Dir; Clean removes them.
+func Run(ctx context.Context, cfg Config) (r *Report, err error) {
+	cfg.fill()
+	cells := plan.Select(plan.Cells(), cfg.Match)
+	if cfg.Plant != "" && cfg.Match == nil {
+		cells = plan.Showing(cfg.Plant)
+	}
+	if len(cells) == 0 {
+		return nil, errors.New("chaos: no cell is selected")
+	}
+	faults := plan.Make(cfg.Seed, cfg.Faults, cells)
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("chaos: %w", err)
+	}
+	cfg.Progress(Progress{Stage: "starting the fleet", Faults: len(faults)})
+	m, err := open(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("chaos: %w", err)
+	}
+	defer func() {
+		cfg.Progress(Progress{Stage: "stopping the fleet", Done: len(faults), Faults: len(faults)})
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreBound)
+		defer cancel()
+		if closeErr := m.close(ctx); closeErr != nil {
+			err = errors.Join(err, fmt.Errorf("chaos: %w", closeErr))
+		}
+	}()
+	run := newRun(cfg, m, faults)
+	return run.all(ctx)
+}
+
+// Clean removes the files of a run.
+func Clean(dir string) error {
+	fleets, err := filepath.Glob(filepath.Join(dir, fleetFolder+"*"))
+	if err != nil {
+		return fmt.Errorf("clean the folder of a run: %w", err)
+	}
+	var errs []error
+	for _, fleet := range fleets {
+		errs = append(errs, localdata.RemovePostgres(fleet))
+	}
+	return errors.Join(append(errs, os.RemoveAll(dir))...)
+}
+
+// run is a run under way.
+type run struct {
+	cfg    Config
+	market *market
+	faults []plan.Fault
+	load   *caller.Load
+	watch  *watch
+	report *Report
+	began  time.Time
+}
+
+func newRun(cfg Config, m *market, faults []plan.Fault) *run {
+	return &run{cfg: cfg, market: m, faults: faults, watch: newWatch(m), report: newReport(cfg, faults), began: time.Now()}
+}
+
+// all is the run from its first call to its verdict.
+func (r *run) all(ctx context.Context) (*Report, error) {
+	r.load = caller.Start(caller.Config{
+		Seed: r.cfg.Seed, Callers: r.cfg.Callers, Accounts: r.market.accounts, Models: modelIDs(),
+		Gateways: r.market.fleet.Gateways(), Think: think, Bound: callBound, Ended: r.watch.ended,
+	})
+	err := r.warmUp(ctx)
+	if err == nil {
+		err = r.hurt(ctx)
+	}
+	r.tell("letting the load end", "", "")
+	r.report.Requests = r.load.Stop()
+	if err != nil {
+		return nil, fmt.Errorf("chaos: %w", err)
+	}
+	if err := r.settle(ctx); err != nil {
+		return nil, fmt.Errorf("chaos: %w", err)
+	}
+	if err := r.judge(ctx); err != nil {
+		return nil, fmt.Errorf("chaos: %w", err)
+	}
+	r.report.Took = time.Since(r.began)
+	return r.report, nil
+}
+
+func (r *run) tell(stage, last, note string) {
+	r.cfg.Progress(Progress{
+		Stage: stage, Done: r.report.done(), Faults: len(r.faults), Requests: r.load.Calls(), Last: last, Note: note,
+	})
+}
+
+// warmUp returns when calls go through.
+func (r *run) warmUp(ctx context.Context) error {
+	r.tell("warming up", "", "")
+	ctx, cancel := context.WithTimeout(ctx, restoreBound)
+	defer cancel()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for r.load.Calls() < warmUp {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d calls have ended: %w", r.load.Calls(), ctx.Err())
+		}
+	}
+	return nil
+}
+
+// Replay is the command that does the same again.
+func (c Config) Replay() string {
+	command := "make chaos CHAOS_SEED=" + strconv.FormatUint(c.Seed, 10)
+	if c.Faults != 0 {
+		command += " CHAOS_FAULTS=" + strconv.Itoa(c.Faults)
+	}
+	if c.Match != nil {
+		command += " CHAOS_CELLS='" + c.Match.String() + "'"
+	}
+	if c.Plant != "" {
+		command += " CHAOS_PLANT=" + c.Plant
+	}
+	return command
+}

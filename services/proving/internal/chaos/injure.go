@@ -1,0 +1,273 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"svc.internal/services/proving/internal/chaos/plan"
+	"svc.internal/services/proving/internal/fleet"
+)
+
+const (
+	// reachBound is how long it may take until some request reaches a moment,
+	// and restoreBound until what was hurt can serve.
+	reachBound   = 90 * time.Second
+	restoreBound = 2 * time.Minute
+	// refill is how often a disk is found full anew, for processes that were
+	// started meanwhile.
+	refill = 50 * time.Millisecond
+	// darkStands is how many answers are kept from being accounted for when all
+	// goes dark, and darkSettle how long hubs then have to hear what they are
+	// told.
+	darkStands = 4
+	darkSettle = 2 * time.Second
+)
+
+// errMissed is returned when no request came to the moment.
+var errMissed = errors.New("no request came to this moment")
+
+// injure does one fault and puts everything right again. hurt is called at the
+// moment at which the harm is done.
+func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
+	if f.Cell.Kind == plan.Dark {
+		return m.dark(ctx, f, hurt)
+	}
+	stand := m.points.Arm(f.Cell.Point, f.Nth)
+	defer stand.Release()
+	var pid int
+	select {
+	case pid = <-stand.Reached():
+	case <-time.After(reachBound):
+		return errMissed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	hurt()
+	switch f.Cell.Kind {
+	case plan.Kill, plan.Lose:
+		return m.kill(ctx, f, m.victims(f, pid), stand.Release)
+	case plan.Stop:
+		return m.stop(ctx, f, m.victims(f, pid), stand.Release)
+	case plan.Full:
+		return m.fill(ctx, f, m.victims(f, pid), stand.Release)
+	case plan.Forge:
+		return m.forge(ctx, f, stand.Release)
+	case plan.Cut, plan.Stall:
+		from, to := f.Cell.Program, f.Cell.To
+		cut := m.links.Cut
+		if f.Cell.Kind == plan.Stall {
+			cut = m.links.Stall
+		}
+		harm := cut(from, to, f.All, f.Pick)
+		defer harm.Mend()
+		if harm.Links() == 0 {
+			return fmt.Errorf("there is no link from %q to %q", from, to)
+		}
+		stand.Release()
+		return pause(ctx, f.Away)
+	default:
+		return fmt.Errorf("%v is not known", f)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// victims are the processes that a fault hurts: all, or the one that stands at
+// the moment, or any.
+func (m *market) victims(f plan.Fault, pid int) []string {
+	names := m.fleet.Replicas(f.Cell.Program)
+	if f.All {
+		return names
+	}
+	for i, name := range names {
+		if m.fleet.Pid(name) == pid {
+			return names[i : i+1]
+		}
+	}
+	i := f.Pick % len(names)
+	return names[i : i+1]
+}
+
+// kill kills processes, takes what they keep if they are to lose it, and starts
+// them again.
+func (m *market) kill(ctx context.Context, f plan.Fault, names []string, release func()) error {
+	for _, name := range names {
+		if err := m.fleet.Kill(name); err != nil {
+			return err
+		}
+	}
+	if f.Cell.Kind == plan.Lose {
+		if err := m.wipe(names); err != nil {
+			return err
+		}
+	}
+	release()
+	if err := pause(ctx, f.Away); err != nil {
+		return err
+	}
+	return m.restore(ctx, names)
+}
+
+// wipe takes what processes keep on their disks.
+func (m *market) wipe(names []string) error {
+	for _, name := range names {
+		var err error
+		switch fleet.Program(name) {
+		case fleet.Hub:
+			err = os.RemoveAll(m.fleet.JournalDir(name))
+		case fleet.Agent:
+			err = os.RemoveAll(m.fleet.AgentDir(name))
+		case fleet.NATS:
+			err = m.fleet.WipeNATS()
+		default:
+			err = fmt.Errorf("%s keeps nothing that could be lost", name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restore starts what does not run and returns when all of it can serve.
+func (m *market) restore(ctx context.Context, names []string) error {
+	ctx, cancel := context.WithTimeout(ctx, restoreBound)
+	defer cancel()
+	for _, name := range names {
+		if m.fleet.Pid(name) != 0 {
+			continue
+		}
+		if err := m.fleet.Launch(ctx, name); err != nil && m.fleet.Pid(name) == 0 {
+			return err
+		}
+	}
+	return m.fleet.WaitReady(ctx, names...)
+}
+
+// signal sends a signal to processes and their children, parents first: a
+// PostgreSQL is many.
+func (m *market) signal(names []string, signal syscall.Signal) error {
+	for _, name := range names {
+		for _, pid := range family(m.fleet.Pid(name)) {
+			if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("signal %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// stop lets processes stand still for a while.
+func (m *market) stop(ctx context.Context, f plan.Fault, names []string, release func()) error {
+	err := m.signal(names, syscall.SIGSTOP)
+	release()
+	if err == nil {
+		err = pause(ctx, f.Away)
+	}
+	if err := errors.Join(err, m.signal(names, syscall.SIGCONT)); err != nil {
+		return err
+	}
+	return m.restore(ctx, names)
+}
+
+// fill lets no process write to a file for a while, those that the supervisor
+// starts meanwhile included. Who cannot go on after that is started again, as
+// somebody would who has made room.
+func (m *market) fill(ctx context.Context, f plan.Fault, names []string, release func()) error {
+	err := m.limitFiles(names, true)
+	release()
+	ticker := time.NewTicker(refill)
+	defer ticker.Stop()
+	for until := time.Now().Add(f.Away); err == nil && time.Now().Before(until); {
+		select {
+		case <-ticker.C:
+			err = m.limitFiles(names, true)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err := errors.Join(err, m.limitFiles(names, false)); err != nil {
+		return err
+	}
+	if fleet.Program(names[0]) == fleet.NATS {
+		for _, name := range names {
+			if err := m.fleet.Kill(name); err != nil {
+				return err
+			}
+		}
+	}
+	return m.restore(ctx, names)
+}
+
+func (m *market) limitFiles(names []string, full bool) error {
+	for _, name := range names {
+		for _, pid := range family(m.fleet.Pid(name)) {
+			if err := limitFiles(pid, full); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("fill the disk of %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// dark ends everything but PostgreSQL while some answers are complete and
+// accounted for by nobody, and usage is about to be settled. Of these requests
+// the hubs' journals alone know.
+func (m *market) dark(ctx context.Context, f plan.Fault, hurt func()) error {
+	for range darkStands {
+		defer m.points.Arm(f.Cell.Point, 1).Release()
+	}
+	first := m.points.Arm(f.Cell.Point, 1)
+	defer first.Release()
+	if err := reached(ctx, first.Reached()); err != nil {
+		return err
+	}
+	settling := m.points.Arm("billing.settle.before_commit", 1)
+	defer settling.Release()
+	also := m.points.Arm("billing.settle.before_commit", 1)
+	defer also.Release()
+	if err := reached(ctx, settling.Reached()); err != nil {
+		return err
+	}
+	if err := pause(ctx, darkSettle); err != nil {
+		return err
+	}
+	hurt()
+	var names []string
+	for _, name := range m.fleet.Names() {
+		if fleet.Program(name) != fleet.Postgres {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if err := m.fleet.Kill(name); err != nil {
+			return err
+		}
+	}
+	if err := m.wipe(append(m.fleet.Replicas(fleet.NATS), m.fleet.Replicas(fleet.Agent)...)); err != nil {
+		return err
+	}
+	return m.restore(ctx, names)
+}
+
+func reached(ctx context.Context, at <-chan int) error {
+	select {
+	case <-at:
+		return nil
+	case <-time.After(reachBound):
+		return errMissed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,177 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"svc.internal/services/proving/internal/chaos/plan"
+	"svc.internal/services/proving/internal/fleet"
+)
+
+// tries is how often a fault is tried that no request comes to.
+const tries = 3
+
+// hurt does all faults in their order, as many at once as there are lanes.
+func (r *run) hurt(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	lanes := newLanes(r.cfg.Lanes)
+	var wg sync.WaitGroup
+	for _, f := range r.faults {
+		lanes.enter(f.Cell)
+		if ctx.Err() != nil {
+			lanes.leave(f.Cell)
+			break
+		}
+		wg.Go(func() {
+			defer lanes.leave(f.Cell)
+			if err := r.fault(ctx, f); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// fault does one fault and notes how long it took until the fleet served again.
+func (r *run) fault(ctx context.Context, f plan.Fault) error {
+	if f.Cell.Class() == plan.Loss && r.cfg.Plant == "" {
+		if err := r.market.calm(ctx); err != nil {
+			return err
+		}
+	}
+	var err error
+	for range tries {
+		var after *after
+		var harmed time.Time
+		err = r.market.injure(ctx, f, func() { after, harmed = r.watch.begin(f), time.Now() })
+		if err == nil && f.Cell.Kind == plan.Lose && f.Cell.Program == fleet.Hub {
+			// Of what this hub served the gateways alone know now, which must
+			// live until they have told.
+			err = r.market.wait(ctx, func(ctx context.Context) (int64, error) {
+				return r.market.books.Untold(ctx, harmed.Add(harmSlack))
+			})
+		}
+		if err == nil {
+			took, served := after.wait(ctx)
+			after.end()
+			r.report.add(f, took, served)
+			note := ""
+			if !served {
+				note = "not served again"
+			}
+			r.tell("hurting", f.String(), note)
+			return nil
+		}
+		if after != nil {
+			after.end()
+		}
+		if !errors.Is(err, errMissed) {
+			return err
+		}
+	}
+	r.report.miss(f)
+	r.tell("hurting", f.String(), errMissed.Error())
+	return nil
+}
+
+// lanes lets some faults be under way at once: none that hurt the same, and none
+// of classes that must not meet.
+type lanes struct {
+	mu    sync.Mutex
+	moved *sync.Cond
+	most  int
+	busy  map[string]plan.Class // by key
+}
+
+func newLanes(most int) *lanes {
+	l := &lanes{most: most, busy: map[string]plan.Class{}}
+	l.moved = sync.NewCond(&l.mu)
+	return l
+}
+
+// enter returns when a fault may be done.
+func (l *lanes) enter(c plan.Cell) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.free(c) {
+		l.moved.Wait()
+	}
+	l.busy[c.Key()] = c.Class()
+}
+
+func (l *lanes) free(c plan.Cell) bool {
+	if _, same := l.busy[c.Key()]; same || len(l.busy) >= l.most || c.Kind == plan.Dark && len(l.busy) > 0 {
+		return false
+	}
+	for key, class := range l.busy {
+		if key == "" || !class.Meets(c.Class()) {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *lanes) leave(c plan.Cell) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.busy, c.Key())
+	l.moved.Broadcast()
+}
+
+// servedBound is how long the fleet may take to serve again after a fault.
+const servedBound = 90 * time.Second
+
+// calmBound is how long it may take until everything that was served some time
+// ago is settled, and calmEvery how often that is looked at.
+const (
+	calmBound = time.Minute
+	calmEvery = 200 * time.Millisecond
+)
+
+// harmSlack is how long after its moment a harm may be done.
+const harmSlack = time.Second
+
+// calm returns when what was served before is settled, or is still under way:
+// only then may something be lost for good.
+func (m *market) calm(ctx context.Context) error {
+	var begun time.Time
+	return m.wait(ctx, func(ctx context.Context) (_ int64, err error) {
+		if begun.IsZero() {
+			// What an earlier loss has left to be told again counts however young it is.
+			if begun, err = m.books.Now(ctx); err != nil {
+				return 0, err
+			}
+		}
+		return m.books.Waiting(ctx, calmAge, begun)
+	})
+}
+
+// wait returns when nothing is left, or when that takes too long, which the
+// audit finds out.
+func (m *market) wait(ctx context.Context, left func(context.Context) (int64, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, calmBound)
+	defer cancel()
+	ticker := time.NewTicker(calmEvery)
+	defer ticker.Stop()
+	for {
+		if n, err := left(ctx); err == nil && n == 0 {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+// calmAge is the age from which an open hold is not that of a request that is
+// still served: no answer of package caller takes longer.
+const calmAge = 9 * time.Second

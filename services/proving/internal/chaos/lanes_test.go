@@ -1,0 +1,60 @@
+package chaos
+
+import (
+	"sync"
+	"testing"
+
+	"svc.internal/services/proving/internal/chaos/plan"
+)
+
+func TestLanesKeepFaultsApartThatMustNotMeet(t *testing.T) {
+	l := newLanes(3)
+	faults := plan.Make(9, 400, plan.Cells())
+	var mu sync.Mutex
+	var under []plan.Cell
+	most := 0
+	var wg sync.WaitGroup
+	for _, f := range faults {
+		l.enter(f.Cell)
+		mu.Lock()
+		for _, other := range under {
+			if other.Key() == f.Cell.Key() || !other.Class().Meets(f.Cell.Class()) || other.Kind == plan.Dark {
+				t.Errorf("%s is begun beside %s", f.Cell.Name(), other.Name())
+			}
+		}
+		under = append(under, f.Cell)
+		most = max(most, len(under))
+		mu.Unlock()
+		wg.Go(func() {
+			mu.Lock()
+			for i, other := range under {
+				if other.Name() == f.Cell.Name() {
+					under = append(under[:i:i], under[i+1:]...)
+					break
+				}
+			}
+			mu.Unlock()
+			l.leave(f.Cell)
+		})
+	}
+	wg.Wait()
+	if most > 3 {
+		t.Errorf("%d faults at once", most)
+	}
+}
+
+func TestAFullLaneWaitsForOneThatEnds(t *testing.T) {
+	l := newLanes(1)
+	cells := plan.Cells()
+	l.enter(cells[0])
+	if l.free(cells[20]) {
+		t.Error("two faults are let into one lane")
+	}
+	entered := make(chan struct{})
+	go func() {
+		l.enter(cells[20])
+		close(entered)
+	}()
+	l.leave(cells[0])
+	<-entered
+}

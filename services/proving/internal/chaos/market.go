@@ -1,0 +1,310 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"svc.internal/pkg/crash"
+	"svc.internal/pkg/crash/crashtest"
+	"svc.internal/services/proving/internal/chaos/caller"
+	"svc.internal/services/proving/internal/chaos/engine"
+	"svc.internal/services/proving/internal/chaos/link"
+	"svc.internal/services/proving/internal/chaos/record"
+	"svc.internal/services/proving/internal/fleet"
+	"svc.internal/services/proving/internal/store"
+)
+
+// fleetFolder begins the name of the fleet's folder in that of the run.
+const fleetFolder = "fleet-"
+
+// agents is how many there are; the third shares the hub of the first.
+const agents = 3
+
+// settings make what takes minutes in production take seconds: leases, reviews,
+// heartbeats, and the pauses after which things are looked at again. What stands
+// still does so for longer than any of them; see plan.StillFor.
+var settings = map[string]map[string]any{
+	fleet.Billing: {"billing": map[string]any{
+		"hold_lease": "6s", "orphan_after": "15s", "expire_every": "500ms", "expire_grace": "3s", "admit_timeout": "3s",
+	}},
+	fleet.Hub: {"hub": map[string]any{
+		"resettle_after": "1s", "heartbeat_interval": "1s", "session_timeout": "4s", "ping_interval": "2s", "pong_timeout": "2s",
+		"content_timeout": "10s", "cancel_grace": "3s", "commit_wait": "3s",
+	}},
+	fleet.Gateway: {"gateway": map[string]any{
+		"hold_lease": "6s", "first_content_timeout": "5s", "first_content_total_timeout": "15s", "hub_grace": "3s",
+		"admit_timeout": "4s", "select_timeout": "3s", "total_timeout": "35s",
+	}},
+}
+
+// price of a model in US dollars for a million tokens, and what of it a provider
+// gets.
+type price struct{ input, output, payoutInput, payoutOutput string }
+
+// models are what is asked for, the first most often.
+var models = []struct {
+	id    string
+	price price
+}{
+	{"chaos/plain", price{"1", "3", "0.9", "2.7"}},
+	{"chaos/dear", price{"12.5", "37.55", "10", "30.04"}},
+	{"chaos/free", price{}},
+}
+
+// consumers are the accounts of the callers. A limit of 0 is the service's
+// default, -1 is none.
+var consumers = []struct {
+	name, usd  string
+	nano       int64
+	perMinute  int32
+	concurrent int32
+	weight     int
+}{
+	{"rich", "1000", 1_000_000_000_000, -1, -1, 50},
+	{"busy", "50", 50_000_000_000, -1, 40, 20},
+	{"poor", "0.05", 50_000_000, -1, -1, 10},
+	{"narrow", "20", 20_000_000_000, -1, 2, 10},
+	{"usual", "20", 20_000_000_000, 0, 0, 10},
+}
+
+// market is a fleet with its engines, providers and consumers.
+type market struct {
+	fleet    *fleet.Fleet
+	points   *crashtest.Controller
+	links    *link.Net
+	books    *store.Books
+	bin, dir string
+
+	clients  *record.File[record.Client]
+	served   *record.File[record.Engine]
+	engines  []*engine.Engine
+	accounts []caller.Account
+	setup    record.Setup
+
+	intrusions intrusions
+}
+
+// open starts the fleet and makes everything that callers need.
+func open(ctx context.Context, cfg Config) (_ *market, err error) {
+	m := &market{dir: cfg.Dir, links: link.New()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.close(context.WithoutCancel(ctx)))
+		}
+	}()
+	if m.bin = cfg.BinDir; m.bin == "" {
+		if m.bin, err = fleet.Build(ctx, "crashpoints"); err != nil {
+			return nil, err
+		}
+	}
+	if m.points, err = crashtest.New(); err != nil {
+		return nil, err
+	}
+	if m.clients, err = record.Create[record.Client](m.path(record.ClientsFile)); err != nil {
+		return nil, err
+	}
+	if m.served, err = record.Create[record.Engine](m.path(record.EnginesFile)); err != nil {
+		return nil, err
+	}
+	if m.fleet, err = fleet.Start(ctx, m.fleetConfig(cfg)); err != nil {
+		return nil, err
+	}
+	if m.books, err = store.Open(ctx, m.fleet.DatabaseURL()); err != nil {
+		return nil, err
+	}
+	if cfg.Plant == crash.SkipPrimaryKey {
+		if err := m.books.DropSettlementKey(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return m, m.stock(ctx)
+}
+
+func (m *market) fleetConfig(cfg Config) fleet.Config {
+	environ := []string{crash.EnvSocket + "=" + m.points.Socket()}
+	if cfg.Plant != "" {
+		environ = append(environ, crash.EnvPlant+"="+cfg.Plant)
+	}
+	return fleet.Config{
+		// A new one each time: where a database lives may outlast its folder.
+		Dir: m.path(fleetFolder + time.Now().UTC().Format("150405.000000")), BinDir: m.bin, Replicas: map[string]int{fleet.Agent: agents, fleet.Engine: 0},
+		DrainDelay: 500 * time.Millisecond, LogLevel: "info", Restart: true,
+		Settings: settings, Environ: environ, Via: m.links.Via,
+	}
+}
+
+func (m *market) path(name string) string { return filepath.Join(m.dir, name) }
+
+// stock fills the market.
+func (m *market) stock(ctx context.Context) error {
+	m.setup.Setup = true
+	for _, model := range models {
+		if err := m.putModel(ctx, model.id, model.price); err != nil {
+			return err
+		}
+	}
+	for i := range consumers {
+		if err := m.addConsumer(ctx, i); err != nil {
+			return err
+		}
+	}
+	for i, name := range m.fleet.Replicas(fleet.Agent) {
+		if err := m.addProvider(ctx, name, fmt.Sprintf("engine-%d", i+1)); err != nil {
+			return err
+		}
+	}
+	if err := record.Write(m.path(record.SetupFile), m.setup); err != nil {
+		return err
+	}
+	return m.fleet.WaitOnline(ctx, modelIDs())
+}
+
+func modelIDs() []string {
+	var ids []string
+	for _, model := range models {
+		ids = append(ids, model.id)
+	}
+	return ids
+}
+
+type object = map[string]any
+
+func (m *market) putModel(ctx context.Context, id string, p price) error {
+	body := object{"name": "Chaos", "context_length": 8192, "max_output_tokens": 1024, "capabilities": []string{"chat"}}
+	line := record.Model{Model: id}
+	for field, value := range map[string]struct {
+		usd  string
+		rate *int64
+	}{
+		"input_price": {p.input, &line.InputRate}, "output_price": {p.output, &line.OutputRate},
+		"payout_input_price": {p.payoutInput, &line.PayoutInputRate}, "payout_output_price": {p.payoutOutput, &line.PayoutOutputRate},
+	} {
+		if value.usd == "" {
+			continue
+		}
+		body[field] = value.usd
+		*value.rate = micro(value.usd)
+	}
+	m.setup.Models = append(m.setup.Models, line)
+	return m.fleet.Admin(ctx, http.MethodPut, "models/"+id, body, nil)
+}
+
+// micro are the millionths of a decimal number of at most six places.
+func micro(text string) int64 {
+	whole, part, _ := strings.Cut(text, ".")
+	var n int64
+	for _, digit := range whole + (part + "000000")[:6] {
+		n = 10*n + int64(digit-'0')
+	}
+	return n
+}
+
+func (m *market) addConsumer(ctx context.Context, number int) error {
+	c := consumers[number]
+	var made struct {
+		Account struct {
+			ID string `json:"account_id"`
+		} `json:"account"`
+	}
+	if err := m.fleet.Admin(ctx, http.MethodPost, "accounts", object{"name": c.name}, &made); err != nil {
+		return err
+	}
+	path := "accounts/" + made.Account.ID
+	if err := m.fleet.Admin(ctx, http.MethodPost, path+"/credit", object{"amount_usd": c.usd, "idempotency_key": c.name}, nil); err != nil {
+		return err
+	}
+	if c.perMinute != 0 || c.concurrent != 0 {
+		limits := object{"requests_per_minute": c.perMinute, "concurrent_requests": c.concurrent}
+		if err := m.fleet.Admin(ctx, http.MethodPut, path+"/limits", limits, nil); err != nil {
+			return err
+		}
+	}
+	key, err := m.issueKey(ctx, path)
+	if err != nil {
+		return err
+	}
+	m.accounts = append(m.accounts, caller.Account{Name: c.name, ID: made.Account.ID, Key: key, Weight: c.weight})
+	m.setup.Accounts = append(m.setup.Accounts, record.Account{
+		AccountID: made.Account.ID, Name: c.name, GrantedNano: c.nano,
+		RequestsPerMinute: c.perMinute, ConcurrentRequests: c.concurrent,
+	})
+	return nil
+}
+
+func (m *market) issueKey(ctx context.Context, path string) (string, error) {
+	var issued struct {
+		Key string `json:"api_key"`
+	}
+	err := m.fleet.Admin(ctx, http.MethodPost, path+"/keys", object{"name": "chaos"}, &issued)
+	return issued.Key, err
+}
+
+// addProvider makes a provider with an engine and starts its agent.
+func (m *market) addProvider(ctx context.Context, agent, name string) error {
+	var made struct {
+		Provider struct {
+			ID string `json:"provider_id"`
+		} `json:"provider"`
+	}
+	if err := m.fleet.Admin(ctx, http.MethodPost, "providers", object{"name": name, "region": "local"}, &made); err != nil {
+		return err
+	}
+	id := made.Provider.ID
+	if err := m.fleet.Admin(ctx, http.MethodPost, "providers/"+id+"/status", object{"status": "PROVIDER_STATUS_ACTIVE"}, nil); err != nil {
+		return err
+	}
+	key, err := m.issueKey(ctx, "providers/"+id)
+	if err != nil {
+		return err
+	}
+	e, err := engine.Start(name, id, modelIDs(), m.served)
+	if err != nil {
+		return err
+	}
+	m.engines = append(m.engines, e)
+	m.setup.Providers = append(m.setup.Providers, record.Provider{ProviderID: id, Engine: name})
+	var offers []fleet.Offer
+	for _, model := range models {
+		offers = append(offers, fleet.Offer{ModelID: model.id, EngineURL: e.URL + "/v1", LocalModel: model.id, ContextLength: 8192, Capacity: 64})
+	}
+	if err := m.fleet.Equip(agent, key, offers); err != nil {
+		return err
+	}
+	return m.fleet.Launch(ctx, agent)
+}
+
+// services are the names of the marketplace's own processes.
+func (m *market) services() []string {
+	var names []string
+	for _, program := range fleet.Services() {
+		names = append(names, m.fleet.Replicas(program)...)
+	}
+	return names
+}
+
+// close ends everything that open has begun.
+func (m *market) close(ctx context.Context) error {
+	var errs []error
+	if m.books != nil {
+		m.books.Close()
+	}
+	if m.fleet != nil {
+		// What services hold is judged already, and need not be drained.
+		for _, name := range append(m.services(), m.fleet.Replicas(fleet.Agent)...) {
+			errs = append(errs, m.fleet.Kill(name))
+		}
+		errs = append(errs, m.fleet.Stop(ctx))
+	}
+	for _, e := range m.engines {
+		errs = append(errs, e.Stop(ctx))
+	}
+	if m.points != nil {
+		errs = append(errs, m.points.Close())
+	}
+	return errors.Join(append(errs, m.links.Close())...)
+}

@@ -1,0 +1,103 @@
+package plan
+
+import (
+	"regexp"
+
+	"svc.internal/pkg/crash"
+	"svc.internal/services/proving/internal/fleet"
+)
+
+// The moments of a request, in their order.
+const (
+	beforeHold = "before-hold" // nothing exists yet
+	held       = "held"        // the hold is committed, nothing is dispatched
+	streaming  = "streaming"   // a part of the answer is with the client
+	final      = "final"       // the usage is on the hub's disk, and nowhere else
+	answered   = "answered"    // the client has everything, the gateway has told nobody
+	published  = "published"   // the usage is in NATS, and not settled
+	settled    = "settled"     // it is settled, and whoever waits has not heard of it
+)
+
+// where are the crash points of the moments.
+var where = map[string]string{
+	beforeHold: "billing.admit.before_commit", held: "gateway.admitted", streaming: "gateway.relaying",
+	final: "hub.final.synced", answered: "gateway.answered", published: "billing.settle.before_commit",
+	settled: "billing.settle.committed",
+}
+
+// special are the crash points of moments that are elsewhere for somebody.
+var special = map[string]string{
+	fleet.Hub + published: "hub.usage.published", fleet.Hub + settled: "hub.settled.marked",
+	fleet.Settlement + published: "settlement.line.before_commit", fleet.Settlement + settled: "settlement.line.committed",
+}
+
+func point(program, when string) string {
+	if at := special[program+when]; at != "" {
+		return at
+	}
+	return where[when]
+}
+
+// Cells are all that there are.
+func Cells() []Cell {
+	var cells []Cell
+	add := func(kind Kind, what, program, to string, moments ...string) {
+		for _, when := range moments {
+			cells = append(cells, Cell{What: what, When: when, Kind: kind, Program: program, To: to, Point: point(program, when)})
+		}
+	}
+	all := []string{beforeHold, held, streaming, final, published, settled}
+	fromHold := all[1:]
+	add(Kill, "gateway", fleet.Gateway, "", append([]string{answered}, all...)...)
+	add(Kill, "router", fleet.Router, "", all...)
+	add(Kill, "hub", fleet.Hub, "", fromHold...)
+	add(Lose, "hub-lost", fleet.Hub, "", fromHold...)
+	add(Kill, "agent", fleet.Agent, "", fromHold...)
+	add(Lose, "agent-lost", fleet.Agent, "", streaming, published)
+	add(Kill, "nats", fleet.NATS, "", all...)
+	add(Lose, "nats-wiped", fleet.NATS, "", all...)
+	add(Kill, "billing", fleet.Billing, "", all...)
+	add(Kill, "postgres", fleet.Postgres, "", all...)
+	add(Kill, "settlement", fleet.Settlement, "", published, settled)
+	add(Kill, "catalog", fleet.Catalog, "", all...)
+	add(Stop, "stop-gateway", fleet.Gateway, "", streaming)
+	add(Stop, "stop-router", fleet.Router, "", streaming)
+	add(Stop, "stop-hub", fleet.Hub, "", streaming, final)
+	add(Stop, "stop-agent", fleet.Agent, "", streaming)
+	add(Stop, "stop-nats", fleet.NATS, "", streaming)
+	add(Stop, "stop-billing", fleet.Billing, "", streaming, published)
+	add(Stop, "stop-postgres", fleet.Postgres, "", streaming, published)
+	add(Stop, "stop-settlement", fleet.Settlement, "", published)
+	add(Stop, "stop-catalog", fleet.Catalog, "", streaming)
+	add(Cut, "cut-agent-hub", fleet.Agent, fleet.Hub, streaming)
+	add(Cut, "cut-gateway-hub", "", fleet.Hub, streaming)
+	add(Cut, "cut-gateway-billing", fleet.Gateway, fleet.Billing, answered)
+	add(Cut, "cut-hub-nats", fleet.Hub, fleet.NATS, final)
+	add(Cut, "cut-billing-nats", fleet.Billing, fleet.NATS, published, settled)
+	add(Cut, "cut-settlement-nats", fleet.Settlement, fleet.NATS, settled)
+	add(Cut, "cut-billing-postgres", fleet.Billing, fleet.Postgres, beforeHold, published)
+	add(Stall, "stall-agent-hub", fleet.Agent, fleet.Hub, streaming)
+	add(Stall, "stall-gateway-hub", "", fleet.Hub, streaming)
+	add(Stall, "stall-billing-nats", fleet.Billing, fleet.NATS, published)
+	add(Stall, "stall-billing-postgres", fleet.Billing, fleet.Postgres, published)
+	add(Full, "full-hub", fleet.Hub, "", final)
+	add(Full, "full-agent", fleet.Agent, "", streaming)
+	add(Full, "full-nats", fleet.NATS, "", published)
+	add(Full, "full-postgres", fleet.Postgres, "", published)
+	add(Dark, "dark", "", "", answered)
+	add(Forge, Strangers, fleet.NATS, "", streaming)
+	add(Forge, Impostors, fleet.NATS, "", published)
+	add(Forge, Forgers, fleet.NATS, "", published, settled)
+	add(Forge, Repeaters, fleet.NATS, "", published, settled)
+	return cells
+}
+
+// Showing are the cells that bring a planted fault of package crash to light:
+// with all other copies of the usage gone, or with usage that is told again.
+func Showing(plant string) []Cell {
+	match := regexp.MustCompile(`^dark/`)
+	if plant == crash.SkipPrimaryKey {
+		match = regexp.MustCompile(`^(billing|hub)/settled$`)
+	}
+	return Select(Cells(), match)
+}

@@ -1,0 +1,217 @@
+// Package plan decides what a chaos run does to a fleet: which faults, in which
+// order, at which moment of a request, and on whom. One seed is one plan.
+//
+// The cells are those of the failure matrix: what is hurt, and how far a request
+// has come when it is. Beside deaths there are processes that stand still for
+// longer than leases and heartbeats, connections that are reset or swallow what
+// is sent, disks that are full, and the loss of everything but the disks of the
+// hubs and of PostgreSQL. A verifier and the signing of payouts have cells in the
+// matrix and no service yet; see Missing.
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"time"
+
+	"svc.internal/services/proving/internal/fleet"
+)
+
+// Kind is the way in which something is hurt.
+type Kind string
+
+// The kinds.
+const (
+	// Kill ends processes by SIGKILL and starts them again.
+	Kill Kind = "kill"
+	// Lose is Kill, and what they keep on disk is gone.
+	Lose Kind = "lose"
+	// Stop makes processes stand still by SIGSTOP, and go on by SIGCONT.
+	Stop Kind = "stop"
+	// Cut resets connections and refuses new ones for a while.
+	Cut Kind = "cut"
+	// Stall lets connections stand for a while without passing anything on.
+	Stall Kind = "stall"
+	// Full lets no process write to a file for a while.
+	Full Kind = "full"
+	// Dark is the death of all processes but PostgreSQL, with NATS's store and
+	// the agents' disks; what remains are the hubs' journals and the database.
+	Dark Kind = "dark"
+	// Forge hurts nobody: an intruder is on NATS, see package intruder.
+	Forge Kind = "forge"
+)
+
+// What intruders do; each is the What of its cells.
+const (
+	// Strangers connect without a certificate that NATS knows.
+	Strangers = "forge-stranger"
+	// Impostors publish with the certificate of a service what another one says.
+	Impostors = "forge-identity"
+	// Forgers publish altered usage with the certificates of hubs.
+	Forgers = "forge-usage"
+	// Repeaters publish genuine usage again.
+	Repeaters = "forge-repeat"
+)
+
+// Cell is one cell of the matrix.
+type Cell struct {
+	// What is hurt and When make the name, what/when.
+	What, When string
+	Kind       Kind
+	// Program is whose processes are hurt; of Cut and Stall, who dials To; of
+	// Forge, who must not be hurt meanwhile.
+	Program, To string
+	// Point is the crash point at which When is.
+	Point string
+}
+
+// Name is unique.
+func (c Cell) Name() string { return c.What + "/" + c.When }
+
+// Key is equal for cells that hurt the same, and so must not be under way at the
+// same time. Dark hurts all.
+func (c Cell) Key() string {
+	if c.Kind == Cut || c.Kind == Stall {
+		return c.Program + ">" + c.To
+	}
+	return c.Program
+}
+
+// Class says which faults may be under way together. The marketplace promises to
+// lose nothing when one of its witnesses is lost (the hub's journal, the gateway's
+// word, the agent's receipt, and NATS's copy on the way), or is late; it
+// cannot promise that for all of them at once. What shuts others out is done
+// together with what does not meet it.
+type Class int
+
+// The classes.
+const (
+	// Apart meets nothing else: who chooses, who knows prices, and intruders, who
+	// hurt nobody.
+	Apart Class = iota
+	// Short is an outage of seconds, shorter than a lease.
+	Short
+	// Long is an outage beyond leases and heartbeats.
+	Long
+	// Mute is a gateway that dies, or stands still for longer than its holds
+	// are kept: it tells nothing. It must not meet Long.
+	Mute
+	// Loss is the end of something that was on a disk. It meets Apart alone,
+	// and what was served before must be settled. After the loss of a hub's disk
+	// gateways must tell of what it served before another fault begins.
+	Loss
+)
+
+// Class is that of a cell's faults.
+func (c Cell) Class() Class {
+	switch {
+	case c.Kind == Lose || c.Kind == Dark:
+		return Loss
+	case c.Kind == Forge || c.Program == fleet.Router || c.Program == fleet.Catalog:
+		return Apart
+	case c.Program == fleet.Gateway && (c.Kind == Kill || c.Kind == Stop):
+		return Mute
+	case c.Kind == Stop || c.Kind == Stall || c.Kind == Full:
+		return Long
+	default:
+		return Short
+	}
+}
+
+// Meets tells whether faults of two classes may be under way together.
+func (c Class) Meets(other Class) bool {
+	if c == Apart || other == Apart {
+		return true
+	}
+	return c != Loss && other != Loss && (c != Mute || other != Long) && (c != Long || other != Mute)
+}
+
+// Missing are the parts of the matrix whose services do not exist, for the
+// reader of a report.
+func Missing() []string { return []string{"verifier", "settlement signing payouts"} }
+
+// Fault is one fault of a run.
+type Fault struct {
+	// Number counts from 1.
+	Number int
+	Cell   Cell
+	// All tells that every replica is hurt, not one.
+	All bool
+	// Pick chooses one of several, modulo their number.
+	Pick int
+	// Away is how long what is hurt stays so.
+	Away time.Duration
+	// Nth is which request to reach the moment is meant, from 1.
+	Nth int
+}
+
+// String names it in a log.
+func (f Fault) String() string {
+	which := "one"
+	if f.All {
+		which = "all"
+	}
+	return fmt.Sprintf("#%d %s (%s, pick %d, %v)", f.Number, f.Cell.Name(), which, f.Pick, f.Away)
+}
+
+// Rounds is how often each cell is run when no number of faults is given.
+const Rounds = 2
+
+// Make plans n faults on the cells, or Rounds of each when n is 0: every cell
+// once in an order of its own, then every cell once more, and so on. In every
+// other round of a cell all replicas are hurt.
+func Make(seed uint64, n int, cells []Cell) []Fault {
+	if n == 0 {
+		n = Rounds * len(cells)
+	}
+	random := rand.New(rand.NewPCG(seed, 0x6368616f73)) //nolint:gosec // it must repeat, not surprise
+	faults := make([]Fault, 0, n)
+	for round := 0; len(faults) < n && len(cells) > 0; round++ {
+		for _, i := range random.Perm(len(cells)) {
+			f := Fault{
+				Number: len(faults) + 1, Cell: cells[i], Pick: random.IntN(1 << 16), Nth: 1 + random.IntN(3),
+				All: (int(hash(cells[i].Name()))+round)%2 == 0,
+			}
+			f.Away = away(cells[i].Kind, random)
+			if len(faults) < n {
+				faults = append(faults, f)
+			}
+		}
+	}
+	return faults
+}
+
+// StillFor is the least time for which processes stand still and connections
+// pass nothing on: longer than every lease and heartbeat of a chaos fleet.
+const StillFor = 7 * time.Second
+
+// away is longer than every lease and heartbeat of a chaos fleet for what stands
+// still, and short for what dies.
+func away(kind Kind, random *rand.Rand) time.Duration {
+	switch kind {
+	case Stop, Stall:
+		return StillFor + time.Duration(random.IntN(2000))*time.Millisecond
+	case Cut, Full:
+		return 500*time.Millisecond + time.Duration(random.IntN(2500))*time.Millisecond
+	default:
+		return time.Duration(random.IntN(500)) * time.Millisecond
+	}
+}
+
+func hash(text string) uint32 {
+	sum := uint32(2166136261)
+	for i := range len(text) {
+		sum = (sum ^ uint32(text[i])) * 16777619
+	}
+	return sum >> 8
+}
+
+// Select are the cells whose names match; nil matches all.
+func Select(cells []Cell, match *regexp.Regexp) []Cell {
+	if match == nil {
+		return cells
+	}
+	return slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool { return !match.MatchString(c.Name()) })
+}

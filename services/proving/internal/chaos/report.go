@@ -1,0 +1,222 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"svc.internal/services/proving/internal/auditor"
+	"svc.internal/services/proving/internal/chaos/plan"
+	"svc.internal/services/proving/internal/fleet"
+)
+
+// Cell is what became of the faults of one cell.
+type Cell struct {
+	Faults int `json:"faults"`
+	// Longest is the longest time until the fleet served again.
+	Longest time.Duration `json:"longest_ns"`
+	// Unserved counts the faults after which it did not in the time it had,
+	// Missed those whose moment no request came to.
+	Unserved int `json:"unserved,omitempty"`
+	Missed   int `json:"missed,omitempty"`
+}
+
+// Report is what came of a run.
+type Report struct {
+	Seed   uint64        `json:"seed"`
+	Plant  string        `json:"plant,omitempty"`
+	Replay string        `json:"replay"`
+	Dir    string        `json:"dir"`
+	Took   time.Duration `json:"took_ns"`
+	// Idle is how long it took after the last call until nothing was left.
+	Idle     time.Duration `json:"idle_ns"`
+	Requests int64         `json:"requests"`
+	// Faults were done; Cells has them by cell.
+	Faults int             `json:"faults"`
+	Cells  map[string]Cell `json:"cells"`
+
+	// Calls are those whose client waited for the end; of them so many were
+	// Answered. CallsHurting and AnsweredHurting are those during faults.
+	Calls           int64 `json:"calls"`
+	Answered        int64 `json:"answered"`
+	CallsHurting    int64 `json:"calls_during_faults"`
+	AnsweredHurting int64 `json:"answered_during_faults"`
+	// Late calls were not ended in time; Untold were not told the truth, Late
+	// ones included; the first of them are in Untrue.
+	Late   int      `json:"late"`
+	Untold int      `json:"untold"`
+	Untrue []string `json:"untrue,omitempty"`
+
+	// Forged is what intruders tried in vain.
+	Forged Forged `json:"forged"`
+
+	// Exits are processes that ended by themselves and were started again, by
+	// name; Panics are those that panicked.
+	Exits  map[string]int `json:"exits,omitempty"`
+	Panics []string       `json:"panics,omitempty"`
+	// Faulty are other reasons why the run went wrong.
+	Faulty []string `json:"faulty,omitempty"`
+
+	Audit *auditor.Report `json:"audit"`
+
+	mu      sync.Mutex
+	planned int
+}
+
+func newReport(cfg Config, faults []plan.Fault) *Report {
+	return &Report{
+		Seed: cfg.Seed, Plant: cfg.Plant, Replay: cfg.Replay(), Dir: cfg.Dir, planned: len(faults),
+		Cells: map[string]Cell{}, Exits: map[string]int{},
+	}
+}
+
+func (r *Report) add(f plan.Fault, took time.Duration, served bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.Cells[f.Cell.Name()]
+	c.Faults++
+	r.Faults++
+	c.Longest = max(c.Longest, took)
+	if !served {
+		c.Unserved++
+	}
+	r.Cells[f.Cell.Name()] = c
+}
+
+func (r *Report) miss(f plan.Fault) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.Cells[f.Cell.Name()]
+	c.Missed++
+	r.Cells[f.Cell.Name()] = c
+}
+
+func (r *Report) done() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Faults
+}
+
+// take adds what was seen beside the money.
+func (r *Report) take(w *watch, exits []fleet.Exit) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.Calls, r.Answered, r.CallsHurting, r.AnsweredHurting = w.calls, w.answered, w.callsHurting, w.answeredThere
+	r.Late, r.Untold, r.Untrue = w.late, w.untold, w.untrue
+	for _, e := range exits {
+		r.Exits[e.Name]++
+		if i := strings.Index(e.Log, "panic: "); i >= 0 {
+			r.Panics = append(r.Panics, e.Name+": "+e.Log[i:])
+		}
+	}
+}
+
+// Wrong names everything that went wrong; nothing is what is wanted.
+func (r *Report) Wrong() []string {
+	var wrong []string
+	for _, name := range slices.Sorted(maps.Keys(r.Cells)) {
+		c := r.Cells[name]
+		if c.Unserved > 0 {
+			wrong = append(wrong, fmt.Sprintf("%s: not served again in %v, %d times", name, servedBound, c.Unserved))
+		}
+		if c.Faults == 0 {
+			wrong = append(wrong, name+": no request ever came to its moment")
+		}
+	}
+	if r.Untold > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d clients were not told the truth in time", r.Untold))
+	}
+	for _, panicked := range r.Panics {
+		first, _, _ := strings.Cut(panicked, "\n")
+		wrong = append(wrong, first)
+	}
+	wrong = append(wrong, r.Faulty...)
+	return append(wrong, r.wrongMoney()...)
+}
+
+// Money tells whether the auditor found something wrong.
+func (r *Report) Money() (wrong bool) { return r.Audit != nil && !r.Audit.Clean() }
+
+func (r *Report) wrongMoney() []string {
+	if r.Audit == nil {
+		return []string{"there is no audit"}
+	}
+	var wrong []string
+	for _, j := range r.Audit.Judgements {
+		if j.Count > 0 {
+			wrong = append(wrong, fmt.Sprintf("%s %d", j.Verdict, j.Count))
+		}
+	}
+	if !r.Audit.Decided() {
+		wrong = append(wrong, fmt.Sprintf("the auditor cannot tell %d things", r.Audit.Doubts))
+	}
+	return wrong
+}
+
+// Print shows the report to a person.
+func (r *Report) Print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "  cell\tfaults\tlongest until served again")
+	for _, name := range slices.SortedFunc(maps.Keys(r.Cells), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.Cells[b].Longest, r.Cells[a].Longest), cmp.Compare(a, b))
+	}) {
+		c := r.Cells[name]
+		fmt.Fprintf(w, "  %s\t%d\t%v\n", name, c.Faults, c.Longest.Round(10*time.Millisecond))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\n  seed %d, %v; not there yet: %s\n", r.Seed, r.Took.Round(time.Second), strings.Join(plan.Missing(), ", "))
+	fmt.Fprintf(out, "  requests %d, faults %d in %d cells\n", r.Requests, r.Faults, len(r.Cells))
+	fmt.Fprintf(out, "  answered %s, during faults %s; told late %d, untruly %d; idle after %v\n",
+		percentage(r.Answered, r.Calls), percentage(r.AnsweredHurting, r.CallsHurting), r.Late, r.Untold-r.Late, r.Idle.Round(100*time.Millisecond))
+	if f := r.Forged; f != (Forged{}) {
+		fmt.Fprintf(out, "  forged: NATS refused %d connections and %d messages; %d events set aside by their readers; %d repeated without effect\n",
+			f.Connections, f.Messages, f.SetAside, f.Repeated)
+	}
+	if len(r.Exits) > 0 {
+		fmt.Fprintf(out, "  ended by themselves and were started again: %v\n", r.Exits)
+	}
+	if r.Audit != nil {
+		r.printAudit(out)
+	}
+	for _, text := range r.Untrue {
+		fmt.Fprintf(out, "  untrue: %s\n", text)
+	}
+	if wrong := r.Wrong(); len(wrong) > 0 {
+		fmt.Fprintf(out, "\n  WRONG: %s\n  The files are in %s. To do it again:\n  %s\n", strings.Join(wrong, "; "), r.Dir, r.Replay)
+	}
+	return nil
+}
+
+func (r *Report) printAudit(out io.Writer) {
+	var verdicts []string
+	for _, j := range r.Audit.Judgements {
+		verdicts = append(verdicts, fmt.Sprintf("%s %d", j.Verdict, j.Count))
+	}
+	fmt.Fprintf(out, "\n  %s\n", strings.Join(verdicts, ", "))
+	for _, j := range r.Audit.Judgements {
+		for _, f := range j.Findings {
+			fmt.Fprintf(out, "  %s: %s: %s\n", j.Verdict, f.Subject, f.Text)
+		}
+	}
+	for _, f := range r.Audit.Undecided {
+		fmt.Fprintf(out, "  cannot be told: %s: %s\n", f.Subject, f.Text)
+	}
+	for _, n := range r.Audit.Notes {
+		fmt.Fprintf(out, "  allowed: %s %d\n", n.Name, n.N)
+	}
+}
+
+func percentage(part, whole int64) string {
+	if whole == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%.2f %%", 100*float64(part)/float64(whole))
+}

@@ -1,0 +1,74 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+)
+
+// programs are the packages of a fleet's programs, in the order of the
+// workspace.
+func programs() []string {
+	all := []string{"github.com/nats-io/nats-server/v2", "svc.internal/services/provider-agent/cmd/svc-agent", "svc.internal/services/proving/cmd/tinylm"}
+	for _, service := range Services() {
+		all = append(all, "svc.internal/services/"+service+"/cmd/"+service)
+	}
+	return all
+}
+
+// Build makes the programs of a fleet from the tree that the working directory
+// is in, with build tags, and returns the folder they are in: .bin/fleet at the
+// root of the tree, or .bin/fleet-<tags>. What is up to date is not made again,
+// and one build at a time goes on in a folder.
+func Build(ctx context.Context, tags string) (string, error) {
+	root, err := treeRoot()
+	if err != nil {
+		return "", err
+	}
+	name := "fleet"
+	if tags != "" {
+		name += "-" + tags
+	}
+	dir := filepath.Join(root, ".bin", name)
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // programs are for everybody to run
+		return "", fmt.Errorf("build the fleet: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("build the fleet: %w", err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("build the fleet: %w", err)
+	}
+	args := append([]string{"build", "-tags", tags, "-o", dir + string(filepath.Separator)}, programs()...)
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // packages of this tree
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the fleet: %w\n%s", err, out)
+	}
+	return dir, nil
+}
+
+// treeRoot is the folder above with the go.work.
+func treeRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the tree: %w", err)
+	}
+	for {
+		_, err := os.Stat(filepath.Join(dir, "go.work"))
+		if err == nil {
+			return dir, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("find the tree: no go.work above the working directory: %w", err)
+		}
+		dir = filepath.Dir(dir)
+	}
+}

@@ -1,0 +1,227 @@
+// Package fleet runs the marketplace as it runs on many machines, on one: each
+// service in processes of its own with mutual TLS between them, two of each,
+// beside PostgreSQL and nats-server, with provider agents and an engine. It is
+// what make up starts, what the end-to-end tests kill, and what is measured.
+//
+// A Fleet is a supervisor: it writes certificates, secrets and configuration
+// files into its folder, starts the processes in the order of their needs,
+// keeps the end of their logs, and ends them in the opposite order. A process
+// that ends unasked is reported, and started again with growing pauses if the
+// configuration says so. Should the supervisor itself be killed, a guard ends
+// what it has left behind.
+//
+// Processes are named after their service with a number: catalog-1,
+// billing-ledger-2, provider-hub-1, edge-gateway-2, svc-agent-1, tinylm-1,
+// postgres-1, nats-1. The hub of provider-hub-2 is hub-2.
+//
+// Limits: all listens on loopback; at most MaxReplicas of a service; of each
+// log the last 8 to 16 MiB are kept.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"svc.internal/pkg/node"
+	"svc.internal/services/standalone/localdata"
+)
+
+// Names of the programs. A process's name is one of these and a number.
+const (
+	Postgres   = "postgres"
+	NATS       = "nats"
+	Catalog    = "catalog"
+	Billing    = "billing-ledger"
+	Settlement = "settlement"
+	Router     = "router"
+	Hub        = "provider-hub"
+	Gateway    = "edge-gateway"
+	Engine     = "tinylm"
+	Agent      = "svc-agent"
+)
+
+// startOrder is the order of the needs; all of one name start and stop
+// together.
+var startOrder = []string{Postgres, NATS, Catalog, Billing, Settlement, Router, Hub, Gateway, Engine, Agent}
+
+// Services are the marketplace's own services, in the order in which they
+// start.
+func Services() []string {
+	return []string{Catalog, Billing, Settlement, Router, Hub, Gateway}
+}
+
+// MaxReplicas bounds the processes of one service.
+const MaxReplicas = 4
+
+// Exit is the end of a process that nobody asked for.
+type Exit struct {
+	Name   string
+	Pid    int
+	Reason string
+	// Log is the end of what it wrote.
+	Log string
+}
+
+// Fleet is a running fleet. Its methods may be called by several goroutines at
+// once, but starting and ending one process, only by one at a time.
+type Fleet struct {
+	cfg    Config
+	dir    *localdata.Dir
+	layout layout
+	lease  *portLease // nil for fixed ports
+	guard  *guard
+
+	// databaseURL is the administrator's; databases are those of the services.
+	databaseURL string
+	databases   map[string]node.Database
+
+	mu      sync.Mutex
+	members map[string]*member
+	exits   []Exit
+	// stopping ends all attempts to start something again.
+	stopping bool
+	// started is set once all has been ready: what ends before that is not
+	// started again.
+	started bool
+	stop    context.CancelFunc
+	life    context.Context
+	wg      sync.WaitGroup
+}
+
+// Start makes a fleet and returns when all its processes are ready, but for
+// the agents, which need a seed (see Seed). On an error everything is ended
+// again. ctx bounds the start alone.
+func Start(ctx context.Context, cfg Config) (*Fleet, error) {
+	f, err := prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.startAll(ctx); err != nil {
+		return nil, errors.Join(err, f.Stop(context.WithoutCancel(ctx)))
+	}
+	f.mu.Lock()
+	f.started = true
+	f.mu.Unlock()
+	return f, nil
+}
+
+func (f *Fleet) startAll(ctx context.Context) error {
+	if err := f.startDatabase(ctx); err != nil {
+		return err
+	}
+	natsUp, servicesUp := f.cfg.step("NATS"), func(string) {}
+	var services []string
+	for _, program := range startOrder {
+		names := f.named(program)
+		if program == Postgres || program == Agent || len(names) == 0 {
+			continue
+		}
+		for _, name := range names {
+			if err := f.Launch(ctx, name); err != nil {
+				return err
+			}
+		}
+		if program == NATS {
+			if err := f.WaitReady(ctx, names...); err != nil {
+				return err
+			}
+			natsUp(f.NATSURL())
+			servicesUp = f.cfg.step("Services")
+			continue
+		}
+		services = append(services, names...)
+	}
+	if err := f.WaitReady(ctx, services...); err != nil {
+		return err
+	}
+	servicesUp(fmt.Sprintf("%d processes", len(services)))
+	return nil
+}
+
+// Names are all processes, in the order in which they start.
+func (f *Fleet) Names() []string {
+	var names []string
+	for _, program := range startOrder {
+		names = append(names, f.named(program)...)
+	}
+	return names
+}
+
+// Replicas are the processes of a program, such as Hub, in their order.
+func (f *Fleet) Replicas(program string) []string { return f.named(program) }
+
+func (f *Fleet) named(program string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for i := 1; i <= MaxReplicas; i++ {
+		if name := instance(program, i); f.members[name] != nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func instance(program string, number int) string { return fmt.Sprintf("%s-%d", program, number) }
+
+// Exits are the ends that nobody asked for, so far; the first hundred.
+func (f *Fleet) Exits() []Exit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.exits)
+}
+
+const (
+	maxExits = 100
+	// stopTimeout is how long a process may take to end its work: a hub lets
+	// streams end for two minutes.
+	stopTimeout = 150 * time.Second
+)
+
+// Stop ends all processes in the reverse order of their start, each as it
+// would be ended by an operator, and kills what is not gone in time or when
+// ctx ends. Further calls do nothing.
+func (f *Fleet) Stop(ctx context.Context) error {
+	f.mu.Lock()
+	already := f.stopping
+	f.stopping = true
+	f.mu.Unlock()
+	if already {
+		return nil
+	}
+	f.stop()
+	var errs []error
+	for _, program := range slices.Backward(startOrder) {
+		errs = append(errs, f.stopAll(ctx, f.named(program)))
+	}
+	f.wg.Wait()
+	return errors.Join(append(errs, f.discard())...)
+}
+
+// stopAll ends the processes of one program at the same time.
+func (f *Fleet) stopAll(ctx context.Context, names []string) error {
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		if f.Pid(name) == 0 {
+			continue
+		}
+		wg.Go(func() {
+			done := f.cfg.step("Stopping " + name)
+			ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+			defer cancel()
+			if err := f.Terminate(ctx, name); err != nil {
+				errs[i] = errors.Join(err, f.Kill(name))
+				done("killed")
+				return
+			}
+			done("")
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,212 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"svc.internal/pkg/pgtest"
+	"svc.internal/services/standalone/localdata"
+)
+
+// begin starts a fleet of single replicas without demo, until the test ends.
+func begin(t *testing.T, change func(*Config)) *Fleet {
+	t.Helper()
+	bin, err := Build(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	replicas := map[string]int{Agent: 0, Engine: 0}
+	for _, service := range Services() {
+		replicas[service] = 1
+	}
+	cfg := Config{Dir: t.TempDir(), BinDir: bin, LogLevel: "warn", DrainDelay: 50 * time.Millisecond, Replicas: replicas}
+	if change != nil {
+		change(&cfg)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	f, err := Start(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := localdata.RemovePostgres(cfg.Dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// onGivenDatabase is for fleets that need no PostgreSQL of their own.
+func onGivenDatabase(t *testing.T) func(*Config) {
+	return func(c *Config) { c.DatabaseURL = pgtest.URL(t) }
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+// steady waits until a status finds all ready: it takes for unready what has no
+// time to answer.
+func steady(t *testing.T, f *Fleet) []Status {
+	t.Helper()
+	deadline := time.NewTimer(2 * time.Minute)
+	defer deadline.Stop()
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		all := f.Status(t.Context())
+		if !slices.ContainsFunc(all, func(s Status) bool { return s.State != StateReady }) {
+			return all
+		}
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			t.Fatalf("not all are ready: %+v", all)
+		}
+	}
+}
+
+func TestAFleetStartsLosesProcessesAndStopsInOrder(t *testing.T) {
+	var order []string
+	f := begin(t, func(c *Config) {
+		c.Step = func(name string) func(string) {
+			return func(string) {
+				if stopped, ok := strings.CutPrefix(name, "Stopping "); ok {
+					order = append(order, stopped)
+				}
+			}
+		}
+	})
+	pids := map[string]int{}
+	for _, name := range f.Names() {
+		pids[name] = f.Pid(name)
+		if !alive(pids[name]) {
+			t.Errorf("%s does not run", name)
+		}
+		if err := f.Ready(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	}
+	// A kill and a restart of what all others stand on.
+	for _, name := range []string{"postgres-1", "nats-1", "billing-ledger-1"} {
+		if err := f.Kill(name); err != nil {
+			t.Fatal(err)
+		}
+		if alive(pids[name]) || f.Pid(name) != 0 || f.Ready(t.Context(), name) == nil {
+			t.Errorf("%s lives after its kill", name)
+		}
+		if err := f.Start(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Restart(t.Context(), "catalog-1"); err != nil {
+		t.Fatal(err)
+	}
+	if f.Pid("catalog-1") == pids["catalog-1"] {
+		t.Error("catalog-1 was not restarted")
+	}
+	if err := f.WaitReady(t.Context(), f.Names()...); err != nil {
+		t.Error(err)
+	}
+	if exits := f.Exits(); len(exits) > 0 {
+		t.Errorf("ends that were asked for are told as %v", exits)
+	}
+	for _, s := range steady(t, f) {
+		if s.Pid == 0 || s.Started.IsZero() {
+			t.Errorf("status %+v", s)
+		}
+		pids[s.Name] = s.Pid
+	}
+	if err := f.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for name, pid := range pids {
+		if alive(pid) {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	want := "edge-gateway-1 provider-hub-1 router-1 settlement-1 billing-ledger-1 catalog-1 nats-1 postgres-1"
+	if got := strings.Join(order, " "); got != want {
+		t.Errorf("they stopped as %s", got)
+	}
+}
+
+func TestAProcessThatEndsUnaskedIsToldAndStartedAgain(t *testing.T) {
+	told := make(chan Exit, 4)
+	f := begin(t, func(c *Config) {
+		onGivenDatabase(t)(c)
+		c.Restart = true
+		c.Report = func(e Exit) { told <- e }
+	})
+	pid := f.Pid("router-1")
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if e := <-told; e.Name != "router-1" || e.Pid != pid || !strings.Contains(e.Reason, "killed") {
+		t.Errorf("it was told as %+v", e)
+	}
+	if err := f.WaitReady(t.Context(), "router-1"); err != nil {
+		t.Fatal(err)
+	}
+	if again := f.Pid("router-1"); again == 0 || again == pid {
+		t.Errorf("pid %d after %d", again, pid)
+	}
+}
+
+func TestServicesRefuseTheClearAndTheirFilesAreClosedToOthers(t *testing.T) {
+	f := begin(t, onGivenDatabase(t))
+	resp, err := http.Get("http://" + f.GRPCAddr("billing-ledger-1")) //nolint:noctx // it is refused at once
+	if err == nil {
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("plain HTTP is answered with %s", resp.Status)
+		}
+	}
+	for _, file := range []string{"secrets/pepper", "secrets/admin-token", "secrets/database-url-catalog-1", "config/edge-gateway-1.yaml", "certs/router-key.pem", "log/router-1.log"} {
+		info, err := os.Stat(f.Path(filepath.FromSlash(file)))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", file, info.Mode(), err)
+		}
+	}
+}
+
+func TestOneFleetHasAFolder(t *testing.T) {
+	f := begin(t, onGivenDatabase(t))
+	if f.Pid("postgres-1") != 0 || f.DatabaseURL() != f.cfg.DatabaseURL {
+		t.Error("a fleet with a database runs one of its own")
+	}
+	if _, err := Start(t.Context(), f.cfg); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a second fleet in the folder: %v", err)
+	}
+}
+
+func TestAStartThatFailsLeavesNothing(t *testing.T) {
+	bin, err := Build(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Dir: t.TempDir(), BinDir: bin, DatabaseURL: "postgres://svc@127.0.0.1:1/none?sslmode=disable"}
+	if _, err := Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "connect to make logins") {
+		t.Errorf("a fleet without a database: %v", err)
+	}
+	for _, wrong := range []Config{
+		{}, {Dir: "x", BinDir: "y", Replicas: map[string]int{"verifier": 1}}, {Dir: "x", BinDir: "y", Replicas: map[string]int{Hub: MaxReplicas + 1}},
+		{Dir: "x", BinDir: "y", Replicas: map[string]int{Hub: 0}}, {Dir: "x", BinDir: "y", Replicas: map[string]int{NATS: 2}},
+	} {
+		if _, err := Start(t.Context(), wrong); err == nil || errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%+v is accepted: %v", wrong, err)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package fleet
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"svc.internal/pkg/node"
+	"svc.internal/services/standalone/localdata"
+)
+
+func TestSettingsAreMergedKeyByKey(t *testing.T) {
+	base := settings{"a": 1, "hub": settings{"id": "hub-1", "pepper": "x"}}
+	got := merge(base, settings{"b": 2, "hub": settings{"id": "hub-9"}})
+	want := settings{"a": 1, "b": 2, "hub": settings{"id": "hub-9", "pepper": "x"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%v", got)
+	}
+	if base["hub"].(settings)["id"] != "hub-1" {
+		t.Error("merging changes what it merges onto")
+	}
+}
+
+func TestNoTwoProcessesShareAPort(t *testing.T) {
+	l := blockLayout(20_000)
+	seen := map[string]string{}
+	for _, program := range startOrder {
+		for i := 1; i <= MaxReplicas; i++ {
+			name := instance(program, i)
+			addresses := []string{l.grpc(name), l.admin(name)}
+			if program == Hub || program == Gateway {
+				addresses = append(addresses, l.face(name))
+			}
+			if program == Gateway {
+				addresses = append(addresses, l.operators(name))
+			}
+			for _, a := range addresses {
+				if other, taken := seen[a]; taken {
+					t.Errorf("%s and %s share %s", name, other, a)
+				}
+				seen[a] = name
+				if a < "127.0.0.1:20000" || a >= address(20_000+blockPorts) {
+					t.Errorf("%s listens at %s, outside of its block", name, a)
+				}
+			}
+		}
+	}
+}
+
+func TestTwoFleetsLeaseTwoBlocks(t *testing.T) {
+	first, err := leasePorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := tryBlock(filepath.Dir(first.lock.Name()), first.first); again != nil || err != nil {
+		t.Errorf("a block was leased twice: %v, %v", again, err)
+	}
+	if err := first.release(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := tryBlock(filepath.Dir(first.lock.Name()), first.first)
+	if err != nil || again == nil {
+		t.Fatalf("a block that was given back cannot be leased: %v", err)
+	}
+	if err := again.release(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALogIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.log")
+	log, err := openLog(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunk := bytes.Repeat([]byte("0123456789abcde\n"), 64<<10) // 1 MiB
+	for range 3 * maxLog / len(chunk) {
+		if _, err := log.Write(chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := log.Write([]byte("the end\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.close(); err != nil {
+		t.Fatal(err)
+	}
+	var total int64
+	for _, file := range []string{path, path + ".1"} {
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += info.Size()
+	}
+	if total > 2*maxLog {
+		t.Errorf("%d bytes of log are kept", total)
+	}
+	if got := tail(path, 12); !strings.HasSuffix(got, "the end\n") || len(got) > 12 {
+		t.Errorf("the tail is %q", got)
+	}
+	if got := tail(path+".none", 12); got != "" {
+		t.Errorf("the tail of nothing is %q", got)
+	}
+}
+
+func TestProcessesInheritNothingThatChangesTheirSettings(t *testing.T) {
+	t.Setenv("SVC_LOG_LEVEL", "debug")
+	t.Setenv("DATABASE_URL", "postgres://elsewhere")
+	t.Setenv("GOGC", "50")
+	cfg := Config{Environ: []string{"SVC_CRASH_SOCKET=/x"}}
+	text := strings.Join(cfg.environment(), "\n")
+	if strings.Contains(text, "SVC_LOG_LEVEL") || strings.Contains(text, "elsewhere") {
+		t.Error("a setting is inherited")
+	}
+	if !strings.Contains(text, "GOGC=50") || !strings.Contains(text, "SVC_CRASH_SOCKET=/x") {
+		t.Error("what is not a setting, or was given, is missing")
+	}
+}
+
+func TestProcessesAreToldTheDetoursOfTheConfiguration(t *testing.T) {
+	dir, err := localdata.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := dir.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	cfg := Config{Dir: "x", BinDir: "y", Replicas: map[string]int{Agent: 3}, Via: func(from, to, address string) (string, error) {
+		return from + ">" + to + "@" + address, nil
+	}}
+	if err := cfg.fill(); err != nil {
+		t.Fatal(err)
+	}
+	f := &Fleet{cfg: cfg, dir: dir, layout: blockLayout(20_000), members: map[string]*member{},
+		databases: map[string]node.Database{Hub: {URL: "postgres://svc_hub_login:secret@127.0.0.1:5432/postgres"}}}
+	for _, program := range startOrder {
+		for i := 1; i <= cfg.Replicas[program]; i++ {
+			f.members[instance(program, i)] = &member{}
+		}
+	}
+	hub, err := f.settings(Hub, "provider-hub-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nats, own := f.layout.grpc("nats-1"), f.layout.grpc("provider-hub-2")
+	if hub["nats_url"] != "tls://provider-hub-2>nats-1@"+nats || hub["grpc_advertise"] != ">provider-hub-2@"+own {
+		t.Errorf("%v", hub)
+	}
+	secret, err := os.ReadFile(dir.Path("secrets", "database-url-provider-hub-2"))
+	if err != nil || !strings.Contains(string(secret), "postgres-1") {
+		t.Errorf("the database is at %s, %v", secret, err)
+	}
+	gateway, err := f.settings(Gateway, "edge-gateway-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if peers := gateway["peers"].(map[string][]string)[Billing]; len(peers) != 2 || peers[1] != "edge-gateway-1>billing-ledger-2@"+f.layout.grpc("billing-ledger-2") {
+		t.Errorf("%v", peers)
+	}
+	agent, err := f.agentEnvironment("svc-agent-3")
+	if err != nil || agent[0] != "SVC_WS_URL=ws://svc-agent-3>provider-hub-1@"+f.layout.face("provider-hub-1") {
+		t.Errorf("%v, %v", agent, err)
+	}
+}

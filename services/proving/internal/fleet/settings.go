@@ -1,0 +1,195 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+
+	"svc.internal/pkg/bus"
+	"svc.internal/pkg/devcerts"
+	"svc.internal/services/standalone/logins"
+)
+
+func (f *Fleet) configPath(name string) string {
+	if Program(name) == NATS {
+		return f.dir.Path("config", name+".conf")
+	}
+	return f.dir.Path("config", name+".yaml")
+}
+
+// writeSettings writes the configuration file of every process that has one.
+func (f *Fleet) writeSettings() error {
+	for _, name := range f.named(NATS) {
+		if err := f.dir.Write(f.natsSettings(name), "config", name+".conf"); err != nil {
+			return err
+		}
+	}
+	for _, service := range Services() {
+		for _, name := range f.named(service) {
+			values, err := f.settings(service, name)
+			if err != nil {
+				return fmt.Errorf("write the settings of %s: %w", name, err)
+			}
+			text, err := yaml.Marshal(values)
+			if err != nil {
+				return fmt.Errorf("write the settings of %s: %w", name, err)
+			}
+			if err := f.dir.Write(text, "config", name+".yaml"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// natsSettings bound nats-server as pkg/bus bounds the one inside a process, and
+// let each service in with its certificate, for its own subjects.
+func (f *Fleet) natsSettings(name string) []byte {
+	identities := []bus.Identity{
+		{Services: []string{Billing}}, {Services: []string{Settlement}}, {Services: []string{Router}}, {Services: []string{Gateway}},
+	}
+	for _, hub := range f.named(Hub) {
+		identities = append(identities, bus.Identity{Services: []string{Hub}, HubID: HubID(hub)})
+	}
+	certs := f.CertDir()
+	return fmt.Appendf(bus.Authorization(identities...), `listen: %q
+http: %q
+max_payload: 1MB
+tls {
+  cert_file: %q
+  key_file: %q
+  ca_file: %q
+  verify_and_map: true
+}
+jetstream {
+  store_dir: %q
+  max_file_store: 8GB
+  max_memory_store: 64MB
+}
+`, f.layout.grpc(name), f.layout.admin(name), devcerts.CertFile(certs, NATS), devcerts.KeyFile(certs, NATS),
+		filepath.Join(certs, devcerts.CAFile), f.dir.Path("nats"))
+}
+
+type settings = map[string]any
+
+// settings of one process, with the configuration's own on top.
+func (f *Fleet) settings(service, name string) (settings, error) {
+	certs := f.CertDir()
+	peers, err := f.peers(service, name)
+	if err != nil {
+		return nil, err
+	}
+	nats, err := f.cfg.via(name, instance(NATS, 1), f.layout.grpc(instance(NATS, 1)))
+	if err != nil {
+		return nil, err
+	}
+	s := settings{
+		"admin_addr": f.layout.admin(name),
+		"grpc_addr":  f.layout.grpc(name),
+		"tls": settings{
+			"cert": devcerts.CertFile(certs, certName(name)), "key": devcerts.KeyFile(certs, certName(name)),
+			"ca": f.dir.Path("certs", devcerts.CAFile),
+		},
+		"peers":       peers,
+		"nats_url":    "tls://" + nats,
+		"log":         settings{"level": f.cfg.LogLevel, "format": "json"},
+		"drain_delay": f.cfg.DrainDelay.String(),
+	}
+	if f.cfg.OTLPEndpoint != "" {
+		s["traces"] = settings{"otlp_endpoint": f.cfg.OTLPEndpoint}
+	}
+	if logins.Keeps(service) {
+		if s["database_url"], err = f.databaseSecret(name); err != nil {
+			return nil, err
+		}
+	}
+	switch service {
+	case Gateway:
+		s["gateway"] = settings{
+			"http_addr": f.layout.face(name), "operator_addr": f.layout.operators(name), "admin_tokens": f.secret("admin-tokens"),
+		}
+	case Hub:
+		if s["grpc_advertise"], err = f.cfg.via("", name, f.layout.grpc(name)); err != nil {
+			return nil, err
+		}
+		s["hub"] = settings{
+			"id": HubID(name), "ws_addr": f.layout.face(name), "pepper": f.secret("pepper"),
+			"journal_dir": f.JournalDir(name),
+		}
+	case Billing:
+		s["billing"] = settings{"pepper": f.secret("pepper")}
+	case Settlement:
+		// A fleet is judged soon after what was done to it.
+		s["settlement"] = settings{"reconcile_every": "10s", "fill_after": "15s"}
+	}
+	return merge(s, f.cfg.Settings[service]), nil
+}
+
+// databaseSecret writes the file with the database's URL that a process reads,
+// under its service's login.
+func (f *Fleet) databaseSecret(name string) (string, error) {
+	at, err := url.Parse(f.databases[Program(name)].URL)
+	if err != nil {
+		return "", errors.New("the database's URL cannot be read") // the error would show its password
+	}
+	if f.cfg.Replicas[Postgres] > 0 {
+		if at.Host, err = f.cfg.via(name, instance(Postgres, 1), at.Host); err != nil {
+			return "", err
+		}
+	}
+	file := "database-url-" + name
+	return f.secret(file), f.dir.Write([]byte(at.String()+"\n"), "secrets", file)
+}
+
+// certName is the name of a process's certificate: each hub has its own, because
+// others must know which hub they hear.
+func certName(name string) string {
+	if Program(name) == Hub {
+		return name
+	}
+	return Program(name)
+}
+
+// HubID is the id of the hub that runs as the named process.
+func HubID(name string) string { return "hub-" + strconv.Itoa(number(name)) }
+
+// JournalDir is the folder of a hub's journal.
+func (f *Fleet) JournalDir(name string) string { return f.dir.Path("journal", HubID(name)) }
+
+func (f *Fleet) secret(name string) string { return "file:" + f.dir.Path("secrets", name) }
+
+// peers are the addresses of all other services.
+func (f *Fleet) peers(service, from string) (map[string][]string, error) {
+	peers := map[string][]string{}
+	for _, other := range Services() {
+		if other == service {
+			continue
+		}
+		for _, name := range f.named(other) {
+			address, err := f.cfg.via(from, name, f.layout.grpc(name))
+			if err != nil {
+				return nil, err
+			}
+			peers[other] = append(peers[other], address)
+		}
+	}
+	return peers, nil
+}
+
+// merge puts over onto base: maps are merged, all else is replaced.
+func merge(base, over settings) settings {
+	merged := maps.Clone(base)
+	for key, value := range over {
+		inner, ok := merged[key].(settings)
+		if more, isMap := value.(settings); ok && isMap {
+			value = merge(inner, more)
+		}
+		merged[key] = value
+	}
+	return merged
+}

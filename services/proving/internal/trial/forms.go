@@ -1,0 +1,113 @@
+package trial
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"svc.internal/pkg/pgtest"
+	"svc.internal/services/standalone/localdata"
+)
+
+// Each runs a case in both forms of a marketplace, as subtests: standalone, in
+// one process of its own, started with environ; and as a fleet of separate
+// processes, with a demo, which all cases of the test binary share: what a case
+// puts into the catalog, and which providers and accounts it makes, has names
+// of its own. SVC_E2E_FORM=standalone, or fleet, runs one form; and
+// SVC_E2E_ENV=path runs the case on a marketplace that is running already,
+// known by its demo.env or fleet.env.
+func Each(t *testing.T, run func(t *testing.T, m *Market), environ ...string) {
+	t.Helper()
+	EachForm(t, func(t *testing.T) { run(t, Start(t, environ...)) }, run)
+}
+
+// OneFormWhenShort is Each for a case that takes long and differs little between
+// the forms: with -short it is run on one of them, standalone unless another is
+// chosen.
+func OneFormWhenShort(t *testing.T, run func(t *testing.T, m *Market), environ ...string) {
+	t.Helper()
+	if testing.Short() && os.Getenv(EnvRunning) == "" && os.Getenv(EnvForm) == "" {
+		t.Run("standalone", func(t *testing.T) { run(t, Start(t, environ...)) })
+		return
+	}
+	Each(t, run, environ...)
+}
+
+// EachForm is Each for a case that starts its own standalone, or is another
+// case there.
+func EachForm(t *testing.T, standalone func(t *testing.T), fleet func(t *testing.T, m *Market)) {
+	t.Helper()
+	if path := os.Getenv(EnvRunning); path != "" {
+		t.Run("running", func(t *testing.T) { fleet(t, Attach(ReadEnv(t, path))) })
+		return
+	}
+	form := os.Getenv(EnvForm)
+	if form != "fleet" {
+		t.Run("standalone", standalone)
+	}
+	if form != "standalone" {
+		t.Run("fleet", func(t *testing.T) { fleet(t, Shared(t)) })
+	}
+}
+
+// Shared is the fleet that all cases of the test binary share.
+func Shared(t testing.TB) *Market {
+	t.Helper()
+	m, err := shared.get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := len(m.fleet.Exits())
+	t.Cleanup(func() {
+		m.tellExits(t, before)
+		m.showLogs(t)
+	})
+	return m
+}
+
+// Main runs the tests of a package and then ends what they shared.
+func Main(m *testing.M) {
+	pgtest.Main(m)
+	if err := shared.close(); err != nil {
+		fmt.Fprintln(os.Stderr, "trial:", err)
+	}
+}
+
+// shared outlives single tests by design: starting a fleet takes longer than
+// most tests.
+var shared sharedFleet
+
+type sharedFleet struct {
+	mu     sync.Mutex
+	dir    string
+	market *Market
+	err    error
+}
+
+func (s *sharedFleet) get() (*Market, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.market != nil || s.err != nil {
+		return s.market, s.err
+	}
+	if s.dir, s.err = os.MkdirTemp("", "svc-fleet-"); s.err == nil {
+		s.market, s.err = startFleet(s.dir, nil)
+	}
+	return s.market, s.err
+}
+
+func (s *sharedFleet) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dir == "" {
+		return nil
+	}
+	var errs []error
+	if s.market != nil {
+		errs = append(errs, s.market.Stop())
+	}
+	errs = append(errs, localdata.RemovePostgres(s.dir))
+	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
+}

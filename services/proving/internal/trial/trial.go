@@ -1,0 +1,160 @@
+// Package trial is the harness of the end-to-end tests: a running marketplace
+// as its users meet it, over HTTP and provider sockets, with the accounts,
+// providers and calls that tests make.
+//
+//	func TestMain(m *testing.M) { trial.Main(m) }
+//
+//	func TestAnswersAreCharged(t *testing.T) {
+//		m := trial.Start(t, "SVC_DEMO_AGENT=off")
+//		m.PutModel(t, "test/plain")
+//		m.Join(t, "honest", engine, "test/plain")
+//		account, key := m.Consumer(t, "1")
+//		status, header, body := m.Call(t, http.MethodPost, trial.ChatPath, key, trial.Chat("test/plain", ""))
+//		receipt := m.Receipt(t, key, header.Get(trial.RequestIDHeader))
+//	}
+//
+// Every wait is bounded by Patience and waits for a state, never for a time.
+// What goes wrong in the harness fails the test that called it.
+package trial
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"svc.internal/services/proving/internal/fleet"
+)
+
+// Patience bounds every wait of the harness; nothing should come near it.
+const Patience = 2 * time.Minute
+
+// Market is a running marketplace. Its methods may be called by several
+// goroutines at once; those that take a testing.TB and fail it, only by the
+// goroutine of that test.
+type Market struct {
+	// Env has the variables of the file demo.env: SVC_BASE_URL, SVC_WS_URL,
+	// SVC_API_KEY, SVC_PROVIDER_KEY, SVC_ADMIN_URL, SVC_ADMIN_TOKEN,
+	// SVC_DATABASE_URL, SVC_METRICS_URL and SVC_MODEL. Those of the demo's own accounts are
+	// missing where no demo was made. Of a fleet, the URLs are those of the
+	// first gateway and hub.
+	Env map[string]string
+
+	stop   func() error
+	wait   func() error
+	output *Output
+	log    *Output
+
+	// A fleet has several gateways and hubs, which take turns.
+	fleet                  *fleet.Fleet
+	bases, admins, sockets []string
+	turn                   atomic.Uint32
+}
+
+// Attach is a market that somebody else runs, known by the variables that
+// demo.env has.
+func Attach(env map[string]string) *Market { return &Market{Env: env} }
+
+// Base is the root of the public API, without /v1; of a fleet, the next of its
+// gateways in turn.
+func (m *Market) Base() string { return m.next(m.bases, "SVC_BASE_URL") }
+
+// Through is the same market through one of its gateways.
+func (m *Market) Through(base string) *Market {
+	through := &Market{Env: m.Env, fleet: m.fleet, bases: []string{base}, sockets: m.sockets}
+	if i := slices.Index(m.bases, base); i >= 0 && len(m.admins) == len(m.bases) {
+		through.admins = m.admins[i : i+1]
+	}
+	return through
+}
+
+// AdminURL is the root of the operators' API; of a fleet, the next of its gateways
+// in turn.
+func (m *Market) AdminURL() string { return m.next(m.admins, "SVC_ADMIN_URL") }
+
+// Bases are the roots of the public API at all gateways.
+func (m *Market) Bases() []string { return all(m.bases, m.Env["SVC_BASE_URL"]) }
+
+// WSURLs are where provider agents connect, at all hubs.
+func (m *Market) WSURLs() []string { return all(m.sockets, m.Env["SVC_WS_URL"]) }
+
+func all(urls []string, only string) []string {
+	if len(urls) == 0 {
+		return []string{only}
+	}
+	return slices.Clone(urls)
+}
+
+// WSURL is where provider agents connect, without /ws; of a fleet, the next of
+// its hubs in turn.
+func (m *Market) WSURL() string { return m.next(m.sockets, "SVC_WS_URL") }
+
+func (m *Market) next(urls []string, name string) string {
+	if len(urls) == 0 {
+		return m.Env[name]
+	}
+	return urls[int(m.turn.Add(1))%len(urls)]
+}
+
+// Key is the demo consumer's key.
+func (m *Market) Key() string { return m.Env["SVC_API_KEY"] }
+
+// Model is the demo's model.
+func (m *Market) Model() string { return m.Env["SVC_MODEL"] }
+
+// Stop ends the market and returns what it ended with. Further calls return
+// the same. The end of the test stops it too.
+func (m *Market) Stop() error {
+	if m.stop == nil {
+		return nil
+	}
+	return m.stop()
+}
+
+// Wait returns when the market has ended by itself, with what it ended with.
+func (m *Market) Wait() error {
+	if m.wait == nil {
+		return nil
+	}
+	return m.wait()
+}
+
+// Output is what the market has shown on its console.
+func (m *Market) Output() string {
+	if m.output == nil {
+		return ""
+	}
+	return m.output.Text()
+}
+
+// Log is what a standalone that Start began has logged; of a fleet, the files
+// in its directory have it.
+func (m *Market) Log() string {
+	if m.log == nil {
+		return ""
+	}
+	return m.log.Text()
+}
+
+// Until waits for a state that other processes bring about; what names it in
+// the failure.
+func Until(t testing.TB, what string, reached func() bool) {
+	t.Helper()
+	UntilWithin(t, Patience, what, reached)
+}
+
+// UntilWithin is Until for what may take longer by design.
+func UntilWithin(t testing.TB, patience time.Duration, what string, reached func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	ticker := time.NewTicker(25 * time.Millisecond)
+	defer ticker.Stop()
+	for !reached() {
+		select {
+		case <-ticker.C:
+		case <-deadline.C:
+			t.Fatalf("still not: %s", what)
+		}
+	}
+}

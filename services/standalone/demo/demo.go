@@ -1,0 +1,162 @@
+// Package demo fills a first start with what a person needs to try the
+// service: models, a consumer with credit and a key, a provider with a key,
+// and an engine for its agent. All of it goes through the calls that an
+// operator would make, and a second start finds what the first one made.
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"svc.internal/pkg/apikey"
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	catalogv1 "svc.internal/proto/svc/catalog/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	"svc.internal/services/standalone/localdata"
+)
+
+// stateFile remembers keys that are shown only once.
+const stateFile = "demo.json"
+
+// credit is what the demo's consumer gets, once.
+const credit = "100"
+
+// Peers are the calls an operator has.
+type Peers struct {
+	Accounts  billingv1.AccountAdminServiceClient
+	Keys      billingv1.KeyServiceClient
+	Catalog   catalogv1.CatalogAdminServiceClient
+	Providers hubv1.ProviderAdminServiceClient
+}
+
+// Credentials are what the demo made.
+type Credentials struct {
+	ConsumerKey string `json:"consumer_key"`
+	ProviderKey string `json:"provider_key"`
+	AccountID   string `json:"account_id"`
+	ProviderID  string `json:"provider_id"`
+}
+
+// Seed puts the catalog's models and makes consumer and provider unless an
+// earlier start on this directory has made them; then it renews the provider.
+func Seed(ctx context.Context, peers Peers, dir *localdata.Dir, catalog Catalog) (Credentials, error) {
+	for _, m := range catalog.Models {
+		if _, err := peers.Catalog.PutModel(ctx, m.request()); err != nil {
+			return Credentials{}, fmt.Errorf("put model %s: %w", m.ID, err)
+		}
+	}
+	known, err := remembered(ctx, peers, dir)
+	if err != nil {
+		return known, err
+	}
+	if known.ConsumerKey != "" {
+		return known, Renew(ctx, peers.Providers, known.ProviderID)
+	}
+	made, err := makeBoth(ctx, peers)
+	if err != nil {
+		return Credentials{}, err
+	}
+	text, err := json.Marshal(made)
+	if err != nil {
+		return Credentials{}, fmt.Errorf("remember the demo: %w", err)
+	}
+	return made, dir.Write(text, stateFile)
+}
+
+// remembered reads what an earlier start made. Keys that the database does
+// not know (another database was given) are forgotten.
+func remembered(ctx context.Context, peers Peers, dir *localdata.Dir) (Credentials, error) {
+	text, err := os.ReadFile(dir.Path(stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Credentials{}, nil
+	}
+	if err != nil {
+		return Credentials{}, fmt.Errorf("read the demo's state: %w", err)
+	}
+	var known Credentials
+	if err := json.Unmarshal(text, &known); err != nil {
+		return Credentials{}, fmt.Errorf("read the demo's state: %w", err)
+	}
+	digest := apikey.Sum(known.ConsumerKey)
+	_, err = peers.Keys.AuthenticateKey(ctx, &billingv1.AuthenticateKeyRequest{KeySha256: digest[:]})
+	if f, ok := fault.As(err); ok && f.Kind == fault.Unauthenticated {
+		return Credentials{}, nil
+	}
+	if err != nil {
+		return Credentials{}, fmt.Errorf("check the demo's key: %w", err)
+	}
+	return known, nil
+}
+
+func makeBoth(ctx context.Context, peers Peers) (Credentials, error) {
+	consumer, err := makeConsumer(ctx, peers.Accounts)
+	if err != nil {
+		return Credentials{}, fmt.Errorf("make the demo's consumer: %w", err)
+	}
+	provider, err := makeProvider(ctx, peers.Providers)
+	if err != nil {
+		return Credentials{}, fmt.Errorf("make the demo's provider: %w", err)
+	}
+	consumer.ProviderID, consumer.ProviderKey = provider.ProviderID, provider.ProviderKey
+	return consumer, nil
+}
+
+func makeConsumer(ctx context.Context, accounts billingv1.AccountAdminServiceClient) (Credentials, error) {
+	created, err := accounts.CreateAccount(ctx, &billingv1.CreateAccountRequest{Name: "Demo consumer", IdempotencyKey: "demo-consumer"})
+	if err != nil {
+		return Credentials{}, err
+	}
+	id := created.GetAccount().GetAccountId()
+	if _, err := accounts.GrantCredit(ctx, &billingv1.GrantCreditRequest{
+		AccountId: id, AmountUsd: credit, IdempotencyKey: "demo-credit", Memo: "Demo credit",
+	}); err != nil {
+		return Credentials{}, err
+	}
+	if _, err := accounts.SetAccountLimits(ctx, &billingv1.SetAccountLimitsRequest{
+		AccountId: id, Limits: &billingv1.Limits{RequestsPerMinute: -1, ConcurrentRequests: -1},
+	}); err != nil {
+		return Credentials{}, err
+	}
+	key, err := accounts.IssueKey(ctx, &billingv1.IssueKeyRequest{AccountId: id, Name: "Demo key"})
+	if err != nil {
+		return Credentials{}, err
+	}
+	return Credentials{AccountID: id, ConsumerKey: key.GetApiKey()}, nil
+}
+
+func makeProvider(ctx context.Context, providers hubv1.ProviderAdminServiceClient) (Credentials, error) {
+	created, err := providers.CreateProvider(ctx, &hubv1.CreateProviderRequest{Name: "Demo provider", Region: "local", IdempotencyKey: "demo-provider"})
+	if err != nil {
+		return Credentials{}, err
+	}
+	id := created.GetProvider().GetProviderId()
+	if _, err := providers.SetProviderStatus(ctx, &hubv1.SetProviderStatusRequest{
+		ProviderId: id, Status: hubv1.ProviderStatus_PROVIDER_STATUS_ACTIVE,
+	}); err != nil {
+		return Credentials{}, err
+	}
+	key, err := providers.IssueProviderKey(ctx, &hubv1.IssueProviderKeyRequest{ProviderId: id, Name: "Demo key"})
+	if err != nil {
+		return Credentials{}, err
+	}
+	return Credentials{ProviderID: id, ProviderKey: key.GetApiKey()}, nil
+}
+
+// Offers are the models of the catalog that the engine serves, each with the
+// engine's name for it.
+func Offers(catalog Catalog, engine Engine) map[string]Model {
+	offers := map[string]Model{}
+	for _, m := range catalog.Models {
+		if slices.Contains(engine.Models, m.local()) {
+			m.LocalModel = m.local()
+			offers[m.ID] = m
+		}
+	}
+	return offers
+}
