@@ -30,18 +30,13 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
-	"google.golang.org/protobuf/proto"
 
+	"svc.internal/pkg/agentwire"
+	"svc.internal/pkg/agentwire/frame"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
-// Subprotocol is what the agent offers in the handshake.
-const Subprotocol = "svc.agent.v2"
-
 const (
-	streamWindow = 256 << 10
-	connWindow   = 8 << 20
-	maxData      = 16 << 10
 	maxHistory   = 4096
 	writeTimeout = 10 * time.Second
 )
@@ -96,11 +91,11 @@ type Agent struct {
 	loops    sync.WaitGroup
 
 	mu       sync.Mutex
-	credit   int64
+	credit   agentwire.Credit
 	changed  chan struct{} // closed and replaced when credit grows
 	streams  map[uint32]*Request
-	seqIn    map[uint32]uint32
-	seqOut   map[uint32]uint32
+	seqIn    map[uint32]*agentwire.Sequence
+	seqOut   map[uint32]*agentwire.Sequence
 	history  []*agentv2.Frame
 	ack      *agentv2.RegisterAck
 	farewell *agentv2.Error
@@ -149,7 +144,7 @@ func Connect(ctx context.Context, wsURL string, opts Options) (*Agent, error) {
 		opts.Capabilities = []string{"chat", "stream", "cancel"}
 	}
 	dialer := websocket.Dialer{
-		Subprotocols: []string{Subprotocol}, HandshakeTimeout: writeTimeout, NetDialContext: opts.NetDial,
+		Subprotocols: []string{agentwire.Subprotocol}, HandshakeTimeout: writeTimeout, NetDialContext: opts.NetDial,
 	}
 	ws, answer, err := dialer.DialContext(ctx, wsURL, http.Header{})
 	if err != nil {
@@ -163,8 +158,8 @@ func Connect(ctx context.Context, wsURL string, opts Options) (*Agent, error) {
 		opts: opts, ws: ws,
 		registry: make(chan *agentv2.RegisterAck, 1), requests: make(chan *Request, maxHistory),
 		drained: make(chan struct{}), closed: make(chan struct{}),
-		credit: connWindow, changed: make(chan struct{}), onAck: make(chan struct{}),
-		streams: map[uint32]*Request{}, seqIn: map[uint32]uint32{}, seqOut: map[uint32]uint32{},
+		credit: agentwire.ConnWindow, changed: make(chan struct{}), onAck: make(chan struct{}),
+		streams: map[uint32]*Request{}, seqIn: map[uint32]*agentwire.Sequence{}, seqOut: map[uint32]*agentwire.Sequence{},
 	}
 	if opts.NoPongs {
 		ws.SetPingHandler(func(string) error { return nil })
@@ -294,16 +289,23 @@ func (a *Agent) beat(every time.Duration) {
 func (a *Agent) Send(f *agentv2.Frame) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.seqOut[f.GetStream()]++
-	f.Seq = a.seqOut[f.GetStream()]
-	return a.write(f)
+	f.Seq = counter(a.seqOut, f.GetStream()).Next()
+	return a.writeLocked(f)
+}
+
+// counter is a stream's.
+func counter(all map[uint32]*agentwire.Sequence, stream uint32) *agentwire.Sequence {
+	if all[stream] == nil {
+		all[stream] = new(agentwire.Sequence)
+	}
+	return all[stream]
 }
 
 // SendNumbered sends a frame with the number that it has.
 func (a *Agent) SendNumbered(f *agentv2.Frame) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.write(f)
+	return a.writeLocked(f)
 }
 
 // SendRaw sends bytes as one WebSocket message of a kind (2 is binary).
@@ -318,9 +320,9 @@ func (a *Agent) Ping() error {
 	return a.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(writeTimeout))
 }
 
-// write needs the mutex.
-func (a *Agent) write(f *agentv2.Frame) error {
-	message, err := proto.Marshal(f)
+// writeLocked sends a frame as it is.
+func (a *Agent) writeLocked(f *agentv2.Frame) error {
+	message, err := frame.Append(nil, f)
 	if err != nil {
 		return fmt.Errorf("encode a frame: %w", err)
 	}

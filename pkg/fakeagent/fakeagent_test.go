@@ -11,6 +11,7 @@ import (
 	"github.com/gorilla/websocket"
 	"google.golang.org/protobuf/proto"
 
+	"svc.internal/pkg/agentwire"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
@@ -24,7 +25,7 @@ type hub struct {
 func newHub(t *testing.T) *hub {
 	t.Helper()
 	h := &hub{t: t, ws: make(chan *websocket.Conn, 1)}
-	up := websocket.Upgrader{Subprotocols: []string{Subprotocol}}
+	up := websocket.Upgrader{Subprotocols: []string{agentwire.Subprotocol}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ws, err := up.Upgrade(w, r, nil)
 		if err != nil {
@@ -135,9 +136,9 @@ func TestDataWaitsForCreditAndEndsWithACancel(t *testing.T) {
 		t.Errorf("request %d with %q", r.Stream(), r.Body)
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- r.Data(make([]byte, streamWindow+1)) }()
+	go func() { failed <- r.Data(make([]byte, agentwire.StreamWindow+1)) }()
 	got := 0
-	for got < streamWindow {
+	for got < agentwire.StreamWindow {
 		got += len(receive(t, ws).GetData().GetData())
 	}
 	send(t, ws, &agentv2.Frame{Stream: 1, Seq: 3, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: 1}}})

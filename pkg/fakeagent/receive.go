@@ -3,8 +3,8 @@ package fakeagent
 import (
 	"fmt"
 
-	"google.golang.org/protobuf/proto"
-
+	"svc.internal/pkg/agentwire"
+	"svc.internal/pkg/agentwire/frame"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
@@ -15,8 +15,8 @@ func (a *Agent) read() {
 		if err != nil {
 			return
 		}
-		f := &agentv2.Frame{}
-		if err := proto.Unmarshal(message, f); err != nil {
+		f, err := frame.Read(message)
+		if err != nil {
 			a.blame(fmt.Errorf("the hub sent no frame: %w", err))
 			return
 		}
@@ -48,9 +48,8 @@ func (a *Agent) take(f *agentv2.Frame) {
 	if len(a.history) < maxHistory {
 		a.history = append(a.history, f)
 	}
-	a.seqIn[f.GetStream()]++
-	if want := a.seqIn[f.GetStream()]; f.GetSeq() != want && a.fault == nil {
-		a.fault = fmt.Errorf("stream %d: frame %d came where %d was due", f.GetStream(), f.GetSeq(), want)
+	if due := counter(a.seqIn, f.GetStream()); !due.Follows(f.GetSeq()) && a.fault == nil {
+		a.fault = fmt.Errorf("stream %d: frame %d came where %d was due", f.GetStream(), f.GetSeq(), *due)
 	}
 	r := a.streams[f.GetStream()]
 	a.mu.Unlock()
@@ -73,8 +72,8 @@ func (a *Agent) onConnection(f *agentv2.Frame) {
 		close(a.onAck)
 		a.onAck = make(chan struct{})
 	case *agentv2.Frame_Window:
-		a.credit += int64(body.Window.GetBytes())
-		a.wakeAll()
+		a.grantLocked(&a.credit, body.Window)
+		a.wakeAllLocked()
 	case *agentv2.Frame_Drain:
 		if a.drain == nil {
 			a.drain = body.Drain
@@ -85,8 +84,15 @@ func (a *Agent) onConnection(f *agentv2.Frame) {
 	}
 }
 
-// wakeAll lets everyone who waits for credit look again. Needs the mutex.
-func (a *Agent) wakeAll() {
+// grantLocked adds to a credit.
+func (a *Agent) grantLocked(credit *agentwire.Credit, w *agentv2.Window) {
+	if !credit.Grant(w.GetBytes()) && a.fault == nil {
+		a.fault = fmt.Errorf("the hub granted %d bytes, which are more credit than a window can hold", w.GetBytes())
+	}
+}
+
+// wakeAllLocked lets everyone who waits for credit look again.
+func (a *Agent) wakeAllLocked() {
 	close(a.changed)
 	a.changed = make(chan struct{})
 }
@@ -106,9 +112,9 @@ func (a *Agent) onStream(r *Request, f *agentv2.Frame) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if r != nil {
-			r.credit += int64(body.Window.GetBytes())
+			a.grantLocked(&r.credit, body.Window)
 		}
-		a.wakeAll()
+		a.wakeAllLocked()
 	case *agentv2.Frame_Cancel:
 		if r != nil {
 			r.cancel()
@@ -124,7 +130,7 @@ func (a *Agent) onBody(r *Request, d *agentv2.Data) {
 	r.Body = append(r.Body, d.GetData()...)
 	if n := uint32(len(d.GetData())); n > 0 && !a.opts.NoGrants {
 		for _, stream := range []uint32{0, r.stream} {
-			_ = a.Send(&agentv2.Frame{Stream: stream, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: n}}})
+			_ = a.Send(frame.Window(stream, 0, n))
 		}
 	}
 	if !d.GetFin() {

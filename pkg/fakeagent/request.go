@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"svc.internal/pkg/agentwire"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
@@ -17,14 +18,14 @@ type Request struct {
 
 	agent     *Agent
 	stream    uint32
-	credit    int64 // guarded by the agent's mutex
+	credit    agentwire.Credit // guarded by the agent's mutex
 	cancelled chan struct{}
 	once      sync.Once
 	reset     *agentv2.Error
 }
 
 func newRequest(a *Agent, stream uint32, open *agentv2.Open) *Request {
-	return &Request{Open: open, agent: a, stream: stream, credit: streamWindow, cancelled: make(chan struct{})}
+	return &Request{Open: open, agent: a, stream: stream, credit: agentwire.StreamWindow, cancelled: make(chan struct{})}
 }
 
 // Stream is the request's number on the connection.
@@ -70,15 +71,12 @@ func (r *Request) reserve(want int) (int, error) {
 	a := r.agent
 	for {
 		a.mu.Lock()
-		n := min(int64(want), maxData, r.credit, a.credit)
-		if n > 0 {
-			r.credit -= n
-			a.credit -= n
-			a.mu.Unlock()
-			return int(n), nil
-		}
+		n := agentwire.Spend(want, &r.credit, &a.credit)
 		changed := a.changed
 		a.mu.Unlock()
+		if n > 0 {
+			return n, nil
+		}
 		select {
 		case <-changed:
 		case <-a.closed:

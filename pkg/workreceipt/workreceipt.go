@@ -18,6 +18,8 @@
 // by the numbers, and nothing of whether they are true; that the attempt was
 // the provider's at all is what the proof shows to hubs.
 //
+// Package agentwire/frame has receipts as messages.
+//
 // Bounds: a model id is 1 to 200 bytes, a proof 1 to 128, counts are at most
 // 2^40.
 package workreceipt
@@ -26,13 +28,9 @@ import (
 	"crypto/ed25519"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"svc.internal/pkg/ids"
-	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
 // Bounds of a receipt.
@@ -153,48 +151,4 @@ func (s Signed) Verify(key ed25519.PublicKey) error {
 		return ErrSignature
 	}
 	return nil
-}
-
-// Message is the receipt as it travels.
-func (s Signed) Message() *agentv2.Receipt {
-	return &agentv2.Receipt{
-		RequestId: s.Request[:], Attempt: s.Attempt, ProviderId: s.Provider[:], Epoch: s.Epoch, ModelId: s.Model,
-		Claimed: s.Claimed, ClaimedPromptTokens: s.ClaimedPrompt, ClaimedCompletionTokens: s.ClaimedCompletion,
-		SentTokens: s.SentTokens, SentBytes: s.SentBytes, Complete: s.Complete, EndedAtMs: s.EndedAt.UnixMilli(),
-		Proof: s.Proof, Signature: s.Signature[:],
-	}
-}
-
-// FromMessage reads a receipt that has travelled; whether it is true to its
-// signature is for Verify to say. The proof is the message's.
-func FromMessage(m *agentv2.Receipt) (Signed, error) {
-	if len(m.GetRequestId()) != 16 || len(m.GetProviderId()) != 16 || len(m.GetSignature()) != ed25519.SignatureSize {
-		return Signed{}, ErrMalformed
-	}
-	s := Signed{Receipt: Receipt{
-		Request: ids.RequestID(m.GetRequestId()), Attempt: m.GetAttempt(), Provider: ids.ProviderID(m.GetProviderId()),
-		Epoch: m.GetEpoch(), Model: m.GetModelId(),
-		Claimed: m.GetClaimed(), ClaimedPrompt: m.GetClaimedPromptTokens(), ClaimedCompletion: m.GetClaimedCompletionTokens(),
-		SentTokens: m.GetSentTokens(), SentBytes: m.GetSentBytes(), Complete: m.GetComplete(),
-		EndedAt: time.UnixMilli(m.GetEndedAtMs()).UTC(), Proof: m.GetProof(),
-	}, Signature: [ed25519.SignatureSize]byte(m.GetSignature())}
-	return s, s.Validate()
-}
-
-// Encode is the receipt as bytes, those of its message.
-func (s Signed) Encode() ([]byte, error) {
-	data, err := proto.Marshal(s.Message())
-	if err != nil {
-		return nil, fmt.Errorf("encode a receipt: %w", err)
-	}
-	return data, nil
-}
-
-// Decode is the inverse of Encode; see FromMessage.
-func Decode(data []byte) (Signed, error) {
-	m := &agentv2.Receipt{}
-	if proto.Unmarshal(data, m) != nil {
-		return Signed{}, ErrMalformed
-	}
-	return FromMessage(m)
 }

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"svc.internal/pkg/agentwire/frame"
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/fakeagent"
 	"svc.internal/pkg/ids"
@@ -40,11 +41,11 @@ func claim(t testing.TB, m member, epoch int64, open *agentv2.Open) workreceipt.
 }
 
 func sendReceipts(a *fakeagent.Agent, all ...workreceipt.Signed) error {
-	frame := &agentv2.Receipts{}
+	message := &agentv2.Receipts{}
 	for _, s := range all {
-		frame.Receipts = append(frame.Receipts, s.Message())
+		message.Receipts = append(message.Receipts, frame.Receipt(s))
 	}
-	return a.Send(&agentv2.Frame{Body: &agentv2.Frame_Receipts{Receipts: frame}})
+	return a.Send(&agentv2.Frame{Body: &agentv2.Frame_Receipts{Receipts: message}})
 }
 
 // acks are what the hub has acknowledged to an agent.

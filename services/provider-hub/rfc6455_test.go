@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/fakeagent"
 )
 
@@ -30,7 +31,7 @@ const (
 )
 
 // frame is one WebSocket frame, masked with zeros.
-func frame(first byte, payload []byte) []byte {
+func raw(first byte, payload []byte) []byte {
 	return append(header(first, masked, uint64(len(payload))), payload...)
 }
 
@@ -52,7 +53,7 @@ func header(first, mask byte, n uint64) []byte {
 }
 
 func closeFrame(code uint16, reason string) []byte {
-	return frame(fin|opClose, append(binary.BigEndian.AppendUint16(nil, code), reason...))
+	return raw(fin|opClose, append(binary.BigEndian.AppendUint16(nil, code), reason...))
 }
 
 // wire is a socket without a library.
@@ -152,7 +153,7 @@ func (x *wire) flood(begin, again []byte, times int) {
 // register makes the socket a live one of dialect v1.
 func (x *wire) register(m member, node string) {
 	x.t.Helper()
-	x.write(frame(fin|opText, fmt.Appendf(nil,
+	x.write(raw(fin|opText, fmt.Appendf(nil,
 		`{"type":"register","request_id":"r","payload":{"node_id":%q,"token":%q,"models":[%q]}}`, node, m.key, testModel)))
 	wait(x.t, "the ack", x.acked)
 }
@@ -226,30 +227,30 @@ type violation struct {
 func violations(kind byte) map[string]violation {
 	v := map[string]violation{
 		"an unmasked frame":              {append(header(fin|kind, 0, 2), "{}"...), codeProtocol},
-		"the first reserved bit":         {frame(fin|0x40|kind, []byte("{}")), codeProtocol},
-		"the second reserved bit":        {frame(fin|0x20|kind, []byte("{}")), codeProtocol},
-		"the third reserved bit":         {frame(fin|0x10|kind, []byte("{}")), codeProtocol},
-		"a fragmented ping":              {frame(opPing, nil), codeProtocol},
-		"a fragmented close":             {frame(opClose, []byte{3, 232}), codeProtocol},
-		"a ping of 126 bytes":            {frame(fin|opPing, make([]byte, 126)), codeProtocol},
-		"a pong of 64 KiB":               {frame(fin|opPong, make([]byte, 64<<10)), codeProtocol},
+		"the first reserved bit":         {raw(fin|0x40|kind, []byte("{}")), codeProtocol},
+		"the second reserved bit":        {raw(fin|0x20|kind, []byte("{}")), codeProtocol},
+		"the third reserved bit":         {raw(fin|0x10|kind, []byte("{}")), codeProtocol},
+		"a fragmented ping":              {raw(opPing, nil), codeProtocol},
+		"a fragmented close":             {raw(opClose, []byte{3, 232}), codeProtocol},
+		"a ping of 126 bytes":            {raw(fin|opPing, make([]byte, 126)), codeProtocol},
+		"a pong of 64 KiB":               {raw(fin|opPong, make([]byte, 64<<10)), codeProtocol},
 		"a close of 126 bytes":           {closeFrame(1000, strings.Repeat("x", 124)), codeProtocol},
-		"a close of one byte":            {frame(fin|opClose, []byte{3}), codeProtocol},
+		"a close of one byte":            {raw(fin|opClose, []byte{3}), codeProtocol},
 		"a close reason that is no text": {closeFrame(1000, "\xff\xfe"), codeInvalid},
-		"a fragment of nothing":          {frame(fin|opContinue, []byte("x")), codeProtocol},
-		"a message within another":       {append(frame(kind, []byte("{")), frame(fin|kind, []byte("{}"))...), codeProtocol},
-		"text that is no UTF-8":          {frame(fin|kind, []byte("{\"type\":\"\xc3\x28\"}")), codeInvalid},
-		"text with a surrogate":          {frame(fin|kind, []byte("\"\xed\xa0\x80\"")), codeInvalid},
-		"text cut in a letter":           {frame(fin|kind, []byte("\"\xe8\xaa")), codeInvalid},
-		"a letter cut in two fragments, and the rest not a letter": {append(frame(kind, []byte("\"\xe8")), frame(fin|opContinue, []byte("\x28\""))...), codeInvalid},
-		"a message of the other kind":                              {frame(fin|opText+opBinary-kind, []byte("{}")), codeUnsupported},
+		"a fragment of nothing":          {raw(fin|opContinue, []byte("x")), codeProtocol},
+		"a message within another":       {append(raw(kind, []byte("{")), raw(fin|kind, []byte("{}"))...), codeProtocol},
+		"text that is no UTF-8":          {raw(fin|kind, []byte("{\"type\":\"\xc3\x28\"}")), codeInvalid},
+		"text with a surrogate":          {raw(fin|kind, []byte("\"\xed\xa0\x80\"")), codeInvalid},
+		"text cut in a letter":           {raw(fin|kind, []byte("\"\xe8\xaa")), codeInvalid},
+		"a letter cut in two fragments, and the rest not a letter": {append(raw(kind, []byte("\"\xe8")), raw(fin|opContinue, []byte("\x28\""))...), codeInvalid},
+		"a message of the other kind":                              {raw(fin|opText+opBinary-kind, []byte("{}")), codeUnsupported},
 		"a length of 1 GiB":                                        {header(fin|kind, masked, 1<<30), codeTooBig},
 		"a length of 2^63-1":                                       {header(fin|kind, masked, 1<<63-1), codeTooBig},
 		"a length above 2^63":                                      {header(fin|kind, masked, 1<<63), codeProtocol},
 	}
 	for op := byte(3); op < 16; op++ {
 		if op < opClose || op > opPong {
-			v[fmt.Sprintf("opcode %d", op)] = violation{frame(fin|op, nil), codeProtocol}
+			v[fmt.Sprintf("opcode %d", op)] = violation{raw(fin|op, nil), codeProtocol}
 		}
 	}
 	for _, code := range []uint16{0, 999, 1004, 1005, 1006, 1015, 1016, 2999, 5000, 65535} {
@@ -305,7 +306,7 @@ func TestRFC6455_V2ViolationsGetTheirCloseCode(t *testing.T) {
 	wires := map[string]*wire{}
 	for name, v := range violations(opBinary) {
 		if text := v.code == codeInvalid && v.bytes[0]&0x0f != opClose; !text {
-			wires[name] = w.wire(fakeagent.Subprotocol)
+			wires[name] = w.wire(agentwire.Subprotocol)
 			wires[name].write(v.bytes)
 		}
 	}
@@ -333,15 +334,15 @@ func TestHostile38_FloodsEndWithBoundedMemory(t *testing.T) {
 	}{
 		"1 GiB in one frame":               {begin: header(fin|opText, masked, 1<<30), again: make([]byte, mib), times: 1024},
 		"1 GiB in one frame, anonymous":    {anonymous: true, begin: header(fin|opText, masked, 1<<30), again: make([]byte, mib), times: 1024},
-		"fragments of 17 bytes":            {begin: frame(opText, []byte(`{"type":"`)), again: bytes.Repeat(frame(opContinue, []byte("xxxxxxxxxxxxxxxxx")), 1000), times: 1200},
-		"fragments of one byte, anonymous": {anonymous: true, begin: frame(opText, []byte(`{`)), again: bytes.Repeat(frame(opContinue, []byte(" ")), 1000), times: 1000},
-		"fragments of nothing":             {begin: frame(opText, []byte(`{`)), again: bytes.Repeat(frame(opContinue, nil), 1000), times: 4000},
-		"fragments of nothing, anonymous":  {anonymous: true, begin: frame(opText, []byte(`{`)), again: bytes.Repeat(frame(opContinue, nil), 1000), times: 4000},
-		"pings":                            {again: bytes.Repeat(frame(fin|opPing, []byte("x")), 1000), times: 2000},
-		"pings, anonymous":                 {anonymous: true, again: bytes.Repeat(frame(fin|opPing, []byte("x")), 1000), times: 2000},
-		"pongs":                            {again: bytes.Repeat(frame(fin|opPong, nil), 1000), times: 2000},
-		"empty messages":                   {again: bytes.Repeat(frame(fin|opText, nil), 1000), times: 2000},
-		"messages of no type":              {again: bytes.Repeat(frame(fin|opText, []byte(`{"type":"x"}`)), 1000), times: 2000},
+		"fragments of 17 bytes":            {begin: raw(opText, []byte(`{"type":"`)), again: bytes.Repeat(raw(opContinue, []byte("xxxxxxxxxxxxxxxxx")), 1000), times: 1200},
+		"fragments of one byte, anonymous": {anonymous: true, begin: raw(opText, []byte(`{`)), again: bytes.Repeat(raw(opContinue, []byte(" ")), 1000), times: 1000},
+		"fragments of nothing":             {begin: raw(opText, []byte(`{`)), again: bytes.Repeat(raw(opContinue, nil), 1000), times: 4000},
+		"fragments of nothing, anonymous":  {anonymous: true, begin: raw(opText, []byte(`{`)), again: bytes.Repeat(raw(opContinue, nil), 1000), times: 4000},
+		"pings":                            {again: bytes.Repeat(raw(fin|opPing, []byte("x")), 1000), times: 2000},
+		"pings, anonymous":                 {anonymous: true, again: bytes.Repeat(raw(fin|opPing, []byte("x")), 1000), times: 2000},
+		"pongs":                            {again: bytes.Repeat(raw(fin|opPong, nil), 1000), times: 2000},
+		"empty messages":                   {again: bytes.Repeat(raw(fin|opText, nil), 1000), times: 2000},
+		"messages of no type":              {again: bytes.Repeat(raw(fin|opText, []byte(`{"type":"x"}`)), 1000), times: 2000},
 	}
 	w := setupV1(t)
 	others := w.witnesses()

@@ -21,6 +21,7 @@ import (
 	"inference-bench/internal/plan"
 	"inference-bench/internal/proc"
 	"inference-bench/internal/record"
+	"svc.internal/pkg/agentwire"
 )
 
 func main() {
@@ -101,7 +102,7 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // register opens the sockets, those of different providers in turn.
 func register(ctx context.Context, url string, keys []string, each int, model string) ([]*websocket.Conn, error) {
-	dialer := websocket.Dialer{Subprotocols: []string{"svc.agent.v2"}, HandshakeTimeout: 10 * time.Second}
+	dialer := websocket.Dialer{Subprotocols: []string{agentwire.Subprotocol}, HandshakeTimeout: 10 * time.Second}
 	tick := time.NewTicker(time.Second / handshakes)
 	defer tick.Stop()
 	var open []*websocket.Conn

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"svc.internal/pkg/agentwire"
 )
 
 // What agents do by themselves, as observed of v1 and as ours of v2 does it.
@@ -49,7 +51,7 @@ func newAgent(c *Crowd, m Member, from netip.Addr) *agent {
 	}
 	switch m.Dialect {
 	case V2:
-		a.dialer.Subprotocols = []string{"svc.agent.v2"}
+		a.dialer.Subprotocols = []string{agentwire.Subprotocol}
 		a.register, a.beat = registerV2(m), heartbeatV2
 	case V1:
 		a.register = registerV1(m)

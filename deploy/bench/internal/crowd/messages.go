@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
+	"svc.internal/pkg/agentwire/frame"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
@@ -33,8 +32,8 @@ func read(d Dialect, text []byte) message {
 }
 
 func readV2(b []byte) message {
-	f := &agentv2.Frame{}
-	if err := proto.Unmarshal(b, f); err != nil {
+	f, err := frame.Read(b)
+	if err != nil {
 		return message{refusal: "a message that is no frame"}
 	}
 	switch body := f.GetBody().(type) {
@@ -100,7 +99,7 @@ func heartbeatV2(seq uint32) []byte {
 }
 
 func encode(f *agentv2.Frame) []byte {
-	b, err := proto.Marshal(f)
+	b, err := frame.Append(nil, f)
 	if err != nil {
 		return nil // strings are ours and valid: it cannot be
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"io"
 	"time"
+
+	"svc.internal/pkg/agentwire"
 )
 
 const (
@@ -48,11 +50,11 @@ func (e ending) reason() string {
 }
 
 func protocolError(text string) *ending {
-	return &ending{code: codeProtocolError, text: text, ours: true}
+	return &ending{code: agentwire.CodeProtocolError, text: text, ours: true}
 }
 
 func windowExceeded(text string) *ending {
-	return &ending{code: codeWindowExceeded, text: text, ours: true}
+	return &ending{code: agentwire.CodeWindowExceeded, text: text, ours: true}
 }
 
 // backoff decides how long to wait after a session. It is for one goroutine.
@@ -69,9 +71,9 @@ func (b *backoff) after(e ending) time.Duration {
 	}
 	told := min(e.after, toldMost)
 	switch e.code {
-	case codeInvalidKey, codeKeyRevoked, codeSuspended:
+	case agentwire.CodeInvalidKey, agentwire.CodeKeyRevoked, agentwire.CodeSuspended:
 		return max(told, refusedWait) + b.jitter(refusedWait/4)
-	case codeSuperseded:
+	case agentwire.CodeSuperseded:
 		wait := min(supersededWait<<min(b.superseded, 10), supersededMost)
 		b.superseded++
 		return max(told, wait) + b.jitter(wait/4)

@@ -57,20 +57,8 @@ import (
 	"svc.internal/services/provider-agent/internal/receipts"
 )
 
-// Subprotocol names the dialect in the handshake.
-const Subprotocol = "svc.agent.v2"
-
-// Sizes of the dialect, in bytes.
-const (
-	maxMessage   = 64 << 10
-	maxData      = 16 << 10
-	streamWindow = 256 << 10
-	connWindow   = 8 << 20
-)
-
 // Bounds of one session.
 const (
-	maxControl   = 4096
 	spareStreams = 16
 	// outBuffer is how much of an answer waits for credit, in bytes.
 	outBuffer = 64 << 10
@@ -101,16 +89,6 @@ const (
 	// request that takes too long, and says CANCEL; were it the agent, the
 	// answer would look cut off, which is charged otherwise.
 	hubFirst = 5 * time.Second
-)
-
-// Codes of Error frames that the agent sends or tells apart.
-const (
-	codeInvalidKey     = "invalid_api_key"
-	codeKeyRevoked     = "key_revoked"
-	codeSuspended      = "suspended"
-	codeSuperseded     = "superseded"
-	codeProtocolError  = "protocol_error"
-	codeWindowExceeded = "window_exceeded"
 )
 
 // Config is what a hub is told, and the bounds of the agent's memory.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"svc.internal/pkg/agentwire"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-agent/internal/connection/hubtest"
 )
@@ -175,7 +176,7 @@ func TestSupersededByItselfIsNoFight(t *testing.T) {
 		old := b.hub.AcceptLive()
 		old.Send(drainIn(time.Second))
 		fresh := b.hub.Accept()
-		old.Refuse(codeSuperseded, 0) // the hub sees the newer connection first
+		old.Refuse(agentwire.CodeSuperseded, 0) // the hub sees the newer connection first
 		old.WaitClosed()
 		fresh.Ack()
 		pass(5 * time.Minute)

@@ -3,11 +3,10 @@ package connection
 import (
 	"context"
 	"errors"
-	"math"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
+	"svc.internal/pkg/agentwire"
+	"svc.internal/pkg/agentwire/frame"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-agent/internal/endpoint"
 )
@@ -19,53 +18,63 @@ var (
 	errLost      = errors.New("the connection to the hub ended")
 )
 
+// read reads a message. DATA, the most frequent frame, costs less than the others.
+func read(msg []byte) (*agentv2.Frame, error) {
+	d, ok := frame.ReadData(msg)
+	if !ok {
+		return frame.Read(msg)
+	}
+	return &agentv2.Frame{Stream: d.Stream, Seq: d.Seq, Body: &agentv2.Frame_Data{
+		Data: &agentv2.Data{Data: d.Bytes, Fin: d.Fin},
+	}}, nil
+}
+
 // handle takes one message from the hub. It never blocks. What it returns ends
 // the connection.
 func (s *session) handle(msg []byte) *ending {
-	frame := &agentv2.Frame{}
-	if err := proto.Unmarshal(msg, frame); err != nil {
-		return protocolError("a message is not a Frame")
+	f, err := read(msg)
+	if err != nil {
+		return protocolError(err.Error())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.phase == phaseOver:
+	case s.state == over:
 		return nil
-	case frame.GetStream() == 0:
-		return s.onConnection(frame)
-	case s.phase != phaseLive:
+	case f.GetStream() == 0:
+		return s.onConnectionLocked(f)
+	case !s.state.registered():
 		return protocolError("a request came before the registration was answered")
 	default:
-		return s.onStream(frame)
+		return s.onStreamLocked(f)
 	}
 }
 
-// onConnection takes a frame of stream 0. Needs the mutex.
-func (s *session) onConnection(f *agentv2.Frame) *ending {
-	s.seqIn++
-	if f.GetSeq() != s.seqIn {
+// onConnectionLocked takes a frame of stream 0.
+func (s *session) onConnectionLocked(f *agentv2.Frame) *ending {
+	if !s.seqIn.Follows(f.GetSeq()) {
 		return protocolError("a frame of stream 0 is missing or repeated")
 	}
 	switch body := f.GetBody().(type) {
 	case *agentv2.Frame_RegisterAck:
-		if s.phase != phaseRegistering {
+		if !s.pullLocked(acknowledged) {
 			return protocolError("the registration was answered twice")
 		}
-		s.phase, s.ack = phaseLive, body.RegisterAck
+		s.ack = body.RegisterAck
 		close(s.acked)
 		return nil
 	case *agentv2.Frame_HeartbeatAck:
 		return nil
 	case *agentv2.Frame_Window:
-		return s.onWindow(&s.credit, body.Window)
+		return s.onWindowLocked(&s.credit, body.Window)
 	case *agentv2.Frame_ReceiptAck:
-		s.onReceiptAck(body.ReceiptAck)
+		s.onReceiptAckLocked(body.ReceiptAck)
 		return nil
 	case *agentv2.Frame_Warmup:
-		s.onWarmup(body.Warmup.GetModelId())
+		s.onWarmupLocked(body.Warmup.GetModelId())
 		return nil
 	case *agentv2.Frame_Drain:
-		return s.onDrain(milliseconds(body.Drain.GetReconnectAfterMs()))
+		return s.onDrainLocked(milliseconds(body.Drain.GetReconnectAfterMs()))
 	case *agentv2.Frame_Error:
 		return &ending{
 			code: cut(clean(body.Error.GetCode()), maxError), text: cut(clean(body.Error.GetMessage()), maxError),
@@ -94,10 +103,10 @@ func clean(text string) string {
 	return string(out)
 }
 
-// onStream takes a frame of a request. Needs the mutex.
-func (s *session) onStream(f *agentv2.Frame) *ending {
+// onStreamLocked takes a frame of a request.
+func (s *session) onStreamLocked(f *agentv2.Frame) *ending {
 	if open, ok := f.GetBody().(*agentv2.Frame_Open); ok {
-		return s.onOpen(f.GetStream(), f.GetSeq(), open.Open)
+		return s.onOpenLocked(f.GetStream(), f.GetSeq(), open.Open)
 	}
 	if f.GetStream() > s.last {
 		return protocolError("a frame is on a stream that was not opened")
@@ -105,34 +114,33 @@ func (s *session) onStream(f *agentv2.Frame) *ending {
 	data, isData := f.GetBody().(*agentv2.Frame_Data)
 	if isData {
 		n := int64(len(data.Data.GetData()))
-		if n > maxData {
+		if n > agentwire.MaxData {
 			return protocolError("DATA carries more than 16 KiB")
 		}
-		if s.recv -= n; s.recv < 0 {
+		if !s.recv.Take(n) {
 			return windowExceeded("more was sent than the connection's credit")
 		}
-		s.received(n)
+		s.receivedLocked(n)
 	}
 	st := s.streams[f.GetStream()]
 	if st == nil {
 		return nil // it crossed our END
 	}
-	st.seqIn++
-	if f.GetSeq() != st.seqIn {
+	if !st.seqIn.Follows(f.GetSeq()) {
 		return protocolError("a frame of a request is missing or repeated")
 	}
 	switch body := f.GetBody().(type) {
 	case *agentv2.Frame_Data:
-		return s.onData(st, body.Data)
+		return s.onDataLocked(st, body.Data)
 	case *agentv2.Frame_Window:
-		why := s.onWindow(&st.credit, body.Window)
-		s.schedule(st)
+		why := s.onWindowLocked(&st.credit, body.Window)
+		s.scheduleLocked(st)
 		return why
 	case *agentv2.Frame_Cancel:
-		s.onCancel(st, errCancelled)
+		s.onCancelLocked(st, errCancelled)
 		return nil
 	case *agentv2.Frame_Error:
-		s.onCancel(st, errors.New("reset by the hub: "+cut(clean(body.Error.GetCode()), 64)))
+		s.onCancelLocked(st, errors.New("reset by the hub: "+cut(clean(body.Error.GetCode()), 64)))
 		return nil
 	case nil:
 		return nil
@@ -141,8 +149,8 @@ func (s *session) onStream(f *agentv2.Frame) *ending {
 	}
 }
 
-// onOpen begins a request, or answers that it cannot be taken. Needs the mutex.
-func (s *session) onOpen(id, seq uint32, o *agentv2.Open) *ending {
+// onOpenLocked begins a request, or answers that it cannot be taken.
+func (s *session) onOpenLocked(id, seq uint32, o *agentv2.Open) *ending {
 	if id <= s.last {
 		return protocolError("a stream's number was used again")
 	}
@@ -151,8 +159,8 @@ func (s *session) onOpen(id, seq uint32, o *agentv2.Open) *ending {
 	}
 	s.last = id
 	kind, known := endpointOf(o.GetEndpoint())
-	if end := s.refuse(o, kind, known); end != nil {
-		s.push(&agentv2.Frame{Stream: id, Seq: 1, Body: &agentv2.Frame_End{End: end}})
+	if end := s.refuseLocked(o, kind, known); end != nil {
+		s.pushLocked(&agentv2.Frame{Stream: id, Seq: 1, Body: &agentv2.Frame_End{End: end}})
 		return nil
 	}
 	timeout := time.Duration(min(o.GetTimeoutMs(), requestMost.Milliseconds())) * time.Millisecond
@@ -162,7 +170,7 @@ func (s *session) onOpen(id, seq uint32, o *agentv2.Open) *ending {
 	ctx, stop := context.WithTimeoutCause(s.ctx, timeout+hubFirst, errTimeout)
 	s.streams[id] = &stream{
 		session: s, id: id, ctx: ctx, stop: stop, reserve: int64(o.GetBodyLength()), room: make(chan struct{}, 1),
-		bodyLength: int(o.GetBodyLength()), seqIn: 1, recv: streamWindow, credit: streamWindow,
+		bodyLength: int(o.GetBodyLength()), seqIn: 1, recv: agentwire.NewWindow(agentwire.StreamWindow), credit: agentwire.StreamWindow,
 		attempt: o.GetAttempt(), proof: o.GetProof(),
 		// What is served besides chat is not counted as it is sent.
 		counted: s.receipts != nil && len(o.GetProof()) > 0 && kind == endpoint.Chat, count: counter{stream: o.GetStream()},
@@ -175,16 +183,16 @@ func (s *session) onOpen(id, seq uint32, o *agentv2.Open) *ending {
 	return nil
 }
 
-// refuse says why a request is not taken; when it returns nil a slot and the
-// body's memory are reserved. Needs the mutex.
-func (s *session) refuse(o *agentv2.Open, kind endpoint.Endpoint, known bool) *agentv2.End {
+// refuseLocked says why a request is not taken; when it returns nil a slot and the
+// body's memory are reserved.
+func (s *session) refuseLocked(o *agentv2.Open, kind endpoint.Endpoint, known bool) *agentv2.End {
 	length := int64(o.GetBodyLength())
 	switch {
 	case !known || !kind.Declared(s.cfg.Capabilities):
 		return &agentv2.End{Error: "the agent does not serve this endpoint"}
 	case !mediaType(o.GetContentType()):
 		return &agentv2.End{Error: "the body's media type is malformed"}
-	case s.draining:
+	case !s.state.takes():
 		return &agentv2.End{Busy: true, Error: "the agent is about to stop"}
 	case len(s.streams) >= s.slots.sum+spareStreams:
 		return &agentv2.End{Busy: true, Error: "too many requests are open"}
@@ -233,10 +241,10 @@ func mediaType(text string) bool {
 	return len(text) <= maxMediaType
 }
 
-// onData takes a piece of a request's body. Needs the mutex.
-func (s *session) onData(st *stream, d *agentv2.Data) *ending {
+// onDataLocked takes a piece of a request's body.
+func (s *session) onDataLocked(st *stream, d *agentv2.Data) *ending {
 	n := len(d.GetData())
-	if st.recv -= int64(n); st.recv < 0 {
+	if !st.recv.Take(int64(n)) {
 		return windowExceeded("more was sent than a stream's credit")
 	}
 	switch {
@@ -249,52 +257,45 @@ func (s *session) onData(st *stream, d *agentv2.Data) *ending {
 	}
 	st.request.Body = append(st.request.Body, d.GetData()...)
 	if d.GetFin() {
-		s.start(st)
+		s.startLocked(st)
 		return nil
 	}
-	if st.owed += int64(n); st.owed >= streamWindow/4 {
-		st.recv += st.owed
+	st.recv.Owe(int64(n))
+	if due := st.recv.Grant(); due > 0 {
 		// END is not queued, so the frame's number is the next.
-		st.seqOut++
-		s.push(window(st.id, st.seqOut, st.owed))
-		st.owed = 0
+		s.pushLocked(frame.Window(st.id, st.seqOut.Next(), due))
 	}
 	return nil
 }
 
-// received grants the connection's credit again: bodies are bounded by their
-// reservation, not by it. Needs the mutex.
-func (s *session) received(n int64) {
-	if s.owed += n; s.owed >= connWindow/4 {
-		s.recv += s.owed
-		s.push(window(0, 0, s.owed))
-		s.owed = 0
+// receivedLocked grants the connection's credit again: bodies are bounded by their
+// reservation, not by it.
+func (s *session) receivedLocked(n int64) {
+	s.recv.Owe(n)
+	if due := s.recv.Grant(); due > 0 {
+		s.pushLocked(frame.Window(0, 0, due))
 	}
 }
 
-func window(stream, seq uint32, bytes int64) *agentv2.Frame {
-	return &agentv2.Frame{Stream: stream, Seq: seq, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: uint32(bytes)}}}
-}
-
-// onWindow adds to a credit. Needs the mutex.
-func (s *session) onWindow(credit *int64, w *agentv2.Window) *ending {
-	if *credit += int64(w.GetBytes()); *credit > math.MaxInt32 {
+// onWindowLocked adds to a credit.
+func (s *session) onWindowLocked(credit *agentwire.Credit, w *agentv2.Window) *ending {
+	if !credit.Grant(w.GetBytes()) {
 		return protocolError("more credit was granted than a window can hold")
 	}
 	s.signal()
 	return nil
 }
 
-// onCancel stops the engine. END follows when it has stopped. Needs the mutex.
-func (s *session) onCancel(st *stream, why error) {
+// onCancelLocked stops the engine. END follows when it has stopped.
+func (s *session) onCancelLocked(st *stream, why error) {
 	switch {
 	case st.end != nil: // the engine is done; nobody wants what waits
-		st.drop(why)
+		st.dropLocked(why)
 		st.end.Complete = false
-		s.schedule(st)
+		s.scheduleLocked(st)
 	case !st.started:
-		s.giveUp(st, why)
+		s.giveUpLocked(st, why)
 	default:
-		st.drop(why)
+		st.dropLocked(why)
 	}
 }

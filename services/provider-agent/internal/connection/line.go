@@ -103,10 +103,11 @@ func (l *Link) open(ctx context.Context, leaving lines) (*line, *ending) {
 	if failed != nil {
 		return nil, failed
 	}
-	s := newSession(l.cfg, l.deps.Log, l.deps.Serve, l.slots)
-	s.receipts, s.clock, s.warmer = l.deps.Receipts, l.deps.Clock, l.warmer
 	register := l.registration(shown)
-	s.hardware = register.GetHardware()
+	s := newSession(l.cfg, sessionDeps{
+		serve: l.deps.Serve, slots: l.slots, receipts: l.deps.Receipts, warmer: l.warmer, clock: l.deps.Clock,
+		hardware: register.GetHardware(),
+	})
 	leaving.giveWay()
 	s.register(register)
 	ln := &line{session: s, began: l.deps.Clock.Now(), up: make(chan struct{}), done: make(chan struct{})}
@@ -135,7 +136,7 @@ func (l *Link) serve(ctx context.Context, ln *line, conn *socket) {
 	l.gone(s, "the session ended")
 	work.Wait()
 	s.work.Wait()
-	ln.end = *s.end
+	ln.end = *s.why
 	ln.end.lived = lived
 	l.gone(s, ln.end.reason())
 	if s.isMoving() {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+
+	"svc.internal/pkg/agentwire"
 )
 
 // Link keeps the agent connected.
@@ -40,7 +42,7 @@ func New(cfg Config, deps Deps) (*Link, error) {
 	size := proto.Size(l.registration(Credential{Key: cfg.Key.Reveal()}))
 	// What health, context length and a wallet's signature may add later, and the
 	// frame around it.
-	if size += 16*len(offers) + 1024; size > maxMessage {
+	if size += 16*len(offers) + 1024; size > agentwire.MaxMessage {
 		return nil, errors.New("the names of the models are too long together: a registration must fit into 64 KiB")
 	}
 	return l, nil
@@ -228,14 +230,14 @@ func (l *Link) tell(e ending, pause time.Duration, told string) string {
 	args := []any{"reason", reason, "retry_in", pause.Round(time.Millisecond)}
 	text := "not connected to the hub"
 	switch e.code {
-	case codeInvalidKey, codeKeyRevoked:
+	case agentwire.CodeInvalidKey, agentwire.CodeKeyRevoked:
 		text = "the hub refuses the provider key; set SVC_PROVIDER_KEY to a valid one"
 		if l.deps.Credential != nil {
 			text = "the hub refuses the wallet's sign-in; is it the wallet of a provider account?"
 		}
-	case codeSuspended:
+	case agentwire.CodeSuspended:
 		text = "the hub refuses the agent: the provider account is suspended"
-	case codeSuperseded:
+	case agentwire.CodeSuperseded:
 		text = fmt.Sprintf("another agent with the node id %s is connected; give each machine its own state folder", l.cfg.NodeID)
 	}
 	switch {

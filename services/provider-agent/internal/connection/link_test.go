@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"svc.internal/pkg/agentwire"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-agent/internal/connection/hubtest"
 )
@@ -106,10 +107,10 @@ func TestHubSaysWhenToComeBack(t *testing.T) {
 		}
 	}
 	b := backoff{random: constant(0xff)}
-	if got := b.after(ending{code: codeInvalidKey, after: time.Second}); got < time.Minute {
+	if got := b.after(ending{code: agentwire.CodeInvalidKey, after: time.Second}); got < time.Minute {
 		t.Errorf("a refused key is tried again after %v", got)
 	}
-	if got := b.after(ending{code: codeSuspended, after: 5 * time.Minute}); got < 5*time.Minute {
+	if got := b.after(ending{code: agentwire.CodeSuspended, after: 5 * time.Minute}); got < 5*time.Minute {
 		t.Errorf("told 5 min it waits %v", got)
 	}
 }
@@ -149,7 +150,7 @@ func TestRefusedHandshakeHonoursRetryAfter(t *testing.T) {
 }
 
 func TestRefusedKeyIsTriedSlowlyAndToldOnce(t *testing.T) {
-	for _, code := range []string{codeInvalidKey, codeKeyRevoked, codeSuspended} {
+	for _, code := range []string{agentwire.CodeInvalidKey, agentwire.CodeKeyRevoked, agentwire.CodeSuspended} {
 		t.Run(code, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := setup(t, echo, options{piped: true})
@@ -186,7 +187,7 @@ func TestSupersededNodesDoNotFight(t *testing.T) {
 		for _, least := range []time.Duration{1, 2, 4, 8, 16, 16} {
 			s := b.hub.AcceptLive()
 			began := time.Now()
-			s.Refuse(codeSuperseded, 0)
+			s.Refuse(agentwire.CodeSuperseded, 0)
 			s.WaitClosed()
 			pass(least * time.Minute * 99 / 100)
 			dials := b.hub.Dials()

@@ -1,9 +1,8 @@
 package connection
 
 import (
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-
+	"svc.internal/pkg/agentwire"
+	"svc.internal/pkg/agentwire/frame"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
@@ -12,14 +11,6 @@ const askHeard = "drain"
 
 // batchBytes is about how much one write to the socket carries.
 const batchBytes = 64 << 10
-
-// Field numbers of Frame and Data.
-const (
-	fieldStream = 1
-	fieldSeq    = 2
-	fieldData   = 8
-	fieldBytes  = 1
-)
 
 // batch is what the writer is to send next. Its memory is used again.
 type batch struct {
@@ -45,7 +36,7 @@ func (b *batch) empty() bool {
 
 // frame appends any frame.
 func (b *batch) frame(f *agentv2.Frame) error {
-	encoded, err := proto.MarshalOptions{}.MarshalAppend(b.bytes, f)
+	encoded, err := frame.Append(b.bytes, f)
 	if err != nil {
 		return err
 	}
@@ -56,37 +47,28 @@ func (b *batch) frame(f *agentv2.Frame) error {
 
 // data appends the frame that makes up nearly all traffic, without allocating.
 func (b *batch) data(stream, seq uint32, piece []byte) {
-	inner := protowire.SizeTag(fieldBytes) + protowire.SizeBytes(len(piece))
-	b.bytes = protowire.AppendTag(b.bytes, fieldStream, protowire.VarintType)
-	b.bytes = protowire.AppendVarint(b.bytes, uint64(stream))
-	b.bytes = protowire.AppendTag(b.bytes, fieldSeq, protowire.VarintType)
-	b.bytes = protowire.AppendVarint(b.bytes, uint64(seq))
-	b.bytes = protowire.AppendTag(b.bytes, fieldData, protowire.BytesType)
-	b.bytes = protowire.AppendVarint(b.bytes, uint64(inner))
-	b.bytes = protowire.AppendTag(b.bytes, fieldBytes, protowire.BytesType)
-	b.bytes = protowire.AppendBytes(b.bytes, piece)
+	b.bytes = frame.AppendData(b.bytes, frame.Data{Stream: stream, Seq: seq, Bytes: piece})
 	b.ends = append(b.ends, len(b.bytes))
 }
 
-// push queues a control frame. Frames of stream 0 are numbered when they are
-// sent, those of requests by the caller. Needs the mutex.
-func (s *session) push(f *agentv2.Frame) {
-	if s.phase == phaseOver {
+// pushLocked queues a control frame. Frames of stream 0 are numbered when they are
+// sent, those of requests by the caller.
+func (s *session) pushLocked(f *agentv2.Frame) {
+	if s.state == over {
 		return
 	}
-	if len(s.control) >= maxControl {
+	if len(s.control) >= agentwire.MaxWaiting {
 		// The hub asks for answers and does not read them.
-		s.shut(protocolError("answers are not read"))
+		s.endLocked(fails, protocolError("answers are not read"))
 		return
 	}
 	s.control = append(s.control, f)
 	s.signal()
 }
 
-// schedule puts a stream into the ring if something can be sent of it. Needs
-// the mutex.
-func (s *session) schedule(st *stream) {
-	if st.queued || !st.due() || s.phase == phaseOver {
+// scheduleLocked puts a stream into the ring if something can be sent of it.
+func (s *session) scheduleLocked(st *stream) {
+	if st.queued || !st.dueLocked() || s.state == over {
 		return
 	}
 	st.queued = true
@@ -107,8 +89,7 @@ func (s *session) next(b *batch) error {
 	}
 	for _, f := range s.control {
 		if f.GetStream() == 0 {
-			s.seqOut++
-			f.Seq = s.seqOut
+			f.Seq = s.seqOut.Next()
 			b.drains = b.drains || f.GetDrain() != nil
 		}
 		if err := b.frame(f); err != nil {
@@ -117,40 +98,39 @@ func (s *session) next(b *batch) error {
 	}
 	clear(s.control)
 	s.control = s.control[:0]
-	if s.end != nil {
-		b.closing = s.end
-		return s.farewell(b)
+	if s.why != nil {
+		b.closing = s.why
+		return s.farewellLocked(b)
 	}
-	if err := s.answers(b); err != nil {
+	if err := s.answersLocked(b); err != nil {
 		return err
 	}
-	return s.claim(b)
+	return s.claimLocked(b)
 }
 
-// farewell tells the hub what it did wrong. Needs the mutex.
-func (s *session) farewell(b *batch) error {
-	if !s.end.ours || s.end.code == "" {
+// farewellLocked tells the hub what it did wrong.
+func (s *session) farewellLocked(b *batch) error {
+	if !s.why.ours || s.why.code == "" {
 		return nil
 	}
-	s.seqOut++
-	return b.frame(&agentv2.Frame{Seq: s.seqOut, Body: &agentv2.Frame_Error{Error: &agentv2.Error{
-		Code: s.end.code, Message: s.end.text,
+	return b.frame(&agentv2.Frame{Seq: s.seqOut.Next(), Body: &agentv2.Frame_Error{Error: &agentv2.Error{
+		Code: s.why.code, Message: s.why.text,
 	}}})
 }
 
-// answers needs the mutex.
-func (s *session) answers(b *batch) error {
+// answersLocked sends what answers have, one piece of each in turn.
+func (s *session) answersLocked(b *batch) error {
 	var parked []*stream // have credit of their own, the connection has none
 	for len(s.ring) > 0 && len(b.bytes) < batchBytes {
 		st := s.ring[0]
 		s.ring[0] = nil
 		s.ring = s.ring[1:]
-		if st.pending() > 0 && st.credit > 0 && s.credit <= 0 {
+		if st.pendingLocked() > 0 && st.credit > 0 && s.credit <= 0 {
 			parked = append(parked, st)
 			continue
 		}
 		st.queued = false
-		if err := s.piece(b, st); err != nil {
+		if err := s.pieceLocked(b, st); err != nil {
 			return err
 		}
 	}
@@ -161,24 +141,20 @@ func (s *session) answers(b *batch) error {
 	if len(b.bytes) >= batchBytes {
 		s.signal()
 	}
-	s.endIfDrained()
+	s.emptiedLocked()
 	return nil
 }
 
-// piece sends the next piece of an answer, or its END. Needs the mutex.
-func (s *session) piece(b *batch, st *stream) error {
-	if n := min(int64(st.pending()), maxData, st.credit, s.credit); n > 0 {
-		st.credit -= n
-		s.credit -= n
-		st.seqOut++
-		b.data(st.id, st.seqOut, st.take(int(n)))
+// pieceLocked sends the next piece of an answer, or its END.
+func (s *session) pieceLocked(b *batch, st *stream) error {
+	if n := agentwire.Spend(st.pendingLocked(), &st.credit, &s.credit); n > 0 {
+		b.data(st.id, st.seqOut.Next(), st.takeLocked(n))
 	}
-	if st.pending() > 0 || st.end == nil {
-		s.schedule(st)
+	if st.pendingLocked() > 0 || st.end == nil {
+		s.scheduleLocked(st)
 		return nil
 	}
-	st.seqOut++
-	s.receipt(st, st.end.GetComplete())
+	s.receiptLocked(st, st.end.GetComplete())
 	delete(s.streams, st.id)
-	return b.frame(&agentv2.Frame{Stream: st.id, Seq: st.seqOut, Body: &agentv2.Frame_End{End: st.end}})
+	return b.frame(&agentv2.Frame{Stream: st.id, Seq: st.seqOut.Next(), Body: &agentv2.Frame_End{End: st.end}})
 }

@@ -1,11 +1,9 @@
 package connection
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"io"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +11,7 @@ import (
 	"github.com/gorilla/websocket"
 	"google.golang.org/protobuf/proto"
 
+	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/clock"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-agent/internal/connection/hubtest"
@@ -34,25 +33,25 @@ func TestHubThatBreaksTheProtocolIsToldAndLeft(t *testing.T) {
 		raw    []byte
 		kind   int
 	}{
-		"gap on stream 0":        {code: codeProtocolError, frames: []*agentv2.Frame{{Seq: 3, Body: &agentv2.Frame_HeartbeatAck{}}}},
-		"repeat on stream 0":     {code: codeProtocolError, frames: []*agentv2.Frame{{Seq: 1, Body: &agentv2.Frame_HeartbeatAck{}}}},
-		"second acknowledgement": {code: codeProtocolError, frames: []*agentv2.Frame{{Seq: 2, Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{}}}}},
-		"REGISTER from a hub":    {code: codeProtocolError, frames: []*agentv2.Frame{{Seq: 2, Body: &agentv2.Frame_Register{Register: &agentv2.Register{}}}}},
-		"DATA on stream 0":       {code: codeProtocolError, frames: []*agentv2.Frame{dataFrame(0, 2, 1, false)}},
-		"DATA before OPEN":       {code: codeProtocolError, frames: []*agentv2.Frame{dataFrame(9, 1, 1, false)}},
-		"CANCEL before OPEN":     {code: codeProtocolError, frames: []*agentv2.Frame{{Stream: 9, Seq: 1, Body: &agentv2.Frame_Cancel{}}}},
-		"OPEN that is not first": {code: codeProtocolError, frames: []*agentv2.Frame{openFrame(1, 2, 100)}},
-		"a number used again":    {code: codeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), openFrame(1, 2, 100)}},
-		"a lower number":         {code: codeProtocolError, frames: []*agentv2.Frame{openFrame(5, 1, 100), openFrame(4, 1, 100)}},
-		"gap in a request":       {code: codeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), dataFrame(1, 3, 1, false)}},
-		"END from a hub":         {code: codeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), {Stream: 1, Seq: 2, Body: &agentv2.Frame_End{}}}},
-		"a body too long":        {code: codeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), dataFrame(1, 2, whole+1, true)}},
-		"a body too short":       {code: codeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), dataFrame(1, 2, whole-1, true)}},
-		"DATA behind fin":        {code: codeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), dataFrame(1, 2, whole, true), dataFrame(1, 3, 0, true)}},
-		"DATA above 16 KiB":      {code: codeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100_000), dataFrame(1, 2, maxData+1, false)}},
-		"credit without end":     {code: codeProtocolError, frames: []*agentv2.Frame{{Seq: 2, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: 1 << 31}}}}},
-		"not a frame":            {code: codeProtocolError, raw: []byte{0xff, 0xff}, kind: websocket.BinaryMessage},
-		"a text message":         {code: codeProtocolError, raw: []byte("{}"), kind: websocket.TextMessage},
+		"gap on stream 0":        {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{{Seq: 3, Body: &agentv2.Frame_HeartbeatAck{}}}},
+		"repeat on stream 0":     {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{{Seq: 1, Body: &agentv2.Frame_HeartbeatAck{}}}},
+		"second acknowledgement": {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{{Seq: 2, Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{}}}}},
+		"REGISTER from a hub":    {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{{Seq: 2, Body: &agentv2.Frame_Register{Register: &agentv2.Register{}}}}},
+		"DATA on stream 0":       {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{dataFrame(0, 2, 1, false)}},
+		"DATA before OPEN":       {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{dataFrame(9, 1, 1, false)}},
+		"CANCEL before OPEN":     {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{{Stream: 9, Seq: 1, Body: &agentv2.Frame_Cancel{}}}},
+		"OPEN that is not first": {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 2, 100)}},
+		"a number used again":    {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), openFrame(1, 2, 100)}},
+		"a lower number":         {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(5, 1, 100), openFrame(4, 1, 100)}},
+		"gap in a request":       {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), dataFrame(1, 3, 1, false)}},
+		"END from a hub":         {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), {Stream: 1, Seq: 2, Body: &agentv2.Frame_End{}}}},
+		"a body too long":        {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), dataFrame(1, 2, whole+1, true)}},
+		"a body too short":       {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), dataFrame(1, 2, whole-1, true)}},
+		"DATA behind fin":        {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), dataFrame(1, 2, whole, true), dataFrame(1, 3, 0, true)}},
+		"DATA above 16 KiB":      {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100_000), dataFrame(1, 2, agentwire.MaxData+1, false)}},
+		"credit without end":     {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{{Seq: 2, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: 1 << 31}}}}},
+		"not a frame":            {code: agentwire.CodeProtocolError, raw: []byte{0xff, 0xff}, kind: websocket.BinaryMessage},
+		"a text message":         {code: agentwire.CodeProtocolError, raw: []byte("{}"), kind: websocket.TextMessage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t, blocked, options{random: constant(0)})
@@ -89,35 +88,35 @@ func TestRequestBeforeTheAcknowledgementIsAFault(t *testing.T) {
 	s := b.hub.Accept()
 	s.Foresee(1)
 	s.SendAsIs(openFrame(1, 1, 10))
-	if e := s.ControlOf(isError).GetError(); e.GetCode() != codeProtocolError {
+	if e := s.ControlOf(isError).GetError(); e.GetCode() != agentwire.CodeProtocolError {
 		t.Errorf("the hub is told %v", e)
 	}
 }
 
 func TestHubThatExceedsItsCreditIsToldAndLeft(t *testing.T) {
 	s, _ := newTestSession(t, Config{MaxRequestBytes: 10 << 20}, blocked)
-	frame := func(f *agentv2.Frame) *ending { return s.handle(mustMarshal(t, f)) }
-	if why := frame(openFrame(1, 1, 2<<20)); why != nil {
+	handle := func(f *agentv2.Frame) *ending { return s.handle(mustMarshal(t, f)) }
+	if why := handle(openFrame(1, 1, 2<<20)); why != nil {
 		t.Fatal(why.reason())
 	}
 	// The agent grants at every quarter of the window; a grant that it holds
 	// back is what a hub may run into, so take the credit away here.
 	s.mu.Lock()
-	s.streams[1].recv = maxData
+	s.streams[1].recv.Take(agentwire.StreamWindow - agentwire.MaxData)
 	s.mu.Unlock()
-	if why := frame(dataFrame(1, 2, maxData, false)); why != nil {
+	if why := handle(dataFrame(1, 2, agentwire.MaxData, false)); why != nil {
 		t.Fatal(why.reason())
 	}
-	if why := frame(dataFrame(1, 3, 1, false)); why == nil || why.code != codeWindowExceeded {
+	if why := handle(dataFrame(1, 3, 1, false)); why == nil || why.code != agentwire.CodeWindowExceeded {
 		t.Errorf("beyond the stream's credit: %v", why)
 	}
 	s, _ = newTestSession(t, Config{MaxRequestBytes: 10 << 20}, blocked)
-	frame = func(f *agentv2.Frame) *ending { return s.handle(mustMarshal(t, f)) }
-	frame(openFrame(1, 1, 2<<20))
+	handle = func(f *agentv2.Frame) *ending { return s.handle(mustMarshal(t, f)) }
+	handle(openFrame(1, 1, 2<<20))
 	s.mu.Lock()
-	s.recv = 10
+	s.recv.Take(agentwire.ConnWindow - 10)
 	s.mu.Unlock()
-	if why := frame(dataFrame(1, 2, 11, false)); why == nil || why.code != codeWindowExceeded {
+	if why := handle(dataFrame(1, 2, 11, false)); why == nil || why.code != agentwire.CodeWindowExceeded {
 		t.Errorf("beyond the connection's credit: %v", why)
 	}
 }
@@ -136,15 +135,15 @@ func TestUnknownFramesAreTolerated(t *testing.T) {
 
 func TestFloodOfRequestsThatAreNotReadEndsTheConnection(t *testing.T) {
 	s, _ := newTestSession(t, Config{MaxRequestBytes: 10 << 20}, blocked)
-	for i := range uint32(maxControl + 1) {
+	for i := range uint32(agentwire.MaxWaiting + 1) {
 		open := openFrame(i+1, 1, 10)
 		open.GetOpen().ModelId = "unknown"
 		if why := s.handle(mustMarshal(t, open)); why != nil {
 			t.Fatal(why.reason())
 		}
 	}
-	if s.end == nil || s.end.code != codeProtocolError || len(s.control) > maxControl {
-		t.Errorf("%d answers wait, the session's end is %v", len(s.control), s.end)
+	if s.why == nil || s.why.code != agentwire.CodeProtocolError || len(s.control) > agentwire.MaxWaiting {
+		t.Errorf("%d answers wait, the session's end is %v", len(s.control), s.why)
 	}
 }
 
@@ -160,31 +159,27 @@ func mustMarshal(t testing.TB, f *agentv2.Frame) []byte {
 // newTestSession makes a registered session without a socket.
 func newTestSession(t testing.TB, cfg Config, serve Serve) (*session, *slots) {
 	t.Helper()
+	s := newTestSessionUnregistered(t, cfg, serve)
+	ack := &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{}}}
+	if why := s.handle(mustMarshal(t, ack)); why != nil {
+		t.Fatal(why.reason())
+	}
+	return s, s.slots
+}
+
+// newTestSessionUnregistered makes a session without a socket.
+func newTestSessionUnregistered(t testing.TB, cfg Config, serve Serve) *session {
+	t.Helper()
 	slots := newSlots([]Offer{{ModelID: "m", Capacity: 4}}, 1<<20*16)
-	s := newSession(cfg, slog.New(slog.DiscardHandler), serve, slots)
-	s.warmer = newWarmer(func(context.Context, string) error { return nil }, clock.System)
+	warmer := newWarmer(func(context.Context, string) error { return nil }, clock.System)
+	s := newSession(cfg, sessionDeps{serve: serve, slots: slots, warmer: warmer, clock: clock.System})
 	t.Cleanup(func() {
 		s.fail(&ending{})
 		s.work.Wait()
 	})
-	if why := s.handle(mustMarshal(t, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{}}})); why != nil {
-		t.Fatal(why.reason())
-	}
-	return s, slots
+	return s
 }
 
-func TestDataIsEncodedAsProtobufWould(t *testing.T) {
-	for _, f := range []*agentv2.Frame{dataFrame(1, 1, 1, false), dataFrame(300, 70_000, maxData, false), dataFrame(1<<32-1, 1<<32-1, 127, false)} {
-		var b batch
-		b.data(f.GetStream(), f.GetSeq(), f.GetData().GetData())
-		if !bytes.Equal(b.bytes, mustMarshal(t, f)) {
-			t.Errorf("stream %d is encoded otherwise", f.GetStream())
-		}
-	}
-}
-
-// FuzzHandle feeds any sequence of messages to a session, as a hub could. Each
-// message stands behind its length in two bytes.
 func FuzzHandle(f *testing.F) {
 	pack := func(frames ...*agentv2.Frame) []byte {
 		var all []byte
@@ -215,7 +210,7 @@ func FuzzHandle(f *testing.F) {
 			}
 			start := 0
 			for _, end := range b.ends {
-				if err := proto.Unmarshal(b.bytes[start:end], &agentv2.Frame{}); err != nil || end-start > maxMessage {
+				if err := proto.Unmarshal(b.bytes[start:end], &agentv2.Frame{}); err != nil || end-start > agentwire.MaxMessage {
 					t.Fatalf("a frame of %d bytes goes out: %v", end-start, err)
 				}
 				start = end
@@ -227,7 +222,7 @@ func FuzzHandle(f *testing.F) {
 				s.fail(why)
 			}
 			s.mu.Lock()
-			if len(s.streams) > 4+spareStreams || len(s.control) > maxControl || s.credit < 0 {
+			if len(s.streams) > 4+spareStreams || len(s.control) > agentwire.MaxWaiting || s.credit < 0 {
 				t.Fatalf("%d streams, %d control frames, credit %d", len(s.streams), len(s.control), s.credit)
 			}
 			s.mu.Unlock()
@@ -265,7 +260,7 @@ func TestSlotsComeBackWhoeverEndsARequest(t *testing.T) {
 func TestMessageAboveTheBoundEndsTheConnection(t *testing.T) {
 	b := setup(t, echo, options{random: constant(0)})
 	s := b.hub.AcceptLive()
-	s.SendRaw(websocket.BinaryMessage, make([]byte, maxMessage+1))
+	s.SendRaw(websocket.BinaryMessage, make([]byte, agentwire.MaxMessage+1))
 	s.WaitClosed()
 	if got, end := b.hub.AcceptLive().Open("m", body(1)).Answer(); string(got) != body(1) || !end.GetComplete() {
 		t.Errorf("the next session: %q %v", got, end)

@@ -1,6 +1,7 @@
 package connection
 
 import (
+	"svc.internal/pkg/agentwire/frame"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/openai"
 	"svc.internal/pkg/workreceipt"
@@ -62,7 +63,7 @@ func (c *counter) event(event openai.Event) {
 	}
 }
 
-// end counts what is known only at the end. An answer that is not streamed
+// endLocked counts what is known only at the end. An answer that is not streamed
 // counts when it is whole: hubs pass on no other.
 func (c *counter) end(complete bool) {
 	switch {
@@ -97,8 +98,8 @@ func (st *stream) note() {
 	st.marks = append(st.marks[:copy(st.marks, st.marks[passed:])], m)
 }
 
-// sentMark is what was sent. Needs the mutex.
-func (st *stream) sentMark() (sent mark) {
+// sentMarkLocked is what was sent.
+func (st *stream) sentMarkLocked() (sent mark) {
 	for _, m := range st.marks {
 		if m.end <= st.sentTotal {
 			sent = m
@@ -107,14 +108,14 @@ func (st *stream) sentMark() (sent mark) {
 	return sent
 }
 
-// receipt makes the receipt of a request that has ended, if any content of its
-// answer was sent. Needs the mutex.
-func (s *session) receipt(st *stream, complete bool) {
+// receiptLocked makes the receipt of a request that has ended, if any content of its
+// answer was sent.
+func (s *session) receiptLocked(st *stream, complete bool) {
 	if !st.counted || st.receipted {
 		return
 	}
 	st.receipted = true
-	sent := st.sentMark()
+	sent := st.sentMarkLocked()
 	request, err := ids.ParseRequest(st.request.ID)
 	if err != nil || sent.tokens <= 0 || sent.bytes <= 0 || s.ack == nil {
 		return
@@ -138,7 +139,7 @@ func (s *session) receipt(st *stream, complete bool) {
 func (s *session) claims() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.phase != phaseLive || s.leaving || len(s.due) > 0 {
+	if !s.state.registered() || s.state.ends() || len(s.due) > 0 {
 		return
 	}
 	if s.due = s.receipts.Due(receiptsPerFrame); len(s.due) > 0 {
@@ -146,9 +147,9 @@ func (s *session) claims() {
 	}
 }
 
-// claim sends the receipts that wait, behind all answers. Needs the mutex.
-func (s *session) claim(b *batch) error {
-	if len(s.due) == 0 || s.phase != phaseLive {
+// claimLocked sends the receipts that wait, behind all answers.
+func (s *session) claimLocked(b *batch) error {
+	if len(s.due) == 0 || !s.state.registered() {
 		return nil
 	}
 	if len(s.ring) > 0 && s.passed < receiptPatience {
@@ -156,17 +157,16 @@ func (s *session) claim(b *batch) error {
 		return nil
 	}
 	s.passed = 0
-	frame := &agentv2.Receipts{Receipts: make([]*agentv2.Receipt, 0, len(s.due))}
+	message := &agentv2.Receipts{Receipts: make([]*agentv2.Receipt, 0, len(s.due))}
 	for _, signed := range s.due {
-		frame.Receipts = append(frame.Receipts, signed.Message())
+		message.Receipts = append(message.Receipts, frame.Receipt(signed))
 	}
 	s.due = nil
-	s.seqOut++
-	return b.frame(&agentv2.Frame{Seq: s.seqOut, Body: &agentv2.Frame_Receipts{Receipts: frame}})
+	return b.frame(&agentv2.Frame{Seq: s.seqOut.Next(), Body: &agentv2.Frame_Receipts{Receipts: message}})
 }
 
-// onReceiptAck forgets receipts. Needs the mutex.
-func (s *session) onReceiptAck(a *agentv2.ReceiptAck) {
+// onReceiptAckLocked forgets receipts.
+func (s *session) onReceiptAckLocked(a *agentv2.ReceiptAck) {
 	if s.receipts == nil {
 		return
 	}

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"svc.internal/pkg/agentwire"
+	"svc.internal/pkg/agentwire/frame"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/workreceipt"
@@ -105,7 +107,7 @@ func TestAServedRequestIsClaimedUntilItIsAcknowledged(t *testing.T) {
 			t.Fatal(end)
 		}
 		first := claims(s)
-		signed, err := workreceipt.FromMessage(first[0])
+		signed, err := frame.ReadReceipt(first[0])
 		if err != nil || signed.Verify(store.PublicKey()) != nil {
 			t.Fatalf("%v: %v", first, err)
 		}
@@ -180,7 +182,7 @@ func TestOnlyWhatWasSentIsClaimed(t *testing.T) {
 		"nothing":             {serve: written("", nil), text: streamText},
 		"garbage":             {serve: written("data: {\n\n", nil), text: streamText},
 		// 256 KiB of credit hold some 4,000 chunks of 62 bytes.
-		"a stream without credit": {serve: streamed(10_000), text: streamText, hold: true, kill: true, least: 4000, most: streamWindow / int64(len(chunk))},
+		"a stream without credit": {serve: streamed(10_000), text: streamText, hold: true, kill: true, least: 4000, most: agentwire.StreamWindow / int64(len(chunk))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"svc.internal/pkg/agentwire"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-agent/internal/connection/hubtest"
 	"svc.internal/services/provider-agent/internal/endpoint"
@@ -103,7 +104,7 @@ func TestSlowHubHoldsNoMoreThanItsWindow(t *testing.T) {
 		s.HoldCredit()
 		st := s.Open("m", body(1))
 		synctest.Wait()
-		for granted := streamWindow; ; granted += 100_000 {
+		for granted := agentwire.StreamWindow; ; granted += 100_000 {
 			if got := st.Received(); got != min(granted, size) {
 				t.Fatalf("%d bytes are in flight with credit for %d", got, granted)
 			}
@@ -149,7 +150,7 @@ func TestConnectionCreditBoundsAllRequests(t *testing.T) {
 			if r.Stream {
 				return Answer{Status: 204} // no data, only END
 			}
-			_, err := w.Write(make([]byte, streamWindow))
+			_, err := w.Write(make([]byte, agentwire.StreamWindow))
 			return Answer{Status: 200, Err: err}
 		}, options{piped: true, offers: []Offer{{ModelID: "m", Capacity: 64, Healthy: true}}})
 		s := b.hub.AcceptLive()
@@ -165,21 +166,21 @@ func TestConnectionCreditBoundsAllRequests(t *testing.T) {
 			}
 			return n
 		}
-		if got := sum(); got != connWindow {
-			t.Fatalf("%d bytes are in flight, want the window of %d", got, connWindow)
+		if got := sum(); got != agentwire.ConnWindow {
+			t.Fatalf("%d bytes are in flight, want the window of %d", got, agentwire.ConnWindow)
 		}
 		if _, end := s.Open("m", `{"model":"m","stream":true}`).Answer(); end.GetEngineStatus() != 204 {
 			t.Errorf("an answer without data waited for credit: %v", end)
 		}
 		s.Grant(nil, 1<<20)
-		if got := sum(); got != connWindow+1<<20 {
+		if got := sum(); got != agentwire.ConnWindow+1<<20 {
 			t.Errorf("%d bytes are in flight after a grant", got)
 		}
 		s.Grant(nil, 100) // less than a frame
-		if got := sum(); got != connWindow+1<<20+100 {
+		if got := sum(); got != agentwire.ConnWindow+1<<20+100 {
 			t.Errorf("%d bytes are in flight after a grant of 100", got)
 		}
-		s.Grant(nil, connWindow)
+		s.Grant(nil, agentwire.ConnWindow)
 		for _, st := range all {
 			if _, end := st.Answer(); !end.GetComplete() {
 				t.Fatalf("END is %v", end)
@@ -212,7 +213,7 @@ func TestCancelStopsTheEngineAndEndFollows(t *testing.T) {
 		if end.GetComplete() || end.GetError() != errCancelled.Error() || end.GetBusy() {
 			t.Errorf("END is %v", end)
 		}
-		if len(body) > streamWindow {
+		if len(body) > agentwire.StreamWindow {
 			t.Errorf("%d bytes arrived", len(body))
 		}
 		if took := time.Since(began); took > time.Second {
@@ -378,7 +379,7 @@ func TestEndpointAndMediaTypeReachTheEngine(t *testing.T) {
 func TestOpenRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, func(_ context.Context, _ Request, w io.Writer) Answer {
-			_, err := w.Write(make([]byte, streamWindow+1)) // one byte never leaves
+			_, err := w.Write(make([]byte, agentwire.StreamWindow+1)) // one byte never leaves
 			return Answer{Status: 200, Err: err}
 		}, options{piped: true})
 		s := b.hub.AcceptLive()

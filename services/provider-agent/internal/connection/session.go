@@ -2,37 +2,33 @@ package connection
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
+	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/workreceipt"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-agent/internal/receipts"
 )
 
-// phase is where a session stands.
-type phase uint8
-
-const (
-	phaseRegistering phase = iota // REGISTER is sent or about to be
-	phaseLive                     // acknowledged
-	phaseOver                     // frames have no effect any more
-)
-
-// session is one connection. It is safe for concurrent use.
-type session struct {
-	cfg   Config
-	log   *slog.Logger
+// sessionDeps are what a session works with.
+type sessionDeps struct {
 	serve Serve
 	slots *slots
 	// receipts is nil when none are made.
 	receipts *receipts.Store
 	warmer   *warmer // nil when warm-ups are not taken
 	clock    clock.Clock
-	// hardware is what REGISTER told; it is not changed once it did.
+	// hardware is what REGISTER says of the machine. It never changes.
 	hardware *agentv2.Hardware
+}
+
+// session is one connection. Its state changes by the table in state.go alone. It is
+// safe for concurrent use.
+type session struct {
+	cfg Config
+	sessionDeps
 
 	ctx   context.Context // parent of all requests; ends with the session
 	stop  context.CancelFunc
@@ -48,24 +44,20 @@ type session struct {
 	drained, heard chan struct{}
 
 	mu            sync.Mutex
-	phase         phase
+	state         state
 	ack           *agentv2.RegisterAck
-	end           *ending
-	seqIn, seqOut uint32 // of stream 0
-	last          uint32 // the last stream number seen
+	why           *ending            // why the session is over
+	seqIn, seqOut agentwire.Sequence // of stream 0
+	last          uint32             // the last stream number seen
 	streams       map[uint32]*stream
-	recv          int64 // what the hub may still send
-	owed          int64 // received and not yet granted again
-	credit        int64 // what may still be sent
+	recv          agentwire.Window // what the hub may still send
+	credit        agentwire.Credit // what may still be sent
 	control       []*agentv2.Frame
 	ring          []*stream // streams that have something to send
 	pong          []byte    // answer to the last ping
 	pongDue       bool
 	pingDue       bool
 	askDue        bool // a ping that asks whether DRAIN was read
-	draining      bool // no new streams
-	leaving       bool // and the session ends when there are none
-	stopping      bool // not even warm-ups hold it then
 	warming       int  // warm-ups that wait or are done
 	movesWhy      string
 	drainAfter    time.Duration        // what the hub said when it drained
@@ -73,13 +65,13 @@ type session struct {
 	passed        int                  // batches that went before them
 }
 
-func newSession(cfg Config, log *slog.Logger, serve Serve, slots *slots) *session {
+func newSession(cfg Config, deps sessionDeps) *session {
 	ctx, stop := context.WithCancel(context.Background())
 	return &session{
-		cfg: cfg, log: log, serve: serve, slots: slots, ctx: ctx, stop: stop,
+		cfg: cfg, sessionDeps: deps, ctx: ctx, stop: stop, state: registering,
 		wake: make(chan struct{}, 1), acked: make(chan struct{}), over: make(chan struct{}),
 		moving: make(chan struct{}), drained: make(chan struct{}), heard: make(chan struct{}),
-		streams: map[uint32]*stream{}, recv: connWindow, credit: connWindow,
+		streams: map[uint32]*stream{}, recv: agentwire.NewWindow(agentwire.ConnWindow), credit: agentwire.ConnWindow,
 	}
 }
 
@@ -87,15 +79,15 @@ func newSession(cfg Config, log *slog.Logger, serve Serve, slots *slots) *sessio
 func (s *session) register(r *agentv2.Register) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.push(&agentv2.Frame{Body: &agentv2.Frame_Register{Register: r}})
+	s.pushLocked(&agentv2.Frame{Body: &agentv2.Frame_Register{Register: r}})
 }
 
 // heartbeat queues one, if the session is registered.
 func (s *session) heartbeat(h *agentv2.Heartbeat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.phase == phaseLive {
-		s.push(&agentv2.Frame{Body: &agentv2.Frame_Heartbeat{Heartbeat: h}})
+	if s.state.registered() {
+		s.pushLocked(&agentv2.Frame{Body: &agentv2.Frame_Heartbeat{Heartbeat: h}})
 	}
 }
 
@@ -121,25 +113,22 @@ func (s *session) onPing(payload string) {
 func (s *session) drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.phase == phaseLive {
-		s.push(&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}})
+	if s.state.registered() {
+		s.pushLocked(&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}})
 	}
-	s.draining, s.leaving, s.stopping = true, true, true
-	s.endIfDrained()
+	s.endLocked(stops, &ending{text: "drained"})
+	s.emptiedLocked()
 }
 
-// onDrain keeps a session that the hub drains, until relieve: its successor may
-// be refused, and the hub may still want to hear of requests and receipts. Needs
-// the mutex.
-func (s *session) onDrain(after time.Duration) *ending {
-	if s.phase != phaseLive {
+// onDrainLocked keeps a session that the hub drains, until relieve: its successor may
+// be refused, and the hub may still want to hear of requests and receipts.
+func (s *session) onDrainLocked(after time.Duration) *ending {
+	if !s.state.registered() {
 		return &ending{text: "the hub is about to stop", after: after}
 	}
 	s.drainAfter = after
-	if !s.draining {
-		s.draining = true
-		close(s.drained)
-		s.move("the hub is about to stop")
+	if s.pullLocked(hubDrains) {
+		s.wantSuccessorLocked("the hub is about to stop")
 	}
 	return nil
 }
@@ -149,13 +138,13 @@ func (s *session) onDrain(after time.Duration) *ending {
 func (s *session) handOver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.phase == phaseLive && !s.draining {
-		s.move("the machine has changed")
+	if s.pullLocked(machineChanged) {
+		s.wantSuccessorLocked("the machine has changed")
 	}
 }
 
-// move says once that another session is wanted. Needs the mutex.
-func (s *session) move(why string) {
+// wantSuccessorLocked says, once, that another session is to take this one's place.
+func (s *session) wantSuccessorLocked(why string) {
 	if s.movesWhy == "" {
 		s.movesWhy = why
 		close(s.moving)
@@ -167,13 +156,11 @@ func (s *session) move(why string) {
 // not drain, and the successor speaks on another socket.
 func (s *session) giveWay() {
 	s.mu.Lock()
-	if s.phase != phaseLive || s.draining {
+	if !s.pullLocked(givesWay) {
 		s.mu.Unlock()
 		return
 	}
-	s.push(&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}})
-	s.draining = true
-	close(s.drained)
+	s.pushLocked(&agentv2.Frame{Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{}}})
 	s.mu.Unlock()
 	late := time.NewTimer(heardTimeout)
 	defer late.Stop()
@@ -213,7 +200,7 @@ func (s *session) successor() (why string, after time.Duration) {
 	return s.movesWhy, s.drainAfter
 }
 
-// isMoving tells whether another session is to take this one's place.
+// isMoving reports whether another session is to take this one's place.
 func (s *session) isMoving() bool {
 	select {
 	case <-s.moving:
@@ -228,49 +215,61 @@ func (s *session) isMoving() bool {
 func (s *session) relieve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.draining, s.leaving = true, true
-	s.endIfDrained()
+	s.endLocked(relieved, &ending{text: "drained"})
+	s.emptiedLocked()
 }
 
-// endIfDrained needs the mutex.
-func (s *session) endIfDrained() {
-	if s.leaving && len(s.streams) == 0 && (s.warming == 0 || s.stopping) {
-		s.shut(&ending{text: "drained"})
+// pullLocked pulls a trigger. It reports whether the state has changed.
+func (s *session) pullLocked(t trigger) bool {
+	next := table[s.state][t]
+	if next == 0 {
+		return false
+	}
+	s.state = next
+	if next == draining {
+		close(s.drained) // which is entered once
+	}
+	return true
+}
+
+// emptiedLocked ends a session that is to end and that nothing holds any more.
+func (s *session) emptiedLocked() {
+	if s.state.ends() && len(s.streams) == 0 && (s.warming == 0 || s.state == stopping) {
+		s.endLocked(emptied, &ending{text: "drained"})
 	}
 }
 
-// shut ends the session: its requests stop, frames that still arrive have no
-// effect, and the writer closes the socket. Only the first call counts. Needs
-// the mutex.
-func (s *session) shut(why *ending) {
-	if s.phase == phaseOver {
+// endLocked pulls a trigger, and ends the session if it is over by that: its requests
+// stop, frames that still arrive have no effect, and the writer closes the socket.
+// Only the first reason counts.
+func (s *session) endLocked(t trigger, why *ending) {
+	if !s.pullLocked(t) || s.state != over {
 		return
 	}
-	s.phase = phaseOver
-	s.end = why
+	s.why = why
 	s.stop()
 	for _, st := range s.streams {
-		st.drop(errLost)
+		st.dropLocked(errLost)
 		if !st.started {
-			s.free(st)
+			s.freeLocked(st)
 		}
 		if st.end != nil {
-			s.receipt(st, false) // it was answered, and not all is sent
+			s.receiptLocked(st, false) // it was answered, and not all is sent
 		}
 	}
 	close(s.over)
 	s.signal()
 }
 
-// fail is shut for those who do not hold the mutex.
+// fail ends the session for those who do not hold the mutex.
 func (s *session) fail(why *ending) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shut(why)
+	s.endLocked(fails, why)
 }
 
-// start has a request answered whose body is whole. Needs the mutex.
-func (s *session) start(st *stream) {
+// startLocked has a request answered whose body is whole.
+func (s *session) startLocked(st *stream) {
 	st.started = true
 	request := st.request
 	st.request.Body = nil
@@ -303,28 +302,28 @@ func (s *session) finish(st *stream, answer Answer) {
 	}
 	// The slot is free before the hub hears of the end, or its next request
 	// would find none.
-	s.free(st)
+	s.freeLocked(st)
 	st.claim, st.count = st.count.usage, counter{}
-	s.endStream(st, end)
-	if s.phase == phaseOver {
-		s.receipt(st, false)
+	s.endStreamLocked(st, end)
+	if s.state == over {
+		s.receiptLocked(st, false)
 	}
 }
 
-// free gives a request's slot and memory back, once. Needs the mutex.
-func (s *session) free(st *stream) {
+// freeLocked gives a request's slot and memory back, once.
+func (s *session) freeLocked(st *stream) {
 	if !st.released {
 		st.released = true
 		s.slots.release(st.request.ModelID, st.reserve)
 	}
 }
 
-// endStream lets END follow what waits to be sent. Needs the mutex.
-func (s *session) endStream(st *stream, end *agentv2.End) {
+// endStreamLocked lets END follow what waits to be sent.
+func (s *session) endStreamLocked(st *stream, end *agentv2.End) {
 	if st.end == nil {
 		st.end = end
 	}
-	s.schedule(st)
+	s.scheduleLocked(st)
 }
 
 // sweep ends the requests whose time is over and whose body never came.
@@ -333,17 +332,17 @@ func (s *session) sweep() {
 	defer s.mu.Unlock()
 	for _, st := range s.streams {
 		if !st.started && st.end == nil && st.ctx.Err() != nil {
-			s.giveUp(st, errBodyLate)
+			s.giveUpLocked(st, errBodyLate)
 		}
 	}
 }
 
-// giveUp ends a request that was never started. Needs the mutex.
-func (s *session) giveUp(st *stream, why error) {
+// giveUpLocked ends a request that was never started.
+func (s *session) giveUpLocked(st *stream, why error) {
 	st.request.Body = nil
-	st.drop(why)
-	s.free(st)
-	s.endStream(st, &agentv2.End{Error: why.Error()})
+	st.dropLocked(why)
+	s.freeLocked(st)
+	s.endStreamLocked(st, &agentv2.End{Error: why.Error()})
 }
 
 // signal wakes the writer.

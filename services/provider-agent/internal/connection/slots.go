@@ -32,7 +32,7 @@ func newSlots(offers []Offer, bytes int64) *slots {
 	return s
 }
 
-// take reserves a slot and memory for a body.
+// takeLocked reserves a slot and memory for a body.
 func (s *slots) take(model string, bytes int64) refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (s *slots) take(model string, bytes int64) refusal {
 	return granted
 }
 
-// offered tells whether the model is served at all.
+// offered reports whether the model is served at all.
 func (s *slots) offered(model string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

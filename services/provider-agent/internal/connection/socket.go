@@ -14,11 +14,12 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/clock"
 )
 
 // writeBuffer holds the largest DATA frame, so that none is fragmented.
-const writeBuffer = maxData + 128
+const writeBuffer = agentwire.MaxData + 128
 
 // socket is a WebSocket whose writes are collected until flush.
 type socket struct {
@@ -89,19 +90,19 @@ func dial(ctx context.Context, cfg Config, deps Deps) (*socket, *ending) {
 			under = &collector{Conn: conn}
 			return under, nil
 		},
-		Proxy: http.ProxyFromEnvironment, HandshakeTimeout: handshakeTimeout, Subprotocols: []string{Subprotocol},
-		ReadBufferSize: maxData, WriteBufferSize: writeBuffer,
+		Proxy: http.ProxyFromEnvironment, HandshakeTimeout: handshakeTimeout, Subprotocols: []string{agentwire.Subprotocol},
+		ReadBufferSize: agentwire.MaxData, WriteBufferSize: writeBuffer,
 	}
 	header := http.Header{"User-Agent": {"svc-agent/" + cfg.Version}}
 	ws, resp, err := dialer.DialContext(ctx, cfg.URL, header)
 	if err != nil {
 		return nil, refused(resp, err)
 	}
-	if ws.Subprotocol() != Subprotocol {
+	if ws.Subprotocol() != agentwire.Subprotocol {
 		_ = ws.Close()
-		return nil, &ending{text: "the hub does not speak " + Subprotocol}
+		return nil, &ending{text: "the hub does not speak " + agentwire.Subprotocol}
 	}
-	ws.SetReadLimit(maxMessage)
+	ws.SetReadLimit(agentwire.MaxMessage)
 	under.collect()
 	return &socket{ws: ws, under: under, clock: deps.Clock}, nil
 }

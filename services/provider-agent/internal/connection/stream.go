@@ -3,6 +3,7 @@ package connection
 import (
 	"context"
 
+	"svc.internal/pkg/agentwire"
 	"svc.internal/pkg/openai"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
@@ -24,10 +25,9 @@ type stream struct {
 	started       bool  // the body is whole and a goroutine answers
 	released      bool  // slot and memory were given back
 	dropped       error // why what is written is thrown away; nil while it is not
-	seqIn, seqOut uint32
-	recv          int64 // what the hub may still send
-	owed          int64 // received and not yet granted again
-	credit        int64 // what may still be sent
+	seqIn, seqOut agentwire.Sequence
+	recv          agentwire.Window // what the hub may still send
+	credit        agentwire.Credit // what may still be sent
 	out           []byte
 	sent          int  // bytes of out that are gone
 	queued        bool // it stands in the ring of the writer
@@ -71,23 +71,23 @@ func (st *stream) accept(p []byte) (int, error) {
 	if st.dropped != nil {
 		return 0, st.dropped
 	}
-	n := min(len(p), outBuffer-st.pending())
+	n := min(len(p), outBuffer-st.pendingLocked())
 	if st.sent > 0 && len(st.out)+n > cap(st.out) {
 		st.out = st.out[:copy(st.out, st.out[st.sent:])]
 		st.sent = 0
 	}
 	st.out = append(st.out, p[:n]...)
 	st.acceptedTotal += int64(n)
-	s.schedule(st)
+	s.scheduleLocked(st)
 	return n, nil
 }
 
-// pending is how many bytes wait. Needs the mutex.
-func (st *stream) pending() int { return len(st.out) - st.sent }
+// pendingLocked is how many bytes wait.
+func (st *stream) pendingLocked() int { return len(st.out) - st.sent }
 
-// take removes n bytes from the buffer; they are valid until the mutex is
-// given up. Needs the mutex.
-func (st *stream) take(n int) []byte {
+// takeLocked removes n bytes from the buffer; they are valid until the mutex is
+// given up.
+func (st *stream) takeLocked(n int) []byte {
 	piece := st.out[st.sent : st.sent+n]
 	st.sent += n
 	st.sentTotal += int64(n)
@@ -101,9 +101,8 @@ func (st *stream) take(n int) []byte {
 	return piece
 }
 
-// drop throws away what waits and all that follows, and stops the engine.
-// Needs the mutex.
-func (st *stream) drop(why error) {
+// dropLocked throws away what waits and all that follows, and stops the engine.
+func (st *stream) dropLocked(why error) {
 	if st.dropped == nil {
 		st.dropped = why
 	}
@@ -111,9 +110,9 @@ func (st *stream) drop(why error) {
 	st.stop()
 }
 
-// due tells whether the writer can do something for the stream. Needs the mutex.
-func (st *stream) due() bool {
-	if st.pending() > 0 {
+// dueLocked reports whether the writer can do something for the stream.
+func (st *stream) dueLocked() bool {
+	if st.pendingLocked() > 0 {
 		return st.credit > 0
 	}
 	return st.end != nil

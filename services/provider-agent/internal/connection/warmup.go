@@ -95,22 +95,22 @@ func (w *warmer) load(ctx context.Context, model string) (took time.Duration, er
 	return now.Sub(began), err
 }
 
-// onWarmup has a model loaded, beside all requests. Needs the mutex.
-func (s *session) onWarmup(model string) {
+// onWarmupLocked has a model loaded, beside all requests.
+func (s *session) onWarmupLocked(model string) {
 	switch {
 	case s.warmer == nil:
-		s.push(warmupResult(model, 0, errNoWarmUps))
+		s.pushLocked(warmupResult(model, 0, errNoWarmUps))
 	case !s.slots.offered(model):
-		s.push(warmupResult(model, 0, errNotServed))
+		s.pushLocked(warmupResult(model, 0, errNotServed))
 	case !s.warmer.enter():
-		s.push(warmupResult(model, 0, errManyWarmUps))
+		s.pushLocked(warmupResult(model, 0, errManyWarmUps))
 	default:
 		s.warming++
 		s.work.Go(func() {
 			took, err := s.warmer.load(s.ctx, model)
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.push(warmupResult(model, took, err))
+			s.pushLocked(warmupResult(model, took, err))
 			s.warming--
 			s.signal() // it may have been the last that held the session
 		})

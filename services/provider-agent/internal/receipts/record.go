@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 
+	"svc.internal/pkg/agentwire/frame"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/workreceipt"
 )
@@ -36,7 +37,7 @@ func appendRecord(dst []byte, kind byte, content []byte) []byte {
 }
 
 func appendKept(dst []byte, s workreceipt.Signed) ([]byte, error) {
-	content, err := s.Encode()
+	content, err := frame.EncodeReceipt(s)
 	if err != nil {
 		return dst, err
 	}
@@ -73,7 +74,7 @@ func parseRecord(data []byte) (r record, size int, ok bool) {
 		}
 		return record{acked: workreceipt.Key{Request: ids.RequestID(content[:16]), Attempt: binary.BigEndian.Uint32(content[16:])}}, size, true
 	case kindKept:
-		s, err := workreceipt.Decode(content)
+		s, err := frame.DecodeReceipt(content)
 		return record{kept: &s}, size, err == nil
 	default:
 		return record{}, size, false

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"svc.internal/pkg/agentwire/frame"
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
@@ -159,7 +160,7 @@ func (r *Receipts) judge(ctx context.Context, h handed) {
 	var answers []session.Acknowledged
 	var questions []*eventsv1.ReceiptEvent
 	for _, m := range h.all {
-		signed, err := workreceipt.FromMessage(m)
+		signed, err := frame.ReadReceipt(m)
 		if err != nil {
 			r.refuse(refusedMalformed)
 			if len(m.GetRequestId()) == len(ids.RequestID{}) {

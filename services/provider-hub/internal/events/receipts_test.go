@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"svc.internal/pkg/agentwire/frame"
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/workreceipt"
@@ -118,7 +119,7 @@ func (w *window) attempt(a *agent, n byte) (*dispatch.Order, workreceipt.Receipt
 }
 
 func (w *window) hand(a *agent, r workreceipt.Receipt) {
-	w.receipts.receive(a, []*agentv2.Receipt{workreceipt.Sign(a.key, r).Message()})
+	w.receipts.receive(a, []*agentv2.Receipt{frame.Receipt(workreceipt.Sign(a.key, r))})
 }
 
 func (w *window) question(t *testing.T) *eventsv1.ReceiptEvent {
@@ -311,7 +312,7 @@ func TestAForgedReceiptIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, a := newWindow(t), newAgent(1)
-			w.receipts.receive(a, []*agentv2.Receipt{tc.forge(w, a).Message()})
+			w.receipts.receive(a, []*agentv2.Receipt{frame.Receipt(tc.forge(w, a))})
 			if got := a.acked(t); got.Refused != tc.want {
 				t.Errorf("refused as %q, want %q", got.Refused, tc.want)
 			}
@@ -381,7 +382,7 @@ func TestRefusalsAreCountedAndToldOnceAMinute(t *testing.T) {
 	w := &window{fixture: f, receipts: r}
 	_, made := w.attempt(a, 1)
 	made.Proof = []byte("made up")
-	forged := workreceipt.Sign(a.key, made).Message()
+	forged := frame.Receipt(workreceipt.Sign(a.key, made))
 	for range 3 {
 		r.judge(t.Context(), handed{a, []*agentv2.Receipt{forged, forged}})
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"sync"
 
+	"svc.internal/pkg/agentwire/frame"
 	"svc.internal/pkg/workreceipt"
 )
 
@@ -16,7 +17,7 @@ type digest [16]byte
 // digestOf digests a receipt with its signature. One that cannot be encoded has
 // none.
 func digestOf(s workreceipt.Signed) (d digest, ok bool) {
-	encoded, err := s.Encode()
+	encoded, err := frame.EncodeReceipt(s)
 	if err != nil {
 		return d, false
 	}

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"svc.internal/pkg/agentwire/frame"
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/bustest"
 	"svc.internal/pkg/clock"
@@ -276,7 +277,7 @@ func TestTheReceiptOfAVoidAttemptIsAcknowledgedByItsOwnHub(t *testing.T) {
 	if err := errors.Join(w.usage.Dispatched(o, w.clock.Now()), w.usage.Vanished(t.Context(), o)); err != nil {
 		t.Fatal(err)
 	}
-	w.receipts.receive(a, []*agentv2.Receipt{workreceipt.Sign(a.key, r).Message()})
+	w.receipts.receive(a, []*agentv2.Receipt{frame.Receipt(workreceipt.Sign(a.key, r))})
 	if got := a.acked(t); got.Key != r.Key() || got.Refused != "" {
 		t.Errorf("acknowledged %+v", got)
 	}

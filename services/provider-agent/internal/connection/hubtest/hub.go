@@ -25,13 +25,12 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"svc.internal/pkg/agentwire"
 )
 
 const (
-	patience     = 90 * time.Second
-	streamWindow = 256 << 10
-	connWindow   = 8 << 20
-	maxData      = 16 << 10
+	patience = 90 * time.Second
 	// backlog bounds the frames that a test has not looked at yet.
 	backlog = 1 << 16
 )
@@ -110,7 +109,7 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	default:
 	}
-	upgrader := websocket.Upgrader{Subprotocols: []string{"svc.agent.v2"}}
+	upgrader := websocket.Upgrader{Subprotocols: []string{agentwire.Subprotocol}}
 	ws, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {
 		return // the agent left
@@ -148,7 +147,7 @@ func (h *Hub) replace(s *Session) {
 	h.live[node] = s
 	h.mu.Unlock()
 	if older != nil && older != s && !older.Drains() {
-		older.Refuse("superseded", 0)
+		older.Refuse(agentwire.CodeSuperseded, 0)
 	}
 }
 

@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
-	"google.golang.org/protobuf/proto"
 
+	"svc.internal/pkg/agentwire"
+	"svc.internal/pkg/agentwire/frame"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
@@ -24,17 +25,17 @@ type Session struct {
 	closed  chan struct{}
 
 	sending sync.Mutex
-	seqOut  uint32
+	seqOut  agentwire.Sequence
 	last    uint32
 
 	mu      sync.Mutex
-	seqIn   uint32
+	seqIn   agentwire.Sequence
 	streams map[uint32]*Stream
-	held    bool // credit is granted by the test
-	credit  int64
-	send    int64 // what may be sent to the agent
-	drains  bool  // hub or agent have said so
-	mute    bool  // pings are not answered
+	held    bool             // credit is granted by the test
+	recv    int64            // what the agent may send
+	credit  agentwire.Credit // what may be sent to the agent
+	drains  bool             // hub or agent have said so
+	mute    bool             // pings are not answered
 	pings   int
 	pongs   int
 	more    chan struct{} // closed and replaced when credit to send grows
@@ -43,7 +44,7 @@ type Session struct {
 func newSession(h *Hub, ws *websocket.Conn) *Session {
 	return &Session{
 		t: h.t, hub: h, ws: ws, control: make(chan *agentv2.Frame, backlog), closed: make(chan struct{}),
-		streams: map[uint32]*Stream{}, credit: connWindow, send: connWindow, more: make(chan struct{}),
+		streams: map[uint32]*Stream{}, recv: agentwire.ConnWindow, credit: agentwire.ConnWindow, more: make(chan struct{}),
 	}
 }
 
@@ -51,7 +52,7 @@ func newSession(h *Hub, ws *websocket.Conn) *Session {
 func (s *Session) read() {
 	defer close(s.closed)
 	defer func() { _ = s.ws.Close() }()
-	s.ws.SetReadLimit(64 << 10)
+	s.ws.SetReadLimit(agentwire.MaxMessage)
 	answer := s.ws.PingHandler()
 	s.ws.SetPingHandler(func(data string) error {
 		s.mu.Lock()
@@ -74,12 +75,12 @@ func (s *Session) read() {
 		if err != nil {
 			return
 		}
-		frame := &agentv2.Frame{}
-		if err := proto.Unmarshal(msg, frame); err != nil || kind != websocket.BinaryMessage {
+		f, err := frame.Read(msg)
+		if err != nil || kind != websocket.BinaryMessage {
 			s.t.Errorf("the agent sent what is not a Frame: %v", err)
 			return
 		}
-		s.take(frame)
+		s.take(f)
 	}
 }
 
@@ -88,12 +89,11 @@ func (s *Session) take(f *agentv2.Frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f.GetStream() == 0 {
-		if s.seqIn++; f.GetSeq() != s.seqIn {
-			s.t.Errorf("frame %d of stream 0 has number %d", s.seqIn, f.GetSeq())
+		if !s.seqIn.Follows(f.GetSeq()) {
+			s.t.Errorf("stream 0: got frame number %d, want %d", f.GetSeq(), s.seqIn)
 		}
 		if w := f.GetWindow(); w != nil {
-			s.send += int64(w.GetBytes())
-			s.wakeSenders()
+			s.grants(&s.credit, w)
 			return
 		}
 		s.drains = s.drains || f.GetDrain() != nil
@@ -105,16 +105,15 @@ func (s *Session) take(f *agentv2.Frame) {
 		s.t.Errorf("a frame on stream %d, which was not opened", f.GetStream())
 		return
 	}
-	if st.seqIn++; f.GetSeq() != st.seqIn {
-		s.t.Errorf("frame %d of stream %d has number %d", st.seqIn, f.GetStream(), f.GetSeq())
+	if !st.seqIn.Follows(f.GetSeq()) {
+		s.t.Errorf("stream %d: got frame number %d, want %d", f.GetStream(), f.GetSeq(), st.seqIn)
 	}
 	if st.ended {
 		s.t.Errorf("a frame on stream %d after its END", f.GetStream())
 	}
 	st.ended = f.GetEnd() != nil
 	if w := f.GetWindow(); w != nil {
-		st.send += int64(w.GetBytes())
-		s.wakeSenders()
+		s.grants(&st.credit, w)
 		return
 	}
 	if f.GetData() != nil {
@@ -123,13 +122,21 @@ func (s *Session) take(f *agentv2.Frame) {
 	st.frames <- f
 }
 
+// grants adds to what may be sent. Needs the mutex.
+func (s *Session) grants(credit *agentwire.Credit, w *agentv2.Window) {
+	if !credit.Grant(w.GetBytes()) {
+		s.t.Errorf("the agent grants %d bytes, which are more credit than a window can hold", w.GetBytes())
+	}
+	s.wakeSenders()
+}
+
 // account checks credit. Needs the mutex.
 func (s *Session) account(st *Stream, n int) {
-	st.credit -= int64(n)
-	s.credit -= int64(n)
+	st.recv -= int64(n)
+	s.recv -= int64(n)
 	st.received += n
-	if n == 0 || n > maxData || st.credit < 0 || s.credit < 0 {
-		s.t.Errorf("DATA of %d bytes leaves credit of %d on stream %d and %d in all", n, st.credit, st.id, s.credit)
+	if n == 0 || n > agentwire.MaxData || st.recv < 0 || s.recv < 0 {
+		s.t.Errorf("DATA of %d bytes leaves credit of %d on stream %d and %d in all", n, st.recv, st.id, s.recv)
 	}
 }
 
@@ -160,12 +167,12 @@ func (s *Session) Grant(st *Stream, n int) {
 	id := uint32(0)
 	if st != nil {
 		id = st.id
-		st.credit += int64(n)
+		st.recv += int64(n)
 	} else {
-		s.credit += int64(n)
+		s.recv += int64(n)
 	}
 	s.mu.Unlock()
-	s.Send(&agentv2.Frame{Stream: id, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: uint32(n)}}})
+	s.Send(frame.Window(id, 0, uint32(n)))
 }
 
 // wakeSenders needs the mutex.
@@ -207,7 +214,7 @@ func (s *Session) Foresee(id uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if id != 0 && s.streams[id] == nil {
-		s.streams[id] = &Stream{s: s, id: id, frames: make(chan *agentv2.Frame, 16), credit: streamWindow, send: streamWindow}
+		s.streams[id] = &Stream{s: s, id: id, frames: make(chan *agentv2.Frame, 16), recv: agentwire.StreamWindow, credit: agentwire.StreamWindow}
 	}
 }
 
@@ -233,13 +240,11 @@ func (s *Session) Send(f *agentv2.Frame) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	if f.GetStream() == 0 {
-		s.seqOut++
-		f.Seq = s.seqOut
+		f.Seq = s.seqOut.Next()
 	} else {
 		s.mu.Lock()
 		if st := s.streams[f.GetStream()]; st != nil {
-			st.seqOut++
-			f.Seq = st.seqOut
+			f.Seq = st.seqOut.Next()
 		}
 		s.mu.Unlock()
 	}
@@ -271,7 +276,7 @@ func (s *Session) Ping() {
 
 func mustMarshal(t testing.TB, f *agentv2.Frame) []byte {
 	t.Helper()
-	msg, err := proto.Marshal(f)
+	msg, err := frame.Append(nil, f)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"time"
 
+	"svc.internal/pkg/agentwire"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 )
 
@@ -14,10 +15,10 @@ type Stream struct {
 	frames chan *agentv2.Frame
 
 	// Guarded by the session's mutex.
-	seqIn, seqOut uint32
+	seqIn, seqOut agentwire.Sequence
 	ended         bool
-	credit        int64 // what the agent may send
-	send          int64 // what may be sent to the agent
+	recv          int64            // what the agent may send
+	credit        agentwire.Credit // what may be sent to the agent
 	received      int
 }
 
@@ -50,7 +51,7 @@ func (s *Session) OpenOnly(open *agentv2.Open) *Stream {
 	s.t.Helper()
 	s.mu.Lock()
 	s.last++
-	st := &Stream{s: s, id: s.last, frames: make(chan *agentv2.Frame, backlog), credit: streamWindow, send: streamWindow}
+	st := &Stream{s: s, id: s.last, frames: make(chan *agentv2.Frame, backlog), recv: agentwire.StreamWindow, credit: agentwire.StreamWindow}
 	s.streams[st.id] = st
 	s.mu.Unlock()
 	st.Send(&agentv2.Frame{Body: &agentv2.Frame_Open{Open: open}})
@@ -71,7 +72,7 @@ func (st *Stream) ID() uint32 { return st.id }
 func (st *Stream) SendBody(body []byte) {
 	st.s.t.Helper()
 	for {
-		n := st.reserve(min(len(body), maxData))
+		n := st.reserve(len(body))
 		if n < 0 {
 			return
 		}
@@ -84,21 +85,18 @@ func (st *Stream) SendBody(body []byte) {
 	}
 }
 
-// reserve waits for credit for up to want bytes; negative when the connection
+// reserve waits for credit for up to want bytes and one DATA; negative when the connection
 // has ended or no credit comes.
 func (st *Stream) reserve(want int) int {
 	s := st.s
 	for {
 		s.mu.Lock()
-		n := int(min(int64(want), st.send, s.send))
+		n := agentwire.Spend(want, &st.credit, &s.credit)
 		more := s.more
+		s.mu.Unlock()
 		if n > 0 || want == 0 {
-			st.send -= int64(n)
-			s.send -= int64(n)
-			s.mu.Unlock()
 			return n
 		}
-		s.mu.Unlock()
 		select {
 		case <-more:
 		case <-s.closed:
