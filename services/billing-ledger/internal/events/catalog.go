@@ -4,22 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"time"
 
+	"svc.internal/pkg/catalogwatch"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money/moneypb"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/plan"
 	"svc.internal/services/billing-ledger/internal/price"
-)
-
-// Pauses between attempts to watch the catalog, and the most models it has.
-const (
-	watchPauseMin = 200 * time.Millisecond
-	watchPauseMax = 10 * time.Second
-	maxModels     = 10_000
 )
 
 // Catalog keeps the book of prices up to date.
@@ -32,54 +24,9 @@ type Catalog struct {
 // Run watches until ctx ends. While the catalog is away, the last prices go on
 // applying.
 func (c *Catalog) Run(ctx context.Context) {
-	// Services start in any order: until the first snapshot, readiness tells
-	// of a catalog that is away.
-	level := slog.LevelDebug
-	for failures := 0; ctx.Err() == nil; {
-		got, err := c.watch(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if failures++; got {
-			failures, level = 1, slog.LevelWarn
-		}
-		wait := pause(failures)
-		c.Log.Log(ctx, level, "catalog cannot be watched", "error", err, "pause", wait)
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
-	}
-}
-
-// pause grows with the failures in a row and is spread over its upper half.
-func pause(failures int) time.Duration {
-	d := min(watchPauseMin<<min(failures-1, 10), watchPauseMax)
-	return d/2 + rand.N(d/2) //nolint:gosec // spreads load, guards nothing
-}
-
-// watch follows one stream to its end and tells whether anything came.
-func (c *Catalog) watch(ctx context.Context) (got bool, err error) {
-	// The stream ends with the context, whatever made us leave.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := c.Client.WatchModels(ctx, &catalogv1.WatchModelsRequest{})
-	if err != nil {
-		return false, fmt.Errorf("watch models: %w", err)
-	}
-	for {
-		snapshot, err := stream.Recv()
-		if err != nil {
-			return got, fmt.Errorf("receive models: %w", err)
-		}
-		if n := len(snapshot.GetModels()); n > maxModels {
-			return got, fmt.Errorf("the catalog sent %d models, more than %d", n, maxModels)
-		}
-		c.Book.Replace(c.models(ctx, snapshot.GetModels()))
-		got = true
-	}
+	catalogwatch.Run(ctx, c.Client, c.Log, func(ctx context.Context, models []*catalogv1.Model) {
+		c.Book.Replace(c.models(ctx, models))
+	})
 }
 
 // models are those in service that can be priced. One that cannot is left out,

@@ -92,14 +92,6 @@ func TestEveryNameOfTheContractIsStored(t *testing.T) {
 	}
 }
 
-func TestPauseGrowsWithinItsBounds(t *testing.T) {
-	for failures := 1; failures < 100; failures++ {
-		if d := pause(failures); d < watchPauseMin/2 || d > watchPauseMax {
-			t.Errorf("pause %v after %d failures", d, failures)
-		}
-	}
-}
-
 // FuzzDecodeUsage wants of any payload either an event that is valid and has
 // one hash, or a reject that the quarantine can take.
 func FuzzDecodeUsage(f *testing.F) {

@@ -10,21 +10,15 @@ package catalog
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
 	"time"
 
+	"svc.internal/pkg/catalogwatch"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
-)
-
-// Bounds of the wait before a lost watch is begun again.
-const (
-	retryFirst = 100 * time.Millisecond
-	retryMost  = 5 * time.Second
 )
 
 // Model is what serving a request needs of a catalog entry.
@@ -105,45 +99,9 @@ func (v *View) current() *snapshot {
 
 // Run keeps the view up to date until ctx ends.
 func (v *View) Run(ctx context.Context) {
-	wait := retryFirst
-	for ctx.Err() == nil {
-		heard, err := v.watch(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		level := slog.LevelWarn
-		if v.now.Load() == nil {
-			// Services start in any order; readiness tells of this.
-			level = slog.LevelDebug
-		}
-		v.log.Log(ctx, level, "the catalog watch ended and is begun again", "error", err)
-		if heard {
-			wait = retryFirst
-		}
-		timer := time.NewTimer(wait/2 + rand.N(wait/2)) //nolint:gosec // spreads reconnects, guards nothing
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		}
-		timer.Stop()
-		wait = min(2*wait, retryMost)
-	}
-}
-
-// watch takes snapshots until the stream ends, and tells whether one came.
-func (v *View) watch(ctx context.Context) (heard bool, err error) {
-	stream, err := v.source.WatchModels(ctx, &catalogv1.WatchModelsRequest{})
-	if err != nil {
-		return false, err
-	}
-	for {
-		message, err := stream.Recv()
-		if err != nil {
-			return heard, err
-		}
-		v.now.Store(newSnapshot(message.GetModels(), v.now.Load(), v.clock.Now()))
-		heard = true
-	}
+	catalogwatch.Run(ctx, v.source, v.log, func(_ context.Context, models []*catalogv1.Model) {
+		v.now.Store(newSnapshot(models, v.now.Load(), v.clock.Now()))
+	})
 }
 
 // Ready is nil once a snapshot has been seen.

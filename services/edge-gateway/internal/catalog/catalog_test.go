@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"svc.internal/pkg/catalogwatch"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
@@ -88,7 +89,7 @@ func TestAViewOutlivesItsSource(t *testing.T) {
 		}
 		begun := time.Now()
 		s.watches <- []*catalogv1.WatchModelsResponse{models("c")}
-		if waited := time.Since(begun); waited > retryMost {
+		if waited := time.Since(begun); waited > catalogwatch.MaxPause {
 			t.Errorf("began again after %v", waited)
 		}
 		synctest.Wait()
