@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"sync"
 	"time"
@@ -56,7 +57,7 @@ type Config struct {
 	Log *slog.Logger
 	// InProcess, when set, connects without a socket to a server in this
 	// process. Such a connection does not survive that server's Stop.
-	InProcess *Server
+	InProcess InProcess
 	// TLS, when set, encrypts the connection and proves who we are; a server
 	// that does not speak TLS is refused.
 	TLS *tls.Config
@@ -72,6 +73,15 @@ type Config struct {
 	// Traces records what is published into streams and consumed from them,
 	// within traces that are recorded; nil records nothing.
 	Traces trace.TracerProvider
+}
+
+// InProcess is a NATS server in this process. Package natsserver has one; this
+// package does not link it, because most processes run no server.
+type InProcess interface {
+	// InProcessConn is a new connection to the server, without a socket.
+	InProcessConn() (net.Conn, error)
+	// Inside is the user of this process's own connections and its password.
+	Inside() (user, password string)
 }
 
 // Conn is a connection that repairs itself until it is closed. It is safe for
@@ -170,8 +180,7 @@ func (c *Conn) options(cfg Config, up chan<- struct{}) []nats.Option {
 		}
 	}
 	if cfg.InProcess != nil {
-		opts = append(opts, nats.InProcessServer(cfg.InProcess.server),
-			nats.UserInfo(insideUser, cfg.InProcess.inside))
+		opts = append(opts, nats.InProcessServer(cfg.InProcess), nats.UserInfo(cfg.InProcess.Inside()))
 	}
 	return opts
 }

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bus/natsserver"
 	"svc.internal/pkg/bustest"
 )
 
@@ -203,15 +204,15 @@ func TestConnectWaitsForTheServer(t *testing.T) {
 }
 
 func TestServerNeedsAStore(t *testing.T) {
-	if s, err := bus.StartServer(bus.ServerConfig{}); err == nil {
+	if s, err := natsserver.Start(natsserver.Config{}); err == nil {
 		s.Stop()
 		t.Error("started without a store folder")
 	}
 }
 
-func restart(t *testing.T, cfg bus.ServerConfig) *bus.Server {
+func restart(t *testing.T, cfg natsserver.Config) *natsserver.Server {
 	t.Helper()
-	s, err := bus.StartServer(cfg)
+	s, err := natsserver.Start(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

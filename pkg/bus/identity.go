@@ -13,7 +13,7 @@ import (
 const ServerName = "nats"
 
 // Password is that of an identity, by its name, at a server that knows secret
-// (see ServerConfig.Secret). It is for connections on loopback without TLS.
+// (see natsserver.Config.Secret). It is for connections on loopback without TLS.
 func Password(secret, identity string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte("nats:" + identity))

@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bus/natsserver"
 	"svc.internal/pkg/devcerts"
 )
 
@@ -161,7 +162,7 @@ const testSecret = "0123456789abcdef"
 
 func embedded(t *testing.T) aServer {
 	t.Helper()
-	s, err := bus.StartServer(bus.ServerConfig{StoreDir: t.TempDir(), Secret: testSecret})
+	s, err := natsserver.Start(natsserver.Config{StoreDir: t.TempDir(), Secret: testSecret})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +383,7 @@ func TestNamesOfIdentitiesAreReadBack(t *testing.T) {
 }
 
 func TestAPrivateServerHasNoSocket(t *testing.T) {
-	s, err := bus.StartServer(bus.ServerConfig{StoreDir: t.TempDir(), Private: true})
+	s, err := natsserver.Start(natsserver.Config{StoreDir: t.TempDir(), Private: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,7 +401,7 @@ func TestAPrivateServerHasNoSocket(t *testing.T) {
 }
 
 func TestTheProcessOfAGuardedServerMayDoEverything(t *testing.T) {
-	s, err := bus.StartServer(bus.ServerConfig{StoreDir: t.TempDir(), Secret: testSecret})
+	s, err := natsserver.Start(natsserver.Config{StoreDir: t.TempDir(), Secret: testSecret})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bus/natsserver"
 )
 
 const timeout = time.Minute
@@ -20,9 +21,9 @@ func New(t testing.TB) *bus.Conn {
 
 // NewServer is a fresh server with its store in t.TempDir. A test may stop it
 // and start another from its Config to see what survives.
-func NewServer(t testing.TB) *bus.Server {
+func NewServer(t testing.TB) *natsserver.Server {
 	t.Helper()
-	s, err := bus.StartServer(bus.ServerConfig{StoreDir: t.TempDir()})
+	s, err := natsserver.Start(natsserver.Config{StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatalf("start NATS server: %v", err)
 	}
@@ -32,7 +33,7 @@ func NewServer(t testing.TB) *bus.Server {
 
 // Connect is a further connection, over TCP, to s. It survives a restart of the
 // server on the same port.
-func Connect(t testing.TB, s *bus.Server) *bus.Conn {
+func Connect(t testing.TB, s *natsserver.Server) *bus.Conn {
 	t.Helper()
 	return connect(t, bus.Config{Name: t.Name(), URL: s.URL()})
 }

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bus/natsserver"
 )
 
 // rewindSecret lets identities into the test's NATS, with no more than theirs.
 const rewindSecret = "0123456789abcdef"
 
 // joined is a connection as a service to the server.
-func joined(t *testing.T, s *bus.Server, name string) *bus.Conn {
+func joined(t *testing.T, s *natsserver.Server, name string) *bus.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -28,7 +29,7 @@ func joined(t *testing.T, s *bus.Server, name string) *bus.Conn {
 }
 
 func TestRewindIsDoneAsTheServiceItselfAndRefusesWhatItCannotDo(t *testing.T) {
-	s, err := bus.StartServer(bus.ServerConfig{StoreDir: t.TempDir(), Secret: rewindSecret})
+	s, err := natsserver.Start(natsserver.Config{StoreDir: t.TempDir(), Secret: rewindSecret})
 	if err != nil {
 		t.Fatal(err)
 	}

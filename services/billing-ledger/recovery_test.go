@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bus/natsserver"
 	"svc.internal/pkg/bustest"
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -205,7 +206,7 @@ func TestAfterAWipedStoreTheSettledCountIsPublishedAgain(t *testing.T) {
 	if err := os.RemoveAll(cfg.StoreDir); err != nil {
 		t.Fatal(err)
 	}
-	again, err := bus.StartServer(cfg)
+	again, err := natsserver.Start(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

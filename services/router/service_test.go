@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bus/natsserver"
 	"svc.internal/pkg/bustest"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
@@ -220,7 +221,7 @@ func TestTheViewIsRebuiltWhenTheBusComesBack(t *testing.T) {
 	h.mu.Lock()
 	h.sessions = []*eventsv1.Session{session(2, "m", 1000, 4), session(3, "m", 1000, 4)}
 	h.mu.Unlock()
-	again, err := bus.StartServer(server.Config())
+	again, err := natsserver.Start(server.Config())
 	if err != nil {
 		t.Fatal(err)
 	}

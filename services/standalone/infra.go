@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bus/natsserver"
 	"svc.internal/pkg/node"
 	"svc.internal/pkg/pg"
 	"svc.internal/pkg/serve"
@@ -144,8 +145,8 @@ func (i *infra) startBus(ctx context.Context, cfg Config, dir *localdata.Dir, n 
 
 // startNATS starts a server that only this process reaches, or, at an address,
 // whoever proves to be a service.
-func startNATS(settings Config, dir *localdata.Dir, n *node.Node, log *slog.Logger) (*bus.Server, error) {
-	cfg := bus.ServerConfig{StoreDir: dir.Path("nats"), Log: log, Private: settings.NATSAddr == ""}
+func startNATS(settings Config, dir *localdata.Dir, n *node.Node, log *slog.Logger) (*natsserver.Server, error) {
+	cfg := natsserver.Config{StoreDir: dir.Path("nats"), Log: log, Private: settings.NATSAddr == ""}
 	if !cfg.Private {
 		var err error
 		if cfg.TLS, err = n.BusServerTLS(); err != nil {
@@ -161,7 +162,7 @@ func startNATS(settings Config, dir *localdata.Dir, n *node.Node, log *slog.Logg
 			return nil, fmt.Errorf("SVC_NATS_ADDR: %w", err)
 		}
 	}
-	server, err := bus.StartServer(cfg)
+	server, err := natsserver.Start(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("start NATS: %w", err)
 	}

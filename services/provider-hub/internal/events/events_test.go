@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/bus/natsserver"
 	"svc.internal/pkg/bustest"
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
@@ -157,7 +158,7 @@ func TestUsageOutlivesAServerThatLostItsStore(t *testing.T) {
 	cfg := server.Config()
 	server.Stop()
 	cfg.StoreDir = t.TempDir() // wiped
-	again, err := bus.StartServer(cfg)
+	again, err := natsserver.Start(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

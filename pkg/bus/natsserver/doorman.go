@@ -1,9 +1,11 @@
-package bus
+package natsserver
 
 import (
 	"crypto/subtle"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"svc.internal/pkg/bus"
 )
 
 // insideUser is the user of connections within the server's own process, which
@@ -33,32 +35,32 @@ func (d doorman) Check(c server.ClientAuthentication) bool {
 	return true
 }
 
-func (d doorman) identify(c server.ClientAuthentication) (Identity, bool) {
+func (d doorman) identify(c server.ClientAuthentication) (bus.Identity, bool) {
 	if state := c.GetTLSConnectionState(); state != nil {
 		if len(state.VerifiedChains) == 0 {
-			return Identity{}, false
+			return bus.Identity{}, false
 		}
 		return certified(state.VerifiedChains[0][0].DNSNames)
 	}
 	given := c.GetOpts()
-	if d.secret == "" || !equal(given.Password, Password(d.secret, given.Username)) {
-		return Identity{}, false
+	if d.secret == "" || !equal(given.Password, bus.Password(d.secret, given.Username)) {
+		return bus.Identity{}, false
 	}
-	return ParseIdentity(given.Username)
+	return bus.ParseIdentity(given.Username)
 }
 
 // certified is the identity that the names of a certificate make together. The
 // name of the hubs' service alone makes nobody, because it does not say which
 // hub it is.
-func certified(names []string) (Identity, bool) {
-	var all Identity
+func certified(names []string) (bus.Identity, bool) {
+	var all bus.Identity
 	for _, name := range names {
-		one, ok := ParseIdentity(name)
+		one, ok := bus.ParseIdentity(name)
 		if !ok {
 			continue // names of services that have no business on the bus
 		}
 		if one.HubID != "" && all.HubID != "" {
-			return Identity{}, false
+			return bus.Identity{}, false
 		}
 		if one.HubID != "" {
 			all.HubID = one.HubID

@@ -1,4 +1,6 @@
-package bus
+// Package natsserver runs a NATS server with JetStream inside this process, for
+// a laptop, a demo and tests. Services link package bus alone.
+package natsserver
 
 import (
 	"crypto/rand"
@@ -22,14 +24,14 @@ const (
 	tlsTimeout = 5 * time.Second
 )
 
-// ServerConfig says how an embedded server runs.
-type ServerConfig struct {
+// Config says how an embedded server runs.
+type Config struct {
 	// StoreDir keeps the streams. It is required, and for one server only.
 	StoreDir string
-	// Private takes no connections but those of this process (Config.InProcess):
+	// Private takes no connections but those of this process (bus.Config.InProcess):
 	// there is no socket.
 	Private bool
-	// Secret lets in those who show the Password of an identity, with what the
+	// Secret lets in those who show the bus.Password of an identity, with what the
 	// table allows that identity. Without Secret and TLS everybody who reaches
 	// the socket may do everything: that is for tests.
 	Secret string
@@ -51,13 +53,13 @@ type ServerConfig struct {
 // and writes nothing to standard output.
 type Server struct {
 	server *server.Server
-	cfg    ServerConfig
+	cfg    Config
 	inside string // the password of this process's own connections
 	stop   sync.Once
 }
 
-// StartServer returns when the server takes connections.
-func StartServer(cfg ServerConfig) (*Server, error) {
+// Start returns when the server takes connections.
+func Start(cfg Config) (*Server, error) {
 	if cfg.StoreDir == "" {
 		return nil, errors.New("start NATS server: no store folder given")
 	}
@@ -114,9 +116,21 @@ func (s *Server) URL() string { return s.server.ClientURL() }
 // Listens reports whether there is a socket.
 func (s *Server) Listens() bool { return s.server.Addr() != nil }
 
-// Config is what the server runs with, its port included: StartServer with it
-// after Stop is a restart.
-func (s *Server) Config() ServerConfig { return s.cfg }
+// Config is what the server runs with, its port included: Start with it after
+// Stop is a restart.
+func (s *Server) Config() Config { return s.cfg }
+
+// InProcessConn is a new connection of this process, without a socket.
+func (s *Server) InProcessConn() (net.Conn, error) {
+	conn, err := s.server.InProcessConn()
+	if err != nil {
+		return nil, fmt.Errorf("connect inside the process: %w", err)
+	}
+	return conn, nil
+}
+
+// Inside is the user of this process's own connections and its password.
+func (s *Server) Inside() (user, password string) { return insideUser, s.inside }
 
 // Stop ends the server and returns when its streams are on disk. Further calls
 // do nothing.
