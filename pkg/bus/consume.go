@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"go.opentelemetry.io/otel/trace"
+
+	"svc.internal/pkg/clock"
 )
 
 const (
@@ -206,7 +208,7 @@ func (l *consumeLoop) run(ctx context.Context) {
 			wait := l.backoff()
 			l.conn.log.Warn("consumer pauses after a failure", "stream", l.cfg.Stream.Name,
 				"durable", l.cfg.Durable, "failures", l.failures, "pause", wait, "error", err)
-			sleep(ctx, wait)
+			_ = clock.Sleep(ctx, wait)
 		}
 	}
 }
@@ -406,13 +408,4 @@ func jitter(low, high time.Duration, try int) time.Duration {
 		d = low << shift
 	}
 	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, guards nothing
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"svc.internal/pkg/clock"
 )
 
 // rewindPause is the pause before a consumer that came back by itself is taken
@@ -74,6 +76,6 @@ func (c *Conn) Rewind(ctx context.Context, stream, durable string, since time.Ti
 		case !errors.Is(err, jetstream.ErrConsumerExists) || ctx.Err() != nil:
 			return 0, fmt.Errorf("make consumer %s anew: %w", durable, err)
 		}
-		sleep(ctx, rewindPause)
+		_ = clock.Sleep(ctx, rewindPause)
 	}
 }

@@ -7,6 +7,7 @@
 package clock
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -47,4 +48,16 @@ func (m *Manual) Advance(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.now = m.now.Add(d)
+}
+
+// Sleep waits for d or until ctx ends, whose error it returns.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

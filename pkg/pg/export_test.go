@@ -1,20 +1,4 @@
 package pg
 
-import "syscall"
-
-// LetGo gives up what the kernel takes from a process that is killed: the lock
-// on a durable folder, our end of the guard's pipe.
-func (c *Cluster) LetGo() error {
-	if c.guard != nil {
-		return c.guard.pipe.Close()
-	}
-	lock := c.lock
-	c.lock = nil
-	return release(lock)
-}
-
-// CopyLock is what a child has of us before it becomes its program.
-func (c *Cluster) CopyLock() (int, error) { return syscall.Dup(int(c.lock.Fd())) }
-
 // CheckLogin is what Open asks of a login off loopback.
 var CheckLogin = checkLogin

@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
+
+	"svc.internal/pkg/clock"
 )
 
 const (
@@ -157,7 +159,7 @@ func lockSchema(ctx context.Context, conn *pgx.Conn, schema string) error {
 		if locked {
 			return nil
 		}
-		if err := pause(ctx, lockPoll/2+fullJitter(lockPoll, lockPoll, 1)); err != nil {
+		if err := clock.Sleep(ctx, lockPoll/2+fullJitter(lockPoll, lockPoll, 1)); err != nil {
 			return err
 		}
 	}
@@ -179,7 +181,7 @@ func prepare(ctx context.Context, conn *pgx.Conn, schema, role string) error {
 		if err == nil || !lostSetupRace(err) || try == setupTries {
 			return err
 		}
-		if pause(ctx, fullJitter(retryBase, retryCap, try)) != nil {
+		if clock.Sleep(ctx, fullJitter(retryBase, retryCap, try)) != nil {
 			return err
 		}
 	}

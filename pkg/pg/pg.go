@@ -1,8 +1,7 @@
 // Package pg is what the services need of PostgreSQL: a pool bound to one
 // schema and one least-privileged role (Open), schema migrations (Migrate), the
-// one place where transactions are opened and retried (InTx), recognition of
-// the errors that a store must tell apart, and a private server run from the
-// machine's own binaries (StartCluster) for `make run` and for tests.
+// one place where transactions are opened and retried (InTx), and recognition
+// of the errors that a store must tell apart.
 //
 // Application code runs as the application role, never as the owner of the
 // tables: whatever a migration does not grant is refused by the server. The

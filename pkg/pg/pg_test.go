@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -18,14 +16,10 @@ import (
 	"svc.internal/pkg/pgtest"
 )
 
-// TestMain is also the process of TestUnderUmask077TheDatabaseStarts.
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(envUnder); dir != "" {
-		syscall.Umask(0o077)
-		os.Exit(startAndStop(dir))
-	}
-	pgtest.Main(m)
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// patience bounds every wait for something that must happen.
+const patience = 90 * time.Second
 
 const (
 	schema = "shop"
@@ -223,33 +217,5 @@ func TestUnavailabilityIsRecognised(t *testing.T) {
 		if pg.IsUnavailable(err) {
 			t.Errorf("%s: %v is taken for unavailability", name, err)
 		}
-	}
-}
-
-func TestFindBinariesRefusesAnUnusablePGBIN(t *testing.T) {
-	t.Setenv("PGBIN", t.TempDir())
-	if dir, err := pg.FindBinaries(); err == nil {
-		t.Errorf("found %s", dir)
-	}
-}
-
-func TestFindBinariesNamesTheWaysOut(t *testing.T) {
-	for _, want := range []string{"apt-get install postgresql", "DATABASE_URL", "PGBIN"} {
-		if !strings.Contains(pg.ErrNoBinaries.Error(), want) {
-			t.Errorf("%q does not mention %s", pg.ErrNoBinaries, want)
-		}
-	}
-}
-
-func TestFindBinariesTakesPGBINFirst(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"initdb", "postgres"} {
-		if err := os.WriteFile(dir+"/"+name, nil, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("PGBIN", dir)
-	if got, err := pg.FindBinaries(); err != nil || got != dir {
-		t.Errorf("FindBinaries() = %q, %v; want %q", got, err, dir)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/clock"
 )
 
 // Access is how a service and its migrations reach the service's tables: each by
@@ -148,8 +150,8 @@ func connectAdmin(ctx context.Context, url string) (*pgx.Conn, error) {
 func provision(ctx context.Context, conn *pgx.Conn, a Access) error {
 	statements := []string{
 		a.LoginsSQL(),
-		"ALTER ROLE " + quoteName(a.Login()) + " PASSWORD " + quoteLiteral(verifier(a.Password, scramRounds)),
-		"ALTER ROLE " + quoteName(a.OwnerLogin()) + " PASSWORD " + quoteLiteral(verifier(a.OwnerPassword, scramRounds)),
+		"ALTER ROLE " + quoteName(a.Login()) + " PASSWORD " + quoteLiteral(Verifier(a.Password, scramRounds)),
+		"ALTER ROLE " + quoteName(a.OwnerLogin()) + " PASSWORD " + quoteLiteral(Verifier(a.OwnerPassword, scramRounds)),
 	}
 	for _, statement := range statements {
 		for try := 1; ; try++ {
@@ -157,7 +159,7 @@ func provision(ctx context.Context, conn *pgx.Conn, a Access) error {
 			if err == nil {
 				break
 			}
-			if !lostSetupRace(err) || try == setupTries || pause(ctx, fullJitter(retryBase, retryCap, try)) != nil {
+			if !lostSetupRace(err) || try == setupTries || clock.Sleep(ctx, fullJitter(retryBase, retryCap, try)) != nil {
 				return err
 			}
 		}
@@ -168,9 +170,10 @@ func provision(ctx context.Context, conn *pgx.Conn, a Access) error {
 // scramRounds is PostgreSQL's own default.
 const scramRounds = 4096
 
-// verifier is what the server keeps of a password (RFC 5803), so that no
-// statement, and so no server's log, has the password itself.
-func verifier(password string, rounds int) string {
+// Verifier is what the server keeps of a password (RFC 5803) after so many rounds
+// of hashing, so that no statement, and so no server's log, has the password
+// itself.
+func Verifier(password string, rounds int) string {
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // it never fails
 	salted, err := pbkdf2.Key(sha256.New, password, salt, rounds, sha256.Size)

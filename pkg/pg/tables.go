@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pressly/goose/v3"
+
+	"svc.internal/pkg/clock"
 )
 
 // Tables are what one service keeps in PostgreSQL.
@@ -71,7 +73,7 @@ func (t Tables) Await(ctx context.Context, db *pgxpool.Pool, limit time.Duration
 			log.WarnContext(ctx, "waiting for the schema's version: run migrate under the owner's login",
 				"schema", t.Schema, "wanted", wanted[len(wanted)-1], "missing", len(missing), "at_most", limit)
 		}
-		if pause(ctx, awaitPoll) != nil {
+		if clock.Sleep(ctx, awaitPoll) != nil {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return ctx.Err()
 			}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc.internal/pkg/clock"
 )
 
 const (
@@ -43,7 +45,7 @@ func Retry(ctx context.Context, fn func() error) error {
 		if try == maxTries {
 			return fmt.Errorf("transaction gave up after %d tries: %w", try, err)
 		}
-		if pause(ctx, fullJitter(retryBase, retryCap, try)) != nil {
+		if clock.Sleep(ctx, fullJitter(retryBase, retryCap, try)) != nil {
 			return err
 		}
 	}
@@ -84,15 +86,4 @@ func fullJitter(base, limit time.Duration, try int) time.Duration {
 		ceiling = base << shift
 	}
 	return 1 + rand.N(ceiling) //nolint:gosec // spreads load, guards nothing
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc.internal/pkg/pg"
+	"svc.internal/pkg/pg/pgserver"
 )
 
 const (
@@ -180,7 +181,7 @@ func startServer() (*server, error) {
 	defer cancel()
 	s := &server{url: os.Getenv(EnvURL), templates: map[string]*template{}}
 	if s.url == "" {
-		cluster, err := pg.StartCluster(ctx, pg.ClusterConfig{})
+		cluster, err := pgserver.Start(ctx, pgserver.Config{})
 		if err != nil {
 			return nil, err
 		}

@@ -16,12 +16,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"svc.internal/pkg/pg"
+	"svc.internal/pkg/pg/pgserver"
 )
 
 // server makes and drops databases on one PostgreSQL server.
 type server struct {
 	url     string
-	cluster *pg.Cluster // nil when the server is not ours
+	cluster *pgserver.Server // nil when the server is not ours
 	// strategy ends CREATE DATABASE: files that are copied take a quarter of the
 	// time that pages in the write-ahead log do, which is the default since
 	// version 15 and unknown before.

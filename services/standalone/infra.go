@@ -14,6 +14,7 @@ import (
 	"svc.internal/pkg/bus/natsserver"
 	"svc.internal/pkg/node"
 	"svc.internal/pkg/pg"
+	"svc.internal/pkg/pg/pgserver"
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/telemetry"
 	"svc.internal/services/standalone/console"
@@ -76,7 +77,7 @@ func (i *infra) startPostgres(ctx context.Context, cfg Config, dir *localdata.Di
 	if err != nil {
 		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
-	cluster, err := pg.StartCluster(ctx, pg.ClusterConfig{Dir: home, Durable: true, Log: log, Progress: con.Note})
+	cluster, err := pgserver.Start(ctx, pgserver.Config{Dir: home, Durable: true, Log: log, Progress: con.Note})
 	if err != nil {
 		return fmt.Errorf("start PostgreSQL: %w", err)
 	}

@@ -18,7 +18,7 @@ import (
 	"syscall"
 
 	"svc.internal/pkg/apikey"
-	"svc.internal/pkg/pg"
+	"svc.internal/pkg/pg/pgserver"
 )
 
 // Dir is a data directory in use by this process.
@@ -38,7 +38,7 @@ func Open(path string) (*Dir, error) {
 	}
 	// Others may pass through: the database server may run as another user,
 	// whose own directory inside is closed to everybody else.
-	if err := pg.MakeReachable(abs); err != nil {
+	if err := pgserver.MakeReachable(abs); err != nil {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
 	lock, err := os.OpenFile(filepath.Join(abs, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // whoever starts the process names its directory

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"svc.internal/pkg/pg"
+	"svc.internal/pkg/pg/pgserver"
 )
 
 // apart is where root's databases live whose data directory PostgreSQL cannot reach.
@@ -22,12 +22,12 @@ const apart = "/var/lib/svc-marketplace"
 // directory, with a link in its stead.
 func (d *Dir) PostgresHome() (string, error) {
 	inside := d.Path("postgres")
-	if err := pg.CheckReach(d.path); err == nil {
+	if err := pgserver.CheckReach(d.path); err == nil {
 		return inside, nil
 	}
 	sum := sha256.Sum256([]byte(d.path))
 	outside := filepath.Join(apart, hex.EncodeToString(sum[:6]))
-	if err := pg.MakeReachable(outside); err != nil {
+	if err := pgserver.MakeReachable(outside); err != nil {
 		return "", err
 	}
 	// An earlier version, started under umask 077, has closed them.

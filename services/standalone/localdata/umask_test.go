@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"svc.internal/pkg/pg"
+	"svc.internal/pkg/pg/pgserver"
 )
 
 // envOpen has the directory that the process of TestUnderUmask077 opens.
@@ -45,7 +45,7 @@ func TestUnderUmask077PostgresReachesItsFolder(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("got %v: %s", err, out)
 	}
-	if err := pg.CheckReach(path); err != nil {
+	if err := pgserver.CheckReach(path); err != nil {
 		t.Errorf("got %v, want PostgreSQL to reach the data directory", err)
 	}
 	if info, err := os.Lstat(filepath.Join(path, "postgres")); err == nil {

@@ -10,6 +10,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/pkg/pg"
+	"svc.internal/pkg/pg/pgserver"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/billing-ledger/internal/hold"
 	"svc.internal/services/billing-ledger/internal/limit"
@@ -33,7 +34,7 @@ func durable(b *testing.B) (e *env, flush string) {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		b.Fatal(err)
 	}
-	cluster, err := pg.StartCluster(b.Context(), pg.ClusterConfig{Durable: true, Dir: dir + "/server"})
+	cluster, err := pgserver.Start(b.Context(), pgserver.Config{Durable: true, Dir: dir + "/server"})
 	if err != nil {
 		b.Skipf("no durable server: %v", err)
 	}

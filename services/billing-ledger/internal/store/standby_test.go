@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"svc.internal/pkg/pg"
+	"svc.internal/pkg/pg/pgserver"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/billing-ledger/internal/limit"
 )
@@ -12,8 +12,8 @@ import (
 // TestTheSynchronousStandbyIsRead has a server of its own: the setting belongs to
 // the server, and who commits under it waits.
 func TestTheSynchronousStandbyIsRead(t *testing.T) {
-	cluster, err := pg.StartCluster(t.Context(), pg.ClusterConfig{})
-	if errors.Is(err, pg.ErrNoBinaries) {
+	cluster, err := pgserver.Start(t.Context(), pgserver.Config{})
+	if errors.Is(err, pgserver.ErrNoBinaries) {
 		t.Skip(err)
 	}
 	if err != nil {

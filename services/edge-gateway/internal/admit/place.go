@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
@@ -58,7 +59,7 @@ func (g *Gate) admitWhenEnded(ctx context.Context, o Order) (*billingv1.AdmitRes
 	}
 	defer g.places.end(o.KeyID)
 	for _, wait := range placeWaits {
-		if !sleep(ctx, wait) {
+		if clock.Sleep(ctx, wait) != nil {
 			break
 		}
 		g.report(ctx)
@@ -117,16 +118,4 @@ func (p *places) contend(keyID string) {
 		defer p.mu.Unlock()
 		delete(p.contended, keyID)
 	})
-}
-
-// sleep waits; false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"svc.internal/pkg/bus"
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/provider-hub/internal/registry"
@@ -93,7 +94,7 @@ func (p *Presence) loop(ctx context.Context) {
 		case <-p.registry.Changed():
 		}
 		// Also a guard against routers that ask all at once.
-		if !pause(ctx, presenceDelay) {
+		if clock.Sleep(ctx, presenceDelay) != nil {
 			return
 		}
 		p.tell(ctx, full)
@@ -172,16 +173,5 @@ func (p *Presence) onOther(data []byte) {
 		if id, err := ids.ParseProvider(s.GetProviderId()); err == nil {
 			p.registry.Supersede(id, s.GetNodeId(), s.GetEpoch())
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/services/proving/internal/chaos/plan"
 	"svc.internal/services/proving/internal/fleet"
 )
@@ -68,18 +69,9 @@ func (m *market) injure(ctx context.Context, f plan.Fault, hurt func()) error {
 			return fmt.Errorf("there is no link from %q to %q", from, to)
 		}
 		stand.Release()
-		return pause(ctx, f.Away)
+		return clock.Sleep(ctx, f.Away)
 	default:
 		return fmt.Errorf("%v is not known", f)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
@@ -113,7 +105,7 @@ func (m *market) kill(ctx context.Context, f plan.Fault, names []string, release
 		}
 	}
 	release()
-	if err := pause(ctx, f.Away); err != nil {
+	if err := clock.Sleep(ctx, f.Away); err != nil {
 		return err
 	}
 	return m.restore(ctx, names)
@@ -173,7 +165,7 @@ func (m *market) stop(ctx context.Context, f plan.Fault, names []string, release
 	err := m.signal(names, syscall.SIGSTOP)
 	release()
 	if err == nil {
-		err = pause(ctx, f.Away)
+		err = clock.Sleep(ctx, f.Away)
 	}
 	if err := errors.Join(err, m.signal(names, syscall.SIGCONT)); err != nil {
 		return err
@@ -240,7 +232,7 @@ func (m *market) dark(ctx context.Context, f plan.Fault, hurt func()) error {
 	if err := reached(ctx, settling.Reached()); err != nil {
 		return err
 	}
-	if err := pause(ctx, darkSettle); err != nil {
+	if err := clock.Sleep(ctx, darkSettle); err != nil {
 		return err
 	}
 	hurt()

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"svc.internal/pkg/pg"
+	"svc.internal/pkg/pg/pgserver"
 	"svc.internal/services/standalone/logins"
 )
 
@@ -94,7 +94,7 @@ func (f *Fleet) launchPostgres(ctx context.Context) (*life, error) {
 	if err != nil {
 		return nil, err
 	}
-	cluster, err := pg.StartCluster(ctx, pg.ClusterConfig{
+	cluster, err := pgserver.Start(ctx, pgserver.Config{
 		Dir: home, Durable: true, Port: f.layout.port(instance(Postgres, 1)), Log: f.cfg.Log,
 	})
 	if err != nil {

@@ -1,4 +1,6 @@
-package pg
+// Package pgserver runs a private PostgreSQL server from the machine's own
+// binaries, for `make run` and for tests. Services link package pg alone.
+package pgserver
 
 import (
 	"context"
@@ -28,8 +30,8 @@ const (
 	maxSocketPath = 103
 )
 
-// ClusterConfig says where and how a private server runs.
-type ClusterConfig struct {
+// Config says where and how a private server runs.
+type Config struct {
 	// Dir holds everything of the server. It is required when Durable; else
 	// empty means a new folder for temporary files, and a given one must not
 	// hold anything yet.
@@ -49,10 +51,10 @@ type ClusterConfig struct {
 	Progress func(string)
 }
 
-// Cluster is a PostgreSQL server that runs as a child of this process, listens
+// Server is a PostgreSQL server that runs as a child of this process, listens
 // on 127.0.0.1 only and lets nobody in without a password.
-type Cluster struct {
-	cfg      ClusterConfig
+type Server struct {
+	cfg      Config
 	account  account
 	password string
 	port     int
@@ -67,11 +69,11 @@ type Cluster struct {
 	stopping chan struct{}
 }
 
-// StartCluster starts a server and returns when it takes connections. A durable
+// Start starts a server and returns when it takes connections. A durable
 // folder may be used by one process at a time; a server left behind by a
 // process that was killed is stopped first, and what it had committed is there.
-func StartCluster(ctx context.Context, cfg ClusterConfig) (*Cluster, error) {
-	c, err := newCluster(cfg)
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	c, err := newServer(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func StartCluster(ctx context.Context, cfg ClusterConfig) (*Cluster, error) {
 	return c, nil
 }
 
-func newCluster(cfg ClusterConfig) (*Cluster, error) {
+func newServer(cfg Config) (*Server, error) {
 	if cfg.Durable && cfg.Dir == "" {
 		return nil, errors.New("a durable PostgreSQL server needs a folder for its data")
 	}
@@ -102,7 +104,7 @@ func newCluster(cfg ClusterConfig) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{cfg: cfg, account: acc, stopping: make(chan struct{})}
+	c := &Server{cfg: cfg, account: acc, stopping: make(chan struct{})}
 	if err := c.makeDir(); err != nil {
 		return nil, fmt.Errorf("prepare a folder for PostgreSQL: %w", err)
 	}
@@ -111,7 +113,7 @@ func newCluster(cfg ClusterConfig) (*Cluster, error) {
 
 // URL is the superuser's connection string. It holds the password: do not log
 // it.
-func (c *Cluster) URL() string {
+func (c *Server) URL() string {
 	u := url.URL{
 		Scheme: "postgres", User: url.UserPassword(superuser, c.password),
 		Host: "127.0.0.1:" + strconv.Itoa(c.port), Path: "/postgres", RawQuery: "sslmode=disable",
@@ -120,12 +122,12 @@ func (c *Cluster) URL() string {
 }
 
 // Done is closed when the server has ended, by Stop or on its own.
-func (c *Cluster) Done() <-chan struct{} { return c.done }
+func (c *Server) Done() <-chan struct{} { return c.done }
 
 // Stop ends the server: fast shutdown, after 5 s an immediate one (which costs
 // a recovery at the next start and no data). A test server's folder is deleted.
 // Further calls do nothing.
-func (c *Cluster) Stop() error {
+func (c *Server) Stop() error {
 	var err error
 	c.stop.Do(func() {
 		close(c.stopping)
@@ -134,7 +136,7 @@ func (c *Cluster) Stop() error {
 	return err
 }
 
-func (c *Cluster) terminate() error {
+func (c *Server) terminate() error {
 	for _, step := range []struct {
 		signal syscall.Signal
 		wait   time.Duration
@@ -151,7 +153,7 @@ func (c *Cluster) terminate() error {
 	return errors.New("stop PostgreSQL: had to be killed")
 }
 
-func (c *Cluster) ended(within time.Duration) bool {
+func (c *Server) ended(within time.Duration) bool {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
@@ -163,7 +165,7 @@ func (c *Cluster) ended(within time.Duration) bool {
 }
 
 // discard lets go of everything but a durable server's data.
-func (c *Cluster) discard() error {
+func (c *Server) discard() error {
 	var err error
 	if c.guard != nil {
 		err = c.guard.dismiss()
@@ -178,12 +180,12 @@ func (c *Cluster) discard() error {
 }
 
 // watch reaps the server and tells of an end that nobody asked for.
-func (c *Cluster) watch(cmd *exec.Cmd) {
+func (c *Server) watch(cmd *exec.Cmd) {
 	c.exit = cmd.Wait()
 	close(c.done)
 }
 
-func (c *Cluster) reportUnexpectedEnd() {
+func (c *Server) reportUnexpectedEnd() {
 	<-c.done
 	select {
 	case <-c.stopping:
@@ -192,4 +194,4 @@ func (c *Cluster) reportUnexpectedEnd() {
 	}
 }
 
-func (c *Cluster) path(name string) string { return filepath.Join(c.cfg.Dir, name) }
+func (c *Server) path(name string) string { return filepath.Join(c.cfg.Dir, name) }

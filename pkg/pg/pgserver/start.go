@@ -1,4 +1,4 @@
-package pg
+package pgserver
 
 import (
 	"bytes"
@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"svc.internal/pkg/clock"
+	"svc.internal/pkg/pg"
 )
 
 const (
@@ -24,13 +27,15 @@ const (
 	startTries  = 20
 	startPause  = 250 * time.Millisecond
 	logTailSize = 2 << 10
+	// closeTimeout bounds the end of a connection.
+	closeTimeout = 5 * time.Second
 	// maxLogSize is how much server log is carried over a start.
 	maxLogSize = 10 << 20
 )
 
 // makeDir creates what is ours in the folder, and takes the lock on a durable
 // one. The folder itself stays ours; data and sock belong to the account.
-func (c *Cluster) makeDir() error {
+func (c *Server) makeDir() error {
 	if c.cfg.Dir == "" {
 		dir, err := os.MkdirTemp(tempBase(c.account), "svcpg-")
 		if err != nil {
@@ -62,7 +67,7 @@ func (c *Cluster) makeDir() error {
 
 // refuseOccupied protects a folder from being deleted by Stop with something
 // else in it.
-func (c *Cluster) refuseOccupied() error {
+func (c *Server) refuseOccupied() error {
 	entries, err := os.ReadDir(c.cfg.Dir)
 	if err != nil {
 		return err
@@ -84,7 +89,7 @@ func tempBase(a account) string {
 
 // takeLock keeps two of our processes from stopping each other's server. The
 // kernel releases it when we die, however we die.
-func (c *Cluster) takeLock() error {
+func (c *Server) takeLock() error {
 	lock, err := os.OpenFile(c.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -103,7 +108,7 @@ func release(lock *os.File) error {
 	return errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
 }
 
-func (c *Cluster) start(ctx context.Context) error {
+func (c *Server) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := c.stopPrevious(ctx); err != nil {
@@ -123,7 +128,7 @@ func (c *Cluster) start(ctx context.Context) error {
 		if !errors.Is(err, errTryAgain) || try == startTries {
 			return err
 		}
-		if pause(ctx, startPause) != nil {
+		if clock.Sleep(ctx, startPause) != nil {
 			return err
 		}
 	}
@@ -133,7 +138,7 @@ func (c *Cluster) start(ctx context.Context) error {
 
 // initialize runs initdb unless there is data already. It works in a folder of
 // another name, so that an interrupted run is never taken for a database.
-func (c *Cluster) initialize(ctx context.Context) error {
+func (c *Server) initialize(ctx context.Context) error {
 	if err := c.loadPassword(); err != nil {
 		return err
 	}
@@ -160,13 +165,13 @@ func (c *Cluster) initialize(ctx context.Context) error {
 	return nil
 }
 
-func (c *Cluster) runInitdb(ctx context.Context, dir string) error {
+func (c *Server) runInitdb(ctx context.Context, dir string) error {
 	file, password := c.path("password.initdb"), c.password
 	if !c.cfg.Durable {
 		// Rounds make a password that people chose harder to guess. This one is
 		// random, and tests connect thousands of times: 4,096 rounds are a quarter
 		// of what a connection takes.
-		password = verifier(password, 1)
+		password = pg.Verifier(password, 1)
 	}
 	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
 		return fmt.Errorf("pass the password to initdb: %w", err)
@@ -196,7 +201,7 @@ func (c *Cluster) runInitdb(ctx context.Context, dir string) error {
 	return nil
 }
 
-func (c *Cluster) loadPassword() error {
+func (c *Server) loadPassword() error {
 	if !c.cfg.Durable {
 		c.password = rand.Text() // the server ends with us
 		return nil
@@ -220,7 +225,7 @@ func (c *Cluster) loadPassword() error {
 // errTryAgain marks failures of a start that pass by themselves.
 var errTryAgain = errors.New("try again")
 
-func (c *Cluster) startOnce(ctx context.Context) error {
+func (c *Server) startOnce(ctx context.Context) error {
 	if err := c.choosePort(); err != nil {
 		return err
 	}
@@ -256,7 +261,7 @@ func (c *Cluster) startOnce(ctx context.Context) error {
 }
 
 // abandon ends what startOnce began, so that another try finds nothing of it.
-func (c *Cluster) abandon() error {
+func (c *Server) abandon() error {
 	err := c.terminate()
 	if c.guard != nil {
 		err = errors.Join(err, c.guard.dismiss())
@@ -266,7 +271,7 @@ func (c *Cluster) abandon() error {
 }
 
 // explain adds what the server said since mark, and recognises what passes.
-func (c *Cluster) explain(err error, mark int64) error {
+func (c *Server) explain(err error, mark int64) error {
 	text, readErr := os.ReadFile(c.path("postgres.log"))
 	if readErr != nil || int64(len(text)) < mark {
 		return err
@@ -281,7 +286,7 @@ func (c *Cluster) explain(err error, mark int64) error {
 	return fmt.Errorf("%w; the server's log ends:\n%s", err, tail([]byte(said)))
 }
 
-func (c *Cluster) settings() ([]string, error) {
+func (c *Server) settings() ([]string, error) {
 	set := []string{
 		"listen_addresses=127.0.0.1", "max_connections=200", "timezone=UTC", "log_timezone=UTC",
 		"password_encryption=scram-sha-256",
@@ -307,7 +312,7 @@ func (c *Cluster) settings() ([]string, error) {
 // socketDir is a folder for the server's Unix socket, or empty (no socket) when
 // the path would not fit in a socket address or mean something else in the
 // setting's list syntax.
-func (c *Cluster) socketDir() (string, error) {
+func (c *Server) socketDir() (string, error) {
 	dir := c.path("sock")
 	if len(dir)+len("/.s.PGSQL.65535.lock") > maxSocketPath || strings.ContainsAny(dir, `,"@`) {
 		return "", nil
@@ -322,7 +327,7 @@ func (c *Cluster) socketDir() (string, error) {
 }
 
 // waitReady returns once the server takes connections, or as soon as it has ended.
-func (c *Cluster) waitReady(ctx context.Context) error {
+func (c *Server) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -337,8 +342,8 @@ func (c *Cluster) waitReady(ctx context.Context) error {
 		if err == nil {
 			return c.checkOurs(ctx, conn)
 		}
-		passing := ctx.Err() != nil || IsUnavailable(err)
-		if passing && pause(ctx, readyPoll) == nil {
+		passing := ctx.Err() != nil || pg.IsUnavailable(err)
+		if passing && clock.Sleep(ctx, readyPoll) == nil {
 			continue
 		}
 		select {
@@ -355,7 +360,7 @@ func (c *Cluster) waitReady(ctx context.Context) error {
 
 // checkOurs makes sure that the server that answered on our port is the one we
 // started and not one that took the port a moment before.
-func (c *Cluster) checkOurs(ctx context.Context, conn *pgx.Conn) error {
+func (c *Server) checkOurs(ctx context.Context, conn *pgx.Conn) error {
 	defer closeConn(ctx, conn)
 	var dir string
 	if err := conn.QueryRow(ctx, "SHOW data_directory").Scan(&dir); err != nil {
@@ -367,6 +372,12 @@ func (c *Cluster) checkOurs(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
+func closeConn(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	_ = conn.Close(ctx) // the server ends the session either way
+}
+
 func exitReason(err error) error {
 	if err == nil {
 		return errors.New("exit status 0")
@@ -374,7 +385,7 @@ func exitReason(err error) error {
 	return err
 }
 
-func (c *Cluster) choosePort() error {
+func (c *Server) choosePort() error {
 	if c.cfg.Port != 0 {
 		c.port = c.cfg.Port
 		return nil
@@ -403,7 +414,7 @@ func portIsFree(port int) bool {
 	return l.Close() == nil
 }
 
-func (c *Cluster) rememberPort() error {
+func (c *Server) rememberPort() error {
 	if !c.cfg.Durable {
 		return nil
 	}
@@ -413,7 +424,7 @@ func (c *Cluster) rememberPort() error {
 	return nil
 }
 
-func (c *Cluster) rotateLog() error {
+func (c *Server) rotateLog() error {
 	info, err := os.Stat(c.path("postgres.log"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -424,7 +435,7 @@ func (c *Cluster) rotateLog() error {
 	return os.Rename(c.path("postgres.log"), c.path("postgres.log.1"))
 }
 
-func (c *Cluster) logTail() string {
+func (c *Server) logTail() string {
 	text, err := os.ReadFile(c.path("postgres.log"))
 	if err != nil {
 		return ""

@@ -1,4 +1,4 @@
-package pg_test
+package pgserver_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"svc.internal/pkg/pg"
+	"svc.internal/pkg/pg/pgserver"
 	"svc.internal/pkg/pgtest"
 )
 
@@ -35,10 +35,10 @@ func reachableDir(t *testing.T) string {
 	return dir
 }
 
-func startDurable(t *testing.T, dir string) *pg.Cluster {
+func startDurable(t *testing.T, dir string) *pgserver.Server {
 	t.Helper()
-	c, err := pg.StartCluster(t.Context(), pg.ClusterConfig{Dir: dir, Durable: true})
-	if errors.Is(err, pg.ErrNoBinaries) {
+	c, err := pgserver.Start(t.Context(), pgserver.Config{Dir: dir, Durable: true})
+	if errors.Is(err, pgserver.ErrNoBinaries) {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -70,7 +70,7 @@ func run(t *testing.T, url, sql string) string {
 	return strings.Join(got, ",")
 }
 
-func awaitEnd(t *testing.T, c *pg.Cluster) {
+func awaitEnd(t *testing.T, c *pgserver.Server) {
 	t.Helper()
 	select {
 	case <-c.Done():
@@ -115,7 +115,7 @@ func TestDurableClusterKeepsWhatWasCommitted(t *testing.T) {
 	})
 
 	t.Run("a second process is refused", func(t *testing.T) {
-		second, err := pg.StartCluster(t.Context(), pg.ClusterConfig{Dir: dir, Durable: true})
+		second, err := pgserver.Start(t.Context(), pgserver.Config{Dir: dir, Durable: true})
 		if err == nil {
 			_ = second.Stop()
 			t.Fatal("two processes share one folder")
@@ -195,8 +195,8 @@ func TestPidFileOfAnotherProgramIsNotTrusted(t *testing.T) {
 func TestTestClusterLeavesNothingBehind(t *testing.T) {
 	var steps []string
 	dir := filepath.Join(reachableDir(t), "server")
-	c, err := pg.StartCluster(t.Context(), pg.ClusterConfig{Dir: dir, Progress: func(s string) { steps = append(steps, s) }})
-	if errors.Is(err, pg.ErrNoBinaries) {
+	c, err := pgserver.Start(t.Context(), pgserver.Config{Dir: dir, Progress: func(s string) { steps = append(steps, s) }})
+	if errors.Is(err, pgserver.ErrNoBinaries) {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -251,8 +251,8 @@ func TestTestClusterLetsNobodyInWithoutItsPassword(t *testing.T) {
 
 func TestTestClusterDiesWithItsParent(t *testing.T) {
 	dir := filepath.Join(reachableDir(t), "server")
-	c, err := pg.StartCluster(t.Context(), pg.ClusterConfig{Dir: dir})
-	if errors.Is(err, pg.ErrNoBinaries) {
+	c, err := pgserver.Start(t.Context(), pgserver.Config{Dir: dir})
+	if errors.Is(err, pgserver.ErrNoBinaries) {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -273,7 +273,7 @@ func TestStartFailureShowsTheServersLog(t *testing.T) {
 	if err := os.WriteFile(conf, []byte("no_such_setting = 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c, err := pg.StartCluster(t.Context(), pg.ClusterConfig{Dir: dir, Durable: true})
+	c, err := pgserver.Start(t.Context(), pgserver.Config{Dir: dir, Durable: true})
 	if err == nil {
 		_ = c.Stop()
 		t.Fatal("started on a broken configuration")
@@ -291,7 +291,7 @@ func TestPrivateParentFolderIsNamed(t *testing.T) {
 	if err := os.Chmod(parent, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c, err := pg.StartCluster(t.Context(), pg.ClusterConfig{Dir: filepath.Join(parent, "db"), Durable: true})
+	c, err := pgserver.Start(t.Context(), pgserver.Config{Dir: filepath.Join(parent, "db"), Durable: true})
 	if err == nil {
 		_ = c.Stop()
 		t.Fatal("started below a private folder")

@@ -1,4 +1,4 @@
-package pg
+package pgserver
 
 import (
 	"errors"
@@ -73,7 +73,7 @@ func (a account) give(path string, mode fs.FileMode) error {
 }
 
 // MakeReachable makes a folder, and those above it that are missing, so that the
-// user that a Cluster would run as can get there: their modes are set explicitly,
+// user that a Server would run as can get there: their modes are set explicitly,
 // whatever our umask takes away. Folders that are there keep their modes.
 func MakeReachable(dir string) error {
 	dir, err := filepath.Abs(dir)
@@ -98,7 +98,7 @@ func MakeReachable(dir string) error {
 	return nil
 }
 
-// CheckReach returns an error when the user that a Cluster would run as, which
+// CheckReach returns an error when the user that a Server would run as, which
 // is not us if we are root, cannot get to the existing folder dir.
 func CheckReach(dir string) error {
 	a, err := serverAccount()

@@ -1,4 +1,4 @@
-package pg
+package pgserver
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"svc.internal/pkg/clock"
 )
 
 const stopPoll = 50 * time.Millisecond
@@ -23,7 +25,7 @@ const stopPoll = 50 * time.Millisecond
 // knows what to do. One whose pid now belongs to a different program is
 // removed: postgres would refuse to start, and in a container, where the same
 // small pids come back after every restart, that would be for ever.
-func (c *Cluster) stopPrevious(ctx context.Context) error {
+func (c *Server) stopPrevious(ctx context.Context) error {
 	file := c.path("data/postmaster.pid")
 	pid, err := readPid(file)
 	if err != nil || pid == 0 || !alive(pid) {
@@ -87,7 +89,7 @@ func alive(pid int) bool {
 }
 
 // isServer tells whether pid is a postgres that was started on our data folder.
-func (c *Cluster) isServer(pid int) bool {
+func (c *Server) isServer(pid int) bool {
 	args := commandLine(pid)
 	return len(args) > 0 && filepath.Base(args[0]) == "postgres" && slices.Contains(args, c.path("data"))
 }
@@ -109,7 +111,7 @@ func waitGone(ctx context.Context, pid int, within time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for alive(pid) {
-		if pause(ctx, stopPoll) != nil {
+		if clock.Sleep(ctx, stopPoll) != nil {
 			return !alive(pid)
 		}
 	}

@@ -1,4 +1,4 @@
-package pg_test
+package pgserver_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"svc.internal/pkg/pg"
+	"svc.internal/pkg/pg/pgserver"
 )
 
 // envUnder has the folder of TestUnderUmask077's database, in the process that
@@ -17,11 +17,11 @@ import (
 const envUnder = "PG_TEST_UNDER_UMASK"
 
 func startAndStop(dir string) int {
-	c, err := pg.StartCluster(context.Background(), pg.ClusterConfig{Dir: dir, Durable: true})
+	c, err := pgserver.Start(context.Background(), pgserver.Config{Dir: dir, Durable: true})
 	if err == nil {
 		err = c.Stop()
 	}
-	if errors.Is(err, pg.ErrNoBinaries) {
+	if errors.Is(err, pgserver.ErrNoBinaries) {
 		return 3
 	}
 	if err != nil {
@@ -39,7 +39,7 @@ func TestUnderUmask077TheDatabaseStarts(t *testing.T) {
 	cmd.Env = append(os.Environ(), envUnder+"="+dir)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() == 3 {
-		t.Skip(pg.ErrNoBinaries)
+		t.Skip(pgserver.ErrNoBinaries)
 	}
 	if err != nil {
 		t.Fatalf("got %v: %s", err, out)
@@ -63,7 +63,7 @@ func TestAServerThatEndsWhileStartingIsNotWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := pg.StartCluster(t.Context(), pg.ClusterConfig{Dir: filepath.Join(reachableDir(t), "db"), Durable: true, Bin: bin})
+	_, err := pgserver.Start(t.Context(), pgserver.Config{Dir: filepath.Join(reachableDir(t), "db"), Durable: true, Bin: bin})
 	for _, want := range []string{"ended while starting", "exit status 7", "made of cheese"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to say %q", err, want)
