@@ -116,7 +116,7 @@ func (c *Config) Check(specs ...Spec) error {
 	faults := append(c.checkAddresses(specs), c.TLS.Validate())
 	faults = append(faults, c.checkNeeds(specs)...)
 	faults = append(faults, c.checkBus()...)
-	faults = append(faults, c.checkDatabase()...)
+	faults = append(faults, c.checkDatabase(specs)...)
 	if c.DrainDelay < 0 || c.DrainTimeout <= 0 {
 		faults = append(faults, errors.New("drain_delay must not be negative, and drain_timeout must be above zero"))
 	}
@@ -153,7 +153,7 @@ func (c *Config) checkAddresses(specs []Spec) []error {
 		}
 	}
 	for name, addresses := range c.Peers {
-		if !slices.Contains(names(), name) {
+		if !slices.Contains(Names(), name) {
 			faults = append(faults, fmt.Errorf("peers (SVC_PEERS): there is no service %q", name))
 		}
 		for _, address := range addresses {

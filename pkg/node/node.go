@@ -27,7 +27,6 @@ import (
 	"google.golang.org/grpc/connectivity"
 
 	"svc.internal/pkg/bus"
-	"svc.internal/pkg/pg"
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/telemetry"
 )
@@ -63,9 +62,8 @@ type Spec struct {
 	// Database and Bus report whether the service takes its connections to
 	// PostgreSQL and NATS from the configuration.
 	Database, Bus bool
-	// Tables are what it keeps in the database; their schema is empty when it
-	// keeps none.
-	Tables pg.Tables
+	// Tables are what it keeps in the database; nil when it keeps none.
+	Tables Tables
 	// Callers are the services that may call each of its gRPC services.
 	Callers serve.Callers
 }

@@ -26,6 +26,7 @@ import (
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/config"
 	"svc.internal/pkg/devcerts"
+	"svc.internal/pkg/pg"
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/telemetry"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -322,10 +323,12 @@ func TestTheExitCodeTellsABadConfigurationFromAFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := errors.New("the database is gone")
+	keeper := []Spec{{Name: Catalog, Tables: pg.Tables{}}}
 	for _, test := range []struct {
 		name  string
 		args  []string
 		env   []string
+		specs []Spec
 		code  int
 		says  string
 		build error
@@ -338,15 +341,19 @@ func TestTheExitCodeTellsABadConfigurationFromAFailure(t *testing.T) {
 		{name: "an argument", args: []string{"now"}, code: 2, says: "usage"},
 		{name: "bad settings", env: []string{"SVC_METRICS_ADDR=x", "SVC_LOG_LEVEL=loud"}, code: 2, says: "loud"},
 		{name: "migrate without the owner", args: []string{"migrate", "-config", path}, env: []string{"DATABASE_URL=postgres://u@127.0.0.1/x"}, code: 1, says: "DATABASE_OWNER_URL"},
-		{name: "migrate in the clear", args: []string{"migrate"}, env: []string{"DATABASE_OWNER_URL=postgres://u@db.example/x"}, code: 1, says: "verify-full"},
+		{name: "migrate in the clear", args: []string{"migrate"}, env: []string{"DATABASE_OWNER_URL=postgres://u@db.example/x"},
+			specs: keeper, code: 1, says: "verify-full"},
+		{name: "migrate without tables", args: []string{"migrate"}, env: []string{"DATABASE_OWNER_URL=postgres://u@127.0.0.1/x"},
+			specs: []Spec{{Name: Router}}, code: 1, says: "router keeps no tables"},
 		{name: "migrate and an argument", args: []string{"migrate", "now"}, code: 2, says: "usage"},
-		{name: "a database in the clear", env: []string{"DATABASE_URL=postgres://u@db.example/x?sslmode=require"}, code: 2, says: "verify-full"},
+		{name: "a database in the clear", env: []string{"DATABASE_URL=postgres://u@db.example/x?sslmode=require"},
+			specs: keeper, code: 2, says: "verify-full"},
 		{name: "no file", args: []string{"-config", path + "x"}, code: 2, says: "svc.yamlx"},
 		{name: "failure", args: []string{"-config", path}, code: 1, says: "the database is gone", build: broken},
 	} {
 		var out, errs bytes.Buffer
 		ctx, cancel := context.WithCancel(t.Context())
-		p := &program{Config: DefaultConfig(), build: func(context.Context, *Node) error {
+		p := &program{Config: DefaultConfig(), specs: test.specs, build: func(context.Context, *Node) error {
 			if test.build == nil {
 				cancel() // told to stop as soon as it runs
 			}
@@ -474,7 +481,7 @@ func TestACertificateNamesWhichHubItIs(t *testing.T) {
 func TestTheTableOfTheBusNamesServices(t *testing.T) {
 	for _, row := range bus.Table() {
 		for _, service := range slices.Concat(row.Publish, row.Subscribe) {
-			if !slices.Contains(names(), service) {
+			if !slices.Contains(Names(), service) {
 				t.Errorf("%s: got %s, want the name of a service", row.Subject, service)
 			}
 		}

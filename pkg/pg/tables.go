@@ -34,6 +34,14 @@ type Tables struct {
 // Owner is the role that owns the schema and what is in it.
 func (t Tables) Owner() string { return t.Role + "_owner" }
 
+// SchemaName is the schema's.
+func (t Tables) SchemaName() string { return t.Schema }
+
+// CheckURL refuses a server for them: see CheckURL.
+func (t Tables) CheckURL(url string, allowUnverified bool) error {
+	return CheckURL(url, allowUnverified)
+}
+
 // Migrate brings the tables to the newest version: see Migrate.
 func (t Tables) Migrate(ctx context.Context, url string) error {
 	return Migrate(ctx, url, t.Schema, t.Role, t.Migrations)

@@ -6,6 +6,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/node"
+	"svc.internal/pkg/node/database"
 	"svc.internal/pkg/serve"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
@@ -44,7 +45,7 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	pool, err := n.Pool(ctx, node.BillingLedger, maxConns)
+	pool, err := database.Pool(ctx, n, node.BillingLedger, Tables(), maxConns)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/node"
+	"svc.internal/pkg/node/database"
 	"svc.internal/pkg/serve"
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
@@ -33,7 +34,7 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	pool, err := n.Pool(ctx, node.Catalog, maxConns)
+	pool, err := database.Pool(ctx, n, node.Catalog, Tables(), maxConns)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/node"
+	"svc.internal/pkg/node/database"
 	"svc.internal/pkg/serve"
 	"svc.internal/pkg/usageseal"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -65,7 +66,7 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	pool, err := n.Pool(ctx, node.ProviderHub, maxConns)
+	pool, err := database.Pool(ctx, n, node.ProviderHub, Tables(), maxConns)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/node"
+	"svc.internal/pkg/node/database"
 	"svc.internal/pkg/serve"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
@@ -36,7 +37,7 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	pool, err := n.Pool(ctx, node.Settlement, maxConns)
+	pool, err := database.Pool(ctx, n, node.Settlement, Tables(), maxConns)
 	if err != nil {
 		return err
 	}

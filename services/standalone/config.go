@@ -61,10 +61,10 @@ func DefaultConfig() Config {
 		Config: node.DefaultConfig(), DataDir: ".run", Demo: true, DemoAgent: true,
 		Gateway: edgegateway.DefaultConfig(), Hub: providerhub.DefaultConfig(), Router: router.DefaultConfig(),
 		Billing: billingledger.DefaultConfig(), Settlement: settlement.DefaultConfig(), Catalog: catalog.DefaultConfig(),
-		Services: AllServices(),
+		Services: node.Names(),
 	}
 	cfg.Log = node.Log{Level: "warn", Format: "text"}
-	cfg.Hub.HubID = "hub-1"
+	cfg.Hub.HubID = node.DefaultHub
 	cfg.Gateway.OperatorAddr = "" // see process.listenForOperators
 	return cfg
 }
@@ -85,12 +85,6 @@ func (s *Switch) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// AllServices are the services this process can run, in the order in which
-// they start.
-func AllServices() []string {
-	return []string{node.Catalog, node.BillingLedger, node.Settlement, node.Router, node.ProviderHub, node.EdgeGateway}
-}
-
 // Select chooses the services to run from a comma-separated list; empty means
 // all.
 func (c *Config) Select(list string) error {
@@ -100,8 +94,8 @@ func (c *Config) Select(list string) error {
 	c.Services = strings.Split(list, ",")
 	var faults []error
 	for _, name := range c.Services {
-		if !slices.Contains(AllServices(), name) {
-			faults = append(faults, fmt.Errorf("-services: there is no service %q; there are %s", name, strings.Join(AllServices(), ", ")))
+		if !slices.Contains(node.Names(), name) {
+			faults = append(faults, fmt.Errorf("-services: there is no service %q; there are %s", name, strings.Join(node.Names(), ", ")))
 		}
 	}
 	return errors.Join(faults...)
@@ -168,7 +162,7 @@ func (c *Config) Specs() []node.Spec {
 		specs[spec.Name] = spec
 	}
 	chosen := make([]node.Spec, 0, len(c.Services))
-	for _, name := range AllServices() {
+	for _, name := range node.Names() {
 		if c.runs(name) {
 			chosen = append(chosen, specs[name])
 		}
@@ -178,7 +172,7 @@ func (c *Config) Specs() []node.Spec {
 
 func (c *Config) runs(name string) bool { return slices.Contains(c.Services, name) }
 
-func (c *Config) all() bool { return len(c.Services) == len(AllServices()) }
+func (c *Config) all() bool { return len(c.Services) == len(node.Names()) }
 
 // keepers are the services with tables that run here.
 func (c *Config) keepers() []string {

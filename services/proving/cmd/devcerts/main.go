@@ -18,7 +18,6 @@ import (
 	"svc.internal/pkg/bus"
 	"svc.internal/pkg/devcerts"
 	"svc.internal/pkg/node"
-	"svc.internal/services/standalone"
 )
 
 func main() {
@@ -36,14 +35,14 @@ func run(args []string, out io.Writer) error {
 	}
 	names := flags.Args()
 	if len(names) == 0 {
-		names = append(standalone.AllServices(), bus.ServerName)
+		names = append(node.Names(), bus.ServerName)
 	}
 	var leaves []devcerts.Leaf
 	for _, name := range names {
 		services := strings.Split(name, "+")
 		if slices.Contains(services, node.ProviderHub) && !strings.Contains(name, ".") {
 			// A hub's certificate names itself as well: this is the default's.
-			services = append(services, bus.HubName(standalone.DefaultConfig().Hub.HubID))
+			services = append(services, bus.HubName(node.DefaultHub))
 		}
 		leaves = append(leaves, devcerts.Leaf{File: name, Services: services})
 	}
