@@ -56,7 +56,6 @@ func TestAConsistentWorldIsClean(t *testing.T) {
 
 func TestSealedDaysAndRefundsAreClean(t *testing.T) {
 	f := newFixture()
-	delete(f.setup["accounts"].([]row)[0], "granted_nano")
 	refund(f, 50, requestID(wholeAnswer), f.line(wholeAnswer)["charged"].(int64))
 	f.seal()
 	wantClean(t, mustAudit(t, f, Options{}))

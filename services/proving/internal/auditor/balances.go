@@ -2,10 +2,14 @@ package auditor
 
 import "slices"
 
-// granted is what entries gave to each consumer, or took.
-func (a *audit) granted() map[id]wide {
+// entered is what entries gave to each consumer, or took. Without refunds,
+// entries that give a charge back, and what undoes them, do not count.
+func (a *audit) entered(refunds bool) map[id]wide {
 	sums := map[id]wide{}
 	for _, e := range a.entries {
+		if !refunds && a.refunds(e) {
+			continue
+		}
 		for _, p := range e.postings {
 			if owner, ok := parseID(p.owner); ok && p.kind == kindAvailable && p.asset == assetUSD {
 				sums[owner] = sums[owner].plus(p.amount)
@@ -17,7 +21,7 @@ func (a *audit) granted() map[id]wide {
 
 // checkWallets works every wallet out from its rows.
 func (a *audit) checkWallets() {
-	posted, held := a.granted(), map[id]wide{}
+	posted, held := a.entered(true), map[id]wide{}
 	for _, q := range a.requests {
 		if h := q.hold; h != nil && h.state == stateOpen {
 			held[h.account] = held[h.account].plus(h.amount)
@@ -94,7 +98,7 @@ const minute = 60_000_000
 
 // checkSetup compares the ledger with what the harness has put into it.
 func (a *audit) checkSetup() {
-	granted := a.granted()
+	granted := a.entered(false)
 	for _, u := range sortedIDs(a.setup.accounts) {
 		s := a.setup.accounts[u]
 		if s.Granted != nil && wideOf(*s.Granted) != granted[u] {

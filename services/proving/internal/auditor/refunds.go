@@ -8,6 +8,14 @@ const (
 	entryBroken = "broken_answer"
 )
 
+// refunds reports whether an entry gives a charge back, or undoes one that does.
+func (a *audit) refunds(e *entry) bool {
+	if undone := a.entries[e.reverses]; undone != nil {
+		e = undone
+	}
+	return e.kind == entryRefund || e.kind == entryGoodwill || e.kind == entryBroken
+}
+
 // givenBack tells whether a part of a request's charge was given back because
 // its answer broke off.
 func (a *audit) givenBack(request id) bool {
