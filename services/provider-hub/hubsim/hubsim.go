@@ -92,6 +92,9 @@ func (d Disk) Crash(dice *rand.Rand) Disk { return Disk{d.sim.Crash(dice)} }
 // Kill is like Crash.
 func (d Disk) Kill() Disk { return Disk{d.sim.Kill()} }
 
+// Put gives the disk a file, such as a segment that a hub wrote elsewhere.
+func (d Disk) Put(name string, content []byte) { d.sim.Replace(name, content) }
+
 // Before calls hook in front of each operation that changes the disk.
 func (d Disk) Before(hook func(op string)) {
 	d.sim.Hook = func(op simdisk.Op, _ string) error {
