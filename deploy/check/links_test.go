@@ -120,7 +120,8 @@ var linked = sync.OnceValues(func() (map[string]links, error) {
 		}
 	}
 	if len(all) != len(commands) {
-		return nil, fmt.Errorf("got %d programs of %d folders: two have one name, or one is no program", len(all), len(commands))
+		return nil, fmt.Errorf("got %d programs of %d folders: two have one name, or one is no program",
+			len(all), len(commands))
 	}
 	return all, nil
 })
