@@ -10,8 +10,7 @@ COMMANDS := $(patsubst %/main.go,./%,$(wildcard services/*/cmd/*/main.go))
 # Modules that nothing else builds on; they stay out of the workspace.
 APART := services/edge-gateway/corpus deploy/bench deploy/check deploy/dev/postgres deploy/engine deploy/sbom
 
-GOLANGCI_VERSION := v2.15.0
-BUF_VERSION := 1.72.0
+GENERATE = tool=$$(deploy/dev/tool.sh buf) && PATH="$$(deploy/dev/tool.sh generators):$$PATH" && $$tool/buf generate
 
 export GOFLAGS ?= -buildvcs=false
 
@@ -117,13 +116,13 @@ sbom: build ## Write what each program is made of, as CycloneDX, to .bin/sbom
 	@cd deploy/sbom && GOWORK=off go run . -out $(BIN)/sbom $(addprefix $(BIN)/,$(notdir $(COMMANDS)))
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint-$(GOLANGCI_VERSION) $(BIN)/buf ## Run the linters
-	@$(BIN)/buf lint
-	@for m in $(MODULES); do echo "  lint $$m"; (cd $$m && $(BIN)/golangci-lint-$(GOLANGCI_VERSION) run --config $(CURDIR)/.golangci.yaml ./...); done
+lint: ## Run the linters
+	@tool=$$(deploy/dev/tool.sh buf) && $$tool/buf lint
+	@tool=$$(deploy/dev/tool.sh golangci-lint) && $$tool/golangci-lint run $(MODULES:%=./%/...)
 
 .PHONY: generate
-generate: $(BIN)/buf $(BIN)/.generators ## Generate code from the contracts
-	@PATH="$(BIN):$$PATH" $(BIN)/buf generate
+generate: ## Generate code from the contracts
+	@$(GENERATE)
 
 .PHONY: tidy
 tidy: ## Bring every go.mod and go.sum in order
@@ -141,28 +140,3 @@ verify: generate lint ## Everything that must hold before a change lands
 .PHONY: postgres
 postgres: # Makes sure that PostgreSQL's server programs are there
 	@deploy/dev/postgres.sh
-
-$(BIN)/golangci-lint-$(GOLANGCI_VERSION):
-	@echo "  Building golangci-lint $(GOLANGCI_VERSION) ..."
-	@mkdir -p $(BIN)/.install
-	@GOBIN=$(BIN)/.install GOWORK=off go -C deploy/dev/tools/golangci-lint install tool
-	@mv $(BIN)/.install/golangci-lint $@
-
-# npm's build is there in seconds; without npm it is built from source. Both are
-# pinned by hash: deploy/README.md.
-$(BIN)/buf: deploy/dev/tools/npm/package-lock.json deploy/dev/tools/buf/go.sum
-	@mkdir -p $(BIN)/npm
-	@if command -v npm >/dev/null; then \
-	  echo "  Installing buf $(BUF_VERSION) ..."; \
-	  cp deploy/dev/tools/npm/package.json deploy/dev/tools/npm/package-lock.json $(BIN)/npm/; \
-	  npm ci --ignore-scripts --silent --no-fund --no-audit --prefix $(BIN)/npm; \
-	  ln -sf npm/node_modules/.bin/buf $@; touch -h $@; \
-	else \
-	  echo "  Building buf v$(BUF_VERSION) ..."; \
-	  GOBIN=$(BIN) GOWORK=off go -C deploy/dev/tools/buf install tool; \
-	fi
-
-$(BIN)/.generators: proto/go.sum
-	@mkdir -p $(BIN)
-	@GOBIN=$(BIN) GOWORK=off go -C proto install tool
-	@touch $@

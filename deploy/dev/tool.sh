@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Prints the folder with the programs of a pinned tool: buf, generators (of code
+# from the contracts) or golangci-lint. Installs the tool first if it is missing.
+# The folder is in ${XDG_CACHE_HOME:-~/.cache}/svc-tools, so all clones share it;
+# its name has a hash of what pins the tool and of Go's version.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+tool=${1:-}
+npm=deploy/dev/tools/npm
+case $tool in
+  buf) module=deploy/dev/tools/buf pins=($npm/package-lock.json) ;;
+  generators) module=proto pins=() ;;
+  golangci-lint) module=deploy/dev/tools/golangci-lint pins=() ;;
+  *)
+    echo "usage: tool.sh buf|generators|golangci-lint" >&2
+    exit 2
+    ;;
+esac
+pins+=("$module/go.mod" "$module/go.sum")
+tools=${XDG_CACHE_HOME:-$HOME/.cache}/svc-tools
+key=$({ go env GOVERSION GOOS GOARCH && cat "${pins[@]}"; } | git hash-object --stdin | cut -c 1-12)
+folder=$tools/$tool-$key
+
+# install_to makes a folder with the tool's programs. npm's build of buf is there
+# in seconds; without npm buf is built from source. Both are pinned by hash:
+# deploy/README.md.
+install_to() {
+  mkdir -p "$1"
+  if [ "$tool" = buf ] && command -v npm >/dev/null; then
+    cp $npm/package.json $npm/package-lock.json "$1"
+    npm ci --ignore-scripts --silent --no-fund --no-audit --prefix "$1"
+    ln -s node_modules/.bin/buf "$1/buf"
+  else
+    GOBIN=$1 GOWORK=off go -C "$module" install tool
+  fi
+}
+
+if [ ! -d "$folder" ]; then
+  echo "  Installing $tool (once) ..." >&2
+  mkdir -p "$tools"
+  into=$(mktemp -d "$tools/.$tool.XXXXXX")
+  trap 'rm -rf "$into"' EXIT
+  install_to "$into/${folder##*/}" >&2
+  # mv replaces no folder that has files. Another clone that was faster has put the
+  # same programs there.
+  mv "$into/${folder##*/}" "$tools/" 2>/dev/null || [ -d "$folder" ]
+fi
+echo "$folder"
