@@ -10,7 +10,13 @@ COMMANDS := $(patsubst %/main.go,./%,$(wildcard services/*/cmd/*/main.go))
 # Modules that nothing else builds on; they stay out of the workspace.
 APART := services/edge-gateway/corpus deploy/bench deploy/check deploy/dev/postgres deploy/engine deploy/sbom
 
+# Test binaries run at a time: a package waits for about half of its time.
+AT_ONCE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# Nobody debugs these programs, and what a debugger reads takes a fifth of linking.
+TEST_FLAGS := -p $(AT_ONCE) -ldflags=-w
+TESTED := $(CURDIR)/.run/tests
 GENERATE = tool=$$(deploy/dev/tool.sh buf) && PATH="$$(deploy/dev/tool.sh generators):$$PATH" && $$tool/buf generate
+SHOW := GOWORK=off go -C deploy/check run ./cmd/slow -keep $(TESTED)
 
 export GOFLAGS ?= -buildvcs=false
 
@@ -46,7 +52,7 @@ sdk: ## Run the official SDKs against the fleet of make up (or SVC_E2E_ENV=.run/
 programs: # Builds what a fleet consists of
 	@echo "  Building (the first time takes a few minutes) ..."
 	@mkdir -p $(BIN)/fleet
-	@go build -o $(BIN)/fleet/ $(COMMANDS) github.com/nats-io/nats-server/v2
+	@go build -ldflags=-w -o $(BIN)/fleet/ $(COMMANDS) github.com/nats-io/nats-server/v2
 
 .PHONY: certs
 certs: ## Make development certificates for every service in .run/certs
@@ -54,18 +60,32 @@ certs: ## Make development certificates for every service in .run/certs
 
 .PHONY: test
 test: postgres ## Run all tests but the long ones
-	@. deploy/dev/postgres.env.sh && go test -short -timeout 15m work
-	@for m in $(APART); do (cd $$m && GOWORK=off go test ./...); done
+	@. deploy/dev/postgres.env.sh && go test -short $(TEST_FLAGS) -timeout 15m work
+	@$(MAKE) --no-print-directory apart
+
+.PHONY: apart
+apart: # Vets and tests the modules that stand apart, which the linters and the workspace leave out
+	@printf '%s\n' $(APART) | xargs -P2 -I{} bash -c 'cd {} && GOWORK=off go vet ./... && GOWORK=off go test -count=1 ./...'
+
+.PHONY: unit
+unit: postgres ## Run all tests but the long ones and the suites with the race detector (needs a C compiler)
+	@mkdir -p $(TESTED)
+	@. deploy/dev/postgres.env.sh && go test -json -race -short -count=1 $(TEST_FLAGS) -timeout 20m \
+	  $$(go list work | grep -v /services/proving/e2e) | $(SHOW)/unit.json
 
 .PHONY: e2e
-e2e: postgres ## Run the long tests: the fleet killed, restarted and under load
-	@. deploy/dev/postgres.env.sh && go test -timeout 40m -count=1 ./services/proving/e2e/kill ./services/proving/e2e/... # the longest first
+e2e: postgres ## Run the suites whole, the race detector on the one process: the fleet killed, restarted and under load
+	@mkdir -p $(TESTED)
+	@. deploy/dev/postgres.env.sh && go test -json -race -count=1 $(TEST_FLAGS) -timeout 40m \
+	  ./services/proving/e2e/kill ./services/proving/e2e/... | $(SHOW)/e2e.json # the longest first
 
 .PHONY: chaos
-chaos: postgres ## Hurt a fleet under load and audit its money (CHAOS_FAULTS=n, CHAOS_SEED=n, CHAOS_CELLS=regexp, CHAOS_PLANT=fault)
+chaos: postgres ## Hurt a fleet under load and audit its money (CHAOS_FAULTS=n or each, CHAOS_SEED=n, CHAOS_CELLS=regexp, CHAOS_PLANT=fault)
 	@mkdir -p $(BIN)
-	@go build -o $(BIN)/chaos ./services/proving/cmd/chaos
-	@. deploy/dev/postgres.env.sh && exec $(BIN)/chaos -faults "$${CHAOS_FAULTS:-0}" -seed "$${CHAOS_SEED:-}" \
+	@go build -ldflags=-w -o $(BIN)/chaos ./services/proving/cmd/chaos
+	@. deploy/dev/postgres.env.sh && faults=$${CHAOS_FAULTS:-0} && \
+	  if [ "$$faults" = each ]; then faults=$$($(BIN)/chaos -list | wc -l); fi && \
+	  exec $(BIN)/chaos -faults "$$faults" -seed "$${CHAOS_SEED:-}" \
 	  -cells "$${CHAOS_CELLS:-}" -plant "$${CHAOS_PLANT:-}" $(CHAOS_FLAGS)
 
 .PHONY: sim
@@ -84,11 +104,7 @@ fuzz: postgres ## Run every fuzz target, one after another (FUZZTIME=1m each, FU
 engine: postgres ## Build Ollama and run the tests on it (minutes of building, once)
 	@deploy/engine/build.sh
 	@. deploy/dev/postgres.env.sh && OLLAMA_BIN=$${OLLAMA_BIN:-$$(deploy/engine/build.sh --path)} \
-	  go test -tags engine -timeout 15m -count=1 ./services/proving/e2e/engine/...
-
-.PHONY: race
-race: postgres ## Run all tests but the long ones with the race detector (needs a C compiler)
-	@. deploy/dev/postgres.env.sh && go test -race -short -timeout 20m work
+	  go test -tags engine -ldflags=-w -timeout 15m -count=1 ./services/proving/e2e/engine/...
 
 .PHONY: bench
 bench: postgres ## Measure the product beside a bare proxy and nginx (if present)
@@ -124,18 +140,31 @@ lint: ## Run the linters
 generate: ## Generate code from the contracts
 	@$(GENERATE)
 
+.PHONY: generate-check
+generate-check: # Fails if the generated code is not what the contracts say
+	@into=$$(mktemp -d) && trap 'rm -rf "$$into"' EXIT && $(GENERATE) -o "$$into" && \
+	  diff -rq -x '*.proto' "$$into/proto/svc" proto/svc || (echo "generated code differs: run make generate"; exit 1)
+
 .PHONY: tidy
 tidy: ## Bring every go.mod and go.sum in order
 	@for m in $(MODULES) $(APART); do (cd $$m && GOWORK=off go mod tidy); done
 	@go work sync
 
-.PHONY: verify
-verify: generate lint ## Everything that must hold before a change lands
-	@git diff --exit-code -- proto || (echo "generated code differs: commit what 'make generate' makes"; exit 1)
-	@for m in $(MODULES) $(APART); do echo "  check $$m"; (cd $$m && GOWORK=off go mod tidy -diff && GOWORK=off go build -o /dev/null ./...); done
-	@for m in $(APART); do (cd $$m && GOWORK=off go vet ./...); done # the linters vet the others
+.PHONY: drift
+drift: apart ## Hold each module to its go.mod by itself, and the tree to the rules of deploy/check
+	@printf '%s\n' $(MODULES) $(APART) | \
+	  xargs -P2 -I{} bash -c 'cd {} && GOWORK=off go mod tidy -diff && GOWORK=off go list -export -deps ./... >/dev/null'
 	@go work sync && git diff --exit-code -- go.work '*go.mod'
-	@$(MAKE) --no-print-directory race
+
+.PHONY: verify
+verify: drift generate-check lint unit ## Everything that must hold before a change lands
+
+.PHONY: prepare
+prepare: postgres ## Install the tools and compile what others wrote, so that the checks find them
+	@for t in buf generators golangci-lint; do deploy/dev/tool.sh $$t >/dev/null; done
+	@deploy/engine/build.sh
+	@others=$$(go list -deps -test -f '{{with .Module}}{{if not .Main}}{{$$.ImportPath}}{{end}}{{end}}' work) && \
+	  go list -export $$others >/dev/null && go list -export -race $$others >/dev/null
 
 .PHONY: postgres
 postgres: # Makes sure that PostgreSQL's server programs are there

@@ -14,15 +14,17 @@ import (
 )
 
 func TestTheCommandLineIsWhatIsRun(t *testing.T) {
-	o, err := parse([]string{"-seed", "18446744073709551615", "-faults", "7", "-cells", "^hub/", "-dir", "d", "-json"}, io.Discard)
+	args := []string{"-seed", "18446744073709551615", "-faults", "7", "-cells", "^hub/", "-lanes", "4", "-dir", "d", "-json"}
+	o, err := parse(args, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if o.cfg.Seed != 1<<64-1 || o.cfg.Faults != 7 || !o.cfg.Match.MatchString("hub/final") || !o.json || o.cfg.Dir != filepath.Join("d", "18446744073709551615") {
 		t.Errorf("%+v", o)
 	}
-	if want := "make chaos CHAOS_SEED=18446744073709551615 CHAOS_FAULTS=7 CHAOS_CELLS='^hub/'"; o.cfg.Replay() != want {
-		t.Errorf("replayed by %s", o.cfg.Replay())
+	want := "make chaos CHAOS_SEED=18446744073709551615 CHAOS_FAULTS=7 CHAOS_CELLS='^hub/' CHAOS_FLAGS='-lanes 4'"
+	if got := o.cfg.Replay(); got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 	if one, other := must(t), must(t); one == other {
 		t.Errorf("two runs have the seed %d", one)

@@ -218,5 +218,8 @@ func (c Config) Replay() string {
 	if c.Plant != "" {
 		command += " CHAOS_PLANT=" + c.Plant
 	}
+	if c.Lanes != 0 && c.Lanes != defaultLanes {
+		command += " CHAOS_FLAGS='-lanes " + strconv.Itoa(c.Lanes) + "'"
+	}
 	return command
 }

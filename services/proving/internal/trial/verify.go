@@ -17,7 +17,7 @@ func Verifier(t testing.TB) string {
 		return filepath.Join(dir, "billing-ledger")
 	}
 	path := filepath.Join(t.TempDir(), "billing-ledger")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, "svc.internal/services/billing-ledger/cmd/billing-ledger") //nolint:gosec // a package of this tree
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", path, "svc.internal/services/billing-ledger/cmd/billing-ledger") //nolint:gosec // a package of this tree
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build billing-ledger: %v\n%s", err, out)
 	}

@@ -1,0 +1,121 @@
+package check
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// stages is a Makefile for .ci/run whose targets print their names. A target that
+// FAIL names fails, and those that BURN names take two seconds of CPU time.
+const stages = `SHELL := /bin/bash
+prepare drift unit e2e generate-check lint chaos engine:
+	@echo "made $@ CI=$$CI faults=$$CHAOS_FAULTS nice=$$(nice)"
+	@[[ " $$BURN " != *" $@ "* ]] || (ulimit -t 2; while :; do :; done) || true
+	@[ "$@" != "$$FAIL" ]
+`
+
+// runStages runs .ci/run on stages and returns what it prints and whether it passes.
+// The budget of e2e is 10 s there, and that of the others 0 s.
+func runStages(t *testing.T, environ ...string) (out string, passes bool) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, ".ci"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	budget := regexp.MustCompile(`(?m)^(\w+) +\d+$`).ReplaceAllString(string(read(t, ".ci/budget")), "$1 0")
+	budget = strings.Replace(budget, "e2e 0", "e2e 10", 1)
+	run := string(read(t, ".ci/run"))
+	for name, text := range map[string]string{"Makefile": stages, ".ci/budget": budget, ".ci/run": run} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil { //nolint:gosec // it is run
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(filepath.Join(dir, ".ci", "run")) //nolint:gosec // the file just written
+	cmd.Env = append(os.Environ(), environ...)
+	text, err := cmd.CombinedOutput()
+	if _, failed := err.(*exec.ExitError); err != nil && !failed {
+		t.Fatal(err)
+	}
+	return string(text), err == nil
+}
+
+// verdict is what the table at the end says of a stage, empty if it has no line.
+func verdict(out, stage string) string {
+	line := regexp.MustCompile(`(?m)^` + stage + ` +\d+ +\d+ +\S+  (.*)$`).FindStringSubmatch(out)
+	if line == nil {
+		return ""
+	}
+	return line[1]
+}
+
+func TestEveryStageRunsAndHasABudget(t *testing.T) {
+	out, passes := runStages(t)
+	if !passes {
+		t.Errorf("got a failure, want none:\n%s", out)
+	}
+	for _, stage := range []string{"prepare", "drift", "unit", "e2e", "lint", "chaos", "engine"} {
+		if got := verdict(out, stage); got != "ok" {
+			t.Errorf("got %q for %s, want ok:\n%s", got, stage, out)
+		}
+	}
+	for _, want := range []string{
+		"made chaos CI=true faults=each nice=", "made lint CI=true faults= nice=19", "made generate-check",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("got no %q in\n%s", want, out)
+		}
+	}
+}
+
+func TestAStageThatFailsEndsTheRun(t *testing.T) {
+	for _, c := range []struct{ target, stage, never string }{
+		{"unit", "unit", "e2e"},
+		{"chaos", "chaos", "engine"},
+		{"lint", "lint", "engine"},
+		{"generate-check", "lint", "engine"},
+		{"engine", "engine", ""},
+	} {
+		t.Run(c.target, func(t *testing.T) {
+			t.Parallel()
+			out, passes := runStages(t, "FAIL="+c.target)
+			if passes {
+				t.Errorf("got a pass, want a failure:\n%s", out)
+			}
+			if got := verdict(out, c.stage); got != "FAILED" {
+				t.Errorf("got %q for %s, want FAILED:\n%s", got, c.stage, out)
+			}
+			if c.never != "" && strings.Contains(out, "made "+c.never) {
+				t.Errorf("got %s after %s failed:\n%s", c.never, c.target, out)
+			}
+			// Lint goes on beside chaos, and what it says is not lost.
+			if c.target == "chaos" && verdict(out, "lint") != "ok" {
+				t.Errorf("got %q for lint, want ok:\n%s", verdict(out, "lint"), out)
+			}
+		})
+	}
+}
+
+func TestAStageAboveItsBudgetFailsAfterAllHaveRun(t *testing.T) {
+	out, passes := runStages(t, "BURN=prepare drift lint")
+	if passes {
+		t.Errorf("got a pass, want a failure:\n%s", out)
+	}
+	const above = "ABOVE ITS BUDGET"
+	verdicts := map[string]string{"prepare": "ok", "drift": above, "unit": "ok", "lint": above, "engine": "ok"}
+	for stage, want := range verdicts {
+		if got := verdict(out, stage); got != want {
+			t.Errorf("got %q for %s, want %s:\n%s", got, stage, want, out)
+		}
+	}
+}
+
+func TestASlowerMachineHasLargerBudgets(t *testing.T) {
+	out, _ := runStages(t, "CI_CPU_FACTOR=1.5")
+	if want := regexp.MustCompile(`(?m)^e2e +\d+ +\d+ +15  ok$`); !want.MatchString(out) {
+		t.Errorf("got no budget of 15 s for e2e, want 1.5 times 10 s:\n%s", out)
+	}
+}

@@ -1,0 +1,147 @@
+// Package slow reads the events of go test -json. It shows what go test shows
+// without that flag, and says which tests took longest.
+package slow
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// event is one line of go test -json: see go doc test2json and go help buildjson.
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Elapsed float64
+	Output  string
+}
+
+// Test is a test function and the seconds that it ran, without those in which it
+// waited for its turn. Its subtests are part of it.
+type Test struct {
+	Package, Name string
+	Seconds       float64
+}
+
+// Read copies the events from r to keep and shows them on out. It returns the
+// tests that ended, the slowest first.
+func Read(r io.Reader, keep, out io.Writer) ([]Test, error) {
+	d := display{out: out, packages: map[string]*output{}}
+	in := bufio.NewReader(io.TeeReader(r, keep))
+	for {
+		line, err := in.ReadString('\n')
+		if line != "" {
+			if err := d.add(line); err != nil {
+				return nil, err
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the events: %w", err)
+		}
+	}
+	slices.SortStableFunc(d.tests, func(a, b Test) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return d.tests, nil
+}
+
+// Print writes the first n tests, one a line.
+func Print(out io.Writer, tests []Test, n int) error {
+	for _, t := range tests[:min(n, len(tests))] {
+		if _, err := fmt.Fprintf(out, "%8.2f s  %s %s\n", t.Seconds, t.Package, t.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// display keeps what tests print until it is known whether they fail.
+type display struct {
+	out      io.Writer
+	packages map[string]*output
+	tests    []Test
+}
+
+// output is what a package has printed by itself, and what its tests have printed
+// that did not pass, by name and in the order in which they began.
+type output struct {
+	own   []string
+	tests map[string][]string
+	order []string
+}
+
+func (d *display) add(line string) error {
+	var e event
+	if json.Unmarshal([]byte(line), &e) != nil {
+		return d.show(line) // the go command's own words
+	}
+	p := d.packages[e.Package]
+	if p == nil {
+		p = &output{tests: map[string][]string{}}
+		d.packages[e.Package] = p
+	}
+	switch e.Action {
+	case "build-output":
+		return d.show(e.Output)
+	case "output":
+		p.add(e)
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			delete(d.packages, e.Package)
+			return d.show(p.lines(e.Action)...)
+		}
+		if !strings.Contains(e.Test, "/") {
+			d.tests = append(d.tests, Test{e.Package, e.Test, e.Elapsed})
+		}
+		if e.Action != "fail" {
+			delete(p.tests, e.Test)
+		}
+	}
+	return nil
+}
+
+func (d *display) show(lines ...string) error {
+	for _, line := range lines {
+		if _, err := io.WriteString(d.out, line); err != nil {
+			return fmt.Errorf("show a test: %w", err)
+		}
+	}
+	return nil
+}
+
+// add keeps a line of output, but for those with which -json marks where a test
+// goes on.
+func (p *output) add(e event) {
+	if e.Test == "" {
+		p.own = append(p.own, e.Output)
+		return
+	}
+	if strings.HasPrefix(e.Output, "=== ") {
+		return
+	}
+	if _, known := p.tests[e.Test]; !known {
+		p.order = append(p.order, e.Test)
+	}
+	p.tests[e.Test] = append(p.tests[e.Test], e.Output)
+}
+
+// lines returns what go test shows of a package. Of a package that failed this is
+// all that its tests printed which failed or did not end.
+func (p *output) lines(result string) []string {
+	if result != "fail" {
+		return slices.DeleteFunc(p.own, func(line string) bool {
+			return !strings.HasPrefix(line, "ok  \t") && !strings.HasPrefix(line, "?   \t")
+		})
+	}
+	var all []string
+	for _, test := range p.order {
+		all = append(all, p.tests[test]...)
+	}
+	return append(all, p.own...)
+}
