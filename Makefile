@@ -59,8 +59,8 @@ certs: ## Make development certificates for every service in .run/certs
 	@go run ./services/proving/cmd/devcerts -dir .run/certs
 
 .PHONY: test
-test: postgres ## Run all tests but the long ones
-	@. deploy/dev/postgres.env.sh && go test -short $(TEST_FLAGS) -timeout 15m work
+test: postgres ## Run all tests but the long ones and the end-to-end tests on a fleet
+	@. deploy/dev/postgres.env.sh && SVC_E2E_FORM=$${SVC_E2E_FORM:-standalone} go test -short $(TEST_FLAGS) -timeout 15m work
 	@$(MAKE) --no-print-directory apart
 
 .PHONY: apart

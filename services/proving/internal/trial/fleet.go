@@ -30,9 +30,11 @@ const (
 // StartFleet runs a marketplace as a fleet of separate processes until the test
 // ends, two of each service, on a PostgreSQL of its own, with no demo, no agent
 // and no engine. Options change the configuration; where they ask for agents,
-// the demo is seeded. A process that ends unasked fails the test.
+// the demo is seeded. A process that ends unasked fails the test. The test is
+// skipped where EnvForm asks for the other form.
 func StartFleet(t testing.TB, options ...func(*fleet.Config)) *Market {
 	t.Helper()
+	needFleet(t)
 	m, err := startFleet(Dir(t), append([]func(*fleet.Config){func(c *fleet.Config) {
 		c.Replicas = map[string]int{fleet.Agent: 0, fleet.Engine: 0}
 	}}, options...))
@@ -52,6 +54,14 @@ func Programs(t testing.TB, tags string) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// needFleet skips a test on a fleet where only the one process is asked for.
+func needFleet(t testing.TB) {
+	t.Helper()
+	if os.Getenv(EnvForm) == "standalone" {
+		t.Skip("no fleet is asked for: SVC_E2E_FORM=standalone")
+	}
 }
 
 func startFleet(dir string, options []func(*fleet.Config)) (m *Market, err error) {

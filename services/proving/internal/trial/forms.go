@@ -55,6 +55,7 @@ func EachForm(t *testing.T, standalone func(t *testing.T), fleet func(t *testing
 // Shared is the fleet that all cases of the test binary share.
 func Shared(t testing.TB) *Market {
 	t.Helper()
+	needFleet(t)
 	m, err := shared.get()
 	if err != nil {
 		t.Fatal(err)
