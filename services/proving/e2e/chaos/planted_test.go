@@ -8,6 +8,7 @@ import (
 
 	"svc.internal/pkg/crash"
 	"svc.internal/services/proving/internal/chaos"
+	"svc.internal/services/proving/internal/trial"
 )
 
 // seed decides the runs, faults is how many each does.
@@ -46,6 +47,7 @@ func TestWithoutAPlantedFaultTheSameFaultsLoseNothing(t *testing.T) {
 // once makes a short run and shows what came of it.
 func once(t *testing.T, cfg chaos.Config) *chaos.Report {
 	t.Helper()
+	cfg.BinDir = trial.Programs(t, "crashpoints")
 	cfg.Seed, cfg.Faults, cfg.Dir = seed, faults, filepath.Join(t.TempDir(), "run")
 	t.Cleanup(func() {
 		if err := chaos.Clean(cfg.Dir); err != nil {

@@ -166,10 +166,7 @@ func (r *fleetRig) services() []string {
 // startFleet runs a fleet with crash points until the test ends.
 func startFleet(t *testing.T) *matrix {
 	t.Helper()
-	bin, err := fleet.Build(t.Context(), "crashpoints")
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin := trial.Programs(t, "crashpoints")
 	points, err := crashtest.New()
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -19,7 +20,8 @@ const (
 )
 
 // EnvBin names the variable with a folder of programs to use instead of
-// building them; EnvForm, of standalone and fleet, chooses one form for Each;
+// building them, beside which those with build tags are in <folder>-<tags>;
+// EnvForm, of standalone and fleet, chooses one form for Each;
 // EnvRunning names the demo.env or fleet.env of a marketplace to use instead.
 const (
 	EnvBin     = "SVC_BIN_DIR"
@@ -157,10 +159,19 @@ type builds struct {
 	dirs map[string]string
 }
 
+// given is the folder that EnvBin names for build tags, empty if it names none.
+func given(tags string) string {
+	dir := os.Getenv(EnvBin)
+	if dir == "" || tags == "" {
+		return dir
+	}
+	return filepath.Clean(dir) + "-" + tags
+}
+
 // built is the folder of programs without build tags, empty as long as there is
 // none.
 func (b *builds) built() string {
-	if dir := os.Getenv(EnvBin); dir != "" {
+	if dir := given(""); dir != "" {
 		return dir
 	}
 	b.mu.Lock()
@@ -169,7 +180,7 @@ func (b *builds) built() string {
 }
 
 func (b *builds) get(tags string) (string, error) {
-	if dir := os.Getenv(EnvBin); dir != "" && tags == "" {
+	if dir := given(tags); dir != "" {
 		return dir, nil
 	}
 	b.mu.Lock()
