@@ -12,5 +12,5 @@
 //
 // Points are in points_test.go, what is right and wrong in judge_test.go, a cell
 // in matrix_test.go. The suite skips under -short. It builds the programs with
-// the tag crashpoints itself; two rounds on a fleet each take about five minutes.
+// the tag crashpoints itself; each of two rounds is split between two fleets.
 package kill

@@ -273,14 +273,18 @@ func balanced(t *testing.T, m *matrix) {
 // logTail is how much of each log is shown after a failure, in bytes.
 const logTail = 4 << 10
 
-// rounds is how often each cell is run, each time with other choices.
-const rounds = 2
+// rounds is how often each cell is run, each time with other choices. Each half of
+// a round's points has a fleet of its own.
+const (
+	rounds = 2
+	halves = 2
+)
 
 // TestFleetSurvivesAKillAtEveryPoint is the matrix: every victim at every
-// point, each round on a fleet of its own, as most of the time goes by waiting.
-// One cell is run alone by its name:
+// point. All fleets run at once, because most of the time goes by waiting. One
+// cell is run alone by its name, which a failure tells:
 //
-//	go test -run '^TestFleetSurvivesAKillAtEveryPoint$/^round0$/^hub.final.synced$/^hub$' ./services/proving/e2e/kill
+//	go test -run '^TestFleetSurvivesAKillAtEveryPoint$/^round0$/^half0$/^hub.final.synced$/^hub$' ./services/proving/e2e/kill
 func TestFleetSurvivesAKillAtEveryPoint(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills a fleet hundreds of times")
@@ -288,11 +292,16 @@ func TestFleetSurvivesAKillAtEveryPoint(t *testing.T) {
 	for round := range rounds {
 		t.Run(fmt.Sprint("round", round), func(t *testing.T) {
 			t.Parallel()
-			m := startFleet(t)
-			began := time.Now()
-			m.cells(t, round)
-			t.Logf("all cells took %v: %v\n%v", time.Since(began).Round(time.Second), m.took, m.outcomes)
-			balanced(t, m)
+			for half := range halves {
+				t.Run(fmt.Sprint("half", half), func(t *testing.T) {
+					t.Parallel()
+					m := startFleet(t)
+					began := time.Now()
+					m.cells(t, dealt(half), round)
+					t.Logf("all cells took %v: %v\n%v", time.Since(began).Round(time.Second), m.took, m.outcomes)
+					balanced(t, m)
+				})
+			}
 		})
 	}
 }

@@ -67,9 +67,9 @@ type matrix struct {
 	broken bool
 }
 
-// cells runs every cell of a round as a test of its own: its name says
-// everything.
-func (m *matrix) cells(t *testing.T, round int) {
+// cells runs every cell of the points in a round as a test of its own: its name
+// says everything.
+func (m *matrix) cells(t *testing.T, points []point, round int) {
 	for _, p := range points {
 		t.Run(p.name, func(t *testing.T) {
 			for _, v := range victimsAt(p) {

@@ -79,6 +79,16 @@ var points = []point{
 	{"hub.settled.marked", settling, anyShape},
 }
 
+// dealt are the points of a half. Neighbours go to different halves, because their
+// cells take about as long.
+func dealt(half int) []point {
+	var mine []point
+	for i := half; i < len(points); i += halves {
+		mine = append(mine, points[i])
+	}
+	return mine
+}
+
 // elsewhere are points that a request only comes to after a hub was lost, which
 // the tests of their own service stand at.
 var elsewhere = []string{"billing.receipt.before_commit", "billing.receipt.committed"}
@@ -89,6 +99,21 @@ func (p point) owner() victim {
 	return map[string]victim{
 		"router": routerVictim, "billing": billing, "gateway": gateway, "hub": hub, "settlement": settlementVictim,
 	}[word]
+}
+
+func TestEveryPointIsInOneHalf(t *testing.T) {
+	var all []point
+	for half := range halves {
+		all = append(all, dealt(half)...)
+	}
+	if len(all) != len(points) {
+		t.Errorf("got %d points dealt, want %d", len(all), len(points))
+	}
+	for _, p := range points {
+		if !slices.Contains(all, p) {
+			t.Errorf("got no half with %s, want one", p.name)
+		}
+	}
 }
 
 // mark finds points in source text.

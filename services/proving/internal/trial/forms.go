@@ -2,8 +2,10 @@ package trial
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -66,6 +68,21 @@ func Shared(t testing.TB) *Market {
 		m.showLogs(t)
 	})
 	return m
+}
+
+// AtOnce lets n parallel tests run at a time unless -parallel says otherwise:
+// tests wait for marketplaces more than they compute. TestMain calls it before
+// Main.
+func AtOnce(n int) {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if chosen {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err) // the testing package's own flag
+	}
 }
 
 // Main runs the tests of a package and then ends what they shared.
