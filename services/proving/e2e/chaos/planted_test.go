@@ -37,7 +37,8 @@ func TestWithoutAPlantedFaultTheSameFaultsLoseNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a fleet that dies and comes back")
 	}
-	t.Parallel()
+	// Not beside the plants: on a machine that is short of time a hold may expire
+	// before a hub that comes back can tell what it served.
 	report := once(t, chaos.Config{Match: regexp.MustCompile("^(dark/|billing/settled$)")})
 	if report.Money() {
 		t.Errorf("wrong: %v", report.Wrong())
