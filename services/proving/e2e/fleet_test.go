@@ -35,6 +35,7 @@ func TestARollingRestartFailsNoRequest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a minute long")
 	}
+	t.Parallel() // it has a marketplace of its own
 	m := trial.StartFleet(t)
 	f := m.Fleet()
 	const model = "test/rolling"

@@ -65,6 +65,7 @@ func TestGroupsOfServicesBehaveAsOneProcess(t *testing.T) {
 			if !encrypted && testing.Short() {
 				t.Skip("shown with TLS")
 			}
+			t.Parallel()
 			m := groups(t, encrypted)
 			anAnswerIsChargedByTheEnginesUsageToTheNanoDollar(t, m)
 			aDeadProviderIsReplacedBeforeTheFirstContent(t, m)

@@ -103,6 +103,7 @@ func expectWhole(t *testing.T, m *trial.Market, collector *otlptest.Collector) {
 }
 
 func TestOneTraceGoesFromTheRequestToTheLedger(t *testing.T) {
+	t.Parallel() // it has a marketplace of its own
 	collector := otlptest.Start(t)
 	expectWhole(t, trial.Start(t, "SVC_OTLP_ENDPOINT="+collector.Endpoint, "SVC_TRACE_RATIO=1"), collector)
 }
@@ -114,6 +115,7 @@ func TestOneTraceGoesThroughSeparateProcessesAndTellsNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a fleet of its own")
 	}
+	t.Parallel() // it has a marketplace of its own
 	collector := otlptest.Start(t)
 	m := trial.StartFleet(t, func(c *fleet.Config) {
 		c.OTLPEndpoint, c.LogLevel = collector.Endpoint, "debug"

@@ -167,6 +167,7 @@ func TestAgentsOfDialectV1OutliveTheirHub(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a minute long")
 	}
+	t.Parallel() // it has a marketplace of its own
 	m := trial.StartFleet(t, func(c *fleet.Config) {
 		c.Settings = map[string]map[string]any{
 			fleet.Hub: {"hub": map[string]any{"drain_timeout": "8s"}},

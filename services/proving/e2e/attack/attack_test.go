@@ -52,8 +52,8 @@ func cases() []Case {
 
 // TestAttack makes every attack on one marketplace of each form.
 func TestAttack(t *testing.T) {
-	trial.EachForm(t, func(t *testing.T) { assail(t, trial.Start(t, settings()...), standaloneForm) },
-		func(t *testing.T, _ *trial.Market) {
+	trial.BothForms(t, func(t *testing.T) { assail(t, trial.Start(t, settings()...), standaloneForm) },
+		func(t *testing.T) {
 			if testing.Short() {
 				t.Skip("the fleet is attacked without -short")
 			}

@@ -17,9 +17,9 @@ import (
 // one process of its own, started with environ; and as a fleet of separate
 // processes, with a demo, which all cases of the test binary share: what a case
 // puts into the catalog, and which providers and accounts it makes, has names
-// of its own. SVC_E2E_FORM=standalone, or fleet, runs one form; and
-// SVC_E2E_ENV=path runs the case on a marketplace that is running already,
-// known by its demo.env or fleet.env.
+// of its own. The two forms run at once. SVC_E2E_FORM=standalone, or fleet, runs
+// one form; and SVC_E2E_ENV=path runs the case on a marketplace that is running
+// already, known by its demo.env or fleet.env.
 func Each(t *testing.T, run func(t *testing.T, m *Market), environ ...string) {
 	t.Helper()
 	EachForm(t, func(t *testing.T) { run(t, Start(t, environ...)) }, run)
@@ -45,12 +45,25 @@ func EachForm(t *testing.T, standalone func(t *testing.T), fleet func(t *testing
 		t.Run("running", func(t *testing.T) { fleet(t, Attach(ReadEnv(t, path))) })
 		return
 	}
+	BothForms(t, func(t *testing.T) {
+		t.Parallel()
+		standalone(t)
+	}, func(t *testing.T) {
+		t.Parallel()
+		fleet(t, Shared(t))
+	})
+}
+
+// BothForms is EachForm for a case that starts a marketplace of its own in each
+// form, the second after the first has ended.
+func BothForms(t *testing.T, standalone, fleet func(t *testing.T)) {
+	t.Helper()
 	form := os.Getenv(EnvForm)
 	if form != "fleet" {
 		t.Run("standalone", standalone)
 	}
 	if form != "standalone" {
-		t.Run("fleet", func(t *testing.T) { fleet(t, Shared(t)) })
+		t.Run("fleet", fleet)
 	}
 }
 
