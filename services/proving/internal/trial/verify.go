@@ -17,7 +17,9 @@ func Verifier(t testing.TB) string {
 		return filepath.Join(dir, "billing-ledger")
 	}
 	path := filepath.Join(t.TempDir(), "billing-ledger")
-	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-w", "-o", path, "svc.internal/services/billing-ledger/cmd/billing-ledger") //nolint:gosec // a package of this tree
+	const ledger = "svc.internal/services/billing-ledger/cmd/billing-ledger"
+	build := exec.CommandContext(t.Context(), //nolint:gosec // a package of this tree
+		"go", "build", "-ldflags=-w", "-o", path, ledger)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build billing-ledger: %v\n%s", err, out)
 	}
