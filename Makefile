@@ -166,6 +166,10 @@ prepare: postgres ## Install the tools and compile what others wrote, so that th
 	@others=$$(go list -deps -test -f '{{with .Module}}{{if not .Main}}{{$$.ImportPath}}{{end}}{{end}}' work) && \
 	  go list -export $$others >/dev/null && go list -export -race $$others >/dev/null
 
+.PHONY: reference
+reference: # The work by which .ci/run compares machines: it compiles gofmt anew, with the standard library
+	@go build -a -o /dev/null cmd/gofmt
+
 .PHONY: postgres
 postgres: # Makes sure that PostgreSQL's server programs are there
 	@deploy/dev/postgres.sh

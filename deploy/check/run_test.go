@@ -12,14 +12,14 @@ import (
 // stages is a Makefile for .ci/run whose targets print their names. A target that
 // FAIL names fails, and those that BURN names take two seconds of CPU time.
 const stages = `SHELL := /bin/bash
-prepare drift unit e2e generate-check lint chaos engine:
+prepare reference drift unit e2e generate-check lint chaos engine:
 	@echo "made $@ CI=$$CI faults=$$CHAOS_FAULTS nice=$$(nice)"
 	@[[ " $$BURN " != *" $@ "* ]] || (ulimit -t 2; while :; do :; done) || true
 	@[ "$@" != "$$FAIL" ]
 `
 
 // runStages runs .ci/run on stages and returns what it prints and whether it passes.
-// The budget of e2e is 10 s there, and that of the others 0 s.
+// The budget of e2e is 10 s there, that of the others 0 s, and the reference 1 s.
 func runStages(t *testing.T, environ ...string) (out string, passes bool) {
 	t.Helper()
 	dir := t.TempDir()
@@ -28,6 +28,7 @@ func runStages(t *testing.T, environ ...string) (out string, passes bool) {
 	}
 	budget := regexp.MustCompile(`(?m)^(\w+) +\d+$`).ReplaceAllString(string(read(t, ".ci/budget")), "$1 0")
 	budget = strings.Replace(budget, "e2e 0", "e2e 10", 1)
+	budget = strings.Replace(budget, "reference 0", "reference 1", 1)
 	run := string(read(t, ".ci/run"))
 	for name, text := range map[string]string{"Makefile": stages, ".ci/budget": budget, ".ci/run": run} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil { //nolint:gosec // it is run
@@ -57,7 +58,7 @@ func TestEveryStageRunsAndHasABudget(t *testing.T) {
 	if !passes {
 		t.Errorf("got a failure, want none:\n%s", out)
 	}
-	for _, stage := range []string{"prepare", "drift", "unit", "e2e", "lint", "chaos", "engine"} {
+	for _, stage := range []string{"prepare", "reference", "drift", "unit", "e2e", "lint", "chaos", "engine"} {
 		if got := verdict(out, stage); got != "ok" {
 			t.Errorf("got %q for %s, want ok:\n%s", got, stage, out)
 		}
@@ -117,5 +118,12 @@ func TestASlowerMachineHasLargerBudgets(t *testing.T) {
 	out, _ := runStages(t, "CI_CPU_FACTOR=1.5")
 	if want := regexp.MustCompile(`(?m)^e2e +\d+ +\d+ +15  ok$`); !want.MatchString(out) {
 		t.Errorf("got no budget of 15 s for e2e, want 1.5 times 10 s:\n%s", out)
+	}
+}
+
+func TestAMachineIsComparedByItsReference(t *testing.T) {
+	out, _ := runStages(t, "BURN=reference")
+	if want := regexp.MustCompile(`(?m)^e2e +\d+ +\d+ +[123]\d  ok$`); !want.MatchString(out) {
+		t.Errorf("got no budget of 10 s times the 2 s that the reference took:\n%s", out)
 	}
 }
