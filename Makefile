@@ -153,7 +153,8 @@ tidy: ## Bring every go.mod and go.sum in order
 .PHONY: drift
 drift: apart ## Hold each module to its go.mod by itself, and the tree to the rules of deploy/check
 	@printf '%s\n' $(MODULES) $(APART) | \
-	  xargs -P2 -I{} bash -c 'cd {} && GOWORK=off go mod tidy -diff && GOWORK=off go list -export -deps ./... >/dev/null'
+	  xargs -P2 -I{} bash -c 'cd {} && GOWORK=off go mod tidy -diff && \
+	    GOWORK=off go list -export -deps ./... >/dev/null || { echo "  {} is not in order by itself: see above, or run make tidy"; exit 1; }'
 	@go work sync && git diff --exit-code -- go.work '*go.mod'
 
 .PHONY: verify
