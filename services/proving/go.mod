@@ -79,7 +79,7 @@ require (
 	github.com/tidwall/sjson v1.2.5 // indirect
 	go.yaml.in/yaml/v3 v3.0.5
 	svc.internal/services/billing-ledger v0.0.0
-	svc.internal/services/catalog v0.0.0 // indirect
+	svc.internal/services/catalog v0.0.0
 	svc.internal/services/edge-gateway v0.0.0
 	svc.internal/services/provider-agent v0.0.0
 	svc.internal/services/provider-hub v0.0.0
