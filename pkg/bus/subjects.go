@@ -14,12 +14,12 @@ var UsageStream = StreamConfig{
 	MaxBytes: 2 << 30,
 }
 
-// ReceiptStream keeps the receipts of providers for requests that the hub which
+// WorkReceiptStream keeps the receipts of providers for requests that the hub which
 // was given them does not know, and which attempts are void although their
 // provider may have served: published by provider-hub, consumed by
 // billing-ledger. The agents keep receipts too, until they are answered, so a
 // day or 256 MiB suffices.
-var ReceiptStream = StreamConfig{
+var WorkReceiptStream = StreamConfig{
 	Name:     "RECEIPTS",
 	Subjects: []string{"receipt.v1.>", "void.v1.>"},
 	MaxAge:   24 * time.Hour,
@@ -59,11 +59,11 @@ func SubjectUsage(hubID string) string { return "usage.v1." + hubID }
 // SubjectSettled is where a hub hears which of its usage is settled.
 func SubjectSettled(hubID string) string { return "settled.v1." + hubID }
 
-// SubjectReceipt is where a hub passes receipts on, in ReceiptStream.
-func SubjectReceipt(hubID string) string { return "receipt.v1." + hubID }
+// SubjectWorkReceipt is where a hub passes receipts on, in WorkReceiptStream.
+func SubjectWorkReceipt(hubID string) string { return "receipt.v1." + hubID }
 
-// SubjectVoid is where a hub says which attempts are void, in ReceiptStream.
+// SubjectVoid is where a hub says which attempts are void, in WorkReceiptStream.
 func SubjectVoid(hubID string) string { return SubjectVoidPrefix + hubID }
 
-// SubjectReceipted is where a hub hears what became of receipts.
-func SubjectReceipted(hubID string) string { return "receipted.v1." + hubID }
+// SubjectWorkReceiptDone is where a hub hears what became of receipts.
+func SubjectWorkReceiptDone(hubID string) string { return "receipted.v1." + hubID }

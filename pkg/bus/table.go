@@ -45,9 +45,9 @@ func Table() []Row {
 		{Subject: SubjectUsageLedger, Stream: UsageStream.Name,
 			Publish: []string{billingLedger}, Subscribe: []string{billingLedger, settlement}},
 		{Subject: "settled.v1.{hub}", Publish: []string{billingLedger}, Subscribe: []string{providerHub}},
-		{Subject: "receipt.v1.{hub}", Stream: ReceiptStream.Name,
+		{Subject: "receipt.v1.{hub}", Stream: WorkReceiptStream.Name,
 			Publish: []string{providerHub}, Subscribe: []string{billingLedger}},
-		{Subject: "void.v1.{hub}", Stream: ReceiptStream.Name,
+		{Subject: "void.v1.{hub}", Stream: WorkReceiptStream.Name,
 			Publish: []string{providerHub}, Subscribe: []string{billingLedger}},
 		{Subject: "receipted.v1.{hub}", Publish: []string{billingLedger}, Subscribe: []string{providerHub}},
 		{Subject: "presence.v1.{hub}", Publish: []string{providerHub}, Subscribe: []string{providerHub, router}, AnyHub: true},
@@ -64,8 +64,8 @@ func Table() []Row {
 // that owns a stream may change it; the others may only make it where it is
 // missing, and look at it.
 var consumers = map[string]map[string]string{
-	UsageStream.Name:   {billingLedger: DurableBilling, settlement: DurableSettlement},
-	ReceiptStream.Name: {billingLedger: DurableBilling},
+	UsageStream.Name:       {billingLedger: DurableBilling, settlement: DurableSettlement},
+	WorkReceiptStream.Name: {billingLedger: DurableBilling},
 }
 
 // Names of durable consumers.

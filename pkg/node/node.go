@@ -329,7 +329,7 @@ func (n *Node) Serve(endpoint Endpoint) { n.endpoints = append(n.endpoints, endp
 // Ready is nil once every service can serve, and until the process is told to
 // stop.
 func (n *Node) Ready(ctx context.Context) error {
-	if n.told() {
+	if n.isStopping() {
 		return errors.New("the process is stopping")
 	}
 	var missing []error
@@ -341,8 +341,8 @@ func (n *Node) Ready(ctx context.Context) error {
 	return errors.Join(missing...)
 }
 
-// told tells whether the process has been told to stop.
-func (n *Node) told() bool {
+// isStopping tells whether the process has been told to stop.
+func (n *Node) isStopping() bool {
 	select {
 	case <-n.stopping:
 		return true

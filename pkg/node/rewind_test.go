@@ -35,7 +35,7 @@ func TestRewindIsDoneAsTheServiceItselfAndRefusesWhatItCannotDo(t *testing.T) {
 	}
 	t.Cleanup(s.Stop)
 	ledger := joined(t, s, BillingLedger)
-	for _, stream := range []bus.StreamConfig{bus.UsageStream, bus.ReceiptStream} {
+	for _, stream := range []bus.StreamConfig{bus.UsageStream, bus.WorkReceiptStream} {
 		if err := ledger.EnsureStream(t.Context(), stream); err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestRewindIsDoneAsTheServiceItselfAndRefusesWhatItCannotDo(t *testing.T) {
 		code := r.run(t.Context(), args, environ, &out, &errs)
 		return code, out.String(), errs.String()
 	}
-	billing := Rewinder{Name: BillingLedger, Durable: bus.DurableBilling, Streams: []string{bus.UsageStream.Name, bus.ReceiptStream.Name}}
+	billing := Rewinder{Name: BillingLedger, Durable: bus.DurableBilling, Streams: []string{bus.UsageStream.Name, bus.WorkReceiptStream.Name}}
 	settlement := Rewinder{Name: Settlement, Durable: bus.DurableSettlement, Streams: []string{bus.UsageStream.Name}}
 	since, early := begun.Format(time.RFC3339Nano), begun.Add(-time.Hour).Format(time.RFC3339)
 

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// readyEvery is how often health is looked at while it is not there yet,
-	// and healthEvery once it is.
-	readyEvery  = 50 * time.Millisecond
-	healthEvery = time.Second
+	// readyInterval is how often health is looked at while it is not there yet,
+	// and healthInterval once it is.
+	readyInterval  = 50 * time.Millisecond
+	healthInterval = time.Second
 	// checkTimeout bounds one look.
 	checkTimeout = 5 * time.Second
 	// serviceStop is how long a service may take to stop: a hub lets streams
@@ -140,7 +140,7 @@ func (n *Node) http(e Endpoint) serve.Part {
 // about to stop: a connection that is closed while idle may meet a request.
 func (n *Node) farewell(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n.told() {
+		if n.isStopping() {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
@@ -164,9 +164,9 @@ func (n *Node) watchHealth(ctx context.Context, status *health.Server) {
 		checkCtx, cancel := context.WithTimeout(ctx, checkTimeout)
 		err := n.Ready(checkCtx)
 		cancel()
-		state, next := grpc_health_v1.HealthCheckResponse_SERVING, healthEvery
+		state, next := grpc_health_v1.HealthCheckResponse_SERVING, healthInterval
 		if err != nil {
-			state, next = grpc_health_v1.HealthCheckResponse_NOT_SERVING, readyEvery
+			state, next = grpc_health_v1.HealthCheckResponse_NOT_SERVING, readyInterval
 		}
 		status.SetServingStatus("", state)
 		timer.Reset(next)

@@ -41,9 +41,9 @@ func (f TLSFiles) Validate() error {
 	return errors.Join(faults...)
 }
 
-// reloadEvery is how long a certificate is used before its file is looked at
+// reloadInterval is how long a certificate is used before its file is looked at
 // again.
-const reloadEvery = 10 * time.Second
+const reloadInterval = 10 * time.Second
 
 // Credentials are what a process proves itself with to other services, and by
 // what it knows them. A nil *Credentials stands for none: then only loopback is
@@ -108,7 +108,7 @@ func (c *Credentials) load() error {
 func (c *Credentials) certificate() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := time.Now(); now.Sub(c.looked) >= reloadEvery {
+	if now := time.Now(); now.Sub(c.looked) >= reloadInterval {
 		c.looked = now
 		if info, err := os.Stat(c.files.Cert); err != nil || !info.ModTime().Equal(c.changed) {
 			if err := c.load(); err != nil {

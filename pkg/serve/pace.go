@@ -14,14 +14,14 @@ func Pace(lis net.Listener, perSecond int) net.Listener {
 	if perSecond <= 0 {
 		return lis
 	}
-	return &paced{Listener: lis, every: time.Second / time.Duration(perSecond)}
+	return &paced{Listener: lis, interval: time.Second / time.Duration(perSecond)}
 }
 
 // paced is for one goroutine that accepts, as a server has.
 type paced struct {
 	net.Listener
-	every time.Duration
-	next  time.Time // when the next may be accepted
+	interval time.Duration
+	next     time.Time // when the next may be accepted
 }
 
 // pacedAhead is what a wait for less is not worth: it takes longer than that.
@@ -34,7 +34,7 @@ func (p *paced) Accept() (net.Conn, error) {
 	if wait := p.next.Sub(now); wait > pacedAhead && err == nil {
 		<-time.After(wait)
 	}
-	p.next = p.next.Add(p.every)
+	p.next = p.next.Add(p.interval)
 	if p.next.Before(now) {
 		p.next = now
 	}

@@ -25,8 +25,8 @@ const (
 	exportTimeout = 5 * time.Second
 	// flushTimeout bounds the last export when a process stops.
 	flushTimeout = 5 * time.Second
-	// complainEvery is how often a collector that is away is worth a line.
-	complainEvery = time.Minute
+	// complainInterval is how often a collector that is away is worth a line.
+	complainInterval = time.Minute
 
 	spanEntries = 32
 	spanText    = 256
@@ -133,7 +133,7 @@ func (p *patient) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan
 	}
 	lost := p.lost.Add(int64(len(spans)))
 	now, said := time.Now().UnixNano(), p.said.Load()
-	if (said == 0 || now-said >= int64(complainEvery)) && p.said.CompareAndSwap(said, now) {
+	if (said == 0 || now-said >= int64(complainInterval)) && p.said.CompareAndSwap(said, now) {
 		p.lost.Add(-lost)
 		p.log.Warn("spans are lost: the trace collector does not take them", "spans", lost, "error", err)
 	}

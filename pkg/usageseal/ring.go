@@ -39,14 +39,14 @@ const KeyWait = 90 * time.Second
 
 // Bounds by hub, so that what one hub makes up is felt by that hub alone.
 const (
-	// mostCached bounds the keys in memory, of which a hub has one a day and start.
-	mostCached = 256
-	// mostLookups bounds what is asked of the store in a second about keys that are
+	// maxCached bounds the keys in memory, of which a hub has one a day and start.
+	maxCached = 256
+	// maxLookups bounds what is asked of the store in a second about keys that are
 	// not in memory. A key is asked for once if it is there.
-	mostLookups = 50
-	// mostHubs bounds the hubs whose lookups are counted. All are forgotten beyond
+	maxLookups = 50
+	// maxHubs bounds the hubs whose lookups are counted. All are forgotten beyond
 	// it, which costs a few lookups.
-	mostHubs = 4096
+	maxHubs = 4096
 )
 
 // Errors of Store.
@@ -154,7 +154,7 @@ func (r *Ring) mayAsk(hub string) bool {
 	defer r.mu.Unlock()
 	now := r.clock.Now()
 	l, counted := r.lookups[hub]
-	if !counted && len(r.lookups) >= mostHubs {
+	if !counted && len(r.lookups) >= maxHubs {
 		clear(r.lookups)
 	}
 	if since := now.Sub(l.from); since >= time.Second || since < 0 {
@@ -162,7 +162,7 @@ func (r *Ring) mayAsk(hub string) bool {
 	}
 	l.n++
 	r.lookups[hub] = l
-	return l.n <= mostLookups
+	return l.n <= maxLookups
 }
 
 func (r *Ring) cached(hub string, id KeyID) (Key, bool) {
@@ -180,7 +180,7 @@ func (r *Ring) remember(hub string, key Key) {
 		keys = map[KeyID]Key{}
 		r.known[hub] = keys
 	}
-	if _, known := keys[key.ID]; !known && len(keys) >= mostCached {
+	if _, known := keys[key.ID]; !known && len(keys) >= maxCached {
 		clear(keys)
 	}
 	keys[key.ID] = key

@@ -83,13 +83,13 @@ func TestAHubThatMakesUpKeysIsSlowAlone(t *testing.T) {
 	if err := r.Take(t.Context(), "hub-1", honest); err != nil {
 		t.Fatal(err)
 	}
-	for n := range 20 * mostCached {
+	for n := range 20 * maxCached {
 		if err := r.Take(t.Context(), "hub-2", numbered(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(r.known["hub-2"]); n > mostCached {
-		t.Errorf("got %d keys of a hub in memory, want at most %d", n, mostCached)
+	if n := len(r.known["hub-2"]); n > maxCached {
+		t.Errorf("got %d keys of a hub in memory, want at most %d", n, maxCached)
 	}
 	asked := r.store.asked
 	r.expect(t, "an event of another hub", "hub-1", honest.Seal(event(t)), Valid)
@@ -99,11 +99,11 @@ func TestAHubThatMakesUpKeysIsSlowAlone(t *testing.T) {
 
 	r.now.Advance(KeyWait)
 	asked = r.store.asked
-	for n := range 10 * mostLookups {
+	for n := range 10 * maxLookups {
 		r.expect(t, "a key that nobody has", "hub-2", numbered(1_000_000+n).Seal(event(t)), Unknown)
 	}
-	if n := r.store.asked - asked; n != mostLookups {
-		t.Errorf("got %d lookups in a second, want %d", n, mostLookups)
+	if n := r.store.asked - asked; n != maxLookups {
+		t.Errorf("got %d lookups in a second, want %d", n, maxLookups)
 	}
 	late := newKey(t)
 	r.store.keys["hub-1"+string(late.ID[:])] = late // handed to another replica
@@ -115,10 +115,10 @@ func TestAHubThatMakesUpKeysIsSlowAlone(t *testing.T) {
 
 func TestLookupsOfNobodyKeepMemoryBounded(t *testing.T) {
 	r := newRung()
-	for n := range 3 * mostHubs {
+	for n := range 3 * maxHubs {
 		r.expect(t, "a hub that is none", string(binary.BigEndian.AppendUint64(nil, uint64(n))), numbered(n).Seal(event(t)), Early)
 	}
-	if n := len(r.lookups); n > mostHubs {
-		t.Errorf("got the lookups of %d hubs counted, want at most %d", n, mostHubs)
+	if n := len(r.lookups); n > maxHubs {
+		t.Errorf("got the lookups of %d hubs counted, want at most %d", n, maxHubs)
 	}
 }

@@ -40,13 +40,13 @@ type Config struct {
 	// OrphanAfter is how long after the last word that something was served a
 	// hold waits for its hub's usage, before the gateway's count settles it.
 	OrphanAfter time.Duration `yaml:"orphan_after" env:"SVC_BILLING_ORPHAN_AFTER"`
-	// HoldMost is the age beyond which no renewal carries a hold. It must be
+	// MaxHold is the age beyond which no renewal carries a hold. It must be
 	// longer than the longest request that gateways allow.
-	HoldMost time.Duration `yaml:"hold_most" env:"SVC_BILLING_HOLD_MOST"`
-	// ExpireEvery is the pause between two looks for holds that are over, and
+	MaxHold time.Duration `yaml:"hold_most" env:"SVC_BILLING_HOLD_MOST"`
+	// ExpireInterval is the pause between two looks for holds that are over, and
 	// ExpireBatch the most holds of one transaction.
-	ExpireEvery time.Duration `yaml:"expire_every" env:"SVC_BILLING_EXPIRE_EVERY"`
-	ExpireBatch int           `yaml:"expire_batch" env:"SVC_BILLING_EXPIRE_BATCH"`
+	ExpireInterval time.Duration `yaml:"expire_every" env:"SVC_BILLING_EXPIRE_EVERY"`
+	ExpireBatch    int           `yaml:"expire_batch" env:"SVC_BILLING_EXPIRE_BATCH"`
 	// ExpireGrace is how long usage must have been able to arrive, and the
 	// store must have answered, before any hold expires: after an outage, what
 	// was served meanwhile is settled first, and gateways renew what runs.
@@ -65,9 +65,9 @@ type Config struct {
 	// bus.MaxBatch.
 	SettleBatch int `yaml:"settle_batch" env:"SVC_BILLING_SETTLE_BATCH"`
 	// PartitionDays is how many days ahead partitions of settled usage are
-	// made, at most 31; PartitionEvery is how often.
-	PartitionDays  int           `yaml:"partition_days" env:"SVC_BILLING_PARTITION_DAYS"`
-	PartitionEvery time.Duration `yaml:"partition_every" env:"SVC_BILLING_PARTITION_EVERY"`
+	// made, at most 31; PartitionInterval is how often.
+	PartitionDays     int           `yaml:"partition_days" env:"SVC_BILLING_PARTITION_DAYS"`
+	PartitionInterval time.Duration `yaml:"partition_every" env:"SVC_BILLING_PARTITION_EVERY"`
 
 	// KeptBytes bounds the answers to requests with an Idempotency-Key that are
 	// kept for 24 hours of all accounts, in bytes; each account may have 64 MiB
@@ -81,14 +81,14 @@ type Config struct {
 	// that began within it, so 35 days cover a month.
 	RetentionDays int `yaml:"retention_days" env:"SVC_BILLING_RETENTION_DAYS"`
 
-	// SealEvery is the pause between two looks for days to seal, SealAfter how
+	// SealInterval is the pause between two looks for days to seal, SealAfter how
 	// long a day must have been over. What is recorded after a day was closed
 	// belongs to the next, so SealAfter decides nothing but when.
-	SealEvery time.Duration `yaml:"seal_every" env:"SVC_BILLING_SEAL_EVERY"`
-	SealAfter time.Duration `yaml:"seal_after" env:"SVC_BILLING_SEAL_AFTER"`
-	// ReconcileEvery is the pause between two comparisons of a part of the
+	SealInterval time.Duration `yaml:"seal_every" env:"SVC_BILLING_SEAL_EVERY"`
+	SealAfter    time.Duration `yaml:"seal_after" env:"SVC_BILLING_SEAL_AFTER"`
+	// ReconcileInterval is the pause between two comparisons of a part of the
 	// ledger with itself.
-	ReconcileEvery time.Duration `yaml:"reconcile_every" env:"SVC_BILLING_RECONCILE_EVERY"`
+	ReconcileInterval time.Duration `yaml:"reconcile_every" env:"SVC_BILLING_RECONCILE_EVERY"`
 }
 
 // DefaultConfig has the agreed numbers and a zero pepper.
@@ -97,17 +97,17 @@ func DefaultConfig() Config {
 		LLMPerMinute: 200, MultimodalPerMinute: 200, EmbeddingPerMinute: 500, ZeroPricedPerMinute: 10,
 		ImagePerMinute: 60, AudioPerMinute: 60,
 		ConcurrentPerKey: 100, MaxKeys: 100,
-		HoldLease: time.Minute, OrphanAfter: 10 * time.Minute, HoldMost: time.Hour,
-		ExpireEvery: 5 * time.Second, ExpireBatch: 500, ExpireGrace: time.Minute,
+		HoldLease: time.Minute, OrphanAfter: 10 * time.Minute, MaxHold: time.Hour,
+		ExpireInterval: 5 * time.Second, ExpireBatch: 500, ExpireGrace: time.Minute,
 		AdmitBatch: 256, AdmitQueue: 4096, AdmitWriters: 1, AdmitTimeout: 5 * time.Second,
-		SettleBatch: bus.MaxBatch, PartitionDays: 7, PartitionEvery: time.Hour,
+		SettleBatch: bus.MaxBatch, PartitionDays: 7, PartitionInterval: time.Hour,
 		KeptBytes: 16 << 30, RetentionDays: 35,
-		SealEvery: 10 * time.Minute, SealAfter: time.Hour, ReconcileEvery: time.Minute,
+		SealInterval: 10 * time.Minute, SealAfter: time.Hour, ReconcileInterval: time.Minute,
 	}
 }
 
 func (c Config) terms() store.Terms {
-	return store.Terms{Lease: c.HoldLease, Orphan: c.OrphanAfter, Most: c.HoldMost}
+	return store.Terms{Lease: c.HoldLease, Orphan: c.OrphanAfter, MaxHold: c.MaxHold}
 }
 
 func (c Config) limits() limit.Defaults {
@@ -131,15 +131,15 @@ func (c Config) Validate() error {
 	check(c.MaxKeys > 0, "MaxKeys must be above zero")
 	check(c.HoldLease >= time.Second, "HoldLease must be at least a second")
 	check(c.OrphanAfter > 0, "OrphanAfter must be above zero")
-	check(c.HoldMost > 0 && c.HoldMost >= c.HoldLease, "HoldMost must be at least HoldLease")
-	check(c.ExpireEvery > 0 && c.ExpireBatch > 0, "ExpireEvery and ExpireBatch must be above zero")
+	check(c.MaxHold > 0 && c.MaxHold >= c.HoldLease, "HoldMost must be at least HoldLease")
+	check(c.ExpireInterval > 0 && c.ExpireBatch > 0, "ExpireEvery and ExpireBatch must be above zero")
 	check(c.ExpireGrace >= 0, "ExpireGrace must not be negative")
 	check(c.AdmitBatch > 0 && c.AdmitQueue > 0 && c.AdmitWriters > 0, "AdmitBatch, AdmitQueue and AdmitWriters must be above zero")
 	check(c.AdmitTimeout > 0, "AdmitTimeout must be above zero")
 	check(c.SettleBatch > 0 && c.SettleBatch <= bus.MaxBatch, "SettleBatch must be 1 to bus.MaxBatch")
-	check(c.PartitionDays > 0 && c.PartitionDays <= 31 && c.PartitionEvery > 0, "PartitionDays must be 1 to 31 and PartitionEvery above zero")
+	check(c.PartitionDays > 0 && c.PartitionDays <= 31 && c.PartitionInterval > 0, "PartitionDays must be 1 to 31 and PartitionEvery above zero")
 	check(c.KeptBytes >= idempotency.KeptOfAccount, "KeptBytes must be at least the 64 MiB of one account")
 	check(c.RetentionDays >= store.RetentionLeast && c.RetentionDays <= 36500, "RetentionDays must be 8 to 36500")
-	check(c.SealEvery > 0 && c.SealAfter >= 0 && c.ReconcileEvery > 0, "SealEvery and ReconcileEvery must be above zero, SealAfter not below")
+	check(c.SealInterval > 0 && c.SealAfter >= 0 && c.ReconcileInterval > 0, "SealEvery and ReconcileEvery must be above zero, SealAfter not below")
 	return errors.Join(faults...)
 }

@@ -39,10 +39,10 @@ func TestAnAnswerOfTheLargestSizeIsKeptAndGivenBack(t *testing.T) {
 		return resp
 	}
 	first, second := newRequestID(t), newRequestID(t)
-	if got := claim(first); got.GetState() != billingv1.ClaimState_CLAIM_STATE_GRANTED || got.GetRequestId() != first {
+	if got := claim(first); got.GetState() != billingv1.KeyClaim_KEY_CLAIM_GRANTED || got.GetRequestId() != first {
 		t.Fatalf("the first is answered %v", got)
 	}
-	if got := claim(second); got.GetState() != billingv1.ClaimState_CLAIM_STATE_RUNNING || got.GetRequestId() != first {
+	if got := claim(second); got.GetState() != billingv1.KeyClaim_KEY_CLAIM_RUNNING || got.GetRequestId() != first {
 		t.Fatalf("the second is answered %v", got)
 	}
 	sealed := make([]byte, idempotency.MaxSealed)
@@ -60,7 +60,7 @@ func TestAnAnswerOfTheLargestSizeIsKeptAndGivenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := claim(second); got.GetState() != billingv1.ClaimState_CLAIM_STATE_ANSWERED || !bytes.Equal(got.GetAnswer().GetSealed(), sealed) {
+	if got := claim(second); got.GetState() != billingv1.KeyClaim_KEY_CLAIM_ANSWERED || !bytes.Equal(got.GetAnswer().GetSealed(), sealed) {
 		t.Errorf("the second is answered %s with %d bytes", got.GetState(), len(got.GetAnswer().GetSealed()))
 	}
 }
@@ -143,7 +143,7 @@ func TestAFloodOfOneKeyStandsInNobodysWay(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	first, err := ask(ctx, another, 1)
-	if err != nil || first.GetState() != billingv1.ClaimState_CLAIM_STATE_GRANTED {
+	if err != nil || first.GetState() != billingv1.KeyClaim_KEY_CLAIM_GRANTED {
 		t.Fatalf("another key is answered %v, %v", first, err)
 	}
 	token := sha256.Sum256([]byte{1})

@@ -38,13 +38,13 @@ func bare(db *pgxpool.Pool) *store.Store { return store.New(db, limit.Defaults{}
 
 // sealer seals days in the background.
 func (s *Service) sealer() *seal.Sealer {
-	return &seal.Sealer{Store: s.store, Every: s.cfg.SealEvery, After: s.cfg.SealAfter, Poll: sealPoll, Log: s.deps.Log}
+	return &seal.Sealer{Store: s.store, Interval: s.cfg.SealInterval, After: s.cfg.SealAfter, Poll: sealPoll, Log: s.deps.Log}
 }
 
 // reconcile compares a part of the ledger with itself at every interval until
 // ctx ends; see store.Reconcile.
 func (s *Service) reconcile(ctx context.Context) {
-	ticker := time.NewTicker(s.cfg.ReconcileEvery)
+	ticker := time.NewTicker(s.cfg.ReconcileInterval)
 	defer ticker.Stop()
 	var place store.Place
 	for {
@@ -53,7 +53,7 @@ func (s *Service) reconcile(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		next, drifts, err := s.store.Reconcile(ctx, place, 2*s.cfg.ReconcileEvery)
+		next, drifts, err := s.store.Reconcile(ctx, place, 2*s.cfg.ReconcileInterval)
 		switch {
 		case ctx.Err() != nil:
 			return

@@ -21,15 +21,15 @@ var receiptKey = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize
 // asks are a hub's questions about receipts, and the answers that it hears.
 type asks struct {
 	f       *fleet
-	answers chan *eventsv1.ReceiptVerdict
+	answers chan *eventsv1.WorkReceiptVerdict
 	number  int
 }
 
 func (f *fleet) asks(t *testing.T) *asks {
 	t.Helper()
-	a := &asks{f: f, answers: make(chan *eventsv1.ReceiptVerdict, 64)}
-	sub, err := f.bus.Subscribe(bus.SubjectReceipted("hub-2"), "", func(_ context.Context, m bus.Message) {
-		notice := &eventsv1.ReceiptNotice{}
+	a := &asks{f: f, answers: make(chan *eventsv1.WorkReceiptVerdict, 64)}
+	sub, err := f.bus.Subscribe(bus.SubjectWorkReceiptDone("hub-2"), "", func(_ context.Context, m bus.Message) {
+		notice := &eventsv1.WorkReceiptNotice{}
 		if err := proto.Unmarshal(m.Data, notice); err != nil {
 			t.Error(err)
 		}
@@ -41,14 +41,14 @@ func (f *fleet) asks(t *testing.T) *asks {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sub.Stop() })
-	if err := f.bus.EnsureStream(t.Context(), bus.ReceiptStream); err != nil {
+	if err := f.bus.EnsureStream(t.Context(), bus.WorkReceiptStream); err != nil {
 		t.Fatal(err)
 	}
 	return a
 }
 
 // question is what hub-2 asks about a request that hub-1 dispatched.
-func question(t *testing.T, order *billingv1.AdmitRequest, tokens int64) *eventsv1.ReceiptEvent {
+func question(t *testing.T, order *billingv1.AdmitRequest, tokens int64) *eventsv1.WorkReceiptEvent {
 	t.Helper()
 	request, err := ids.ParseRequest(order.GetRequestId())
 	if err != nil {
@@ -62,21 +62,21 @@ func question(t *testing.T, order *billingv1.AdmitRequest, tokens int64) *events
 		Request: request, Attempt: 2, Provider: who, Epoch: 3, Model: order.GetModelId(), SentTokens: tokens, SentBytes: 50 * tokens,
 		EndedAt: time.Now().Truncate(time.Millisecond), Proof: []byte("verified by the hub"),
 	})
-	return &eventsv1.ReceiptEvent{
+	return &eventsv1.WorkReceiptEvent{
 		RequestId: order.GetRequestId(), Attempt: 2, HubId: "hub-2", DispatchedBy: "hub-1", PriceVersionId: price, ProviderId: provider,
 		Epoch: 3, ModelId: order.GetModelId(), SentTokens: tokens, SentBytes: 50 * tokens, EndedAtMs: r.EndedAt.UnixMilli(), Proof: r.Proof,
 		PublicKey: receiptKey.Public().(ed25519.PublicKey), Signature: r.Signature[:],
 	}
 }
 
-func (a *asks) send(t *testing.T, q *eventsv1.ReceiptEvent) *eventsv1.ReceiptVerdict {
+func (a *asks) send(t *testing.T, q *eventsv1.WorkReceiptEvent) *eventsv1.WorkReceiptVerdict {
 	t.Helper()
 	data, err := proto.Marshal(q)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.number++
-	if _, err := a.f.bus.PublishStream(t.Context(), bus.SubjectReceipt("hub-2"), string(rune('a'+a.number)), data, nil); err != nil {
+	if _, err := a.f.bus.PublishStream(t.Context(), bus.SubjectWorkReceipt("hub-2"), string(rune('a'+a.number)), data, nil); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -96,14 +96,14 @@ func TestAReceiptAloneSettlesARequest(t *testing.T) {
 	f.admit(t, req)
 	a, q := f.asks(t), question(t, req, 100)
 	for range 2 { // delivered twice
-		if v := a.send(t, q); v.GetOutcome() != eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_STORED ||
+		if v := a.send(t, q); v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED ||
 			v.GetRequestId() != req.GetRequestId() || v.GetAttempt() != 2 {
 			t.Fatalf("answered %v", v)
 		}
 	}
 	f.pass(t, orphaned)
 	until(t, func() bool { return f.status(t, c, req.GetRequestId()) == "settled" })
-	if v := a.send(t, q); v.GetOutcome() != eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_SETTLED {
+	if v := a.send(t, q); v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_SETTLED {
 		t.Errorf("answered %v", v)
 	}
 	// 100 tokens at 2,000 nano-USD each.
@@ -120,16 +120,16 @@ func TestAQuestionThatWasAlteredIsRefused(t *testing.T) {
 	req := order(t, c)
 	f.admit(t, req)
 	a := f.asks(t)
-	for name, change := range map[string]func(*eventsv1.ReceiptEvent){
-		"counts": func(q *eventsv1.ReceiptEvent) { q.SentTokens++ }, "provider": func(q *eventsv1.ReceiptEvent) { q.ProviderId = req.GetRequestId() },
-		"epoch": func(q *eventsv1.ReceiptEvent) { q.Epoch++ }, "attempt": func(q *eventsv1.ReceiptEvent) { q.Attempt++ },
-		"key":       func(q *eventsv1.ReceiptEvent) { q.PublicKey = make([]byte, 32) },
-		"signature": func(q *eventsv1.ReceiptEvent) { q.Signature[3]++ }, "no signature": func(q *eventsv1.ReceiptEvent) { q.Signature = nil },
-		"hub": func(q *eventsv1.ReceiptEvent) { q.DispatchedBy = "Not A Hub" },
+	for name, change := range map[string]func(*eventsv1.WorkReceiptEvent){
+		"counts": func(q *eventsv1.WorkReceiptEvent) { q.SentTokens++ }, "provider": func(q *eventsv1.WorkReceiptEvent) { q.ProviderId = req.GetRequestId() },
+		"epoch": func(q *eventsv1.WorkReceiptEvent) { q.Epoch++ }, "attempt": func(q *eventsv1.WorkReceiptEvent) { q.Attempt++ },
+		"key":       func(q *eventsv1.WorkReceiptEvent) { q.PublicKey = make([]byte, 32) },
+		"signature": func(q *eventsv1.WorkReceiptEvent) { q.Signature[3]++ }, "no signature": func(q *eventsv1.WorkReceiptEvent) { q.Signature = nil },
+		"hub": func(q *eventsv1.WorkReceiptEvent) { q.DispatchedBy = "Not A Hub" },
 	} {
 		q := question(t, req, 10)
 		change(q)
-		if v := a.send(t, q); v.GetOutcome() != eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_REFUSED || v.GetReason() != "invalid" {
+		if v := a.send(t, q); v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED || v.GetReason() != "invalid" {
 			t.Errorf("%s: %v", name, v)
 		}
 	}
@@ -153,7 +153,7 @@ func TestAVoidAttemptIsNotPaidOnItsReceipt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if v := a.send(t, question(t, req, 100)); v.GetOutcome() != eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_REFUSED || v.GetReason() != "nothing_served" {
+	if v := a.send(t, question(t, req, 100)); v.GetOutcome() != eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED || v.GetReason() != "nothing_served" {
 		t.Fatalf("answered %v", v)
 	}
 	f.pass(t, lease)

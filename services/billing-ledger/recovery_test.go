@@ -148,7 +148,7 @@ func TestWhatTheHubHadFinishedIsSettledWithItsPrompt(t *testing.T) {
 	notices := f.notices(t)
 	req := order(t, c)
 	f.admit(t, req)
-	if _, err := f.admission.Conclude(t.Context(), &billingv1.ConcludeRequest{Witnesses: []*billingv1.Witness{{
+	if _, err := f.admission.Conclude(t.Context(), &billingv1.ConcludeRequest{Reports: []*billingv1.RequestReport{{
 		RequestId: req.GetRequestId(), Outcome: billingv1.Outcome_OUTCOME_COMPLETED, CommittedAttempt: 1, HttpStatus: 200,
 		RelayedTokens: 290, RelayedBytes: 1200, Metered: &billingv1.Metered{PromptTokens: 800, CompletionTokens: 280},
 		Attempts: []*billingv1.AttemptRecord{{Attempt: 1, ProviderId: provider, ProviderName: "first", Result: "served", HubId: "hub-1"}},
@@ -175,7 +175,7 @@ func TestTheHubsUsageThatCameFirstStandsAgainstTheGateways(t *testing.T) {
 	f.publish(t, served(req.GetRequestId()))
 	wait(t, notices)
 	late := served(req.GetRequestId())
-	late.Witness, late.BillablePromptTokens, late.BillableCompletionTokens = eventsv1.Witness_WITNESS_GATEWAY, 0, 100
+	late.EvidenceSource, late.BillablePromptTokens, late.BillableCompletionTokens = eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY, 0, 100
 	f.publish(t, late)
 	wait(t, notices)
 	if got := f.balance(t, c); got != "0.9986 held 0.00" {
@@ -232,7 +232,7 @@ func TestAfterAWipedStoreTheSettledCountIsPublishedAgain(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if e.GetRequestId() != req.GetRequestId() || !e.GetSettled() || e.GetWitness() != eventsv1.Witness_WITNESS_GATEWAY ||
+	if e.GetRequestId() != req.GetRequestId() || !e.GetSettled() || e.GetEvidenceSource() != eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY ||
 		e.GetBillableCompletionTokens() != 100 || e.GetProviderId() != provider || !proto.Equal(e.GetRates(), rates) {
 		t.Errorf("published again: %v", e)
 	}

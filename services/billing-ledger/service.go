@@ -61,13 +61,13 @@ const (
 // the first start does not send late usage to the default partition.
 const partitionBack = 7
 
-// What is remembered for a time only is pruned each pruneEvery, at most
+// What is remembered for a time only is pruned each pruneInterval, at most
 // pruneBatches transactions of pruneBatch rows of each kind: more than can come
 // meanwhile.
 const (
-	pruneEvery   = 15 * time.Second
-	pruneBatch   = 500
-	pruneBatches = 100
+	pruneInterval = 15 * time.Second
+	pruneBatch    = 500
+	pruneBatches  = 100
 )
 
 // Of maxConns connections, claims of idempotency keys, visits, reads of rates and
@@ -101,18 +101,18 @@ type Deps struct {
 
 // Service is billing-ledger.
 type Service struct {
-	cfg      Config
-	deps     Deps
-	store    *store.Store
-	prices   *price.Book
-	admitter *hold.Admitter
-	expirer  *hold.Expirer
-	catalog  *events.Catalog
-	consumer *events.Consumer
-	receipts *events.Receipts
-	metrics  *metrics
-	tickets  *usage.Tickets
-	drift    metric.Int64Gauge
+	cfg          Config
+	deps         Deps
+	store        *store.Store
+	prices       *price.Book
+	admitter     *hold.Admitter
+	expirer      *hold.Expirer
+	catalog      *events.Catalog
+	consumer     *events.Consumer
+	workReceipts *events.WorkReceipts
+	metrics      *metrics
+	tickets      *usage.Tickets
+	drift        metric.Int64Gauge
 
 	renewer   *hold.Renewer
 	concluder *hold.Concluder
@@ -122,7 +122,7 @@ type Service struct {
 	claims    *idempotency.Claims
 	visitors  *visitor.Visitors
 	users     *user.Users
-	demand    *demand.Book
+	demand    *demand.Cache
 	rates     *limit.Rates
 	pruner    *prune.Loop
 }
@@ -171,7 +171,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 			Batch: cfg.AdmitBatch, Queue: cfg.AdmitQueue, Writers: cfg.AdmitWriters, Timeout: cfg.AdmitTimeout,
 		}, prices, st, m.admitted),
 		expirer: &hold.Expirer{
-			Every: cfg.ExpireEvery, Batch: cfg.ExpireBatch, Grace: cfg.ExpireGrace,
+			Interval: cfg.ExpireInterval, Batch: cfg.ExpireBatch, Grace: cfg.ExpireGrace,
 			Ready: ready(deps.Bus, consumer, st), Clock: deps.Clock, Log: deps.Log,
 			Steps: []hold.Step{
 				{Name: "expire", Do: func(ctx context.Context, asOf time.Time, limit int) (int, error) {
@@ -186,16 +186,16 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 				{Name: "publish again", Do: hold.Whenever(reviewer.Settled)},
 			},
 		},
-		catalog:  &events.Catalog{Client: deps.Catalog, Book: prices, Log: deps.Log},
-		consumer: consumer,
-		receipts: &events.Receipts{Bus: deps.Bus, Keeper: &orphan.Keeper{Store: st, Log: deps.Log}, Voids: &orphan.Voids{Store: st, Log: deps.Log}, Log: deps.Log},
-		renewer:  &hold.Renewer{Store: st},
+		catalog:      &events.Catalog{Client: deps.Catalog, Book: prices, Log: deps.Log},
+		consumer:     consumer,
+		workReceipts: &events.WorkReceipts{Bus: deps.Bus, Keeper: &orphan.Keeper{Store: st, Log: deps.Log}, Voids: &orphan.Voids{Store: st, Log: deps.Log}, Log: deps.Log},
+		renewer:      &hold.Renewer{Store: st},
 		concluder: &hold.Concluder{
 			Store:   st,
 			Observe: func(n int) { m.released.Add(context.Background(), int64(n)) },
 		},
 		keys: &key.Keys{
-			Store: st, Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, Most: cfg.MaxKeys,
+			Store: st, Pepper: cfg.Pepper, Clock: deps.Clock, Random: deps.Random, MaxKeys: cfg.MaxKeys,
 			Announce: events.Keys{Bus: deps.Bus, Log: deps.Log}.Changed,
 		},
 		accounts: &account.Accounts{Store: st, Clock: deps.Clock, Random: deps.Random},
@@ -208,10 +208,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 			Quota:   idempotency.Quota{OfAccount: idempotency.KeptOfAccount, InAll: cfg.KeptBytes},
 			Observe: m.answered,
 		},
-		demand:   demand.NewBook(st, deps.Clock),
+		demand:   demand.NewCache(st, deps.Clock),
 		visitors: &visitor.Visitors{Store: st, Slots: slot.New(visitSlots)},
 		rates:    &limit.Rates{Store: st, Slots: slot.New(rateSlots)},
-		pruner: &prune.Loop{Every: pruneEvery, Batch: pruneBatch, Batches: pruneBatches, Log: deps.Log, Steps: []prune.Step{
+		pruner: &prune.Loop{Interval: pruneInterval, Batch: pruneBatch, Batches: pruneBatches, Log: deps.Log, Steps: []prune.Step{
 			{Name: "claims of idempotency keys", Do: st.PruneClaims},
 			{Name: "kept answers", Do: func(ctx context.Context, _ int) (int, error) { return st.SweepKept(ctx) }},
 			{Name: "requests of cleared days", Do: func(ctx context.Context, limit int) (int, error) {
@@ -240,7 +240,7 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	billingv1.RegisterIdempotencyServiceServer(r, &rpc.Idempotency{Claims: s.claims})
 	billingv1.RegisterVisitorServiceServer(r, &rpc.Visits{Visitors: s.visitors})
 	billingv1.RegisterUserServiceServer(r, &rpc.Users{Users: s.users})
-	billingv1.RegisterDemandServiceServer(r, &rpc.Demand{Book: s.demand})
+	billingv1.RegisterDemandServiceServer(r, &rpc.Demand{Cache: s.demand})
 	billingv1.RegisterUsageKeyServiceServer(r, &rpc.UsageKeys{Ring: s.consumer.Seals.Ring})
 }
 
@@ -263,12 +263,12 @@ func (s *Service) Run(ctx context.Context) error {
 		})
 	}
 	group.Go(func() error { return s.consumer.Run(ctx) })
-	group.Go(func() error { return s.receipts.Run(ctx) })
+	group.Go(func() error { return s.workReceipts.Run(ctx) })
 	return group.Wait()
 }
 
 func (s *Service) keepPartitions(ctx context.Context) {
-	ticker := time.NewTicker(s.cfg.PartitionEvery)
+	ticker := time.NewTicker(s.cfg.PartitionInterval)
 	defer ticker.Stop()
 	for {
 		select {

@@ -40,7 +40,7 @@ func TestARequestIsAdmittedSettledAndReceipted(t *testing.T) {
 	if got := f.balance(t, c); got != "0.9986 held 0.00" {
 		t.Errorf("balance %s", got)
 	}
-	if _, err := f.admission.Conclude(t.Context(), &billingv1.ConcludeRequest{Witnesses: []*billingv1.Witness{{
+	if _, err := f.admission.Conclude(t.Context(), &billingv1.ConcludeRequest{Reports: []*billingv1.RequestReport{{
 		RequestId: req.GetRequestId(), Outcome: billingv1.Outcome_OUTCOME_COMPLETED, CommittedAttempt: 2, HttpStatus: 200, Stream: true,
 		Attempts: []*billingv1.AttemptRecord{
 			{Attempt: 1, ProviderId: "p1", ProviderName: "first", Result: "busy"}, {Attempt: 2, ProviderId: provider, ProviderName: "second", Result: "served"},
@@ -116,7 +116,7 @@ func TestImagesAndAudioAreReceiptedInTheirUnit(t *testing.T) {
 		f.publish(t, event)
 		wait(t, notices)
 		next := newRequest(t)
-		if _, err := f.admission.Conclude(t.Context(), &billingv1.ConcludeRequest{Witnesses: []*billingv1.Witness{{
+		if _, err := f.admission.Conclude(t.Context(), &billingv1.ConcludeRequest{Reports: []*billingv1.RequestReport{{
 			RequestId: req.GetRequestId(), Outcome: billingv1.Outcome_OUTCOME_COMPLETED, ContinuedAs: next,
 		}}}); err != nil {
 			t.Fatal(err)

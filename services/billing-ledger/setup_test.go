@@ -147,7 +147,7 @@ func assembleAt(t *testing.T, conn *bus.Conn, url string, change ...func(*billin
 	cfg := billingledger.DefaultConfig()
 	cfg.Pepper = apikey.Pepper{1, 2, 3}
 	// A look that finds the machine busy for half of this is put off.
-	cfg.ExpireEvery, cfg.ExpireGrace = 500*time.Millisecond, 0
+	cfg.ExpireInterval, cfg.ExpireGrace = 500*time.Millisecond, 0
 	cfg.AdmitTimeout = patience
 	for _, c := range change {
 		c(&cfg)
@@ -336,7 +336,7 @@ func served(request string) *eventsv1.UsageEvent {
 func (f *fleet) publish(t *testing.T, e *eventsv1.UsageEvent) {
 	t.Helper()
 	e = proto.CloneOf(e)
-	if e.GetSettled() || e.GetWitness() > eventsv1.Witness_WITNESS_HUB {
+	if e.GetSettled() || e.GetEvidenceSource() > eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB {
 		data, err := proto.Marshal(e)
 		if err != nil {
 			t.Fatal(err)

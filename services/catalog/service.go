@@ -36,15 +36,15 @@ const (
 
 // Config of the service.
 type Config struct {
-	// SupplyEvery is the pause between two questions to the router about what
+	// SupplyInterval is the pause between two questions to the router about what
 	// is online, and so the most often that a change of counts is pushed.
-	SupplyEvery time.Duration `yaml:"supply_every" env:"SVC_CATALOG_SUPPLY_EVERY"`
+	SupplyInterval time.Duration `yaml:"supply_every" env:"SVC_CATALOG_SUPPLY_EVERY"`
 	// SupplyExpiry is how long the router's last answer applies while it is
 	// away; after that nobody counts as online.
 	SupplyExpiry time.Duration `yaml:"supply_expiry" env:"SVC_CATALOG_SUPPLY_EXPIRY"`
-	// RepairEvery is how often the store is looked at although no change was
+	// RepairInterval is how often the store is looked at although no change was
 	// heard of.
-	RepairEvery time.Duration `yaml:"repair_every" env:"SVC_CATALOG_REPAIR_EVERY"`
+	RepairInterval time.Duration `yaml:"repair_every" env:"SVC_CATALOG_REPAIR_EVERY"`
 	// ListenRetry is the pause before a lost connection to the store's changes
 	// is made again.
 	ListenRetry time.Duration `yaml:"listen_retry" env:"SVC_CATALOG_LISTEN_RETRY"`
@@ -53,12 +53,12 @@ type Config struct {
 // DefaultConfig asks the router each second and trusts its answer for as long
 // as the router trusts a presence report.
 func DefaultConfig() Config {
-	return Config{SupplyEvery: time.Second, SupplyExpiry: 30 * time.Second, RepairEvery: 30 * time.Second, ListenRetry: time.Second}
+	return Config{SupplyInterval: time.Second, SupplyExpiry: 30 * time.Second, RepairInterval: 30 * time.Second, ListenRetry: time.Second}
 }
 
 // Validate returns every fault of the configuration.
 func (c Config) Validate() error {
-	if c.SupplyEvery <= 0 || c.SupplyExpiry <= 0 || c.RepairEvery <= 0 || c.ListenRetry <= 0 {
+	if c.SupplyInterval <= 0 || c.SupplyExpiry <= 0 || c.RepairInterval <= 0 || c.ListenRetry <= 0 {
 		return errors.New("catalog: supply_every, supply_expiry, repair_every and listen_retry must be above zero")
 	}
 	return nil
@@ -101,7 +101,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	st := store.New(deps.DB)
 	s := &Service{cfg: cfg, deps: deps, store: st}
 	s.keeper = snapshot.NewKeeper(
-		snapshot.Config{SupplyEvery: cfg.SupplyEvery, SupplyExpiry: cfg.SupplyExpiry, RepairEvery: cfg.RepairEvery},
+		snapshot.Config{SupplyInterval: cfg.SupplyInterval, SupplyExpiry: cfg.SupplyExpiry, RepairInterval: cfg.RepairInterval},
 		st, rpc.RouterSupply{Router: deps.Router}, deps.Clock, deps.Log)
 	if err := s.instruments(); err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (s *Service) listen(ctx context.Context) {
 			return
 		}
 		s.deps.Log.WarnContext(ctx, "changes of the catalog are not heard; it is looked at from time to time",
-			"error", err, "look_every", s.cfg.RepairEvery)
+			"error", err, "look_every", s.cfg.RepairInterval)
 		timer := time.NewTimer(s.cfg.ListenRetry)
 		select {
 		case <-ctx.Done():

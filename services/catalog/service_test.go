@@ -110,7 +110,7 @@ func (b *bundle) start(t *testing.T) *replica {
 	routerv1.RegisterRouterServiceServer(channel, b.router)
 	cfg := DefaultConfig()
 	// The former also bounds a question to the router.
-	cfg.SupplyEvery, cfg.ListenRetry = 200*time.Millisecond, 10*time.Millisecond
+	cfg.SupplyInterval, cfg.ListenRetry = 200*time.Millisecond, 10*time.Millisecond
 	r := &replica{
 		models: catalogv1.NewCatalogServiceClient(channel.Client()),
 		public: catalogv1.NewPublicCatalogServiceClient(channel.Client()),

@@ -12,7 +12,7 @@ import (
 func (f *fleet) drain(stop <-chan struct{}) {
 	for {
 		select {
-		case <-f.billing.witnesses:
+		case <-f.billing.reports:
 		case <-f.billing.admits:
 		case <-f.router.selects:
 		case <-f.hub.opens:

@@ -57,7 +57,7 @@ func TestAWholeAnswerCarriesItsAttribution(t *testing.T) {
 	if body != want {
 		t.Errorf("body is\n%s\nwant\n%s", body, want)
 	}
-	w := f.witness()
+	w := f.report()
 	if w.GetRequestId() != resp.Header.Get("X-Svc-Request-ID") || w.GetOutcome() != billingv1.Outcome_OUTCOME_COMPLETED ||
 		w.GetCommittedAttempt() != 1 || w.GetRelayedTokens() != 3 || w.GetRelayedBytes() != int64(len(body)) ||
 		w.GetHttpStatus() != 200 || w.GetErrorCode() != "" || len(w.GetAttempts()) != 1 || w.GetAttempts()[0].GetResult() != "served" {
@@ -133,7 +133,7 @@ func TestAStreamIsRelayedEventByEvent(t *testing.T) {
 		"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache", "X-Accel-Buffering": "no",
 		"X-Svc-Provider-ID": providerA, "X-Svc-Attempts": "1", "X-Svc-Cost-Usd": "", "Content-Encoding": "",
 	})
-	w := f.witness()
+	w := f.report()
 	if w.GetRelayedTokens() != 3 || w.GetRelayedBytes() != int64(len(roleChunk)+len(helloChunk)+len(moreChunk)) || !w.GetStream() {
 		t.Errorf("the witness says %v", w)
 	}

@@ -129,12 +129,12 @@ func TestAnImageThatNobodyCanFetchIsTriedElsewhere(t *testing.T) {
 	if body := read(t, f.send(imagesPath, paintHello)); body != outside {
 		t.Errorf("got %s", body)
 	}
-	if w := f.witness(); len(w.GetAttempts()) != 2 || w.GetAttempts()[0].GetResult() != "failed" || w.GetCommittedAttempt() != 2 {
+	if w := f.report(); len(w.GetAttempts()) != 2 || w.GetAttempts()[0].GetResult() != "failed" || w.GetCommittedAttempt() != 2 {
 		t.Errorf("the witness says %v", w)
 	}
 	f.hub.set(answering(inside, 0, 1))
 	wantError(t, f.send(imagesPath, paintHello), http.StatusBadGateway, "upstream_error")
-	if w := f.witness(); w.GetCommittedAttempt() != 0 {
+	if w := f.report(); w.GetCommittedAttempt() != 0 {
 		t.Errorf("the witness says %v", w)
 	}
 }
@@ -208,7 +208,7 @@ func TestTheTimeToFirstContentIsUsed(t *testing.T) {
 			if i != len(c.want) {
 				f.t.Errorf("%s: got %d attempts, want %d", name, i, len(c.want))
 			}
-			f.witness()
+			f.report()
 		})
 	}
 }
@@ -240,7 +240,7 @@ func TestAHalfClosedClientReadsNoEmptySuccess(t *testing.T) {
 	if got, _ := io.ReadAll(conn); len(got) != 0 {
 		t.Errorf("got %q, want a connection that is broken off", got)
 	}
-	f.witness()
+	f.report()
 }
 
 // F15: a body without a good key is not waited for.

@@ -24,8 +24,8 @@ import (
 	"svc.internal/services/edge-gateway/internal/witness"
 )
 
-// maxWitnessBatch is billing-ledger's own bound on one call.
-const maxWitnessBatch = 200
+// maxReportBatch is billing-ledger's own bound on one call.
+const maxReportBatch = 200
 
 // maxUpload is what a hub takes of a file, its form left out.
 const maxUpload = 25 << 20
@@ -137,12 +137,12 @@ type Config struct {
 	// far as it has not told; those of running requests are renewed four times
 	// as often.
 	HoldLease time.Duration `yaml:"hold_lease" env:"SVC_GATEWAY_HOLD_LEASE"`
-	// WitnessQueue is how many accounts of requests may wait for
-	// billing-ledger, WitnessBatch how many go in one call (at most 200),
-	// WitnessDrain how long a stop waits for them.
-	WitnessQueue int           `yaml:"witness_queue" env:"SVC_GATEWAY_WITNESS_QUEUE"`
-	WitnessBatch int           `yaml:"witness_batch" env:"SVC_GATEWAY_WITNESS_BATCH"`
-	WitnessDrain time.Duration `yaml:"witness_drain" env:"SVC_GATEWAY_WITNESS_DRAIN"`
+	// ReportQueue is how many accounts of requests may wait for
+	// billing-ledger, ReportBatch how many go in one call (at most 200),
+	// ReportDrain how long a stop waits for them.
+	ReportQueue int           `yaml:"witness_queue" env:"SVC_GATEWAY_WITNESS_QUEUE"`
+	ReportBatch int           `yaml:"witness_batch" env:"SVC_GATEWAY_WITNESS_BATCH"`
+	ReportDrain time.Duration `yaml:"witness_drain" env:"SVC_GATEWAY_WITNESS_DRAIN"`
 
 	// TrustTraceContext continues the traces that clients name, which lets
 	// them decide what is recorded: for a gateway that only our own reach.
@@ -187,9 +187,9 @@ func DefaultConfig() Config {
 		PlaygroundPerHour:        5,
 		CollateralChains:         defaultChains(),
 		HoldLease:                time.Minute,
-		WitnessQueue:             8192,
-		WitnessBatch:             maxWitnessBatch,
-		WitnessDrain:             10 * time.Second,
+		ReportQueue:              8192,
+		ReportBatch:              maxReportBatch,
+		ReportDrain:              10 * time.Second,
 	}
 }
 
@@ -253,14 +253,14 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("VisitorSecret must have at least %d bytes for a playground", playground.MinSecret))
 	}
 	errs = append(errs, validateChains(c.CollateralChains)...)
-	positive("WitnessQueue", c.WitnessQueue > 0)
-	positive("WitnessBatch", c.WitnessBatch > 0)
-	positive("WitnessDrain", c.WitnessDrain > 0)
+	positive("WitnessQueue", c.ReportQueue > 0)
+	positive("WitnessBatch", c.ReportBatch > 0)
+	positive("WitnessDrain", c.ReportDrain > 0)
 	if c.MaxUploadBytes > maxUpload {
 		errs = append(errs, fmt.Errorf("MaxUploadBytes must be at most %d", maxUpload))
 	}
-	if c.WitnessBatch > maxWitnessBatch {
-		errs = append(errs, fmt.Errorf("WitnessBatch must be at most %d", maxWitnessBatch))
+	if c.ReportBatch > maxReportBatch {
+		errs = append(errs, fmt.Errorf("WitnessBatch must be at most %d", maxReportBatch))
 	}
 	return errors.Join(errs...)
 }
@@ -269,7 +269,7 @@ func (c Config) auth() auth.Config {
 	return auth.Config{
 		Known: c.KnownKeys, KnownFor: c.KnownKeyTTL, Refused: c.RefusedKeys, RefusedFor: c.RefusedKeyTTL,
 		Timeout: c.AdmitTimeout, WrongKeys: c.WrongKeys, WrongKeyNetworks: c.WrongKeyNetworks,
-		Asides: ratesUnderWay, AsidePause: rateFailedFor,
+		MaxOptionalLookups: ratesUnderWay, OptionalLookupPause: rateFailedFor,
 	}
 }
 
@@ -288,15 +288,15 @@ func (c Config) relay() relay.Config {
 	}
 }
 
-func (c Config) witness() witness.Config {
+func (c Config) reports() witness.Config {
 	return witness.Config{
-		Queue: c.WitnessQueue, BatchSize: c.WitnessBatch, Linger: witnessLinger, CallTimeout: c.AdmitTimeout,
-		RetryFirst: witnessRetryFirst, RetryMost: witnessRetryMost, Drain: c.WitnessDrain,
+		Queue: c.ReportQueue, BatchSize: c.ReportBatch, Linger: reportLinger, CallTimeout: c.AdmitTimeout,
+		RetryFirst: firstReportRetry, RetryMost: maxReportRetry, Drain: c.ReportDrain,
 	}
 }
 
 func (c Config) leases() witness.LeaseConfig {
-	return witness.LeaseConfig{Every: c.HoldLease / 4, Retry: renewRetry, CallTimeout: c.AdmitTimeout, Most: mostRunning}
+	return witness.LeaseConfig{Every: c.HoldLease / 4, Retry: renewRetry, CallTimeout: c.AdmitTimeout, Most: maxRunning}
 }
 
 func (c Config) hasPlayground() bool {
@@ -313,8 +313,8 @@ func (c Config) playground() playground.Config {
 
 func (c Config) idempotency() idempotency.Config {
 	return idempotency.Config{
-		CallTimeout: c.AdmitTimeout, RenewEvery: claimRenewEvery, Total: c.TotalTimeout,
-		MostWaiting: mostWaiting, MostWaitingOfKey: mostWaitingOfKey, WaitingBytes: c.WaitingMemoryBytes,
+		CallTimeout: c.AdmitTimeout, RenewInterval: claimRenewInterval, Total: c.TotalTimeout,
+		MaxWaiting: maxWaiting, MaxWaitingPerKey: maxWaitingPerKey, WaitingBytes: c.WaitingMemoryBytes,
 		Rate: c.IdempotencyRate, Burst: c.IdempotencyBurst, Rated: c.KnownKeys,
 	}
 }
@@ -338,25 +338,25 @@ const maxPerHour = 1000
 const (
 	// selectGrace suffices for a refusal from the router's memory.
 	selectGrace = 250 * time.Millisecond
-	// witnessLinger makes one transaction out of what a busy gateway reports.
-	witnessLinger = 50 * time.Millisecond
+	// reportLinger makes one transaction out of what a busy gateway reports.
+	reportLinger = 50 * time.Millisecond
 	// renewRetry leaves time for several tries within a lease.
 	renewRetry = 2 * time.Second
-	// mostRunning is more requests than one gateway has memory for.
-	mostRunning = 1 << 17
-	// claimRenewEvery is a quarter of billing-ledger's lease on a claim.
-	claimRenewEvery = 15 * time.Second
-	// mostWaiting and mostWaitingOfKey bound the requests that wait for another
+	// maxRunning is more requests than one gateway has memory for.
+	maxRunning = 1 << 17
+	// claimRenewInterval is a quarter of billing-ledger's lease on a claim.
+	claimRenewInterval = 15 * time.Second
+	// maxWaiting and maxWaitingPerKey bound the requests that wait for another
 	// with the same Idempotency-Key, each with its body.
-	mostWaiting      = 256
-	mostWaitingOfKey = 16
+	maxWaiting       = 256
+	maxWaitingPerKey = 16
 	// A rate that was read for a refused request is told to others for
 	// rateKeptFor; while billing-ledger does not tell it, or whose a key is, it is
 	// asked once in rateFailedFor. ratesUnderWay bounds either kind of call.
-	rateKeptFor       = 100 * time.Millisecond
-	rateFailedFor     = time.Second
-	ratesKept         = 4096
-	ratesUnderWay     = 32
-	witnessRetryFirst = 100 * time.Millisecond
-	witnessRetryMost  = 5 * time.Second
+	rateKeptFor      = 100 * time.Millisecond
+	rateFailedFor    = time.Second
+	ratesKept        = 4096
+	ratesUnderWay    = 32
+	firstReportRetry = 100 * time.Millisecond
+	maxReportRetry   = 5 * time.Second
 )

@@ -137,14 +137,14 @@ func TestEachRefusalOfAdmissionHasItsAnswer(t *testing.T) {
 			}
 			if c.admit == nil {
 				// The hold is given back.
-				if w := f.witness(); w.GetCommittedAttempt() != 0 || w.GetHttpStatus() != int32(c.status) || w.GetErrorCode() != c.code {
+				if w := f.report(); w.GetCommittedAttempt() != 0 || w.GetHttpStatus() != int32(c.status) || w.GetErrorCode() != c.code {
 					t.Errorf("the witness says %v", w)
 				}
 				wantHeaders(t, resp.Header, map[string]string{"X-Ratelimit-Remaining-Requests": "199"})
 			} else if c.status >= 500 {
-				f.witness() // it is not known whether there is a hold
+				f.report() // it is not known whether there is a hold
 			} else {
-				noWitness(t, f)
+				noReport(t, f)
 			}
 		})
 	}
@@ -195,7 +195,7 @@ func TestErrorsHaveTheirPrecedence(t *testing.T) {
 		wantError(t, send(good, strings.Replace(hello, "{", `{"max_tokens":5000,`, 1), chunked), 400, "invalid_value")
 		wantError(t, send(good, hello, chunked), 403, "model_not_allowed")
 	}
-	noWitness(t, f)
+	noReport(t, f)
 }
 
 func TestPrecedenceGoesOnBehindTheKey(t *testing.T) {
@@ -490,7 +490,7 @@ func TestAnUnknownHubIsAnAttemptThatFailed(t *testing.T) {
 	if resp := f.post(hello); resp.StatusCode != 200 || resp.Header.Get("X-Svc-Attempts") != "2" {
 		t.Errorf("status %d", resp.StatusCode)
 	}
-	if w := f.witness(); w.GetAttempts()[0].GetResult() != "unavailable" {
+	if w := f.report(); w.GetAttempts()[0].GetResult() != "unavailable" {
 		t.Errorf("the witness says %v", w)
 	}
 }

@@ -83,7 +83,7 @@ func TestTheAccountOfAFailoverIsWhole(t *testing.T) {
 	f.hub.byAttempt(failing(upstreamFailed()), streamAnswer)
 	resp := f.post(helloStream, "X-Svc-Provider", providerA)
 	read(t, resp)
-	w := f.witness()
+	w := f.report()
 	if w.GetRequestId() != resp.Header.Get("X-Svc-Request-Id") || !w.GetStream() || w.GetHttpStatus() != http.StatusOK ||
 		w.GetOutcome() != billingv1.Outcome_OUTCOME_COMPLETED || w.GetCommittedAttempt() != 2 || w.GetErrorCode() != "" {
 		t.Errorf("the account says %v", w)

@@ -234,11 +234,11 @@ func (catalogAdmin) PutModel(_ context.Context, req *catalogv1.PutModelRequest) 
 	return &catalogv1.PutModelResponse{Model: &catalogv1.PublicModel{Id: req.GetModelId()}}, nil
 }
 
-// witness waits for the account of one request.
-func (f *fleet) witness() *billingv1.Witness {
+// report waits for the account of one request.
+func (f *fleet) report() *billingv1.RequestReport {
 	f.t.Helper()
 	select {
-	case w := <-f.billing.witnesses:
+	case w := <-f.billing.reports:
 		return w
 	case <-f.t.Context().Done():
 		f.t.Fatal("no account of the request was given")
@@ -246,10 +246,10 @@ func (f *fleet) witness() *billingv1.Witness {
 	}
 }
 
-func noWitness(t testing.TB, f *fleet) {
+func noReport(t testing.TB, f *fleet) {
 	t.Helper()
 	select {
-	case w := <-f.billing.witnesses:
+	case w := <-f.billing.reports:
 		t.Errorf("an account was given of a request that was never admitted: %v", w)
 	default:
 	}

@@ -70,7 +70,7 @@ func TestALegUnderAClaimGoesOnOnlyOnceItsAccountIsTaken(t *testing.T) {
 			}
 			resp := f.post(strings.Replace(withModels("m1"), modelID, first, 1), keyed, "k")
 			body := read(t, resp)
-			w := f.witness()
+			w := f.report()
 			if !lost {
 				if resp.StatusCode != http.StatusOK || w.GetContinuedAs() == "" {
 					t.Errorf("%s: %d %s, the first leg is %v", first, resp.StatusCode, body, w)
@@ -102,7 +102,7 @@ func TestALegWithoutAKeyGoesOnThoughItsAccountComesLater(t *testing.T) {
 	}
 	continued := 0
 	for range 2 {
-		if f.witness().GetContinuedAs() != "" {
+		if f.report().GetContinuedAs() != "" {
 			continued++
 		}
 	}
@@ -151,7 +151,7 @@ func TestAnAnswerIsKeptThoughItsClientLeavesWhileItIsWritten(t *testing.T) {
 	if body := read(t, again); again.Header.Get("Idempotency-Replayed") != "true" || strings.Count(body, "x") < size {
 		t.Errorf("%d %v, %d bytes", again.StatusCode, again.Header, len(body))
 	}
-	if w := f.witness(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE {
+	if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE {
 		t.Errorf("the request is concluded %s", w.GetOutcome())
 	}
 	if n := len(f.billing.admits); n != 1 {

@@ -73,20 +73,20 @@ func (c *claims) ClaimKey(_ context.Context, req *billingv1.ClaimKeyRequest) (*b
 	resp := &billingv1.ClaimKeyResponse{RequestId: now.holder}
 	switch {
 	case !bytes.Equal(now.content, req.GetRequestSha256()):
-		resp.State = billingv1.ClaimState_CLAIM_STATE_REUSED
+		resp.State = billingv1.KeyClaim_KEY_CLAIM_REUSED
 	case now.end == billingv1.KeyEnd_KEY_END_ANSWERED:
-		resp.State, resp.Answer = billingv1.ClaimState_CLAIM_STATE_ANSWERED, now.answer
+		resp.State, resp.Answer = billingv1.KeyClaim_KEY_CLAIM_ANSWERED, now.answer
 	case now.end == billingv1.KeyEnd_KEY_END_NOT_KEPT:
-		resp.State = billingv1.ClaimState_CLAIM_STATE_GONE
+		resp.State = billingv1.KeyClaim_KEY_CLAIM_GONE
 	case now.holder == req.GetRequestId():
-		resp.State = billingv1.ClaimState_CLAIM_STATE_GRANTED
+		resp.State = billingv1.KeyClaim_KEY_CLAIM_GRANTED
 		if asked := c.asked; c.slow != nil {
 			c.mu.Unlock()
 			c.slow(asked)
 			c.mu.Lock()
 		}
 	default:
-		resp.State = billingv1.ClaimState_CLAIM_STATE_RUNNING
+		resp.State = billingv1.KeyClaim_KEY_CLAIM_RUNNING
 	}
 	return resp, nil
 }
@@ -277,7 +277,7 @@ func TestAClientThatLeavesEndsItsClaim(t *testing.T) {
 	}
 	// Whether something is billed is for billing-ledger to see.
 	f.wantEnd(billingv1.KeyEnd_KEY_END_FORGOTTEN)
-	if w := f.witness(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE {
+	if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE {
 		t.Errorf("the request is concluded %s", w.GetOutcome())
 	}
 }

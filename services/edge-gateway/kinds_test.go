@@ -87,14 +87,14 @@ func TestEachCategoryHasItsEndpoints(t *testing.T) {
 				if resp.StatusCode != http.StatusOK {
 					t.Errorf("%s for %s: %d %s", path, id, resp.StatusCode, read(t, resp))
 				}
-				f.witness()
+				f.report()
 				continue
 			}
 			e := wantError(t, resp, 400, "unsupported_endpoint_for_model")
 			if e.Error.Param == nil || *e.Error.Param != "model" || !strings.Contains(e.Error.Message, right[id]+".") {
 				t.Errorf("%s for %s: %s", path, id, e.Error.Message)
 			}
-			noWitness(t, f)
+			noReport(t, f)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestALegacyCompletionIsAnsweredOverChat(t *testing.T) {
 	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "chat" || sel.GetExplicitMaxTokens() != 16 {
 		t.Errorf("select says %v", sel)
 	}
-	if w := f.witness(); w.GetRelayedBytes() != int64(len(want)) {
+	if w := f.report(); w.GetRelayedBytes() != int64(len(want)) {
 		t.Errorf("the witness says %v", w)
 	}
 }
@@ -252,7 +252,7 @@ func TestVectorsThatNobodyCanReadAreAnothersToMake(t *testing.T) {
 	if got := read(t, resp); resp.StatusCode != 200 || got != vectorJSON(`[1]`) || resp.Header.Get("X-Svc-Attempts") != "2" {
 		t.Errorf("%d %s", resp.StatusCode, got)
 	}
-	if w := f.witness(); w.GetCommittedAttempt() != 2 || w.GetAttempts()[0].GetResult() != "failed" {
+	if w := f.report(); w.GetCommittedAttempt() != 2 || w.GetAttempts()[0].GetResult() != "failed" {
 		t.Errorf("the witness says %v", w)
 	}
 }
@@ -303,7 +303,7 @@ func TestImagesAreStreamedByNameAndEndWithoutDone(t *testing.T) {
 	if sel := <-f.router.selects; strings.Join(sel.GetRequiredCapabilities(), " ") != "images stream" {
 		t.Errorf("select asks for %v", sel.GetRequiredCapabilities())
 	}
-	if w := f.witness(); w.GetRelayedTokens() != 1 || !w.GetStream() {
+	if w := f.report(); w.GetRelayedTokens() != 1 || !w.GetStream() {
 		t.Errorf("the witness says %v", w)
 	}
 }
@@ -331,7 +331,7 @@ func TestNoLineOfAStreamIsLongerThanClientsRead(t *testing.T) {
 	if len(line) != most || !strings.HasPrefix(rest, "\ndata: {\"error\":") {
 		t.Errorf("a line of %d bytes, then %.100s", len(line), rest)
 	}
-	if w := f.witness(); w.GetCommittedAttempt() != 2 {
+	if w := f.report(); w.GetCommittedAttempt() != 2 {
 		t.Errorf("the witness says %v", w)
 	}
 }
@@ -367,17 +367,17 @@ func TestHostileBodiesAreRefusedOnEveryEndpoint(t *testing.T) {
 		if resp := f.send(path, with(`"`+number[path]+`":null`)); resp.StatusCode != 200 {
 			t.Errorf("%s: null is not absent: %s", path, read(t, resp))
 		}
-		f.witness()
+		f.report()
 		wantError(t, f.send(path, strings.Replace(body, "world", "\xff", 1)), 400, "invalid_request")
 		odd := strings.Replace(body, "world", `\ud800`, 1)
 		read(t, f.send(path, odd))
-		f.witness()
+		f.report()
 		<-f.hub.opens
 		if open := <-f.hub.opens; !strings.Contains(string(open.GetBody()), `\ud800`) {
 			t.Errorf("%s: bytes were altered: %q", path, open.GetBody())
 		}
 	}
-	noWitness(t, f)
+	noReport(t, f)
 }
 
 func TestTheOfficialSDKReadsEveryKind(t *testing.T) {

@@ -72,7 +72,7 @@ func TestAClientThatLeavesBeforeContentCommitsInLeaving(t *testing.T) {
 		if c.bills {
 			want = 1
 		}
-		w := f.witness()
+		w := f.report()
 		if w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetCommittedAttempt() != want || w.GetRelayedTokens() != 0 || w.GetRelayedBytes() != 0 {
 			t.Errorf("%s: got the witness %v, want attempt %d committed", name, w, want)
 		}

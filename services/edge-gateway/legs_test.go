@@ -72,11 +72,11 @@ func TestARequestGoesOnWithTheNextModel(t *testing.T) {
 				if got := read(t, resp); resp.StatusCode != http.StatusOK || stream != strings.HasSuffix(got, "[DONE]\n\n") {
 					t.Fatalf("%d %s", resp.StatusCode, got)
 				}
-				first, second, last := f.witness(), f.witness(), f.witness()
+				first, second, last := f.report(), f.report(), f.report()
 				if first.GetContinuedAs() != second.GetRequestId() || second.GetContinuedAs() != last.GetRequestId() || last.GetContinuedAs() != "" {
 					t.Errorf("the legs are %v, %v, %v", first, second, last)
 				}
-				for _, w := range []*billingv1.Witness{first, second} {
+				for _, w := range []*billingv1.RequestReport{first, second} {
 					if w.GetCommittedAttempt() != 0 || w.GetErrorCode() != failure.code || w.GetRelayedBytes() != 0 || len(w.GetAttempts()) == 0 {
 						t.Errorf("a leg that did not serve: %v", w)
 					}
@@ -116,7 +116,7 @@ func TestALegIsConcludedBeforeTheNextIsAdmitted(t *testing.T) {
 	f.router.set(func(req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
 		switch {
 		case req.GetModelId() == "m1":
-			concluded = len(f.billing.witnesses)
+			concluded = len(f.billing.reports)
 		case len(req.GetExcludeProviderIds()) > 0:
 			return nil, fault.New(fault.Unavailable, fault.NoProviderOnline, "nobody else")
 		}
@@ -143,7 +143,7 @@ func TestARefusalOfTheRouterGoesOnToo(t *testing.T) {
 		if got := read(t, resp); resp.StatusCode != http.StatusOK {
 			t.Fatalf("%s: %d %s", reason, resp.StatusCode, got)
 		}
-		first, second, last := f.witness(), f.witness(), f.witness()
+		first, second, last := f.report(), f.report(), f.report()
 		if first.GetErrorCode() != string(reason) || first.GetContinuedAs() != second.GetRequestId() || second.GetContinuedAs() != last.GetRequestId() {
 			t.Errorf("the legs are %v, %v, %v", first, second, last)
 		}
@@ -227,9 +227,9 @@ func TestModelsWithNobodyOnlineArePassedOver(t *testing.T) {
 		if strings.Join(tried, " ") != want {
 			t.Errorf("tried %v, want %s", tried, want)
 		}
-		var last *billingv1.Witness
+		var last *billingv1.RequestReport
 		for range tried {
-			last = f.witness()
+			last = f.report()
 		}
 		if last.GetRequestId() != e.RequestID || last.GetContinuedAs() != "" {
 			t.Errorf("the answer speaks of %s, the last leg is %v", e.RequestID, last)
@@ -262,7 +262,7 @@ func TestAStreamThatHasBegunGoesOn(t *testing.T) {
 			f.hub.byModel(scripts)
 			resp := f.post(strings.Replace(withModels("m1"), "{", `{"stream":true,`, 1))
 			body, err := io.ReadAll(resp.Body)
-			first, last := f.witness(), f.witness()
+			first, last := f.report(), f.report()
 			if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("X-Request-Id") != first.GetRequestId() ||
 				first.GetContinuedAs() != last.GetRequestId() || last.GetHttpStatus() != http.StatusOK {
 				t.Errorf("%v %d, legs %v and %v", err, resp.StatusCode, first, last)

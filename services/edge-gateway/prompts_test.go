@@ -92,11 +92,11 @@ func (m merged) texts() string {
 }
 
 // witnesses are the accounts of so many requests, by id.
-func (f *fleet) witnessesOf(ids []string) map[string]*billingv1.Witness {
+func (f *fleet) reportsOf(ids []string) map[string]*billingv1.RequestReport {
 	f.t.Helper()
-	all := map[string]*billingv1.Witness{}
+	all := map[string]*billingv1.RequestReport{}
 	for range ids {
-		w := f.witness()
+		w := f.report()
 		all[w.GetRequestId()] = w
 	}
 	return all
@@ -123,7 +123,7 @@ func TestEachOfSeveralPromptsIsARequestAndTheAnswerIsOne(t *testing.T) {
 		t.Errorf("got the usage %+v, want the sum of all prompts", u)
 	}
 	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Cost-Usd": "0.0000189", "X-Svc-Billing-Type": "payg", "X-Svc-Provider-Id": providerA})
-	accounts := f.witnessesOf(ids)
+	accounts := f.reportsOf(ids)
 	for i, id := range ids {
 		next := ""
 		if i+1 < len(ids) {
@@ -137,7 +137,7 @@ func TestEachOfSeveralPromptsIsARequestAndTheAnswerIsOne(t *testing.T) {
 	if got := len(f.billing.admits); got != prompts {
 		t.Errorf("got %d holds, want %d", got, prompts)
 	}
-	noWitness(t, f)
+	noReport(t, f)
 }
 
 func TestAStreamOfSeveralPromptsHasOneEnd(t *testing.T) {
@@ -178,7 +178,7 @@ func TestAStreamOfSeveralPromptsHasOneEnd(t *testing.T) {
 		if want := map[bool]int{true: 1}[usage]; usages != want || len(names) != 1 || !names["cmpl-"+idsOf(resp)[0]] {
 			t.Errorf("got %d usages under the names %v, want %d under one", usages, names, want)
 		}
-		f.witnessesOf(idsOf(resp))
+		f.reportsOf(idsOf(resp))
 	}
 }
 
@@ -199,7 +199,7 @@ func TestWhoCannotPayForAllPromptsIsServedNone(t *testing.T) {
 			t.Errorf("got %d prompts sent, want none", got)
 		}
 		for range 3 {
-			if w := f.witness(); w.GetCommittedAttempt() != 0 || w.GetOutcome() != billingv1.Outcome_OUTCOME_REFUSED {
+			if w := f.report(); w.GetCommittedAttempt() != 0 || w.GetOutcome() != billingv1.Outcome_OUTCOME_REFUSED {
 				t.Errorf("got the account %v, want one that gives the hold back", w)
 			}
 		}
@@ -214,7 +214,7 @@ func TestARefusedClientCostsOneAdmission(t *testing.T) {
 	if body := read(t, resp); resp.StatusCode != http.StatusPaymentRequired || len(f.billing.admits) != 1 {
 		t.Errorf("got %d after %d admissions, want 402 after one: %s", resp.StatusCode, len(f.billing.admits), body)
 	}
-	noWitness(t, f)
+	noReport(t, f)
 }
 
 // A prompt that is refused by its engine fails the answer. What the others
@@ -225,7 +225,7 @@ func TestAPromptThatFailsEndsTheAnswerAndLosesNoWork(t *testing.T) {
 		if promptIn(p.open) == "p1" {
 			return p.fail(&hubv1.DispatchFailed{Code: "engine_refused", EngineStatus: 400, Message: "a bad prompt"})
 		}
-		for len(f.billing.witnesses) == 0 { // p1 has not failed yet
+		for len(f.billing.reports) == 0 { // p1 has not failed yet
 			yield()
 		}
 		return echoing(p)
@@ -240,7 +240,7 @@ func TestAPromptThatFailsEndsTheAnswerAndLosesNoWork(t *testing.T) {
 		t.Errorf("got X-Should-Retry %q and %s, want false and what was answered", resp.Header.Get("X-Should-Retry"), m.texts())
 	}
 	sent, served := len(f.hub.opens), 0
-	for i, w := range f.witnessesOf(idsOf(resp)) {
+	for i, w := range f.reportsOf(idsOf(resp)) {
 		if w.GetCommittedAttempt() != 0 {
 			served++
 		} else if w.GetRelayedBytes() != 0 || w.GetMetered() != nil {
@@ -266,7 +266,7 @@ func TestAStreamOfSeveralPromptsEndsWithTheErrorOfOne(t *testing.T) {
 			t.Errorf("got %s, want what %s was answered", body, want)
 		}
 	}
-	f.witnessesOf(idsOf(resp))
+	f.reportsOf(idsOf(resp))
 }
 
 // Nobody was served: the error is that of a request with one prompt.
@@ -279,7 +279,7 @@ func TestWhenNoPromptIsServedNothingIsBilled(t *testing.T) {
 		if resp.StatusCode != http.StatusBadGateway || resp.Header.Get("X-Should-Retry") != "" || decodeMerged(t, body).Choices != nil {
 			t.Errorf("got %d %q %s, want 502 that may be tried again", resp.StatusCode, resp.Header.Get("X-Should-Retry"), body)
 		}
-		for _, w := range f.witnessesOf(idsOf(resp)) {
+		for _, w := range f.reportsOf(idsOf(resp)) {
 			if w.GetCommittedAttempt() != 0 {
 				t.Errorf("got the account %v, want nothing billed", w)
 			}
@@ -313,7 +313,7 @@ func TestAPromptThatIsRefusedWhileAnotherEndsIsTriedAgain(t *testing.T) {
 			return
 		}
 		close(last)
-		for len(f.billing.witnesses) == 0 { // the first has not ended yet
+		for len(f.billing.reports) == 0 { // the first has not ended yet
 			yield()
 		}
 	})
@@ -370,7 +370,7 @@ func TestWholeAnswersToSeveralPromptsHaveOneBound(t *testing.T) {
 		t.Errorf("got %d with %d bytes, want 502", resp.StatusCode, len(body))
 	}
 	committed := 0
-	for _, w := range f.witnessesOf(idsOf(resp)) {
+	for _, w := range f.reportsOf(idsOf(resp)) {
 		committed += int(w.GetCommittedAttempt())
 	}
 	if committed != 2 {

@@ -29,7 +29,7 @@ func TestALongRequestIsRenewedWithWhatWasRelayed(t *testing.T) {
 		})
 		id := f.post(helloStream)
 		read(f.t, id)
-		f.witness()
+		f.report()
 		var last *billingv1.RunningRequest
 		if len(f.billing.renewals) != 2 {
 			f.t.Fatalf("%d renewals, want 2", len(f.billing.renewals))
@@ -48,11 +48,11 @@ func TestALongRequestIsRenewedWithWhatWasRelayed(t *testing.T) {
 	})
 }
 
-func TestTheWitnessNamesTheHubAndWhatItMetered(t *testing.T) {
+func TestTheReportNamesTheHubAndWhatItMetered(t *testing.T) {
 	f := start(t)
 	f.hub.byAttempt(failing(upstreamFailed()), wholeAnswer)
 	read(t, f.post(hello))
-	w := f.witness()
+	w := f.report()
 	if len(w.GetAttempts()) != 2 || w.GetAttempts()[1].GetHubId() != "hub-1" ||
 		!proto.Equal(w.GetMetered(), &billingv1.Metered{PromptTokens: 9, CompletionTokens: 3}) {
 		t.Errorf("the witness says %v", w)
@@ -61,7 +61,7 @@ func TestTheWitnessNamesTheHubAndWhatItMetered(t *testing.T) {
 		return p.steps(func() error { return p.event(helloChunk, true, 1) }, p.committed, func() error { return p.fail(upstreamFailed()) })
 	})
 	read(t, f.post(helloStream))
-	if w := f.witness(); w.GetMetered() != nil || w.GetRelayedTokens() != 1 {
+	if w := f.report(); w.GetMetered() != nil || w.GetRelayedTokens() != 1 {
 		t.Errorf("of an answer that was not finished the witness says %v", w)
 	}
 }
@@ -100,7 +100,7 @@ func TestAStopIsThePlatformsFaultAndNotTheClients(t *testing.T) {
 	if err := <-how; err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("the hub's stream is closed (%v), as when a client leaves, and not broken off", err)
 	}
-	if w := f.witness(); w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED || w.GetCommittedAttempt() != 1 ||
+	if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED || w.GetCommittedAttempt() != 1 ||
 		w.GetAttempts()[0].GetResult() != "unavailable" || w.GetRelayedTokens() != 1 {
 		t.Errorf("the witness says %v", w)
 	}
@@ -118,7 +118,7 @@ func TestAStopBeforeContentIsAnswered(t *testing.T) {
 		!strings.Contains(body, `"code":"service_unavailable"`) {
 		t.Errorf("answered %d %s", resp.StatusCode, body)
 	}
-	if w := f.witness(); w.GetCommittedAttempt() != 0 || w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED {
+	if w := f.report(); w.GetCommittedAttempt() != 0 || w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED {
 		t.Errorf("the witness says %v", w)
 	}
 }
@@ -238,7 +238,7 @@ func (c stood) check(t *testing.T, secret string) {
 			t.Errorf("the hub's stream is closed (%v), as when a client leaves, and not broken off", err)
 		}
 	}
-	w := f.witness()
+	w := f.report()
 	if w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED || w.GetCommittedAttempt() != c.committed || w.GetMetered() != nil || w.GetRelayedTokens() != c.tokens {
 		t.Errorf("the witness says %v", w)
 	}

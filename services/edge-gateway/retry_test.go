@@ -52,7 +52,7 @@ func TestAFailureBeforeContentMovesOn(t *testing.T) {
 				resp.Header.Get("X-Svc-Provider-ID") != providerB {
 				t.Errorf("%d %v %s", resp.StatusCode, resp.Header, body)
 			}
-			w := f.witness()
+			w := f.report()
 			if w.GetCommittedAttempt() != 2 || len(w.GetAttempts()) != 2 || w.GetAttempts()[0].GetResult() == "served" ||
 				w.GetAttempts()[1].GetProviderId() != providerB {
 				t.Errorf("the witness says %v", w)
@@ -67,7 +67,7 @@ func TestAFailureBeforeContentMovesOn(t *testing.T) {
 				!strings.HasSuffix(body, "[DONE]\n\n") {
 				t.Errorf("%v %s", resp.Header, body)
 			}
-			if w := f.witness(); w.GetCommittedAttempt() != 2 {
+			if w := f.report(); w.GetCommittedAttempt() != 2 {
 				t.Errorf("the witness says %v", w)
 			}
 		})
@@ -93,7 +93,7 @@ func TestNothingIsTriedAgainAfterContent(t *testing.T) {
 				strings.Contains(body, "[DONE]") || !strings.Contains(rest, `"code":"upstream_error"`) || !strings.Contains(rest, `"request_id":"`) {
 				t.Errorf("got\n%s", body)
 			}
-			w := f.witness()
+			w := f.report()
 			if w.GetCommittedAttempt() != 1 || len(w.GetAttempts()) != 1 || w.GetOutcome() != billingv1.Outcome_OUTCOME_FAILED ||
 				w.GetErrorCode() != "upstream_error" || w.GetHttpStatus() != 200 {
 				t.Errorf("the witness says %v", w)
@@ -112,7 +112,7 @@ func TestAWholeAnswerNeverBeginsBeforeItIsComplete(t *testing.T) {
 	})
 	resp := f.post(hello)
 	wantError(t, resp, http.StatusBadGateway, "upstream_error")
-	if w := f.witness(); w.GetCommittedAttempt() != 1 || w.GetHttpStatus() != http.StatusBadGateway {
+	if w := f.report(); w.GetCommittedAttempt() != 1 || w.GetHttpStatus() != http.StatusBadGateway {
 		t.Errorf("the witness says %v", w)
 	}
 }
@@ -166,7 +166,7 @@ func TestWhenAllAttemptsFailTheLastWordFitsThem(t *testing.T) {
 			if resp.Header.Get("X-Svc-Attempts") != "3" {
 				t.Errorf("attempts: %s", resp.Header.Get("X-Svc-Attempts"))
 			}
-			if w := f.witness(); w.GetCommittedAttempt() != 0 || len(w.GetAttempts()) != 3 {
+			if w := f.report(); w.GetCommittedAttempt() != 0 || len(w.GetAttempts()) != 3 {
 				t.Errorf("the witness says %v", w)
 			}
 		})
@@ -207,7 +207,7 @@ func TestAnEngineRefusalIsFinalAndInItsOwnWords(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 	wantHeaders(t, resp.Header, map[string]string{"X-Should-Retry": "false", "X-Svc-Provider-ID": providerA, "X-Svc-Attempts": "1"})
-	w := f.witness()
+	w := f.report()
 	if w.GetOutcome() != billingv1.Outcome_OUTCOME_REFUSED || w.GetCommittedAttempt() != 0 || w.GetAttempts()[0].GetResult() != "refused" ||
 		w.GetErrorCode() != "engine_refused" {
 		t.Errorf("the witness says %v", w)
@@ -281,7 +281,7 @@ func TestPinsAreHonouredOrExplained(t *testing.T) {
 				"X-Svc-Route-Mode": "explicit", "X-Svc-Requested-Provider": providerA,
 				"X-Svc-Provider-ID": c.served, "X-Svc-Fallback-Reason": c.reason,
 			})
-			w := f.witness()
+			w := f.report()
 			if w.GetRoute().GetMode() != eventsv1.RouteMode_ROUTE_MODE_EXPLICIT || w.GetRoute().GetRequestedProviderId() != providerA {
 				t.Errorf("the witness says %v", w.GetRoute())
 			}
@@ -331,7 +331,7 @@ func TestAClientThatHangsUpEndsTheDispatch(t *testing.T) {
 			if err := <-f.hub.ended; err == nil {
 				t.Error("the dispatch went on")
 			}
-			w := f.witness()
+			w := f.report()
 			if w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetHttpStatus() != 499 || w.GetErrorCode() != "client_closed" ||
 				(w.GetCommittedAttempt() == 1) != (kind == "after content") || w.GetAttempts()[0].GetResult() != "client_gone" {
 				t.Errorf("the witness says %v", w)

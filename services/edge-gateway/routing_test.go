@@ -74,7 +74,7 @@ func TestTheBodysRoutingReachesTheRouter(t *testing.T) {
 			if unbound(open.GetBody()) != hello {
 				t.Errorf("sent on: %s", open.GetBody())
 			}
-			f.witness()
+			f.report()
 		})
 	}
 }
@@ -167,7 +167,7 @@ func TestNobodyPaysMoreThanMaxPrice(t *testing.T) {
 		} else {
 			wantHeaders(t, resp.Header, map[string]string{"X-Should-Retry": "false", "Retry-After": ""})
 		}
-		if w := f.witness(); (w.GetCommittedAttempt() == 1) != served {
+		if w := f.report(); (w.GetCommittedAttempt() == 1) != served {
 			t.Errorf("%s: the witness says %v", body, w)
 		}
 	}
@@ -182,7 +182,7 @@ func TestAPinOfTheBodySpeaksLikeOneOfTheHeader(t *testing.T) {
 	resp := f.post(routed(`"provider":{"only":` + list(providerA) + `}`))
 	wantError(t, resp, http.StatusServiceUnavailable, "requested_provider_unavailable")
 	wantHeaders(t, resp.Header, map[string]string{"X-Svc-Route-Mode": "explicit", "X-Svc-Requested-Provider": providerA, "X-Should-Retry": "false"})
-	if w := f.witness(); w.GetRoute().GetRequestedProviderId() != providerA {
+	if w := f.report(); w.GetRoute().GetRequestedProviderId() != providerA {
 		t.Errorf("the witness says %v", w)
 	}
 }

@@ -138,7 +138,7 @@ func connectFleet(t testing.TB, connect connector, change ...func(*Config)) *fle
 	f := &fleet{
 		t: t, cfg: DefaultConfig(), key: key, log: &logBuffer{}, clock: &stillClock{},
 		keys: &keys{digest: apikey.Sum(key)},
-		billing: &billing{witnesses: make(chan *billingv1.Witness, 100), admits: make(chan *billingv1.AdmitRequest, 100),
+		billing: &billing{reports: make(chan *billingv1.RequestReport, 100), admits: make(chan *billingv1.AdmitRequest, 100),
 			renewals: make(chan *billingv1.RenewRequest, 100)},
 		router:  &router{selects: make(chan *routerv1.SelectRequest, 100)},
 		catalog: &catalogPeer{models: []*catalogv1.Model{testModel()}},
@@ -327,17 +327,17 @@ func (k *keys) AuthenticateKey(ctx context.Context, req *billingv1.AuthenticateK
 // billing admits everything unless told otherwise, and collects witnesses.
 type billing struct {
 	billingv1.UnimplementedAdmissionServiceServer
-	admits    chan *billingv1.AdmitRequest
-	witnesses chan *billingv1.Witness
-	renewals  chan *billingv1.RenewRequest
-	mu        sync.Mutex
-	err       error
-	paid      billingv1.BillingType // 0 for pay-as-you-go
-	lose      int                   // so many calls of Conclude fail
-	reads     int                   // of rates
-	unread    func(context.Context) error
-	lapse     bool                      // holds that are renewed were given back
-	allow     atomic.Pointer[allowance] // nil admits everything
+	admits   chan *billingv1.AdmitRequest
+	reports  chan *billingv1.RequestReport
+	renewals chan *billingv1.RenewRequest
+	mu       sync.Mutex
+	err      error
+	paid     billingv1.BillingType // 0 for pay-as-you-go
+	lose     int                   // so many calls of Conclude fail
+	reads    int                   // of rates
+	unread   func(context.Context) error
+	lapse    bool                      // holds that are renewed were given back
+	allow    atomic.Pointer[allowance] // nil admits everything
 }
 
 // loseAccounts lets the next n calls of Conclude fail.
@@ -397,11 +397,11 @@ func (b *billing) Conclude(_ context.Context, req *billingv1.ConcludeRequest) (*
 	if b.loses() {
 		return nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "the accounts are not taken")
 	}
-	for _, w := range req.GetWitnesses() {
+	for _, w := range req.GetReports() {
 		if allow := b.allow.Load(); allow != nil {
 			allow.end(w.GetRequestId())
 		}
-		b.witnesses <- w
+		b.reports <- w
 	}
 	return &billingv1.ConcludeResponse{}, nil
 }

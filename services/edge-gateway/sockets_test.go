@@ -25,7 +25,7 @@ func TestTheFleetMayBeApart(t *testing.T) {
 		if err := <-f.hub.ended; err == nil {
 			t.Error("the dispatch went on")
 		}
-		if w := f.witness(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetCommittedAttempt() != 1 {
+		if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetCommittedAttempt() != 1 {
 			t.Errorf("the witness says %v", w)
 		}
 	})
@@ -35,7 +35,7 @@ func TestTheFleetMayBeApart(t *testing.T) {
 		if body := read(t, resp); resp.StatusCode != 200 || !strings.Contains(body, `"content":"Hello"`) {
 			t.Errorf("%d %s", resp.StatusCode, body)
 		}
-		f.witness()
+		f.report()
 	})
 	t.Run("stream", func(t *testing.T) {
 		f.hub.set(streamAnswer)
@@ -44,14 +44,14 @@ func TestTheFleetMayBeApart(t *testing.T) {
 		if body != want {
 			t.Errorf("got %s", body)
 		}
-		f.witness()
+		f.report()
 	})
 	t.Run("refused dispatch", func(t *testing.T) {
 		f.hub.byAttempt(refusing(fault.New(fault.Unavailable, fault.ProviderBusy, "busy")), wholeAnswer)
 		if resp := f.post(hello); resp.StatusCode != 200 || resp.Header.Get("X-Svc-Provider-ID") != providerB {
 			t.Errorf("%d %v", resp.StatusCode, resp.Header)
 		}
-		if w := f.witness(); w.GetAttempts()[0].GetResult() != "busy" {
+		if w := f.report(); w.GetAttempts()[0].GetResult() != "busy" {
 			t.Errorf("the witness says %v", w)
 		}
 	})

@@ -177,7 +177,7 @@ func TestALateFailureIsAnErrorEvent(t *testing.T) {
 			strings.Contains(body, "[DONE]") {
 			f.t.Errorf("%d keep-alives: %q", n, body)
 		}
-		if w := f.witness(); w.GetCommittedAttempt() != 0 || len(w.GetAttempts()) != 3 {
+		if w := f.report(); w.GetCommittedAttempt() != 0 || len(w.GetAttempts()) != 3 {
 			f.t.Errorf("the witness says %v", w)
 		}
 	})
@@ -202,7 +202,7 @@ func TestAttemptsShareTheTimeToFirstContent(t *testing.T) {
 				f.t.Errorf("an attempt has %d ms", got)
 			}
 		}
-		if w := f.witness(); w.GetOutcome() != billingv1.Outcome_OUTCOME_TIMEOUT || w.GetTotalMs() != 60_000 {
+		if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_TIMEOUT || w.GetTotalMs() != 60_000 {
 			f.t.Errorf("the witness says %v", w)
 		}
 	})
@@ -274,7 +274,7 @@ func TestAReaderThatStopsIsCutOff(t *testing.T) {
 		if err, took := <-f.hub.ended, time.Since(begun); err == nil || took > 31*time.Second {
 			f.t.Errorf("ended with %v after %v", err, took)
 		}
-		if w := f.witness(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetHttpStatus() != 499 {
+		if w := f.report(); w.GetOutcome() != billingv1.Outcome_OUTCOME_CLIENT_GONE || w.GetHttpStatus() != 499 {
 			f.t.Errorf("the witness says %v", w)
 		}
 	})

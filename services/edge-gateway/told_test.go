@@ -135,9 +135,9 @@ func TestAnAnswerOfALaterLegNamesTheFirst(t *testing.T) {
 	for _, last := range []string{"m2", "m4"} {
 		resp := f.post(withModels("m1", last))
 		read(t, resp)
-		first := f.witness()
-		f.witness()
-		if w := f.witness(); w.GetRequestId() == first.GetRequestId() {
+		first := f.report()
+		f.report()
+		if w := f.report(); w.GetRequestId() == first.GetRequestId() {
 			t.Fatalf("the legs are %v and %v", first, w)
 		}
 		wantHeaders(t, resp.Header, map[string]string{"X-Svc-First-Request-Id": first.GetRequestId()})
@@ -161,8 +161,8 @@ func TestModelsWithTooShortAnswersArePassedOver(t *testing.T) {
 			t.Errorf("admitted %s, want %s", got, want)
 		}
 	}
-	f.witness()
-	f.witness()
+	f.report()
+	f.report()
 	e := wantError(t, f.post(long(strings.Replace(withModels("m1"), `"model":"`+modelID, `"model":"m5`, 1))), 400, "invalid_value")
 	if e.Error.Param == nil || *e.Error.Param != "max_tokens" {
 		t.Errorf("the param is %v", e.Error.Param)
@@ -189,12 +189,12 @@ func TestAModelWhoseNameDoesNotFitIsPassedOver(t *testing.T) {
 	resp := f.post(strings.Replace(body, `","m1"`, `"`, 1))
 	wantError(t, resp, http.StatusBadGateway, "upstream_error")
 	wantHeaders(t, resp.Header, map[string]string{"Deprecation": "", "X-Svc-First-Request-Id": ""})
-	f.witness()
+	f.report()
 	resp = f.post(body)
 	if got := read(t, resp); resp.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", resp.StatusCode, got)
 	}
-	first, last := f.witness(), f.witness()
+	first, last := f.report(), f.report()
 	if first.GetContinuedAs() != last.GetRequestId() {
 		t.Errorf("the legs are %v and %v", first, last)
 	}

@@ -120,7 +120,7 @@ func TestATranscriptionIsMeasuredAndSentOn(t *testing.T) {
 	if strings.Join(sel.GetRequiredCapabilities(), " ") != "transcriptions" || sel.GetBodyBytes() != int64(len(open.GetBody())) || sel.GetPromptTokens() != 0 {
 		t.Errorf("select says %v", sel)
 	}
-	if w := f.witness(); w.GetMetered().GetPromptTokens() != 90_001 || w.GetMetered().GetCompletionTokens() != 0 {
+	if w := f.report(); w.GetMetered().GetPromptTokens() != 90_001 || w.GetMetered().GetCompletionTokens() != 0 {
 		t.Errorf("the witness says %v", w)
 	}
 	if span := string(open.GetBody()[open.GetModelOffset() : open.GetModelOffset()+open.GetModelLength()]); span != audioID {
@@ -151,7 +151,7 @@ func TestTranscriptsComeInTheFormThatWasAskedFor(t *testing.T) {
 			!text && (body != whole || kind != "application/json") {
 			t.Errorf("%s: %d %s %q", format, resp.StatusCode, kind, body)
 		}
-		f.witness()
+		f.report()
 	}
 	for _, format := range []string{"json", "text"} {
 		resp := f.transcribe(speech(field{"stream", "true"}, field{"response_format", format})...)
@@ -166,7 +166,7 @@ func TestTranscriptsComeInTheFormThatWasAskedFor(t *testing.T) {
 		if open := <-f.hub.opens; open.GetAnswerForm() != hubv1.AnswerForm_ANSWER_FORM_JSON || !open.GetStream() {
 			t.Errorf("a stream is asked for as %v", open.GetAnswerForm())
 		}
-		f.witness()
+		f.report()
 	}
 	for range 6 {
 		<-f.router.selects
@@ -225,7 +225,7 @@ func TestATranscriptionIsRefusedByTheFieldThatIsWrong(t *testing.T) {
 	}
 	wantError(t, f.send(transcriptionsPath, body, "Content-Type", kind, "Content-Type", kind), 400, "invalid_request")
 	wantError(t, f.send(transcriptionsPath, body, "Content-Type", kind, "Content-Encoding", "gzip"), 415, "unsupported_encoding")
-	noWitness(t, f)
+	noReport(t, f)
 }
 
 func TestTheOrderOfATranscriptionsErrors(t *testing.T) {
@@ -272,7 +272,7 @@ func TestUploadsShareABoundedMemory(t *testing.T) {
 	if resp := <-first; resp.StatusCode != 200 {
 		t.Errorf("the first got %d", resp.StatusCode)
 	}
-	f.witness()
+	f.report()
 	go func() { <-running }()
 	if resp := f.transcribe(big, field{"model", audioID}); resp.StatusCode != 200 {
 		t.Errorf("with room again: %d %s", resp.StatusCode, read(t, resp))

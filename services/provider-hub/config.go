@@ -38,14 +38,14 @@ type Config struct {
 	JournalMaxAttempts int `yaml:"journal_max_attempts" env:"SVC_HUB_JOURNAL_MAX_ATTEMPTS"`
 	// Pepper hides provider keys in the database.
 	Pepper apikey.Pepper `yaml:"pepper" env:"SVC_PEPPER"`
-	// ReceiptSecret is by what the hubs of a fleet know the receipts of
+	// WorkReceiptSecret is by what the hubs of a fleet know the receipts of
 	// providers for their own: 32 bytes or more, the same in all of them. Unset,
 	// it is derived from the pepper.
-	ReceiptSecret config.Secret `yaml:"receipt_secret" env:"SVC_RECEIPT_SECRET"`
-	// ReceiptSecretPrevious is accepted beside it while the fleet goes from one
+	WorkReceiptSecret config.Secret `yaml:"receipt_secret" env:"SVC_RECEIPT_SECRET"`
+	// WorkReceiptSecretPrevious is accepted beside it while the fleet goes from one
 	// secret to another, and as long as receipts of the old one may come, a
 	// week: 32 bytes or more, or the word pepper for what is derived from that.
-	ReceiptSecretPrevious config.Secret `yaml:"receipt_secret_previous" env:"SVC_RECEIPT_SECRET_PREVIOUS"`
+	WorkReceiptSecretPrevious config.Secret `yaml:"receipt_secret_previous" env:"SVC_RECEIPT_SECRET_PREVIOUS"`
 
 	// MaxSockets bounds the sockets of agents, 10,000; SessionsPerProvider
 	// those of one provider, 64.
@@ -119,11 +119,11 @@ func (c Config) Validate() error {
 	if c.Pepper == (apikey.Pepper{}) {
 		faults = append(faults, errors.New("pepper is missing"))
 	}
-	if c.ReceiptSecret.IsSet() && len(c.ReceiptSecret.Reveal()) < minReceiptSecret {
-		faults = append(faults, fmt.Errorf("receipt secret has fewer than %d bytes", minReceiptSecret))
+	if c.WorkReceiptSecret.IsSet() && len(c.WorkReceiptSecret.Reveal()) < minWorkReceiptSecret {
+		faults = append(faults, fmt.Errorf("receipt secret has fewer than %d bytes", minWorkReceiptSecret))
 	}
-	if p := c.ReceiptSecretPrevious; p.IsSet() && p.Reveal() != pepperSecret && len(p.Reveal()) < minReceiptSecret {
-		faults = append(faults, fmt.Errorf("previous receipt secret has fewer than %d bytes and is not the word %s", minReceiptSecret, pepperSecret))
+	if p := c.WorkReceiptSecretPrevious; p.IsSet() && p.Reveal() != pepperSecret && len(p.Reveal()) < minWorkReceiptSecret {
+		faults = append(faults, fmt.Errorf("previous receipt secret has fewer than %d bytes and is not the word %s", minWorkReceiptSecret, pepperSecret))
 	}
 	for name, d := range map[string]time.Duration{
 		"register timeout": c.RegisterTimeout, "heartbeat interval": c.HeartbeatInterval, "session timeout": c.SessionTimeout,
@@ -170,8 +170,8 @@ func (c Config) site() provider.Site {
 	return provider.Site{Domain: domain, URI: "wss://" + domain + "/ws", ChainID: chain}
 }
 
-// minReceiptSecret is in bytes.
-const minReceiptSecret = 32
+// minWorkReceiptSecret is in bytes.
+const minWorkReceiptSecret = 32
 
 // pepperSecret stands for the secret that is derived from the pepper.
 const pepperSecret = "pepper"
@@ -181,10 +181,10 @@ const pepperSecret = "pepper"
 // refused.
 func (c Config) proofs() proof.Secrets {
 	secrets := proof.Secrets{Current: proof.Derive(c.Pepper[:])}
-	if c.ReceiptSecret.IsSet() {
-		secrets.Current = proof.Derive([]byte(c.ReceiptSecret.Reveal()))
+	if c.WorkReceiptSecret.IsSet() {
+		secrets.Current = proof.Derive([]byte(c.WorkReceiptSecret.Reveal()))
 	}
-	if p := c.ReceiptSecretPrevious; p.IsSet() {
+	if p := c.WorkReceiptSecretPrevious; p.IsSet() {
 		previous := proof.Derive(c.Pepper[:])
 		if p.Reveal() != pepperSecret {
 			previous = proof.Derive([]byte(p.Reveal()))
@@ -207,11 +207,11 @@ func (c Config) sessions() session.Config {
 const (
 	// Agents that are told to move wait for toldLeast and at most moveEach more for
 	// each of them, up to the reconnect spread of sessions. Then they take moveTime
-	// to register elsewhere, and many of them up to moveMost.
+	// to register elsewhere, and many of them up to maxMove.
 	toldLeast = 100 * time.Millisecond
 	moveEach  = 5 * time.Millisecond
 	moveTime  = time.Second
-	moveMost  = 2 * time.Second
+	maxMove   = 2 * time.Second
 )
 
 // movingTime is how long a hub that stops waits for its agents to register
@@ -219,7 +219,7 @@ const (
 // takes them it cannot know.
 func (c Config) movingTime(agents int) time.Duration {
 	each := time.Duration(agents) * moveEach
-	return toldLeast + min(each, c.sessions().WithDefaults().ReconnectSpread) + min(moveTime+each, moveMost)
+	return toldLeast + min(each, c.sessions().WithDefaults().ReconnectSpread) + min(moveTime+each, maxMove)
 }
 
 // maxAnswer bounds an answer that is not streamed: it travels to the gateway in

@@ -35,7 +35,7 @@ func TestConfigReportsEveryFaultAtOnce(t *testing.T) {
 	long := strings.Repeat("s", 32)
 	for previous, sound := range map[string]bool{"pepper": true, long: true, "too short": false} {
 		cfg := good
-		cfg.ReceiptSecret, cfg.ReceiptSecretPrevious = config.NewSecret(long), config.NewSecret(previous)
+		cfg.WorkReceiptSecret, cfg.WorkReceiptSecretPrevious = config.NewSecret(long), config.NewSecret(previous)
 		if err := cfg.Validate(); (err == nil) != sound || err != nil && strings.Contains(err.Error(), previous) {
 			t.Errorf("a previous receipt secret of %d bytes: %v", len(previous), err)
 		}

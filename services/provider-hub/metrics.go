@@ -130,9 +130,9 @@ func (m *metrics) observe(meters metric.MeterProvider, s *Service, counts *sessi
 		{"presence.forgotten", "Connections that found no room to be recorded.", s.recorder.Forgotten},
 		{"answers.renamed", "Answers in which the engine called the model otherwise than it was asked for.", s.naming.Answers},
 		{"answers.forgotten", "Of those, answers that found no room to be recorded.", s.naming.Forgotten},
-		{"receipts.forwarded", "Receipts of providers that billing-ledger was asked about.", s.receipts.Forwarded},
-		{"receipts.refused", "Receipts of providers that count for nothing.", s.receipts.Refused},
-		{"receipts.dropped", "Receipts of providers that came too fast.", func() int64 { return counts.ReceiptsDropped.Load() + s.receipts.Dropped() }},
+		{"receipts.forwarded", "Receipts of providers that billing-ledger was asked about.", s.workReceipts.Forwarded},
+		{"receipts.refused", "Receipts of providers that count for nothing.", s.workReceipts.Refused},
+		{"receipts.dropped", "Receipts of providers that came too fast.", func() int64 { return counts.ReceiptsDropped.Load() + s.workReceipts.Dropped() }},
 		{"voids.lost", "Void attempts that found no room or waited for too long.", s.usage.VoidsLost},
 	} {
 		if _, err := meter.Int64ObservableCounter("svc.provider_hub."+r.name,

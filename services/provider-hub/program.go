@@ -30,8 +30,8 @@ func Spec(hubID string) node.Spec {
 	}
 }
 
-// keyTakers are those who check the seals of usage.
-func keyTakers(n *node.Node) ([]KeyTaker, error) {
+// keyReceivers are those who check the seals of usage.
+func keyReceivers(n *node.Node) ([]KeyReceiver, error) {
 	billing, err := n.Peer(node.BillingLedger)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func keyTakers(n *node.Node) ([]KeyTaker, error) {
 		return nil, err
 	}
 	ledger, earnings := billingv1.NewUsageKeyServiceClient(billing), settlementv1.NewUsageKeyServiceClient(settlement)
-	return []KeyTaker{
+	return []KeyReceiver{
 		{Name: node.BillingLedger, Hand: func(ctx context.Context, hub string, key usageseal.Key) error {
 			_, err := ledger.HandUsageKey(ctx, &billingv1.HandUsageKeyRequest{HubId: hub, KeyId: key.ID[:], Key: key.Secret[:]})
 			return err
@@ -70,14 +70,14 @@ func Build(ctx context.Context, cfg Config, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	takers, err := keyTakers(n)
+	receivers, err := keyReceivers(n)
 	if err != nil {
 		return err
 	}
 	cfg.DispatchAddress = n.DispatchAddress()
 	service, err := New(ctx, cfg, Deps{
 		Log: n.Log(node.ProviderHub), Meters: n.Meters(), Clock: clock.System, Random: rand.Reader,
-		Bus: conn, DB: pool, UsageKeys: takers,
+		Bus: conn, DB: pool, UsageKeys: receivers,
 	})
 	if err != nil {
 		return err

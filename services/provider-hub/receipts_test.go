@@ -111,19 +111,19 @@ func TestAHubWithoutItsJournalAsksBillingAboutAReceipt(t *testing.T) {
 	must(t, sendReceipts(a, claim(t, m, epoch, given), claim(t, m, a.Epoch(), given)))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	must(t, w.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.ReceiptStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
+	must(t, w.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.WorkReceiptStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
 		defer cancel()
-		q := &eventsv1.ReceiptEvent{}
+		q := &eventsv1.WorkReceiptEvent{}
 		must(t, proto.Unmarshal(list[0].Data, q))
 		if len(list) != 1 || q.GetRequestId() != o.GetRequestId() || q.GetEpoch() != epoch || q.GetDispatchedBy() != testHub ||
 			q.GetPriceVersionId() != o.GetPriceVersionId() || q.GetProviderId() != m.id {
 			t.Errorf("asked %d times, about %v", len(list), q)
 		}
-		notice, err := proto.Marshal(&eventsv1.ReceiptNotice{Verdicts: []*eventsv1.ReceiptVerdict{{
-			RequestId: q.GetRequestId(), Attempt: q.GetAttempt(), Outcome: eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_STORED,
+		notice, err := proto.Marshal(&eventsv1.WorkReceiptNotice{Verdicts: []*eventsv1.WorkReceiptVerdict{{
+			RequestId: q.GetRequestId(), Attempt: q.GetAttempt(), Outcome: eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED,
 		}}})
 		must(t, err)
-		return w.bus.Publish(ctx, bus.SubjectReceipted(testHub), notice, nil)
+		return w.bus.Publish(ctx, bus.SubjectWorkReceiptDone(testHub), notice, nil)
 	}))
 	w.eventually("one is acknowledged, and the one of another epoch refused", func() error {
 		got := map[string]int{}
@@ -255,7 +255,7 @@ func TestAnAttemptIsCalledVoidOnlyWhereItsCallerVanished(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var voids []*eventsv1.VoidEvent
-	must(t, w.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.ReceiptStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
+	must(t, w.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.WorkReceiptStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
 		for _, msg := range list {
 			e := &eventsv1.VoidEvent{}
 			must(t, proto.Unmarshal(msg.Data, e))

@@ -66,11 +66,11 @@ type Deps struct {
 	DB *pgxpool.Pool
 	// UsageKeys are handed the keys under which usage is sealed, billing-ledger
 	// first.
-	UsageKeys []KeyTaker
+	UsageKeys []KeyReceiver
 }
 
-// KeyTaker is a service that checks the seals of usage.
-type KeyTaker = events.KeyTaker
+// KeyReceiver is a service that checks the seals of usage.
+type KeyReceiver = events.KeyReceiver
 
 // Service is a hub. Its RPCs and its handler may be called at any time; before
 // Run has begun and once it drains they answer that nothing is taken.
@@ -78,20 +78,20 @@ type Service struct {
 	cfg  Config
 	deps Deps
 
-	accounts *provider.Directory
-	registry *registry.Registry
-	sockets  *session.Server
-	counts   *session.Counts
-	desk     *dispatch.Desk
-	usage    *events.Usage
-	keys     *events.Keys
-	attempts *events.Attempts
-	presence *events.Presence
-	receipts *events.Receipts
-	recorder *presence.Recorder
-	warmups  *events.Warmups
-	naming   *naming.Recorder
-	metrics  *metrics
+	accounts     *provider.Directory
+	registry     *registry.Registry
+	sockets      *session.Server
+	counts       *session.Counts
+	dispatcher   *dispatch.Dispatcher
+	usage        *events.Usage
+	keys         *events.Keys
+	attempts     *events.Attempts
+	presence     *events.Presence
+	workReceipts *events.WorkReceipts
+	recorder     *presence.Recorder
+	warmups      *events.Warmups
+	naming       *naming.Recorder
+	metrics      *metrics
 }
 
 // New assembles a hub. It starts nothing and reaches nobody.
@@ -123,8 +123,8 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.usage.SealWith(s.keys)
 	s.attempts = events.NewAttempts(cfg.HubID, deps.Bus, deps.Log)
 	s.presence = events.NewPresence(cfg.HubID, cfg.DispatchAddress, deps.Clock.Now().UnixMilli(), deps.Bus, s.registry, deps.Log)
-	s.receipts = events.NewReceipts(cfg.HubID, deps.Bus, s.usage, cfg.proofs(), deps.Clock, deps.Log)
-	s.sockets.TakeReceipts(s.receipts)
+	s.workReceipts = events.NewWorkReceipts(cfg.HubID, deps.Bus, s.usage, cfg.proofs(), deps.Clock, deps.Log)
+	s.sockets.TakeReceipts(s.workReceipts)
 	s.warmups = events.NewWarmups(deps.Bus, s.registry, m.warmUp, deps.Log)
 	s.registry.OnWarmed(func(from *session.Session, answer session.Warmed) {
 		s.warmups.Heard(from, answer)
@@ -132,8 +132,8 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	})
 	s.recorder.OnSeen(func(ctx context.Context) { s.swept(s.accounts.Qualify(ctx)) })
 	attempts := cfg.attempts()
-	attempts.Prove = s.receipts.Prove
-	s.desk = dispatch.NewDesk(attempts, s.registry, s.usage, s.ended, deps.Clock, deps.Log)
+	attempts.Prove = s.workReceipts.Prove
+	s.dispatcher = dispatch.NewDispatcher(attempts, s.registry, s.usage, s.ended, deps.Clock, deps.Log)
 	if err := m.observe(deps.Meters, s, s.counts); err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (s *Service) ended(r dispatch.Report) {
 
 // Register adds the gRPC services.
 func (s *Service) Register(r grpc.ServiceRegistrar) {
-	hubv1.RegisterDispatchServiceServer(r, rpc.NewDispatch(s.desk))
+	hubv1.RegisterDispatchServiceServer(r, rpc.NewDispatch(s.dispatcher))
 	hubv1.RegisterProviderDirectoryServiceServer(r, rpc.NewDirectory(s.accounts, s.registry))
 	hubv1.RegisterProviderAdminServiceServer(r, rpc.NewAdmin(s.accounts, s.registry, s.warmups))
 	hubv1.RegisterProviderSelfServiceServer(r, rpc.NewSelf(s.accounts, s.registry))
@@ -172,7 +172,7 @@ func (s *Service) Ready(context.Context) error {
 	if err := s.usage.Ready(); err != nil {
 		return err
 	}
-	if !s.desk.Taking() {
+	if !s.dispatcher.Accepting() {
 		return errors.New("the hub takes no new requests")
 	}
 	if u := s.usage.Journal().Usage(); u.Fraction() >= journalHigh {
@@ -184,13 +184,13 @@ func (s *Service) Ready(context.Context) error {
 	return nil
 }
 
-// diskEvery is how soon it is logged that the journal's disk is full, or is not any
+// diskInterval is how soon it is logged that the journal's disk is full, or is not any
 // more.
-const diskEvery = 5 * time.Second
+const diskInterval = 5 * time.Second
 
 // watchDisk tells operators of a disk that others fill, until ctx ends.
 func (s *Service) watchDisk(ctx context.Context) error {
-	every := time.NewTicker(diskEvery)
+	every := time.NewTicker(diskInterval)
 	defer every.Stop()
 	for full := false; ; {
 		select {
@@ -233,14 +233,14 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.usage.Publish(loops) })
 	group.Go(func() error { return s.attempts.Run(loops) })
 	group.Go(func() error { return s.presence.Run(loops) })
-	group.Go(func() error { return s.receipts.Run(loops) })
+	group.Go(func() error { return s.workReceipts.Run(loops) })
 	group.Go(func() error { return s.recorder.Run(loops) })
 	group.Go(func() error { return s.naming.Run(loops) })
 	group.Go(func() error { return s.warmups.Run(loops) })
 	group.Go(func() error { return s.recheck(loops) })
 	group.Go(func() error { return s.sweep(loops) })
 	group.Go(func() error { return s.watchDisk(loops) })
-	s.desk.Open()
+	s.dispatcher.Open()
 	s.sockets.Accept()
 	var cause error
 	select {
@@ -260,18 +260,18 @@ func (s *Service) drain(ctx context.Context) {
 	s.recorder.Stopping()
 	s.presence.Drain()
 	told := int(s.counts.Sockets.Load())
-	s.desk.Refuse() // before the agents leave, or a request would hear that its session is gone
+	s.dispatcher.StopAccepting() // before the agents leave, or a request would hear that its session is gone
 	s.sockets.Drain()
 	moving := s.registry.Moving()
 	patience, cancel := context.WithTimeout(ctx, s.cfg.DrainTimeout)
 	defer cancel()
 	moved, cancel := context.WithTimeout(patience, s.cfg.movingTime(told))
 	defer cancel()
-	if err := s.desk.Drain(patience); err != nil {
-		s.desk.Abort()
+	if err := s.dispatcher.Drain(patience); err != nil {
+		s.dispatcher.Abort()
 		last, cancel := context.WithTimeout(ctx, abortTimeout)
 		defer cancel()
-		if err := s.desk.Drain(last); err != nil {
+		if err := s.dispatcher.Drain(last); err != nil {
 			s.deps.Log.Warn("requests are cut off", "error", err)
 		}
 	}
@@ -294,17 +294,17 @@ const (
 	closeTimeout = 3 * time.Second
 	closePause   = 2 * time.Millisecond
 	closeSpread  = 20 * time.Second
-	// recheckEvery is how soon a hub notices what an operator told another.
-	recheckEvery = 5 * time.Second
-	// sweepEvery is how late a probation is judged, and sweepTime how long a
+	// recheckInterval is how soon a hub notices what an operator told another.
+	recheckInterval = 5 * time.Second
+	// sweepInterval is how late a probation is judged, and sweepTime how long a
 	// sweep may take.
-	sweepEvery = time.Minute
-	sweepTime  = 45 * time.Second
+	sweepInterval = time.Minute
+	sweepTime     = 45 * time.Second
 )
 
 // sweep does what time alone brings to providers until ctx ends.
 func (s *Service) sweep(ctx context.Context) error {
-	every := time.NewTicker(sweepEvery)
+	every := time.NewTicker(sweepInterval)
 	defer every.Stop()
 	for {
 		select {
@@ -337,7 +337,7 @@ func (s *Service) swept(changed []provider.Account, err error) {
 
 // recheck looks after keys and statuses until ctx ends.
 func (s *Service) recheck(ctx context.Context) error {
-	every := time.NewTicker(recheckEvery)
+	every := time.NewTicker(recheckInterval)
 	defer every.Stop()
 	for {
 		select {

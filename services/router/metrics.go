@@ -45,7 +45,7 @@ func (s *Service) measure(meter metric.Meter) error {
 		return failed
 	}
 	sets := map[pick.Reason]metric.ObserveOption{}
-	for reason := range s.tally.Totals() {
+	for reason := range s.stats.Totals() {
 		sets[reason] = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", reason.String())))
 	}
 	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
@@ -61,10 +61,10 @@ func (s *Service) measure(meter metric.Meter) error {
 		o.ObserveInt64(breakers, int64(open))
 		o.ObserveInt64(suspected, int64(doubted))
 		o.ObserveInt64(pairs, int64(s.known.Len()))
-		o.ObserveInt64(waiting, int64(s.bell.Waiting()))
+		o.ObserveInt64(waiting, int64(s.waitlist.Waiting()))
 		o.ObserveInt64(refused, s.listener.Refused()+s.warmer.Refused())
 		o.ObserveInt64(warmups, s.warmer.Asked())
-		for reason, n := range s.tally.Totals() {
+		for reason, n := range s.stats.Totals() {
 			o.ObserveInt64(rejects, n, sets[reason])
 		}
 		return nil

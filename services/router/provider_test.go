@@ -15,7 +15,7 @@ import (
 )
 
 // explained is what the router tells of a provider, rejects by reason.
-func explained(t *testing.T, b *bundle, provider string) (map[string]int64, []*routerv1.ModelStanding) {
+func explained(t *testing.T, b *bundle, provider string) (map[string]int64, []*routerv1.ModelHealth) {
 	t.Helper()
 	resp, err := b.client.ExplainProvider(t.Context(), &routerv1.ExplainProviderRequest{ProviderId: provider})
 	if err != nil {
@@ -49,7 +49,7 @@ func TestAProviderIsToldWhyItGetsNoTraffic(t *testing.T) {
 	if len(rejects) != 1 || rejects["window_too_small"] != 1 || len(models) != 1 {
 		t.Fatalf("rejects %v, models %v", rejects, models)
 	}
-	want := &routerv1.ModelStanding{ModelId: "m", Nodes: 1, AvailableNodes: 1, InFlight: 1, Capacity: 2, Breaker: "closed", Chosen: 1}
+	want := &routerv1.ModelHealth{ModelId: "m", Nodes: 1, AvailableNodes: 1, InFlight: 1, Capacity: 2, Breaker: "closed", Chosen: 1}
 	if !proto.Equal(models[0], want) {
 		t.Errorf("model %v, want %v", models[0], want)
 	}

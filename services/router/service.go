@@ -39,16 +39,16 @@ type Config struct {
 	// SettleFor is how long the first full report of a hub is waited for
 	// before the service calls itself ready without one.
 	SettleFor time.Duration `yaml:"settle_for" env:"SVC_ROUTER_SETTLE_FOR"`
-	// SweepEvery is the pause between two looks for what has expired.
-	SweepEvery time.Duration `yaml:"sweep_every" env:"SVC_ROUTER_SWEEP_EVERY"`
+	// SweepInterval is the pause between two looks for what has expired.
+	SweepInterval time.Duration `yaml:"sweep_every" env:"SVC_ROUTER_SWEEP_EVERY"`
 }
 
 // DefaultConfig settles for a second and sweeps every second.
-func DefaultConfig() Config { return Config{SettleFor: time.Second, SweepEvery: time.Second} }
+func DefaultConfig() Config { return Config{SettleFor: time.Second, SweepInterval: time.Second} }
 
 // Validate returns every fault of the configuration.
 func (c Config) Validate() error {
-	if c.SettleFor <= 0 || c.SweepEvery <= 0 {
+	if c.SettleFor <= 0 || c.SweepInterval <= 0 {
 		return errors.New("router: settle_for and sweep_every must be above zero")
 	}
 	return nil
@@ -72,9 +72,9 @@ type Service struct {
 	deps     Deps
 	view     *presence.View
 	known    *standing.Registry
-	tally    *pick.Tally
+	stats    *pick.Stats
 	retries  *retry.Budget
-	bell     *pick.Bell
+	waitlist *pick.Waitlist
 	catalog  *rpc.Catalog
 	listener *events.Listener
 	warmer   *events.Warmer
@@ -96,21 +96,21 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("router: read a seed: %w", err)
 	}
 	s := &Service{
-		cfg: cfg, deps: deps, known: standing.New(), tally: &pick.Tally{}, retries: &retry.Budget{},
-		bell: pick.NewBell(), catalog: rpc.NewCatalog(deps.Catalog, deps.Log),
+		cfg: cfg, deps: deps, known: standing.New(), stats: &pick.Stats{}, retries: &retry.Budget{},
+		waitlist: pick.NewWaitlist(), catalog: rpc.NewCatalog(deps.Catalog, deps.Log),
 	}
-	s.view = presence.New(s.bell.Ring)
+	s.view = presence.New(s.waitlist.Wake)
 	planner := warmup.New(s.view, words(seed[16:]))
 	picker := pick.New(pick.Deps{
-		View: s.view, Standing: s.known, Clock: deps.Clock, Windows: s.catalog.Window,
+		View: s.view, Health: s.known, Clock: deps.Clock, Windows: s.catalog.Window,
 		Directory: directory.New(rpc.AskHub(deps.Providers), deps.Clock),
 		Seed:      words(seed[:16]),
-		Bell:      s.bell, Tally: s.tally, Warm: planner, Retries: s.retries,
+		Waitlist:  s.waitlist, Stats: s.stats, Warm: planner, Retries: s.retries,
 	})
 	s.listener = events.NewListener(deps.Bus, s.view, picker, deps.Clock, deps.Log)
 	s.warmer = events.NewWarmer(deps.Bus, planner, deps.Clock, deps.Log)
 	s.server = rpc.NewRouter(rpc.Parts{
-		Picker: picker, View: s.view, Standing: s.known, Tally: s.tally, Windows: s.catalog.Window,
+		Picker: picker, View: s.view, Health: s.known, Stats: s.stats, Windows: s.catalog.Window,
 		Clock: deps.Clock, Settled: s.settled.Load, Log: deps.Log,
 	})
 	if err := s.measure(deps.Meters.Meter("svc.internal/services/router")); err != nil {
@@ -172,7 +172,7 @@ func (s *Service) settle(ctx context.Context) {
 }
 
 func (s *Service) sweep(ctx context.Context) {
-	ticker := time.NewTicker(s.cfg.SweepEvery)
+	ticker := time.NewTicker(s.cfg.SweepInterval)
 	defer ticker.Stop()
 	for n := 1; ; n++ {
 		select {
@@ -190,7 +190,7 @@ func (s *Service) sweep(ctx context.Context) {
 		if n%sweepsPerRefresh == 0 {
 			s.known.Refresh(now)
 			s.retries.Trim(now)
-			s.tally.Trim(s.view.Knows)
+			s.stats.Trim(s.view.Knows)
 		}
 	}
 }

@@ -269,7 +269,7 @@ func TestSelectNamesWhereToDispatchAndAttemptsFreeTheSlot(t *testing.T) {
 			}
 		}
 	}()
-	eventually(t, "the second waits", func() bool { return b.service.bell.Waiting() == 1 })
+	eventually(t, "the second waits", func() bool { return b.service.waitlist.Waiting() == 1 })
 	h.send(bus.SubjectAttempts("a"), &eventsv1.AttemptBatch{HubId: "a", Attempts: []*eventsv1.Attempt{{
 		RequestId: "r1", ProviderId: id(1), NodeId: "n", Epoch: 1, ModelId: "m",
 		Outcome: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_SERVED, FirstContentMs: 250, DurationMs: 1250, CompletionTokens: 100,

@@ -9,11 +9,11 @@ import (
 )
 
 // asSettled is an event as billing-ledger settles it.
-func asSettled(e *eventsv1.UsageEvent, payout int64, witness eventsv1.Witness) *billingv1.SettledRequest {
+func asSettled(e *eventsv1.UsageEvent, payout int64, source eventsv1.EvidenceSource) *billingv1.SettledRequest {
 	return &billingv1.SettledRequest{
 		RequestId: e.GetRequestId(), ProviderId: e.GetProviderId(), PriceVersionId: e.GetPriceVersionId(), ModelId: e.GetModelId(),
 		Attempt: e.GetAttempt(), PromptTokens: e.GetBillablePromptTokens(), CompletionTokens: e.GetBillableCompletionTokens(),
-		Rates: e.GetRates(), PayoutNanoUsd: payout, Witness: witness,
+		Rates: e.GetRates(), PayoutNanoUsd: payout, EvidenceSource: source,
 	}
 }
 
@@ -24,7 +24,7 @@ func TestWhatNoUsageBroughtIsFilledInFromTheLedgerAndMarked(t *testing.T) {
 	lost, late, heard, wrong := b.usage(t), b.usage(t), b.usage(t), b.usage(t)
 	b.publish(t, "heard", encode(t, heard))
 	b.settled(t)
-	hub, gateway := eventsv1.Witness_WITNESS_HUB, eventsv1.Witness_WITNESS_GATEWAY
+	hub, gateway := eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB, eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY
 	broken := b.usage(t)
 	b.publish(t, "broken", encode(t, broken))
 	b.settled(t)

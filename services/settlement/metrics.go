@@ -11,7 +11,7 @@ import (
 )
 
 type metrics struct {
-	standing, unconfirmed metric.Int64Gauge
+	persistent, unconfirmed metric.Int64Gauge
 	// What was done to lines because of the ledger's word.
 	filled, corrected, heldOut metric.Int64Counter
 }
@@ -20,7 +20,7 @@ func newMetrics(meters metric.MeterProvider) (*metrics, error) {
 	meter := meters.Meter("svc.internal/services/settlement")
 	m := &metrics{}
 	var err error
-	if m.standing, err = meter.Int64Gauge("svc.settlement.standing_differences",
+	if m.persistent, err = meter.Int64Gauge("svc.settlement.standing_differences",
 		metric.WithDescription("Provider days on which earning lines and the ledger's accruals have differed in two comparisons in a row.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
@@ -43,13 +43,13 @@ func newMetrics(meters metric.MeterProvider) (*metrics, error) {
 	return m, nil
 }
 
-func (m *metrics) compared(ctx context.Context, r reconcile.Report, standing int) {
-	m.standing.Record(ctx, int64(standing))
+func (m *metrics) compared(ctx context.Context, r reconcile.Report, persistent int) {
+	m.persistent.Record(ctx, int64(persistent))
 	m.unconfirmed.Record(ctx, r.Filled.Requests)
 }
 
 func (m *metrics) mended(ctx context.Context, out fill.Outcome) {
 	m.filled.Add(ctx, int64(out.Filled))
 	m.corrected.Add(ctx, int64(len(out.Corrected)))
-	m.heldOut.Add(ctx, int64(len(out.HeldOut)))
+	m.heldOut.Add(ctx, int64(len(out.Excluded)))
 }

@@ -20,7 +20,7 @@ const otherProvider = "0192f0c0-0000-7000-8000-000000000009"
 // the ledger has settled.
 func (b *bundle) fillAnew(t *testing.T) {
 	t.Helper()
-	b.service.filler = &fill.Filler{Ledger: b.service.filler.Ledger, Book: b.service.store, After: b.service.cfg.FillAfter}
+	b.service.filler = &fill.Filler{Ledger: b.service.filler.Ledger, Store: b.service.store, After: b.service.cfg.FillAfter}
 	b.service.fill(t.Context())
 }
 
@@ -65,7 +65,7 @@ func changed(e *eventsv1.UsageEvent, change func(*eventsv1.UsageEvent)) *eventsv
 	return e
 }
 
-var byHub, byGateway = eventsv1.Witness_WITNESS_HUB, eventsv1.Witness_WITNESS_GATEWAY
+var byHub, byGateway = eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB, eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY
 
 // A hub that was given the request tells first of more than its hold covers,
 // which the ledger refuses, and then the truth; or a hub that was not given it
@@ -124,7 +124,7 @@ func TestLinesAndAccrualsAgreeAfterCorrections(t *testing.T) {
 // witness when usage comes again.
 func TestTheLedgersBooksOverruleWhatTheySaidBefore(t *testing.T) {
 	b := setup(t)
-	hub, gateway := b.witnesses(t)
+	hub, gateway := b.sources(t)
 	b.recorded(t, hub)
 	cut := asSettled(gateway, 3, byGateway)
 	for i, step := range []struct {
@@ -171,7 +171,7 @@ func TestALineOfNoRequestIsHeldOutUntilTheLedgerSettlesIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.service.filler = &fill.Filler{Ledger: b.service.filler.Ledger, Book: b.service.store}
+		b.service.filler = &fill.Filler{Ledger: b.service.filler.Ledger, Store: b.service.store}
 		b.service.filler.Differ(report.Differences, tomorrow)
 		if _, err := b.service.filler.Pass(t.Context(), tomorrow); err != nil {
 			t.Fatal(err)
@@ -211,7 +211,7 @@ func TestALineOfNoRequestIsHeldOutUntilTheLedgerSettlesIt(t *testing.T) {
 // Two processes may hold out and overrule at the same time.
 func TestWhatTheLedgerHasOverruledIsNotHeldOut(t *testing.T) {
 	b := setup(t)
-	hub, gateway := b.witnesses(t)
+	hub, gateway := b.sources(t)
 	b.recorded(t, hub)
 	b.settles(asSettled(gateway, 3, byGateway))
 	b.fillAnew(t)
@@ -219,7 +219,7 @@ func TestWhatTheLedgerHasOverruledIsNotHeldOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held, err := b.service.store.HoldOut(t.Context(), []ids.RequestID{id})
+	held, err := b.service.store.Exclude(t.Context(), []ids.RequestID{id})
 	if err != nil || len(held) != 0 || b.paid(t, hub) != 3 {
 		t.Errorf("got %v held out, %v and %d nano-USD, want the correction to stand", held, err, b.paid(t, hub))
 	}

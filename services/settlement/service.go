@@ -36,8 +36,8 @@ const (
 
 // Config of the service.
 type Config struct {
-	// ReconcileEvery is the pause between two comparisons with the ledger.
-	ReconcileEvery time.Duration `yaml:"reconcile_every" env:"SVC_SETTLEMENT_RECONCILE_EVERY"`
+	// ReconcileInterval is the pause between two comparisons with the ledger.
+	ReconcileInterval time.Duration `yaml:"reconcile_every" env:"SVC_SETTLEMENT_RECONCILE_EVERY"`
 	// FillAfter is how long billing-ledger must have settled a request before
 	// its line is filled in from there, 2 minutes: usage has come by itself
 	// within seconds by then.
@@ -46,13 +46,13 @@ type Config struct {
 
 // DefaultConfig compares every minute, and fills what is missing after two.
 func DefaultConfig() Config {
-	return Config{ReconcileEvery: time.Minute, FillAfter: 2 * time.Minute}
+	return Config{ReconcileInterval: time.Minute, FillAfter: 2 * time.Minute}
 }
 
 // Validate returns every fault of the configuration.
 func (c Config) Validate() error {
 	var faults []error
-	if c.ReconcileEvery <= 0 {
+	if c.ReconcileInterval <= 0 {
 		faults = append(faults, errors.New("settlement: reconcile_every must be above zero"))
 	}
 	if c.FillAfter < time.Second {
@@ -111,7 +111,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		cfg: cfg, deps: deps, store: st, metrics: made,
 		comparer: rpc.NewLedgerComparer(st, deps.Accruals, deps.Clock),
 		consumer: events.NewConsumer(deps.Bus, st, deps.Log).CheckedBy(ring, deps.Clock), ring: ring,
-		filler: &fill.Filler{Ledger: settled, Book: st, After: cfg.FillAfter},
+		filler: &fill.Filler{Ledger: settled, Store: st, After: cfg.FillAfter},
 	}, nil
 }
 
@@ -140,7 +140,7 @@ func (s *Service) Ready(ctx context.Context) error {
 // watch fills in what usage never brought, compares with the ledger, and says
 // aloud what stays different, again and again.
 func (s *Service) watch(ctx context.Context) {
-	ticker := time.NewTicker(s.cfg.ReconcileEvery)
+	ticker := time.NewTicker(s.cfg.ReconcileInterval)
 	defer ticker.Stop()
 	var watch reconcile.Watch
 	for {
@@ -155,10 +155,10 @@ func (s *Service) watch(ctx context.Context) {
 			s.deps.Log.WarnContext(ctx, "reconciliation could not be made", "error", err)
 			continue
 		}
-		standing := watch.Standing(report)
-		s.metrics.compared(ctx, report, len(standing))
-		s.filler.Differ(standing, s.deps.Clock.Now())
-		for _, d := range standing[:min(len(standing), 10)] {
+		persistent := watch.Persistent(report)
+		s.metrics.compared(ctx, report, len(persistent))
+		s.filler.Differ(persistent, s.deps.Clock.Now())
+		for _, d := range persistent[:min(len(persistent), 10)] {
 			s.deps.Log.ErrorContext(ctx, "earning lines and accruals differ",
 				"day", d.Day.Format(time.DateOnly), "provider_id", d.ProviderID.String(),
 				"lines_usd", d.Lines.Payout.String(), "accruals_usd", d.Accruals.Payout.String(),
@@ -184,8 +184,8 @@ func (s *Service) fill(ctx context.Context) {
 	if n := len(outcome.Corrected); n > 0 {
 		s.deps.Log.WarnContext(ctx, "the ledger settled otherwise than was heard of first; its word counts", "lines", n, "request_ids", some(outcome.Corrected))
 	}
-	if n := len(outcome.HeldOut); n > 0 {
-		s.deps.Log.ErrorContext(ctx, "earning lines are held out: the ledger has settled no such requests", "lines", n, "request_ids", some(outcome.HeldOut))
+	if n := len(outcome.Excluded); n > 0 {
+		s.deps.Log.ErrorContext(ctx, "earning lines are held out: the ledger has settled no such requests", "lines", n, "request_ids", some(outcome.Excluded))
 	}
 }
 

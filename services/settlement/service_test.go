@@ -135,7 +135,7 @@ var hubKey = usageseal.Key{ID: usageseal.KeyID{1}, Secret: [32]byte{2}}
 func (b *bundle) publish(t *testing.T, msgID string, payload []byte) {
 	t.Helper()
 	e := &eventsv1.UsageEvent{}
-	if err := proto.Unmarshal(payload, e); err == nil && (e.GetSettled() || e.GetWitness() > eventsv1.Witness_WITNESS_HUB) {
+	if err := proto.Unmarshal(payload, e); err == nil && (e.GetSettled() || e.GetEvidenceSource() > eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB) {
 		b.forge(t, bus.SubjectUsageLedger, msgID, payload)
 		return
 	}

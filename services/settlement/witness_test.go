@@ -9,13 +9,13 @@ import (
 	eventsv1 "svc.internal/proto/svc/events/v1"
 )
 
-// witnesses are a hub's word of one request, and its gateway's count, which
+// sources are a hub's word of one request, and its gateway's count, which
 // pays 3 nano-USD.
-func (b *bundle) witnesses(t *testing.T) (hub, gateway *eventsv1.UsageEvent) {
+func (b *bundle) sources(t *testing.T) (hub, gateway *eventsv1.UsageEvent) {
 	t.Helper()
 	hub = b.usage(t)
 	gateway = proto.CloneOf(hub)
-	gateway.Witness = eventsv1.Witness_WITNESS_GATEWAY
+	gateway.EvidenceSource = eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY
 	gateway.BillablePromptTokens, gateway.BillableCompletionTokens = 0, 2
 	return hub, gateway
 }
@@ -32,11 +32,11 @@ func (b *bundle) paid(t *testing.T, e *eventsv1.UsageEvent) int {
 	return b.count(t, "SELECT coalesce(sum(payout_nano_usd), 0)::int FROM earning WHERE settled AND request_id = '"+e.GetRequestId()+"'")
 }
 
-func TestOfTwoWitnessesTheFirstInTheStreamStandsAndNoneIsSetAside(t *testing.T) {
+func TestOfTwoEvidenceSourcesTheFirstInTheStreamStandsAndNoneIsSetAside(t *testing.T) {
 	b := setup(t)
-	hub1, gateway1 := b.witnesses(t)
-	hub2, gateway2 := b.witnesses(t)
-	hub3, gateway3 := b.witnesses(t)
+	hub1, gateway1 := b.sources(t)
+	hub2, gateway2 := b.sources(t)
+	hub3, gateway3 := b.sources(t)
 	for i, e := range []*eventsv1.UsageEvent{hub1, gateway1, gateway2, hub2} {
 		b.publish(t, strconv.Itoa(i), encode(t, e))
 		b.settled(t)
@@ -57,10 +57,10 @@ func TestOfTwoWitnessesTheFirstInTheStreamStandsAndNoneIsSetAside(t *testing.T) 
 	}
 }
 
-func TestWorkThatOnlyItsProviderWitnessedIsALineLikeAnyOther(t *testing.T) {
+func TestWorkThatOnlyItsProviderReportsIsALineLikeAnyOther(t *testing.T) {
 	b := setup(t)
-	hub, receipt := b.witnesses(t)
-	receipt.Witness = eventsv1.Witness_WITNESS_RECEIPT
+	hub, receipt := b.sources(t)
+	receipt.EvidenceSource = eventsv1.EvidenceSource_EVIDENCE_SOURCE_WORK_RECEIPT
 	for i, e := range []*eventsv1.UsageEvent{receipt, settledAs(receipt), hub} {
 		b.publish(t, strconv.Itoa(i), encode(t, e))
 		b.settled(t)
@@ -78,10 +78,10 @@ func TestWorkThatOnlyItsProviderWitnessedIsALineLikeAnyOther(t *testing.T) {
 
 func TestTheLedgersWordCountsWhateverWasHeardFirst(t *testing.T) {
 	b := setup(t)
-	hub1, gateway1 := b.witnesses(t)
-	hub2, gateway2 := b.witnesses(t)
-	_, gateway3 := b.witnesses(t)
-	hub4, _ := b.witnesses(t)
+	hub1, gateway1 := b.sources(t)
+	hub2, gateway2 := b.sources(t)
+	_, gateway3 := b.sources(t)
+	hub4, _ := b.sources(t)
 	altered := settledAs(hub4)
 	altered.BillableCompletionTokens++
 	elsewhere := settledAs(gateway1)

@@ -31,7 +31,7 @@ type Database struct {
 
 // NewDatabase makes an empty one; now is the database's clock.
 func NewDatabase(now func() time.Time, concurrent int, faults Faults) *Database {
-	d := &Database{Store: memstore.New(now, concurrent, memstore.Terms{Lease: Lease, Orphan: OrphanFor, Most: HoldMost}), faults: faults}
+	d := &Database{Store: memstore.New(now, concurrent, memstore.Terms{Lease: Lease, Orphan: OrphanFor, Most: MaxHold}), faults: faults}
 	d.Faults.NoPrimaryKey = faults.NoPrimaryKey
 	return d
 }
@@ -76,12 +76,12 @@ func exec(d *Database, tx func() error) error {
 }
 
 // Admit implements hold.Decider.
-func (d *Database) Admit(ctx context.Context, claims []hold.Claim) ([]hold.Verdict, error) {
-	return transact(d, func() ([]hold.Verdict, error) { return d.Store.Admit(ctx, claims) })
+func (d *Database) Admit(ctx context.Context, claims []hold.Reservation) ([]hold.Decision, error) {
+	return transact(d, func() ([]hold.Decision, error) { return d.Store.Admit(ctx, claims) })
 }
 
 // Conclude implements hold.Witnesses.
-func (d *Database) Conclude(ctx context.Context, all []hold.Witness) (int, error) {
+func (d *Database) Conclude(ctx context.Context, all []hold.RequestReport) (int, error) {
 	return transact(d, func() (int, error) { return d.Store.Conclude(ctx, all) })
 }
 
@@ -115,7 +115,7 @@ func (d *Database) SettledReviews(ctx context.Context, limit int) ([]orphan.Publ
 }
 
 // Settle implements usage.Store.
-func (d *Database) Settle(ctx context.Context, requests []ids.RequestID, decide func(usage.Book) (usage.Effects, []usage.Reject)) error {
+func (d *Database) Settle(ctx context.Context, requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject)) error {
 	return exec(d, func() error {
 		if d.faults.EarlyAck {
 			d.staged = append(d.staged, func() { _ = d.Store.Settle(ctx, requests, decide) })

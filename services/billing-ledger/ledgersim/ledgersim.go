@@ -36,8 +36,8 @@ type (
 	Bus = events.Bus
 	// Line is a settled request.
 	Line = usage.Line
-	// Witness is by whose word one is settled.
-	Witness = usage.Witness
+	// EvidenceSource is by whose word one is settled.
+	EvidenceSource = usage.EvidenceSource
 	// Hold is an admitted one.
 	Hold = memstore.Hold
 	// Wallet is an account's money.
@@ -56,17 +56,17 @@ const (
 	Orphan  = usage.Orphan
 	Hub     = usage.Hub
 	Gateway = usage.Gateway
-	Receipt = usage.Receipt
+	Receipt = usage.WorkReceipt
 )
 
 // The times of billing-ledger in production.
 const (
-	Lease     = time.Minute
-	OrphanFor = 10 * time.Minute
-	HoldMost  = time.Hour
-	LookEvery = 5 * time.Second
-	grace     = time.Minute
-	lookBatch = 500
+	Lease        = time.Minute
+	OrphanFor    = 10 * time.Minute
+	MaxHold      = time.Hour
+	LookInterval = 5 * time.Second
+	grace        = time.Minute
+	lookBatch    = 500
 )
 
 // Model is what the catalog says.
@@ -76,12 +76,12 @@ type Model struct {
 	Rates   money.Rates
 }
 
-// Book is the prices in force.
-type Book struct{ prices *price.Book }
+// Prices is the prices in force.
+type Prices struct{ prices *price.Book }
 
-// NewBook makes it of models.
-func NewBook(models ...Model) Book {
-	b := Book{&price.Book{}}
+// NewPrices makes it of models.
+func NewPrices(models ...Model) Prices {
+	b := Prices{&price.Book{}}
 	all := map[string]price.Model{}
 	for _, m := range models {
 		all[m.ID] = price.Model{ID: m.ID, Class: limit.LLM, Version: m.Version, Rates: m.Rates}
@@ -102,7 +102,7 @@ type Ledger struct {
 
 // Start starts a process on db; connected tells whether it reaches NATS, and
 // process is the process's clock.
-func Start(db *Database, conn Bus, book Book, connected func() bool, process clock.Clock) *Ledger {
+func Start(db *Database, conn Bus, book Prices, connected func() bool, process clock.Clock) *Ledger {
 	log := slog.New(slog.DiscardHandler)
 	admitter := hold.NewAdmitter(hold.Config{Batch: 256, Writers: 1, Queue: 4096, Timeout: time.Hour},
 		book.prices, db, func(hold.Outcome, int) {})
@@ -116,7 +116,7 @@ func Start(db *Database, conn Bus, book Book, connected func() bool, process clo
 	}
 	reviewer := &orphan.Reviewer{Store: db, Publish: events.Reviews{Bus: conn}.Publish, Log: log}
 	l.expirer = &hold.Expirer{
-		Every: LookEvery, Batch: lookBatch, Grace: grace, Clock: process, Log: log,
+		Interval: LookInterval, Batch: lookBatch, Grace: grace, Clock: process, Log: log,
 		Ready: func(ctx context.Context) (time.Time, error) {
 			if !connected() {
 				return time.Time{}, unavailable()
@@ -169,7 +169,7 @@ func (l *Ledger) Handle(ctx context.Context, batch []bus.Msg) error {
 	return l.consumer.Handle(ctx, batch)
 }
 
-// Look looks after the holds that are over, as it is done every LookEvery.
+// Look looks after the holds that are over, as it is done every LookInterval.
 func (l *Ledger) Look(ctx context.Context) { l.expirer.Tick(ctx) }
 
 func unavailable() error {

@@ -42,14 +42,14 @@ import (
 
 // The times of gateways in production that a simulator plays.
 const (
-	CallTimeout = 5 * time.Second
-	Lease       = time.Minute
-	RenewEvery  = Lease / 4
-	RenewRetry  = 2 * time.Second
-	Linger      = 50 * time.Millisecond
-	RetryFirst  = 100 * time.Millisecond
-	RetryMost   = 5 * time.Second
-	HangUp      = 3 * time.Second
+	CallTimeout   = 5 * time.Second
+	Lease         = time.Minute
+	RenewInterval = Lease / 4
+	RenewRetry    = 2 * time.Second
+	Linger        = 50 * time.Millisecond
+	RetryFirst    = 100 * time.Millisecond
+	MaxRetry      = 5 * time.Second
+	HangUp        = 3 * time.Second
 )
 
 // never is longer than any simulation takes.
@@ -125,7 +125,7 @@ func (s snapshotOnce) Recv() (*catalogv1.WatchModelsResponse, error) {
 type Gateway struct {
 	handler http.Handler
 	leases  *witness.Leases
-	witness *witness.Queue
+	reports *witness.Queue
 }
 
 // New makes a gateway.
@@ -136,10 +136,10 @@ func (s *Shared) New(p Peers) (*Gateway, error) {
 	}
 	g := &Gateway{
 		leases: witness.NewLeases(p.Admission, p.Clock, s.log, witness.LeaseConfig{
-			Every: RenewEvery, Retry: RenewRetry, CallTimeout: never, Most: 1 << 10, Await: p.Await,
+			Every: RenewInterval, Retry: RenewRetry, CallTimeout: never, Most: 1 << 10, Await: p.Await,
 		}),
-		witness: witness.NewQueue(p.Admission, s.log, dropped, witness.Config{
-			Queue: 1 << 10, BatchSize: 200, Linger: Linger, CallTimeout: never, RetryFirst: RetryFirst, RetryMost: RetryMost,
+		reports: witness.NewQueue(p.Admission, s.log, dropped, witness.Config{
+			Queue: 1 << 10, BatchSize: 200, Linger: Linger, CallTimeout: never, RetryFirst: RetryFirst, RetryMost: MaxRetry,
 		}),
 	}
 	g.handler = httpapi.New(httpapi.Parts{
@@ -156,7 +156,7 @@ func (s *Shared) New(p Peers) (*Gateway, error) {
 			MaxAttempts: 3, FirstContent: 20 * time.Second, FirstContentAll: time.Minute, Total: 10 * time.Minute,
 			HubGrace: never, HoldHeaders: never, KeepAlive: never, WriteTimeout: never,
 		}),
-		Witness: g.witness, Leases: g.leases,
+		Witness: g.reports, Leases: g.leases,
 		Ready: func(context.Context) error { return nil },
 	}, httpapi.Config{MaxBody: 1 << 20, MaxMessages: 1 << 10, BodyTimeout: never, AnswerTimeout: never})
 	return g, nil
@@ -168,12 +168,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.handler.
 // Renew renews the leases that are due.
 func (g *Gateway) Renew(ctx context.Context) error { return g.leases.Renew(ctx) }
 
-// Witnesses takes a batch of accounts of requests that wait.
-func (g *Gateway) Witnesses() []*billingv1.Witness { return g.witness.Waiting() }
+// Reports takes a batch of accounts of requests that wait.
+func (g *Gateway) Reports() []*billingv1.RequestReport { return g.reports.Waiting() }
 
 // Conclude sends a batch once; an error means that it is to be sent again.
-func (g *Gateway) Conclude(ctx context.Context, batch []*billingv1.Witness) error {
-	return g.witness.Send(ctx, batch)
+func (g *Gateway) Conclude(ctx context.Context, batch []*billingv1.RequestReport) error {
+	return g.reports.Send(ctx, batch)
 }
 
 // giveBack has no router to tell.

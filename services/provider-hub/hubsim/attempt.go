@@ -58,7 +58,7 @@ func (h *Hub) Serve(o *Order, peer Peer) *Attempt {
 	h.opening = a
 	next, _ := iter.Pull(func(yield func(struct{}) bool) {
 		a.yield = yield
-		err := h.desk.Serve(a.ctx, o, caller{a})
+		err := h.dispatcher.Serve(a.ctx, o, caller{a})
 		a.over = true
 		a.cancel()
 		peer.Ended(err)

@@ -54,8 +54,8 @@ var (
 
 // The times of hubs in production that a simulator plays.
 const (
-	SweepEvery = events.DefaultResettle / 6
-	segment    = 8 << 10
+	SweepInterval = events.DefaultResettle / 6
+	segment       = 8 << 10
 )
 
 // World is what a hub has outside of itself.
@@ -71,9 +71,9 @@ type World interface {
 
 // Hub is one process of provider-hub.
 type Hub struct {
-	usage *events.Usage
-	desk  *dispatch.Desk
-	world World
+	usage      *events.Usage
+	dispatcher *dispatch.Dispatcher
+	world      World
 	// timers are those that no attempt has waited for yet.
 	timers []*timer
 	// opening is the attempt that begins.
@@ -116,9 +116,9 @@ func Open(id string, disk Disk, conn Bus, c clock.Clock, world World, noSync boo
 	if err != nil {
 		return nil, fmt.Errorf("open the journal of %s: %w", id, err)
 	}
-	h.desk = dispatch.NewRiggedDesk(dispatch.Config{}, dispatch.Rig{Find: h.find, After: h.after, Wait: wait},
+	h.dispatcher = dispatch.NewWithEnv(dispatch.Config{}, dispatch.Env{Find: h.find, After: h.after, Wait: wait},
 		h.usage, func(dispatch.Report) {}, c, log)
-	h.desk.Open()
+	h.dispatcher.Open()
 	return h, nil
 }
 
@@ -126,7 +126,7 @@ func Open(id string, disk Disk, conn Bus, c clock.Clock, world World, noSync boo
 func (h *Hub) find(o *Order) (dispatch.Session, bool) { return place{h, o}, h.world.Bound(o) }
 
 // Abort lets attempts end at once, as a hub that shuts down.
-func (h *Hub) Abort() { h.desk.Abort() }
+func (h *Hub) Abort() { h.dispatcher.Abort() }
 
 // Step lets the journal's writer work.
 func (h *Hub) Step() { h.usage.Journal().Step() }

@@ -56,7 +56,7 @@ func (s *steady) serve(t *testing.T, times int) {
 
 // alike fails the test unless settlement has a line of every request that was
 // served, no other, and each says what the ledger says.
-func (s *steady) alike(t *testing.T, books *store.Books) {
+func (s *steady) alike(t *testing.T, books *store.Databases) {
 	t.Helper()
 	s.Balanced(t)
 	got, err := books.Compare(t.Context())
@@ -71,7 +71,7 @@ func (s *steady) alike(t *testing.T, books *store.Books) {
 	}
 }
 
-func openBooks(t *testing.T, m *trial.Market) *store.Books {
+func openBooks(t *testing.T, m *trial.Market) *store.Databases {
 	t.Helper()
 	books, err := store.Open(t.Context(), m.Env["SVC_DATABASE_URL"])
 	if err != nil {

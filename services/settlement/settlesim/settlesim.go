@@ -95,7 +95,7 @@ func (d *Database) Fill(_ context.Context, lines []Line) (fill.Outcome, error) {
 		return stands
 	})
 	for _, l := range missing {
-		l.Witness = earning.Ledger
+		l.EvidenceSource = earning.Ledger
 		d.lines[l.RequestID] = l
 	}
 	out := fill.Outcome{Filled: len(missing)}
@@ -126,8 +126,8 @@ func (d *Database) Suspects(_ context.Context, slots []reconcile.Slot, after ids
 	return suspects[:min(len(suspects), limit)], nil
 }
 
-// HoldOut implements fill.Book.
-func (d *Database) HoldOut(_ context.Context, requests []ids.RequestID) (held []ids.RequestID, _ error) {
+// Exclude implements fill.Book.
+func (d *Database) Exclude(_ context.Context, requests []ids.RequestID) (held []ids.RequestID, _ error) {
 	for _, id := range requests {
 		if _, corrected := d.corrected[id]; !corrected && !d.heldOut[id] {
 			d.heldOut[id] = true
@@ -139,7 +139,7 @@ func (d *Database) HoldOut(_ context.Context, requests []ids.RequestID) (held []
 
 // differ reports whether two lines differ in anything but the witness.
 func differ(a, b Line) bool {
-	a.Witness, a.Settled = b.Witness, b.Settled
+	a.EvidenceSource, a.Settled = b.EvidenceSource, b.Settled
 	return a != b
 }
 
@@ -147,7 +147,7 @@ func differ(a, b Line) bool {
 func (d *Database) Filled() int {
 	n := 0
 	for id, l := range d.lines {
-		if l.Witness == earning.Ledger && !d.confirmed[id] {
+		if l.EvidenceSource == earning.Ledger && !d.confirmed[id] {
 			n++
 		}
 	}
@@ -160,9 +160,9 @@ func (d *Database) add(b earning.Batch) (out earning.Outcome) {
 		switch {
 		case !stands:
 			d.lines[l.RequestID] = l
-		case first.Witness == earning.Ledger && !l.Settled && first.ProviderID == l.ProviderID && first.Payout == l.Payout:
+		case first.EvidenceSource == earning.Ledger && !l.Settled && first.ProviderID == l.ProviderID && first.Payout == l.Payout:
 			d.confirmed[l.RequestID] = true
-		case first.Witness == earning.Hub && l.Witness == earning.Hub &&
+		case first.EvidenceSource == earning.Hub && l.EvidenceSource == earning.Hub &&
 			(first.ProviderID != l.ProviderID || first.Attempt != l.Attempt || first.Payout != l.Payout):
 			out.Differing = append(out.Differing, l.RequestID)
 		}
@@ -179,14 +179,14 @@ func (d *Database) add(b earning.Batch) (out earning.Outcome) {
 	return out
 }
 
-// Witness is by whose word a request is settled.
-type Witness = earning.Witness
+// EvidenceSource is by whose word a request is settled.
+type EvidenceSource = earning.EvidenceSource
 
 // Ledger lists what billing-ledger has settled.
 type Ledger = fill.Ledger
 
 // Mark is where a Ledger is asked to go on.
-type Mark = fill.Mark
+type Mark = fill.Cursor
 
 // Page is what a Ledger answers.
 type Page = fill.Page
@@ -195,14 +195,14 @@ type Page = fill.Page
 const (
 	Hub     = earning.Hub
 	Gateway = earning.Gateway
-	Receipt = earning.Receipt
+	Receipt = earning.WorkReceipt
 )
 
-// FillAfter and FillEvery are how long a request must have been settled before
+// FillAfter and FillInterval are how long a request must have been settled before
 // its line is filled in, and the pause between two passes.
 const (
-	FillAfter = 2 * time.Minute
-	FillEvery = time.Minute
+	FillAfter    = 2 * time.Minute
+	FillInterval = time.Minute
 )
 
 // Settlement is one process of settlement.
@@ -215,11 +215,11 @@ type Settlement struct {
 func Start(db *Database, conn Bus, ledger Ledger) *Settlement {
 	return &Settlement{
 		consumer: events.NewConsumer(conn, db, slog.New(slog.DiscardHandler)),
-		filler:   &fill.Filler{Ledger: ledger, Book: db, After: FillAfter},
+		filler:   &fill.Filler{Ledger: ledger, Store: db, After: FillAfter},
 	}
 }
 
-// Fill makes a pass of the filler, as it is done every FillEvery.
+// Fill makes a pass of the filler, as it is done every FillInterval.
 func (s *Settlement) Fill(ctx context.Context, now time.Time) error {
 	_, err := s.filler.Pass(ctx, now)
 	return err

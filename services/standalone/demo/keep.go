@@ -9,14 +9,14 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
-// renewEvery is how often the demo's benchmark is confirmed anew: it counts for
+// renewInterval is how often the demo's benchmark is confirmed anew: it counts for
 // 30 days.
-const renewEvery = 24 * time.Hour
+const renewInterval = 24 * time.Hour
 
 // Keep renews the demo's provider every day until ctx ends, so that a demo that
 // is left running goes on serving. What fails is said and tried again a day later.
 func Keep(ctx context.Context, providers hubv1.ProviderAdminServiceClient, id string, log *slog.Logger) {
-	every := time.NewTicker(renewEvery)
+	every := time.NewTicker(renewInterval)
 	defer every.Stop()
 	keep(ctx, every.C, providers, id, log)
 }

@@ -277,9 +277,9 @@ type SettledRequest struct {
 	Rates            *v1.Rates              `protobuf:"bytes,8,opt,name=rates,proto3" json:"rates,omitempty"`
 	PayoutNanoUsd    int64                  `protobuf:"varint,9,opt,name=payout_nano_usd,json=payoutNanoUsd,proto3" json:"payout_nano_usd,omitempty"`
 	// By whose word the ledger settled it.
-	Witness       v11.Witness `protobuf:"varint,10,opt,name=witness,proto3,enum=svc.events.v1.Witness" json:"witness,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	EvidenceSource v11.EvidenceSource `protobuf:"varint,10,opt,name=evidence_source,json=evidenceSource,proto3,enum=svc.events.v1.EvidenceSource" json:"evidence_source,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SettledRequest) Reset() {
@@ -375,11 +375,11 @@ func (x *SettledRequest) GetPayoutNanoUsd() int64 {
 	return 0
 }
 
-func (x *SettledRequest) GetWitness() v11.Witness {
+func (x *SettledRequest) GetEvidenceSource() v11.EvidenceSource {
 	if x != nil {
-		return x.Witness
+		return x.EvidenceSource
 	}
-	return v11.Witness(0)
+	return v11.EvidenceSource(0)
 }
 
 type ListSettledResponse struct {
@@ -466,7 +466,7 @@ const file_svc_billing_v1_accrual_proto_rawDesc = "" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1c\n" +
 	"\twatermark\x18\x02 \x01(\tR\twatermark\x12:\n" +
 	"\vsettled_for\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"settledFor\"\x86\x03\n" +
+	"settledFor\"\x9c\x03\n" +
 	"\x0eSettledRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1f\n" +
@@ -478,9 +478,9 @@ const file_svc_billing_v1_accrual_proto_rawDesc = "" +
 	"\rprompt_tokens\x18\x06 \x01(\x03R\fpromptTokens\x12+\n" +
 	"\x11completion_tokens\x18\a \x01(\x03R\x10completionTokens\x12)\n" +
 	"\x05rates\x18\b \x01(\v2\x13.svc.money.v1.RatesR\x05rates\x12&\n" +
-	"\x0fpayout_nano_usd\x18\t \x01(\x03R\rpayoutNanoUsd\x120\n" +
-	"\awitness\x18\n" +
-	" \x01(\x0e2\x16.svc.events.v1.WitnessR\awitness\"\x81\x01\n" +
+	"\x0fpayout_nano_usd\x18\t \x01(\x03R\rpayoutNanoUsd\x12F\n" +
+	"\x0fevidence_source\x18\n" +
+	" \x01(\x0e2\x1d.svc.events.v1.EvidenceSourceR\x0eevidenceSource\"\x81\x01\n" +
 	"\x13ListSettledResponse\x128\n" +
 	"\asettled\x18\x01 \x03(\v2\x1e.svc.billing.v1.SettledRequestR\asettled\x12\x1c\n" +
 	"\twatermark\x18\x02 \x01(\tR\twatermark\x12\x12\n" +
@@ -512,14 +512,14 @@ var file_svc_billing_v1_accrual_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),   // 7: google.protobuf.Duration
 	(*v1.Rates)(nil),              // 8: svc.money.v1.Rates
-	(v11.Witness)(0),              // 9: svc.events.v1.Witness
+	(v11.EvidenceSource)(0),       // 9: svc.events.v1.EvidenceSource
 }
 var file_svc_billing_v1_accrual_proto_depIdxs = []int32{
 	1, // 0: svc.billing.v1.ListAccrualsResponse.accruals:type_name -> svc.billing.v1.Accrual
 	6, // 1: svc.billing.v1.ListSettledRequest.since:type_name -> google.protobuf.Timestamp
 	7, // 2: svc.billing.v1.ListSettledRequest.settled_for:type_name -> google.protobuf.Duration
 	8, // 3: svc.billing.v1.SettledRequest.rates:type_name -> svc.money.v1.Rates
-	9, // 4: svc.billing.v1.SettledRequest.witness:type_name -> svc.events.v1.Witness
+	9, // 4: svc.billing.v1.SettledRequest.evidence_source:type_name -> svc.events.v1.EvidenceSource
 	4, // 5: svc.billing.v1.ListSettledResponse.settled:type_name -> svc.billing.v1.SettledRequest
 	0, // 6: svc.billing.v1.AccrualService.ListAccruals:input_type -> svc.billing.v1.ListAccrualsRequest
 	3, // 7: svc.billing.v1.AccrualService.ListSettled:input_type -> svc.billing.v1.ListSettledRequest

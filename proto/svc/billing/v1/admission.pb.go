@@ -955,8 +955,8 @@ func (x *Metered) GetCompletionTokens() int64 {
 	return 0
 }
 
-// Witness is the gateway's own account of one request.
-type Witness struct {
+// RequestReport is the gateway's own account of one request.
+type RequestReport struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Outcome   Outcome                `protobuf:"varint,2,opt,name=outcome,proto3,enum=svc.billing.v1.Outcome" json:"outcome,omitempty"`
@@ -982,20 +982,20 @@ type Witness struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Witness) Reset() {
-	*x = Witness{}
+func (x *RequestReport) Reset() {
+	*x = RequestReport{}
 	mi := &file_svc_billing_v1_admission_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Witness) String() string {
+func (x *RequestReport) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Witness) ProtoMessage() {}
+func (*RequestReport) ProtoMessage() {}
 
-func (x *Witness) ProtoReflect() protoreflect.Message {
+func (x *RequestReport) ProtoReflect() protoreflect.Message {
 	mi := &file_svc_billing_v1_admission_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1007,110 +1007,110 @@ func (x *Witness) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Witness.ProtoReflect.Descriptor instead.
-func (*Witness) Descriptor() ([]byte, []int) {
+// Deprecated: Use RequestReport.ProtoReflect.Descriptor instead.
+func (*RequestReport) Descriptor() ([]byte, []int) {
 	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *Witness) GetRequestId() string {
+func (x *RequestReport) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
 	return ""
 }
 
-func (x *Witness) GetOutcome() Outcome {
+func (x *RequestReport) GetOutcome() Outcome {
 	if x != nil {
 		return x.Outcome
 	}
 	return Outcome_OUTCOME_UNSPECIFIED
 }
 
-func (x *Witness) GetCommittedAttempt() uint32 {
+func (x *RequestReport) GetCommittedAttempt() uint32 {
 	if x != nil {
 		return x.CommittedAttempt
 	}
 	return 0
 }
 
-func (x *Witness) GetRelayedTokens() int64 {
+func (x *RequestReport) GetRelayedTokens() int64 {
 	if x != nil {
 		return x.RelayedTokens
 	}
 	return 0
 }
 
-func (x *Witness) GetRelayedBytes() int64 {
+func (x *RequestReport) GetRelayedBytes() int64 {
 	if x != nil {
 		return x.RelayedBytes
 	}
 	return 0
 }
 
-func (x *Witness) GetHttpStatus() int32 {
+func (x *RequestReport) GetHttpStatus() int32 {
 	if x != nil {
 		return x.HttpStatus
 	}
 	return 0
 }
 
-func (x *Witness) GetErrorCode() string {
+func (x *RequestReport) GetErrorCode() string {
 	if x != nil {
 		return x.ErrorCode
 	}
 	return ""
 }
 
-func (x *Witness) GetRoute() *v11.Route {
+func (x *RequestReport) GetRoute() *v11.Route {
 	if x != nil {
 		return x.Route
 	}
 	return nil
 }
 
-func (x *Witness) GetStream() bool {
+func (x *RequestReport) GetStream() bool {
 	if x != nil {
 		return x.Stream
 	}
 	return false
 }
 
-func (x *Witness) GetAttempts() []*AttemptRecord {
+func (x *RequestReport) GetAttempts() []*AttemptRecord {
 	if x != nil {
 		return x.Attempts
 	}
 	return nil
 }
 
-func (x *Witness) GetReceivedAt() *timestamppb.Timestamp {
+func (x *RequestReport) GetReceivedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.ReceivedAt
 	}
 	return nil
 }
 
-func (x *Witness) GetFirstContentMs() int64 {
+func (x *RequestReport) GetFirstContentMs() int64 {
 	if x != nil {
 		return x.FirstContentMs
 	}
 	return 0
 }
 
-func (x *Witness) GetTotalMs() int64 {
+func (x *RequestReport) GetTotalMs() int64 {
 	if x != nil {
 		return x.TotalMs
 	}
 	return 0
 }
 
-func (x *Witness) GetMetered() *Metered {
+func (x *RequestReport) GetMetered() *Metered {
 	if x != nil {
 		return x.Metered
 	}
 	return nil
 }
 
-func (x *Witness) GetContinuedAs() string {
+func (x *RequestReport) GetContinuedAs() string {
 	if x != nil {
 		return x.ContinuedAs
 	}
@@ -1119,7 +1119,7 @@ func (x *Witness) GetContinuedAs() string {
 
 type ConcludeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Witnesses     []*Witness             `protobuf:"bytes,1,rep,name=witnesses,proto3" json:"witnesses,omitempty"`
+	Reports       []*RequestReport       `protobuf:"bytes,1,rep,name=reports,proto3" json:"reports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1154,9 +1154,9 @@ func (*ConcludeRequest) Descriptor() ([]byte, []int) {
 	return file_svc_billing_v1_admission_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *ConcludeRequest) GetWitnesses() []*Witness {
+func (x *ConcludeRequest) GetReports() []*RequestReport {
 	if x != nil {
-		return x.Witnesses
+		return x.Reports
 	}
 	return nil
 }
@@ -1270,8 +1270,8 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\x06hub_id\x18\a \x01(\tR\x05hubId\"[\n" +
 	"\aMetered\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x03R\fpromptTokens\x12+\n" +
-	"\x11completion_tokens\x18\x02 \x01(\x03R\x10completionTokens\"\xeb\x04\n" +
-	"\aWitness\x12\x1d\n" +
+	"\x11completion_tokens\x18\x02 \x01(\x03R\x10completionTokens\"\xf1\x04\n" +
+	"\rRequestReport\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x121\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x17.svc.billing.v1.OutcomeR\aoutcome\x12+\n" +
@@ -1291,9 +1291,9 @@ const file_svc_billing_v1_admission_proto_rawDesc = "" +
 	"\x10first_content_ms\x18\f \x01(\x03R\x0efirstContentMs\x12\x19\n" +
 	"\btotal_ms\x18\r \x01(\x03R\atotalMs\x121\n" +
 	"\ametered\x18\x0e \x01(\v2\x17.svc.billing.v1.MeteredR\ametered\x12!\n" +
-	"\fcontinued_as\x18\x0f \x01(\tR\vcontinuedAs\"H\n" +
-	"\x0fConcludeRequest\x125\n" +
-	"\twitnesses\x18\x01 \x03(\v2\x17.svc.billing.v1.WitnessR\twitnesses\"\x12\n" +
+	"\fcontinued_as\x18\x0f \x01(\tR\vcontinuedAs\"J\n" +
+	"\x0fConcludeRequest\x127\n" +
+	"\areports\x18\x01 \x03(\v2\x1d.svc.billing.v1.RequestReportR\areports\"\x12\n" +
 	"\x10ConcludeResponse*p\n" +
 	"\vBillingType\x12\x1c\n" +
 	"\x18BILLING_TYPE_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -1345,7 +1345,7 @@ var file_svc_billing_v1_admission_proto_goTypes = []any{
 	(*RenewResponse)(nil),           // 11: svc.billing.v1.RenewResponse
 	(*AttemptRecord)(nil),           // 12: svc.billing.v1.AttemptRecord
 	(*Metered)(nil),                 // 13: svc.billing.v1.Metered
-	(*Witness)(nil),                 // 14: svc.billing.v1.Witness
+	(*RequestReport)(nil),           // 14: svc.billing.v1.RequestReport
 	(*ConcludeRequest)(nil),         // 15: svc.billing.v1.ConcludeRequest
 	(*ConcludeResponse)(nil),        // 16: svc.billing.v1.ConcludeResponse
 	(*timestamppb.Timestamp)(nil),   // 17: google.protobuf.Timestamp
@@ -1360,12 +1360,12 @@ var file_svc_billing_v1_admission_proto_depIdxs = []int32{
 	7,  // 4: svc.billing.v1.AdmitResponse.requests:type_name -> svc.billing.v1.RateLimit
 	17, // 5: svc.billing.v1.AdmitResponse.expires_at:type_name -> google.protobuf.Timestamp
 	10, // 6: svc.billing.v1.RenewRequest.requests:type_name -> svc.billing.v1.RunningRequest
-	1,  // 7: svc.billing.v1.Witness.outcome:type_name -> svc.billing.v1.Outcome
-	19, // 8: svc.billing.v1.Witness.route:type_name -> svc.events.v1.Route
-	12, // 9: svc.billing.v1.Witness.attempts:type_name -> svc.billing.v1.AttemptRecord
-	17, // 10: svc.billing.v1.Witness.received_at:type_name -> google.protobuf.Timestamp
-	13, // 11: svc.billing.v1.Witness.metered:type_name -> svc.billing.v1.Metered
-	14, // 12: svc.billing.v1.ConcludeRequest.witnesses:type_name -> svc.billing.v1.Witness
+	1,  // 7: svc.billing.v1.RequestReport.outcome:type_name -> svc.billing.v1.Outcome
+	19, // 8: svc.billing.v1.RequestReport.route:type_name -> svc.events.v1.Route
+	12, // 9: svc.billing.v1.RequestReport.attempts:type_name -> svc.billing.v1.AttemptRecord
+	17, // 10: svc.billing.v1.RequestReport.received_at:type_name -> google.protobuf.Timestamp
+	13, // 11: svc.billing.v1.RequestReport.metered:type_name -> svc.billing.v1.Metered
+	14, // 12: svc.billing.v1.ConcludeRequest.reports:type_name -> svc.billing.v1.RequestReport
 	2,  // 13: svc.billing.v1.KeyService.AuthenticateKey:input_type -> svc.billing.v1.AuthenticateKeyRequest
 	4,  // 14: svc.billing.v1.AdmissionService.Admit:input_type -> svc.billing.v1.AdmitRequest
 	5,  // 15: svc.billing.v1.AdmissionService.ReadRate:input_type -> svc.billing.v1.ReadRateRequest

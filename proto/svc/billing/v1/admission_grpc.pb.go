@@ -167,7 +167,7 @@ type AdmissionServiceClient interface {
 	ReadRate(ctx context.Context, in *ReadRateRequest, opts ...grpc.CallOption) (*ReadRateResponse, error)
 	// Renew keeps the holds of requests that are still running: a hold is a
 	// lease of a minute, and one that nobody renews is over. What was relayed so
-	// far is kept as the gateway's witness should no other come. Idempotent: a
+	// far is kept as the gateway's report should no other come. Idempotent: a
 	// smaller count never replaces a larger one, and the first committed attempt
 	// stands. Requests whose holds were released or have expired are told, since
 	// nobody pays for more of them; those that are unknown, settled or malformed
@@ -175,12 +175,12 @@ type AdmissionServiceClient interface {
 	// (invalid_value) on more, UNAVAILABLE (service_unavailable) when the store
 	// cannot be reached.
 	Renew(ctx context.Context, in *RenewRequest, opts ...grpc.CallOption) (*RenewResponse, error)
-	// Conclude is the gateway's witness of how an admitted request ended for the
+	// Conclude is the gateway's report of how an admitted request ended for the
 	// consumer: what it relayed, and over which attempts. It ends the request's
 	// place in the concurrency of its key and its plan. When nothing was
 	// relayed the hold is released; else it stays open for the hub's usage, and
-	// is settled from the witness when none comes. Idempotent by request_id: the
-	// first word stands. At most 200 witnesses a call; unknown requests are
+	// is settled from the report when none comes. Idempotent by request_id: the
+	// first report stands. At most 200 reports a call; unknown requests are
 	// ignored.
 	Conclude(ctx context.Context, in *ConcludeRequest, opts ...grpc.CallOption) (*ConcludeResponse, error)
 }
@@ -261,7 +261,7 @@ type AdmissionServiceServer interface {
 	ReadRate(context.Context, *ReadRateRequest) (*ReadRateResponse, error)
 	// Renew keeps the holds of requests that are still running: a hold is a
 	// lease of a minute, and one that nobody renews is over. What was relayed so
-	// far is kept as the gateway's witness should no other come. Idempotent: a
+	// far is kept as the gateway's report should no other come. Idempotent: a
 	// smaller count never replaces a larger one, and the first committed attempt
 	// stands. Requests whose holds were released or have expired are told, since
 	// nobody pays for more of them; those that are unknown, settled or malformed
@@ -269,12 +269,12 @@ type AdmissionServiceServer interface {
 	// (invalid_value) on more, UNAVAILABLE (service_unavailable) when the store
 	// cannot be reached.
 	Renew(context.Context, *RenewRequest) (*RenewResponse, error)
-	// Conclude is the gateway's witness of how an admitted request ended for the
+	// Conclude is the gateway's report of how an admitted request ended for the
 	// consumer: what it relayed, and over which attempts. It ends the request's
 	// place in the concurrency of its key and its plan. When nothing was
 	// relayed the hold is released; else it stays open for the hub's usage, and
-	// is settled from the witness when none comes. Idempotent by request_id: the
-	// first word stands. At most 200 witnesses a call; unknown requests are
+	// is settled from the report when none comes. Idempotent by request_id: the
+	// first report stands. At most 200 reports a call; unknown requests are
 	// ignored.
 	Conclude(context.Context, *ConcludeRequest) (*ConcludeResponse, error)
 	mustEmbedUnimplementedAdmissionServiceServer()

@@ -21,67 +21,67 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ClaimState is how a claim stands.
-type ClaimState int32
+// KeyClaim is how a claim stands.
+type KeyClaim int32
 
 const (
-	ClaimState_CLAIM_STATE_UNSPECIFIED ClaimState = 0
+	KeyClaim_KEY_CLAIM_UNSPECIFIED KeyClaim = 0
 	// The caller may run the request.
-	ClaimState_CLAIM_STATE_GRANTED ClaimState = 1
+	KeyClaim_KEY_CLAIM_GRANTED KeyClaim = 1
 	// Another request runs with this key; ask again.
-	ClaimState_CLAIM_STATE_RUNNING ClaimState = 2
+	KeyClaim_KEY_CLAIM_RUNNING KeyClaim = 2
 	// It was answered, and the answer is here.
-	ClaimState_CLAIM_STATE_ANSWERED ClaimState = 3
+	KeyClaim_KEY_CLAIM_ANSWERED KeyClaim = 3
 	// It was answered, and the answer is not kept; or whoever ran it is gone.
-	ClaimState_CLAIM_STATE_GONE ClaimState = 4
+	KeyClaim_KEY_CLAIM_GONE KeyClaim = 4
 	// The key was used for another request.
-	ClaimState_CLAIM_STATE_REUSED ClaimState = 5
+	KeyClaim_KEY_CLAIM_REUSED KeyClaim = 5
 )
 
-// Enum value maps for ClaimState.
+// Enum value maps for KeyClaim.
 var (
-	ClaimState_name = map[int32]string{
-		0: "CLAIM_STATE_UNSPECIFIED",
-		1: "CLAIM_STATE_GRANTED",
-		2: "CLAIM_STATE_RUNNING",
-		3: "CLAIM_STATE_ANSWERED",
-		4: "CLAIM_STATE_GONE",
-		5: "CLAIM_STATE_REUSED",
+	KeyClaim_name = map[int32]string{
+		0: "KEY_CLAIM_UNSPECIFIED",
+		1: "KEY_CLAIM_GRANTED",
+		2: "KEY_CLAIM_RUNNING",
+		3: "KEY_CLAIM_ANSWERED",
+		4: "KEY_CLAIM_GONE",
+		5: "KEY_CLAIM_REUSED",
 	}
-	ClaimState_value = map[string]int32{
-		"CLAIM_STATE_UNSPECIFIED": 0,
-		"CLAIM_STATE_GRANTED":     1,
-		"CLAIM_STATE_RUNNING":     2,
-		"CLAIM_STATE_ANSWERED":    3,
-		"CLAIM_STATE_GONE":        4,
-		"CLAIM_STATE_REUSED":      5,
+	KeyClaim_value = map[string]int32{
+		"KEY_CLAIM_UNSPECIFIED": 0,
+		"KEY_CLAIM_GRANTED":     1,
+		"KEY_CLAIM_RUNNING":     2,
+		"KEY_CLAIM_ANSWERED":    3,
+		"KEY_CLAIM_GONE":        4,
+		"KEY_CLAIM_REUSED":      5,
 	}
 )
 
-func (x ClaimState) Enum() *ClaimState {
-	p := new(ClaimState)
+func (x KeyClaim) Enum() *KeyClaim {
+	p := new(KeyClaim)
 	*p = x
 	return p
 }
 
-func (x ClaimState) String() string {
+func (x KeyClaim) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (ClaimState) Descriptor() protoreflect.EnumDescriptor {
+func (KeyClaim) Descriptor() protoreflect.EnumDescriptor {
 	return file_svc_billing_v1_idempotency_proto_enumTypes[0].Descriptor()
 }
 
-func (ClaimState) Type() protoreflect.EnumType {
+func (KeyClaim) Type() protoreflect.EnumType {
 	return &file_svc_billing_v1_idempotency_proto_enumTypes[0]
 }
 
-func (x ClaimState) Number() protoreflect.EnumNumber {
+func (x KeyClaim) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use ClaimState.Descriptor instead.
-func (ClaimState) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use KeyClaim.Descriptor instead.
+func (KeyClaim) EnumDescriptor() ([]byte, []int) {
 	return file_svc_billing_v1_idempotency_proto_rawDescGZIP(), []int{0}
 }
 
@@ -208,10 +208,10 @@ func (x *ClaimKeyRequest) GetRequestId() string {
 
 type ClaimKeyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	State ClaimState             `protobuf:"varint,1,opt,name=state,proto3,enum=svc.billing.v1.ClaimState" json:"state,omitempty"`
+	State KeyClaim               `protobuf:"varint,1,opt,name=state,proto3,enum=svc.billing.v1.KeyClaim" json:"state,omitempty"`
 	// The request that has the claim, and whose receipt tells more.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Set in CLAIM_STATE_ANSWERED.
+	// Set in KEY_CLAIM_ANSWERED.
 	Answer        *KeptAnswer `protobuf:"bytes,3,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -247,11 +247,11 @@ func (*ClaimKeyResponse) Descriptor() ([]byte, []int) {
 	return file_svc_billing_v1_idempotency_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *ClaimKeyResponse) GetState() ClaimState {
+func (x *ClaimKeyResponse) GetState() KeyClaim {
 	if x != nil {
 		return x.State
 	}
-	return ClaimState_CLAIM_STATE_UNSPECIFIED
+	return KeyClaim_KEY_CLAIM_UNSPECIFIED
 }
 
 func (x *ClaimKeyResponse) GetRequestId() string {
@@ -551,9 +551,9 @@ const file_svc_billing_v1_idempotency_proto_rawDesc = "" +
 	"\ftoken_sha256\x18\x02 \x01(\fR\vtokenSha256\x12%\n" +
 	"\x0erequest_sha256\x18\x03 \x01(\fR\rrequestSha256\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\"\x97\x01\n" +
-	"\x10ClaimKeyResponse\x120\n" +
-	"\x05state\x18\x01 \x01(\x0e2\x1a.svc.billing.v1.ClaimStateR\x05state\x12\x1d\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\"\x95\x01\n" +
+	"\x10ClaimKeyResponse\x12.\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x18.svc.billing.v1.KeyClaimR\x05state\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x122\n" +
 	"\x06answer\x18\x03 \x01(\v2\x1a.svc.billing.v1.KeptAnswerR\x06answer\"$\n" +
@@ -574,15 +574,14 @@ const file_svc_billing_v1_idempotency_proto_rawDesc = "" +
 	"\twindow_ms\x18\x03 \x01(\x03R\bwindowMs\"L\n" +
 	"\x11TakeVisitResponse\x12\x1c\n" +
 	"\tremaining\x18\x01 \x01(\x05R\tremaining\x12\x19\n" +
-	"\breset_ms\x18\x02 \x01(\x03R\aresetMs*\xa3\x01\n" +
-	"\n" +
-	"ClaimState\x12\x1b\n" +
-	"\x17CLAIM_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
-	"\x13CLAIM_STATE_GRANTED\x10\x01\x12\x17\n" +
-	"\x13CLAIM_STATE_RUNNING\x10\x02\x12\x18\n" +
-	"\x14CLAIM_STATE_ANSWERED\x10\x03\x12\x14\n" +
-	"\x10CLAIM_STATE_GONE\x10\x04\x12\x16\n" +
-	"\x12CLAIM_STATE_REUSED\x10\x05*d\n" +
+	"\breset_ms\x18\x02 \x01(\x03R\aresetMs*\x95\x01\n" +
+	"\bKeyClaim\x12\x19\n" +
+	"\x15KEY_CLAIM_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11KEY_CLAIM_GRANTED\x10\x01\x12\x15\n" +
+	"\x11KEY_CLAIM_RUNNING\x10\x02\x12\x16\n" +
+	"\x12KEY_CLAIM_ANSWERED\x10\x03\x12\x12\n" +
+	"\x0eKEY_CLAIM_GONE\x10\x04\x12\x14\n" +
+	"\x10KEY_CLAIM_REUSED\x10\x05*d\n" +
 	"\x06KeyEnd\x12\x17\n" +
 	"\x13KEY_END_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10KEY_END_ANSWERED\x10\x01\x12\x14\n" +
@@ -609,7 +608,7 @@ func file_svc_billing_v1_idempotency_proto_rawDescGZIP() []byte {
 var file_svc_billing_v1_idempotency_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_svc_billing_v1_idempotency_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_svc_billing_v1_idempotency_proto_goTypes = []any{
-	(ClaimState)(0),           // 0: svc.billing.v1.ClaimState
+	(KeyClaim)(0),             // 0: svc.billing.v1.KeyClaim
 	(KeyEnd)(0),               // 1: svc.billing.v1.KeyEnd
 	(*ClaimKeyRequest)(nil),   // 2: svc.billing.v1.ClaimKeyRequest
 	(*ClaimKeyResponse)(nil),  // 3: svc.billing.v1.ClaimKeyResponse
@@ -620,7 +619,7 @@ var file_svc_billing_v1_idempotency_proto_goTypes = []any{
 	(*TakeVisitResponse)(nil), // 8: svc.billing.v1.TakeVisitResponse
 }
 var file_svc_billing_v1_idempotency_proto_depIdxs = []int32{
-	0, // 0: svc.billing.v1.ClaimKeyResponse.state:type_name -> svc.billing.v1.ClaimState
+	0, // 0: svc.billing.v1.ClaimKeyResponse.state:type_name -> svc.billing.v1.KeyClaim
 	4, // 1: svc.billing.v1.ClaimKeyResponse.answer:type_name -> svc.billing.v1.KeptAnswer
 	1, // 2: svc.billing.v1.FinishKeyRequest.end:type_name -> svc.billing.v1.KeyEnd
 	4, // 3: svc.billing.v1.FinishKeyRequest.answer:type_name -> svc.billing.v1.KeptAnswer

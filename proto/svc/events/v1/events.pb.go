@@ -254,118 +254,118 @@ func (FallbackReason) EnumDescriptor() ([]byte, []int) {
 	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{3}
 }
 
-// Witness is on whose count a usage event rests.
-type Witness int32
+// EvidenceSource is on whose count a usage event rests.
+type EvidenceSource int32
 
 const (
 	// Read as the hub.
-	Witness_WITNESS_UNSPECIFIED Witness = 0
+	EvidenceSource_EVIDENCE_SOURCE_UNSPECIFIED EvidenceSource = 0
 	// The hub's journal.
-	Witness_WITNESS_HUB Witness = 1
+	EvidenceSource_EVIDENCE_SOURCE_HUB EvidenceSource = 1
 	// What the gateway relayed, published by billing-ledger for a request whose
 	// hub has told nothing.
-	Witness_WITNESS_GATEWAY Witness = 2
-	// The provider's signed receipt, published by billing-ledger for a request
+	EvidenceSource_EVIDENCE_SOURCE_GATEWAY EvidenceSource = 2
+	// The provider's signed work receipt, published by billing-ledger for a request
 	// of which neither hub nor gateway tell what was served.
-	Witness_WITNESS_RECEIPT Witness = 3
+	EvidenceSource_EVIDENCE_SOURCE_WORK_RECEIPT EvidenceSource = 3
 )
 
-// Enum value maps for Witness.
+// Enum value maps for EvidenceSource.
 var (
-	Witness_name = map[int32]string{
-		0: "WITNESS_UNSPECIFIED",
-		1: "WITNESS_HUB",
-		2: "WITNESS_GATEWAY",
-		3: "WITNESS_RECEIPT",
+	EvidenceSource_name = map[int32]string{
+		0: "EVIDENCE_SOURCE_UNSPECIFIED",
+		1: "EVIDENCE_SOURCE_HUB",
+		2: "EVIDENCE_SOURCE_GATEWAY",
+		3: "EVIDENCE_SOURCE_WORK_RECEIPT",
 	}
-	Witness_value = map[string]int32{
-		"WITNESS_UNSPECIFIED": 0,
-		"WITNESS_HUB":         1,
-		"WITNESS_GATEWAY":     2,
-		"WITNESS_RECEIPT":     3,
+	EvidenceSource_value = map[string]int32{
+		"EVIDENCE_SOURCE_UNSPECIFIED":  0,
+		"EVIDENCE_SOURCE_HUB":          1,
+		"EVIDENCE_SOURCE_GATEWAY":      2,
+		"EVIDENCE_SOURCE_WORK_RECEIPT": 3,
 	}
 )
 
-func (x Witness) Enum() *Witness {
-	p := new(Witness)
+func (x EvidenceSource) Enum() *EvidenceSource {
+	p := new(EvidenceSource)
 	*p = x
 	return p
 }
 
-func (x Witness) String() string {
+func (x EvidenceSource) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (Witness) Descriptor() protoreflect.EnumDescriptor {
+func (EvidenceSource) Descriptor() protoreflect.EnumDescriptor {
 	return file_svc_events_v1_events_proto_enumTypes[4].Descriptor()
 }
 
-func (Witness) Type() protoreflect.EnumType {
+func (EvidenceSource) Type() protoreflect.EnumType {
 	return &file_svc_events_v1_events_proto_enumTypes[4]
 }
 
-func (x Witness) Number() protoreflect.EnumNumber {
+func (x EvidenceSource) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use Witness.Descriptor instead.
-func (Witness) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use EvidenceSource.Descriptor instead.
+func (EvidenceSource) EnumDescriptor() ([]byte, []int) {
 	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{4}
 }
 
-// ReceiptOutcome is what became of a receipt.
-type ReceiptOutcome int32
+// WorkReceiptOutcome is what became of a work receipt.
+type WorkReceiptOutcome int32
 
 const (
-	ReceiptOutcome_RECEIPT_OUTCOME_UNSPECIFIED ReceiptOutcome = 0
+	WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_UNSPECIFIED WorkReceiptOutcome = 0
 	// The request is settled, and the receipt adds nothing.
-	ReceiptOutcome_RECEIPT_OUTCOME_SETTLED ReceiptOutcome = 1
+	WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_SETTLED WorkReceiptOutcome = 1
 	// The receipt is kept for the review of the request.
-	ReceiptOutcome_RECEIPT_OUTCOME_STORED ReceiptOutcome = 2
+	WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED WorkReceiptOutcome = 2
 	// It counts for nothing; see reason.
-	ReceiptOutcome_RECEIPT_OUTCOME_REFUSED ReceiptOutcome = 3
+	WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED WorkReceiptOutcome = 3
 )
 
-// Enum value maps for ReceiptOutcome.
+// Enum value maps for WorkReceiptOutcome.
 var (
-	ReceiptOutcome_name = map[int32]string{
-		0: "RECEIPT_OUTCOME_UNSPECIFIED",
-		1: "RECEIPT_OUTCOME_SETTLED",
-		2: "RECEIPT_OUTCOME_STORED",
-		3: "RECEIPT_OUTCOME_REFUSED",
+	WorkReceiptOutcome_name = map[int32]string{
+		0: "WORK_RECEIPT_OUTCOME_UNSPECIFIED",
+		1: "WORK_RECEIPT_OUTCOME_SETTLED",
+		2: "WORK_RECEIPT_OUTCOME_STORED",
+		3: "WORK_RECEIPT_OUTCOME_REFUSED",
 	}
-	ReceiptOutcome_value = map[string]int32{
-		"RECEIPT_OUTCOME_UNSPECIFIED": 0,
-		"RECEIPT_OUTCOME_SETTLED":     1,
-		"RECEIPT_OUTCOME_STORED":      2,
-		"RECEIPT_OUTCOME_REFUSED":     3,
+	WorkReceiptOutcome_value = map[string]int32{
+		"WORK_RECEIPT_OUTCOME_UNSPECIFIED": 0,
+		"WORK_RECEIPT_OUTCOME_SETTLED":     1,
+		"WORK_RECEIPT_OUTCOME_STORED":      2,
+		"WORK_RECEIPT_OUTCOME_REFUSED":     3,
 	}
 )
 
-func (x ReceiptOutcome) Enum() *ReceiptOutcome {
-	p := new(ReceiptOutcome)
+func (x WorkReceiptOutcome) Enum() *WorkReceiptOutcome {
+	p := new(WorkReceiptOutcome)
 	*p = x
 	return p
 }
 
-func (x ReceiptOutcome) String() string {
+func (x WorkReceiptOutcome) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (ReceiptOutcome) Descriptor() protoreflect.EnumDescriptor {
+func (WorkReceiptOutcome) Descriptor() protoreflect.EnumDescriptor {
 	return file_svc_events_v1_events_proto_enumTypes[5].Descriptor()
 }
 
-func (ReceiptOutcome) Type() protoreflect.EnumType {
+func (WorkReceiptOutcome) Type() protoreflect.EnumType {
 	return &file_svc_events_v1_events_proto_enumTypes[5]
 }
 
-func (x ReceiptOutcome) Number() protoreflect.EnumNumber {
+func (x WorkReceiptOutcome) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use ReceiptOutcome.Descriptor instead.
-func (ReceiptOutcome) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use WorkReceiptOutcome.Descriptor instead.
+func (WorkReceiptOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{5}
 }
 
@@ -544,8 +544,8 @@ func (x *Route) GetFallbackReason() FallbackReason {
 // UsageEvent says that one request was served and what is billable. Subject
 // usage.v1.<hub_id>, stream USAGE. Identified by request_id: at most one
 // attempt of a request is ever committed, and only that one is published.
-// billing-ledger publishes its own, of other witnesses, as usage.v1.ledger.
-// Of events that rest on different witnesses the first in the stream stands,
+// billing-ledger publishes its own, of other evidence sources, as usage.v1.ledger.
+// Of events that rest on different evidence sources the first in the stream stands,
 // and the others are duplicates whatever they say.
 type UsageEvent struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -576,11 +576,11 @@ type UsageEvent struct {
 	DispatchedAt              *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=dispatched_at,json=dispatchedAt,proto3" json:"dispatched_at,omitempty"`
 	EndedAt                   *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	FirstContentMs            int64                  `protobuf:"varint,21,opt,name=first_content_ms,json=firstContentMs,proto3" json:"first_content_ms,omitempty"`
-	Witness                   Witness                `protobuf:"varint,22,opt,name=witness,proto3,enum=svc.events.v1.Witness" json:"witness,omitempty"`
+	EvidenceSource            EvidenceSource         `protobuf:"varint,22,opt,name=evidence_source,json=evidenceSource,proto3,enum=svc.events.v1.EvidenceSource" json:"evidence_source,omitempty"`
 	// billing-ledger has settled the request as this event says. It publishes
 	// such an event again for requests of which it once published the gateway's
 	// count, because a store that was wiped may have shown settlement the two
-	// witnesses in another order.
+	// sources in another order.
 	Settled bool `protobuf:"varint,23,opt,name=settled,proto3" json:"settled,omitempty"`
 	// What the ledger gave the gateway for the request, and the gateway the hub.
 	// Usage without it is not settled. Events of billing-ledger itself have none.
@@ -771,11 +771,11 @@ func (x *UsageEvent) GetFirstContentMs() int64 {
 	return 0
 }
 
-func (x *UsageEvent) GetWitness() Witness {
+func (x *UsageEvent) GetEvidenceSource() EvidenceSource {
 	if x != nil {
-		return x.Witness
+		return x.EvidenceSource
 	}
-	return Witness_WITNESS_UNSPECIFIED
+	return EvidenceSource_EVIDENCE_SOURCE_UNSPECIFIED
 }
 
 func (x *UsageEvent) GetSettled() bool {
@@ -847,11 +847,11 @@ func (x *SettledNotice) GetRequestIds() []string {
 	return nil
 }
 
-// ReceiptEvent is a provider's signed receipt for a request that the hub which
+// WorkReceiptEvent is a provider's signed work receipt for a request that the hub which
 // was given it knows nothing of. Subject receipt.v1.<hub_id>, stream RECEIPTS.
-// Identified by request_id and attempt; repeated until ReceiptNotice answers it.
+// Identified by request_id and attempt; repeated until WorkReceiptNotice answers it.
 // The hub has verified proof and signature, and that the key is the session's.
-type ReceiptEvent struct {
+type WorkReceiptEvent struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Attempt   uint32                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -879,20 +879,20 @@ type ReceiptEvent struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ReceiptEvent) Reset() {
-	*x = ReceiptEvent{}
+func (x *WorkReceiptEvent) Reset() {
+	*x = WorkReceiptEvent{}
 	mi := &file_svc_events_v1_events_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ReceiptEvent) String() string {
+func (x *WorkReceiptEvent) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ReceiptEvent) ProtoMessage() {}
+func (*WorkReceiptEvent) ProtoMessage() {}
 
-func (x *ReceiptEvent) ProtoReflect() protoreflect.Message {
+func (x *WorkReceiptEvent) ProtoReflect() protoreflect.Message {
 	mi := &file_svc_events_v1_events_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -904,131 +904,131 @@ func (x *ReceiptEvent) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ReceiptEvent.ProtoReflect.Descriptor instead.
-func (*ReceiptEvent) Descriptor() ([]byte, []int) {
+// Deprecated: Use WorkReceiptEvent.ProtoReflect.Descriptor instead.
+func (*WorkReceiptEvent) Descriptor() ([]byte, []int) {
 	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *ReceiptEvent) GetRequestId() string {
+func (x *WorkReceiptEvent) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
 	return ""
 }
 
-func (x *ReceiptEvent) GetAttempt() uint32 {
+func (x *WorkReceiptEvent) GetAttempt() uint32 {
 	if x != nil {
 		return x.Attempt
 	}
 	return 0
 }
 
-func (x *ReceiptEvent) GetHubId() string {
+func (x *WorkReceiptEvent) GetHubId() string {
 	if x != nil {
 		return x.HubId
 	}
 	return ""
 }
 
-func (x *ReceiptEvent) GetDispatchedBy() string {
+func (x *WorkReceiptEvent) GetDispatchedBy() string {
 	if x != nil {
 		return x.DispatchedBy
 	}
 	return ""
 }
 
-func (x *ReceiptEvent) GetPriceVersionId() string {
+func (x *WorkReceiptEvent) GetPriceVersionId() string {
 	if x != nil {
 		return x.PriceVersionId
 	}
 	return ""
 }
 
-func (x *ReceiptEvent) GetProviderId() string {
+func (x *WorkReceiptEvent) GetProviderId() string {
 	if x != nil {
 		return x.ProviderId
 	}
 	return ""
 }
 
-func (x *ReceiptEvent) GetEpoch() int64 {
+func (x *WorkReceiptEvent) GetEpoch() int64 {
 	if x != nil {
 		return x.Epoch
 	}
 	return 0
 }
 
-func (x *ReceiptEvent) GetModelId() string {
+func (x *WorkReceiptEvent) GetModelId() string {
 	if x != nil {
 		return x.ModelId
 	}
 	return ""
 }
 
-func (x *ReceiptEvent) GetClaimed() bool {
+func (x *WorkReceiptEvent) GetClaimed() bool {
 	if x != nil {
 		return x.Claimed
 	}
 	return false
 }
 
-func (x *ReceiptEvent) GetClaimedPromptTokens() int64 {
+func (x *WorkReceiptEvent) GetClaimedPromptTokens() int64 {
 	if x != nil {
 		return x.ClaimedPromptTokens
 	}
 	return 0
 }
 
-func (x *ReceiptEvent) GetClaimedCompletionTokens() int64 {
+func (x *WorkReceiptEvent) GetClaimedCompletionTokens() int64 {
 	if x != nil {
 		return x.ClaimedCompletionTokens
 	}
 	return 0
 }
 
-func (x *ReceiptEvent) GetSentTokens() int64 {
+func (x *WorkReceiptEvent) GetSentTokens() int64 {
 	if x != nil {
 		return x.SentTokens
 	}
 	return 0
 }
 
-func (x *ReceiptEvent) GetSentBytes() int64 {
+func (x *WorkReceiptEvent) GetSentBytes() int64 {
 	if x != nil {
 		return x.SentBytes
 	}
 	return 0
 }
 
-func (x *ReceiptEvent) GetComplete() bool {
+func (x *WorkReceiptEvent) GetComplete() bool {
 	if x != nil {
 		return x.Complete
 	}
 	return false
 }
 
-func (x *ReceiptEvent) GetEndedAtMs() int64 {
+func (x *WorkReceiptEvent) GetEndedAtMs() int64 {
 	if x != nil {
 		return x.EndedAtMs
 	}
 	return 0
 }
 
-func (x *ReceiptEvent) GetProof() []byte {
+func (x *WorkReceiptEvent) GetProof() []byte {
 	if x != nil {
 		return x.Proof
 	}
 	return nil
 }
 
-func (x *ReceiptEvent) GetPublicKey() []byte {
+func (x *WorkReceiptEvent) GetPublicKey() []byte {
 	if x != nil {
 		return x.PublicKey
 	}
 	return nil
 }
 
-func (x *ReceiptEvent) GetSignature() []byte {
+func (x *WorkReceiptEvent) GetSignature() []byte {
 	if x != nil {
 		return x.Signature
 	}
@@ -1038,7 +1038,7 @@ func (x *ReceiptEvent) GetSignature() []byte {
 // VoidEvent says that an attempt was dispatched and that nothing of it is owed,
 // although its provider may have served: the caller vanished before any content
 // was relayed. Subject void.v1.<hub_id>, stream RECEIPTS. Identified by
-// request_id and attempt. A receipt for such an attempt counts for nothing.
+// request_id and attempt. A work receipt for such an attempt counts for nothing.
 type VoidEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1107,12 +1107,12 @@ func (x *VoidEvent) GetProviderId() string {
 	return ""
 }
 
-// ReceiptVerdict is billing-ledger's word on one receipt.
-type ReceiptVerdict struct {
+// WorkReceiptVerdict is billing-ledger's word on one work receipt.
+type WorkReceiptVerdict struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Attempt   uint32                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Outcome   ReceiptOutcome         `protobuf:"varint,3,opt,name=outcome,proto3,enum=svc.events.v1.ReceiptOutcome" json:"outcome,omitempty"`
+	Outcome   WorkReceiptOutcome     `protobuf:"varint,3,opt,name=outcome,proto3,enum=svc.events.v1.WorkReceiptOutcome" json:"outcome,omitempty"`
 	// One word: unknown_request, too_late, other_attempt, other_provider,
 	// nothing_served, price_mismatch, altered, invalid.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -1120,20 +1120,20 @@ type ReceiptVerdict struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ReceiptVerdict) Reset() {
-	*x = ReceiptVerdict{}
+func (x *WorkReceiptVerdict) Reset() {
+	*x = WorkReceiptVerdict{}
 	mi := &file_svc_events_v1_events_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ReceiptVerdict) String() string {
+func (x *WorkReceiptVerdict) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ReceiptVerdict) ProtoMessage() {}
+func (*WorkReceiptVerdict) ProtoMessage() {}
 
-func (x *ReceiptVerdict) ProtoReflect() protoreflect.Message {
+func (x *WorkReceiptVerdict) ProtoReflect() protoreflect.Message {
 	mi := &file_svc_events_v1_events_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1145,62 +1145,62 @@ func (x *ReceiptVerdict) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ReceiptVerdict.ProtoReflect.Descriptor instead.
-func (*ReceiptVerdict) Descriptor() ([]byte, []int) {
+// Deprecated: Use WorkReceiptVerdict.ProtoReflect.Descriptor instead.
+func (*WorkReceiptVerdict) Descriptor() ([]byte, []int) {
 	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *ReceiptVerdict) GetRequestId() string {
+func (x *WorkReceiptVerdict) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
 	return ""
 }
 
-func (x *ReceiptVerdict) GetAttempt() uint32 {
+func (x *WorkReceiptVerdict) GetAttempt() uint32 {
 	if x != nil {
 		return x.Attempt
 	}
 	return 0
 }
 
-func (x *ReceiptVerdict) GetOutcome() ReceiptOutcome {
+func (x *WorkReceiptVerdict) GetOutcome() WorkReceiptOutcome {
 	if x != nil {
 		return x.Outcome
 	}
-	return ReceiptOutcome_RECEIPT_OUTCOME_UNSPECIFIED
+	return WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_UNSPECIFIED
 }
 
-func (x *ReceiptVerdict) GetReason() string {
+func (x *WorkReceiptVerdict) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-// ReceiptNotice tells a hub what became of receipts. Subject
+// WorkReceiptNotice tells a hub what became of work receipts. Subject
 // receipted.v1.<hub_id>, at most once: the hub asks again.
-type ReceiptNotice struct {
+type WorkReceiptNotice struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Verdicts      []*ReceiptVerdict      `protobuf:"bytes,1,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
+	Verdicts      []*WorkReceiptVerdict  `protobuf:"bytes,1,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ReceiptNotice) Reset() {
-	*x = ReceiptNotice{}
+func (x *WorkReceiptNotice) Reset() {
+	*x = WorkReceiptNotice{}
 	mi := &file_svc_events_v1_events_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ReceiptNotice) String() string {
+func (x *WorkReceiptNotice) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ReceiptNotice) ProtoMessage() {}
+func (*WorkReceiptNotice) ProtoMessage() {}
 
-func (x *ReceiptNotice) ProtoReflect() protoreflect.Message {
+func (x *WorkReceiptNotice) ProtoReflect() protoreflect.Message {
 	mi := &file_svc_events_v1_events_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1212,12 +1212,12 @@ func (x *ReceiptNotice) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ReceiptNotice.ProtoReflect.Descriptor instead.
-func (*ReceiptNotice) Descriptor() ([]byte, []int) {
+// Deprecated: Use WorkReceiptNotice.ProtoReflect.Descriptor instead.
+func (*WorkReceiptNotice) Descriptor() ([]byte, []int) {
 	return file_svc_events_v1_events_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *ReceiptNotice) GetVerdicts() []*ReceiptVerdict {
+func (x *WorkReceiptNotice) GetVerdicts() []*WorkReceiptVerdict {
 	if x != nil {
 		return x.Verdicts
 	}
@@ -1978,7 +1978,7 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x05Route\x12,\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x18.svc.events.v1.RouteModeR\x04mode\x122\n" +
 	"\x15requested_provider_id\x18\x02 \x01(\tR\x13requestedProviderId\x12F\n" +
-	"\x0ffallback_reason\x18\x03 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\"\xc0\b\n" +
+	"\x0ffallback_reason\x18\x03 \x01(\x0e2\x1d.svc.events.v1.FallbackReasonR\x0efallbackReason\"\xd6\b\n" +
 	"\n" +
 	"UsageEvent\x12\x1d\n" +
 	"\n" +
@@ -2005,16 +2005,16 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x05route\x18\x12 \x01(\v2\x14.svc.events.v1.RouteR\x05route\x12?\n" +
 	"\rdispatched_at\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\fdispatchedAt\x125\n" +
 	"\bended_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12(\n" +
-	"\x10first_content_ms\x18\x15 \x01(\x03R\x0efirstContentMs\x120\n" +
-	"\awitness\x18\x16 \x01(\x0e2\x16.svc.events.v1.WitnessR\awitness\x12\x18\n" +
+	"\x10first_content_ms\x18\x15 \x01(\x03R\x0efirstContentMs\x12F\n" +
+	"\x0fevidence_source\x18\x16 \x01(\x0e2\x1d.svc.events.v1.EvidenceSourceR\x0eevidenceSource\x12\x18\n" +
 	"\asettled\x18\x17 \x01(\bR\asettled\x12\x1d\n" +
 	"\n" +
 	"ledger_mac\x18\x18 \x01(\fR\tledgerMac\x12\x12\n" +
 	"\x04seal\x18\x1e \x01(\fR\x04seal\"0\n" +
 	"\rSettledNotice\x12\x1f\n" +
 	"\vrequest_ids\x18\x01 \x03(\tR\n" +
-	"requestIds\"\xd8\x04\n" +
-	"\fReceiptEvent\x12\x1d\n" +
+	"requestIds\"\xdc\x04\n" +
+	"\x10WorkReceiptEvent\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x15\n" +
@@ -2045,15 +2045,15 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12\x15\n" +
 	"\x06hub_id\x18\x03 \x01(\tR\x05hubId\x12\x1f\n" +
 	"\vprovider_id\x18\x04 \x01(\tR\n" +
-	"providerId\"\x9a\x01\n" +
-	"\x0eReceiptVerdict\x12\x1d\n" +
+	"providerId\"\xa2\x01\n" +
+	"\x12WorkReceiptVerdict\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
-	"\aattempt\x18\x02 \x01(\rR\aattempt\x127\n" +
-	"\aoutcome\x18\x03 \x01(\x0e2\x1d.svc.events.v1.ReceiptOutcomeR\aoutcome\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"J\n" +
-	"\rReceiptNotice\x129\n" +
-	"\bverdicts\x18\x01 \x03(\v2\x1d.svc.events.v1.ReceiptVerdictR\bverdicts\"\x94\x04\n" +
+	"\aattempt\x18\x02 \x01(\rR\aattempt\x12;\n" +
+	"\aoutcome\x18\x03 \x01(\x0e2!.svc.events.v1.WorkReceiptOutcomeR\aoutcome\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"R\n" +
+	"\x11WorkReceiptNotice\x12=\n" +
+	"\bverdicts\x18\x01 \x03(\v2!.svc.events.v1.WorkReceiptVerdictR\bverdicts\"\x94\x04\n" +
 	"\aAttempt\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
@@ -2150,17 +2150,17 @@ const file_svc_events_v1_events_proto_rawDesc = "" +
 	"\x0eFallbackReason\x12\x1f\n" +
 	"\x1bFALLBACK_REASON_UNSPECIFIED\x10\x00\x122\n" +
 	".FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE\x10\x01\x12-\n" +
-	")FALLBACK_REASON_REQUESTED_PROVIDER_FAILED\x10\x02*]\n" +
-	"\aWitness\x12\x17\n" +
-	"\x13WITNESS_UNSPECIFIED\x10\x00\x12\x0f\n" +
-	"\vWITNESS_HUB\x10\x01\x12\x13\n" +
-	"\x0fWITNESS_GATEWAY\x10\x02\x12\x13\n" +
-	"\x0fWITNESS_RECEIPT\x10\x03*\x87\x01\n" +
-	"\x0eReceiptOutcome\x12\x1f\n" +
-	"\x1bRECEIPT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1b\n" +
-	"\x17RECEIPT_OUTCOME_SETTLED\x10\x01\x12\x1a\n" +
-	"\x16RECEIPT_OUTCOME_STORED\x10\x02\x12\x1b\n" +
-	"\x17RECEIPT_OUTCOME_REFUSED\x10\x03*\xbf\x01\n" +
+	")FALLBACK_REASON_REQUESTED_PROVIDER_FAILED\x10\x02*\x89\x01\n" +
+	"\x0eEvidenceSource\x12\x1f\n" +
+	"\x1bEVIDENCE_SOURCE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13EVIDENCE_SOURCE_HUB\x10\x01\x12\x1b\n" +
+	"\x17EVIDENCE_SOURCE_GATEWAY\x10\x02\x12 \n" +
+	"\x1cEVIDENCE_SOURCE_WORK_RECEIPT\x10\x03*\x9f\x01\n" +
+	"\x12WorkReceiptOutcome\x12$\n" +
+	" WORK_RECEIPT_OUTCOME_UNSPECIFIED\x10\x00\x12 \n" +
+	"\x1cWORK_RECEIPT_OUTCOME_SETTLED\x10\x01\x12\x1f\n" +
+	"\x1bWORK_RECEIPT_OUTCOME_STORED\x10\x02\x12 \n" +
+	"\x1cWORK_RECEIPT_OUTCOME_REFUSED\x10\x03*\xbf\x01\n" +
 	"\x0eAttemptOutcome\x12\x1f\n" +
 	"\x1bATTEMPT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16ATTEMPT_OUTCOME_SERVED\x10\x01\x12\x1a\n" +
@@ -2191,17 +2191,17 @@ var file_svc_events_v1_events_proto_goTypes = []any{
 	(ClaimState)(0),               // 1: svc.events.v1.ClaimState
 	(RouteMode)(0),                // 2: svc.events.v1.RouteMode
 	(FallbackReason)(0),           // 3: svc.events.v1.FallbackReason
-	(Witness)(0),                  // 4: svc.events.v1.Witness
-	(ReceiptOutcome)(0),           // 5: svc.events.v1.ReceiptOutcome
+	(EvidenceSource)(0),           // 4: svc.events.v1.EvidenceSource
+	(WorkReceiptOutcome)(0),       // 5: svc.events.v1.WorkReceiptOutcome
 	(AttemptOutcome)(0),           // 6: svc.events.v1.AttemptOutcome
 	(ConnectionMode)(0),           // 7: svc.events.v1.ConnectionMode
 	(*Route)(nil),                 // 8: svc.events.v1.Route
 	(*UsageEvent)(nil),            // 9: svc.events.v1.UsageEvent
 	(*SettledNotice)(nil),         // 10: svc.events.v1.SettledNotice
-	(*ReceiptEvent)(nil),          // 11: svc.events.v1.ReceiptEvent
+	(*WorkReceiptEvent)(nil),      // 11: svc.events.v1.WorkReceiptEvent
 	(*VoidEvent)(nil),             // 12: svc.events.v1.VoidEvent
-	(*ReceiptVerdict)(nil),        // 13: svc.events.v1.ReceiptVerdict
-	(*ReceiptNotice)(nil),         // 14: svc.events.v1.ReceiptNotice
+	(*WorkReceiptVerdict)(nil),    // 13: svc.events.v1.WorkReceiptVerdict
+	(*WorkReceiptNotice)(nil),     // 14: svc.events.v1.WorkReceiptNotice
 	(*Attempt)(nil),               // 15: svc.events.v1.Attempt
 	(*AttemptBatch)(nil),          // 16: svc.events.v1.AttemptBatch
 	(*ModelOffer)(nil),            // 17: svc.events.v1.ModelOffer
@@ -2221,9 +2221,9 @@ var file_svc_events_v1_events_proto_depIdxs = []int32{
 	8,  // 5: svc.events.v1.UsageEvent.route:type_name -> svc.events.v1.Route
 	23, // 6: svc.events.v1.UsageEvent.dispatched_at:type_name -> google.protobuf.Timestamp
 	23, // 7: svc.events.v1.UsageEvent.ended_at:type_name -> google.protobuf.Timestamp
-	4,  // 8: svc.events.v1.UsageEvent.witness:type_name -> svc.events.v1.Witness
-	5,  // 9: svc.events.v1.ReceiptVerdict.outcome:type_name -> svc.events.v1.ReceiptOutcome
-	13, // 10: svc.events.v1.ReceiptNotice.verdicts:type_name -> svc.events.v1.ReceiptVerdict
+	4,  // 8: svc.events.v1.UsageEvent.evidence_source:type_name -> svc.events.v1.EvidenceSource
+	5,  // 9: svc.events.v1.WorkReceiptVerdict.outcome:type_name -> svc.events.v1.WorkReceiptOutcome
+	13, // 10: svc.events.v1.WorkReceiptNotice.verdicts:type_name -> svc.events.v1.WorkReceiptVerdict
 	6,  // 11: svc.events.v1.Attempt.outcome:type_name -> svc.events.v1.AttemptOutcome
 	15, // 12: svc.events.v1.AttemptBatch.attempts:type_name -> svc.events.v1.Attempt
 	7,  // 13: svc.events.v1.Session.connection_mode:type_name -> svc.events.v1.ConnectionMode

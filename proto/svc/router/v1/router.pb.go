@@ -988,7 +988,7 @@ type ExplainProviderResponse struct {
 	// frequent first.
 	Rejects []*RejectCount `protobuf:"bytes,2,rep,name=rejects,proto3" json:"rejects,omitempty"`
 	// At most 256, by id.
-	Models        []*ModelStanding `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"`
+	Models        []*ModelHealth `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1037,7 +1037,7 @@ func (x *ExplainProviderResponse) GetRejects() []*RejectCount {
 	return nil
 }
 
-func (x *ExplainProviderResponse) GetModels() []*ModelStanding {
+func (x *ExplainProviderResponse) GetModels() []*ModelHealth {
 	if x != nil {
 		return x.Models
 	}
@@ -1099,8 +1099,8 @@ func (x *RejectCount) GetCount() int64 {
 	return 0
 }
 
-// ModelStanding is how one model of a provider stands.
-type ModelStanding struct {
+// ModelHealth is how one model of a provider stands.
+type ModelHealth struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	ModelId string                 `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	// Connected nodes that offer it, and those of them that could be chosen now.
@@ -1118,20 +1118,20 @@ type ModelStanding struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ModelStanding) Reset() {
-	*x = ModelStanding{}
+func (x *ModelHealth) Reset() {
+	*x = ModelHealth{}
 	mi := &file_svc_router_v1_router_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ModelStanding) String() string {
+func (x *ModelHealth) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ModelStanding) ProtoMessage() {}
+func (*ModelHealth) ProtoMessage() {}
 
-func (x *ModelStanding) ProtoReflect() protoreflect.Message {
+func (x *ModelHealth) ProtoReflect() protoreflect.Message {
 	mi := &file_svc_router_v1_router_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1143,54 +1143,54 @@ func (x *ModelStanding) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ModelStanding.ProtoReflect.Descriptor instead.
-func (*ModelStanding) Descriptor() ([]byte, []int) {
+// Deprecated: Use ModelHealth.ProtoReflect.Descriptor instead.
+func (*ModelHealth) Descriptor() ([]byte, []int) {
 	return file_svc_router_v1_router_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *ModelStanding) GetModelId() string {
+func (x *ModelHealth) GetModelId() string {
 	if x != nil {
 		return x.ModelId
 	}
 	return ""
 }
 
-func (x *ModelStanding) GetNodes() int32 {
+func (x *ModelHealth) GetNodes() int32 {
 	if x != nil {
 		return x.Nodes
 	}
 	return 0
 }
 
-func (x *ModelStanding) GetAvailableNodes() int32 {
+func (x *ModelHealth) GetAvailableNodes() int32 {
 	if x != nil {
 		return x.AvailableNodes
 	}
 	return 0
 }
 
-func (x *ModelStanding) GetInFlight() int32 {
+func (x *ModelHealth) GetInFlight() int32 {
 	if x != nil {
 		return x.InFlight
 	}
 	return 0
 }
 
-func (x *ModelStanding) GetCapacity() int32 {
+func (x *ModelHealth) GetCapacity() int32 {
 	if x != nil {
 		return x.Capacity
 	}
 	return 0
 }
 
-func (x *ModelStanding) GetBreaker() string {
+func (x *ModelHealth) GetBreaker() string {
 	if x != nil {
 		return x.Breaker
 	}
 	return ""
 }
 
-func (x *ModelStanding) GetChosen() int64 {
+func (x *ModelHealth) GetChosen() int64 {
 	if x != nil {
 		return x.Chosen
 	}
@@ -1277,15 +1277,15 @@ const file_svc_router_v1_router_proto_rawDesc = "" +
 	"\tofferings\x18\x01 \x03(\v2\x17.svc.router.v1.OfferingR\tofferings\"9\n" +
 	"\x16ExplainProviderRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
-	"providerId\"\xb7\x01\n" +
+	"providerId\"\xb5\x01\n" +
 	"\x17ExplainProviderResponse\x120\n" +
 	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x124\n" +
-	"\arejects\x18\x02 \x03(\v2\x1a.svc.router.v1.RejectCountR\arejects\x124\n" +
-	"\x06models\x18\x03 \x03(\v2\x1c.svc.router.v1.ModelStandingR\x06models\";\n" +
+	"\arejects\x18\x02 \x03(\v2\x1a.svc.router.v1.RejectCountR\arejects\x122\n" +
+	"\x06models\x18\x03 \x03(\v2\x1a.svc.router.v1.ModelHealthR\x06models\";\n" +
 	"\vRejectCount\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x03R\x05count\"\xd4\x01\n" +
-	"\rModelStanding\x12\x19\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\"\xd2\x01\n" +
+	"\vModelHealth\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x14\n" +
 	"\x05nodes\x18\x02 \x01(\x05R\x05nodes\x12'\n" +
 	"\x0favailable_nodes\x18\x03 \x01(\x05R\x0eavailableNodes\x12\x1b\n" +
@@ -1338,7 +1338,7 @@ var file_svc_router_v1_router_proto_goTypes = []any{
 	(*ExplainProviderRequest)(nil),  // 12: svc.router.v1.ExplainProviderRequest
 	(*ExplainProviderResponse)(nil), // 13: svc.router.v1.ExplainProviderResponse
 	(*RejectCount)(nil),             // 14: svc.router.v1.RejectCount
-	(*ModelStanding)(nil),           // 15: svc.router.v1.ModelStanding
+	(*ModelHealth)(nil),             // 15: svc.router.v1.ModelHealth
 	(v1.ConnectionMode)(0),          // 16: svc.events.v1.ConnectionMode
 	(v1.FallbackReason)(0),          // 17: svc.events.v1.FallbackReason
 	(*timestamppb.Timestamp)(nil),   // 18: google.protobuf.Timestamp
@@ -1355,7 +1355,7 @@ var file_svc_router_v1_router_proto_depIdxs = []int32{
 	10, // 8: svc.router.v1.ListOfferingsResponse.offerings:type_name -> svc.router.v1.Offering
 	18, // 9: svc.router.v1.ExplainProviderResponse.since:type_name -> google.protobuf.Timestamp
 	14, // 10: svc.router.v1.ExplainProviderResponse.rejects:type_name -> svc.router.v1.RejectCount
-	15, // 11: svc.router.v1.ExplainProviderResponse.models:type_name -> svc.router.v1.ModelStanding
+	15, // 11: svc.router.v1.ExplainProviderResponse.models:type_name -> svc.router.v1.ModelHealth
 	2,  // 12: svc.router.v1.RouterService.Select:input_type -> svc.router.v1.SelectRequest
 	6,  // 13: svc.router.v1.RouterService.ListSupply:input_type -> svc.router.v1.ListSupplyRequest
 	9,  // 14: svc.router.v1.RouterService.ListOfferings:input_type -> svc.router.v1.ListOfferingsRequest

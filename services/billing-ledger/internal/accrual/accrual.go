@@ -16,16 +16,16 @@ import (
 // PageSize is the most rows of a page.
 const PageSize = 10_000
 
-// Place is where a row stands in the order of all rows: by the UTC day of the
+// Cursor is where a row stands in the order of all rows: by the UTC day of the
 // requests, then by provider. The zero provider stands before all others.
-type Place struct {
+type Cursor struct {
 	Day      time.Time
 	Provider ids.ProviderID
 }
 
 // Accrual is what one provider was credited for the requests of one day.
 type Accrual struct {
-	Place
+	Cursor
 	Payout   money.NanoUSD
 	Requests int64
 }
@@ -33,7 +33,7 @@ type Accrual struct {
 // Store sums settled requests.
 type Store interface {
 	// Accruals returns at most limit rows that stand after a place.
-	Accruals(ctx context.Context, after Place, limit int) ([]Accrual, error)
+	Accruals(ctx context.Context, after Cursor, limit int) ([]Accrual, error)
 }
 
 // List returns one page of the days from first on, and the token of the next
@@ -54,29 +54,29 @@ func List(ctx context.Context, store Store, first, token string) ([]Accrual, str
 	return rows, rows[PageSize-1].token(), nil
 }
 
-func start(first, token string) (Place, error) {
+func start(first, token string) (Cursor, error) {
 	day, err := time.Parse(time.DateOnly, first)
 	if err != nil {
-		return Place{}, fault.New(fault.Invalid, fault.InvalidValue, "first_day must be a day like 2006-01-02").On("first_day")
+		return Cursor{}, fault.New(fault.Invalid, fault.InvalidValue, "first_day must be a day like 2006-01-02").On("first_day")
 	}
 	if token == "" {
-		return Place{Day: day}, nil
+		return Cursor{Day: day}, nil
 	}
 	after, err := parseToken(token)
 	if err != nil || after.Day.Before(day) {
-		return Place{}, fault.New(fault.Invalid, fault.InvalidValue, "page_token is not one of this list").On("page_token")
+		return Cursor{}, fault.New(fault.Invalid, fault.InvalidValue, "page_token is not one of this list").On("page_token")
 	}
 	return after, nil
 }
 
-func (p Place) token() string { return p.Day.Format(time.DateOnly) + "/" + p.Provider.String() }
+func (p Cursor) token() string { return p.Day.Format(time.DateOnly) + "/" + p.Provider.String() }
 
-func parseToken(token string) (Place, error) {
+func parseToken(token string) (Cursor, error) {
 	day, provider, _ := strings.Cut(token, "/")
-	var p Place
+	var p Cursor
 	var err error
 	if p.Day, err = time.Parse(time.DateOnly, day); err != nil {
-		return Place{}, err
+		return Cursor{}, err
 	}
 	p.Provider, err = ids.ParseProvider(provider)
 	return p, err

@@ -12,12 +12,12 @@ import (
 // rows is a store of n rows of one day, in order.
 type rows int
 
-func (n rows) Accruals(_ context.Context, after Place, limit int) ([]Accrual, error) {
+func (n rows) Accruals(_ context.Context, after Cursor, limit int) ([]Accrual, error) {
 	var out []Accrual
 	for i := 1; i <= int(n) && len(out) < limit; i++ {
-		p := Place{Day: after.Day, Provider: ids.ProviderID{14: byte(i >> 8), 15: byte(i)}}
+		p := Cursor{Day: after.Day, Provider: ids.ProviderID{14: byte(i >> 8), 15: byte(i)}}
 		if string(p.Provider[:]) > string(after.Provider[:]) {
-			out = append(out, Accrual{Place: p})
+			out = append(out, Accrual{Cursor: p})
 		}
 	}
 	return out, nil
@@ -45,7 +45,7 @@ func TestPagesAreBoundedAndHaveNoGaps(t *testing.T) {
 func TestForeignTokensAreRefused(t *testing.T) {
 	for _, tc := range []struct{ first, token string }{
 		{"yesterday", ""}, {"", ""}, {"2026-01-02", "x"}, {"2026-01-02", "2026-01-02/"},
-		{"2026-01-02", Place{Day: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Provider: ids.ProviderID{1}}.token()},
+		{"2026-01-02", Cursor{Day: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Provider: ids.ProviderID{1}}.token()},
 	} {
 		if _, _, err := List(t.Context(), rows(1), tc.first, tc.token); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("%+v: %v", tc, err)
@@ -59,12 +59,12 @@ type settledRows int
 
 var began = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 
-func (n settledRows) SettledAfter(_ context.Context, after Mark, _ time.Duration, limit int) ([]Settled, error) {
+func (n settledRows) SettledAfter(_ context.Context, after SettledCursor, _ time.Duration, limit int) ([]Settled, error) {
 	var out []Settled
 	for i := 0; i < int(n) && len(out) < limit; i++ {
-		m := Mark{At: began.Add(time.Duration(i) * time.Microsecond), Request: ids.RequestID{15: 1}}
+		m := SettledCursor{At: began.Add(time.Duration(i) * time.Microsecond), Request: ids.RequestID{15: 1}}
 		if m.At.After(after.At) || m.At.Equal(after.At) && after.Request.IsZero() {
-			out = append(out, Settled{Mark: m})
+			out = append(out, Settled{SettledCursor: m})
 		}
 	}
 	return out, nil

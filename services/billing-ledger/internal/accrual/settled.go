@@ -16,39 +16,39 @@ import (
 // SettledPage is the most rows of a page of settled requests.
 const SettledPage = 1_000
 
-// Mark is where a settled request stands in the order of settling: by the time
+// SettledCursor is where a settled request stands in the order of settling: by the time
 // of settling, to the microsecond, then by its id. The zero request stands
 // before all others of its time.
-type Mark struct {
+type SettledCursor struct {
 	At      time.Time
 	Request ids.RequestID
 }
 
 // Settled is one request as it was settled, as far as its provider is concerned.
 type Settled struct {
-	Mark
-	Provider ids.ProviderID
-	Price    ids.PriceVersionID
-	Model    string
-	Attempt  int32
-	Billable money.Tokens
-	Rates    money.Rates
-	Payout   money.NanoUSD
-	Witness  usage.Witness
+	SettledCursor
+	Provider       ids.ProviderID
+	Price          ids.PriceVersionID
+	Model          string
+	Attempt        int32
+	Billable       money.Tokens
+	Rates          money.Rates
+	Payout         money.NanoUSD
+	EvidenceSource usage.EvidenceSource
 }
 
 // SettledStore lists settled requests.
 type SettledStore interface {
 	// SettledAfter returns at most limit requests that stand after a mark and
 	// were settled at least age ago.
-	SettledAfter(ctx context.Context, after Mark, age time.Duration, limit int) ([]Settled, error)
+	SettledAfter(ctx context.Context, after SettledCursor, age time.Duration, limit int) ([]Settled, error)
 }
 
 // ListSettled returns one page of the requests settled since a time, or behind a
 // watermark, and the watermark of the next page. more reports whether there are
 // rows behind this page already.
 func ListSettled(ctx context.Context, store SettledStore, since time.Time, watermark string, age time.Duration) (rows []Settled, next string, more bool, err error) {
-	after := Mark{At: since}
+	after := SettledCursor{At: since}
 	if watermark != "" {
 		if after, err = parseMark(watermark); err != nil {
 			return nil, "", false, fault.New(fault.Invalid, fault.InvalidValue, "watermark is not one of this list").On("watermark")
@@ -67,12 +67,12 @@ func ListSettled(ctx context.Context, store SettledStore, since time.Time, water
 		rows, more = rows[:SettledPage], true
 	}
 	if len(rows) > 0 {
-		after = rows[len(rows)-1].Mark
+		after = rows[len(rows)-1].SettledCursor
 	}
 	return rows, after.token(), more, nil
 }
 
-func (m Mark) token() string {
+func (m SettledCursor) token() string {
 	token := strconv.FormatInt(m.At.UnixMicro(), 10)
 	if m.Request.IsZero() {
 		return token
@@ -80,13 +80,13 @@ func (m Mark) token() string {
 	return token + "/" + m.Request.String()
 }
 
-func parseMark(token string) (Mark, error) {
+func parseMark(token string) (SettledCursor, error) {
 	at, request, behind := strings.Cut(token, "/")
 	micros, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {
-		return Mark{}, fmt.Errorf("read the time of a watermark: %w", err)
+		return SettledCursor{}, fmt.Errorf("read the time of a watermark: %w", err)
 	}
-	m := Mark{At: time.UnixMicro(micros).UTC()}
+	m := SettledCursor{At: time.UnixMicro(micros).UTC()}
 	if behind {
 		m.Request, err = ids.ParseRequest(request)
 	}

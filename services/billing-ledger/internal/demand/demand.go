@@ -90,8 +90,8 @@ type Store interface {
 	Settled(ctx context.Context, from, until time.Time, limit int) (map[string]Sum, error)
 }
 
-// Book answers gateways. It is safe for concurrent use.
-type Book struct {
+// Cache answers gateways. It is safe for concurrent use.
+type Cache struct {
 	store Store
 	clock clock.Clock
 	// turn is held by who reads or writes what is below.
@@ -107,16 +107,16 @@ type Book struct {
 	failed   bool
 }
 
-// NewBook makes a book that has read nothing yet.
-func NewBook(store Store, clk clock.Clock) *Book {
-	return &Book{
+// NewCache makes a book that has read nothing yet.
+func NewCache(store Store, clk clock.Clock) *Cache {
+	return &Cache{
 		store: store, clock: clk, turn: make(chan struct{}, 1),
 		hours: map[time.Time]map[string]Sum{}, pieces: map[time.Time]map[string]Sum{},
 	}
 }
 
 // Run makes the first sum, and tries until there is one or ctx ends.
-func (b *Book) Run(ctx context.Context) {
+func (b *Cache) Run(ctx context.Context) {
 	ticker := time.NewTicker(pauseAfter)
 	defer ticker.Stop()
 	for !b.begin(ctx) {
@@ -128,7 +128,7 @@ func (b *Book) Run(ctx context.Context) {
 	}
 }
 
-func (b *Book) begin(ctx context.Context) bool {
+func (b *Cache) begin(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, firstPatience)
 	defer cancel()
 	_, err := b.Models(ctx)
@@ -138,7 +138,7 @@ func (b *Book) begin(ctx context.Context) bool {
 // Models are those that were asked for, the most asked for first, not older than
 // five minutes, or than an hour while they cannot be had anew. The caller must not
 // change them.
-func (b *Book) Models(ctx context.Context) ([]Model, error) {
+func (b *Cache) Models(ctx context.Context) ([]Model, error) {
 	select {
 	case b.turn <- struct{}{}:
 		defer func() { <-b.turn }()
@@ -163,7 +163,7 @@ func (b *Book) Models(ctx context.Context) ([]Model, error) {
 }
 
 // last is the last sum in place of one that cannot be made, unless it is too old.
-func (b *Book) last(now time.Time, cause error) ([]Model, error) {
+func (b *Cache) last(now time.Time, cause error) ([]Model, error) {
 	if b.made && within(now.Sub(b.madeAt), keptFor) {
 		return b.models, nil
 	}
@@ -177,7 +177,7 @@ func unavailable(cause error) error {
 	return fault.Wrap(cause, fault.Unavailable, fault.ServiceUnavailable, "what was asked for cannot be summed up now").After(pauseAfter)
 }
 
-func (b *Book) sum(ctx context.Context) ([]Model, error) {
+func (b *Cache) sum(ctx context.Context) ([]Model, error) {
 	now, err := b.store.Now(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask for the time: %w", err)
@@ -198,7 +198,7 @@ func (b *Book) sum(ctx context.Context) ([]Model, error) {
 }
 
 // between sums a span of time, by hours and pieces as far as they lie in it.
-func (b *Book) between(ctx context.Context, from, until, now time.Time) (map[string]Sum, error) {
+func (b *Cache) between(ctx context.Context, from, until, now time.Time) (map[string]Sum, error) {
 	total := map[string]Sum{}
 	for from.Before(until) {
 		read, end := b.piece, earlier(from.Truncate(pieceOf).Add(pieceOf), until)
@@ -216,7 +216,7 @@ func (b *Book) between(ctx context.Context, from, until, now time.Time) (map[str
 }
 
 // hour sums a whole hour. Its pieces are forgotten once it is remembered.
-func (b *Book) hour(ctx context.Context, from, until, now time.Time) (map[string]Sum, error) {
+func (b *Cache) hour(ctx context.Context, from, until, now time.Time) (map[string]Sum, error) {
 	total, known := b.hours[from]
 	if !known {
 		total = map[string]Sum{}
@@ -239,7 +239,7 @@ func (b *Book) hour(ctx context.Context, from, until, now time.Time) (map[string
 }
 
 // piece sums a span that lies within five minutes of the clock.
-func (b *Book) piece(ctx context.Context, from, until, now time.Time) (map[string]Sum, error) {
+func (b *Cache) piece(ctx context.Context, from, until, now time.Time) (map[string]Sum, error) {
 	whole := until.Sub(from) == pieceOf
 	if known, ok := b.pieces[from]; ok && whole {
 		return known, nil

@@ -67,9 +67,9 @@ func (h *history) Settled(ctx context.Context, from, until time.Time, limit int)
 	return sums, nil
 }
 
-func begin(at time.Time) (*history, *Book) {
+func begin(at time.Time) (*history, *Cache) {
 	h := &history{clock: clock.NewManual(at)}
-	return h, NewBook(h, h.clock)
+	return h, NewCache(h, h.clock)
 }
 
 var noon = time.Date(2026, 11, 21, 12, 34, 56, 789_000, time.UTC)
@@ -225,7 +225,7 @@ func TestTheLastSumStandsInForAnHour(t *testing.T) {
 func TestTheFirstSumIsMadeBeforeAnybodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &history{clock: clock.NewManual(noon), err: errors.New("too slow")}
-		b := NewBook(h, clock.System)
+		b := NewCache(h, clock.System)
 		done := make(chan struct{})
 		go func() { defer close(done); b.Run(t.Context()) }()
 		synctest.Wait()

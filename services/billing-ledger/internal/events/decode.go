@@ -56,7 +56,7 @@ func usageFromProto(m *eventsv1.UsageEvent) (usage.Event, error) {
 		FallbackReason:    fallbacks[m.GetRoute().GetFallbackReason()],
 		DispatchedAt:      instant(m.GetDispatchedAt()), EndedAt: instant(m.GetEndedAt()),
 		FirstContentMS: m.GetFirstContentMs(),
-		Witness:        witnesses[m.GetWitness()], Settled: m.GetSettled(),
+		EvidenceSource: evidenceSources[m.GetEvidenceSource()], Settled: m.GetSettled(),
 	}
 	if mac := m.GetLedgerMac(); len(mac) == len(e.Ticket) {
 		copy(e.Ticket[:], mac)
@@ -108,11 +108,11 @@ var (
 		eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE: "requested_provider_unavailable",
 		eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED:      "requested_provider_failed",
 	}
-	witnesses = map[eventsv1.Witness]usage.Witness{
-		eventsv1.Witness_WITNESS_UNSPECIFIED: usage.Hub, // from a hub older than the field
-		eventsv1.Witness_WITNESS_HUB:         usage.Hub,
-		eventsv1.Witness_WITNESS_GATEWAY:     usage.Gateway,
-		eventsv1.Witness_WITNESS_RECEIPT:     usage.Receipt,
+	evidenceSources = map[eventsv1.EvidenceSource]usage.EvidenceSource{
+		eventsv1.EvidenceSource_EVIDENCE_SOURCE_UNSPECIFIED:  usage.Hub, // from a hub older than the field
+		eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB:          usage.Hub,
+		eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY:      usage.Gateway,
+		eventsv1.EvidenceSource_EVIDENCE_SOURCE_WORK_RECEIPT: usage.WorkReceipt,
 	}
 )
 

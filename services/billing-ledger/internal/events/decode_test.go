@@ -122,12 +122,12 @@ func FuzzDecodeUsage(f *testing.F) {
 }
 
 func TestUsagePublishedByAReviewIsReadAsItWas(t *testing.T) {
-	for _, witness := range []usage.Witness{usage.Hub, usage.Gateway} {
+	for _, source := range []usage.EvidenceSource{usage.Hub, usage.Gateway} {
 		for ending := range eventsv1.Ending_name {
 			m := validEvent()
 			m.Rates.Unit = []moneyv1.Unit{moneyv1.Unit_UNIT_TOKEN, moneyv1.Unit_UNIT_IMAGE, moneyv1.Unit_UNIT_AUDIO_MINUTE}[ending%3]
 			m.Ending, m.Settled = eventsv1.Ending(ending), true
-			m.Witness = witnessToProto(witness)
+			m.EvidenceSource = evidenceSourceToProto(source)
 			m.Route = &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_EXPLICIT, RequestedProviderId: "p",
 				FallbackReason: eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED}
 			m.DispatchedAt, m.EndedAt = timestamppb.New(time.Unix(7, 1000)), nil
@@ -145,14 +145,14 @@ func TestUsagePublishedByAReviewIsReadAsItWas(t *testing.T) {
 	}
 }
 
-func TestAnUnknownWitnessIsRejected(t *testing.T) {
+func TestAnUnknownEvidenceSourceIsRejected(t *testing.T) {
 	m := validEvent()
-	m.Witness = 9
+	m.EvidenceSource = 9
 	if _, reject := decodeUsage(encode(t, m)); reject == nil || reject.Reason != usage.Invalid {
 		t.Errorf("%+v", reject)
 	}
-	m.Witness = eventsv1.Witness_WITNESS_UNSPECIFIED // a hub older than the field
-	if d, reject := decodeUsage(encode(t, m)); reject != nil || d.Event.Witness != usage.Hub {
+	m.EvidenceSource = eventsv1.EvidenceSource_EVIDENCE_SOURCE_UNSPECIFIED // a hub older than the field
+	if d, reject := decodeUsage(encode(t, m)); reject != nil || d.Event.EvidenceSource != usage.Hub {
 		t.Errorf("%+v", reject)
 	}
 }

@@ -19,10 +19,10 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// Receipts answers what hubs ask about receipts of providers, and takes their
+// WorkReceipts answers what hubs ask about receipts of providers, and takes their
 // word of attempts that are void. A receipt that is delivered twice is answered
 // twice and kept once.
-type Receipts struct {
+type WorkReceipts struct {
 	Bus    Bus
 	Keeper *orphan.Keeper
 	Voids  *orphan.Voids
@@ -30,14 +30,14 @@ type Receipts struct {
 }
 
 // Run answers until ctx ends. A batch that fails comes again after a pause.
-func (r *Receipts) Run(ctx context.Context) error {
-	cfg := bus.ConsumerConfig{Stream: bus.ReceiptStream, Durable: durable, Linger: linger}
+func (r *WorkReceipts) Run(ctx context.Context) error {
+	cfg := bus.ConsumerConfig{Stream: bus.WorkReceiptStream, Durable: durable, Linger: linger}
 	return r.Bus.Consume(ctx, cfg, r.Handle)
 }
 
 // Handle answers a batch; an error means that it is to come again. What is void
 // goes first: a receipt beside it in the batch is judged by it.
-func (r *Receipts) Handle(ctx context.Context, msgs []bus.Msg) error {
+func (r *WorkReceipts) Handle(ctx context.Context, msgs []bus.Msg) error {
 	questions, voids := r.sort(ctx, msgs)
 	if err := r.Voids.Keep(ctx, voids); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (r *Receipts) Handle(ctx context.Context, msgs []bus.Msg) error {
 
 // sort parts questions from word of void attempts, which nobody awaits an
 // answer to.
-func (r *Receipts) sort(ctx context.Context, msgs []bus.Msg) (questions []bus.Msg, voids []orphan.Void) {
+func (r *WorkReceipts) sort(ctx context.Context, msgs []bus.Msg) (questions []bus.Msg, voids []orphan.Void) {
 	for _, m := range msgs {
 		if !strings.HasPrefix(m.Subject, bus.SubjectVoidPrefix) {
 			questions = append(questions, m)
@@ -94,14 +94,14 @@ func voidFrom(data []byte) (orphan.Void, error) {
 }
 
 // answer answers questions about receipts.
-func (r *Receipts) answer(ctx context.Context, msgs []bus.Msg) error {
+func (r *WorkReceipts) answer(ctx context.Context, msgs []bus.Msg) error {
 	answers := answers{}
-	var receipts []orphan.Receipt
+	var receipts []orphan.WorkReceipt
 	var hubs []string
 	for _, m := range msgs {
-		event := &eventsv1.ReceiptEvent{}
-		receipt, err := receiptFrom(event, m.Data)
-		if event.GetHubId() != "" && m.Subject != bus.SubjectReceipt(event.GetHubId()) {
+		event := &eventsv1.WorkReceiptEvent{}
+		receipt, err := workReceiptFrom(event, m.Data)
+		if event.GetHubId() != "" && m.Subject != bus.SubjectWorkReceipt(event.GetHubId()) {
 			r.Log.ErrorContext(ctx, "a question about a receipt is not answered", "subject", m.Subject, "error", errOtherHub)
 			continue
 		}
@@ -124,14 +124,14 @@ func (r *Receipts) answer(ctx context.Context, msgs []bus.Msg) error {
 	return nil
 }
 
-// receiptFrom decodes a question, and verifies what does not need the hubs'
+// workReceiptFrom decodes a question, and verifies what does not need the hubs'
 // secret: it may have been altered on its way.
-func receiptFrom(event *eventsv1.ReceiptEvent, data []byte) (orphan.Receipt, error) {
+func workReceiptFrom(event *eventsv1.WorkReceiptEvent, data []byte) (orphan.WorkReceipt, error) {
 	if err := proto.Unmarshal(data, event); err != nil {
 		event.Reset() // what was read before the fault says nothing
-		return orphan.Receipt{}, fmt.Errorf("not a question about a receipt: %w", err)
+		return orphan.WorkReceipt{}, fmt.Errorf("not a question about a receipt: %w", err)
 	}
-	r := orphan.Receipt{Key: event.GetPublicKey(), Hub: event.GetDispatchedBy()}
+	r := orphan.WorkReceipt{Key: event.GetPublicKey(), Hub: event.GetDispatchedBy()}
 	var err error
 	if r.Request, err = ids.ParseRequest(event.GetRequestId()); err != nil {
 		return r, fmt.Errorf("request id: %w", err)
@@ -156,30 +156,30 @@ func receiptFrom(event *eventsv1.ReceiptEvent, data []byte) (orphan.Receipt, err
 }
 
 // answers are verdicts by the hub that asked.
-type answers map[string][]*eventsv1.ReceiptVerdict
+type answers map[string][]*eventsv1.WorkReceiptVerdict
 
 func (a answers) add(hub, request string, attempt uint32, v orphan.Verdict) {
 	if !usage.ValidHub(hub) || request == "" {
 		return
 	}
-	a[hub] = append(a[hub], &eventsv1.ReceiptVerdict{
+	a[hub] = append(a[hub], &eventsv1.WorkReceiptVerdict{
 		RequestId: request, Attempt: attempt, Outcome: receiptOutcomes[v.Outcome], Reason: string(v.Reason),
 	})
 }
 
-var receiptOutcomes = map[orphan.Outcome]eventsv1.ReceiptOutcome{
-	orphan.AlreadySettled: eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_SETTLED,
-	orphan.Stored:         eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_STORED,
-	orphan.Refused:        eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_REFUSED,
+var receiptOutcomes = map[orphan.Outcome]eventsv1.WorkReceiptOutcome{
+	orphan.AlreadySettled: eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_SETTLED,
+	orphan.Stored:         eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED,
+	orphan.Refused:        eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED,
 }
 
 // tell tells the hubs. A notice that is lost is given again when the hub asks
 // again.
-func (r *Receipts) tell(ctx context.Context, all answers) {
+func (r *WorkReceipts) tell(ctx context.Context, all answers) {
 	for hub, verdicts := range all {
-		data, err := proto.Marshal(&eventsv1.ReceiptNotice{Verdicts: verdicts})
+		data, err := proto.Marshal(&eventsv1.WorkReceiptNotice{Verdicts: verdicts})
 		if err == nil {
-			err = r.Bus.Publish(ctx, bus.SubjectReceipted(hub), data, nil)
+			err = r.Bus.Publish(ctx, bus.SubjectWorkReceiptDone(hub), data, nil)
 		}
 		if err != nil {
 			r.Log.WarnContext(ctx, "hub could not be told what became of receipts", "hub_id", hub, "receipts", len(verdicts), "error", err)

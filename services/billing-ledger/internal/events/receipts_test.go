@@ -39,13 +39,13 @@ func (s *shelf) KeepVoids(_ context.Context, all []orphan.Void) ([]orphan.Void, 
 	return nil, s.fail
 }
 
-func (s *shelf) KeepReceipts(context.Context, []orphan.Receipt, func(orphan.Receipt, *orphan.Request) orphan.Verdict) error {
+func (s *shelf) KeepReceipts(context.Context, []orphan.WorkReceipt, func(orphan.WorkReceipt, *orphan.Request) orphan.Verdict) error {
 	return nil
 }
 
-func desk(s *shelf) *Receipts {
+func desk(s *shelf) *WorkReceipts {
 	log := slog.New(slog.DiscardHandler)
-	return &Receipts{Keeper: &orphan.Keeper{Store: s, Log: log}, Voids: &orphan.Voids{Store: s, Log: log}, Log: log}
+	return &WorkReceipts{Keeper: &orphan.Keeper{Store: s, Log: log}, Voids: &orphan.Voids{Store: s, Log: log}, Log: log}
 }
 
 func TestWordOfVoidAttemptsIsPartedFromQuestions(t *testing.T) {
@@ -58,7 +58,7 @@ func TestWordOfVoidAttemptsIsPartedFromQuestions(t *testing.T) {
 	if len(s.voids) != 2 {
 		t.Errorf("kept %v", s.voids)
 	}
-	questions, voids := desk(s).sort(t.Context(), []bus.Msg{{Subject: bus.SubjectReceipt("hub-1")}, void, {Subject: bus.SubjectReceipt("hub-2")}})
+	questions, voids := desk(s).sort(t.Context(), []bus.Msg{{Subject: bus.SubjectWorkReceipt("hub-1")}, void, {Subject: bus.SubjectWorkReceipt("hub-2")}})
 	if len(questions) != 2 || len(voids) != 1 || voids[0].Attempt != 2 || voids[0].Hub != "hub-1" {
 		t.Errorf("%d questions, %+v", len(questions), voids)
 	}
@@ -69,20 +69,20 @@ func TestAHubSpeaksOfReceiptsAndVoidAttemptsForItselfAlone(t *testing.T) {
 	d := desk(s)
 	said := &published{}
 	d.Bus = said
-	question := encoded(t, &eventsv1.ReceiptEvent{RequestId: "x", HubId: "hub-1"})
+	question := encoded(t, &eventsv1.WorkReceiptEvent{RequestId: "x", HubId: "hub-1"})
 	if err := d.Handle(t.Context(), []bus.Msg{
 		{Subject: bus.SubjectVoid("hub-2"), Data: encoded(t, sound)},
-		{Subject: bus.SubjectReceipt("hub-2"), Data: question},
+		{Subject: bus.SubjectWorkReceipt("hub-2"), Data: question},
 	}); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.voids) != 0 || len(said.subjects) != 0 {
 		t.Errorf("hub-2 speaks for hub-1: kept %v, answered on %v", s.voids, said.subjects)
 	}
-	if err := d.Handle(t.Context(), []bus.Msg{{Subject: bus.SubjectReceipt("hub-1"), Data: question}}); err != nil {
+	if err := d.Handle(t.Context(), []bus.Msg{{Subject: bus.SubjectWorkReceipt("hub-1"), Data: question}}); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(said.subjects, []string{bus.SubjectReceipted("hub-1")}) {
+	if !slices.Equal(said.subjects, []string{bus.SubjectWorkReceiptDone("hub-1")}) {
 		t.Errorf("hub-1 is answered on %v", said.subjects)
 	}
 }

@@ -61,7 +61,7 @@ func usageToProto(e usage.Event) *eventsv1.UsageEvent {
 			Mode: named(routeModes, e.RouteMode), RequestedProviderId: e.RequestedProvider, FallbackReason: named(fallbacks, e.FallbackReason),
 		},
 		DispatchedAt: timestamp(e.DispatchedAt), EndedAt: timestamp(e.EndedAt), FirstContentMs: e.FirstContentMS,
-		Witness: witnessToProto(e.Witness), Settled: e.Settled,
+		EvidenceSource: evidenceSourceToProto(e.EvidenceSource), Settled: e.Settled,
 	}
 }
 
@@ -76,15 +76,15 @@ func named[E comparable](names map[E]string, name string) E {
 	return none
 }
 
-func witnessToProto(w usage.Witness) eventsv1.Witness {
+func evidenceSourceToProto(w usage.EvidenceSource) eventsv1.EvidenceSource {
 	switch w {
 	case usage.Gateway:
-		return eventsv1.Witness_WITNESS_GATEWAY
-	case usage.Receipt:
-		return eventsv1.Witness_WITNESS_RECEIPT
+		return eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY
+	case usage.WorkReceipt:
+		return eventsv1.EvidenceSource_EVIDENCE_SOURCE_WORK_RECEIPT
 	case usage.Hub:
 	}
-	return eventsv1.Witness_WITNESS_HUB
+	return eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB
 }
 
 func timestamp(t time.Time) *timestamppb.Timestamp {

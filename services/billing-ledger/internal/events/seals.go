@@ -83,7 +83,7 @@ func (s *Seals) read(ctx context.Context, m bus.Msg) (d usage.Delivery, reject *
 			reject.Hub = ""
 		}
 		return d, reject, false, nil
-	case d.Event.Hub != hub || d.Event.Witness != usage.Hub || d.Event.Settled:
+	case d.Event.Hub != hub || d.Event.EvidenceSource != usage.Hub || d.Event.Settled:
 		return forged(hub + " speaks for another")
 	}
 	return d, nil, false, nil

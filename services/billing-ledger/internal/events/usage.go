@@ -67,9 +67,9 @@ func (c *Consumer) Backlog() (waiting uint64, since time.Time) {
 	return c.waiting.Load(), since
 }
 
-// mostWaiting is how old usage may be that no replica has settled: more than a
+// maxWaiting is how old usage may be that no replica has settled: more than a
 // batch takes, and much less than a lease.
-const mostWaiting = 2 * time.Second
+const maxWaiting = 2 * time.Second
 
 // UpToDate returns an error unless all usage is settled that was published more
 // than a moment ago. What another replica has in hand and does not finish counts
@@ -79,7 +79,7 @@ func (c *Consumer) UpToDate(ctx context.Context) error {
 		return errors.New("usage waits")
 	}
 	waits, err := c.Bus.Waiting(ctx, bus.UsageStream.Name, durable)
-	if err == nil && waits > mostWaiting {
+	if err == nil && waits > maxWaiting {
 		err = fmt.Errorf("usage waits for %v", waits)
 	}
 	return err

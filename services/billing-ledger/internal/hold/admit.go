@@ -48,7 +48,7 @@ func (a *Admitter) Running() bool { return a.batch.isOpen() }
 // Admit decides one order. When ctx ends while its batch is under way the hold
 // may exist all the same; then it is released by the gateway's witness or
 // expires.
-func (a *Admitter) Admit(ctx context.Context, o Order) (Admission, error) {
+func (a *Admitter) Admit(ctx context.Context, o AdmitRequest) (Admission, error) {
 	c, err := a.claim(o)
 	if err != nil {
 		return Admission{}, err
@@ -65,38 +65,38 @@ func (a *Admitter) Admit(ctx context.Context, o Order) (Admission, error) {
 
 // claim pins the price in force. A pinned request is pay-as-you-go even when
 // the model costs nothing.
-func (a *Admitter) claim(o Order) (Claim, error) {
+func (a *Admitter) claim(o AdmitRequest) (Reservation, error) {
 	if o.PromptTokens < 0 || o.PromptTokens > MaxTokens || o.MaxCompletionTokens < 0 || o.MaxCompletionTokens > MaxTokens {
-		return Claim{}, fault.New(fault.Invalid, fault.InvalidValue, "token counts must be between 0 and %d", int64(MaxTokens)).On("prompt_tokens")
+		return Reservation{}, fault.New(fault.Invalid, fault.InvalidValue, "token counts must be between 0 and %d", int64(MaxTokens)).On("prompt_tokens")
 	}
 	if o.Images < 0 || o.Images > MaxImages {
-		return Claim{}, fault.New(fault.Invalid, fault.InvalidValue, "images must be between 0 and %d", MaxImages).On("images")
+		return Reservation{}, fault.New(fault.Invalid, fault.InvalidValue, "images must be between 0 and %d", MaxImages).On("images")
 	}
 	m, err := a.prices.Find(o.Model)
 	if err != nil {
-		return Claim{}, err
+		return Reservation{}, err
 	}
 	if o, err = o.in(m.Rates.Unit); err != nil {
-		return Claim{}, err
+		return Reservation{}, err
 	}
-	c := Claim{Order: o, Class: m.Class, Tier: m.Tier, ZeroPriced: m.Rates.Free(), Billing: PayAsYouGo, Price: m.Version, Rates: m.Rates}
+	c := Reservation{AdmitRequest: o, Class: m.Class, Tier: m.Tier, ZeroPriced: m.Rates.Free(), Billing: PayAsYouGo, Price: m.Version, Rates: m.Rates}
 	if m.Rates.Free() && !o.Pinned {
 		c.Billing = Free
 	}
 	c.Amount, err = m.Rates.Charge(money.Tokens{Prompt: o.PromptTokens, Completion: o.MaxCompletionTokens})
 	if errors.Is(err, money.ErrOverflow) {
 		// Nobody has that much, so the answer is the same.
-		return Claim{}, creditShort()
+		return Reservation{}, creditShort()
 	}
 	if err != nil {
-		return Claim{}, fmt.Errorf("price the hold: %w", err)
+		return Reservation{}, fmt.Errorf("price the hold: %w", err)
 	}
 	return c, nil
 }
 
 // in is the order in the unit of its model: what the unit does not count is
 // nothing, and the images of an image model are its completion.
-func (o Order) in(unit money.Unit) (Order, error) {
+func (o AdmitRequest) in(unit money.Unit) (AdmitRequest, error) {
 	if !unit.CountsPrompt() {
 		o.PromptTokens = 0
 	}
@@ -119,7 +119,7 @@ func creditShort() error {
 
 // fault is the error that a refusal is answered with, nil for an admission. It
 // tells what the key's rate has left, where the key is good.
-func (v Verdict) fault() error {
+func (v Decision) fault() error {
 	refusal := v.refusal()
 	f, ok := fault.As(refusal)
 	r := v.Admission.Rate
@@ -130,7 +130,7 @@ func (v Verdict) fault() error {
 		With("reset_ms", fmt.Sprint(r.Reset.Milliseconds()))
 }
 
-func (v Verdict) refusal() error {
+func (v Decision) refusal() error {
 	switch v.Outcome {
 	case Admitted, Repeated:
 		return nil
@@ -169,7 +169,7 @@ func (v Verdict) refusal() error {
 
 // rateLimited tells the limit, by a text with room for it, and when a request
 // would be admitted.
-func (v Verdict) rateLimited(format string) error {
+func (v Decision) rateLimited(format string) error {
 	r := v.Admission.Rate
 	return fault.New(fault.Exhausted, fault.RateLimitExceeded, format, r.Limit).
 		After(max(r.Retry, time.Millisecond))

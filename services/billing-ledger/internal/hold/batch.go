@@ -27,7 +27,7 @@ type Config struct {
 // Decider decides claims in one transaction, one verdict for each, in order.
 // All of them fail together when it returns an error.
 type Decider interface {
-	Admit(ctx context.Context, claims []Claim) ([]Verdict, error)
+	Admit(ctx context.Context, claims []Reservation) ([]Decision, error)
 }
 
 // batcher is the group commit: writers, each of which empties a bounded queue.
@@ -46,14 +46,14 @@ type batcher struct {
 // ticket is one caller waiting. answered has room for the one answer, so that
 // a writer never waits for a caller who left.
 type ticket struct {
-	ctx      context.Context
-	claim    Claim
-	answered chan answer
+	ctx         context.Context
+	reservation Reservation
+	answered    chan answer
 }
 
 type answer struct {
-	verdict Verdict
-	err     error
+	decision Decision
+	err      error
 }
 
 func newBatcher(cfg Config, store Decider, observe func(Outcome, int)) *batcher {
@@ -81,16 +81,16 @@ func unavailable(format string, args ...any) *fault.Fault {
 }
 
 // decide queues c and waits for its verdict.
-func (b *batcher) decide(ctx context.Context, c Claim) (Verdict, error) {
-	t := &ticket{ctx: ctx, claim: c, answered: make(chan answer, 1)}
+func (b *batcher) decide(ctx context.Context, c Reservation) (Decision, error) {
+	t := &ticket{ctx: ctx, reservation: c, answered: make(chan answer, 1)}
 	if err := b.enqueue(t); err != nil {
-		return Verdict{}, err
+		return Decision{}, err
 	}
 	select {
 	case a := <-t.answered:
-		return a.verdict, a.err
+		return a.decision, a.err
 	case <-ctx.Done():
-		return Verdict{}, fmt.Errorf("wait for admission: %w", context.Cause(ctx))
+		return Decision{}, fmt.Errorf("wait for admission: %w", context.Cause(ctx))
 	}
 }
 
@@ -101,7 +101,7 @@ func (b *batcher) enqueue(t *ticket) error {
 		return unavailable("admission is not running")
 	}
 	select {
-	case b.queueOf(t.claim.Key) <- t:
+	case b.queueOf(t.reservation.Key) <- t:
 		return nil
 	default:
 		return unavailable("too many requests wait for admission")
@@ -175,9 +175,9 @@ func (b *batcher) commit(ctx context.Context, batch []*ticket) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.cfg.Timeout)
 	defer cancel()
-	claims := make([]Claim, len(batch))
+	claims := make([]Reservation, len(batch))
 	for i, t := range batch {
-		claims[i] = t.claim
+		claims[i] = t.reservation
 	}
 	verdicts, err := b.store.Admit(ctx, claims)
 	if err == nil && len(verdicts) != len(batch) {
@@ -193,7 +193,7 @@ func (b *batcher) commit(ctx context.Context, batch []*ticket) {
 			continue
 		}
 		counts[verdicts[i].Outcome]++
-		t.answered <- answer{verdict: verdicts[i]}
+		t.answered <- answer{decision: verdicts[i]}
 	}
 	for outcome, n := range counts {
 		b.observe(outcome, n)

@@ -23,7 +23,7 @@ type gate struct {
 	open    chan error
 }
 
-func (g *gate) Admit(ctx context.Context, claims []Claim) ([]Verdict, error) {
+func (g *gate) Admit(ctx context.Context, claims []Reservation) ([]Decision, error) {
 	g.mu.Lock()
 	g.batches = append(g.batches, len(claims))
 	g.mu.Unlock()
@@ -35,9 +35,9 @@ func (g *gate) Admit(ctx context.Context, claims []Claim) ([]Verdict, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	verdicts := make([]Verdict, len(claims))
+	verdicts := make([]Decision, len(claims))
 	for i := range claims {
-		verdicts[i] = Verdict{Outcome: Admitted, Admission: Admission{Held: claims[i].Amount}}
+		verdicts[i] = Decision{Outcome: Admitted, Admission: Admission{Held: claims[i].Amount}}
 	}
 	return verdicts, nil
 }
@@ -65,7 +65,7 @@ func TestWhatArrivesDuringACommitSharesTheNext(t *testing.T) {
 		synctest.Wait()
 		ask := func(n int64) {
 			all.Go(func() {
-				got, err := a.Admit(t.Context(), Order{Model: "m", MaxCompletionTokens: n})
+				got, err := a.Admit(t.Context(), AdmitRequest{Model: "m", MaxCompletionTokens: n})
 				if err != nil || got.Held != money.NanoUSD(n) {
 					t.Errorf("request %d is answered %v %v", n, got.Held, err)
 				}
@@ -101,7 +101,7 @@ func TestTheClaimsOfAKeyAreNeverInTwoBatchesAtOnce(t *testing.T) {
 		synctest.Wait()
 		ask := func(key byte) {
 			all.Go(func() {
-				if _, err := a.Admit(t.Context(), Order{Model: "m", Key: ids.KeyID{15: key}}); err != nil {
+				if _, err := a.Admit(t.Context(), AdmitRequest{Model: "m", Key: ids.KeyID{15: key}}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -131,10 +131,10 @@ func TestFullQueueIsUnavailable(t *testing.T) {
 		all.Go(func() { a.Run(ctx) })
 		synctest.Wait()
 		for range 4 { // one in the batch under way, three in the queue
-			all.Go(func() { _, _ = a.Admit(t.Context(), Order{Model: "m"}) })
+			all.Go(func() { _, _ = a.Admit(t.Context(), AdmitRequest{Model: "m"}) })
 			synctest.Wait()
 		}
-		if _, err := a.Admit(t.Context(), Order{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
+		if _, err := a.Admit(t.Context(), AdmitRequest{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
 			t.Errorf("with a full queue: %v", err)
 		}
 		stop()
@@ -147,7 +147,7 @@ func TestStoppingEndsTheBatchAndRefusesWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan error)}
 		a := testAdmitter(g, 1, 10)
-		if _, err := a.Admit(t.Context(), Order{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
+		if _, err := a.Admit(t.Context(), AdmitRequest{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
 			t.Errorf("before Run: %v", err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -155,13 +155,13 @@ func TestStoppingEndsTheBatchAndRefusesWhoWaits(t *testing.T) {
 		all.Go(func() { a.Run(ctx) })
 		synctest.Wait()
 		all.Go(func() {
-			if _, err := a.Admit(t.Context(), Order{Model: "m"}); err != nil {
+			if _, err := a.Admit(t.Context(), AdmitRequest{Model: "m"}); err != nil {
 				t.Errorf("the batch under way: %v", err)
 			}
 		})
 		synctest.Wait()
 		all.Go(func() {
-			if _, err := a.Admit(t.Context(), Order{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
+			if _, err := a.Admit(t.Context(), AdmitRequest{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
 				t.Errorf("who waits: %v", err)
 			}
 		})
@@ -170,7 +170,7 @@ func TestStoppingEndsTheBatchAndRefusesWhoWaits(t *testing.T) {
 		synctest.Wait()
 		g.open <- nil
 		all.Wait()
-		if _, err := a.Admit(t.Context(), Order{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
+		if _, err := a.Admit(t.Context(), AdmitRequest{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
 			t.Errorf("after Run: %v", err)
 		}
 	})
@@ -184,15 +184,15 @@ func TestCallersWhoLeftAreNotAdmitted(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() { a.Run(ctx) })
 		synctest.Wait()
-		all.Go(func() { _, _ = a.Admit(t.Context(), Order{Model: "m"}) })
+		all.Go(func() { _, _ = a.Admit(t.Context(), AdmitRequest{Model: "m"}) })
 		synctest.Wait()
 		impatient, leave := context.WithCancel(t.Context())
 		all.Go(func() {
-			if _, err := a.Admit(impatient, Order{Model: "m"}); !errors.Is(err, context.Canceled) {
+			if _, err := a.Admit(impatient, AdmitRequest{Model: "m"}); !errors.Is(err, context.Canceled) {
 				t.Errorf("who left: %v", err)
 			}
 		})
-		all.Go(func() { _, _ = a.Admit(t.Context(), Order{Model: "m"}) })
+		all.Go(func() { _, _ = a.Admit(t.Context(), AdmitRequest{Model: "m"}) })
 		synctest.Wait()
 		leave()
 		synctest.Wait()
@@ -214,7 +214,7 @@ func TestAStoreThatHangsIsUnavailable(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() { a.Run(ctx) })
 		synctest.Wait()
-		if _, err := a.Admit(t.Context(), Order{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
+		if _, err := a.Admit(t.Context(), AdmitRequest{Model: "m"}); !fault.Is(err, fault.AdmissionUnavailable) {
 			t.Errorf("after the timeout: %v", err)
 		}
 		stop()
@@ -225,15 +225,15 @@ func TestAStoreThatHangsIsUnavailable(t *testing.T) {
 func TestClaimsNeverWrap(t *testing.T) {
 	a := testAdmitter(nil, 1, 1)
 	for _, tc := range []struct {
-		order Order
+		order AdmitRequest
 		want  fault.Reason
 	}{
-		{Order{Model: "dear", MaxCompletionTokens: MaxTokens}, fault.InsufficientCredits},
-		{Order{Model: "m", MaxCompletionTokens: MaxTokens + 1}, fault.InvalidValue},
-		{Order{Model: "m", PromptTokens: -1}, fault.InvalidValue},
-		{Order{Model: "m", Images: -1}, fault.InvalidValue},
-		{Order{Model: "m", Images: MaxImages + 1}, fault.InvalidValue},
-		{Order{Model: "none"}, fault.ModelNotFound},
+		{AdmitRequest{Model: "dear", MaxCompletionTokens: MaxTokens}, fault.InsufficientCredits},
+		{AdmitRequest{Model: "m", MaxCompletionTokens: MaxTokens + 1}, fault.InvalidValue},
+		{AdmitRequest{Model: "m", PromptTokens: -1}, fault.InvalidValue},
+		{AdmitRequest{Model: "m", Images: -1}, fault.InvalidValue},
+		{AdmitRequest{Model: "m", Images: MaxImages + 1}, fault.InvalidValue},
+		{AdmitRequest{Model: "none"}, fault.ModelNotFound},
 	} {
 		if _, err := a.claim(tc.order); !fault.Is(err, tc.want) {
 			t.Errorf("%+v: %v, want %s", tc.order, err, tc.want)
@@ -244,14 +244,14 @@ func TestClaimsNeverWrap(t *testing.T) {
 func TestAnOrderIsHeldInTheUnitOfItsModel(t *testing.T) {
 	a := testAdmitter(&gate{}, 1, 1)
 	for _, c := range []struct {
-		order Order
-		want  Order // the counts of it
+		order AdmitRequest
+		want  AdmitRequest // the counts of it
 		held  money.NanoUSD
 	}{
-		{Order{Model: "image", PromptTokens: 500, MaxCompletionTokens: 3, Images: 9}, Order{MaxCompletionTokens: 3, Images: 3}, 120_000_000},
-		{Order{Model: "image"}, Order{}, 0},
-		{Order{Model: "audio", PromptTokens: 90_500, MaxCompletionTokens: 4096}, Order{PromptTokens: 90_500}, 9_050_000},
-		{Order{Model: "m", PromptTokens: 7, MaxCompletionTokens: 5, Images: 2}, Order{PromptTokens: 7, MaxCompletionTokens: 5, Images: 2}, 5},
+		{AdmitRequest{Model: "image", PromptTokens: 500, MaxCompletionTokens: 3, Images: 9}, AdmitRequest{MaxCompletionTokens: 3, Images: 3}, 120_000_000},
+		{AdmitRequest{Model: "image"}, AdmitRequest{}, 0},
+		{AdmitRequest{Model: "audio", PromptTokens: 90_500, MaxCompletionTokens: 4096}, AdmitRequest{PromptTokens: 90_500}, 9_050_000},
+		{AdmitRequest{Model: "m", PromptTokens: 7, MaxCompletionTokens: 5, Images: 2}, AdmitRequest{PromptTokens: 7, MaxCompletionTokens: 5, Images: 2}, 5},
 	} {
 		got, err := a.claim(c.order)
 		if err != nil || got.PromptTokens != c.want.PromptTokens || got.MaxCompletionTokens != c.want.MaxCompletionTokens ||
@@ -259,7 +259,7 @@ func TestAnOrderIsHeldInTheUnitOfItsModel(t *testing.T) {
 			t.Errorf("%+v is claimed as %+v, %v", c.order, got, err)
 		}
 	}
-	if _, err := a.claim(Order{Model: "image", MaxCompletionTokens: MaxImages + 1}); !fault.Is(err, fault.InvalidValue) {
+	if _, err := a.claim(AdmitRequest{Model: "image", MaxCompletionTokens: MaxImages + 1}); !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("too many images: %v", err)
 	}
 }
@@ -267,7 +267,7 @@ func TestAnOrderIsHeldInTheUnitOfItsModel(t *testing.T) {
 func TestZeroPricedModelsAreFreeUnlessPinned(t *testing.T) {
 	a := testAdmitter(nil, 1, 1)
 	for pinned, want := range map[bool]BillingType{false: Free, true: PayAsYouGo} {
-		c, err := a.claim(Order{Model: "free", MaxCompletionTokens: MaxTokens, Pinned: pinned})
+		c, err := a.claim(AdmitRequest{Model: "free", MaxCompletionTokens: MaxTokens, Pinned: pinned})
 		if err != nil || c.Billing != want || c.Amount != 0 || !c.ZeroPriced {
 			t.Errorf("pinned %v: %+v %v", pinned, c, err)
 		}
@@ -283,7 +283,7 @@ func TestEveryRefusalHasItsFault(t *testing.T) {
 		PlanRateLimited: fault.RateLimitExceeded, PlanTooManyOpen: fault.ConcurrencyLimitExceeded, PlanShort: fault.PlanAllowanceExceeded,
 	}
 	for _, o := range Outcomes() {
-		err := Verdict{Outcome: o}.fault()
+		err := Decision{Outcome: o}.fault()
 		if o == Admitted || o == Repeated {
 			if err != nil {
 				t.Errorf("%s: %v", o, err)
@@ -297,7 +297,7 @@ func TestEveryRefusalHasItsFault(t *testing.T) {
 			t.Errorf("%s does not say how long to wait", o)
 		}
 	}
-	if err := (Verdict{}).fault(); err == nil {
+	if err := (Decision{}).fault(); err == nil {
 		t.Error("an outcome that does not exist admits")
 	}
 }
@@ -305,7 +305,7 @@ func TestEveryRefusalHasItsFault(t *testing.T) {
 func TestEveryRefusalOfAGoodKeyTellsItsRate(t *testing.T) {
 	rate := limit.Rate{Limit: 60, Remaining: 12, Reset: 48 * time.Second, Retry: time.Second}
 	for _, o := range Outcomes() {
-		f, ok := fault.As(Verdict{Outcome: o, Admission: Admission{Rate: rate}}.fault())
+		f, ok := fault.As(Decision{Outcome: o, Admission: Admission{Rate: rate}}.fault())
 		if o == Admitted || o == Repeated {
 			continue
 		}
@@ -316,14 +316,14 @@ func TestEveryRefusalOfAGoodKeyTellsItsRate(t *testing.T) {
 		if !ok || !maps.Equal(f.Meta, want) {
 			t.Errorf("%s tells %v", o, f.Meta)
 		}
-		if f, _ := fault.As(Verdict{Outcome: o}.fault()); len(f.Meta) != 0 {
+		if f, _ := fault.As(Decision{Outcome: o}.fault()); len(f.Meta) != 0 {
 			t.Errorf("%s without a limit tells %v", o, f.Meta)
 		}
 	}
 }
 
-func TestWitnessesAreCutToSize(t *testing.T) {
-	w := Witness{
+func TestReportsAreCutToSize(t *testing.T) {
+	w := RequestReport{
 		Request: ids.RequestID{1}, CommittedAttempt: -1, RelayedTokens: -1, HTTPStatus: 1000, TotalMS: -1,
 		ErrorCode: "\x00" + string(make([]byte, 70)) + "é", Attempts: make([]Attempt, 20),
 	}

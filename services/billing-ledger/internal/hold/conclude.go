@@ -13,8 +13,8 @@ import (
 
 // Bounds of what a gateway may tell.
 const (
-	MaxWitnesses = 200
-	maxAttempts  = 16
+	MaxReports  = 200
+	maxAttempts = 16
 	// maxText is in bytes.
 	maxText = 64
 )
@@ -33,8 +33,8 @@ type Attempt struct {
 	HubID        string `json:"hub_id,omitempty"`
 }
 
-// Witness is the gateway's own account of how a request ended.
-type Witness struct {
+// RequestReport is the gateway's own account of how a request ended.
+type RequestReport struct {
 	Request ids.RequestID
 	// Outcome is completed, client_gone, failed, timeout or refused.
 	Outcome string
@@ -61,7 +61,7 @@ type Witness struct {
 
 // Committed is where the committed attempt ran; zero when the witness does not
 // name a provider that can be paid.
-func (w Witness) Committed() (hub string, provider ids.ProviderID) {
+func (w RequestReport) Committed() (hub string, provider ids.ProviderID) {
 	for _, a := range w.Attempts {
 		if w.CommittedAttempt == 0 || a.Attempt != w.CommittedAttempt {
 			continue
@@ -79,7 +79,7 @@ const surelyHung = 5000
 
 // LeftAtOnce reports whether a provider was at work on a request that its client
 // left so soon that it costs nothing.
-func (w Witness) LeftAtOnce() bool {
+func (w RequestReport) LeftAtOnce() bool {
 	n := len(w.Attempts)
 	return w.Outcome == ClientGone && w.CommittedAttempt == 0 && n > 0 &&
 		w.Attempts[n-1].Result == ClientGone && w.Attempts[n-1].LatencyMS < surelyHung
@@ -88,7 +88,7 @@ func (w Witness) LeftAtOnce() bool {
 // bounded is w within its bounds. A witness is evidence and comes in batches
 // that are sent again until they are accepted, so one that is odd is cut to
 // size instead of holding up the others.
-func (w Witness) bounded() Witness {
+func (w RequestReport) bounded() RequestReport {
 	w.CommittedAttempt = max(w.CommittedAttempt, 0)
 	w.RelayedTokens = max(w.RelayedTokens, 0)
 	w.RelayedBytes = max(w.RelayedBytes, 0)
@@ -128,32 +128,32 @@ func cut(s string, n int) string {
 	return s
 }
 
-// Witnesses keeps what gateways tell.
-type Witnesses interface {
+// ReportStore keeps what gateways tell.
+type ReportStore interface {
 	// Conclude records the witnesses of known requests, the first word of each,
 	// frees their places in the concurrency of key and plan, counts those that were
 	// left at once, and closes as Released the open holds of those that just now said that
 	// nothing was relayed; the others stay open for the usage of what was
 	// served. It returns how many it released.
-	Conclude(ctx context.Context, all []Witness) (released int, err error)
+	Conclude(ctx context.Context, all []RequestReport) (released int, err error)
 }
 
 // Concluder records witnesses.
 type Concluder struct {
-	Store Witnesses
+	Store ReportStore
 	// Observe hears how many holds were released.
 	Observe func(int)
 }
 
-// Conclude records at most MaxWitnesses witnesses.
-func (c *Concluder) Conclude(ctx context.Context, all []Witness) error {
-	if len(all) > MaxWitnesses {
-		return fault.New(fault.Invalid, fault.InvalidValue, "at most %d witnesses a call", MaxWitnesses).On("witnesses")
+// Conclude records at most MaxReports witnesses.
+func (c *Concluder) Conclude(ctx context.Context, all []RequestReport) error {
+	if len(all) > MaxReports {
+		return fault.New(fault.Invalid, fault.InvalidValue, "at most %d witnesses a call", MaxReports).On("witnesses")
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	bounded := make([]Witness, len(all))
+	bounded := make([]RequestReport, len(all))
 	for i, w := range all {
 		bounded[i] = w.bounded()
 	}

@@ -17,11 +17,11 @@ import (
 // standstill is an outage too: a service or a store that was stopped and goes
 // on notices nothing but that time has passed.
 type Expirer struct {
-	// Every is the pause between two looks, Batch the most holds of one
+	// Interval is the pause between two looks, Batch the most holds of one
 	// transaction.
-	Every time.Duration
-	Batch int
-	Grace time.Duration
+	Interval time.Duration
+	Batch    int
+	Grace    time.Duration
 	// Ready gives the store's time, or an error when the store does not answer,
 	// or when usage cannot arrive or waits for longer than it should. It has
 	// until the next look.
@@ -53,7 +53,7 @@ func Whenever(do func(ctx context.Context, limit int) (int, error)) func(context
 // Run looks at every interval until ctx ends. A failure is logged, and the next
 // look comes when Grace has passed.
 func (e *Expirer) Run(ctx context.Context) {
-	ticker := time.NewTicker(e.Every)
+	ticker := time.NewTicker(e.Interval)
 	defer ticker.Stop()
 	e.begin()
 	for {
@@ -79,7 +79,7 @@ func (e *Expirer) Tick(ctx context.Context) {
 	began := e.Clock.Now()
 	asOf, err := e.ready(ctx)
 	now := e.Clock.Now()
-	stoodStill := began.Sub(e.ticked) > 2*e.Every || now.Sub(began) > e.Every/2
+	stoodStill := began.Sub(e.ticked) > 2*e.Interval || now.Sub(began) > e.Interval/2
 	e.say(ctx, err)
 	if err != nil || stoodStill || now.Sub(e.since) >= e.Grace && !e.look(ctx, asOf) {
 		e.since = e.Clock.Now()
@@ -96,7 +96,7 @@ func (e *Expirer) say(ctx context.Context, err error) {
 }
 
 func (e *Expirer) ready(ctx context.Context) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.Every)
+	ctx, cancel := context.WithTimeout(ctx, e.Interval)
 	defer cancel()
 	return e.Ready(ctx)
 }

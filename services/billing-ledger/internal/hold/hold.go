@@ -39,8 +39,8 @@ const (
 	Plan BillingType = "plan"
 )
 
-// Order asks for one request to be admitted.
-type Order struct {
+// AdmitRequest asks for one request to be admitted.
+type AdmitRequest struct {
 	Request ids.RequestID
 	Key     ids.KeyID
 	Model   string
@@ -57,9 +57,9 @@ type Order struct {
 	Images int32
 }
 
-// Claim is an order with the price that admission pins.
-type Claim struct {
-	Order
+// Reservation is an order with the price that admission pins.
+type Reservation struct {
+	AdmitRequest
 	Class limit.Class
 	// Tier is what plans cover by.
 	Tier plan.Tier
@@ -123,9 +123,9 @@ func Outcomes() []Outcome {
 	}
 }
 
-// Verdict answers a claim. Admission is complete when the outcome is Admitted
+// Decision answers a claim. Admission is complete when the outcome is Admitted
 // or Repeated; of the others only Rate counts, and only where the key is known.
-type Verdict struct {
+type Decision struct {
 	Outcome   Outcome
 	Admission Admission
 }

@@ -72,9 +72,9 @@ const (
 	NotKept  State = "not_kept"
 )
 
-// Claim is what the store has under a token. One that is older than Life is as
+// Record is what the store has under a token. One that is older than Life is as
 // good as none.
-type Claim struct {
+type Record struct {
 	Request ids.RequestID
 	Content Digest
 	State   State
@@ -84,27 +84,27 @@ type Claim struct {
 	Sealed []byte
 }
 
-// Fate is what the ledger knows of the request that has a claim.
-type Fate string
+// HolderFate is what the ledger knows of the request that has a claim.
+type HolderFate string
 
 const (
 	// CostNothing is of one that was never admitted, or whose hold was given
 	// back, or that was settled at nothing.
-	CostNothing Fate = "nothing"
+	CostNothing HolderFate = "nothing"
 	// Undecided is of one whose hold is open, when nobody has said that anything
 	// was served.
-	Undecided Fate = "undecided"
+	Undecided HolderFate = "undecided"
 	// Served is of one that is billed, or will be.
-	Served Fate = "served"
+	Served HolderFate = "served"
 )
 
-// Standing is how a claim stands for who asks.
-type Standing int
+// Decision is how a claim stands for who asks.
+type Decision int
 
 // The standings.
 const (
 	// Granted: the asker has the claim, and runs.
-	Granted Standing = iota + 1
+	Granted Decision = iota + 1
 	// Busy: another request runs.
 	Busy
 	// Replay: it was answered, and here is what.
@@ -118,7 +118,7 @@ const (
 )
 
 // Stands is how c, nil for none, stands for ask.
-func (c *Claim) Stands(ask Ask) Standing {
+func (c *Record) Stands(ask Ask) Decision {
 	switch {
 	case c == nil, c.State == Running && c.Request == ask.Request:
 		return Granted
@@ -137,7 +137,7 @@ func (c *Claim) Stands(ask Ask) Standing {
 // After is how a lapsed claim stands for ask, when it is known what became of
 // its holder. Granted means that the claim passes to ask, whatever it is for: a
 // request that cost nothing is forgotten.
-func (c *Claim) After(fate Fate, ask Ask) Standing {
+func (c *Record) After(fate HolderFate, ask Ask) Decision {
 	same := c.Content == ask.Content
 	switch {
 	case fate == CostNothing:
@@ -152,7 +152,7 @@ func (c *Claim) After(fate Fate, ask Ask) Standing {
 
 // Answer is how an ask was answered.
 type Answer struct {
-	Standing Standing
+	Standing Decision
 	// Request is who has the claim.
 	Request ids.RequestID
 	// Sealed is set for Replay.

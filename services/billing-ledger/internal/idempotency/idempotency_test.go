@@ -21,36 +21,36 @@ func TestAClaimStandsByItsStateItsHolderAndWhatItIsFor(t *testing.T) {
 	ask := idempotency.Ask{Request: mine, Content: body}
 	for _, tc := range []struct {
 		name  string
-		claim *idempotency.Claim
-		want  idempotency.Standing
+		claim *idempotency.Record
+		want  idempotency.Decision
 	}{
 		{"none", nil, granted},
-		{"running, mine", &idempotency.Claim{State: idempotency.Running, Request: mine, Content: body}, granted},
-		{"running, mine, not renewed in time", &idempotency.Claim{State: idempotency.Running, Request: mine, Content: body, Lapsed: true}, granted},
-		{"running, theirs", &idempotency.Claim{State: idempotency.Running, Request: theirs, Content: body}, busy},
-		{"running, theirs, another body", &idempotency.Claim{State: idempotency.Running, Request: theirs, Content: other}, reused},
-		{"lapsed, theirs", &idempotency.Claim{State: idempotency.Running, Request: theirs, Content: body, Lapsed: true}, lapsed},
-		{"lapsed, theirs, another body", &idempotency.Claim{State: idempotency.Running, Request: theirs, Content: other, Lapsed: true}, lapsed},
-		{"answered", &idempotency.Claim{State: idempotency.Answered, Request: theirs, Content: body}, replay},
-		{"answered, mine", &idempotency.Claim{State: idempotency.Answered, Request: mine, Content: body}, replay},
-		{"answered, another body", &idempotency.Claim{State: idempotency.Answered, Request: theirs, Content: other}, reused},
-		{"not kept", &idempotency.Claim{State: idempotency.NotKept, Request: theirs, Content: body, Lapsed: true}, gone},
-		{"not kept, another body", &idempotency.Claim{State: idempotency.NotKept, Request: theirs, Content: other}, reused},
+		{"running, mine", &idempotency.Record{State: idempotency.Running, Request: mine, Content: body}, granted},
+		{"running, mine, not renewed in time", &idempotency.Record{State: idempotency.Running, Request: mine, Content: body, Lapsed: true}, granted},
+		{"running, theirs", &idempotency.Record{State: idempotency.Running, Request: theirs, Content: body}, busy},
+		{"running, theirs, another body", &idempotency.Record{State: idempotency.Running, Request: theirs, Content: other}, reused},
+		{"lapsed, theirs", &idempotency.Record{State: idempotency.Running, Request: theirs, Content: body, Lapsed: true}, lapsed},
+		{"lapsed, theirs, another body", &idempotency.Record{State: idempotency.Running, Request: theirs, Content: other, Lapsed: true}, lapsed},
+		{"answered", &idempotency.Record{State: idempotency.Answered, Request: theirs, Content: body}, replay},
+		{"answered, mine", &idempotency.Record{State: idempotency.Answered, Request: mine, Content: body}, replay},
+		{"answered, another body", &idempotency.Record{State: idempotency.Answered, Request: theirs, Content: other}, reused},
+		{"not kept", &idempotency.Record{State: idempotency.NotKept, Request: theirs, Content: body, Lapsed: true}, gone},
+		{"not kept, another body", &idempotency.Record{State: idempotency.NotKept, Request: theirs, Content: other}, reused},
 	} {
 		if got := tc.claim.Stands(ask); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 		}
 	}
 	for _, tc := range []struct {
-		fate    idempotency.Fate
+		fate    idempotency.HolderFate
 		content idempotency.Digest
-		want    idempotency.Standing
+		want    idempotency.Decision
 	}{
 		{idempotency.CostNothing, body, granted}, {idempotency.CostNothing, other, granted},
 		{idempotency.Undecided, body, busy}, {idempotency.Undecided, other, reused},
 		{idempotency.Served, body, gone}, {idempotency.Served, other, reused},
 	} {
-		c := &idempotency.Claim{State: idempotency.Running, Request: theirs, Content: tc.content, Lapsed: true}
+		c := &idempotency.Record{State: idempotency.Running, Request: theirs, Content: tc.content, Lapsed: true}
 		if got := c.After(tc.fate, ask); got != tc.want {
 			t.Errorf("lapsed, %s, content %v: %d, want %d", tc.fate, tc.content[0], got, tc.want)
 		}

@@ -62,15 +62,15 @@ type Keys struct {
 	Pepper apikey.Pepper
 	Clock  clock.Clock
 	Random io.Reader
-	// Most bounds the active keys of an account.
-	Most int
+	// MaxKeys bounds the active keys of an account.
+	MaxKeys int
 	// Announce tells the gateways that a key is not what it was. What it fails
 	// to tell ages out of their memory.
 	Announce func(context.Context, ids.KeyID)
 }
 
-// Order asks for a key.
-type Order struct {
+// IssueRequest asks for a key.
+type IssueRequest struct {
 	Account   ids.AccountID
 	Name      string
 	Models    []string
@@ -78,7 +78,7 @@ type Order struct {
 }
 
 // Draft makes a key that nobody has kept yet, and its text, which nobody will.
-func (k *Keys) Draft(o Order) (Key, string, error) {
+func (k *Keys) Draft(o IssueRequest) (Key, string, error) {
 	if err := o.validate(k.Clock.Now()); err != nil {
 		return Key{}, "", err
 	}
@@ -97,23 +97,23 @@ func (k *Keys) Draft(o Order) (Key, string, error) {
 }
 
 // Issue makes a key and returns its text, which is not kept.
-func (k *Keys) Issue(ctx context.Context, o Order) (Key, string, error) {
+func (k *Keys) Issue(ctx context.Context, o IssueRequest) (Key, string, error) {
 	issued, text, err := k.Draft(o)
 	if err != nil {
 		return Key{}, "", err
 	}
-	switch err := k.Store.IssueKey(ctx, issued, k.Most); {
+	switch err := k.Store.IssueKey(ctx, issued, k.MaxKeys); {
 	case errors.Is(err, ErrAccountNotFound):
 		return Key{}, "", fault.New(fault.NotFound, fault.AccountNotFound, "there is no such account").On("account_id")
 	case errors.Is(err, ErrTooMany):
-		return Key{}, "", fault.New(fault.Precondition, fault.TooManyKeys, "the account already has %d keys", k.Most)
+		return Key{}, "", fault.New(fault.Precondition, fault.TooManyKeys, "the account already has %d keys", k.MaxKeys)
 	case err != nil:
 		return Key{}, "", fmt.Errorf("keep the key: %w", err)
 	}
 	return issued, text, nil
 }
 
-func (o Order) validate(now time.Time) error {
+func (o IssueRequest) validate(now time.Time) error {
 	invalid := func(field, format string, args ...any) error {
 		return fault.New(fault.Invalid, fault.InvalidValue, field+" "+format, args...).On(field)
 	}

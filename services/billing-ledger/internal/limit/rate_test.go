@@ -15,7 +15,7 @@ import (
 func TestWhatIsLeftOfARate(t *testing.T) {
 	const seventh = 8_571_429 * time.Microsecond // of a minute, rounded up
 	for _, tc := range []struct {
-		most  int32
+		limit int32
 		ahead time.Duration
 		want  Rate
 	}{
@@ -30,8 +30,8 @@ func TestWhatIsLeftOfARate(t *testing.T) {
 		{7, 2 * time.Minute, Rate{Limit: 7, Reset: 2 * time.Minute, Retry: 2*time.Minute - 6*seventh}},
 		{1 << 30, time.Minute, Rate{Limit: 1 << 30, Remaining: 1<<30 - 60_000_000, Reset: time.Minute}},
 	} {
-		if got := Left(tc.most, tc.ahead); got != tc.want {
-			t.Errorf("%d a minute, %v ahead: %+v, want %+v", tc.most, tc.ahead, got, tc.want)
+		if got := Left(tc.limit, tc.ahead); got != tc.want {
+			t.Errorf("%d a minute, %v ahead: %+v, want %+v", tc.limit, tc.ahead, got, tc.want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ var ever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 // ledger is what both stores do.
 type ledger interface {
 	hold.Decider
-	hold.Witnesses
+	hold.ReportStore
 	hold.Leases
 	orphan.Store
 	usage.Store
@@ -75,7 +75,7 @@ func newPair(t *testing.T) *pair {
 	p := &pair{owner: pgtest.Owner(t, pool), real: store.New(pool, limit.Defaults{
 		LLMPerMinute: none, MultimodalPerMinute: none, EmbeddingPerMinute: none, ZeroPricedPerMinute: none,
 		ImagePerMinute: none, AudioPerMinute: none, Concurrent: concurrent,
-	}, store.Terms{Lease: lease, Orphan: orphanFor, Most: most})}
+	}, store.Terms{Lease: lease, Orphan: orphanFor, MaxHold: most})}
 	if _, err := p.real.EnsurePartitions(t.Context(), 1, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func newPair(t *testing.T) *pair {
 		t.Fatal(err)
 	}
 	accounts := &account.Accounts{Store: p.real, Clock: clock.System, Random: crand.Reader}
-	keys := &key.Keys{Store: p.real, Clock: clock.System, Random: crand.Reader, Most: 9, Announce: func(context.Context, ids.KeyID) {}}
+	keys := &key.Keys{Store: p.real, Clock: clock.System, Random: crand.Reader, MaxKeys: 9, Announce: func(context.Context, ids.KeyID) {}}
 	for range 3 {
 		a, err := accounts.Create(t.Context(), "test", "")
 		if err != nil {
@@ -94,7 +94,7 @@ func newPair(t *testing.T) *pair {
 		if _, _, err := accounts.Grant(t.Context(), a.ID, 25*cent, crand.Text(), "test"); err != nil {
 			t.Fatal(err)
 		}
-		k, _, err := keys.Issue(t.Context(), key.Order{Account: a.ID})
+		k, _, err := keys.Issue(t.Context(), key.IssueRequest{Account: a.ID})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func (p *pair) pass(t *testing.T, d time.Duration) {
 type story struct {
 	*pair
 	dice      *rand.Rand
-	claims    []hold.Claim
+	claims    []hold.Reservation
 	providers []ids.ProviderID
 	published []usage.Event
 }
@@ -163,7 +163,7 @@ func (s *story) operation(t *testing.T) (name string, do func(ctx context.Contex
 			return outcomes(verdicts), err
 		}
 	case 2:
-		w := s.witness(t)
+		w := s.reports(t)
 		return "conclude", func(ctx context.Context, l ledger) (any, error) { return l.Conclude(ctx, w) }
 	case 3:
 		r := s.renewals(t)
@@ -213,7 +213,7 @@ func (s *story) publish(all []usage.Event, failed int) string {
 	return text
 }
 
-func outcomes(verdicts []hold.Verdict) (out []string) {
+func outcomes(verdicts []hold.Decision) (out []string) {
 	for _, v := range verdicts {
 		text := string(v.Outcome)
 		if v.Outcome == hold.Admitted || v.Outcome == hold.Repeated {
@@ -224,9 +224,9 @@ func outcomes(verdicts []hold.Verdict) (out []string) {
 	return out
 }
 
-func (s *story) someClaims(t *testing.T) []hold.Claim {
+func (s *story) someClaims(t *testing.T) []hold.Reservation {
 	t.Helper()
-	claims := make([]hold.Claim, 1+s.dice.IntN(3))
+	claims := make([]hold.Reservation, 1+s.dice.IntN(3))
 	for i := range claims {
 		if len(s.claims) > 0 && s.dice.IntN(5) == 0 {
 			claims[i] = s.claims[s.dice.IntN(len(s.claims))]
@@ -237,8 +237,8 @@ func (s *story) someClaims(t *testing.T) []hold.Claim {
 		if err != nil {
 			t.Fatal(err)
 		}
-		claims[i] = hold.Claim{
-			Order: hold.Order{
+		claims[i] = hold.Reservation{
+			AdmitRequest: hold.AdmitRequest{
 				Request: request, Key: s.consumers[s.dice.IntN(3)].key, Model: "acme/large", PromptTokens: 2, MaxCompletionTokens: tokens,
 			},
 			Class: limit.LLM, Billing: hold.PayAsYouGo, Price: s.price, Rates: centRates, Amount: money.NanoUSD(tokens) * cent,
@@ -251,7 +251,7 @@ func (s *story) someClaims(t *testing.T) []hold.Claim {
 
 // inSomeUnit leaves two of three claims in tokens. A cent buys an image, or a
 // second and a half of audio.
-func (s *story) inSomeUnit(c *hold.Claim) {
+func (s *story) inSomeUnit(c *hold.Reservation) {
 	switch n := c.MaxCompletionTokens; s.dice.IntN(6) {
 	case 0:
 		c.Class, c.PromptTokens, c.Images = limit.Image, 0, int32(n)
@@ -263,7 +263,7 @@ func (s *story) inSomeUnit(c *hold.Claim) {
 }
 
 // counts are of a claim's unit, and may be beyond what it holds.
-func (s *story) counts(c hold.Claim) money.Tokens {
+func (s *story) counts(c hold.Reservation) money.Tokens {
 	counts := money.Tokens{Prompt: int64(s.dice.IntN(4)), Completion: int64(s.dice.IntN(9))}
 	switch c.Rates.Unit {
 	case money.Image:
@@ -276,7 +276,7 @@ func (s *story) counts(c hold.Claim) money.Tokens {
 }
 
 // some is a request that may have been admitted, mostly a young one.
-func (s *story) some(t *testing.T) hold.Claim {
+func (s *story) some(t *testing.T) hold.Reservation {
 	t.Helper()
 	if len(s.claims) == 0 {
 		s.someClaims(t)
@@ -290,9 +290,9 @@ func (s *story) some(t *testing.T) hold.Claim {
 
 func (s *story) provider() ids.ProviderID { return s.providers[s.dice.IntN(len(s.providers))] }
 
-func (s *story) witness(t *testing.T) []hold.Witness {
+func (s *story) reports(t *testing.T) []hold.RequestReport {
 	t.Helper()
-	w := hold.Witness{
+	w := hold.RequestReport{
 		Request: s.some(t).Request, Outcome: []string{"completed", "failed", "client_gone"}[s.dice.IntN(3)], HTTPStatus: 200,
 		RouteMode: "auto", Attempts: []hold.Attempt{}, CommittedAttempt: int32(s.dice.IntN(2)),
 	}
@@ -304,7 +304,7 @@ func (s *story) witness(t *testing.T) []hold.Witness {
 			w.Metered = &money.Tokens{Prompt: int64(s.dice.IntN(4)), Completion: int64(s.dice.IntN(6))}
 		}
 	}
-	return []hold.Witness{w}
+	return []hold.RequestReport{w}
 }
 
 func (s *story) renewals(t *testing.T) []hold.Renewal {
@@ -325,7 +325,7 @@ func (s *story) deliveries(t *testing.T) []usage.Delivery {
 		c := s.some(t)
 		e := usage.Event{
 			Request: c.Request, Attempt: 1, Hub: "hub-1", Provider: s.provider(), Epoch: 7, Model: c.Model, Price: c.Price, Rates: c.Rates,
-			Witness: usage.Hub, Ending: "completed", ClaimState: "valid",
+			EvidenceSource: usage.Hub, Ending: "completed", ClaimState: "valid",
 			Billable: s.counts(c),
 		}
 		if len(s.published) > 0 && s.dice.IntN(3) == 0 {
@@ -414,7 +414,7 @@ func (p *pair) states() string {
 func (p *pair) lines() string {
 	var all []string
 	for _, l := range p.memory.Lines() {
-		all = append(all, fmt.Sprintf("%s %s %s %d %d %d %s", l.Event.Request, l.Source, l.Event.Witness, l.Charged, l.Shortfall, l.Payout, l.Held))
+		all = append(all, fmt.Sprintf("%s %s %s %d %d %d %s", l.Event.Request, l.Source, l.Event.EvidenceSource, l.Charged, l.Shortfall, l.Payout, l.Held))
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")

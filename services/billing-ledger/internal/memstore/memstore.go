@@ -42,18 +42,18 @@ type Store struct {
 	Terms      Terms
 	Faults     Faults
 
-	wallets   map[ids.AccountID]*Wallet
-	keys      map[ids.KeyID]*key
-	holds     map[ids.RequestID]*Hold
-	order     []*Hold // as admitted
-	witnesses map[ids.RequestID]witness
-	renewals  map[ids.RequestID]renewal
-	reviews   map[ids.RequestID]*review
-	lines     map[ids.RequestID]int // place in settled
-	settled   []usage.Line
-	orphans   money.NanoUSD
-	rejects   map[rejectKey]usage.Reject
-	kin       map[usage.Pair]usage.Rule
+	wallets  map[ids.AccountID]*Wallet
+	keys     map[ids.KeyID]*key
+	holds    map[ids.RequestID]*Hold
+	order    []*Hold // as admitted
+	reports  map[ids.RequestID]report
+	renewals map[ids.RequestID]renewal
+	reviews  map[ids.RequestID]*review
+	lines    map[ids.RequestID]int // place in settled
+	settled  []usage.Line
+	orphans  money.NanoUSD
+	rejects  map[rejectKey]usage.Reject
+	related  map[usage.Pair]usage.Rule
 }
 
 // Wallet is an account's money.
@@ -70,14 +70,14 @@ type key struct {
 
 // Hold is a row of the table of that name.
 type Hold struct {
-	hold.Claim
+	hold.Reservation
 	Account             ids.AccountID
 	State               hold.State
 	AdmittedAt, Expires time.Time
 }
 
-type witness struct {
-	hold.Witness
+type report struct {
+	hold.RequestReport
 	hub      string
 	provider ids.ProviderID
 	at       time.Time
@@ -103,9 +103,9 @@ func New(now func() time.Time, concurrent int, terms Terms) *Store {
 	return &Store{
 		Now: now, Concurrent: concurrent, Terms: terms,
 		wallets: map[ids.AccountID]*Wallet{}, keys: map[ids.KeyID]*key{}, holds: map[ids.RequestID]*Hold{},
-		witnesses: map[ids.RequestID]witness{}, renewals: map[ids.RequestID]renewal{}, reviews: map[ids.RequestID]*review{},
+		reports: map[ids.RequestID]report{}, renewals: map[ids.RequestID]renewal{}, reviews: map[ids.RequestID]*review{},
 		lines: map[ids.RequestID]int{}, rejects: map[rejectKey]usage.Reject{},
-		kin: map[usage.Pair]usage.Rule{},
+		related: map[usage.Pair]usage.Rule{},
 	}
 }
 
@@ -124,7 +124,7 @@ func (s *Store) Grant(account ids.AccountID, credit money.NanoUSD) {
 
 // Own makes the owner of an account that of a provider.
 func (s *Store) Own(account ids.AccountID, provider ids.ProviderID) {
-	s.kin[usage.Pair{Account: account, Provider: provider}] = usage.SameUser
+	s.related[usage.Pair{Account: account, Provider: provider}] = usage.SameUser
 }
 
 // Account is the account of a key.
@@ -195,14 +195,14 @@ func (s *Store) giveBack(h *Hold, why hold.Trigger) {
 	}
 	h.State = to
 	s.wallets[h.Account].Held -= h.Amount
-	if _, told := s.witnesses[h.Request]; !told {
+	if _, told := s.reports[h.Request]; !told {
 		s.keys[h.Key].open--
 	}
 }
 
 // Admit decides claims; see hold.Decider.
-func (s *Store) Admit(_ context.Context, claims []hold.Claim) ([]hold.Verdict, error) {
-	verdicts := make([]hold.Verdict, len(claims))
+func (s *Store) Admit(_ context.Context, claims []hold.Reservation) ([]hold.Decision, error) {
+	verdicts := make([]hold.Decision, len(claims))
 	for _, i := range s.lockOrder(claims) {
 		verdicts[i] = s.admit(claims[i])
 	}
@@ -210,7 +210,7 @@ func (s *Store) Admit(_ context.Context, claims []hold.Claim) ([]hold.Verdict, e
 }
 
 // lockOrder is the order in which the database decides a batch.
-func (s *Store) lockOrder(claims []hold.Claim) []int {
+func (s *Store) lockOrder(claims []hold.Reservation) []int {
 	places := make([]int, len(claims))
 	for i := range places {
 		places[i] = i
@@ -224,13 +224,13 @@ func (s *Store) lockOrder(claims []hold.Claim) []int {
 	return places
 }
 
-func (s *Store) admit(c hold.Claim) hold.Verdict {
+func (s *Store) admit(c hold.Reservation) hold.Decision {
 	k := s.keys[c.Key]
 	if k == nil {
-		return hold.Verdict{Outcome: hold.InvalidKey}
+		return hold.Decision{Outcome: hold.InvalidKey}
 	}
 	if h := s.holds[c.Request]; h != nil {
-		v := hold.Verdict{Outcome: hold.Repeated, Admission: h.admission()}
+		v := hold.Decision{Outcome: hold.Repeated, Admission: h.admission()}
 		if h.Key != c.Key || h.Model != c.Model {
 			v.Outcome = hold.Reused
 		}
@@ -239,17 +239,17 @@ func (s *Store) admit(c hold.Claim) hold.Verdict {
 	w := s.wallets[k.account]
 	switch {
 	case s.open(k.account) >= s.Concurrent:
-		return hold.Verdict{Outcome: hold.TooManyOpen}
+		return hold.Decision{Outcome: hold.TooManyOpen}
 	case c.Amount > w.Posted-w.Held:
-		return hold.Verdict{Outcome: hold.CreditShort}
+		return hold.Decision{Outcome: hold.CreditShort}
 	}
 	now := s.now()
-	h := &Hold{Claim: c, Account: k.account, State: hold.Open, AdmittedAt: now, Expires: now.Add(s.Terms.Lease)}
+	h := &Hold{Reservation: c, Account: k.account, State: hold.Open, AdmittedAt: now, Expires: now.Add(s.Terms.Lease)}
 	s.holds[c.Request] = h
 	s.order = append(s.order, h)
 	w.Held += c.Amount
 	k.open++
-	return hold.Verdict{Outcome: hold.Admitted, Admission: h.admission()}
+	return hold.Decision{Outcome: hold.Admitted, Admission: h.admission()}
 }
 
 // open counts the open holds of all keys of an account.

@@ -11,7 +11,7 @@ import (
 )
 
 // Settle settles a batch; see usage.Store.
-func (s *Store) Settle(_ context.Context, requests []ids.RequestID, decide func(usage.Book) (usage.Effects, []usage.Reject)) error {
+func (s *Store) Settle(_ context.Context, requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject)) error {
 	fx, rejects, err := s.decide(requests, decide)
 	if err != nil {
 		return err
@@ -22,21 +22,21 @@ func (s *Store) Settle(_ context.Context, requests []ids.RequestID, decide func(
 }
 
 // Preview decides a batch and changes nothing.
-func (s *Store) Preview(requests []ids.RequestID, decide func(usage.Book) (usage.Effects, []usage.Reject)) error {
+func (s *Store) Preview(requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject)) error {
 	_, _, err := s.decide(requests, decide)
 	return err
 }
 
-func (s *Store) decide(requests []ids.RequestID, decide func(usage.Book) (usage.Effects, []usage.Reject)) (usage.Effects, []usage.Reject, error) {
-	book := s.book(requests)
-	fx, rejects := decide(book)
+func (s *Store) decide(requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject)) (usage.Effects, []usage.Reject, error) {
+	snapshot := s.snapshot(requests)
+	fx, rejects := decide(snapshot)
 	if fx.NeedsWallets {
-		book.Wallets = map[ids.AccountID]usage.Wallet{}
-		for _, account := range book.Accounts() {
+		snapshot.Wallets = map[ids.AccountID]usage.Wallet{}
+		for _, account := range snapshot.Accounts() {
 			w := s.wallets[account]
-			book.Wallets[account] = usage.Wallet{Posted: w.Posted, Held: w.Held}
+			snapshot.Wallets[account] = usage.Wallet{Posted: w.Posted, Held: w.Held}
 		}
-		fx, rejects = decide(book)
+		fx, rejects = decide(snapshot)
 	}
 	if err := s.check(fx); err != nil {
 		return usage.Effects{}, nil, errors.Join(usage.ErrRefused, err)
@@ -44,10 +44,10 @@ func (s *Store) decide(requests []ids.RequestID, decide func(usage.Book) (usage.
 	return fx, rejects, nil
 }
 
-func (s *Store) book(requests []ids.RequestID) usage.Book {
-	b := usage.Book{
-		Holds: map[ids.RequestID]usage.Hold{}, Settled: map[ids.RequestID]usage.First{}, Broken: map[ids.RequestID]usage.Relayed{}, Told: map[ids.RequestID]bool{},
-		Kin: s.kin, Unpaid: map[ids.AccountID]bool{},
+func (s *Store) snapshot(requests []ids.RequestID) usage.Snapshot {
+	b := usage.Snapshot{
+		Holds: map[ids.RequestID]usage.Hold{}, Settled: map[ids.RequestID]usage.First{}, Truncated: map[ids.RequestID]usage.Relayed{}, Reported: map[ids.RequestID]bool{},
+		Related: s.related, GrantedCredit: map[ids.AccountID]bool{},
 	}
 	for _, r := range requests {
 		h := s.holds[r]
@@ -58,15 +58,15 @@ func (s *Store) book(requests []ids.RequestID) usage.Book {
 			Account: h.Account, Key: h.Key, Model: h.Model, Billing: h.Billing, Amount: h.Amount,
 			Prompt: h.PromptTokens, MaxCompletion: h.MaxCompletionTokens, Price: h.Price, Rates: h.Rates, State: h.State,
 		}
-		b.Unpaid[h.Account] = s.wallets[h.Account].Granted > 0
-		w, told := s.witnesses[r]
-		b.Told[r] = told
+		b.GrantedCredit[h.Account] = s.wallets[h.Account].Granted > 0
+		w, told := s.reports[r]
+		b.Reported[r] = told
 		if told && w.Outcome == "failed" && w.CommittedAttempt > 0 && w.Metered == nil {
-			b.Broken[r] = usage.Relayed{Tokens: w.RelayedTokens, Bytes: w.RelayedBytes}
+			b.Truncated[r] = usage.Relayed{Tokens: w.RelayedTokens, Bytes: w.RelayedBytes}
 		}
 		if place, ok := s.lines[r]; ok && h.State != hold.Open {
 			first := s.settled[place]
-			b.Settled[r] = usage.First{Hash: first.Hash, Witness: first.Event.Witness}
+			b.Settled[r] = usage.First{Hash: first.Hash, EvidenceSource: first.Event.EvidenceSource}
 		}
 		if s.Faults.NoPrimaryKey {
 			anew := b.Holds[r]

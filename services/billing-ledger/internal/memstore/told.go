@@ -12,17 +12,17 @@ import (
 )
 
 // Conclude keeps the first word on each request; see hold.Witnesses.
-func (s *Store) Conclude(_ context.Context, all []hold.Witness) (released int, err error) {
+func (s *Store) Conclude(_ context.Context, all []hold.RequestReport) (released int, err error) {
 	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b hold.Witness) int { return bytes.Compare(a.Request[:], b.Request[:]) })
+	slices.SortStableFunc(all, func(a, b hold.RequestReport) int { return bytes.Compare(a.Request[:], b.Request[:]) })
 	for _, w := range all {
 		h := s.holds[w.Request]
-		if _, told := s.witnesses[w.Request]; told || h == nil {
+		if _, told := s.reports[w.Request]; told || h == nil {
 			continue
 		}
-		kept := witness{Witness: w, at: s.now()}
+		kept := report{RequestReport: w, at: s.now()}
 		kept.hub, kept.provider = w.Committed()
-		s.witnesses[w.Request] = kept
+		s.reports[w.Request] = kept
 		if h.State != hold.Open {
 			continue
 		}
@@ -73,7 +73,7 @@ func (s *Store) keepRenewal(r hold.Renewal, now time.Time) {
 // evidence is what is known of a request of which something was served by a
 // provider that can be paid; false for none.
 func (s *Store) evidence(r ids.RequestID) (orphan.Case, bool) {
-	if w, told := s.witnesses[r]; told {
+	if w, told := s.reports[r]; told {
 		return orphan.Case{
 				Request: r, Attempt: w.CommittedAttempt, Hub: w.hub, Provider: w.provider,
 				RelayedTokens: w.RelayedTokens, RelayedBytes: w.RelayedBytes, Metered: w.Metered,

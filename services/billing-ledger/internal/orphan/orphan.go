@@ -10,7 +10,7 @@
 // smallest credible witness: the output that was delivered, within the hold; the
 // prompt only when the hub itself had told what it bills.
 //
-// A receipt that comes when the hold was given back, up to LateMost later, is
+// A receipt that comes when the hold was given back, up to MaxLate later, is
 // reviewed too: its usage meets a hold that is closed, and the platform pays.
 //
 // The stream may lose what it holds, and the two readers may then hear of the
@@ -37,11 +37,11 @@ const MaxPublications = 13
 
 const (
 	firstGap = time.Minute
-	mostGap  = 4 * time.Hour
+	maxGap   = 4 * time.Hour
 )
 
 // Gap is the pause after the n-th publication, n from 1.
-func Gap(n int) time.Duration { return min(firstGap<<min(max(n-1, 0), 16), mostGap) }
+func Gap(n int) time.Duration { return min(firstGap<<min(max(n-1, 0), 16), maxGap) }
 
 // unknownHub stands for a hub that an older gateway did not name.
 const unknownHub = "unknown"
@@ -60,16 +60,16 @@ type Case struct {
 	Attempt  int32
 	Hub      string
 	Provider ids.ProviderID
-	// Witness says who tells: usage.Gateway, also where it is empty, or
+	// EvidenceSource says who tells: usage.Gateway, also where it is empty, or
 	// usage.Receipt. Epoch is the receipt's, 0 without one.
-	Witness usage.Witness
-	Epoch   int64
+	EvidenceSource usage.EvidenceSource
+	Epoch          int64
 	// Relayed tokens and bytes were written to the consumer; by a receipt alone,
 	// sent by the provider.
 	RelayedTokens, RelayedBytes int64
-	// Receipt is what the provider signed that it sent, beside what the gateway
+	// WorkReceipt is what the provider signed that it sent, beside what the gateway
 	// tells; nil when it did not.
-	Receipt *usage.Relayed
+	WorkReceipt *usage.Relayed
 	// Metered is what the hub told that it bills; nil when it did not finish.
 	Metered           *money.Tokens
 	RouteMode         string
@@ -87,7 +87,7 @@ type Case struct {
 func (c Case) Event() usage.Event {
 	e := usage.Event{
 		Request: c.Request, Attempt: c.Attempt, Hub: c.Hub, Provider: c.Provider, Epoch: c.Epoch, Model: c.Model, Price: c.Price, Rates: c.Rates,
-		Witness: usage.Gateway, Ending: "platform_lost", ClaimState: "absent",
+		EvidenceSource: usage.Gateway, Ending: "platform_lost", ClaimState: "absent",
 		Billable:            money.Tokens{Completion: max(min(c.RelayedTokens, c.RelayedBytes, c.Bound.Completion), 0)},
 		RecountedCompletion: c.RelayedTokens, DeliveredBytes: c.RelayedBytes,
 		RouteMode: c.RouteMode, RequestedProvider: c.RequestedProvider, FallbackReason: c.FallbackReason,
@@ -98,11 +98,11 @@ func (c Case) Event() usage.Event {
 		e.Billable.Completion = min(e.Billable.Completion, c.Metered.Completion)
 		e.Billable.Prompt = min(c.Metered.Prompt, c.Bound.Prompt)
 	}
-	if c.Witness != "" {
-		e.Witness = c.Witness
+	if c.EvidenceSource != "" {
+		e.EvidenceSource = c.EvidenceSource
 	}
-	if c.Receipt != nil {
-		e.Billable.Completion = min(e.Billable.Completion, max(min(c.Receipt.Tokens, c.Receipt.Bytes), 0))
+	if c.WorkReceipt != nil {
+		e.Billable.Completion = min(e.Billable.Completion, max(min(c.WorkReceipt.Tokens, c.WorkReceipt.Bytes), 0))
 	}
 	if !usage.ValidHub(e.Hub) {
 		e.Hub = unknownHub
@@ -126,7 +126,7 @@ type Publication struct {
 // ID is the publication's own, so that a server that remembers an earlier one
 // does not swallow it.
 func (p Publication) ID() string {
-	return fmt.Sprintf("%s/%s/%d", p.Event.Request, p.Event.Witness, p.Number)
+	return fmt.Sprintf("%s/%s/%d", p.Event.Request, p.Event.EvidenceSource, p.Number)
 }
 
 // Store finds and counts what is to be published.
@@ -163,7 +163,7 @@ func (r *Reviewer) Open(ctx context.Context, limit int) (int, error) {
 	for i, c := range cases {
 		all[i] = Publication{Event: c.Event(), Number: c.Publication}
 		r.Log.WarnContext(ctx, "the hub tells no usage; that of another witness is published",
-			"request_id", c.Request.String(), "hub_id", all[i].Event.Hub, "witness", string(all[i].Event.Witness), "publication", c.Publication)
+			"request_id", c.Request.String(), "hub_id", all[i].Event.Hub, "witness", string(all[i].Event.EvidenceSource), "publication", c.Publication)
 	}
 	return len(cases) + failed, r.publish(ctx, all)
 }

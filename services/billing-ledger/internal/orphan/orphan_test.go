@@ -8,7 +8,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-func TestTheSmallestWitnessIsBilled(t *testing.T) {
+func TestTheSmallestEvidenceIsBilled(t *testing.T) {
 	base := Case{
 		Request: ids.RequestID{1}, Model: "m", Price: ids.PriceVersionID{2}, Attempt: 1, Hub: "hub-1", Provider: ids.ProviderID{3},
 		Bound: money.Tokens{Prompt: 100, Completion: 50}, RelayedTokens: 40, RelayedBytes: 4000,
@@ -29,7 +29,7 @@ func TestTheSmallestWitnessIsBilled(t *testing.T) {
 		c := base
 		tc.change(&c)
 		e := c.Event()
-		if e.Billable != tc.bill || e.Ending != tc.ending || e.Witness != usage.Gateway {
+		if e.Billable != tc.bill || e.Ending != tc.ending || e.EvidenceSource != usage.Gateway {
 			t.Errorf("%s: %+v, %s", name, e.Billable, e.Ending)
 		}
 		if err := e.Validate(); err != nil {

@@ -13,11 +13,11 @@ import (
 	"svc.internal/services/billing-ledger/internal/hold"
 )
 
-// LateMost is for how long after the end of a hold a receipt is taken.
-const LateMost = 24 * time.Hour
+// MaxLate is for how long after the end of a hold a receipt is taken.
+const MaxLate = 24 * time.Hour
 
-// Receipt is a provider's, as a hub vouches for it.
-type Receipt struct {
+// WorkReceipt is a provider's, as a hub vouches for it.
+type WorkReceipt struct {
 	workreceipt.Signed
 	Key ed25519.PublicKey
 	// Hub dispatched the attempt under Price, by the proof.
@@ -59,8 +59,8 @@ type Verdict struct {
 	Reason  Reason
 }
 
-// Word is what a gateway told of a request.
-type Word struct {
+// GatewayReport is what a gateway told of a request.
+type GatewayReport struct {
 	// Last is a witness; else it is a renewal, which more may follow.
 	Last bool
 	// Attempt is 0 while none was committed to; Provider is zero where it was
@@ -71,12 +71,12 @@ type Word struct {
 }
 
 // relayed tells whether content of an attempt reached the consumer.
-func (w *Word) relayed(attempt int32) bool {
+func (w *GatewayReport) relayed(attempt int32) bool {
 	return w != nil && w.Attempt == attempt && w.Tokens > 0 && w.Bytes > 0
 }
 
 // contradicts tells why the word and the receipt cannot both be true.
-func (w Word) contradicts(r Receipt) Reason {
+func (w GatewayReport) contradicts(r WorkReceipt) Reason {
 	switch {
 	case w.Attempt == 0 && !w.Last:
 		return "" // it may have committed to this attempt later
@@ -99,12 +99,12 @@ type Request struct {
 	// Unit is what the request is priced by.
 	Unit  money.Unit
 	State hold.State
-	// Late tells that its hold has ended longer than LateMost ago.
+	// Late tells that its hold has ended longer than MaxLate ago.
 	Late bool
 	// Settled is by whom; nil when there is no line.
 	Settled *Served
-	// Word is the gateway's; nil when it told nothing.
-	Word *Word
+	// Report is the gateway's; nil when it told nothing.
+	Report *GatewayReport
 	// Void is the last attempt that its hub called void; 0 for none.
 	Void int32
 	// Kept are the signatures of receipts that were stored, by attempt.
@@ -118,7 +118,7 @@ type Served struct {
 }
 
 // Judge answers a receipt. Only Stored may move money, when it is reviewed.
-func (q Request) Judge(r Receipt) Verdict {
+func (q Request) Judge(r WorkReceipt) Verdict {
 	refuse := func(why Reason) Verdict { return Verdict{Refused, why} }
 	if r.Model != q.Model || r.Price != q.Price {
 		return refuse(PriceMismatch)
@@ -134,8 +134,8 @@ func (q Request) Judge(r Receipt) Verdict {
 	case q.Settled != nil, q.State == hold.Settled:
 		return Verdict{Outcome: AlreadySettled}
 	}
-	if q.Word != nil {
-		if why := q.Word.contradicts(r); why != "" {
+	if q.Report != nil {
+		if why := q.Report.contradicts(r); why != "" {
 			return refuse(why)
 		}
 	}
@@ -143,7 +143,7 @@ func (q Request) Judge(r Receipt) Verdict {
 	case q.Unit != money.Token:
 		// A receipt counts tokens, of which neither images nor audio have any.
 		return refuse(NothingServed)
-	case q.Void >= int32(r.Attempt) && !q.Word.relayed(int32(r.Attempt)):
+	case q.Void >= int32(r.Attempt) && !q.Report.relayed(int32(r.Attempt)):
 		// An attempt before a void one was given up with nothing relayed.
 		return refuse(NothingServed)
 	case r.SentTokens <= 0 || r.SentBytes <= 0:
@@ -157,30 +157,30 @@ func (q Request) Judge(r Receipt) Verdict {
 }
 
 // Has tells whether the receipt of this attempt is stored.
-func (q Request) Has(r Receipt) bool {
+func (q Request) Has(r WorkReceipt) bool {
 	_, ok := q.Kept[int32(r.Attempt)]
 	return ok
 }
 
-// ReceiptStore keeps receipts.
-type ReceiptStore interface {
-	// KeepReceipts has judge answer each receipt, by what is known of its
+// WorkReceiptStore keeps receipts.
+type WorkReceiptStore interface {
+	// KeepWorkReceipts has judge answer each receipt, by what is known of its
 	// request under lock, nil when nothing is; keeps those that it answers with
 	// Stored, once; and has a review made at once of those whose hold is over.
 	// All is one transaction, and judge may be asked more than once.
-	KeepReceipts(ctx context.Context, all []Receipt, judge func(Receipt, *Request) Verdict) error
+	KeepWorkReceipts(ctx context.Context, all []WorkReceipt, judge func(WorkReceipt, *Request) Verdict) error
 }
 
 // Keeper answers receipts.
 type Keeper struct {
-	Store ReceiptStore
+	Store WorkReceiptStore
 	Log   *slog.Logger
 }
 
 // Keep answers receipts in order. With an error nothing can be said of any.
-func (k *Keeper) Keep(ctx context.Context, all []Receipt) ([]Verdict, error) {
+func (k *Keeper) Keep(ctx context.Context, all []WorkReceipt) ([]Verdict, error) {
 	verdicts := make(map[workreceipt.Key]Verdict, len(all))
-	err := k.Store.KeepReceipts(ctx, all, func(r Receipt, known *Request) Verdict {
+	err := k.Store.KeepWorkReceipts(ctx, all, func(r WorkReceipt, known *Request) Verdict {
 		v := Verdict{Refused, UnknownRequest}
 		if known != nil {
 			v = known.Judge(r)

@@ -17,9 +17,9 @@ type Step struct {
 // Loop takes its steps again and again. What it does not get to waits for the
 // next time, and counts for nobody meanwhile.
 type Loop struct {
-	// Every is the pause between two times, Batch the most rows of one
+	// Interval is the pause between two times, Batch the most rows of one
 	// transaction, Batches the most of them for one step at a time.
-	Every          time.Duration
+	Interval       time.Duration
 	Batch, Batches int
 	Steps          []Step
 	Log            *slog.Logger
@@ -27,7 +27,7 @@ type Loop struct {
 
 // Run prunes at every interval until ctx ends.
 func (l *Loop) Run(ctx context.Context) {
-	ticker := time.NewTicker(l.Every)
+	ticker := time.NewTicker(l.Interval)
 	defer ticker.Stop()
 	for {
 		select {

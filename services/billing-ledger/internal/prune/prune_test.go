@@ -39,7 +39,7 @@ func TestAStepThatFailsIsToldAndStopsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		left, calls := 5, 0
-		loop := prune.Loop{Every: time.Minute, Batch: 10, Batches: 1, Log: slog.New(slog.NewTextHandler(&log, nil)), Steps: []prune.Step{
+		loop := prune.Loop{Interval: time.Minute, Batch: 10, Batches: 1, Log: slog.New(slog.NewTextHandler(&log, nil)), Steps: []prune.Step{
 			{Name: "broken", Do: func(context.Context, int) (int, error) { return 0, errors.New("no") }},
 			{Name: "sound", Do: rows(&left, &calls)},
 		}}

@@ -25,7 +25,7 @@ type Receipt struct {
 	Pinned     bool
 	AdmittedAt time.Time
 	Usage      *Usage
-	Witness    *hold.Witness
+	Report     *hold.RequestReport
 }
 
 // Usage is what was settled.
@@ -71,10 +71,10 @@ func NotFound() error {
 // ProviderName is what the gateway called the provider of the attempt that
 // served; empty when it has not said.
 func (r *Receipt) ProviderName() string {
-	if r.Usage == nil || r.Witness == nil {
+	if r.Usage == nil || r.Report == nil {
 		return ""
 	}
-	for _, a := range r.Witness.Attempts {
+	for _, a := range r.Report.Attempts {
 		if a.Attempt == r.Usage.Attempt {
 			return a.ProviderName
 		}

@@ -37,9 +37,9 @@ func (l Late) Entry() (ledger.Entry, error) {
 
 // LateStore finds late words and posts entries.
 type LateStore interface {
-	// LateWords are up to limit requests that were charged more than came, of
+	// LateReports are up to limit requests that were charged more than came, of
 	// which the word came of late and nothing has been given back.
-	LateWords(ctx context.Context, limit int) ([]Late, error)
+	LateReports(ctx context.Context, limit int) ([]Late, error)
 	Post(ctx context.Context, entries ...ledger.Entry) ([]ids.EntryID, error)
 }
 
@@ -48,7 +48,7 @@ type LateStore interface {
 // now, because somebody refunds it at the same time or its account is full, is
 // logged and stands in nobody's way.
 func Correct(ctx context.Context, store LateStore, log *slog.Logger, limit int) (corrected int, err error) {
-	late, err := store.LateWords(ctx, limit)
+	late, err := store.LateReports(ctx, limit)
 	if err != nil {
 		return 0, err
 	}

@@ -165,7 +165,7 @@ func (s *Accounts) IssueKey(ctx context.Context, req *billingv1.IssueKeyRequest)
 			return nil, malformed("expires_at")
 		}
 	}
-	k, text, err := s.Keys.Issue(byOperator(ctx), key.Order{Account: id, Name: req.GetName(), Models: req.GetAllowedModelIds(), ExpiresAt: expires})
+	k, text, err := s.Keys.Issue(byOperator(ctx), key.IssueRequest{Account: id, Name: req.GetName(), Models: req.GetAllowedModelIds(), ExpiresAt: expires})
 	if err != nil {
 		return nil, err
 	}

@@ -48,21 +48,21 @@ func (s *Accruals) ListSettled(ctx context.Context, req *billingv1.ListSettledRe
 			RequestId: r.Request.String(), ProviderId: r.Provider.String(), PriceVersionId: r.Price.String(),
 			ModelId: r.Model, Attempt: uint32(r.Attempt),
 			PromptTokens: r.Billable.Prompt, CompletionTokens: r.Billable.Completion,
-			Rates: moneypb.FromRates(r.Rates), PayoutNanoUsd: int64(r.Payout), Witness: witnessToProto(r.Witness),
+			Rates: moneypb.FromRates(r.Rates), PayoutNanoUsd: int64(r.Payout), EvidenceSource: evidenceSourceToProto(r.EvidenceSource),
 		}
 	}
 	return m, nil
 }
 
-func witnessToProto(w usage.Witness) eventsv1.Witness {
+func evidenceSourceToProto(w usage.EvidenceSource) eventsv1.EvidenceSource {
 	switch w {
 	case usage.Hub:
-		return eventsv1.Witness_WITNESS_HUB
+		return eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB
 	case usage.Gateway:
-		return eventsv1.Witness_WITNESS_GATEWAY
-	case usage.Receipt:
-		return eventsv1.Witness_WITNESS_RECEIPT
+		return eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY
+	case usage.WorkReceipt:
+		return eventsv1.EvidenceSource_EVIDENCE_SOURCE_WORK_RECEIPT
 	default:
-		return eventsv1.Witness_WITNESS_UNSPECIFIED
+		return eventsv1.EvidenceSource_EVIDENCE_SOURCE_UNSPECIFIED
 	}
 }

@@ -31,17 +31,17 @@ type Admission struct {
 
 // Admit decides whether a request may run and holds its money.
 func (s *Admission) Admit(ctx context.Context, req *billingv1.AdmitRequest) (*billingv1.AdmitResponse, error) {
-	order, err := orderFromProto(req)
+	request, err := requestFromProto(req)
 	if err != nil {
 		return nil, err
 	}
-	a, err := s.Admitter.Admit(ctx, order)
+	a, err := s.Admitter.Admit(ctx, request)
 	if err != nil {
 		return nil, err
 	}
 	var mac []byte
 	if s.Tickets != nil {
-		ticket := s.Tickets.For(order.Request, a.Account)
+		ticket := s.Tickets.For(request.Request, a.Account)
 		mac = ticket[:]
 	}
 	return &billingv1.AdmitResponse{
@@ -57,16 +57,16 @@ func (s *Admission) Admit(ctx context.Context, req *billingv1.AdmitRequest) (*bi
 	}, nil
 }
 
-func orderFromProto(req *billingv1.AdmitRequest) (hold.Order, error) {
+func requestFromProto(req *billingv1.AdmitRequest) (hold.AdmitRequest, error) {
 	request, err := ids.ParseRequest(req.GetRequestId())
 	if err != nil {
-		return hold.Order{}, malformed("request_id")
+		return hold.AdmitRequest{}, malformed("request_id")
 	}
 	key, err := ids.ParseKey(req.GetKeyId())
 	if err != nil {
-		return hold.Order{}, malformed("key_id")
+		return hold.AdmitRequest{}, malformed("key_id")
 	}
-	return hold.Order{
+	return hold.AdmitRequest{
 		Request: request, Key: key, Model: req.GetModelId(),
 		PromptTokens: req.GetPromptTokens(), MaxCompletionTokens: req.GetMaxCompletionTokens(), Pinned: req.GetPinned(),
 		Images: req.GetImages(),
@@ -143,26 +143,26 @@ func renewalFromProto(m *billingv1.RunningRequest) (hold.Renewal, bool) {
 
 // Conclude records gateways' witnesses.
 func (s *Admission) Conclude(ctx context.Context, req *billingv1.ConcludeRequest) (*billingv1.ConcludeResponse, error) {
-	witnesses := make([]hold.Witness, 0, len(req.GetWitnesses()))
-	for _, m := range req.GetWitnesses() {
-		if w, ok := witnessFromProto(m); ok {
-			witnesses = append(witnesses, w)
+	reports := make([]hold.RequestReport, 0, len(req.GetReports()))
+	for _, m := range req.GetReports() {
+		if w, ok := reportFromProto(m); ok {
+			reports = append(reports, w)
 		}
 	}
-	if err := s.Concluder.Conclude(ctx, witnesses); err != nil {
+	if err := s.Concluder.Conclude(ctx, reports); err != nil {
 		return nil, err
 	}
 	return &billingv1.ConcludeResponse{}, nil
 }
 
-// witnessFromProto is false for a request id that cannot name a request: it is
+// reportFromProto is false for a request id that cannot name a request: it is
 // as unknown as any other.
-func witnessFromProto(m *billingv1.Witness) (hold.Witness, bool) {
+func reportFromProto(m *billingv1.RequestReport) (hold.RequestReport, bool) {
 	request, err := ids.ParseRequest(m.GetRequestId())
 	if err != nil {
-		return hold.Witness{}, false
+		return hold.RequestReport{}, false
 	}
-	w := hold.Witness{
+	w := hold.RequestReport{
 		Request: request, Outcome: outcomeFromProto(m.GetOutcome()), CommittedAttempt: int32(min(m.GetCommittedAttempt(), 1<<30)),
 		RelayedTokens: m.GetRelayedTokens(), RelayedBytes: m.GetRelayedBytes(),
 		HTTPStatus: m.GetHttpStatus(), ErrorCode: m.GetErrorCode(),

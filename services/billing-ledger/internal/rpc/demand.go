@@ -11,12 +11,12 @@ import (
 // Demand answers gateways.
 type Demand struct {
 	billingv1.UnimplementedDemandServiceServer
-	Book *demand.Book
+	Cache *demand.Cache
 }
 
 // ListModelDemand sums the last 24 hours up.
 func (s *Demand) ListModelDemand(ctx context.Context, _ *billingv1.ListModelDemandRequest) (*billingv1.ListModelDemandResponse, error) {
-	models, err := s.Book.Models(ctx)
+	models, err := s.Cache.Models(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -57,19 +57,19 @@ func claimFromProto(keyID string, token []byte, requestID string) (key ids.KeyID
 	return key, digest, request, nil
 }
 
-func standingToProto(s idempotency.Standing) billingv1.ClaimState {
+func standingToProto(s idempotency.Decision) billingv1.KeyClaim {
 	switch s {
 	case idempotency.Granted:
-		return billingv1.ClaimState_CLAIM_STATE_GRANTED
+		return billingv1.KeyClaim_KEY_CLAIM_GRANTED
 	case idempotency.Replay:
-		return billingv1.ClaimState_CLAIM_STATE_ANSWERED
+		return billingv1.KeyClaim_KEY_CLAIM_ANSWERED
 	case idempotency.Gone:
-		return billingv1.ClaimState_CLAIM_STATE_GONE
+		return billingv1.KeyClaim_KEY_CLAIM_GONE
 	case idempotency.Reused:
-		return billingv1.ClaimState_CLAIM_STATE_REUSED
+		return billingv1.KeyClaim_KEY_CLAIM_REUSED
 	case idempotency.Busy, idempotency.Lapsed:
 	}
-	return billingv1.ClaimState_CLAIM_STATE_RUNNING
+	return billingv1.KeyClaim_KEY_CLAIM_RUNNING
 }
 
 // FinishKey ends a claim.

@@ -51,8 +51,8 @@ func receiptToProto(r *receipt.Receipt) *billingv1.Receipt {
 	if r.Pinned {
 		m.RouteMode = "explicit"
 	}
-	if r.Witness != nil {
-		addWitness(m, r.Witness)
+	if r.Report != nil {
+		addReport(m, r.Report)
 	}
 	if r.Usage != nil {
 		addUsage(m, r.Usage, r.Rates.Unit)
@@ -61,7 +61,7 @@ func receiptToProto(r *receipt.Receipt) *billingv1.Receipt {
 	return m
 }
 
-func addWitness(m *billingv1.Receipt, w *hold.Witness) {
+func addReport(m *billingv1.Receipt, w *hold.RequestReport) {
 	m.HttpStatus, m.ErrorCode, m.Stream = w.HTTPStatus, w.ErrorCode, w.Stream
 	m.FirstContentMs, m.TotalMs = narrow(w.FirstContentMS), narrow(w.TotalMS)
 	m.RequestedProvider, m.FallbackReason = w.RequestedProvider, w.FallbackReason
@@ -76,7 +76,7 @@ func addWitness(m *billingv1.Receipt, w *hold.Witness) {
 	}
 }
 
-// addUsage comes after addWitness: what is settled has the last word on the
+// addUsage comes after addReport: what is settled has the last word on the
 // route.
 func addUsage(m *billingv1.Receipt, u *receipt.Usage, unit money.Unit) {
 	m.CostUsd, m.CostUsdStr = u.Charged.Float(), u.Charged.String()

@@ -27,16 +27,16 @@ type Store interface {
 // Sealer seals days when they are due. Several may run on one store.
 type Sealer struct {
 	Store Store
-	// Every is the pause between two looks, After how long a day must have been
+	// Interval is the pause between two looks, After how long a day must have been
 	// over, Poll the pause between two looks whether a closed day is quiet.
-	Every, After, Poll time.Duration
-	Log                *slog.Logger
+	Interval, After, Poll time.Duration
+	Log                   *slog.Logger
 }
 
 // Run seals what is due at every interval until ctx ends. A failure is logged,
 // and the next interval tries again.
 func (s *Sealer) Run(ctx context.Context) {
-	ticker := time.NewTicker(s.Every)
+	ticker := time.NewTicker(s.Interval)
 	defer ticker.Stop()
 	for {
 		err := s.Due(ctx, func(d Day) error {

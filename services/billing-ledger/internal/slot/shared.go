@@ -15,11 +15,11 @@ type Shared[K comparable] struct {
 	each, waiting int
 
 	mu    sync.Mutex
-	lines map[K]*line // of keys that have calls
+	lines map[K]*queue // of keys that have calls
 }
 
-// line is the calls of one key.
-type line struct {
+// queue is the calls of one key.
+type queue struct {
 	inside *Slots
 	calls  int
 }
@@ -27,7 +27,7 @@ type line struct {
 // Share makes n places, for which each calls of a key may stand at a time while
 // waiting more of them wait.
 func Share[K comparable](n, each, waiting int) *Shared[K] {
-	return &Shared[K]{places: New(n), each: each, waiting: waiting, lines: map[K]*line{}}
+	return &Shared[K]{places: New(n), each: each, waiting: waiting, lines: map[K]*queue{}}
 }
 
 // Do runs fn in a place. Without one in time, or when too many calls of the key
@@ -42,12 +42,12 @@ func (s *Shared[K]) Do(ctx context.Context, key K, fn func() error) error {
 }
 
 // enter is nil when the key has all the calls that it may have.
-func (s *Shared[K]) enter(key K) *line {
+func (s *Shared[K]) enter(key K) *queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.lines[key]
 	if l == nil {
-		l = &line{inside: New(s.each)}
+		l = &queue{inside: New(s.each)}
 		s.lines[key] = l
 	}
 	if l.calls == s.each+s.waiting {
@@ -57,7 +57,7 @@ func (s *Shared[K]) enter(key K) *line {
 	return l
 }
 
-func (s *Shared[K]) leave(key K, l *line) {
+func (s *Shared[K]) leave(key K, l *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l.calls--; l.calls == 0 {

@@ -18,7 +18,7 @@ func (e *env) keysOf(t *testing.T, n int, credit money.NanoUSD) []consumer {
 	t.Helper()
 	all := []consumer{e.consumer(t, credit)}
 	for range n - 1 {
-		k, _, err := e.keys.Issue(t.Context(), key.Order{Account: all[0].account})
+		k, _, err := e.keys.Issue(t.Context(), key.IssueRequest{Account: all[0].account})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,15 +39,15 @@ func TestAnAccountsConcurrencyHoldsForAllOfItsKeysTogether(t *testing.T) {
 	var callers sync.WaitGroup
 	for _, c := range keys {
 		for range 5 {
-			claim := e.claim(t, c, 1)
+			reservation := e.reservation(t, c, 1)
 			callers.Go(func() {
-				verdicts, err := e.store.Admit(context.WithoutCancel(t.Context()), []hold.Claim{claim})
+				verdicts, err := e.store.Admit(context.WithoutCancel(t.Context()), []hold.Reservation{reservation})
 				switch {
 				case err != nil:
 					t.Error(err)
 				case verdicts[0].Outcome == hold.Admitted:
 					admitted.Add(1)
-					open.Store(claim.Request, claim)
+					open.Store(reservation.Request, reservation)
 				case verdicts[0].Outcome != hold.TooManyOpen:
 					t.Errorf("got %s, want %s", verdicts[0].Outcome, hold.TooManyOpen)
 				}
@@ -59,12 +59,12 @@ func TestAnAccountsConcurrencyHoldsForAllOfItsKeysTogether(t *testing.T) {
 		t.Errorf("got %d requests of four keys under way, want the account's 3", admitted.Load())
 	}
 	// One batch with claims of all keys.
-	var batch []hold.Claim
+	var batch []hold.Reservation
 	for _, c := range keys {
-		batch = append(batch, e.claim(t, c, 1))
+		batch = append(batch, e.reservation(t, c, 1))
 	}
 	open.Range(func(_, claim any) bool {
-		if _, err := e.store.Conclude(t.Context(), []hold.Witness{{Request: claim.(hold.Claim).Request, Outcome: "refused", Attempts: []hold.Attempt{}}}); err != nil {
+		if _, err := e.store.Conclude(t.Context(), []hold.RequestReport{{Request: claim.(hold.Reservation).Request, Outcome: "refused", Attempts: []hold.Attempt{}}}); err != nil {
 			t.Fatal(err)
 		}
 		return true
@@ -86,7 +86,7 @@ func TestAnAccountsConcurrencyHoldsForAllOfItsKeysTogether(t *testing.T) {
 	if _, err := e.store.RevokeKey(t.Context(), keys[1].key); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := e.store.Admit(t.Context(), []hold.Claim{e.claim(t, keys[0], 1)}); err != nil || v[0].Outcome != hold.TooManyOpen {
+	if v, err := e.store.Admit(t.Context(), []hold.Reservation{e.reservation(t, keys[0], 1)}); err != nil || v[0].Outcome != hold.TooManyOpen {
 		t.Errorf("after a key was revoked: got %v and %v, want %s", v, err, hold.TooManyOpen)
 	}
 }
@@ -98,7 +98,7 @@ func TestAnAccountsRateOfZeroPricedModelsHoldsForAllOfItsKeysTogether(t *testing
 	keys := e.keysOf(t, 4, money.USD)
 	outcomes := map[hold.Outcome]int{}
 	for range 3 {
-		var batch []hold.Claim
+		var batch []hold.Reservation
 		for _, c := range keys {
 			batch = append(batch, e.free(t, c))
 		}
@@ -117,7 +117,7 @@ func TestAnAccountsRateOfZeroPricedModelsHoldsForAllOfItsKeysTogether(t *testing
 		t.Errorf("got %+v and %v to be left, want nothing of 10", left, err)
 	}
 	e.rest(t, 6*time.Second)
-	if v, err := e.store.Admit(t.Context(), []hold.Claim{e.free(t, keys[2])}); err != nil || v[0].Outcome != hold.Admitted {
+	if v, err := e.store.Admit(t.Context(), []hold.Reservation{e.free(t, keys[2])}); err != nil || v[0].Outcome != hold.Admitted {
 		t.Errorf("a tenth of a minute later: got %v and %v, want it admitted", v, err)
 	}
 }

@@ -132,12 +132,12 @@ func TestKeysAreRecognisedUntilTheyEnd(t *testing.T) {
 
 func TestKeysOfAnAccountAreBoundedUnderParallelCallers(t *testing.T) {
 	e := setup(t, unlimited)
-	e.keys.Most = 5
+	e.keys.MaxKeys = 5
 	c := e.consumer(t, 0) // its first
 	var callers sync.WaitGroup
 	for range 20 {
 		callers.Go(func() {
-			_, _, err := e.keys.Issue(t.Context(), key.Order{Account: c.account})
+			_, _, err := e.keys.Issue(t.Context(), key.IssueRequest{Account: c.account})
 			if err != nil && !fault.Is(err, fault.TooManyKeys) {
 				t.Error(err)
 			}
@@ -150,12 +150,12 @@ func TestKeysOfAnAccountAreBoundedUnderParallelCallers(t *testing.T) {
 	if err := e.keys.Revoke(t.Context(), c.key); err != nil {
 		t.Fatal(err)
 	}
-	e.issue(t, c.account, key.Order{}) // a revoked key leaves its place
-	_, _, err := e.keys.Issue(t.Context(), key.Order{Account: ids.AccountID(request(t))})
+	e.issue(t, c.account, key.IssueRequest{}) // a revoked key leaves its place
+	_, _, err := e.keys.Issue(t.Context(), key.IssueRequest{Account: ids.AccountID(request(t))})
 	if !fault.Is(err, fault.AccountNotFound) {
 		t.Errorf("key for an unknown account: %v", err)
 	}
-	_, _, err = e.keys.Issue(t.Context(), key.Order{Account: c.account, ExpiresAt: time.Now().Add(-time.Second)})
+	_, _, err = e.keys.Issue(t.Context(), key.IssueRequest{Account: c.account, ExpiresAt: time.Now().Add(-time.Second)})
 	if !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("key that has expired: %v", err)
 	}
@@ -167,10 +167,10 @@ func TestAccrualsAreSummedInPagesWithoutGaps(t *testing.T) {
 	var last usage.Delivery
 	for day := range 3 {
 		for range 4 {
-			claim := e.claim(t, c, 2)
-			claim.Request = requestAt(t, now.Add(-time.Duration(day)*24*time.Hour))
-			e.admitOne(t, claim, hold.Admitted)
-			d := e.served(t, claim, 2)
+			reservation := e.reservation(t, c, 2)
+			reservation.Request = requestAt(t, now.Add(-time.Duration(day)*24*time.Hour))
+			e.admitOne(t, reservation, hold.Admitted)
+			d := e.served(t, reservation, 2)
 			if last.Event.Attempt > 0 && day == 0 {
 				d.Event.Provider = last.Event.Provider
 			}
@@ -179,7 +179,7 @@ func TestAccrualsAreSummedInPagesWithoutGaps(t *testing.T) {
 		}
 	}
 	var all []accrual.Accrual
-	after := accrual.Place{Day: now.UTC().Add(-48 * time.Hour).Truncate(24 * time.Hour)}
+	after := accrual.Cursor{Day: now.UTC().Add(-48 * time.Hour).Truncate(24 * time.Hour)}
 	for {
 		page, err := e.store.Accruals(t.Context(), after, 2)
 		if err != nil {
@@ -189,7 +189,7 @@ func TestAccrualsAreSummedInPagesWithoutGaps(t *testing.T) {
 		if len(page) < 2 {
 			break
 		}
-		after = page[1].Place
+		after = page[1].Cursor
 	}
 	var payout money.NanoUSD
 	var requests int64
@@ -207,13 +207,13 @@ func TestSettledRequestsAreListedInTheOrderOfSettling(t *testing.T) {
 	c := e.consumer(t, 10*money.USD)
 	var want []ids.RequestID
 	for i := range 5 {
-		claim := e.claim(t, c, 2)
-		e.admitOne(t, claim, hold.Admitted)
-		e.settle(t, usage.Settled, e.served(t, claim, 2))
-		e.exec(t, `UPDATE usage_settlement SET settled_at = now() - make_interval(mins => $2) WHERE request_id = $1`, [16]byte(claim.Request), 50-10*i)
-		want = append(want, claim.Request)
+		reservation := e.reservation(t, c, 2)
+		e.admitOne(t, reservation, hold.Admitted)
+		e.settle(t, usage.Settled, e.served(t, reservation, 2))
+		e.exec(t, `UPDATE usage_settlement SET settled_at = now() - make_interval(mins => $2) WHERE request_id = $1`, [16]byte(reservation.Request), 50-10*i)
+		want = append(want, reservation.Request)
 	}
-	after := accrual.Mark{At: time.Now().Add(-time.Hour)}
+	after := accrual.SettledCursor{At: time.Now().Add(-time.Hour)}
 	var got []ids.RequestID
 	for {
 		page, err := e.store.SettledAfter(t.Context(), after, 5*time.Minute, 2)
@@ -225,16 +225,16 @@ func TestSettledRequestsAreListedInTheOrderOfSettling(t *testing.T) {
 		}
 		for _, r := range page {
 			got = append(got, r.Request)
-			if r.Payout != 2*cent*7/10 || r.Witness != usage.Hub || r.Billable.Completion != 2 {
+			if r.Payout != 2*cent*7/10 || r.EvidenceSource != usage.Hub || r.Billable.Completion != 2 {
 				t.Errorf("got %+v", r)
 			}
 		}
-		after = page[len(page)-1].Mark
+		after = page[len(page)-1].SettledCursor
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if page, err := e.store.SettledAfter(t.Context(), accrual.Mark{At: time.Now().Add(-time.Hour)}, 25*time.Minute, 10); err != nil || len(page) != 3 {
+	if page, err := e.store.SettledAfter(t.Context(), accrual.SettledCursor{At: time.Now().Add(-time.Hour)}, 25*time.Minute, 10); err != nil || len(page) != 3 {
 		t.Errorf("settled for 25 minutes: got %d and %v, want 3", len(page), err)
 	}
 }

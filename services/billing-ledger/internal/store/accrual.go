@@ -16,7 +16,7 @@ import (
 // Accruals sums what providers were credited by day and provider, after a
 // place in that order; see accrual.Store. Orphan work counts as well: its
 // provider was credited by an entry instead of the line.
-func (s *Store) Accruals(ctx context.Context, after accrual.Place, limit int) ([]accrual.Accrual, error) {
+func (s *Store) Accruals(ctx context.Context, after accrual.Cursor, limit int) ([]accrual.Accrual, error) {
 	rows, err := s.pool.Query(ctx, `SELECT day, provider_id, sum(payout)::bigint, count(*)
 		FROM usage_settlement
 		WHERE day >= $1 AND (day, provider_id) > ($1, $2)
@@ -33,7 +33,7 @@ func (s *Store) Accruals(ctx context.Context, after accrual.Place, limit int) ([
 	)
 	_, err = pgx.ForEachRow(rows, []any{&day, &provider, &payout, &requests}, func() error {
 		out = append(out, accrual.Accrual{
-			Place:  accrual.Place{Day: day, Provider: ids.ProviderID(provider)},
+			Cursor: accrual.Cursor{Day: day, Provider: ids.ProviderID(provider)},
 			Payout: nano(payout), Requests: requests,
 		})
 		return nil
@@ -50,7 +50,7 @@ const settledDays = 8
 
 // SettledAfter lists settled requests in the order of settling, by the
 // database's clock; see accrual.SettledStore.
-func (s *Store) SettledAfter(ctx context.Context, after accrual.Mark, age time.Duration, limit int) ([]accrual.Settled, error) {
+func (s *Store) SettledAfter(ctx context.Context, after accrual.SettledCursor, age time.Duration, limit int) ([]accrual.Settled, error) {
 	rows, err := s.pool.Query(ctx, `SELECT settled_at, request_id, provider_id, price_version_id, model_id, attempt,
 			prompt_tokens, completion_tokens, unit, input_rate, output_rate, payout_input_rate, payout_output_rate, payout, witness
 		FROM usage_settlement
@@ -65,12 +65,12 @@ func (s *Store) SettledAfter(ctx context.Context, after accrual.Mark, age time.D
 		var r accrual.Settled
 		var request, provider, price [16]byte
 		var payout int64
-		var witness string
+		var source string
 		err := row.Scan(&r.At, &request, &provider, &price, &r.Model, &r.Attempt,
 			&r.Billable.Prompt, &r.Billable.Completion, &r.Rates.Unit, &r.Rates.Input, &r.Rates.Output,
-			&r.Rates.PayoutInput, &r.Rates.PayoutOutput, &payout, &witness)
+			&r.Rates.PayoutInput, &r.Rates.PayoutOutput, &payout, &source)
 		r.Request, r.Provider, r.Price = request, ids.ProviderID(provider), price
-		r.Payout, r.Witness = money.NanoUSD(payout), usage.Witness(witness)
+		r.Payout, r.EvidenceSource = money.NanoUSD(payout), usage.EvidenceSource(source)
 		return r, err
 	})
 	if err != nil {

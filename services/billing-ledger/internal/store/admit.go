@@ -18,14 +18,14 @@ import (
 
 // Admit decides claims by the function admit of the database: one round trip
 // and one transaction, durable when it returns.
-func (s *Store) Admit(ctx context.Context, claims []hold.Claim) ([]hold.Verdict, error) {
+func (s *Store) Admit(ctx context.Context, claims []hold.Reservation) ([]hold.Decision, error) {
 	crash.At("billing.admit.before_commit")
-	var verdicts []hold.Verdict
+	var verdicts []hold.Decision
 	args := s.admitArgs(claims)
 	err := pg.Retry(ctx, func() (err error) {
 		rows, err := s.pool.Query(ctx, admitClaims, args...)
 		if err == nil {
-			verdicts, err = s.scanVerdicts(rows, len(claims))
+			verdicts, err = s.scanDecisions(rows, len(claims))
 		}
 		return err
 	})
@@ -44,7 +44,7 @@ const admitClaims = `SELECT o_ord, o_outcome, o_account, o_billing, o_amount, o_
 	FROM admit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`
 
 // admitArgs turns the claims into one array for each parameter of admit.
-func (s *Store) admitArgs(claims []hold.Claim) []any {
+func (s *Store) admitArgs(claims []hold.Reservation) []any {
 	n := len(claims)
 	var (
 		request, key, price        = make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
@@ -84,11 +84,11 @@ func perMinute(limits limit.Defaults) []*int32 {
 	return out
 }
 
-// scanVerdicts puts the rows, which come in the order of their locks, back in
+// scanDecisions puts the rows, which come in the order of their locks, back in
 // the order of the claims.
-func (s *Store) scanVerdicts(rows pgx.Rows, n int) ([]hold.Verdict, error) {
+func (s *Store) scanDecisions(rows pgx.Rows, n int) ([]hold.Decision, error) {
 	defer rows.Close()
-	verdicts := make([]hold.Verdict, n)
+	verdicts := make([]hold.Decision, n)
 	seen := 0
 	for rows.Next() {
 		ord, v, err := scanVerdict(rows)
@@ -108,7 +108,7 @@ func (s *Store) scanVerdicts(rows pgx.Rows, n int) ([]hold.Verdict, error) {
 	return verdicts, nil
 }
 
-func scanVerdict(rows pgx.Rows) (int32, hold.Verdict, error) {
+func scanVerdict(rows pgx.Rows) (int32, hold.Decision, error) {
 	var (
 		ord                  int32
 		outcome, billing     string
@@ -123,9 +123,9 @@ func scanVerdict(rows pgx.Rows) (int32, hold.Verdict, error) {
 	err := rows.Scan(&ord, &outcome, &account, &billing, &amount, &price,
 		&rates.Input, &rates.Output, &rates.PayoutInput, &rates.PayoutOutput, &rates.Unit, &limitPerMinute, &left, &resetAt, &retryAt, &expiresAt, &now)
 	if err != nil {
-		return 0, hold.Verdict{}, err
+		return 0, hold.Decision{}, err
 	}
-	v := hold.Verdict{Outcome: hold.Outcome(outcome)}
+	v := hold.Decision{Outcome: hold.Outcome(outcome)}
 	if account == nil {
 		return ord, v, nil
 	}

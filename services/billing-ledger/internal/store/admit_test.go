@@ -20,8 +20,8 @@ import (
 func TestAdmitHoldsTheAmountAndPinsThePrice(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
-	claim := e.claim(t, c, 30)
-	a := e.admitOne(t, claim, hold.Admitted)
+	reservation := e.reservation(t, c, 30)
+	a := e.admitOne(t, reservation, hold.Admitted)
 	if a.Account != c.account || a.Held != 30*cent || a.Rates != centRates || a.Price != e.price || a.Billing != hold.PayAsYouGo {
 		t.Fatalf("admission %+v", a)
 	}
@@ -37,10 +37,10 @@ func TestAdmitRepeatedReturnsTheFirstAnswerAndHoldsOnce(t *testing.T) {
 	limits.LLMPerMinute, limits.Concurrent = 5, 5
 	e := setup(t, limits)
 	c := e.consumer(t, money.USD)
-	claim := e.claim(t, c, 30)
-	first := e.admitOne(t, claim, hold.Admitted)
+	reservation := e.reservation(t, c, 30)
+	first := e.admitOne(t, reservation, hold.Admitted)
 
-	again := claim
+	again := reservation
 	again.Rates, again.Amount = money.Rates{Input: 1, PayoutInput: 1}, 1 // the price has changed meanwhile
 	second := e.admitOne(t, again, hold.Repeated)
 	first.Rate.Reset, second.Rate.Reset = 0, 0 // time went by
@@ -54,7 +54,7 @@ func TestAdmitRepeatedReturnsTheFirstAnswerAndHoldsOnce(t *testing.T) {
 	e.wantWallet(t, c, money.USD, 30*cent)
 
 	// Twice in one batch is the same.
-	twice := e.claim(t, c, 1)
+	twice := e.reservation(t, c, 1)
 	got := e.admit(t, twice, twice)
 	outcomes := []hold.Outcome{got[0].Outcome, got[1].Outcome}
 	slices.Sort(outcomes)
@@ -65,7 +65,7 @@ func TestAdmitRepeatedReturnsTheFirstAnswerAndHoldsOnce(t *testing.T) {
 
 	// Another key or model must not get at it.
 	other := e.consumer(t, money.USD)
-	stolen := claim
+	stolen := reservation
 	stolen.Key = other.key
 	e.admitOne(t, stolen, hold.Reused)
 	e.sound(t)
@@ -78,11 +78,11 @@ func TestARequestTwiceInABatchIsAdmittedOnce(t *testing.T) {
 	limits.LLMPerMinute = 9
 	e := setup(t, limits)
 	one, other := e.consumer(t, money.USD), e.consumer(t, money.USD)
-	first := e.claim(t, one, 3)
+	first := e.reservation(t, one, 3)
 	dearer, stolen, another := first, first, first
 	dearer.Amount, dearer.Rates.Output = 9*cent, 90_000_000_000
 	stolen.Key, another.Model = other.key, "acme/other"
-	verdicts := e.admit(t, first, e.claim(t, one, 1), dearer, stolen, another)
+	verdicts := e.admit(t, first, e.reservation(t, one, 1), dearer, stolen, another)
 	count := map[hold.Outcome]int{}
 	for _, v := range verdicts {
 		count[v.Outcome]++
@@ -115,11 +115,11 @@ func TestWhatIsAcknowledgedIsFlushedWhateverTheServersDefault(t *testing.T) {
 	if how := scan[string](t, e, `SHOW synchronous_commit`); how != "off" {
 		t.Fatalf("the server's default is %s, so this shows nothing", how)
 	}
-	claim := e.claim(t, c, 1)
-	e.admitOne(t, claim, hold.Admitted)
-	e.settle(t, "settled", e.served(t, claim, 1))
-	e.conclude(t, servedWord(claim.Request, 1))
-	released := e.claim(t, c, 1)
+	reservation := e.reservation(t, c, 1)
+	e.admitOne(t, reservation, hold.Admitted)
+	e.settle(t, "settled", e.served(t, reservation, 1))
+	e.conclude(t, servedWord(reservation.Request, 1))
+	released := e.reservation(t, c, 1)
 	e.admitOne(t, released, hold.Admitted)
 	e.release(t, released.Request)
 	const want = "hold on, usage_settlement on, witness on"
@@ -136,10 +136,10 @@ func TestAdmitNeverExceedsTheCreditUnderParallelCallers(t *testing.T) {
 	var admitted atomic.Int64
 	var callers sync.WaitGroup
 	for range 200 {
-		claim := e.claim(t, c, 1)
-		claim.Amount = perRequest
+		reservation := e.reservation(t, c, 1)
+		reservation.Amount = perRequest
 		callers.Go(func() {
-			if v, err := e.store.Admit(t.Context(), []hold.Claim{claim}); err != nil {
+			if v, err := e.store.Admit(t.Context(), []hold.Reservation{reservation}); err != nil {
 				t.Error(err)
 			} else if v[0].Outcome == hold.Admitted {
 				admitted.Add(int64(perRequest))
@@ -160,9 +160,9 @@ func TestAdmitFortyAgainstCreditForThreeAdmitsThree(t *testing.T) {
 	var admitted atomic.Int64
 	var callers sync.WaitGroup
 	for range 40 {
-		claim := e.claim(t, c, 1)
+		reservation := e.reservation(t, c, 1)
 		callers.Go(func() {
-			if v, err := e.store.Admit(t.Context(), []hold.Claim{claim}); err != nil {
+			if v, err := e.store.Admit(t.Context(), []hold.Reservation{reservation}); err != nil {
 				t.Error(err)
 			} else if v[0].Outcome == hold.Admitted {
 				admitted.Add(1)
@@ -183,12 +183,12 @@ func TestAdmitRefusesWithoutAnyEffect(t *testing.T) {
 	e := setup(t, limits)
 	poor := e.consumer(t, 0)
 	rich := e.consumer(t, money.USD)
-	narrow := e.issue(t, rich.account, key.Order{Models: []string{"acme/other"}})
-	revoked := e.issue(t, rich.account, key.Order{})
+	narrow := e.issue(t, rich.account, key.IssueRequest{Models: []string{"acme/other"}})
+	revoked := e.issue(t, rich.account, key.IssueRequest{})
 	if err := e.keys.Revoke(t.Context(), revoked.key); err != nil {
 		t.Fatal(err)
 	}
-	expired := e.issue(t, rich.account, key.Order{ExpiresAt: time.Now().Add(time.Hour)})
+	expired := e.issue(t, rich.account, key.IssueRequest{ExpiresAt: time.Now().Add(time.Hour)})
 	e.exec(t, `UPDATE consumer_key SET expires_at = now() WHERE id = $1`, [16]byte(expired.key))
 	frozen := e.consumer(t, money.USD)
 	e.exec(t, `UPDATE account SET state = 'frozen' WHERE id = $1`, [16]byte(frozen.account))
@@ -202,8 +202,8 @@ func TestAdmitRefusesWithoutAnyEffect(t *testing.T) {
 		{expired, hold.KeyExpired}, {frozen, hold.AccountFrozen}, {nobody, hold.InvalidKey},
 	} {
 		// Twice, so that a first refusal that counted would show as the second.
-		e.admitOne(t, e.claim(t, tc.who, 1), tc.want)
-		e.admitOne(t, e.claim(t, tc.who, 1), tc.want)
+		e.admitOne(t, e.reservation(t, tc.who, 1), tc.want)
+		e.admitOne(t, e.reservation(t, tc.who, 1), tc.want)
 	}
 	if n := scan[int64](t, e, `SELECT (SELECT count(*) FROM hold) + (SELECT count(*) FROM key_rate) + (SELECT sum(n) FROM key_inflight)`); n != 0 {
 		t.Errorf("refusals left %d traces", n)
@@ -213,7 +213,7 @@ func TestAdmitRefusesWithoutAnyEffect(t *testing.T) {
 
 func TestAdmitDecidesEachOfAMixedBatchInItsPlace(t *testing.T) {
 	e := setup(t, unlimited)
-	var claims []hold.Claim
+	var claims []hold.Reservation
 	var owners []consumer
 	credit := map[consumer]int{}
 	for i := range 90 {
@@ -221,7 +221,7 @@ func TestAdmitDecidesEachOfAMixedBatchInItsPlace(t *testing.T) {
 		credit[c] = i % 3
 		for range 2 {
 			owners = append(owners, c)
-			claims = append(claims, e.claim(t, c, 1))
+			claims = append(claims, e.reservation(t, c, 1))
 		}
 	}
 	for i, v := range e.admit(t, claims...) {
@@ -249,12 +249,12 @@ func TestRateLimitIsExactUnderParallelCallers(t *testing.T) {
 	var llm, embedding atomic.Int64
 	var callers sync.WaitGroup
 	for i := range 80 {
-		claim, count := e.claim(t, c, 0), &llm
+		reservation, count := e.reservation(t, c, 0), &llm
 		if i%2 == 0 {
-			claim.Class, count = limit.Embedding, &embedding
+			reservation.Class, count = limit.Embedding, &embedding
 		}
 		callers.Go(func() {
-			v, err := e.store.Admit(t.Context(), []hold.Claim{claim})
+			v, err := e.store.Admit(t.Context(), []hold.Reservation{reservation})
 			switch {
 			case err != nil:
 				t.Error(err)
@@ -270,10 +270,10 @@ func TestRateLimitIsExactUnderParallelCallers(t *testing.T) {
 	took := time.Since(began)
 	for class, c := range map[string]struct {
 		admitted int64
-		most     int64
+		limit    int64
 	}{"llm": {llm.Load(), 20}, "embedding": {embedding.Load(), 5}} {
-		if back := int64(took / (time.Minute / time.Duration(c.most))); c.admitted < c.most || c.admitted > c.most+back {
-			t.Errorf("admitted %d %s requests in %v, want %d and at most %d more", c.admitted, class, took, c.most, back)
+		if back := int64(took / (time.Minute / time.Duration(c.limit))); c.admitted < c.limit || c.admitted > c.limit+back {
+			t.Errorf("admitted %d %s requests in %v, want %d and at most %d more", c.admitted, class, took, c.limit, back)
 		}
 	}
 }
@@ -294,29 +294,29 @@ func TestRateLimitTellsWhatRemainsAndGivesItBackEvenly(t *testing.T) {
 	// within tells whether d is so long, less what the test took.
 	within := func(d, long time.Duration) bool { return d <= long && d > long-20*time.Second }
 	for i, left := range []int32{1, 0} {
-		r := e.admitOne(t, e.claim(t, c, 0), hold.Admitted).Rate
+		r := e.admitOne(t, e.reservation(t, c, 0), hold.Admitted).Rate
 		if r.Limit != 2 || r.Remaining != left || !within(r.Reset, time.Duration(i+1)*30*time.Second) {
 			t.Errorf("rate %+v, want limit 2 and remaining %d", r, left)
 		}
 	}
-	if r := e.admitOne(t, e.claim(t, c, 0), hold.RateLimited).Rate; r.Remaining != 0 || !within(r.Retry, 30*time.Second) || !within(r.Reset, time.Minute) {
+	if r := e.admitOne(t, e.reservation(t, c, 0), hold.RateLimited).Rate; r.Remaining != 0 || !within(r.Retry, 30*time.Second) || !within(r.Reset, time.Minute) {
 		t.Errorf("refused with %+v", r)
 	}
 	e.rest(t, 30*time.Second)
-	if r := e.admitOne(t, e.claim(t, c, 0), hold.Admitted).Rate; r.Remaining != 0 || !within(r.Reset, time.Minute) {
+	if r := e.admitOne(t, e.reservation(t, c, 0), hold.Admitted).Rate; r.Remaining != 0 || !within(r.Reset, time.Minute) {
 		t.Errorf("half a minute later: %+v", r)
 	}
-	e.admitOne(t, e.claim(t, c, 0), hold.RateLimited)
+	e.admitOne(t, e.reservation(t, c, 0), hold.RateLimited)
 	e.rest(t, time.Hour)
-	if r := e.admitOne(t, e.claim(t, c, 0), hold.Admitted).Rate; r.Remaining != 1 || !within(r.Reset, 30*time.Second) {
+	if r := e.admitOne(t, e.reservation(t, c, 0), hold.Admitted).Rate; r.Remaining != 1 || !within(r.Reset, 30*time.Second) {
 		t.Errorf("an hour later: %+v", r)
 	}
 	// A clock that was set back a little finds what has begun by the later one;
 	// nobody waits for months when it was set back by them.
 	e.rest(t, -time.Minute)
-	e.admitOne(t, e.claim(t, c, 0), hold.RateLimited)
+	e.admitOne(t, e.reservation(t, c, 0), hold.RateLimited)
 	e.rest(t, -90*24*time.Hour)
-	e.admitOne(t, e.claim(t, c, 0), hold.Admitted)
+	e.admitOne(t, e.reservation(t, c, 0), hold.Admitted)
 }
 
 // TestNoSpanOfTimeSeesMoreThanItsRateAllows races two replicas while the clock
@@ -341,12 +341,12 @@ func TestNoSpanOfTimeSeesMoreThanItsRateAllows(t *testing.T) {
 		var callers sync.WaitGroup
 		var begun atomic.Int64
 		for i := range 12 {
-			claim := e.claim(t, c, 0)
+			reservation := e.reservation(t, c, 0)
 			if step%2 == 0 {
-				claim = e.free(t, c)
+				reservation = e.free(t, c)
 			}
 			callers.Go(func() {
-				v, err := replicas[i%2].Admit(t.Context(), []hold.Claim{claim})
+				v, err := replicas[i%2].Admit(t.Context(), []hold.Reservation{reservation})
 				switch {
 				case err != nil:
 					t.Error(err)
@@ -392,7 +392,7 @@ func TestZeroPricedModelsShareARateAndCountInTheirCategory(t *testing.T) {
 	if r := e.admitOne(t, e.free(t, c), hold.RateLimited).Rate; r.Limit != 2 {
 		t.Errorf("refused by a limit of %d, want 2", r.Limit)
 	}
-	if r := e.admitOne(t, e.claim(t, c, 1), hold.Admitted).Rate; r.Limit != 4 || r.Remaining != 2 {
+	if r := e.admitOne(t, e.reservation(t, c, 1), hold.Admitted).Rate; r.Limit != 4 || r.Remaining != 2 {
 		t.Errorf("rate %+v, want 4 and 2: one free request counted in the category", r)
 	}
 }
@@ -409,12 +409,12 @@ func TestAccountLimitsReplaceTheDefaults(t *testing.T) {
 		}
 	}
 	set(limit.Limits{RequestsPerMinute: 3, ConcurrentRequests: 2})
-	e.admitOne(t, e.claim(t, c, 0), hold.Admitted)
-	e.admitOne(t, e.claim(t, c, 0), hold.Admitted)
-	e.admitOne(t, e.claim(t, c, 0), hold.TooManyOpen)
+	e.admitOne(t, e.reservation(t, c, 0), hold.Admitted)
+	e.admitOne(t, e.reservation(t, c, 0), hold.Admitted)
+	e.admitOne(t, e.reservation(t, c, 0), hold.TooManyOpen)
 	set(limit.Limits{RequestsPerMinute: 3, ConcurrentRequests: limit.Unlimited})
-	e.admitOne(t, e.claim(t, c, 0), hold.Admitted)
-	e.admitOne(t, e.claim(t, c, 0), hold.RateLimited)
+	e.admitOne(t, e.reservation(t, c, 0), hold.Admitted)
+	e.admitOne(t, e.reservation(t, c, 0), hold.RateLimited)
 	set(limit.Limits{RequestsPerMinute: limit.Unlimited, ConcurrentRequests: limit.Unlimited})
 	for range 5 {
 		if r := e.admitOne(t, e.free(t, c), hold.Admitted).Rate; r.Limit != 0 {
@@ -431,12 +431,12 @@ func TestConcurrencyIsExactAndFreedByEveryEnd(t *testing.T) {
 	e := setup(t, limits)
 	c := e.consumer(t, money.USD)
 	var mu sync.Mutex
-	var open []hold.Claim
+	var open []hold.Reservation
 	var callers sync.WaitGroup
 	for range 100 {
-		claim := e.claim(t, c, 1)
+		reservation := e.reservation(t, c, 1)
 		callers.Go(func() {
-			v, err := e.store.Admit(t.Context(), []hold.Claim{claim})
+			v, err := e.store.Admit(t.Context(), []hold.Reservation{reservation})
 			if err != nil {
 				t.Error(err)
 				return
@@ -444,7 +444,7 @@ func TestConcurrencyIsExactAndFreedByEveryEnd(t *testing.T) {
 			if v[0].Outcome == hold.Admitted {
 				mu.Lock()
 				defer mu.Unlock()
-				open = append(open, claim)
+				open = append(open, reservation)
 			}
 		})
 	}
@@ -452,19 +452,19 @@ func TestConcurrencyIsExactAndFreedByEveryEnd(t *testing.T) {
 	if len(open) != 8 {
 		t.Fatalf("%d open at once, want 8", len(open))
 	}
-	e.admitOne(t, e.claim(t, c, 1), hold.TooManyOpen)
+	e.admitOne(t, e.reservation(t, c, 1), hold.TooManyOpen)
 
 	e.settle(t, "settled", e.served(t, open[0], 1))
-	e.admitOne(t, e.claim(t, c, 1), hold.Admitted)
-	e.admitOne(t, e.claim(t, c, 1), hold.TooManyOpen)
+	e.admitOne(t, e.reservation(t, c, 1), hold.Admitted)
+	e.admitOne(t, e.reservation(t, c, 1), hold.TooManyOpen)
 	e.release(t, open[1].Request)
-	e.admitOne(t, e.claim(t, c, 1), hold.Admitted)
-	e.admitOne(t, e.claim(t, c, 1), hold.TooManyOpen)
+	e.admitOne(t, e.reservation(t, c, 1), hold.Admitted)
+	e.admitOne(t, e.reservation(t, c, 1), hold.TooManyOpen)
 	e.overdue(t)
 	if n, err := e.store.ExpireHolds(t.Context(), ever, 100); err != nil || n != 8 {
 		t.Fatalf("expired %d: %v", n, err)
 	}
-	e.admitOne(t, e.claim(t, c, 1), hold.Admitted)
+	e.admitOne(t, e.reservation(t, c, 1), hold.Admitted)
 	e.sound(t)
 }
 
@@ -472,8 +472,8 @@ func TestUnlimitedConcurrencyStaysWithinTheCounter(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
 	e.exec(t, `UPDATE key_inflight SET n = 999999`)
-	e.admitOne(t, e.claim(t, c, 0), hold.Admitted)
-	e.admitOne(t, e.claim(t, c, 0), hold.TooManyOpen)
+	e.admitOne(t, e.reservation(t, c, 0), hold.Admitted)
+	e.admitOne(t, e.reservation(t, c, 0), hold.TooManyOpen)
 }
 
 func TestALostConnectionIsUnavailableAndTheRepeatSucceeds(t *testing.T) {
@@ -481,11 +481,11 @@ func TestALostConnectionIsUnavailableAndTheRepeatSucceeds(t *testing.T) {
 	c := e.consumer(t, money.USD)
 	lost := 0
 	for range 20 {
-		claim := e.claim(t, c, 1)
+		reservation := e.reservation(t, c, 1)
 		e.exec(t, `SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid()`)
 		for {
-			v, err := e.store.Admit(t.Context(), []hold.Claim{claim})
+			v, err := e.store.Admit(t.Context(), []hold.Reservation{reservation})
 			if err == nil {
 				if o := v[0].Outcome; o != hold.Admitted && o != hold.Repeated {
 					t.Errorf("outcome %s", o)

@@ -13,13 +13,13 @@ import (
 
 // populated has an open hold, a settled request, an orphan with its entry and a
 // quarantined event.
-func populated(t *testing.T) (*env, consumer, hold.Claim) {
+func populated(t *testing.T) (*env, consumer, hold.Reservation) {
 	t.Helper()
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
-	open, settled, orphan, quarantined := e.claim(t, c, 4), e.claim(t, c, 4), e.claim(t, c, 4), e.claim(t, c, 4)
-	for _, claim := range []hold.Claim{open, settled, orphan} {
-		e.admitOne(t, claim, hold.Admitted)
+	open, settled, orphan, quarantined := e.reservation(t, c, 4), e.reservation(t, c, 4), e.reservation(t, c, 4), e.reservation(t, c, 4)
+	for _, reservation := range []hold.Reservation{open, settled, orphan} {
+		e.admitOne(t, reservation, hold.Admitted)
 	}
 	e.settle(t, usage.Settled, e.served(t, settled, 3))
 	e.release(t, orphan.Request)

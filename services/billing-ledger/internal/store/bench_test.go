@@ -71,9 +71,9 @@ func admissions(b *testing.B, e *env, accounts, callers int) {
 	for i := range consumers {
 		consumers[i] = e.consumer(b, 1_000_000*money.USD)
 	}
-	orders := make([]hold.Order, b.N)
+	orders := make([]hold.AdmitRequest, b.N)
 	for i := range orders {
-		orders[i] = hold.Order{Request: request(b), Key: consumers[i%accounts].key, Model: "acme/large", MaxCompletionTokens: 1}
+		orders[i] = hold.AdmitRequest{Request: request(b), Key: consumers[i%accounts].key, Model: "acme/large", MaxCompletionTokens: 1}
 	}
 	var next atomic.Int64
 	b.ResetTimer()
@@ -118,9 +118,9 @@ func BenchmarkSettles(b *testing.B) {
 			}
 			var deliveries []usage.Delivery
 			for len(deliveries) < b.N {
-				var claims []hold.Claim
+				var claims []hold.Reservation
 				for i := range 256 {
-					claims = append(claims, e.claim(b, consumers[i%accounts], 2))
+					claims = append(claims, e.reservation(b, consumers[i%accounts], 2))
 				}
 				e.admit(b, claims...)
 				for _, c := range claims {

@@ -40,13 +40,13 @@ func requests(b *testing.B, e *env, accounts, writers int) {
 	for i := range consumers {
 		consumers[i] = e.consumer(b, 1_000_000*money.USD)
 	}
-	served, told := make(chan hold.Claim, b.N), make(chan hold.Claim, b.N)
+	served, told := make(chan hold.Reservation, b.N), make(chan hold.Reservation, b.N)
 	var next atomic.Int64
 	spent := serverCPU(b, e)
 	b.ResetTimer()
 	var behind, callers sync.WaitGroup
 	behind.Go(func() {
-		inBatches(served, func(batch []hold.Claim) {
+		inBatches(served, func(batch []hold.Reservation) {
 			deliveries := make([]usage.Delivery, len(batch))
 			for i, c := range batch {
 				deliveries[i] = e.served(b, c, 1)
@@ -55,8 +55,8 @@ func requests(b *testing.B, e *env, accounts, writers int) {
 		})
 	})
 	behind.Go(func() {
-		inBatches(told, func(batch []hold.Claim) {
-			if _, err := e.store.Conclude(context.WithoutCancel(b.Context()), witnesses(batch)); err != nil {
+		inBatches(told, func(batch []hold.Reservation) {
+			if _, err := e.store.Conclude(context.WithoutCancel(b.Context()), reports(batch)); err != nil {
 				b.Error(err)
 			}
 		})
@@ -64,8 +64,8 @@ func requests(b *testing.B, e *env, accounts, writers int) {
 	for range 16 {
 		callers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(b.N); i = next.Add(1) - 1 {
-				c := e.claim(b, consumers[int(i)%accounts], 1)
-				if _, err := a.Admit(b.Context(), c.Order); err != nil {
+				c := e.reservation(b, consumers[int(i)%accounts], 1)
+				if _, err := a.Admit(b.Context(), c.AdmitRequest); err != nil {
 					b.Error(err)
 					return
 				}
@@ -84,9 +84,9 @@ func requests(b *testing.B, e *env, accounts, writers int) {
 }
 
 // inBatches takes what came within a tenth of a second, at most 200 at once.
-func inBatches(from <-chan hold.Claim, do func([]hold.Claim)) {
+func inBatches(from <-chan hold.Reservation, do func([]hold.Reservation)) {
 	for first := range from {
-		batch := []hold.Claim{first}
+		batch := []hold.Reservation{first}
 		for full := time.After(100 * time.Millisecond); len(batch) < 200; {
 			select {
 			case c, ok := <-from:
@@ -104,10 +104,10 @@ func inBatches(from <-chan hold.Claim, do func([]hold.Claim)) {
 	}
 }
 
-func witnesses(claims []hold.Claim) []hold.Witness {
-	all := make([]hold.Witness, len(claims))
+func reports(claims []hold.Reservation) []hold.RequestReport {
+	all := make([]hold.RequestReport, len(claims))
 	for i, c := range claims {
-		all[i] = hold.Witness{
+		all[i] = hold.RequestReport{
 			Request: c.Request, Outcome: "completed", CommittedAttempt: 1, RelayedTokens: 1, RelayedBytes: 100, HTTPStatus: 200,
 			Attempts: []hold.Attempt{{Attempt: 1, ProviderID: ids.ProviderID(c.Request).String(), ProviderName: "a", HubID: "hub-1", Result: "ok"}},
 		}

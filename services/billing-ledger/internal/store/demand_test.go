@@ -16,8 +16,8 @@ import (
 func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	paid, free, before, long := e.claim(t, c, 10), e.free(t, c), e.claim(t, c, 10), e.claim(t, c, 10)
-	e.admitOne(t, e.claim(t, c, 10), "admitted") // and never settled
+	paid, free, before, long := e.reservation(t, c, 10), e.free(t, c), e.reservation(t, c, 10), e.reservation(t, c, 10)
+	e.admitOne(t, e.reservation(t, c, 10), "admitted") // and never settled
 	e.admitOne(t, paid, "admitted")
 	e.admitOne(t, free, "admitted")
 	e.admitOne(t, before, "admitted")
@@ -29,7 +29,7 @@ func TestDemandIsOfWhatWasSettledInItsTime(t *testing.T) {
 	e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '24 hours 1 minute' WHERE request_id = $1`, [16]byte(before.Request))
 	e.exec(t, `UPDATE usage_settlement SET settled_at = settled_at - interval '48 hours 1 minute' WHERE request_id = $1`, [16]byte(long.Request))
 
-	models, err := demand.NewBook(e.store, clock.System).Models(t.Context())
+	models, err := demand.NewCache(e.store, clock.System).Models(t.Context())
 	if err != nil || len(models) != 2 {
 		t.Fatalf("%+v, %v", models, err)
 	}
@@ -95,11 +95,11 @@ func TestDemandReadsAnHourByItsIndex(t *testing.T) {
 func BenchmarkAnHourOfDemand(b *testing.B) {
 	e := setup(b, unlimited)
 	c := e.consumer(b, 100*cent)
-	claim := e.claim(b, c, 10)
-	if e.admit(b, claim)[0].Outcome != "admitted" {
+	reservation := e.reservation(b, c, 10)
+	if e.admit(b, reservation)[0].Outcome != "admitted" {
 		b.Fatal("not admitted")
 	}
-	if _, err := e.settler.Settle(b.Context(), []usage.Delivery{e.served(b, claim, 4)}, nil); err != nil {
+	if _, err := e.settler.Settle(b.Context(), []usage.Delivery{e.served(b, reservation, 4)}, nil); err != nil {
 		b.Fatal(err)
 	}
 	columns := scan[string](b, e, `SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute

@@ -10,7 +10,7 @@ import (
 func TestFiguresCountWhatIsOpenAndNothingElse(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
-	first, second := e.claim(t, c, 3), e.claim(t, c, 5)
+	first, second := e.reservation(t, c, 3), e.reservation(t, c, 5)
 	e.admitOne(t, first, hold.Admitted)
 	e.admitOne(t, second, hold.Admitted)
 	e.release(t, first.Request)

@@ -22,12 +22,12 @@ func BenchmarkKeyGuesses(b *testing.B) {
 	var active, revoked []apikey.Digest
 	var shown []string
 	for range 40 {
-		good, text, err := e.keys.Issue(b.Context(), key.Order{Account: account})
+		good, text, err := e.keys.Issue(b.Context(), key.IssueRequest{Account: account})
 		if err != nil {
 			b.Fatal(err)
 		}
 		active, shown = append(active, apikey.Sum(text)), append(shown, good.Prefix)
-		bad, text, err := e.keys.Issue(b.Context(), key.Order{Account: account})
+		bad, text, err := e.keys.Issue(b.Context(), key.IssueRequest{Account: account})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -23,14 +23,14 @@ import (
 const selectKin = `SELECT k.account_id, k.provider_id, k.rule, (SELECT true FROM unpaid_credit c WHERE c.account_id = k.account_id LIMIT 1) IS NOT NULL
 	FROM (SELECT DISTINCT account_id FROM hold WHERE request_id = ANY ($1)) h JOIN kinship k ON k.account_id = h.account_id`
 
-func scanKin(rows pgx.Rows, book usage.Book) error {
+func scanRelated(rows pgx.Rows, snapshot usage.Snapshot) error {
 	var account, provider [16]byte
 	var rule string
 	var unpaid bool
 	_, err := pgx.ForEachRow(rows, []any{&account, &provider, &rule, &unpaid}, func() error {
-		book.Kin[usage.Pair{Account: account, Provider: provider}] = usage.Rule(rule)
+		snapshot.Related[usage.Pair{Account: account, Provider: provider}] = usage.Rule(rule)
 		if unpaid {
-			book.Unpaid[account] = true
+			snapshot.GrantedCredit[account] = true
 		}
 		return nil
 	})

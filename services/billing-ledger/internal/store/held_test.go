@@ -26,9 +26,9 @@ func (e *env) owned(t testing.TB, c consumer) ids.ProviderID {
 }
 
 // servedBy is the usage of ten cents, of which the provider gets seven.
-func (e *env) servedBy(t testing.TB, claim hold.Claim, provider ids.ProviderID) usage.Delivery {
+func (e *env) servedBy(t testing.TB, reservation hold.Reservation, provider ids.ProviderID) usage.Delivery {
 	t.Helper()
-	d := e.served(t, claim, 10)
+	d := e.served(t, reservation, 10)
 	d.Event.Provider = provider
 	return d
 }
@@ -38,11 +38,11 @@ func TestReplicasHoldAnOwnersEarningsOnce(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
 	provider := e.owned(t, c)
-	claims := []hold.Claim{e.claim(t, c, 10), e.claim(t, c, 10), e.claim(t, c, 10)}
+	claims := []hold.Reservation{e.reservation(t, c, 10), e.reservation(t, c, 10), e.reservation(t, c, 10)}
 	e.admit(t, claims...)
 	var batch []usage.Delivery
-	for _, claim := range claims {
-		batch = append(batch, e.servedBy(t, claim, provider))
+	for _, reservation := range claims {
+		batch = append(batch, e.servedBy(t, reservation, provider))
 	}
 	var callers sync.WaitGroup
 	for _, replica := range e.replicas(t, 3, nil) {
@@ -65,11 +65,11 @@ func TestUndoingOrphanWorkEndsWhatIsHeldOfIt(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
 	provider := e.owned(t, c)
-	claims := []hold.Claim{e.claim(t, c, 10), e.claim(t, c, 10)}
+	claims := []hold.Reservation{e.reservation(t, c, 10), e.reservation(t, c, 10)}
 	e.admit(t, claims...)
 	e.release(t, claims[0].Request, claims[1].Request)
-	for _, claim := range claims {
-		e.settle(t, usage.Orphaned, e.servedBy(t, claim, provider))
+	for _, reservation := range claims {
+		e.settle(t, usage.Orphaned, e.servedBy(t, reservation, provider))
 	}
 	batch, err := ledger.EarningsBatch(newFact(t), provider, 1)
 	if err != nil {
@@ -99,9 +99,9 @@ func TestVerifyFindsHeldEarningsThatWereTaken(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
 	provider := e.owned(t, c)
-	claim := e.claim(t, c, 10)
-	e.admit(t, claim)
-	e.settle(t, usage.Settled, e.servedBy(t, claim, provider))
+	reservation := e.reservation(t, c, 10)
+	e.admit(t, reservation)
+	e.settle(t, usage.Settled, e.servedBy(t, reservation, provider))
 	e.sound(t)
 	e.exec(t, `UPDATE held_earning SET payout = payout + 1`)
 	found, err := audit.Run(t.Context(), e.store)
@@ -124,7 +124,7 @@ func TestHeldEarningsOfSealedDaysStayHeld(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
 	provider := e.owned(t, c)
-	claims := []hold.Claim{e.claim(t, c, 10), e.claim(t, c, 10)}
+	claims := []hold.Reservation{e.reservation(t, c, 10), e.reservation(t, c, 10)}
 	e.admit(t, claims...)
 	e.settle(t, usage.Settled, e.servedBy(t, claims[0], provider))
 	e.pushBack(t, 2)
@@ -142,8 +142,8 @@ func TestHeldEarningsOfSealedDaysStayHeld(t *testing.T) {
 	if err := batch(1); !errors.Is(err, ledger.ErrHeld) {
 		t.Errorf("a batch of what is held: %v", err)
 	}
-	for i, claim := range claims {
-		if _, err := e.store.ReleaseHeld(t.Context(), []ids.RequestID{claim.Request}, "looked at"); err != nil {
+	for i, reservation := range claims {
+		if _, err := e.store.ReleaseHeld(t.Context(), []ids.RequestID{reservation.Request}, "looked at"); err != nil {
 			t.Fatal(err)
 		}
 		if err := batch(7 * cent); err != nil {
@@ -159,9 +159,9 @@ func TestNothingIsKeptOfWhomNothingIsHeld(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
 	provider := e.owned(t, c)
-	claim := e.claim(t, c, 10)
-	e.admit(t, claim)
-	e.settle(t, usage.Settled, e.servedBy(t, claim, provider))
+	reservation := e.reservation(t, c, 10)
+	e.admit(t, reservation)
+	e.settle(t, usage.Settled, e.servedBy(t, reservation, provider))
 	for _, of := range []ids.ProviderID{newProvider(t), provider} {
 		entry, err := ledger.EarningsBatch(newFact(t), of, 9*cent)
 		if err != nil {

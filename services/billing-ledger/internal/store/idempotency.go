@@ -89,8 +89,8 @@ func lockQuota(ctx context.Context, tx pgx.Tx, key ids.KeyID) (int, error) {
 // which the claim's answer is kept. The time is read when the row is, not when
 // the transaction began: it may have waited for its lock. Replicas of the release
 // before left answers in the claim itself.
-func readClaim(ctx context.Context, on querier, key ids.KeyID, token idempotency.Digest) (c *idempotency.Claim, slot *int16, err error) {
-	c = &idempotency.Claim{}
+func readClaim(ctx context.Context, on querier, key ids.KeyID, token idempotency.Digest) (c *idempotency.Record, slot *int16, err error) {
+	c = &idempotency.Record{}
 	var request [16]byte
 	var content []byte
 	err = on.QueryRow(ctx, `SELECT request_id, request_sha256, state, leased_until <= clock_timestamp(), sealed, kept_slot
@@ -113,7 +113,7 @@ const maxLegs = 16
 // readFate is what the ledger knows of a request, and of those that it was
 // continued as. An open hold becomes something else in the end, and nothing
 // becomes open any more once a claim has lapsed: its gateway has stopped.
-func readFate(ctx context.Context, tx pgx.Tx, request ids.RequestID) (idempotency.Fate, error) {
+func readFate(ctx context.Context, tx pgx.Tx, request ids.RequestID) (idempotency.HolderFate, error) {
 	for range maxLegs {
 		fate, next, err := readLeg(ctx, tx, request)
 		if err != nil || fate != idempotency.CostNothing || next.IsZero() {
@@ -127,7 +127,7 @@ func readFate(ctx context.Context, tx pgx.Tx, request ids.RequestID) (idempotenc
 // readLeg is the fate of one request, and the request that goes on, if any. What
 // a plan covers has its list price; what is free costs nothing however much was
 // served.
-func readLeg(ctx context.Context, tx pgx.Tx, request ids.RequestID) (fate idempotency.Fate, next ids.RequestID, err error) {
+func readLeg(ctx context.Context, tx pgx.Tx, request ids.RequestID) (fate idempotency.HolderFate, next ids.RequestID, err error) {
 	var continued *[16]byte
 	err = tx.QueryRow(ctx, `SELECT CASE (SELECT state FROM hold WHERE request_id = $1)
 			WHEN 'open' THEN CASE WHEN (SELECT billing_type FROM hold WHERE request_id = $1) <> 'free'
@@ -213,7 +213,7 @@ func (s *Store) FinishKey(ctx context.Context, e idempotency.End, quota idempote
 }
 
 // forget is how a claim without an answer ends by what became of its request.
-var forget = map[idempotency.Fate]string{
+var forget = map[idempotency.HolderFate]string{
 	idempotency.CostNothing: `DELETE FROM idempotency_claim WHERE key_id = $1 AND token_sha256 = $2`,
 	idempotency.Undecided:   `UPDATE idempotency_claim SET leased_until = clock_timestamp() WHERE key_id = $1 AND token_sha256 = $2`,
 	idempotency.Served:      `UPDATE idempotency_claim SET state = 'not_kept' WHERE key_id = $1 AND token_sha256 = $2`,

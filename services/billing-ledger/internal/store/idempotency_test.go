@@ -31,7 +31,7 @@ func again(t testing.TB, a idempotency.Ask) idempotency.Ask {
 }
 
 // wantStanding asks and wants to be told so of the request that has the claim.
-func wantStanding(t testing.TB, st *store.Store, a idempotency.Ask, want idempotency.Standing, holder ids.RequestID) idempotency.Answer {
+func wantStanding(t testing.TB, st *store.Store, a idempotency.Ask, want idempotency.Decision, holder ids.RequestID) idempotency.Answer {
 	t.Helper()
 	read, err := st.ReadKey(t.Context(), a)
 	if err != nil {
@@ -89,7 +89,7 @@ func TestOfAHundredRacingClaimersOneIsGranted(t *testing.T) {
 			e.exec(t, `UPDATE idempotency_claim SET expires_at = now()`)
 		}
 		var mu sync.Mutex
-		seen := map[idempotency.Standing]int{}
+		seen := map[idempotency.Decision]int{}
 		holders := map[ids.RequestID]bool{}
 		var racers sync.WaitGroup
 		for i := range 100 {
@@ -173,14 +173,14 @@ func TestAClaimWithoutAnEndFollowsItsHold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := setup(t, unlimited)
 			c := e.consumer(t, money.USD)
-			holder := func() (idempotency.Ask, hold.Claim) {
-				claim, a := e.claim(t, c, 4), ask(t, c)
-				a.Request = claim.Request
-				e.admitOne(t, claim, hold.Admitted)
+			holder := func() (idempotency.Ask, hold.Reservation) {
+				reservation, a := e.reservation(t, c, 4), ask(t, c)
+				a.Request = reservation.Request
+				e.admitOne(t, reservation, hold.Admitted)
 				wantStanding(t, e.store, a, granted, a.Request)
-				return a, claim
+				return a, reservation
 			}
-			want := func(a idempotency.Ask, want idempotency.Standing) {
+			want := func(a idempotency.Ask, want idempotency.Decision) {
 				t.Helper()
 				mine := again(t, a)
 				by := a.Request
@@ -200,30 +200,30 @@ func TestAClaimWithoutAnEndFollowsItsHold(t *testing.T) {
 			end(t, e, released)
 			want(released, granted)
 
-			settled, claim := holder()
-			e.settle(t, usage.Settled, e.served(t, claim, 3))
+			settled, reservation := holder()
+			e.settle(t, usage.Settled, e.served(t, reservation, 3))
 			end(t, e, settled)
 			want(settled, gone)
 
-			atNothing, claim := holder()
-			e.settle(t, usage.Settled, e.served(t, claim, 0))
+			atNothing, reservation := holder()
+			e.settle(t, usage.Settled, e.served(t, reservation, 0))
 			end(t, e, atNothing)
 			want(atNothing, granted)
 
-			open, claim := holder()
+			open, reservation := holder()
 			end(t, e, open)
 			want(open, busy)
 			if _, err := e.store.Renew(t.Context(), []hold.Renewal{{
-				Request: claim.Request, CommittedAttempt: 1, Hub: "hub-1", Provider: e.served(t, claim, 1).Event.Provider, RelayedTokens: 1, RelayedBytes: 1,
+				Request: reservation.Request, CommittedAttempt: 1, Hub: "hub-1", Provider: e.served(t, reservation, 1).Event.Provider, RelayedTokens: 1, RelayedBytes: 1,
 			}}); err != nil {
 				t.Fatal(err)
 			}
 			want(open, gone)
 
-			undecided, claim := holder()
+			undecided, reservation := holder()
 			end(t, e, undecided)
 			want(undecided, busy)
-			e.settle(t, usage.Settled, e.served(t, claim, 3))
+			e.settle(t, usage.Settled, e.served(t, reservation, 3))
 			want(undecided, gone)
 
 			given, _ := holder()
@@ -242,20 +242,20 @@ func TestAClaimOfWhatIsFreeIsClaimedAnew(t *testing.T) {
 	zero, covered := e.consumer(t, 0), e.subscriber(t, 0, roomy)
 	for _, tc := range []struct {
 		of                  consumer
-		claim               hold.Claim
-		meanwhile, afterall idempotency.Standing
+		reservation         hold.Reservation
+		meanwhile, afterall idempotency.Decision
 	}{
 		{zero, e.free(t, zero), idempotency.Busy, idempotency.Granted},
 		{covered, e.standard(t, covered, 10), idempotency.Gone, idempotency.Gone},
 	} {
 		a := ask(t, tc.of)
-		a.Request = tc.claim.Request
-		e.admitOne(t, tc.claim, hold.Admitted)
+		a.Request = tc.reservation.Request
+		e.admitOne(t, tc.reservation, hold.Admitted)
 		wantStanding(t, e.store, a, idempotency.Granted, a.Request)
 		e.conclude(t, servedWord(a.Request, 3))
 		e.lapse(t)
 		wantStanding(t, e.store, again(t, a), tc.meanwhile, a.Request)
-		e.settle(t, usage.Settled, e.served(t, tc.claim, 3))
+		e.settle(t, usage.Settled, e.served(t, tc.reservation, 3))
 		mine := again(t, a)
 		by := a.Request
 		if tc.afterall == idempotency.Granted {
@@ -269,13 +269,13 @@ func TestAClaimOfWhatIsFreeIsClaimedAnew(t *testing.T) {
 func TestAClaimFollowsARequestThatWentOnAsAnother(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
-	first, second, third := e.claim(t, c, 4), e.claim(t, c, 4), e.claim(t, c, 4)
+	first, second, third := e.reservation(t, c, 4), e.reservation(t, c, 4), e.reservation(t, c, 4)
 	a := ask(t, c)
 	a.Request = first.Request
 	wantStanding(t, e.store, a, idempotency.Granted, a.Request)
-	for _, leg := range []struct{ from, to hold.Claim }{{first, second}, {second, third}} {
+	for _, leg := range []struct{ from, to hold.Reservation }{{first, second}, {second, third}} {
 		e.admitOne(t, leg.from, hold.Admitted)
-		if _, err := e.store.Conclude(t.Context(), []hold.Witness{{
+		if _, err := e.store.Conclude(t.Context(), []hold.RequestReport{{
 			Request: leg.from.Request, Outcome: "failed", HTTPStatus: 502, Attempts: []hold.Attempt{}, ContinuedAs: leg.to.Request,
 		}}); err != nil {
 			t.Fatal(err)

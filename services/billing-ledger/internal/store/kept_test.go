@@ -242,7 +242,7 @@ func (e *env) race(t *testing.T, owners []consumer, room int, refusals ...idempo
 	asks := make([]idempotency.Ask, 48)
 	for i := range asks {
 		// Keys of their own, so that nothing but the store's lock keeps them apart.
-		asks[i] = ask(t, e.issue(t, owners[i%2].account, key.Order{}))
+		asks[i] = ask(t, e.issue(t, owners[i%2].account, key.IssueRequest{}))
 		wantStanding(t, e.store, asks[i], idempotency.Granted, asks[i].Request)
 	}
 	// None comes through before all that have a connection are under way, wherever
@@ -463,9 +463,9 @@ func TestAnAccountHasAtMostAHundredThousandClaims(t *testing.T) {
 	wantStanding(t, e.store, held, idempotency.Granted, held.Request)
 	// Ten keys have been used up and revoked, as far as the count goes.
 	e.exec(t, `UPDATE idempotency_account SET live = 99999 WHERE account_id = $1`, [16]byte(c.account))
-	last := ask(t, e.issue(t, c.account, key.Order{}))
+	last := ask(t, e.issue(t, c.account, key.IssueRequest{}))
 	wantStanding(t, e.store, last, idempotency.Granted, last.Request)
-	if _, err := e.store.ClaimKey(t.Context(), ask(t, e.issue(t, c.account, key.Order{}))); !fault.Is(err, fault.RateLimitExceeded) {
+	if _, err := e.store.ClaimKey(t.Context(), ask(t, e.issue(t, c.account, key.IssueRequest{}))); !fault.Is(err, fault.RateLimitExceeded) {
 		t.Errorf("one more is answered %v, want rate_limit_exceeded", err)
 	}
 	// Nobody else is in the way, those that there are go on, and what is forgotten
@@ -491,7 +491,7 @@ func TestClaimsFromBeforeAreCountedByAccount(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 0)
 	for range 3 {
-		a := ask(t, e.issue(t, c.account, key.Order{}))
+		a := ask(t, e.issue(t, c.account, key.IssueRequest{}))
 		wantStanding(t, e.store, a, idempotency.Granted, a.Request)
 	}
 	err := pgx.BeginFunc(t.Context(), e.owner, func(tx pgx.Tx) error {

@@ -9,9 +9,9 @@ import (
 	"svc.internal/services/billing-ledger/internal/refund"
 )
 
-// LateWords finds requests for refund.Correct. A word is late when its request
+// LateReports finds requests for refund.Correct. A word is late when its request
 // was settled before it came, so an hour is more than enough to find it.
-func (s *Store) LateWords(ctx context.Context, limit int) ([]refund.Late, error) {
+func (s *Store) LateReports(ctx context.Context, limit int) ([]refund.Late, error) {
 	rows, err := s.pool.Query(ctx, `SELECT s.request_id, s.account_id, s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate,
 			s.charged, s.completion_tokens, w.relayed_tokens, w.relayed_bytes
 		FROM witness w JOIN usage_settlement s ON s.request_id = w.request_id AND s.day = date '1970-01-01'

@@ -20,19 +20,19 @@ func TestAWordThatComesLateGivesBackWhatDidNotCome(t *testing.T) {
 	c := e.consumer(t, money.USD)
 	late, provider := e.settledFor(t, c)
 	whole, _ := e.settledFor(t, c)
-	brokenWord := func(tokens int64) func(*hold.Witness) {
-		return func(w *hold.Witness) { w.Outcome, w.RelayedTokens, w.RelayedBytes = "failed", tokens, 100*tokens }
+	brokenWord := func(tokens int64) func(*hold.RequestReport) {
+		return func(w *hold.RequestReport) { w.Outcome, w.RelayedTokens, w.RelayedBytes = "failed", tokens, 100*tokens }
 	}
-	word := servedWord(late, 4)
-	brokenWord(4)(&word)
+	report := servedWord(late, 4)
+	brokenWord(4)(&report)
 	all := servedWord(whole, 10)
 	brokenWord(10)(&all)
-	inTime := e.claim(t, c, 10)
+	inTime := e.reservation(t, c, 10)
 	e.admitOne(t, inTime, hold.Admitted)
 	early := servedWord(inTime.Request, 4)
 	brokenWord(4)(&early)
-	for _, w := range []hold.Witness{word, all, early} {
-		if _, err := e.store.Conclude(t.Context(), []hold.Witness{w}); err != nil {
+	for _, w := range []hold.RequestReport{report, all, early} {
+		if _, err := e.store.Conclude(t.Context(), []hold.RequestReport{w}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,7 +57,7 @@ func TestAWordThatComesLateGivesBackWhatDidNotCome(t *testing.T) {
 func TestWhatIsOverOnlySinceTheLookBeganDoesNotExpire(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
-	e.admitOne(t, e.claim(t, c, 10), hold.Admitted)
+	e.admitOne(t, e.reservation(t, c, 10), hold.Admitted)
 	before, err := e.store.Now(t.Context())
 	if err != nil {
 		t.Fatal(err)

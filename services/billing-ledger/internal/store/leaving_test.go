@@ -10,8 +10,8 @@ import (
 )
 
 // leftAt is the word on a request whose client left so long after its dispatch.
-func leftAt(c hold.Claim, ms int64) hold.Witness {
-	return hold.Witness{Request: c.Request, Outcome: hold.ClientGone, Attempts: []hold.Attempt{{Attempt: 1, Result: hold.ClientGone, LatencyMS: ms}}}
+func leftAt(c hold.Reservation, ms int64) hold.RequestReport {
+	return hold.RequestReport{Request: c.Request, Outcome: hold.ClientGone, Attempts: []hold.Attempt{{Attempt: 1, Result: hold.ClientGone, LatencyMS: ms}}}
 }
 
 func TestAnAccountWhoseClientsLeaveAtOnceTooOftenWaits(t *testing.T) {
@@ -19,62 +19,62 @@ func TestAnAccountWhoseClientsLeaveAtOnceTooOftenWaits(t *testing.T) {
 	keys := e.keysOf(t, 2, money.USD)
 	one, other := keys[0], keys[1]
 	stranger := e.consumer(t, money.USD)
-	tell := func(words ...hold.Witness) {
+	tell := func(reports ...hold.RequestReport) {
 		t.Helper()
-		if _, err := e.store.Conclude(t.Context(), words); err != nil {
+		if _, err := e.store.Conclude(t.Context(), reports); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// What nobody worked on, what was answered and what hung does not count.
 	for range limit.LeftAtOnce {
-		c, served, hung := e.claim(t, one, 1), e.claim(t, one, 1), e.claim(t, one, 1)
-		for _, claim := range []hold.Claim{c, served, hung} {
-			e.admitOne(t, claim, hold.Admitted)
+		c, served, hung := e.reservation(t, one, 1), e.reservation(t, one, 1), e.reservation(t, one, 1)
+		for _, reservation := range []hold.Reservation{c, served, hung} {
+			e.admitOne(t, reservation, hold.Admitted)
 		}
 		failed := leftAt(served, 10)
 		failed.Outcome = "failed"
-		tell(hold.Witness{Request: c.Request, Outcome: hold.ClientGone, Attempts: []hold.Attempt{}}, failed, leftAt(hung, 5000))
+		tell(hold.RequestReport{Request: c.Request, Outcome: hold.ClientGone, Attempts: []hold.Attempt{}}, failed, leftAt(hung, 5000))
 	}
 	for i := range limit.LeftAtOnce {
 		key := one
 		if i%2 == 1 {
 			key = other
 		}
-		c := e.claim(t, key, 1)
+		c := e.reservation(t, key, 1)
 		e.admitOne(t, c, hold.Admitted)
 		tell(leftAt(c, 10))
 		tell(leftAt(c, 10)) // the first word counts
 	}
 	for _, key := range []consumer{one, other} {
-		if r := e.admitOne(t, e.claim(t, key, 1), hold.LeftOften).Rate; r.Retry <= 0 || r.Retry > 10*time.Second {
+		if r := e.admitOne(t, e.reservation(t, key, 1), hold.LeftOften).Rate; r.Retry <= 0 || r.Retry > 10*time.Second {
 			t.Errorf("got to wait %v, want up to 10 s", r.Retry)
 		}
 	}
-	e.admitOne(t, e.claim(t, stranger, 1), hold.Admitted)
+	e.admitOne(t, e.reservation(t, stranger, 1), hold.Admitted)
 	e.rest(t, 10*time.Second)
-	var more []hold.Witness // as many as the test's own time may have made free, and one
+	var more []hold.RequestReport // as many as the test's own time may have made free, and one
 	for range limit.LeftAtOnce / 2 {
-		c := e.claim(t, one, 1)
+		c := e.reservation(t, one, 1)
 		e.admitOne(t, c, hold.Admitted)
 		more = append(more, leftAt(c, 10))
 	}
 	tell(more...)
-	e.admitOne(t, e.claim(t, one, 1), hold.LeftOften)
+	e.admitOne(t, e.reservation(t, one, 1), hold.LeftOften)
 	e.rest(t, time.Minute)
-	e.admitOne(t, e.claim(t, one, 1), hold.Admitted)
+	e.admitOne(t, e.reservation(t, one, 1), hold.Admitted)
 }
 
 func TestManyThatLeaveAtOnceInOneBatchCountAsMany(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
-	var words []hold.Witness
+	var reports []hold.RequestReport
 	for range limit.LeftAtOnce + 20 {
-		claim := e.claim(t, c, 1)
-		e.admitOne(t, claim, hold.Admitted)
-		words = append(words, leftAt(claim, 10))
+		reservation := e.reservation(t, c, 1)
+		e.admitOne(t, reservation, hold.Admitted)
+		reports = append(reports, leftAt(reservation, 10))
 	}
-	if _, err := e.store.Conclude(t.Context(), words); err != nil {
+	if _, err := e.store.Conclude(t.Context(), reports); err != nil {
 		t.Fatal(err)
 	}
-	e.admitOne(t, e.claim(t, c, 1), hold.LeftOften)
+	e.admitOne(t, e.reservation(t, c, 1), hold.LeftOften)
 }

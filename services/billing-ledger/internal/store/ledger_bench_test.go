@@ -95,7 +95,7 @@ func (l load) ask(b *testing.B, admitters []*hold.Admitter, keys []ids.KeyID, n 
 		a := admitters[caller%l.replicas]
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				order := hold.Order{Request: request(b), Key: keys[i%l.accounts], Model: "acme/large", MaxCompletionTokens: 1}
+				order := hold.AdmitRequest{Request: request(b), Key: keys[i%l.accounts], Model: "acme/large", MaxCompletionTokens: 1}
 				at := time.Now()
 				if _, err := a.Admit(b.Context(), order); err != nil {
 					b.Error(err)
@@ -115,9 +115,9 @@ func settles(b *testing.B, e *env) {
 	for b.Loop() {
 		var deliveries []usage.Delivery
 		for len(deliveries) < asked {
-			claims := make([]hold.Claim, batch)
+			claims := make([]hold.Reservation, batch)
 			for i := range claims {
-				claims[i] = e.claim(b, consumer{key: keys[i%len(keys)]}, 2)
+				claims[i] = e.reservation(b, consumer{key: keys[i%len(keys)]}, 2)
 			}
 			e.admit(b, claims...)
 			for _, c := range claims {

@@ -44,13 +44,13 @@ type lineColumns struct {
 	attempt  []int32
 	bigints  [17][]int64
 	hash     [][]byte
-	witness  []string
+	evidence []string
 	unit     []int16
 	instants [2][]*time.Time
 }
 
 func newLineColumns(n int) *lineColumns {
-	c := &lineColumns{day: make([]time.Time, n), attempt: make([]int32, n), hash: make([][]byte, n), witness: make([]string, n), unit: make([]int16, n)}
+	c := &lineColumns{day: make([]time.Time, n), attempt: make([]int32, n), hash: make([][]byte, n), evidence: make([]string, n), unit: make([]int16, n)}
 	for i := range c.uuids {
 		c.uuids[i] = make([][16]byte, n)
 	}
@@ -85,7 +85,7 @@ func (c *lineColumns) set(i int, l usage.Line) {
 	} {
 		c.bigints[column][i] = n
 	}
-	c.witness[i], c.unit[i] = string(e.Witness), int16(e.Rates.Unit)
+	c.evidence[i], c.unit[i] = string(e.EvidenceSource), int16(e.Rates.Unit)
 	c.instants[0][i], c.instants[1][i] = nullTime(e.DispatchedAt), nullTime(e.EndedAt)
 }
 
@@ -101,5 +101,5 @@ func (c *lineColumns) args() []any {
 	for _, column := range c.bigints {
 		args = append(args, column)
 	}
-	return append(args, c.hash, c.instants[0], c.instants[1], c.witness, c.unit)
+	return append(args, c.hash, c.instants[0], c.instants[1], c.evidence, c.unit)
 }

@@ -34,7 +34,7 @@ type crowd struct {
 	unknown []usage.Delivery
 
 	mu     sync.Mutex
-	claims []hold.Claim // all that were admitted
+	claims []hold.Reservation // all that were admitted
 	// contested requests are admitted by several at once and for any account,
 	// each asked for so many times.
 	contested [2]ids.RequestID
@@ -42,11 +42,11 @@ type crowd struct {
 }
 
 // admitted are some of the last claims that were admitted, in any order.
-func (c *crowd) admitted(r *rand.Rand, most int) []hold.Claim {
+func (c *crowd) admitted(r *rand.Rand, most int) []hold.Reservation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	from := max(len(c.claims)-40, 0)
-	var out []hold.Claim
+	var out []hold.Reservation
 	for _, i := range r.Perm(len(c.claims) - from)[:min(len(c.claims)-from, 1+r.IntN(most))] {
 		out = append(out, c.claims[from+i])
 	}
@@ -63,16 +63,16 @@ func (c *crowd) contest() [2]ids.RequestID {
 }
 
 func (c *crowd) admit(r *rand.Rand) error {
-	var claims []hold.Claim
+	var claims []hold.Reservation
 	for range r.IntN(3) {
-		claim := c.claim(c.t, c.consumers[r.IntN(len(c.consumers))], int64(r.IntN(3)))
-		claim.Tier = plan.Tier(r.IntN(4))
-		claims = append(claims, claim)
+		reservation := c.reservation(c.t, c.consumers[r.IntN(len(c.consumers))], int64(r.IntN(3)))
+		reservation.Tier = plan.Tier(r.IntN(4))
+		claims = append(claims, reservation)
 	}
 	for _, contested := range c.contest() {
-		claim := c.claim(c.t, c.consumers[r.IntN(len(c.consumers))], 1)
-		claim.Request = contested
-		claims = append(claims, claim)
+		reservation := c.reservation(c.t, c.consumers[r.IntN(len(c.consumers))], 1)
+		reservation.Request = contested
+		claims = append(claims, reservation)
 	}
 	verdicts, err := c.store.Admit(c.t.Context(), claims)
 	c.mu.Lock()
@@ -87,8 +87,8 @@ func (c *crowd) admit(r *rand.Rand) error {
 
 func (c *crowd) settleSome(r *rand.Rand) error {
 	var batch []usage.Delivery
-	for _, claim := range c.admitted(r, 8) {
-		d := c.served(c.t, claim, min(claim.MaxCompletionTokens, int64(r.IntN(3))))
+	for _, reservation := range c.admitted(r, 8) {
+		d := c.served(c.t, reservation, min(reservation.MaxCompletionTokens, int64(r.IntN(3))))
 		if r.IntN(8) == 0 {
 			d.Event.Billable.Prompt = 5 // more than is held
 		}
@@ -102,11 +102,11 @@ func (c *crowd) settleSome(r *rand.Rand) error {
 }
 
 func (c *crowd) conclude(r *rand.Rand) error {
-	var all []hold.Witness
-	for _, claim := range c.admitted(r, 8) {
-		w := servedWord(claim.Request, int64(r.IntN(3)))
+	var all []hold.RequestReport
+	for _, reservation := range c.admitted(r, 8) {
+		w := servedWord(reservation.Request, int64(r.IntN(3)))
 		if r.IntN(3) == 0 {
-			w = hold.Witness{Request: claim.Request, Outcome: "failed", Attempts: []hold.Attempt{}}
+			w = hold.RequestReport{Request: reservation.Request, Outcome: "failed", Attempts: []hold.Attempt{}}
 		}
 		all = append(all, w)
 	}
@@ -116,19 +116,19 @@ func (c *crowd) conclude(r *rand.Rand) error {
 
 func (c *crowd) renew(r *rand.Rand) error {
 	var all []hold.Renewal
-	for _, claim := range c.admitted(r, 8) {
-		all = append(all, running(claim.Request, int64(r.IntN(3))))
+	for _, reservation := range c.admitted(r, 8) {
+		all = append(all, running(reservation.Request, int64(r.IntN(3))))
 	}
 	_, err := c.store.Renew(c.t.Context(), all)
 	return err
 }
 
 func (c *crowd) claimWork(r *rand.Rand) error {
-	var all []orphan.Receipt
-	for _, claim := range c.admitted(r, 8) {
-		all = append(all, signed(claim, int64(1+r.IntN(3)), func(s *orphan.Receipt) { s.Attempt = uint32(1 + r.IntN(2)) }))
+	var all []orphan.WorkReceipt
+	for _, reservation := range c.admitted(r, 8) {
+		all = append(all, signed(reservation, int64(1+r.IntN(3)), func(s *orphan.WorkReceipt) { s.Attempt = uint32(1 + r.IntN(2)) }))
 	}
-	return c.store.KeepReceipts(c.t.Context(), all, func(s orphan.Receipt, q *orphan.Request) orphan.Verdict {
+	return c.store.KeepWorkReceipts(c.t.Context(), all, func(s orphan.WorkReceipt, q *orphan.Request) orphan.Verdict {
 		if q == nil {
 			return orphan.Verdict{Outcome: orphan.Refused}
 		}
@@ -156,7 +156,7 @@ func (c *crowd) administer(r *rand.Rand, round int) error {
 	case 0:
 		_, _, err = c.accounts.Grant(c.t.Context(), of, cent, request(c.t).String(), "")
 	case 1:
-		_, _, err = c.keys.Issue(c.t.Context(), key.Order{Account: of})
+		_, _, err = c.keys.Issue(c.t.Context(), key.IssueRequest{Account: of})
 	case 2:
 		_, err = c.store.EnsurePartitions(c.t.Context(), 3, 1+round%20)
 	case 3:
@@ -164,8 +164,8 @@ func (c *crowd) administer(r *rand.Rand, round int) error {
 	case 4:
 		_, err = c.accounts.SetState(c.t.Context(), of, []account.State{account.Open, account.Open, account.Frozen}[r.IntN(3)], "")
 	case 5:
-		for _, claim := range c.admitted(r, 3) {
-			_, err = c.store.Refund(c.t.Context(), entryID(c.t), claim.Request, refund.ProviderFault, "")
+		for _, reservation := range c.admitted(r, 3) {
+			_, err = c.store.Refund(c.t.Context(), entryID(c.t), reservation.Request, refund.ProviderFault, "")
 			if errors.Is(err, refund.ErrNothingCharged) || errors.Is(err, refund.ErrPaidInPart) {
 				err = nil
 			}
@@ -241,16 +241,16 @@ func TestNoTwoTransactionsEverWaitForEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	st := store.New(pool, unlimited, store.Terms{Lease: 30 * time.Millisecond, Orphan: 30 * time.Millisecond, Most: time.Second})
+	st := store.New(pool, unlimited, store.Terms{Lease: 30 * time.Millisecond, Orphan: 30 * time.Millisecond, MaxHold: time.Second})
 	e.store, e.settler, e.accounts.Store, e.keys.Store = st, &usage.Settler{Store: st}, st, st
 	c := &crowd{env: e, t: t}
 	for range 4 {
 		one := e.consumer(t, money.USD)
-		c.consumers = append(c.consumers, one, e.issue(t, one.account, key.Order{}))
+		c.consumers = append(c.consumers, one, e.issue(t, one.account, key.IssueRequest{}))
 	}
 	const rounds, workers = 60, 8
 	for range 5 {
-		c.unknown = append(c.unknown, e.served(t, e.claim(t, c.consumers[0], 1), 1))
+		c.unknown = append(c.unknown, e.served(t, e.reservation(t, c.consumers[0], 1), 1))
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -16,7 +16,7 @@ import (
 type model struct {
 	cap      int
 	posted   map[consumer]money.NanoUSD
-	open     map[ids.RequestID]hold.Claim
+	open     map[ids.RequestID]hold.Reservation
 	owner    map[ids.RequestID]consumer
 	gone     map[ids.RequestID]bool // released or expired
 	settled  map[ids.RequestID]usage.Delivery
@@ -27,15 +27,15 @@ type model struct {
 	// planned is who has a plan, and what it allows; covered the requests that
 	// it pays, kept those of them that it counts.
 	planned   map[consumer]limits
-	covered   map[ids.RequestID]hold.Claim
+	covered   map[ids.RequestID]hold.Reservation
 	kept      map[ids.RequestID]bool
 	shortfall money.NanoUSD
 }
 
 func (m *model) held(c consumer) (sum money.NanoUSD, n int) {
-	for r, claim := range m.open {
+	for r, reservation := range m.open {
 		if m.owner[r] == c {
-			sum += claim.Amount
+			sum += reservation.Amount
 			if !m.final[r] {
 				n++
 			}
@@ -44,48 +44,48 @@ func (m *model) held(c consumer) (sum money.NanoUSD, n int) {
 	return sum, n
 }
 
-func (m *model) admit(c consumer, claim hold.Claim) hold.Outcome {
-	if _, known := m.owner[claim.Request]; known {
+func (m *model) admit(c consumer, reservation hold.Reservation) hold.Outcome {
+	if _, known := m.owner[reservation.Request]; known {
 		return hold.Repeated
 	}
 	held, n := m.held(c)
 	l, planned := m.planned[c]
-	eligible := planned && claim.Tier == plan.Standard && !claim.Pinned
+	eligible := planned && reservation.Tier == plan.Standard && !reservation.Pinned
 	requests, images, tokens, open := m.used(c)
-	covered := eligible && requests+1 <= l.requests && tokens+claim.MaxCompletionTokens <= l.tokens &&
-		(claim.Images == 0 || images+int64(claim.Images) <= l.images)
+	covered := eligible && requests+1 <= l.requests && tokens+reservation.MaxCompletionTokens <= l.tokens &&
+		(reservation.Images == 0 || images+int64(reservation.Images) <= l.images)
 	switch {
 	case n >= m.cap:
 		return hold.TooManyOpen
 	case covered && open >= l.concurrent:
 		return hold.PlanTooManyOpen
-	case !covered && claim.Amount > m.posted[c]-held && eligible:
+	case !covered && reservation.Amount > m.posted[c]-held && eligible:
 		return hold.PlanShort
-	case !covered && claim.Amount > m.posted[c]-held:
+	case !covered && reservation.Amount > m.posted[c]-held:
 		return hold.CreditShort
 	}
 	if covered {
-		m.covered[claim.Request], m.kept[claim.Request] = claim, true
-		claim.Amount = 0
+		m.covered[reservation.Request], m.kept[reservation.Request] = reservation, true
+		reservation.Amount = 0
 	}
-	m.open[claim.Request], m.owner[claim.Request] = claim, c
+	m.open[reservation.Request], m.owner[reservation.Request] = reservation, c
 	return hold.Admitted
 }
 
 // used is what is counted of a plan: of open requests the estimate, of settled
 // ones what they came to. open are the places that are taken.
 func (m *model) used(c consumer) (requests, images, tokens, open int64) {
-	for r, claim := range m.covered {
+	for r, reservation := range m.covered {
 		if m.owner[r] != c {
 			continue
 		}
 		if m.kept[r] {
 			requests++
-			images += int64(claim.Images)
+			images += int64(reservation.Images)
 		}
 		d, settled := m.settled[r]
 		if _, isOpen := m.open[r]; isOpen {
-			tokens += claim.MaxCompletionTokens
+			tokens += reservation.MaxCompletionTokens
 			if !m.final[r] {
 				open++
 			}
@@ -100,7 +100,7 @@ func (m *model) settle(d usage.Delivery) usage.Result {
 	r := d.Event.Request
 	c, known := m.owner[r]
 	if first, ok := m.settled[r]; ok {
-		if first.Event != d.Event && first.Event.Witness == usage.Hub && d.Event.Witness == usage.Hub {
+		if first.Event != d.Event && first.Event.EvidenceSource == usage.Hub && d.Event.EvidenceSource == usage.Hub {
 			return usage.Altered
 		}
 		return usage.Duplicate
@@ -155,9 +155,9 @@ func (m *model) conclude(r ids.RequestID, tokens int64) {
 // and what is relayed of the others is wanted.
 func (m *model) over() (expired int, wanted map[ids.RequestID]int64) {
 	wanted = map[ids.RequestID]int64{}
-	for r, claim := range m.open {
+	for r, reservation := range m.open {
 		if tokens := m.evidence[r]; tokens > 0 {
-			wanted[r] = min(tokens, claim.MaxCompletionTokens)
+			wanted[r] = min(tokens, reservation.MaxCompletionTokens)
 			continue
 		}
 		m.release(r)
@@ -202,9 +202,9 @@ func (m *model) published(t *testing.T, all []orphan.Publication, wanted map[ids
 func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 	t.Helper()
 	m := &model{
-		cap: limit, posted: map[consumer]money.NanoUSD{}, open: map[ids.RequestID]hold.Claim{},
+		cap: limit, posted: map[consumer]money.NanoUSD{}, open: map[ids.RequestID]hold.Reservation{},
 		owner: map[ids.RequestID]consumer{}, gone: map[ids.RequestID]bool{}, settled: map[ids.RequestID]usage.Delivery{},
-		planned: map[consumer]limits{}, covered: map[ids.RequestID]hold.Claim{}, kept: map[ids.RequestID]bool{},
+		planned: map[consumer]limits{}, covered: map[ids.RequestID]hold.Reservation{}, kept: map[ids.RequestID]bool{},
 		evidence: map[ids.RequestID]int64{}, final: map[ids.RequestID]bool{}, reviewed: map[ids.RequestID]usage.Delivery{},
 	}
 	var consumers []consumer
@@ -217,14 +217,14 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 		m.posted[c] = 20 * cent
 		consumers = append(consumers, c)
 	}
-	var claims []hold.Claim // all that were ever admitted
-	anyClaim := func() (hold.Claim, bool) {
+	var claims []hold.Reservation // all that were ever admitted
+	anyClaim := func() (hold.Reservation, bool) {
 		if len(claims) == 0 {
-			return hold.Claim{}, false
+			return hold.Reservation{}, false
 		}
 		return claims[rnd.IntN(len(claims))], true
 	}
-	witnessed := map[ids.RequestID]bool{}
+	reported := map[ids.RequestID]bool{}
 	for step := range 250 {
 		switch rnd.IntN(11) {
 		case 0:
@@ -236,39 +236,39 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 			m.posted[c] += amount
 		case 1, 2, 3:
 			c := consumers[rnd.IntN(3)]
-			claim := e.claim(t, c, int64(rnd.IntN(8)))
-			claim.Tier, claim.Pinned, claim.Images = plan.Tier(2+rnd.IntN(4)/3), rnd.IntN(6) == 0, int32(rnd.IntN(4)/3)
+			reservation := e.reservation(t, c, int64(rnd.IntN(8)))
+			reservation.Tier, reservation.Pinned, reservation.Images = plan.Tier(2+rnd.IntN(4)/3), rnd.IntN(6) == 0, int32(rnd.IntN(4)/3)
 			if again, ok := anyClaim(); ok && rnd.IntN(4) == 0 {
-				claim, c = again, m.owner[again.Request]
+				reservation, c = again, m.owner[again.Request]
 			}
-			want := m.admit(c, claim)
-			if got := e.admit(t, claim)[0].Outcome; got != want {
+			want := m.admit(c, reservation)
+			if got := e.admit(t, reservation)[0].Outcome; got != want {
 				t.Fatalf("step %d: admission is %s, in the model %s", step, got, want)
 			}
 			if want == hold.Admitted {
-				claims = append(claims, claim)
+				claims = append(claims, reservation)
 			}
 		case 4, 5:
-			claim, ok := anyClaim()
+			reservation, ok := anyClaim()
 			if !ok {
 				continue
 			}
-			d := e.served(t, claim, min(claim.MaxCompletionTokens, int64(rnd.IntN(8))))
+			d := e.served(t, reservation, min(reservation.MaxCompletionTokens, int64(rnd.IntN(8))))
 			d.Event.Billable.Prompt = int64(rnd.IntN(4))
-			if first, ok := m.settled[claim.Request]; ok && rnd.IntN(2) == 0 {
+			if first, ok := m.settled[reservation.Request]; ok && rnd.IntN(2) == 0 {
 				d = first
 			}
 			e.settle(t, m.settle(d), d)
 		case 6:
-			claim, ok := anyClaim()
-			if !ok || witnessed[claim.Request] {
+			reservation, ok := anyClaim()
+			if !ok || reported[reservation.Request] {
 				continue
 			}
-			witnessed[claim.Request] = true
-			if !m.final[claim.Request] {
-				m.final[claim.Request], m.evidence[claim.Request] = true, 0
+			reported[reservation.Request] = true
+			if !m.final[reservation.Request] {
+				m.final[reservation.Request], m.evidence[reservation.Request] = true, 0
 			}
-			if got, want := e.release(t, claim.Request) == 1, m.release(claim.Request); got != want {
+			if got, want := e.release(t, reservation.Request) == 1, m.release(reservation.Request); got != want {
 				t.Fatalf("step %d: released %v, in the model %v", step, got, want)
 			}
 		case 7:
@@ -283,19 +283,19 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
 			m.published(t, e.review(t), wanted)
 		case 8, 9:
-			claim, ok := anyClaim()
+			reservation, ok := anyClaim()
 			if !ok {
 				continue
 			}
 			tokens := int64(rnd.IntN(8))
-			if witnessed[claim.Request] || rnd.IntN(2) == 0 {
-				m.renew(claim.Request, tokens)
-				e.renew(t, running(claim.Request, tokens))
+			if reported[reservation.Request] || rnd.IntN(2) == 0 {
+				m.renew(reservation.Request, tokens)
+				e.renew(t, running(reservation.Request, tokens))
 				continue
 			}
-			witnessed[claim.Request] = true
-			m.conclude(claim.Request, tokens)
-			e.conclude(t, servedWord(claim.Request, tokens))
+			reported[reservation.Request] = true
+			m.conclude(reservation.Request, tokens)
+			e.conclude(t, servedWord(reservation.Request, tokens))
 		case 10:
 			// The stream delivers what was published, whenever it likes.
 			for _, d := range m.reviewed {

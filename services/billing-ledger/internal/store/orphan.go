@@ -101,13 +101,13 @@ func scanCase(row pgx.CollectableRow) (orphan.Case, error) {
 		&c.Rates.PayoutOutput, &c.Bound.Prompt, &c.Bound.Completion, &c.Pinned,
 		&c.Attempt, &c.Hub, &provider, &c.RelayedTokens, &c.RelayedBytes, &meteredPrompt, &meteredOut,
 		&c.RouteMode, &c.RequestedProvider, &c.FallbackReason, &c.FirstContentMS, &c.ToldAt,
-		&c.Witness, &c.Epoch, &sentTokens, &sentBytes, &c.Publication)
+		&c.EvidenceSource, &c.Epoch, &sentTokens, &sentBytes, &c.Publication)
 	c.Request, c.Price, c.Provider = request, price, provider
 	if meteredPrompt != nil && meteredOut != nil {
 		c.Metered = &money.Tokens{Prompt: *meteredPrompt, Completion: *meteredOut}
 	}
 	if sentTokens != nil && sentBytes != nil {
-		c.Receipt = &usage.Relayed{Tokens: *sentTokens, Bytes: *sentBytes}
+		c.WorkReceipt = &usage.Relayed{Tokens: *sentTokens, Bytes: *sentBytes}
 	}
 	return c, err
 }
@@ -193,7 +193,7 @@ func scanEvent(row pgx.CollectableRow) (usage.Event, error) {
 	err := row.Scan(&request, &e.Attempt, &e.Hub, &provider, &e.Epoch, &e.Model, &price,
 		&e.Rates.Unit, &e.Rates.Input, &e.Rates.Output, &e.Rates.PayoutInput, &e.Rates.PayoutOutput, &e.Ending, &e.Billable.Prompt, &e.Billable.Completion,
 		&e.ClaimState, &e.Claimed.Prompt, &e.Claimed.Completion, &e.RecountedCompletion, &e.DeliveredBytes, &e.EstimatedPrompt,
-		&e.RouteMode, &e.RequestedProvider, &e.FallbackReason, &dispatched, &ended, &e.FirstContentMS, &e.Witness)
+		&e.RouteMode, &e.RequestedProvider, &e.FallbackReason, &dispatched, &ended, &e.FirstContentMS, &e.EvidenceSource)
 	e.Request, e.Provider, e.Price, e.Settled = request, provider, price, true
 	if dispatched != nil {
 		e.DispatchedAt = dispatched.UTC()

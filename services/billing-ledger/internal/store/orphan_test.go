@@ -51,8 +51,8 @@ func running(r ids.RequestID, tokens int64) hold.Renewal {
 }
 
 // servedWord is a gateway's word of so many tokens.
-func servedWord(r ids.RequestID, tokens int64) hold.Witness {
-	return hold.Witness{Request: r, Outcome: "completed", CommittedAttempt: 2, RelayedTokens: tokens, RelayedBytes: 100 * tokens,
+func servedWord(r ids.RequestID, tokens int64) hold.RequestReport {
+	return hold.RequestReport{Request: r, Outcome: "completed", CommittedAttempt: 2, RelayedTokens: tokens, RelayedBytes: 100 * tokens,
 		RouteMode: "auto", Attempts: []hold.Attempt{
 			{Attempt: 1, ProviderID: ids.ProviderID{1}.String(), HubID: "hub-9"}, {Attempt: 2, ProviderID: providerID.String(), HubID: "hub-1"},
 		}}
@@ -65,7 +65,7 @@ func (e *env) renew(t testing.TB, all ...hold.Renewal) {
 	}
 }
 
-func (e *env) conclude(t testing.TB, all ...hold.Witness) {
+func (e *env) conclude(t testing.TB, all ...hold.RequestReport) {
 	t.Helper()
 	if n, err := e.store.Conclude(t.Context(), all); err != nil || n != 0 {
 		t.Fatalf("released %d: %v", n, err)
@@ -83,7 +83,7 @@ func about(d, want time.Duration) bool { return d > want-30*time.Second && d <= 
 func TestARenewalTellsOfHoldsThatWereGivenBack(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	open, settled, released, expired := e.claim(t, c, 10), e.claim(t, c, 10), e.claim(t, c, 10), e.claim(t, c, 10)
+	open, settled, released, expired := e.reservation(t, c, 10), e.reservation(t, c, 10), e.reservation(t, c, 10), e.reservation(t, c, 10)
 	e.admit(t, settled, released, expired)
 	e.settle(t, usage.Settled, e.served(t, settled, 1))
 	e.release(t, released.Request)
@@ -105,7 +105,7 @@ func TestARenewalTellsOfHoldsThatWereGivenBack(t *testing.T) {
 func TestARenewalKeepsAHoldAndItsLargestCount(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	young, old, closed := e.claim(t, c, 10), e.claim(t, c, 10), e.claim(t, c, 10)
+	young, old, closed := e.reservation(t, c, 10), e.reservation(t, c, 10), e.reservation(t, c, 10)
 	e.admit(t, young, old, closed)
 	e.release(t, closed.Request)
 	e.overdue(t)
@@ -142,7 +142,7 @@ func TestARenewalKeepsAHoldAndItsLargestCount(t *testing.T) {
 func TestTheLastWordOfSomethingServedGivesTheHubItsTime(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	told, renewed := e.claim(t, c, 10), e.claim(t, c, 10)
+	told, renewed := e.reservation(t, c, 10), e.reservation(t, c, 10)
 	e.admit(t, told, renewed)
 	e.overdue(t)
 	e.conclude(t, servedWord(told.Request, 4))
@@ -164,7 +164,7 @@ func TestTheLastWordOfSomethingServedGivesTheHubItsTime(t *testing.T) {
 func TestWithoutEvidenceAHoldIsGivenBack(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	nothing, uncommitted, empty, nobody := e.claim(t, c, 10), e.claim(t, c, 10), e.claim(t, c, 10), e.claim(t, c, 10)
+	nothing, uncommitted, empty, nobody := e.reservation(t, c, 10), e.reservation(t, c, 10), e.reservation(t, c, 10), e.reservation(t, c, 10)
 	e.admit(t, nothing, uncommitted, empty, nobody)
 	e.renew(t, hold.Renewal{Request: uncommitted.Request})
 	e.conclude(t, servedWord(empty.Request, 0))
@@ -194,9 +194,9 @@ func TestReviewSettlesOnceFromTheGatewaysCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := setup(t, unlimited)
 			c := e.consumer(t, 100*cent)
-			claim := e.claim(t, c, 10)
-			e.admit(t, claim)
-			tell(e, claim.Request)
+			reservation := e.reservation(t, c, 10)
+			e.admit(t, reservation)
+			tell(e, reservation.Request)
 			e.overdue(t)
 			if n := e.expire(t); n != 0 {
 				t.Fatalf("%d expired in spite of the evidence", n)
@@ -206,18 +206,18 @@ func TestReviewSettlesOnceFromTheGatewaysCount(t *testing.T) {
 				t.Fatalf("published %+v", all)
 			}
 			ev := all[0].Event
-			if ev.Provider != providerID || ev.Attempt != 2 || ev.Hub != "hub-1" || ev.Witness != usage.Gateway || ev.Ending != "platform_lost" ||
+			if ev.Provider != providerID || ev.Attempt != 2 || ev.Hub != "hub-1" || ev.EvidenceSource != usage.Gateway || ev.Ending != "platform_lost" ||
 				ev.Billable != (money.Tokens{Completion: 4}) || ev.Settled {
 				t.Errorf("published %+v", ev)
 			}
 			if again := e.review(t); len(again) != 0 {
 				t.Errorf("published again at once: %+v", again)
 			}
-			if got := e.left(t, claim.Request); !about(got, time.Minute) {
+			if got := e.left(t, reservation.Request); !about(got, time.Minute) {
 				t.Errorf("the hold has %v left", got)
 			}
 			e.settle(t, usage.Settled, delivery(all[0]))
-			e.settle(t, usage.Duplicate, delivery(all[0]), e.served(t, claim, 9))
+			e.settle(t, usage.Duplicate, delivery(all[0]), e.served(t, reservation, 9))
 			e.wantWallet(t, c, 96*cent, 0)
 			e.sound(t)
 		})
@@ -229,15 +229,15 @@ func TestASettledReviewIsPublishedAsItWasSettledABoundedNumberOfTimes(t *testing
 	for _, hubFirst := range []bool{false, true} {
 		e := setup(t, unlimited)
 		c := e.consumer(t, 100*cent)
-		claim := e.claim(t, c, 10)
-		e.admit(t, claim)
-		e.renew(t, running(claim.Request, 4))
+		reservation := e.reservation(t, c, 10)
+		e.admit(t, reservation)
+		e.renew(t, running(reservation.Request, 4))
 		e.overdue(t)
 		gateways := delivery(e.review(t)[0])
-		hubs := e.served(t, claim, 6)
-		first, later, witness := gateways, hubs, usage.Gateway
+		hubs := e.served(t, reservation, 6)
+		first, later, source := gateways, hubs, usage.Gateway
 		if hubFirst {
-			first, later, witness = hubs, gateways, usage.Hub
+			first, later, source = hubs, gateways, usage.Hub
 		}
 		e.settle(t, usage.Settled, first)
 		e.settle(t, usage.Duplicate, later)
@@ -246,7 +246,7 @@ func TestASettledReviewIsPublishedAsItWasSettledABoundedNumberOfTimes(t *testing
 			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
 			for _, p := range e.review(t) {
 				published++
-				if p.Number != published || !p.Event.Settled || p.Event.Witness != witness || p.Event.Hash() != first.Event.Hash() {
+				if p.Number != published || !p.Event.Settled || p.Event.EvidenceSource != source || p.Event.Hash() != first.Event.Hash() {
 					t.Errorf("publication %d: %+v", published, p)
 				}
 				e.settle(t, usage.Duplicate, delivery(p))
@@ -262,9 +262,9 @@ func TestASettledReviewIsPublishedAsItWasSettledABoundedNumberOfTimes(t *testing
 func TestAReviewThatSettlesNothingComesToAnEnd(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	claim := e.claim(t, c, 10)
-	e.admit(t, claim)
-	e.renew(t, running(claim.Request, 4))
+	reservation := e.reservation(t, c, 10)
+	e.admit(t, reservation)
+	e.renew(t, running(reservation.Request, 4))
 	var over time.Duration
 	for n := 1; n <= orphan.MaxPublications; n++ {
 		e.overdue(t)
@@ -283,7 +283,7 @@ func TestAReviewThatSettlesNothingComesToAnEnd(t *testing.T) {
 	}
 	e.wantWallet(t, c, 100*cent, 0)
 	// The hub's usage comes after all: the platform pays.
-	e.settle(t, usage.Orphaned, e.served(t, claim, 4))
+	e.settle(t, usage.Orphaned, e.served(t, reservation, 4))
 	e.wantWallet(t, c, 100*cent, 0)
 	e.sound(t)
 }
@@ -293,19 +293,19 @@ func TestAReviewThatSettlesNothingComesToAnEnd(t *testing.T) {
 func TestAHubThatComesBackIsHeldToWhatTheGatewayRelayed(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	claim := e.claim(t, c, 10)
-	e.admit(t, claim)
-	word := servedWord(claim.Request, 4)
-	word.Outcome = "failed"
-	e.conclude(t, word)
-	hubs := e.served(t, claim, 6)
+	reservation := e.reservation(t, c, 10)
+	e.admit(t, reservation)
+	report := servedWord(reservation.Request, 4)
+	report.Outcome = "failed"
+	e.conclude(t, report)
+	hubs := e.served(t, reservation, 6)
 	e.settle(t, usage.Settled, hubs)
 	e.settle(t, usage.Duplicate, hubs)
 	if got := scan[int64](t, e, `SELECT completion_tokens FROM usage_settlement WHERE prompt_tokens = 0 AND witness = 'gateway'`); got != 4 {
 		t.Errorf("%d tokens are settled, want the 4 that came", got)
 	}
 	all := e.review(t)
-	if len(all) != 1 || !all[0].Event.Settled || all[0].Event.Witness != usage.Gateway || all[0].Event.Billable != (money.Tokens{Completion: 4}) {
+	if len(all) != 1 || !all[0].Event.Settled || all[0].Event.EvidenceSource != usage.Gateway || all[0].Event.Billable != (money.Tokens{Completion: 4}) {
 		t.Fatalf("settlement hears %+v", all)
 	}
 	e.settle(t, usage.Duplicate, delivery(all[0]))

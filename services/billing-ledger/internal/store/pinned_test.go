@@ -21,8 +21,8 @@ func TestThePinnedPriceSettlesWhateverTheCatalogSaysMeanwhile(t *testing.T) {
 	prices := bookOf(e.price)
 	a := hold.NewAdmitter(hold.Config{Batch: 1, Queue: 10, Writers: 1, Timeout: 90 * time.Second}, prices, e.store, func(hold.Outcome, int) {})
 	defer runAdmitter(t, a)()
-	order := func() hold.Order {
-		return hold.Order{Request: request(t), Key: c.key, Model: "acme/large", MaxCompletionTokens: 10}
+	order := func() hold.AdmitRequest {
+		return hold.AdmitRequest{Request: request(t), Key: c.key, Model: "acme/large", MaxCompletionTokens: 10}
 	}
 	before := order()
 	first, err := a.Admit(t.Context(), before)
@@ -49,13 +49,13 @@ func TestThePinnedPriceSettlesWhateverTheCatalogSaysMeanwhile(t *testing.T) {
 	if _, err := a.Admit(t.Context(), order()); !fault.Is(err, fault.ModelNotFound) {
 		t.Errorf("a model that is gone: %v", err)
 	}
-	claim := hold.Claim{Order: before, Price: e.price, Rates: centRates}
-	atTheNewPrice := e.served(t, claim, 4)
+	reservation := hold.Reservation{AdmitRequest: before, Price: e.price, Rates: centRates}
+	atTheNewPrice := e.served(t, reservation, 4)
 	atTheNewPrice.Event.Price, atTheNewPrice.Event.Rates = dearer, rates
 	e.settle(t, usage.PriceMismatch, atTheNewPrice)
-	e.settle(t, usage.Settled, e.served(t, claim, 4))
+	e.settle(t, usage.Settled, e.served(t, reservation, 4))
 	e.wantWallet(t, c, money.USD-4*cent, 20*cent)
-	e.settle(t, usage.Settled, e.served(t, hold.Claim{Order: after, Price: dearer, Rates: rates}, 4))
+	e.settle(t, usage.Settled, e.served(t, hold.Reservation{AdmitRequest: after, Price: dearer, Rates: rates}, 4))
 	e.wantWallet(t, c, money.USD-12*cent, 0)
 	e.sound(t)
 }

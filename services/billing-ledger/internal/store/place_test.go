@@ -17,7 +17,7 @@ func TestAPlaceEndsWithTheGatewaysWordAndNotWithSettling(t *testing.T) {
 	of.Concurrent = 2
 	e := setup(t, of)
 	c := e.consumer(t, money.USD)
-	first, second, third := e.claim(t, c, 1), e.claim(t, c, 1), e.claim(t, c, 1)
+	first, second, third := e.reservation(t, c, 1), e.reservation(t, c, 1), e.reservation(t, c, 1)
 	e.admitOne(t, first, hold.Admitted)
 	e.admitOne(t, second, hold.Admitted)
 	e.admitOne(t, third, hold.TooManyOpen)
@@ -25,15 +25,15 @@ func TestAPlaceEndsWithTheGatewaysWordAndNotWithSettling(t *testing.T) {
 		e.conclude(t, servedWord(first.Request, 1))
 	}
 	e.admitOne(t, third, hold.Admitted)
-	e.admitOne(t, e.claim(t, c, 1), hold.TooManyOpen)
+	e.admitOne(t, e.reservation(t, c, 1), hold.TooManyOpen)
 	// Settling what the gateway has told of frees nothing more,
 	e.settle(t, usage.Settled, e.served(t, first, 1))
-	e.admitOne(t, e.claim(t, c, 1), hold.TooManyOpen)
+	e.admitOne(t, e.reservation(t, c, 1), hold.TooManyOpen)
 	// and the word that comes after it neither.
 	e.settle(t, usage.Settled, e.served(t, second, 1))
 	e.conclude(t, servedWord(second.Request, 1))
-	e.admitOne(t, e.claim(t, c, 1), hold.Admitted)
-	e.admitOne(t, e.claim(t, c, 1), hold.TooManyOpen)
+	e.admitOne(t, e.reservation(t, c, 1), hold.Admitted)
+	e.admitOne(t, e.reservation(t, c, 1), hold.TooManyOpen)
 	e.sound(t)
 }
 
@@ -44,23 +44,23 @@ func TestEachClassOfModelsHasItsOwnRate(t *testing.T) {
 	c := e.consumer(t, money.USD)
 	for class, most := range map[limit.Class]int{limit.Image: 2, limit.Audio: 3} {
 		for i := range most + 1 {
-			claim := e.claim(t, c, 1)
-			claim.Class = class
+			reservation := e.reservation(t, c, 1)
+			reservation.Class = class
 			want := hold.Admitted
 			if i == most {
 				want = hold.RateLimited
 			}
-			if got := e.admitOne(t, claim, want); got.Rate.Limit != int32(most) {
+			if got := e.admitOne(t, reservation, want); got.Rate.Limit != int32(most) {
 				t.Errorf("class %d is told %+v", class, got.Rate)
 			}
 		}
 	}
-	e.admitOne(t, e.claim(t, c, 1), hold.Admitted)
+	e.admitOne(t, e.reservation(t, c, 1), hold.Admitted)
 	// An account's own limit replaces those of all classes.
 	e.exec(t, `INSERT INTO account_limits VALUES ($1, 4, 0)`, [16]byte(c.account))
 	e.rest(t, 15*time.Second)
-	claim := e.claim(t, c, 1)
-	claim.Class = limit.Image
-	e.admitOne(t, claim, hold.Admitted)
+	reservation := e.reservation(t, c, 1)
+	reservation.Class = limit.Image
+	e.admitOne(t, reservation, hold.Admitted)
 	e.sound(t)
 }

@@ -13,7 +13,7 @@ import (
 func TestTheDatabaseGuardsPlans(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.subscriber(t, money.USD, limits{requests: 5, images: 5, tokens: 10, rate: 5, concurrent: 5})
-	open, payg := e.standard(t, c, 4), e.claim(t, c, 1)
+	open, payg := e.standard(t, c, 4), e.reservation(t, c, 1)
 	e.admitOne(t, open, hold.Admitted)
 	e.admitOne(t, payg, hold.Admitted)
 	for _, tc := range []struct{ because, sql string }{
@@ -76,7 +76,7 @@ func TestVerifyNamesEveryDriftOfPlansAndRefunds(t *testing.T) {
 			t.Parallel()
 			e := setup(t, unlimited)
 			c := e.subscriber(t, money.USD, limits{requests: 10, images: 10, tokens: 10, rate: 10, concurrent: 10})
-			settled, open, payg := e.standard(t, c, 4), e.standard(t, c, 5), e.claim(t, c, 3)
+			settled, open, payg := e.standard(t, c, 4), e.standard(t, c, 5), e.reservation(t, c, 3)
 			e.admit(t, settled, open, payg)
 			e.settle(t, usage.Settled, e.served(t, settled, 4), e.served(t, payg, 3))
 			if _, err := e.store.Refund(t.Context(), entryID(t), payg.Request, refund.Goodwill, ""); err != nil {

@@ -27,7 +27,7 @@ func (e *env) makePlan(t testing.TB, name string, l limits) {
 	}
 	for _, row := range []struct {
 		kind, period, unit string
-		most               int64
+		limit              int64
 		enabled            bool
 	}{
 		{"requests", "day", "request", l.requests, true}, {"images", "day", "image", l.images, true}, {"tokens", "week", "token", l.tokens, true},
@@ -39,7 +39,7 @@ func (e *env) makePlan(t testing.TB, name string, l limits) {
 			tiers = tiers[:2]
 		}
 		if _, err := e.owner.Exec(t.Context(), `INSERT INTO plan_limit VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			name, row.kind, row.period, row.unit, row.most, row.enabled, tiers); err != nil {
+			name, row.kind, row.period, row.unit, row.limit, row.enabled, tiers); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,11 +67,11 @@ func (e *env) subscribe(t testing.TB, c consumer, name string, until time.Time) 
 }
 
 // standard is a claim that plans cover.
-func (e *env) standard(t testing.TB, c consumer, tokens int64) hold.Claim {
+func (e *env) standard(t testing.TB, c consumer, tokens int64) hold.Reservation {
 	t.Helper()
-	claim := e.claim(t, c, tokens)
-	claim.Tier = plan.Standard
-	return claim
+	reservation := e.reservation(t, c, tokens)
+	reservation.Tier = plan.Standard
+	return reservation
 }
 
 // used reads one counter, that of the window under way.
@@ -109,7 +109,7 @@ func TestThePlanThatIsSoldIsData(t *testing.T) {
 	type limit struct {
 		kind    plan.Kind
 		period  string
-		most    int64
+		limit   int64
 		enabled bool
 	}
 	got := map[limit]bool{}
@@ -132,26 +132,26 @@ func TestThePlanThatIsSoldIsData(t *testing.T) {
 func TestAPlanCoversAllOfARequestOrNothing(t *testing.T) {
 	full := limits{requests: 2, images: 3, tokens: 10, rate: 100, concurrent: 100}
 	for name, tc := range map[string]struct {
-		before func(*hold.Claim)
-		change func(*hold.Claim)
+		before func(*hold.Reservation)
+		change func(*hold.Reservation)
 		credit money.NanoUSD
 		want   hold.Outcome
 		paid   hold.BillingType
 	}{
 		"standard tier":                           {want: hold.Admitted, paid: hold.Plan},
-		"free tier that has a price":              {change: func(c *hold.Claim) { c.Tier = plan.Free }, want: hold.Admitted, paid: hold.Plan},
-		"premium tier":                            {change: func(c *hold.Claim) { c.Tier = plan.Premium }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
-		"premium tier without credit":             {change: func(c *hold.Claim) { c.Tier = plan.Premium }, want: hold.CreditShort},
-		"pinned":                                  {change: func(c *hold.Claim) { c.Pinned = true }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
+		"free tier that has a price":              {change: func(c *hold.Reservation) { c.Tier = plan.Free }, want: hold.Admitted, paid: hold.Plan},
+		"premium tier":                            {change: func(c *hold.Reservation) { c.Tier = plan.Premium }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
+		"premium tier without credit":             {change: func(c *hold.Reservation) { c.Tier = plan.Premium }, want: hold.CreditShort},
+		"pinned":                                  {change: func(c *hold.Reservation) { c.Pinned = true }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
 		"zero-priced":                             {change: zeroPriced, want: hold.Admitted, paid: hold.Free},
-		"all of the allowance":                    {change: func(c *hold.Claim) { c.MaxCompletionTokens = 10 }, want: hold.Admitted, paid: hold.Plan},
-		"a token more than the allowance":         {change: func(c *hold.Claim) { c.MaxCompletionTokens = 11 }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
-		"that without credit":                     {change: func(c *hold.Claim) { c.MaxCompletionTokens = 11 }, credit: cent / 2, want: hold.PlanShort},
-		"images within":                           {change: func(c *hold.Claim) { c.Images = 3 }, want: hold.Admitted, paid: hold.Plan},
-		"an image too many":                       {change: func(c *hold.Claim) { c.Images = 4 }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
-		"no image when all images are used":       {before: func(c *hold.Claim) { c.Images = 3 }, want: hold.Admitted, paid: hold.Plan},
-		"the prompt counts like the completion":   {change: func(c *hold.Claim) { c.PromptTokens = 10 }, want: hold.PlanShort},
-		"a tier that nobody knows is not covered": {change: func(c *hold.Claim) { c.Tier = 0 }, want: hold.CreditShort},
+		"all of the allowance":                    {change: func(c *hold.Reservation) { c.MaxCompletionTokens = 10 }, want: hold.Admitted, paid: hold.Plan},
+		"a token more than the allowance":         {change: func(c *hold.Reservation) { c.MaxCompletionTokens = 11 }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
+		"that without credit":                     {change: func(c *hold.Reservation) { c.MaxCompletionTokens = 11 }, credit: cent / 2, want: hold.PlanShort},
+		"images within":                           {change: func(c *hold.Reservation) { c.Images = 3 }, want: hold.Admitted, paid: hold.Plan},
+		"an image too many":                       {change: func(c *hold.Reservation) { c.Images = 4 }, credit: money.USD, want: hold.Admitted, paid: hold.PayAsYouGo},
+		"no image when all images are used":       {before: func(c *hold.Reservation) { c.Images = 3 }, want: hold.Admitted, paid: hold.Plan},
+		"the prompt counts like the completion":   {change: func(c *hold.Reservation) { c.PromptTokens = 10 }, want: hold.PlanShort},
+		"a tier that nobody knows is not covered": {change: func(c *hold.Reservation) { c.Tier = 0 }, want: hold.CreditShort},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := setup(t, unlimited)
@@ -163,11 +163,11 @@ func TestAPlanCoversAllOfARequestOrNothing(t *testing.T) {
 				e.admitOne(t, before, hold.Admitted)
 				requests++
 			}
-			claim := e.standard(t, c, 1)
+			reservation := e.standard(t, c, 1)
 			if tc.change != nil {
-				tc.change(&claim)
+				tc.change(&reservation)
 			}
-			got := e.admitOne(t, claim, tc.want)
+			got := e.admitOne(t, reservation, tc.want)
 			if tc.want == hold.Admitted && got.Billing != tc.paid {
 				t.Errorf("paid by %s, want %s", got.Billing, tc.paid)
 			}
@@ -183,7 +183,7 @@ func TestAPlanCoversAllOfARequestOrNothing(t *testing.T) {
 	}
 }
 
-func zeroPriced(c *hold.Claim) {
+func zeroPriced(c *hold.Reservation) {
 	c.Rates, c.Amount, c.ZeroPriced, c.Billing = money.Rates{}, 0, true, hold.Free
 }
 
@@ -219,9 +219,9 @@ func TestWhatThePlanHasNoRoomForIsPaidFromCreditAndNeverFlips(t *testing.T) {
 func TestARequestTwiceInABatchIsCoveredOnce(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.subscriber(t, 0, limits{requests: 10, tokens: 10, rate: 10, concurrent: 10})
-	claim := e.standard(t, c, 4)
+	reservation := e.standard(t, c, 4)
 	other := e.standard(t, c, 6)
-	got := e.admit(t, claim, other, claim)
+	got := e.admit(t, reservation, other, reservation)
 	for i, want := range []hold.Outcome{hold.Admitted, hold.Admitted, hold.Repeated} {
 		if got[i].Outcome != want || got[i].Admission.Billing != hold.Plan || got[i].Admission.Held != 0 {
 			t.Errorf("claim %d: %+v", i, got[i])
@@ -263,7 +263,7 @@ func TestRateAndConcurrencyOfAPlanRefuseAndNeverBill(t *testing.T) {
 func TestKeysOfAnAccountShareItsPlan(t *testing.T) {
 	e := setup(t, unlimited)
 	one := e.subscriber(t, 0, limits{requests: 100, tokens: 10, rate: 100, concurrent: 3})
-	two := e.issue(t, one.account, key.Order{})
+	two := e.issue(t, one.account, key.IssueRequest{})
 	verdicts := e.admit(t, e.standard(t, one, 4), e.standard(t, two, 4), e.standard(t, one, 2), e.standard(t, two, 1))
 	admitted := 0
 	for _, v := range verdicts {
@@ -283,9 +283,9 @@ func TestKeysOfAnAccountShareItsPlan(t *testing.T) {
 func TestSettlingMayPassTheCapAndIsNotCharged(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.subscriber(t, money.USD, limits{requests: 100, tokens: 10, rate: 100, concurrent: 100})
-	claim := e.standard(t, c, 10)
-	e.admitOne(t, claim, hold.Admitted)
-	d := e.served(t, claim, 10)
+	reservation := e.standard(t, c, 10)
+	e.admitOne(t, reservation, hold.Admitted)
+	d := e.served(t, reservation, 10)
 	d.Event.Billable.Prompt = 7
 	e.settle(t, usage.Settled, d)
 	e.wantUsed(t, c, 1, 0, 17)
@@ -301,28 +301,28 @@ func TestSettlingMayPassTheCapAndIsNotCharged(t *testing.T) {
 
 func TestOnlyThePlatformsFailureGivesARequestBack(t *testing.T) {
 	for name, tc := range map[string]struct {
-		end              func(*testing.T, *env, hold.Claim)
+		end              func(*testing.T, *env, hold.Reservation)
 		requests, tokens int64
 	}{
-		"the platform served nothing": {func(t *testing.T, e *env, c hold.Claim) { e.release(t, c.Request) }, 0, 0},
-		"the caller left before": {func(t *testing.T, e *env, c hold.Claim) {
-			left := hold.Witness{Request: c.Request, Outcome: hold.ClientGone, HTTPStatus: 499, Attempts: []hold.Attempt{}}
-			if n, err := e.store.Conclude(t.Context(), []hold.Witness{left}); n != 1 || err != nil {
+		"the platform served nothing": {func(t *testing.T, e *env, c hold.Reservation) { e.release(t, c.Request) }, 0, 0},
+		"the caller left before": {func(t *testing.T, e *env, c hold.Reservation) {
+			left := hold.RequestReport{Request: c.Request, Outcome: hold.ClientGone, HTTPStatus: 499, Attempts: []hold.Attempt{}}
+			if n, err := e.store.Conclude(t.Context(), []hold.RequestReport{left}); n != 1 || err != nil {
 				t.Fatalf("released %d: %v", n, err)
 			}
 		}, 1, 0},
-		"nobody told anything": {func(t *testing.T, e *env, _ hold.Claim) {
+		"nobody told anything": {func(t *testing.T, e *env, _ hold.Reservation) {
 			e.overdue(t)
 			e.expire(t)
 		}, 0, 0},
-		"it was served in part": {func(t *testing.T, e *env, c hold.Claim) { e.settle(t, usage.Settled, e.served(t, c, 2)) }, 1, 2},
-		"an empty answer":       {func(t *testing.T, e *env, c hold.Claim) { e.settle(t, usage.Settled, e.served(t, c, 0)) }, 1, 0},
-		"the provider broke off before anything": {func(t *testing.T, e *env, c hold.Claim) {
+		"it was served in part": {func(t *testing.T, e *env, c hold.Reservation) { e.settle(t, usage.Settled, e.served(t, c, 2)) }, 1, 2},
+		"an empty answer":       {func(t *testing.T, e *env, c hold.Reservation) { e.settle(t, usage.Settled, e.served(t, c, 0)) }, 1, 0},
+		"the provider broke off before anything": {func(t *testing.T, e *env, c hold.Reservation) {
 			d := e.served(t, c, 0)
 			d.Event.Ending = "provider_lost"
 			e.settle(t, usage.Settled, d)
 		}, 0, 0},
-		"the caller broke off before anything": {func(t *testing.T, e *env, c hold.Claim) {
+		"the caller broke off before anything": {func(t *testing.T, e *env, c hold.Reservation) {
 			d := e.served(t, c, 0)
 			d.Event.Ending = "client_gone"
 			e.settle(t, usage.Settled, d)
@@ -331,11 +331,11 @@ func TestOnlyThePlatformsFailureGivesARequestBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := setup(t, unlimited)
 			c := e.subscriber(t, 0, roomy)
-			claim := e.standard(t, c, 5)
-			claim.Images = 3
-			e.admitOne(t, claim, hold.Admitted)
+			reservation := e.standard(t, c, 5)
+			reservation.Images = 3
+			e.admitOne(t, reservation, hold.Admitted)
 			e.wantUsed(t, c, 1, 3, 5)
-			tc.end(t, e, claim)
+			tc.end(t, e, reservation)
 			e.wantUsed(t, c, tc.requests, 3*tc.requests, tc.tokens)
 			if n := e.used(t, c, plan.Concurrent, "none"); n != 0 {
 				t.Errorf("%d places are taken", n)

@@ -7,12 +7,12 @@ import (
 
 // forgetSettled is the planted fault crash.SkipPrimaryKey: what was settled looks
 // as if its hold had been given back, so that its usage is settled once more.
-func forgetSettled(book usage.Book) usage.Book {
-	for request, h := range book.Holds {
+func forgetSettled(snapshot usage.Snapshot) usage.Snapshot {
+	for request, h := range snapshot.Holds {
 		if h.State == hold.Settled {
 			h.State = hold.Released
-			book.Holds[request] = h
+			snapshot.Holds[request] = h
 		}
 	}
-	return book
+	return snapshot
 }

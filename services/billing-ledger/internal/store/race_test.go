@@ -61,11 +61,11 @@ func TestTwoHundredParallelRequestsOnACentNeverOverspend(t *testing.T) {
 	var callers sync.WaitGroup
 	var settled, short, admitted atomic.Int64
 	for i := range 200 {
-		claim := e.claim(t, c, 1)
-		claim.Amount = perRequest
+		reservation := e.reservation(t, c, 1)
+		reservation.Amount = perRequest
 		st := replicas[i%len(replicas)]
 		callers.Go(func() {
-			v, err := st.Admit(t.Context(), []hold.Claim{claim})
+			v, err := st.Admit(t.Context(), []hold.Reservation{reservation})
 			if err != nil || v[0].Outcome != hold.Admitted {
 				if err != nil {
 					t.Error(err)
@@ -75,12 +75,12 @@ func TestTwoHundredParallelRequestsOnACentNeverOverspend(t *testing.T) {
 			admitted.Add(1)
 			switch i % 4 {
 			case 0: // Costs five hundred times what was held for it.
-				_, err = (&usage.Settler{Store: st}).Settle(t.Context(), []usage.Delivery{e.served(t, claim, 1)}, func(lines []usage.Line) {
+				_, err = (&usage.Settler{Store: st}).Settle(t.Context(), []usage.Delivery{e.served(t, reservation, 1)}, func(lines []usage.Line) {
 					settled.Add(int64(lines[0].Charged))
 					short.Add(int64(lines[0].Shortfall))
 				})
 			case 1:
-				_, err = st.Conclude(t.Context(), []hold.Witness{{Request: claim.Request, Outcome: "failed", Attempts: []hold.Attempt{}}})
+				_, err = st.Conclude(t.Context(), []hold.RequestReport{{Request: reservation.Request, Outcome: "failed", Attempts: []hold.Attempt{}}})
 			}
 			if err != nil {
 				t.Error(err)
@@ -118,8 +118,8 @@ func TestAHundredParallelCallersOnThreeReplicasNeverHaveMoreThanEightOfAPlan(t *
 		st, r := replicas[i%len(replicas)], rand.New(rand.NewPCG(uint64(i), 46))
 		callers.Go(func() {
 			for killed.Load() < kills {
-				claim := e.standard(t, c, 1)
-				v, err := st.Admit(t.Context(), []hold.Claim{claim})
+				reservation := e.standard(t, c, 1)
+				v, err := st.Admit(t.Context(), []hold.Reservation{reservation})
 				switch {
 				case err != nil:
 				case v[0].Outcome == hold.PlanTooManyOpen && r.IntN(4) > 0:
@@ -131,9 +131,9 @@ func TestAHundredParallelCallersOnThreeReplicasNeverHaveMoreThanEightOfAPlan(t *
 					admitted.Add(1)
 					switch r.IntN(4) {
 					case 0:
-						_, err = st.Conclude(t.Context(), []hold.Witness{servedWord(claim.Request, 1)})
+						_, err = st.Conclude(t.Context(), []hold.RequestReport{servedWord(reservation.Request, 1)})
 					case 1:
-						_, err = (&usage.Settler{Store: st}).Settle(t.Context(), []usage.Delivery{e.served(t, claim, 1)}, nil)
+						_, err = (&usage.Settler{Store: st}).Settle(t.Context(), []usage.Delivery{e.served(t, reservation, 1)}, nil)
 					default:
 						killed.Add(1)
 					}
@@ -169,7 +169,7 @@ func TestAThousandCallersOnThreeReplicasMeetEveryBoundExactly(t *testing.T) {
 	var callers sync.WaitGroup
 	for i := range 1000 {
 		who := i % 3
-		order := hold.Order{Request: request(t), Key: []consumer{planned, rich, poor}[who].key, Model: "acme/large", MaxCompletionTokens: 1}
+		order := hold.AdmitRequest{Request: request(t), Key: []consumer{planned, rich, poor}[who].key, Model: "acme/large", MaxCompletionTokens: 1}
 		callers.Go(func() {
 			_, err := admitters[i/3%3].Admit(t.Context(), order)
 			switch {
@@ -195,7 +195,7 @@ func TestEachRequestIsInExactlyOneDayWeekAndMonth(t *testing.T) {
 	e := setup(t, unlimited)
 	clock := newDatabaseClock(t, e)
 	c := e.subscriber(t, 0, roomy)
-	var all []hold.Claim
+	var all []hold.Reservation
 	for _, zone := range []string{"UTC", "America/New_York", "Pacific/Kiritimati", "Australia/Lord_Howe"} {
 		replicas := e.replicas(t, 2, map[string]string{"search_path": clock.searchPath, "timezone": zone})
 		for _, boundary := range []string{
@@ -214,12 +214,12 @@ func TestEachRequestIsInExactlyOneDayWeekAndMonth(t *testing.T) {
 				if i == 1 {
 					callers.Wait()
 				}
-				claim := e.standard(t, c, 1)
+				reservation := e.standard(t, c, 1)
 				// The gateway's clock may be two days off.
-				claim.Request = requestAt(t, midnight.Add(time.Duration(i-10)*4*time.Hour))
-				all = append(all, claim)
+				reservation.Request = requestAt(t, midnight.Add(time.Duration(i-10)*4*time.Hour))
+				all = append(all, reservation)
 				callers.Go(func() {
-					v, err := replicas[i%2].Admit(t.Context(), []hold.Claim{claim})
+					v, err := replicas[i%2].Admit(t.Context(), []hold.Reservation{reservation})
 					if err != nil || v[0].Admission.Billing != hold.Plan {
 						t.Errorf("%+v %v", v, err)
 					}
@@ -247,8 +247,8 @@ func TestEachRequestIsInExactlyOneDayWeekAndMonth(t *testing.T) {
 	}
 	e.sound(t)
 	// They are settled when the days are long over.
-	for _, claim := range all {
-		e.settle(t, usage.Settled, e.served(t, claim, 0))
+	for _, reservation := range all {
+		e.settle(t, usage.Settled, e.served(t, reservation, 0))
 	}
 	if left := scan[int64](t, e, `SELECT sum(used)::bigint FROM plan_counter WHERE kind <> 'requests'`); left != 0 {
 		t.Errorf("%d units are left", left)
@@ -294,9 +294,9 @@ func TestSettleExpireReleaseAndRefundRaceToOneEndAThousandTimes(t *testing.T) {
 	const rounds, each = 20, 50
 	var refunded atomic.Int64
 	for range rounds {
-		claims := make([]hold.Claim, each)
+		claims := make([]hold.Reservation, each)
 		for i := range claims {
-			claims[i] = e.claim(t, c, 1)
+			claims[i] = e.reservation(t, c, 1)
 			claims[i].Tier = plan.Tier(i % 4)
 		}
 		e.admit(t, claims...)
@@ -306,8 +306,8 @@ func TestSettleExpireReleaseAndRefundRaceToOneEndAThousandTimes(t *testing.T) {
 			part, one, other := claims[i:i+10], replicas[i/10%3], replicas[(i/10+1)%3]
 			racers.Go(func() {
 				var batch []usage.Delivery
-				for _, claim := range part {
-					d := e.served(t, claim, 1)
+				for _, reservation := range part {
+					d := e.served(t, reservation, 1)
 					batch = append(batch, d, d)
 				}
 				if _, err := (&usage.Settler{Store: one}).Settle(t.Context(), batch, nil); err != nil {
@@ -315,9 +315,9 @@ func TestSettleExpireReleaseAndRefundRaceToOneEndAThousandTimes(t *testing.T) {
 				}
 			})
 			racers.Go(func() {
-				var told []hold.Witness
-				for _, claim := range part {
-					told = append(told, hold.Witness{Request: claim.Request, Outcome: "failed", Attempts: []hold.Attempt{}})
+				var told []hold.RequestReport
+				for _, reservation := range part {
+					told = append(told, hold.RequestReport{Request: reservation.Request, Outcome: "failed", Attempts: []hold.Attempt{}})
 				}
 				if _, err := other.Conclude(t.Context(), told); err != nil {
 					t.Error(err)
@@ -330,8 +330,8 @@ func TestSettleExpireReleaseAndRefundRaceToOneEndAThousandTimes(t *testing.T) {
 			})
 			for cause, st := range map[refund.Cause]*store.Store{refund.ProviderFault: one, refund.Goodwill: other} {
 				racers.Go(func() {
-					for _, claim := range part {
-						switch _, err := st.Refund(t.Context(), entryID(t), claim.Request, cause, ""); {
+					for _, reservation := range part {
+						switch _, err := st.Refund(t.Context(), entryID(t), reservation.Request, cause, ""); {
 						case err == nil:
 							refunded.Add(1)
 						case !errors.Is(err, refund.ErrNothingCharged) && !errors.Is(err, refund.ErrRefunded):

@@ -38,13 +38,13 @@ func TestAReadOfARateIsWhatAdmissionSaysNext(t *testing.T) {
 		}
 		now = now.Add([]time.Duration{0, 0, 0, every, every - time.Microsecond, time.Second, time.Minute}[random.IntN(7)])
 		clock.set(t, now)
-		claim := e.claim(t, c, 0)
-		claim.Class = []limit.Class{limit.LLM, limit.LLM, limit.LLM, limit.Image}[random.IntN(4)]
-		read, err := replicas[0].ReadRate(t.Context(), c.key, claim.Class)
+		reservation := e.reservation(t, c, 0)
+		reservation.Class = []limit.Class{limit.LLM, limit.LLM, limit.LLM, limit.Image}[random.IntN(4)]
+		read, err := replicas[0].ReadRate(t.Context(), c.key, reservation.Class)
 		if err != nil {
 			t.Fatal(err)
 		}
-		verdicts, err := replicas[1].Admit(t.Context(), []hold.Claim{claim})
+		verdicts, err := replicas[1].Admit(t.Context(), []hold.Reservation{reservation})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestAReadOfARateTakesNothing(t *testing.T) {
 	if n := scan[int](t, e, `SELECT count(*) FROM key_rate`); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
-	e.admitOne(t, e.claim(t, c, 0), hold.Admitted)
+	e.admitOne(t, e.reservation(t, c, 0), hold.Admitted)
 	if got, err := e.store.ReadRate(t.Context(), c.key, limit.Image); err != nil || got != (limit.Rate{}) {
 		t.Errorf("of a class without limit: %+v, %v", got, err)
 	}
@@ -108,7 +108,7 @@ func BenchmarkReadRate(b *testing.B) {
 	limits.LLMPerMinute = 200
 	e := setup(b, limits)
 	c := e.consumer(b, money.USD)
-	e.admitOne(b, e.claim(b, c, 0), hold.Admitted)
+	e.admitOne(b, e.reservation(b, c, 0), hold.Admitted)
 	for b.Loop() {
 		if _, err := e.store.ReadRate(b.Context(), c.key, limit.LLM); err != nil {
 			b.Fatal(err)

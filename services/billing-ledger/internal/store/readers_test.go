@@ -20,7 +20,7 @@ func (r *reader) hear(e usage.Event) {
 		r.first[e.Request] = e
 		first = e
 	}
-	if _, ruled := r.ruling[e.Request]; e.Settled && !ruled && e.Witness != first.Witness {
+	if _, ruled := r.ruling[e.Request]; e.Settled && !ruled && e.EvidenceSource != first.EvidenceSource {
 		r.ruling[e.Request] = e
 	}
 }
@@ -54,10 +54,10 @@ func TestBothReadersEndEqualWhateverAWipedStoreShowedThem(t *testing.T) {
 	const n = 16
 	hubs := map[ids.RequestID]usage.Delivery{}
 	for range n {
-		claim := e.claim(t, c, 10)
-		e.admitOne(t, claim, "admitted")
-		e.renew(t, running(claim.Request, 1+rnd.Int64N(9)))
-		hubs[claim.Request] = e.served(t, claim, 1+rnd.Int64N(9))
+		reservation := e.reservation(t, c, 10)
+		e.admitOne(t, reservation, "admitted")
+		e.renew(t, running(reservation.Request, 1+rnd.Int64N(9)))
+		hubs[reservation.Request] = e.served(t, reservation, 1+rnd.Int64N(9))
 	}
 	e.overdue(t)
 	for _, p := range e.review(t) {

@@ -31,7 +31,7 @@ func (s *Store) Receipt(ctx context.Context, request ids.RequestID, account ids.
 	if r.Usage, err = s.readUsage(ctx, request); err != nil {
 		return nil, reachable(fmt.Errorf("select usage: %w", err))
 	}
-	if r.Witness, err = s.readWitness(ctx, request); err != nil {
+	if r.Report, err = s.readReport(ctx, request); err != nil {
 		return nil, reachable(fmt.Errorf("select witness: %w", err))
 	}
 	return r, nil
@@ -97,8 +97,8 @@ func (s *Store) readUsage(ctx context.Context, request ids.RequestID) (*receipt.
 	return u, nil
 }
 
-func (s *Store) readWitness(ctx context.Context, request ids.RequestID) (*hold.Witness, error) {
-	w := &hold.Witness{Request: request}
+func (s *Store) readReport(ctx context.Context, request ids.RequestID) (*hold.RequestReport, error) {
+	w := &hold.RequestReport{Request: request}
 	var attempts []byte
 	var received *time.Time
 	var continued *[16]byte

@@ -17,12 +17,12 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// KeepReceipts keeps what providers signed; see orphan.ReceiptStore. The lock on
+// KeepWorkReceipts keeps what providers signed; see orphan.ReceiptStore. The lock on
 // the hold guards the receipts of its request: what is read behind it stands
 // until the end.
-func (s *Store) KeepReceipts(ctx context.Context, all []orphan.Receipt, judge func(orphan.Receipt, *orphan.Request) orphan.Verdict) error {
+func (s *Store) KeepWorkReceipts(ctx context.Context, all []orphan.WorkReceipt, judge func(orphan.WorkReceipt, *orphan.Request) orphan.Verdict) error {
 	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b orphan.Receipt) int { return bytes.Compare(a.Request[:], b.Request[:]) })
+	slices.SortStableFunc(all, func(a, b orphan.WorkReceipt) int { return bytes.Compare(a.Request[:], b.Request[:]) })
 	return s.inTx(ctx, func(tx pgx.Tx) error {
 		known, err := lockRequests(ctx, tx, all)
 		if err != nil {
@@ -35,7 +35,7 @@ func (s *Store) KeepReceipts(ctx context.Context, all []orphan.Receipt, judge fu
 				continue
 			}
 			q.Kept[int32(r.Attempt)] = r.Signature
-			queueReceipt(batch, r)
+			queueWorkReceipt(batch, r)
 			if q.State != hold.Open {
 				// Its hub may come back, and has the first word.
 				batch.Queue(`INSERT INTO orphan_review (request_id, publications, next_at) VALUES ($1, 1, now() + $2::interval)
@@ -52,7 +52,7 @@ func (s *Store) KeepReceipts(ctx context.Context, all []orphan.Receipt, judge fu
 }
 
 // lockRequests locks the holds of receipts and reads what is known of them.
-func lockRequests(ctx context.Context, tx pgx.Tx, all []orphan.Receipt) (map[ids.RequestID]*orphan.Request, error) {
+func lockRequests(ctx context.Context, tx pgx.Tx, all []orphan.WorkReceipt) (map[ids.RequestID]*orphan.Request, error) {
 	requests := make([]ids.RequestID, 0, len(all))
 	for _, r := range all {
 		requests = append(requests, r.Request)
@@ -61,7 +61,7 @@ func lockRequests(ctx context.Context, tx pgx.Tx, all []orphan.Receipt) (map[ids
 	known := make(map[ids.RequestID]*orphan.Request, len(requests))
 	batch := &pgx.Batch{}
 	batch.Queue(`SELECT request_id, model_id, price_version_id, unit, state, coalesce(closed_at < now() - $2::interval, false)
-		FROM hold WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests), orphan.LateMost).
+		FROM hold WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests), orphan.MaxLate).
 		Query(func(rows pgx.Rows) error { return scanRequests(rows, known) })
 	batch.Queue(`SELECT request_id, attempt, signature FROM receipt WHERE request_id = ANY ($1)`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanKept(rows, known) })
@@ -69,7 +69,7 @@ func lockRequests(ctx context.Context, tx pgx.Tx, all []orphan.Receipt) (map[ids
 		UNION ALL
 		SELECT n.request_id, false, n.committed_attempt, n.provider_id, n.relayed_tokens, n.relayed_bytes FROM renewal n
 		WHERE n.request_id = ANY ($1) AND NOT EXISTS (SELECT FROM witness w WHERE w.request_id = n.request_id)`, raw(requests)).
-		Query(func(rows pgx.Rows) error { return scanWords(rows, known) })
+		Query(func(rows pgx.Rows) error { return scanGatewayReports(rows, known) })
 	batch.Queue(`SELECT request_id, max(attempt) FROM void_attempt WHERE request_id = ANY ($1) GROUP BY request_id`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanVoid(rows, known) })
 	batch.Queue(`SELECT s.request_id, s.attempt, s.provider_id FROM unnest($1::date[], $2::uuid[]) AS u (day, request_id)
@@ -108,17 +108,17 @@ func scanKept(rows pgx.Rows, into map[ids.RequestID]*orphan.Request) error {
 	return err
 }
 
-func scanWords(rows pgx.Rows, into map[ids.RequestID]*orphan.Request) error {
+func scanGatewayReports(rows pgx.Rows, into map[ids.RequestID]*orphan.Request) error {
 	var request [16]byte
 	var provider *[16]byte
-	var word orphan.Word
-	_, err := pgx.ForEachRow(rows, []any{&request, &word.Last, &word.Attempt, &provider, &word.Tokens, &word.Bytes}, func() error {
-		told := word
+	var report orphan.GatewayReport
+	_, err := pgx.ForEachRow(rows, []any{&request, &report.Last, &report.Attempt, &provider, &report.Tokens, &report.Bytes}, func() error {
+		told := report
 		if provider != nil {
 			told.Provider = *provider
 		}
 		if q := into[request]; q != nil {
-			q.Word = &told
+			q.Report = &told
 		}
 		return nil
 	})
@@ -149,7 +149,7 @@ func scanServed(rows pgx.Rows, into map[ids.RequestID]*orphan.Request) error {
 	return err
 }
 
-func queueReceipt(batch *pgx.Batch, r orphan.Receipt) {
+func queueWorkReceipt(batch *pgx.Batch, r orphan.WorkReceipt) {
 	var prompt, completion *int64
 	if r.Claimed {
 		prompt, completion = &r.ClaimedPrompt, &r.ClaimedCompletion

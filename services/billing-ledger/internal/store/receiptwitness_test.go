@@ -19,8 +19,8 @@ import (
 var receiptKey = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
 
 // signed is the receipt of providerID for the second attempt of a claim.
-func signed(c hold.Claim, tokens int64, change ...func(*orphan.Receipt)) orphan.Receipt {
-	r := orphan.Receipt{Hub: "hub-1", Price: c.Price, Key: receiptKey.Public().(ed25519.PublicKey)}
+func signed(c hold.Reservation, tokens int64, change ...func(*orphan.WorkReceipt)) orphan.WorkReceipt {
+	r := orphan.WorkReceipt{Hub: "hub-1", Price: c.Price, Key: receiptKey.Public().(ed25519.PublicKey)}
 	r.Receipt = workreceipt.Receipt{
 		Request: c.Request, Attempt: 2, Provider: providerID, Epoch: 9, Model: c.Model,
 		Claimed: true, ClaimedPrompt: 100, ClaimedCompletion: 1000,
@@ -34,7 +34,7 @@ func signed(c hold.Claim, tokens int64, change ...func(*orphan.Receipt)) orphan.
 }
 
 // hand gives receipts to the ledger, and wants one answer to each.
-func (e *env) hand(t testing.TB, want orphan.Verdict, all ...orphan.Receipt) {
+func (e *env) hand(t testing.TB, want orphan.Verdict, all ...orphan.WorkReceipt) {
 	t.Helper()
 	keeper := orphan.Keeper{Store: e.store, Log: slog.New(slog.DiscardHandler)}
 	verdicts, err := keeper.Keep(t.Context(), all)
@@ -81,14 +81,14 @@ func (e *env) wantPaid(t testing.TB, all, orphaned money.NanoUSD) {
 const payout = cent * 7 / 10
 
 // The hub, its journal and the gateway are gone: the receipt is all there is.
-func TestAReceiptSettlesWhatNobodyElseWitnessed(t *testing.T) {
+func TestAReceiptSettlesWhatNobodyElseReported(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	claim, silent := e.claim(t, c, 10), e.claim(t, c, 10)
-	e.admit(t, claim, silent)
-	e.renew(t, hold.Renewal{Request: claim.Request}) // it had not committed when the gateway was last heard
-	e.hand(t, stored, signed(claim, 4), signed(claim, 4))
-	e.hand(t, stored, signed(claim, 4))
+	reservation, silent := e.reservation(t, c, 10), e.reservation(t, c, 10)
+	e.admit(t, reservation, silent)
+	e.renew(t, hold.Renewal{Request: reservation.Request}) // it had not committed when the gateway was last heard
+	e.hand(t, stored, signed(reservation, 4), signed(reservation, 4))
+	e.hand(t, stored, signed(reservation, 4))
 	e.overdue(t)
 	if n := e.expire(t); n != 1 {
 		t.Errorf("%d expired, want the one without a witness", n)
@@ -102,13 +102,13 @@ func TestAReceiptSettlesWhatNobodyElseWitnessed(t *testing.T) {
 	if len(all) != 1 {
 		t.Fatalf("published %+v", all)
 	}
-	if ev := all[0].Event; ev.Witness != usage.Receipt || ev.Billable != (money.Tokens{Completion: 4}) || ev.Provider != providerID ||
+	if ev := all[0].Event; ev.EvidenceSource != usage.WorkReceipt || ev.Billable != (money.Tokens{Completion: 4}) || ev.Provider != providerID ||
 		ev.Attempt != 2 || ev.Epoch != 9 || ev.Hub != "hub-1" || ev.Ending != "platform_lost" {
 		t.Errorf("published %+v", ev)
 	}
 	e.settle(t, usage.Settled, delivery(all[0]))
-	e.settle(t, usage.Duplicate, delivery(all[0]), e.served(t, claim, 9))
-	e.hand(t, settled, signed(claim, 4))
+	e.settle(t, usage.Duplicate, delivery(all[0]), e.served(t, reservation, 9))
+	e.hand(t, settled, signed(reservation, 4))
 	e.wantWallet(t, c, 96*cent, 0)
 	e.wantPaid(t, 4*payout, 0)
 	if n := scan[int](t, e, `SELECT count(*) FROM receipt`); n != 1 {
@@ -133,10 +133,10 @@ func TestOfReceiptAndGatewayTheSmallerIsCharged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := setup(t, unlimited)
 			c := e.consumer(t, 100*cent)
-			claim := e.claim(t, c, 10)
-			e.admit(t, claim)
-			e.hand(t, stored, signed(claim, tc.sent))
-			tc.tell(e, claim.Request)
+			reservation := e.reservation(t, c, 10)
+			e.admit(t, reservation)
+			e.hand(t, stored, signed(reservation, tc.sent))
+			tc.tell(e, reservation.Request)
 			e.wait(t)
 			all := e.review(t)
 			if len(all) != 1 || all[0].Event.Billable != (money.Tokens{Completion: tc.want}) {
@@ -151,7 +151,7 @@ func TestOfReceiptAndGatewayTheSmallerIsCharged(t *testing.T) {
 }
 
 // unnamed is a gateway's word that does not say who served.
-func unnamed(r ids.RequestID, tokens int64) hold.Witness {
+func unnamed(r ids.RequestID, tokens int64) hold.RequestReport {
 	w := servedWord(r, tokens)
 	w.Attempts = w.Attempts[:1]
 	return w
@@ -160,16 +160,16 @@ func unnamed(r ids.RequestID, tokens int64) hold.Witness {
 func TestOfTwoAttemptsTheLastOnesReceiptCounts(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	claim := e.claim(t, c, 10)
-	e.admit(t, claim)
-	e.hand(t, stored, signed(claim, 3), signed(claim, 9, func(r *orphan.Receipt) { r.Attempt, r.Provider = 1, ids.ProviderID{9} }))
+	reservation := e.reservation(t, c, 10)
+	e.admit(t, reservation)
+	e.hand(t, stored, signed(reservation, 3), signed(reservation, 9, func(r *orphan.WorkReceipt) { r.Attempt, r.Provider = 1, ids.ProviderID{9} }))
 	e.wait(t)
 	all := e.review(t)
 	if len(all) != 1 || all[0].Event.Attempt != 2 || all[0].Event.Provider != providerID || all[0].Event.Billable.Completion != 3 {
 		t.Fatalf("published %+v", all)
 	}
 	e.settle(t, usage.Settled, delivery(all[0]))
-	e.hand(t, refusedAs(orphan.OtherAttempt), signed(claim, 9, func(r *orphan.Receipt) { r.Attempt, r.Provider = 1, ids.ProviderID{9} }))
+	e.hand(t, refusedAs(orphan.OtherAttempt), signed(reservation, 9, func(r *orphan.WorkReceipt) { r.Attempt, r.Provider = 1, ids.ProviderID{9} }))
 	e.sound(t)
 }
 
@@ -177,8 +177,8 @@ func TestOfTwoAttemptsTheLastOnesReceiptCounts(t *testing.T) {
 func TestALateReceiptIsPaidByThePlatformOnce(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	claim, stale, told := e.claim(t, c, 10), e.claim(t, c, 10), e.claim(t, c, 10)
-	e.admit(t, claim, stale, told)
+	reservation, stale, told := e.reservation(t, c, 10), e.reservation(t, c, 10), e.reservation(t, c, 10)
+	e.admit(t, reservation, stale, told)
 	e.overdue(t)
 	if n := e.expire(t); n != 3 {
 		t.Fatalf("%d expired", n)
@@ -186,7 +186,7 @@ func TestALateReceiptIsPaidByThePlatformOnce(t *testing.T) {
 	e.exec(t, `UPDATE hold SET closed_at = now() - interval '23 hours'`)
 	e.exec(t, `UPDATE hold SET closed_at = now() - interval '25 hours' WHERE request_id = $1`, [16]byte(stale.Request))
 	e.conclude(t, servedWord(told.Request, 2)) // the gateway's word is late too
-	e.hand(t, stored, signed(claim, 4), signed(told, 4))
+	e.hand(t, stored, signed(reservation, 4), signed(told, 4))
 	e.hand(t, refusedAs(orphan.TooLate), signed(stale, 4))
 	if early := e.review(t); len(early) != 0 {
 		t.Errorf("published before their hub had its time: %+v", early)
@@ -200,7 +200,7 @@ func TestALateReceiptIsPaidByThePlatformOnce(t *testing.T) {
 		e.settle(t, usage.Orphaned, delivery(p))
 		e.settle(t, usage.Duplicate, delivery(p))
 	}
-	e.hand(t, settled, signed(claim, 4))
+	e.hand(t, settled, signed(reservation, 4))
 	for range 3 { // settlement hears of it again
 		e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
 		for _, p := range e.review(t) {
@@ -222,29 +222,29 @@ func TestALateReceiptIsPaidByThePlatformOnce(t *testing.T) {
 func TestAReceiptThatCannotBeTrueMovesNoMoney(t *testing.T) {
 	other := ids.ProviderID{0x01, 0x8f, 15: 0xbb}
 	for name, tc := range map[string]struct {
-		arrange func(*env, hold.Claim)
-		change  func(*orphan.Receipt)
+		arrange func(*env, hold.Reservation)
+		change  func(*orphan.WorkReceipt)
 		want    orphan.Verdict
 	}{
-		"another provider than the gateway names": {func(e *env, c hold.Claim) { e.conclude(t, servedWord(c.Request, 4)) },
-			func(r *orphan.Receipt) { r.Provider = other }, refusedAs(orphan.OtherProvider)},
-		"another attempt than the gateway committed to": {func(e *env, c hold.Claim) { e.conclude(t, servedWord(c.Request, 4)) },
-			func(r *orphan.Receipt) { r.Attempt = 1 }, refusedAs(orphan.OtherAttempt)},
-		"another provider than a renewal names": {func(e *env, c hold.Claim) { e.renew(t, running(c.Request, 4)) },
-			func(r *orphan.Receipt) { r.Provider = other }, refusedAs(orphan.OtherProvider)},
-		"nothing was relayed":    {func(e *env, c hold.Claim) { e.release(t, c.Request) }, nil, refusedAs(orphan.NothingServed)},
-		"an empty answer":        {func(e *env, c hold.Claim) { e.conclude(t, servedWord(c.Request, 0)) }, nil, refusedAs(orphan.NothingServed)},
-		"an unknown request":     {nil, func(r *orphan.Receipt) { r.Request = request(t) }, refusedAs(orphan.UnknownRequest)},
-		"another model":          {nil, func(r *orphan.Receipt) { r.Model = "acme/dear" }, refusedAs(orphan.PriceMismatch)},
-		"another price":          {nil, func(r *orphan.Receipt) { r.Price = ids.PriceVersionID{1} }, refusedAs(orphan.PriceMismatch)},
-		"altered after the fact": {func(e *env, c hold.Claim) { e.hand(t, stored, signed(c, 1)) }, nil, refusedAs(orphan.Altered)},
-		"served by another, and settled": {func(e *env, c hold.Claim) {
+		"another provider than the gateway names": {func(e *env, c hold.Reservation) { e.conclude(t, servedWord(c.Request, 4)) },
+			func(r *orphan.WorkReceipt) { r.Provider = other }, refusedAs(orphan.OtherProvider)},
+		"another attempt than the gateway committed to": {func(e *env, c hold.Reservation) { e.conclude(t, servedWord(c.Request, 4)) },
+			func(r *orphan.WorkReceipt) { r.Attempt = 1 }, refusedAs(orphan.OtherAttempt)},
+		"another provider than a renewal names": {func(e *env, c hold.Reservation) { e.renew(t, running(c.Request, 4)) },
+			func(r *orphan.WorkReceipt) { r.Provider = other }, refusedAs(orphan.OtherProvider)},
+		"nothing was relayed":    {func(e *env, c hold.Reservation) { e.release(t, c.Request) }, nil, refusedAs(orphan.NothingServed)},
+		"an empty answer":        {func(e *env, c hold.Reservation) { e.conclude(t, servedWord(c.Request, 0)) }, nil, refusedAs(orphan.NothingServed)},
+		"an unknown request":     {nil, func(r *orphan.WorkReceipt) { r.Request = request(t) }, refusedAs(orphan.UnknownRequest)},
+		"another model":          {nil, func(r *orphan.WorkReceipt) { r.Model = "acme/dear" }, refusedAs(orphan.PriceMismatch)},
+		"another price":          {nil, func(r *orphan.WorkReceipt) { r.Price = ids.PriceVersionID{1} }, refusedAs(orphan.PriceMismatch)},
+		"altered after the fact": {func(e *env, c hold.Reservation) { e.hand(t, stored, signed(c, 1)) }, nil, refusedAs(orphan.Altered)},
+		"served by another, and settled": {func(e *env, c hold.Reservation) {
 			d := e.served(t, c, 4)
 			d.Event.Attempt = 2
 			e.settle(t, usage.Settled, d)
 		}, nil, refusedAs(orphan.OtherProvider)},
-		"settled by another attempt": {func(e *env, c hold.Claim) { e.settle(t, usage.Settled, e.served(t, c, 4)) }, nil, refusedAs(orphan.OtherAttempt)},
-		"replayed after its hold is long gone": {func(e *env, c hold.Claim) {
+		"settled by another attempt": {func(e *env, c hold.Reservation) { e.settle(t, usage.Settled, e.served(t, c, 4)) }, nil, refusedAs(orphan.OtherAttempt)},
+		"replayed after its hold is long gone": {func(e *env, c hold.Reservation) {
 			e.overdue(t)
 			e.expire(t)
 			e.exec(t, `UPDATE hold SET closed_at = now() - interval '25 hours'`)
@@ -253,24 +253,24 @@ func TestAReceiptThatCannotBeTrueMovesNoMoney(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := setup(t, unlimited)
 			c := e.consumer(t, 100*cent)
-			claim := e.claim(t, c, 10)
-			e.admit(t, claim)
+			reservation := e.reservation(t, c, 10)
+			e.admit(t, reservation)
 			if tc.arrange != nil {
-				tc.arrange(e, claim)
+				tc.arrange(e, reservation)
 			}
 			before := scan[int](t, e, `SELECT count(*) FROM receipt`)
 			change := tc.change
 			if change == nil {
-				change = func(*orphan.Receipt) {}
+				change = func(*orphan.WorkReceipt) {}
 			}
-			e.hand(t, tc.want, signed(claim, 9, change), signed(claim, 9, change))
+			e.hand(t, tc.want, signed(reservation, 9, change), signed(reservation, 9, change))
 			if n := scan[int](t, e, `SELECT count(*) FROM receipt`); n != before {
 				t.Errorf("it is kept")
 			}
 			posted, held := e.wallet(t, c)
 			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
 			for _, p := range e.review(t) {
-				if p.Event.Witness == usage.Receipt && p.Event.Billable.Completion != 1 {
+				if p.Event.EvidenceSource == usage.WorkReceipt && p.Event.Billable.Completion != 1 {
 					t.Errorf("published %+v", p)
 				}
 			}
@@ -288,13 +288,13 @@ func TestAReceiptThatCannotBeTrueMovesNoMoney(t *testing.T) {
 func TestAReceiptThatIsContradictedLaterIsNotPaid(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	claim := e.claim(t, c, 10)
-	e.admit(t, claim)
-	e.hand(t, stored, signed(claim, 4))
-	if n := e.release(t, claim.Request); n != 1 {
+	reservation := e.reservation(t, c, 10)
+	e.admit(t, reservation)
+	e.hand(t, stored, signed(reservation, 4))
+	if n := e.release(t, reservation.Request); n != 1 {
 		t.Fatalf("released %d", n)
 	}
-	e.hand(t, refusedAs(orphan.NothingServed), signed(claim, 4))
+	e.hand(t, refusedAs(orphan.NothingServed), signed(reservation, 4))
 	e.wait(t)
 	if all := e.review(t); len(all) != 0 {
 		t.Errorf("published %+v", all)
@@ -306,9 +306,9 @@ func TestAReceiptThatIsContradictedLaterIsNotPaid(t *testing.T) {
 
 func TestReceiptsAreOnlyEverAdded(t *testing.T) {
 	e := setup(t, unlimited)
-	claim := e.claim(t, e.consumer(t, 100*cent), 10)
-	e.admit(t, claim)
-	e.hand(t, stored, signed(claim, 4))
+	reservation := e.reservation(t, e.consumer(t, 100*cent), 10)
+	e.admit(t, reservation)
+	e.hand(t, stored, signed(reservation, 4))
 	for _, sql := range []string{
 		`UPDATE receipt SET sent_tokens = 5`, `DELETE FROM receipt`, `TRUNCATE receipt`,
 	} {

@@ -24,11 +24,11 @@ func (e *env) balance(t testing.TB, kind ledger.AccountKind, owner [16]byte) mon
 // settledFor has a request settled for ten cents of which seven are paid out.
 func (e *env) settledFor(t testing.TB, c consumer) (ids.RequestID, ids.ProviderID) {
 	t.Helper()
-	claim := e.claim(t, c, 10)
-	e.admitOne(t, claim, hold.Admitted)
-	d := e.served(t, claim, 10)
+	reservation := e.reservation(t, c, 10)
+	e.admitOne(t, reservation, hold.Admitted)
+	d := e.served(t, reservation, 10)
 	e.settle(t, usage.Settled, d)
-	return claim.Request, d.Event.Provider
+	return reservation.Request, d.Event.Provider
 }
 
 // Hostile test 51, its first half.
@@ -131,7 +131,7 @@ func (e *env) post(t testing.TB) func(ledger.Entry, error) {
 func TestWhatWasNotChargedIsNotRefunded(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 2*cent)
-	free, open, short := e.free(t, c), e.claim(t, c, 0), e.claim(t, c, 2)
+	free, open, short := e.free(t, c), e.reservation(t, c, 0), e.reservation(t, c, 2)
 	e.admit(t, free, open, short)
 	e.settle(t, usage.Settled, e.served(t, free, 5))
 	d := e.served(t, short, 2)

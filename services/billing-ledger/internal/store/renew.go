@@ -31,7 +31,7 @@ func (s *Store) Renew(ctx context.Context, all []hold.Renewal) (lapsed []ids.Req
 		}
 	}
 	err = s.atOnce(ctx, func(batch *pgx.Batch) {
-		batch.Queue(renewHolds, request, s.terms.Lease, s.terms.Most)
+		batch.Queue(renewHolds, request, s.terms.Lease, s.terms.MaxHold)
 		batch.Queue(upsertRenewals, request, attempt, hub, provider, tokens, bytes)
 		batch.Queue(selectLapsed, request).Query(func(rows pgx.Rows) error {
 			raw, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])

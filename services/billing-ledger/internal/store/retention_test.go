@@ -19,24 +19,24 @@ var left = []string{"hold", "witness", "renewal", "receipt", "orphan_review"}
 
 // closedAt serves and settles a request with an id of that time, and puts a row
 // about it into each of the tables.
-func (e *env) closedAt(t testing.TB, c consumer, at time.Time) (hold.Claim, usage.Delivery) {
+func (e *env) closedAt(t testing.TB, c consumer, at time.Time) (hold.Reservation, usage.Delivery) {
 	t.Helper()
-	claim := e.claim(t, c, 1)
-	claim.Request = requestAt(t, at)
-	e.admitOne(t, claim, hold.Admitted)
-	served := e.served(t, claim, 1)
-	e.conclude(t, hold.Witness{
-		Request: claim.Request, Outcome: "completed", CommittedAttempt: 1, RelayedTokens: 1, RelayedBytes: 4, HTTPStatus: 200,
+	reservation := e.reservation(t, c, 1)
+	reservation.Request = requestAt(t, at)
+	e.admitOne(t, reservation, hold.Admitted)
+	served := e.served(t, reservation, 1)
+	e.conclude(t, hold.RequestReport{
+		Request: reservation.Request, Outcome: "completed", CommittedAttempt: 1, RelayedTokens: 1, RelayedBytes: 4, HTTPStatus: 200,
 		Attempts: []hold.Attempt{{Attempt: 1, ProviderID: served.Event.Provider.String(), ProviderName: "gpu-works", Result: "completed", HubID: "hub-1"}},
 	})
 	e.settle(t, usage.Settled, served)
 	e.exec(t, `INSERT INTO renewal (request_id, committed_attempt, hub_id, provider_id, relayed_tokens, relayed_bytes)
-		VALUES ($1, 1, 'hub-1', $2, 1, 4)`, [16]byte(claim.Request), [16]byte(served.Event.Provider))
+		VALUES ($1, 1, 'hub-1', $2, 1, 4)`, [16]byte(reservation.Request), [16]byte(served.Event.Provider))
 	e.exec(t, `INSERT INTO receipt (request_id, attempt, provider_id, epoch, hub_id, model_id, sent_tokens, sent_bytes, complete, ended_at, proof, public_key, signature)
 		VALUES ($1, 1, $2, 7, 'hub-1', 'acme/large', 1, 4, true, now(), '\x00', $3, $4)`,
-		[16]byte(claim.Request), [16]byte(served.Event.Provider), make([]byte, 32), make([]byte, 64))
-	e.exec(t, `INSERT INTO orphan_review (request_id, publications) VALUES ($1, 1)`, [16]byte(claim.Request))
-	return claim, served
+		[16]byte(reservation.Request), [16]byte(served.Event.Provider), make([]byte, 32), make([]byte, 64))
+	e.exec(t, `INSERT INTO orphan_review (request_id, publications) VALUES ($1, 1)`, [16]byte(reservation.Request))
+	return reservation, served
 }
 
 func (e *env) rowsOf(t testing.TB, r ids.RequestID) map[string]int64 {
@@ -61,15 +61,15 @@ func (e *env) dropCleared(t testing.TB, limit int) int {
 
 // longAgo is a ledger in which two requests ended so many days ago, and one
 // today. All days but today are sealed.
-func longAgo(t *testing.T, days int) (e *env, c consumer, old []hold.Claim, served usage.Delivery, today hold.Claim) {
+func longAgo(t *testing.T, days int) (e *env, c consumer, old []hold.Reservation, served usage.Delivery, today hold.Reservation) {
 	t.Helper()
 	e = setup(t, unlimited)
 	c = e.consumer(t, money.USD)
 	at := time.Now().AddDate(0, 0, -days)
 	for i := range 2 {
-		var claim hold.Claim
-		claim, served = e.closedAt(t, c, at.Add(time.Duration(i)*time.Millisecond))
-		old = append(old, claim)
+		var reservation hold.Reservation
+		reservation, served = e.closedAt(t, c, at.Add(time.Duration(i)*time.Millisecond))
+		old = append(old, reservation)
 	}
 	e.pushBack(t, days)
 	e.sealDue(t)
@@ -116,21 +116,21 @@ func TestADayIsNotClearedBeforeItsTime(t *testing.T) {
 		name    string
 		days    int
 		overdue int64
-		keep    func(t *testing.T, e *env, old hold.Claim)
+		keep    func(t *testing.T, e *env, old hold.Reservation)
 	}{
-		{"its retention goes on", retention, 0, func(*testing.T, *env, hold.Claim) {}},
-		{"it is not sealed", retention + 3, 2, func(t *testing.T, e *env, _ hold.Claim) {
+		{"its retention goes on", retention, 0, func(*testing.T, *env, hold.Reservation) {}},
+		{"it is not sealed", retention + 3, 2, func(t *testing.T, e *env, _ hold.Reservation) {
 			e.exec(t, `DELETE FROM balance_snapshot`)
 			e.exec(t, `DELETE FROM seal WHERE day > (SELECT min(day) FROM seal)`)
 			e.dropCleared(t, 500) // the day before it, which is sealed
 		}},
-		{"a hold of it is open", retention + 1, 1, func(t *testing.T, e *env, old hold.Claim) {
+		{"a hold of it is open", retention + 1, 1, func(t *testing.T, e *env, old hold.Reservation) {
 			e.exec(t, `UPDATE hold SET state = 'open', closed_at = NULL WHERE request_id = $1`, [16]byte(old.Request))
 		}},
-		{"a review of it goes on", retention + 1, 1, func(t *testing.T, e *env, old hold.Claim) {
+		{"a review of it goes on", retention + 1, 1, func(t *testing.T, e *env, old hold.Reservation) {
 			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE request_id = $1`, [16]byte(old.Request))
 		}},
-		{"another replica is about it", retention + 1, 1, func(t *testing.T, e *env, _ hold.Claim) {
+		{"another replica is about it", retention + 1, 1, func(t *testing.T, e *env, _ hold.Reservation) {
 			tx, err := e.owner.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -189,7 +189,7 @@ func TestRequestsOfAClearedDayThatComeLateAreDroppedWhenTheyAreClosed(t *testing
 	for range 3 {
 		e.dropCleared(t, 500)
 	}
-	late := e.claim(t, c, 1)
+	late := e.reservation(t, c, 1)
 	late.Request = requestAt(t, time.Now().AddDate(0, 0, -retention-1))
 	e.admitOne(t, late, hold.Admitted)
 	if n := e.dropCleared(t, 500); n != 0 {

@@ -55,9 +55,9 @@ func history(t *testing.T) (*env, consumer, []seal.Day) {
 
 func (e *env) serveOne(t testing.TB, c consumer) {
 	t.Helper()
-	claim := e.claim(t, c, 1)
-	e.admitOne(t, claim, hold.Admitted)
-	e.settle(t, usage.Settled, e.served(t, claim, 1))
+	reservation := e.reservation(t, c, 1)
+	e.admitOne(t, reservation, hold.Admitted)
+	e.settle(t, usage.Settled, e.served(t, reservation, 1))
 }
 
 func TestDaysThatAreOverAreSealedInAChain(t *testing.T) {

@@ -25,18 +25,18 @@ const maxPayload = 64 << 10
 
 // Settle settles a batch in one transaction; see usage.Store. It takes two round
 // trips when all holds are open and cover what their requests cost.
-func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide func(usage.Book) (usage.Effects, []usage.Reject)) error {
+func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide func(usage.Snapshot) (usage.Effects, []usage.Reject)) error {
 	err := s.pipelined(ctx, func(conn *pgx.Conn) error {
-		book, err := readBook(ctx, conn, requests)
+		snapshot, err := readSnapshot(ctx, conn, requests)
 		if err != nil {
 			return err
 		}
-		fx, rejects := decide(book)
+		fx, rejects := decide(snapshot)
 		if fx.NeedsWallets {
-			if book.Wallets, err = lockWallets(ctx, conn, book.Accounts()); err != nil {
+			if snapshot.Wallets, err = lockWallets(ctx, conn, snapshot.Accounts()); err != nil {
 				return err
 			}
-			fx, rejects = decide(book)
+			fx, rejects = decide(snapshot)
 		}
 		crash.At("billing.settle.before_commit")
 		batch := &pgx.Batch{}
@@ -69,51 +69,51 @@ func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide fun
 	return err
 }
 
-// readBook begins the transaction, locks the holds, and reads what gateways tell
+// readSnapshot begins the transaction, locks the holds, and reads what gateways tell
 // and void attempts tell of them, which providers are kin to their accounts, and
 // what was settled of the holds that are not open any more. That comes after the
 // lock: a request that another transaction was settling is seen here when it
 // has, and so is a witness that has freed the request's place. An open hold has
 // no line, since both change in one transaction.
-func readBook(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID) (usage.Book, error) {
-	book := usage.Book{
-		Holds:  make(map[ids.RequestID]usage.Hold, len(requests)),
-		Broken: map[ids.RequestID]usage.Relayed{},
-		Voids:  map[ids.RequestID]usage.Void{},
-		Told:   map[ids.RequestID]bool{},
-		Kin:    map[usage.Pair]usage.Rule{},
-		Unpaid: map[ids.AccountID]bool{},
+func readSnapshot(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID) (usage.Snapshot, error) {
+	snapshot := usage.Snapshot{
+		Holds:         make(map[ids.RequestID]usage.Hold, len(requests)),
+		Truncated:     map[ids.RequestID]usage.Relayed{},
+		Voids:         map[ids.RequestID]usage.Void{},
+		Reported:      map[ids.RequestID]bool{},
+		Related:       map[usage.Pair]usage.Rule{},
+		GrantedCredit: map[ids.AccountID]bool{},
 	}
 	batch := &pgx.Batch{}
 	begin(batch)
 	batch.Queue(`SELECT `+holdMoves+`, model_id, price_version_id, input_rate, output_rate, payout_input_rate, payout_output_rate, state
 		FROM hold h WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests)).
-		Query(func(rows pgx.Rows) error { return scanHolds(rows, book.Holds) })
+		Query(func(rows pgx.Rows) error { return scanHolds(rows, snapshot.Holds) })
 	batch.Queue(`SELECT request_id, outcome = 'failed' AND committed_attempt > 0 AND metered_prompt IS NULL, relayed_tokens, relayed_bytes
 		FROM witness WHERE request_id = ANY ($1)`, raw(requests)).
-		Query(func(rows pgx.Rows) error { return scanWitnesses(rows, book) })
+		Query(func(rows pgx.Rows) error { return scanReports(rows, snapshot) })
 	batch.Queue(selectVoids, raw(requests)).
-		Query(func(rows pgx.Rows) error { return scanVoids(rows, book.Voids) })
+		Query(func(rows pgx.Rows) error { return scanVoids(rows, snapshot.Voids) })
 	batch.Queue(selectKin, raw(requests)).
-		Query(func(rows pgx.Rows) error { return scanKin(rows, book) })
+		Query(func(rows pgx.Rows) error { return scanRelated(rows, snapshot) })
 	if err := sendAll(ctx, conn, batch); err != nil {
-		return usage.Book{}, fmt.Errorf("lock holds and read witnesses: %w", err)
+		return usage.Snapshot{}, fmt.Errorf("lock holds and read witnesses: %w", err)
 	}
 	var ended []ids.RequestID
 	for _, r := range requests {
-		if book.Holds[r].State != hold.Open {
+		if snapshot.Holds[r].State != hold.Open {
 			ended = append(ended, r)
 		}
 	}
 	if crash.Planted(crash.SkipPrimaryKey) {
-		return forgetSettled(book), nil
+		return forgetSettled(snapshot), nil
 	}
 	if len(ended) == 0 {
-		return book, nil
+		return snapshot, nil
 	}
 	var err error
-	book.Settled, err = readSettled(ctx, conn, ended)
-	return book, err
+	snapshot.Settled, err = readSettled(ctx, conn, ended)
+	return snapshot, err
 }
 
 func scanHolds(rows pgx.Rows, into map[ids.RequestID]usage.Hold) error {
@@ -133,14 +133,14 @@ func scanHolds(rows pgx.Rows, into map[ids.RequestID]usage.Hold) error {
 	return err
 }
 
-func scanWitnesses(rows pgx.Rows, book usage.Book) error {
+func scanReports(rows pgx.Rows, snapshot usage.Snapshot) error {
 	var request [16]byte
 	var broken bool
 	var relayed usage.Relayed
 	_, err := pgx.ForEachRow(rows, []any{&request, &broken, &relayed.Tokens, &relayed.Bytes}, func() error {
-		book.Told[request] = true
+		snapshot.Reported[request] = true
 		if broken {
-			book.Broken[request] = relayed
+			snapshot.Truncated[request] = relayed
 		}
 		return nil
 	})
@@ -157,9 +157,9 @@ func readSettled(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID) 
 	settled := map[ids.RequestID]usage.First{}
 	var request [16]byte
 	var sum []byte
-	var witness string
-	_, err = pgx.ForEachRow(rows, []any{&request, &sum, &witness}, func() error {
-		settled[request] = usage.First{Hash: [sha256.Size]byte(sum), Witness: usage.Witness(witness)}
+	var source string
+	_, err = pgx.ForEachRow(rows, []any{&request, &sum, &source}, func() error {
+		settled[request] = usage.First{Hash: [sha256.Size]byte(sum), EvidenceSource: usage.EvidenceSource(source)}
 		return nil
 	})
 	if err != nil {

@@ -16,9 +16,9 @@ func TestSettleChargesOnceHoweverOftenItIsDelivered(t *testing.T) {
 	c := e.consumer(t, money.USD)
 	var batch []usage.Delivery
 	for range 20 {
-		claim := e.claim(t, c, 3)
-		e.admitOne(t, claim, hold.Admitted)
-		batch = append(batch, e.served(t, claim, 2))
+		reservation := e.reservation(t, c, 3)
+		e.admitOne(t, reservation, hold.Admitted)
+		batch = append(batch, e.served(t, reservation, 2))
 	}
 	rand.Shuffle(len(batch), func(i, j int) { batch[i], batch[j] = batch[j], batch[i] })
 	e.settle(t, usage.Settled, batch[:10]...)
@@ -46,16 +46,16 @@ func TestSettleChargesOnceHoweverOftenItIsDelivered(t *testing.T) {
 func TestAlteredEventIsQuarantinedWithoutEffect(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
-	claim := e.claim(t, c, 10)
-	e.admitOne(t, claim, hold.Admitted)
-	d := e.served(t, claim, 2)
+	reservation := e.reservation(t, c, 10)
+	e.admitOne(t, reservation, hold.Admitted)
+	d := e.served(t, reservation, 2)
 	e.settle(t, usage.Settled, d)
 	d.Event.Billable.Completion = 9
 	d.Payload = []byte("altered")
 	e.settle(t, usage.Altered, d)
 	e.settle(t, usage.Altered, d)
 	e.wantWallet(t, c, money.USD-2*cent, 0)
-	if n := scan[int64](t, e, `SELECT count(*) FROM quarantine WHERE reason = 'altered' AND request_id = $1`, [16]byte(claim.Request)); n != 1 {
+	if n := scan[int64](t, e, `SELECT count(*) FROM quarantine WHERE reason = 'altered' AND request_id = $1`, [16]byte(reservation.Request)); n != 1 {
 		t.Errorf("%d in quarantine, want 1", n)
 	}
 	e.sound(t)
@@ -66,13 +66,13 @@ func TestRedeliveryAfterThreeDaysMeetsTheSameRow(t *testing.T) {
 	c := e.consumer(t, money.USD)
 	// Made three days ago, settled today, delivered again: the day is that of
 	// the id, whatever the day of settling.
-	claim := e.claim(t, c, 5)
-	claim.Request = requestAt(t, time.Now().Add(-72*time.Hour))
-	e.admitOne(t, claim, hold.Admitted)
-	d := e.served(t, claim, 5)
+	reservation := e.reservation(t, c, 5)
+	reservation.Request = requestAt(t, time.Now().Add(-72*time.Hour))
+	e.admitOne(t, reservation, hold.Admitted)
+	d := e.served(t, reservation, 5)
 	e.settle(t, usage.Settled, d)
 	e.settle(t, usage.Duplicate, d)
-	want := claim.Request.Day().Format(time.DateOnly)
+	want := reservation.Request.Day().Format(time.DateOnly)
 	if got := scan[string](t, e, `SELECT day::text FROM usage_settlement`); got != want {
 		t.Errorf("settled under %s, want %s", got, want)
 	}
@@ -86,10 +86,10 @@ func TestRedeliveryAfterThreeDaysMeetsTheSameRow(t *testing.T) {
 func TestDaysWithoutPartitionGoToTheDefaultOne(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
-	claim := e.claim(t, c, 5)
-	claim.Request = requestAt(t, time.Now().Add(60*24*time.Hour))
-	e.admitOne(t, claim, hold.Admitted)
-	d := e.served(t, claim, 5)
+	reservation := e.reservation(t, c, 5)
+	reservation.Request = requestAt(t, time.Now().Add(60*24*time.Hour))
+	e.admitOne(t, reservation, hold.Admitted)
+	d := e.served(t, reservation, 5)
 	e.settle(t, usage.Settled, d)
 	e.settle(t, usage.Duplicate, d)
 	if n := scan[int64](t, e, `SELECT count(*) FROM usage_settlement_default`); n != 1 {
@@ -112,9 +112,9 @@ func TestPartitionsAreMadeOnce(t *testing.T) {
 func TestSettleTakesWhatTheHoldMissesFromAvailable(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 10*cent)
-	claim := e.claim(t, c, 4) // the estimate of the prompt was too low
-	e.admitOne(t, claim, hold.Admitted)
-	d := e.served(t, claim, 4)
+	reservation := e.reservation(t, c, 4) // the estimate of the prompt was too low
+	e.admitOne(t, reservation, hold.Admitted)
+	d := e.served(t, reservation, 4)
 	d.Event.Billable.Prompt = 3
 	e.settle(t, usage.Settled, d)
 	e.wantWallet(t, c, 3*cent, 0)
@@ -124,10 +124,10 @@ func TestSettleTakesWhatTheHoldMissesFromAvailable(t *testing.T) {
 func TestShortfallIsThePlatformsAndTheProviderIsPaidInFull(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 6*cent)
-	claim, other := e.claim(t, c, 4), e.claim(t, c, 1)
-	e.admitOne(t, claim, hold.Admitted)
+	reservation, other := e.reservation(t, c, 4), e.reservation(t, c, 1)
+	e.admitOne(t, reservation, hold.Admitted)
 	e.admitOne(t, other, hold.Admitted) // its cent stays held
-	d := e.served(t, claim, 4)
+	d := e.served(t, reservation, 4)
 	d.Event.Billable.Prompt = 6
 	e.settle(t, usage.Settled, d)
 	e.wantWallet(t, c, cent, cent)
@@ -144,9 +144,9 @@ func TestShortfallIsThePlatformsAndTheProviderIsPaidInFull(t *testing.T) {
 func TestOrphanWorkIsPaidByThePlatform(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
-	released, expired, free := e.claim(t, c, 4), e.claim(t, c, 5), e.free(t, c)
-	for _, claim := range []hold.Claim{released, expired, free} {
-		e.admitOne(t, claim, hold.Admitted)
+	released, expired, free := e.reservation(t, c, 4), e.reservation(t, c, 5), e.free(t, c)
+	for _, reservation := range []hold.Reservation{released, expired, free} {
+		e.admitOne(t, reservation, hold.Admitted)
 	}
 	e.release(t, released.Request, free.Request)
 	e.overdue(t)
@@ -166,9 +166,9 @@ func TestOrphanWorkIsPaidByThePlatform(t *testing.T) {
 func TestFreeRequestsAreRecordedWithoutMoney(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 0)
-	claim := e.free(t, c)
-	e.admitOne(t, claim, hold.Admitted)
-	e.settle(t, usage.Settled, e.served(t, claim, 7))
+	reservation := e.free(t, c)
+	e.admitOne(t, reservation, hold.Admitted)
+	e.settle(t, usage.Settled, e.served(t, reservation, 7))
 	e.wantWallet(t, c, 0, 0)
 	if s := scan[string](t, e, `SELECT source FROM usage_settlement`); s != "free" {
 		t.Errorf("source %s", s)
@@ -184,13 +184,13 @@ func TestEventsThatContradictAdmissionAreQuarantined(t *testing.T) {
 		usage.PriceMismatch:  func(ev *usage.Event) { ev.Rates.PayoutOutput++ },
 		usage.AboveHold:      func(ev *usage.Event) { ev.Billable.Completion = 5 },
 	} {
-		claim := e.claim(t, c, 4)
-		e.admitOne(t, claim, hold.Admitted)
-		d := e.served(t, claim, 4)
+		reservation := e.reservation(t, c, 4)
+		e.admitOne(t, reservation, hold.Admitted)
+		d := e.served(t, reservation, 4)
 		change(&d.Event)
 		d.Payload = []byte(want)
 		e.settle(t, want, d)
-		if s := scan[string](t, e, `SELECT state FROM hold WHERE request_id = $1`, [16]byte(claim.Request)); s != "open" {
+		if s := scan[string](t, e, `SELECT state FROM hold WHERE request_id = $1`, [16]byte(reservation.Request)); s != "open" {
 			t.Errorf("%s: the hold is %s", want, s)
 		}
 	}
@@ -205,9 +205,9 @@ func TestARefusedEventDoesNotStopTheOthers(t *testing.T) {
 	c := e.consumer(t, money.USD)
 	var batch []usage.Delivery
 	for range 9 {
-		claim := e.claim(t, c, 1)
-		e.admitOne(t, claim, hold.Admitted)
-		batch = append(batch, e.served(t, claim, 1))
+		reservation := e.reservation(t, c, 1)
+		e.admitOne(t, reservation, hold.Admitted)
+		batch = append(batch, e.served(t, reservation, 1))
 	}
 	batch[4].Event.RequestedProvider = "\x00" // valid UTF-8 that PostgreSQL does not keep
 	results, err := e.settler.Settle(t.Context(), batch, nil)
@@ -227,9 +227,9 @@ func TestSettleExpireAndReleaseRaceToOneEnd(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 10*money.USD)
 	for range 4 {
-		var claims []hold.Claim
+		var claims []hold.Reservation
 		for range 50 {
-			claims = append(claims, e.claim(t, c, 1))
+			claims = append(claims, e.reservation(t, c, 1))
 		}
 		for _, v := range e.admit(t, claims...) {
 			if v.Outcome != hold.Admitted {
@@ -242,17 +242,17 @@ func TestSettleExpireAndReleaseRaceToOneEnd(t *testing.T) {
 			part := claims[i : i+10]
 			racers.Go(func() {
 				batch := make([]usage.Delivery, len(part))
-				for i, claim := range part {
-					batch[i] = e.served(t, claim, 1)
+				for i, reservation := range part {
+					batch[i] = e.served(t, reservation, 1)
 				}
 				if _, err := e.settler.Settle(t.Context(), batch, nil); err != nil {
 					t.Error(err)
 				}
 			})
 			racers.Go(func() {
-				all := make([]hold.Witness, len(part))
-				for i, claim := range part {
-					all[i] = hold.Witness{Request: claim.Request, Outcome: "failed", Attempts: []hold.Attempt{}}
+				all := make([]hold.RequestReport, len(part))
+				for i, reservation := range part {
+					all[i] = hold.RequestReport{Request: reservation.Request, Outcome: "failed", Attempts: []hold.Attempt{}}
 				}
 				if _, err := e.store.Conclude(t.Context(), all); err != nil {
 					t.Error(err)
@@ -283,13 +283,13 @@ func TestSettleExpireAndReleaseRaceToOneEnd(t *testing.T) {
 func TestConcludeKeepsTheFirstWordAndIgnoresUnknownRequests(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
-	claim := e.claim(t, c, 4)
-	e.admitOne(t, claim, hold.Admitted)
-	served := hold.Witness{Request: claim.Request, Outcome: "completed", CommittedAttempt: 1, HTTPStatus: 200, Attempts: []hold.Attempt{{Attempt: 1, ProviderName: "a"}}}
-	if n, err := e.store.Conclude(t.Context(), []hold.Witness{served}); err != nil || n != 0 {
+	reservation := e.reservation(t, c, 4)
+	e.admitOne(t, reservation, hold.Admitted)
+	served := hold.RequestReport{Request: reservation.Request, Outcome: "completed", CommittedAttempt: 1, HTTPStatus: 200, Attempts: []hold.Attempt{{Attempt: 1, ProviderName: "a"}}}
+	if n, err := e.store.Conclude(t.Context(), []hold.RequestReport{served}); err != nil || n != 0 {
 		t.Fatalf("released %d: %v", n, err)
 	}
-	if n := e.release(t, claim.Request, request(t)); n != 0 {
+	if n := e.release(t, reservation.Request, request(t)); n != 0 {
 		t.Errorf("a second word released %d holds", n)
 	}
 	if n := scan[int64](t, e, `SELECT count(*) FROM witness`); n != 1 {
@@ -297,7 +297,7 @@ func TestConcludeKeepsTheFirstWordAndIgnoresUnknownRequests(t *testing.T) {
 	}
 	e.wantWallet(t, c, money.USD, 4*cent)
 
-	other := e.claim(t, c, 4)
+	other := e.reservation(t, c, 4)
 	e.admitOne(t, other, hold.Admitted)
 	if n := e.release(t, other.Request, other.Request); n != 1 {
 		t.Errorf("released %d holds, want 1", n)

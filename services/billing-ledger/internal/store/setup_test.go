@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-var terms = store.Terms{Lease: time.Minute, Orphan: 10 * time.Minute, Most: time.Hour}
+var terms = store.Terms{Lease: time.Minute, Orphan: 10 * time.Minute, MaxHold: time.Hour}
 
 // ever is when everything is over that is now.
 var ever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -69,7 +69,7 @@ func on(t testing.TB, pool, owner *pgxpool.Pool, limits limit.Defaults) *env {
 	return &env{
 		pool: pool, owner: owner, store: st, price: price,
 		accounts: &account.Accounts{Store: st, Clock: clock.System, Random: rand.Reader},
-		keys:     &key.Keys{Store: st, Clock: clock.System, Random: rand.Reader, Most: 100, Announce: nobody},
+		keys:     &key.Keys{Store: st, Clock: clock.System, Random: rand.Reader, MaxKeys: 100, Announce: nobody},
 		settler:  &usage.Settler{Store: st},
 	}
 }
@@ -94,10 +94,10 @@ func (e *env) consumer(t testing.TB, credit money.NanoUSD) consumer {
 			t.Fatal(err)
 		}
 	}
-	return e.issue(t, a.ID, key.Order{})
+	return e.issue(t, a.ID, key.IssueRequest{})
 }
 
-func (e *env) issue(t testing.TB, id ids.AccountID, o key.Order) consumer {
+func (e *env) issue(t testing.TB, id ids.AccountID, o key.IssueRequest) consumer {
 	t.Helper()
 	o.Account = id
 	k, text, err := e.keys.Issue(t.Context(), o)
@@ -121,24 +121,24 @@ func requestAt(t testing.TB, at time.Time) ids.RequestID {
 	return id
 }
 
-// claim asks for tokens completion tokens at a cent each.
-func (e *env) claim(t testing.TB, c consumer, tokens int64) hold.Claim {
+// reservation asks for tokens completion tokens at a cent each.
+func (e *env) reservation(t testing.TB, c consumer, tokens int64) hold.Reservation {
 	t.Helper()
-	return hold.Claim{
-		Order: hold.Order{Request: request(t), Key: c.key, Model: "acme/large", MaxCompletionTokens: tokens},
-		Class: limit.LLM, Billing: hold.PayAsYouGo, Price: e.price, Rates: centRates, Amount: money.NanoUSD(tokens) * cent,
+	return hold.Reservation{
+		AdmitRequest: hold.AdmitRequest{Request: request(t), Key: c.key, Model: "acme/large", MaxCompletionTokens: tokens},
+		Class:        limit.LLM, Billing: hold.PayAsYouGo, Price: e.price, Rates: centRates, Amount: money.NanoUSD(tokens) * cent,
 	}
 }
 
-func (e *env) free(t testing.TB, c consumer) hold.Claim {
+func (e *env) free(t testing.TB, c consumer) hold.Reservation {
 	t.Helper()
-	claim := e.claim(t, c, 10)
-	claim.Rates, claim.Amount, claim.ZeroPriced, claim.Billing = money.Rates{}, 0, true, hold.Free
-	claim.Model = "acme/free"
-	return claim
+	reservation := e.reservation(t, c, 10)
+	reservation.Rates, reservation.Amount, reservation.ZeroPriced, reservation.Billing = money.Rates{}, 0, true, hold.Free
+	reservation.Model = "acme/free"
+	return reservation
 }
 
-func (e *env) admit(t testing.TB, claims ...hold.Claim) []hold.Verdict {
+func (e *env) admit(t testing.TB, claims ...hold.Reservation) []hold.Decision {
 	t.Helper()
 	verdicts, err := e.store.Admit(t.Context(), claims)
 	if err != nil {
@@ -148,7 +148,7 @@ func (e *env) admit(t testing.TB, claims ...hold.Claim) []hold.Verdict {
 }
 
 // admitOne wants the outcome.
-func (e *env) admitOne(t testing.TB, c hold.Claim, want hold.Outcome) hold.Admission {
+func (e *env) admitOne(t testing.TB, c hold.Reservation, want hold.Outcome) hold.Admission {
 	t.Helper()
 	v := e.admit(t, c)[0]
 	if v.Outcome != want {
@@ -158,7 +158,7 @@ func (e *env) admitOne(t testing.TB, c hold.Claim, want hold.Outcome) hold.Admis
 }
 
 // served is the usage of an admitted claim with so many completion tokens.
-func (e *env) served(t testing.TB, c hold.Claim, completion int64) usage.Delivery {
+func (e *env) served(t testing.TB, c hold.Reservation, completion int64) usage.Delivery {
 	t.Helper()
 	provider, err := ids.NewProvider(time.Now(), rand.Reader)
 	if err != nil {
@@ -166,7 +166,7 @@ func (e *env) served(t testing.TB, c hold.Claim, completion int64) usage.Deliver
 	}
 	ev := usage.Event{
 		Request: c.Request, Attempt: 1, Hub: "hub-1", Provider: provider, Epoch: 7, Model: c.Model, Price: c.Price, Rates: c.Rates,
-		Witness: usage.Hub, Ending: "completed", ClaimState: "valid", Billable: money.Tokens{Completion: completion},
+		EvidenceSource: usage.Hub, Ending: "completed", ClaimState: "valid", Billable: money.Tokens{Completion: completion},
 		Claimed: money.Tokens{Completion: completion}, RecountedCompletion: completion,
 		DispatchedAt: time.Now().UTC().Truncate(time.Microsecond), EndedAt: time.Now().UTC().Truncate(time.Microsecond),
 	}
@@ -189,9 +189,9 @@ func (e *env) settle(t testing.TB, want usage.Result, batch ...usage.Delivery) {
 
 func (e *env) release(t testing.TB, requests ...ids.RequestID) int {
 	t.Helper()
-	all := make([]hold.Witness, len(requests))
+	all := make([]hold.RequestReport, len(requests))
 	for i, r := range requests {
-		all[i] = hold.Witness{Request: r, Outcome: "failed", HTTPStatus: 502, Attempts: []hold.Attempt{}}
+		all[i] = hold.RequestReport{Request: r, Outcome: "failed", HTTPStatus: 502, Attempts: []hold.Attempt{}}
 	}
 	n, err := e.store.Conclude(t.Context(), all)
 	if err != nil {

@@ -47,7 +47,7 @@ func (s *Store) TakeAttempt(ctx context.Context, e user.Email, network user.Dige
 func count(batch *pgx.Batch, digest, network user.Digest, pace user.Pace, full, now *time.Time) {
 	batch.Queue(`INSERT INTO sign_in_count AS c (email_sha256, network, full_at) VALUES ($1, $2, clock_timestamp() + $3::interval)
 		ON CONFLICT (email_sha256, network) DO UPDATE SET full_at = greatest(c.full_at, clock_timestamp()) + $3::interval
-		RETURNING full_at - $3::interval, clock_timestamp()`, digest[:], network[:], pace.Every).
+		RETURNING full_at - $3::interval, clock_timestamp()`, digest[:], network[:], pace.Interval).
 		QueryRow(func(row pgx.Row) error { return row.Scan(full, now) })
 }
 
@@ -61,13 +61,13 @@ func (s *Store) GiveBack(ctx context.Context, e user.Email, a user.Attempt) erro
 func uncount(ctx context.Context, tx pgx.Tx, e user.Email, a user.Attempt) error {
 	digest := e.Digest()
 	const back = `UPDATE sign_in_count SET full_at = full_at - $3::interval WHERE email_sha256 = $1 AND network = $2`
-	if _, err := tx.Exec(ctx, back, digest[:], a.Network[:], user.NetworkPace.Every); err != nil {
+	if _, err := tx.Exec(ctx, back, digest[:], a.Network[:], user.NetworkPace.Interval); err != nil {
 		return fmt.Errorf("take an attempt of a network back: %w", err)
 	}
 	if a.Known {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, back, digest[:], user.Strangers[:], user.StrangersPace.Every); err != nil {
+	if _, err := tx.Exec(ctx, back, digest[:], user.Strangers[:], user.StrangersPace.Interval); err != nil {
 		return fmt.Errorf("take an attempt of a stranger back: %w", err)
 	}
 	return nil

@@ -25,7 +25,7 @@ func (e *env) take(t *testing.T, st *store.Store, email user.Email, network user
 	if err == nil {
 		return a, true
 	}
-	if f := refusal(t, err); f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0 || f.RetryAfter > user.NetworkPace.Every {
+	if f := refusal(t, err); f.Reason != fault.RateLimitExceeded || f.RetryAfter <= 0 || f.RetryAfter > user.NetworkPace.Interval {
 		t.Errorf("refused with %v after %v", err, f.RetryAfter)
 	}
 	return a, false
@@ -84,7 +84,7 @@ func TestStrangersWhoGuessDoNotShutTheOwnerOut(t *testing.T) {
 		t.Errorf("from the network of the sign-up: %v", err)
 	}
 	_, err := users.LogIn(t.Context(), string(ada), password, "abroad")
-	if f := refusal(t, err); f.Reason != fault.RateLimitExceeded || f.RetryAfter > user.StrangersPace.Every {
+	if f := refusal(t, err); f.Reason != fault.RateLimitExceeded || f.RetryAfter > user.StrangersPace.Interval {
 		t.Errorf("from elsewhere: %v", err)
 	}
 	e.exec(t, `UPDATE sign_in_count SET full_at = full_at - interval '36 seconds'`)

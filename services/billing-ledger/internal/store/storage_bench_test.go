@@ -74,17 +74,17 @@ func (e *env) serveMany(b *testing.B, at time.Time) {
 		keys[i] = e.consumer(b, 1_000_000*money.USD)
 	}
 	for n := 0; n < storageRequests; n += batch {
-		claims := make([]hold.Claim, batch)
+		claims := make([]hold.Reservation, batch)
 		for i := range claims {
-			claims[i] = e.claim(b, keys[i%len(keys)], 2)
+			claims[i] = e.reservation(b, keys[i%len(keys)], 2)
 			claims[i].Request = requestAt(b, at.Add(time.Duration(n+i)*time.Millisecond))
 		}
 		e.admit(b, claims...)
-		witnesses, deliveries := make([]hold.Witness, batch), make([]usage.Delivery, batch)
+		reports, deliveries := make([]hold.RequestReport, batch), make([]usage.Delivery, batch)
 		for i, c := range claims {
 			deliveries[i] = e.served(b, c, 2)
 			provider := deliveries[i].Event.Provider
-			witnesses[i] = hold.Witness{
+			reports[i] = hold.RequestReport{
 				Request: c.Request, Outcome: "completed", CommittedAttempt: 1, RelayedTokens: 2, RelayedBytes: 20, HTTPStatus: 200,
 				RouteMode: "auto", Stream: true, ReceivedAt: time.Now(), FirstContentMS: 40, TotalMS: 400, Metered: &money.Tokens{Completion: 2},
 				Attempts: []hold.Attempt{{
@@ -93,7 +93,7 @@ func (e *env) serveMany(b *testing.B, at time.Time) {
 				}},
 			}
 		}
-		if _, err := e.store.Conclude(b.Context(), witnesses); err != nil {
+		if _, err := e.store.Conclude(b.Context(), reports); err != nil {
 			b.Fatal(err)
 		}
 		e.settle(b, usage.Settled, deliveries...)

@@ -74,8 +74,8 @@ type Terms struct {
 	// Lease is how long a hold stays open when nobody renews it, Orphan how
 	// long from the last word that something was served of it.
 	Lease, Orphan time.Duration
-	// Most is the age beyond which no renewal carries a hold.
-	Most time.Duration
+	// MaxHold is the age beyond which no renewal carries a hold.
+	MaxHold time.Duration
 }
 
 // New returns a store on a pool opened for Schema and Role. Limits apply to

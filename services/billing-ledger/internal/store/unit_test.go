@@ -23,29 +23,29 @@ var (
 )
 
 // images asks for n of them.
-func (e *env) images(t testing.TB, c consumer, n int64) hold.Claim {
+func (e *env) images(t testing.TB, c consumer, n int64) hold.Reservation {
 	t.Helper()
-	claim := e.claim(t, c, n)
-	claim.Model, claim.Class, claim.Tier, claim.Rates, claim.Images = "acme/painter", limit.Image, plan.Standard, imageRates, int32(n)
-	claim.Amount = money.NanoUSD(n) * 4 * cent
-	return claim
+	reservation := e.reservation(t, c, n)
+	reservation.Model, reservation.Class, reservation.Tier, reservation.Rates, reservation.Images = "acme/painter", limit.Image, plan.Standard, imageRates, int32(n)
+	reservation.Amount = money.NanoUSD(n) * 4 * cent
+	return reservation
 }
 
 // audio asks for so much of it.
-func (e *env) audio(t testing.TB, c consumer, d time.Duration) hold.Claim {
+func (e *env) audio(t testing.TB, c consumer, d time.Duration) hold.Reservation {
 	t.Helper()
-	claim := e.claim(t, c, 0)
-	claim.Model, claim.Class, claim.Tier, claim.Rates, claim.PromptTokens = "acme/scribe", limit.Audio, plan.Standard, audioRates, d.Milliseconds()
+	reservation := e.reservation(t, c, 0)
+	reservation.Model, reservation.Class, reservation.Tier, reservation.Rates, reservation.PromptTokens = "acme/scribe", limit.Audio, plan.Standard, audioRates, d.Milliseconds()
 	amount, err := audioRates.Charge(money.Tokens{Prompt: d.Milliseconds()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	claim.Amount = amount
-	return claim
+	reservation.Amount = amount
+	return reservation
 }
 
 // delivered is the usage of a claim with these counts.
-func (e *env) delivered(t testing.TB, c hold.Claim, counts money.Tokens) usage.Delivery {
+func (e *env) delivered(t testing.TB, c hold.Reservation, counts money.Tokens) usage.Delivery {
 	t.Helper()
 	d := e.served(t, c, 0)
 	d.Event.Billable = counts
@@ -120,7 +120,7 @@ func TestAReviewPublishesInTheUnitOfTheHold(t *testing.T) {
 }
 
 // transcribed is a gateway's word of a transcript, or of as much as came of it.
-func transcribed(r ids.RequestID, metered *money.Tokens) hold.Witness {
+func transcribed(r ids.RequestID, metered *money.Tokens) hold.RequestReport {
 	w := servedWord(r, 0)
 	w.RelayedBytes, w.Metered = 700, metered
 	if metered == nil {
@@ -133,11 +133,11 @@ func transcribed(r ids.RequestID, metered *money.Tokens) hold.Witness {
 // tells that it was served, when the hub is away for longer than a lease.
 func TestAServedTranscriptionIsHeldUntilItIsSettled(t *testing.T) {
 	const heard = 59_500
-	for name, settle := range map[string]func(t *testing.T, e *env, c hold.Claim){
-		"by its hub, late": func(t *testing.T, e *env, c hold.Claim) {
+	for name, settle := range map[string]func(t *testing.T, e *env, c hold.Reservation){
+		"by its hub, late": func(t *testing.T, e *env, c hold.Reservation) {
 			e.settle(t, usage.Settled, e.delivered(t, c, money.Tokens{Prompt: heard}))
 		},
-		"by a review": func(t *testing.T, e *env, _ hold.Claim) {
+		"by a review": func(t *testing.T, e *env, _ hold.Reservation) {
 			e.overdue(t)
 			all := e.review(t)
 			if len(all) != 1 || all[0].Event.Billable != (money.Tokens{Prompt: heard}) || all[0].Event.Ending != "completed" ||
@@ -171,14 +171,14 @@ func TestAServedTranscriptionIsHeldUntilItIsSettled(t *testing.T) {
 }
 
 func TestATranscriptionThatBrokeOffIsFree(t *testing.T) {
-	for name, end := range map[string]func(t *testing.T, e *env, c hold.Claim){
-		"its hub is gone": func(t *testing.T, e *env, _ hold.Claim) {
+	for name, end := range map[string]func(t *testing.T, e *env, c hold.Reservation){
+		"its hub is gone": func(t *testing.T, e *env, _ hold.Reservation) {
 			e.overdue(t)
 			if n := e.expire(t); n != 1 {
 				t.Errorf("%d expired", n)
 			}
 		},
-		"its hub comes back": func(t *testing.T, e *env, c hold.Claim) {
+		"its hub comes back": func(t *testing.T, e *env, c hold.Reservation) {
 			e.settle(t, usage.Settled, e.delivered(t, c, money.Tokens{Prompt: 60_000}))
 		},
 	} {
@@ -199,7 +199,7 @@ func TestATranscriptionThatBrokeOffIsFree(t *testing.T) {
 func TestAReceiptOfWhatIsNotPricedByTokensIsRefused(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
-	pictures, speech, text := e.images(t, c, 3), e.audio(t, c, time.Minute), e.claim(t, c, 3)
+	pictures, speech, text := e.images(t, c, 3), e.audio(t, c, time.Minute), e.reservation(t, c, 3)
 	e.admit(t, pictures, speech, text)
 	e.hand(t, refusedAs(orphan.NothingServed), signed(pictures, 3), signed(speech, 3))
 	e.hand(t, stored, signed(text, 3))

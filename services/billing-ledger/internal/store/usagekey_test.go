@@ -11,8 +11,8 @@ import (
 	"svc.internal/services/billing-ledger/internal/store"
 )
 
-// mostKeys is how many new keys of a hub the table takes within a day.
-const mostKeys = 300
+// maxKeys is how many new keys of a hub the table takes within a day.
+const maxKeys = 300
 
 func sealKey(n int) usageseal.Key {
 	var k usageseal.Key
@@ -28,7 +28,7 @@ func TestAHubHandsOverSoManyNewKeysADay(t *testing.T) {
 	var taken, refused atomic.Int64
 	for from := range 4 {
 		racers.Go(func() {
-			for n := from; n < mostKeys+20; n += 4 {
+			for n := from; n < maxKeys+20; n += 4 {
 				switch err := replicas[from%2].KeepUsageKey(t.Context(), "hub-1", sealKey(n)); {
 				case err == nil:
 					taken.Add(1)
@@ -41,8 +41,8 @@ func TestAHubHandsOverSoManyNewKeysADay(t *testing.T) {
 		})
 	}
 	racers.Wait()
-	if taken.Load() != mostKeys || refused.Load() != 20 {
-		t.Errorf("got %d keys taken and %d refused, want %d and 20", taken.Load(), refused.Load(), mostKeys)
+	if taken.Load() != maxKeys || refused.Load() != 20 {
+		t.Errorf("got %d keys taken and %d refused, want %d and 20", taken.Load(), refused.Load(), maxKeys)
 	}
 	if err := e.store.KeepUsageKey(t.Context(), "hub-2", sealKey(1)); err != nil {
 		t.Errorf("a key of another hub: got %v, want it taken", err)
@@ -63,7 +63,7 @@ func TestAHubHandsOverSoManyNewKeysADay(t *testing.T) {
 // One key is being added, and is not committed, when another one comes.
 func TestAKeyThatIsBeingAddedCounts(t *testing.T) {
 	e := setup(t, unlimited)
-	e.exec(t, `INSERT INTO usage_key (hub_id, key_id, secret) SELECT 'hub-1', int8send(n), sha256('k') FROM generate_series(1, $1::int - 1) AS n`, mostKeys)
+	e.exec(t, `INSERT INTO usage_key (hub_id, key_id, secret) SELECT 'hub-1', int8send(n), sha256('k') FROM generate_series(1, $1::int - 1) AS n`, maxKeys)
 	tx, err := e.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -133,7 +133,7 @@ func TestAnUnknownEmailIsRefusedLikeAWrongPassword(t *testing.T) {
 			want := fault.InvalidCredentials
 			if i == user.NetworkPace.AtOnce {
 				want = fault.RateLimitExceeded
-				if f.Kind != fault.Exhausted || f.RetryAfter <= 0 || f.RetryAfter > user.NetworkPace.Every {
+				if f.Kind != fault.Exhausted || f.RetryAfter <= 0 || f.RetryAfter > user.NetworkPace.Interval {
 					t.Errorf("%s may come again after %s", email, f.RetryAfter)
 				}
 			} else if f.Kind != fault.Unauthenticated {

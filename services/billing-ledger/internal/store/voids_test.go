@@ -39,50 +39,50 @@ func (e *env) voids(t testing.TB) int {
 // the provider hands a genuine proof with invented counts to another hub.
 func TestAReceiptOfAVoidAttemptIsNotPaidWhicheverCameFirst(t *testing.T) {
 	for name, tc := range map[string]struct {
-		tell func(*env, hold.Claim)
+		tell func(*env, hold.Reservation)
 		gone bool // the hold was given back before the receipt came
 	}{
-		"the void came first": {func(e *env, c hold.Claim) {
+		"the void came first": {func(e *env, c hold.Reservation) {
 			e.void(t, 2, c.Request)
 			e.hand(t, refusedAs(orphan.NothingServed), signed(c, 9), signed(c, 9))
 		}, false},
-		"the receipt came first": {func(e *env, c hold.Claim) {
+		"the receipt came first": {func(e *env, c hold.Reservation) {
 			e.hand(t, stored, signed(c, 9))
 			e.void(t, 2, c.Request)
 			e.void(t, 2, c.Request)
 			e.hand(t, refusedAs(orphan.NothingServed), signed(c, 9))
 		}, false},
-		"both at once": {func(e *env, c hold.Claim) {
+		"both at once": {func(e *env, c hold.Reservation) {
 			keeper := orphan.Keeper{Store: e.store, Log: slog.New(slog.DiscardHandler)}
 			var both sync.WaitGroup
 			both.Go(func() { e.void(t, 2, c.Request) })
 			both.Go(func() {
-				if _, err := keeper.Keep(t.Context(), []orphan.Receipt{signed(c, 9)}); err != nil {
+				if _, err := keeper.Keep(t.Context(), []orphan.WorkReceipt{signed(c, 9)}); err != nil {
 					t.Error(err)
 				}
 			})
 			both.Wait()
 		}, false},
-		"the void came first, and both were late": {func(e *env, c hold.Claim) {
+		"the void came first, and both were late": {func(e *env, c hold.Reservation) {
 			e.void(t, 2, c.Request)
 			e.hand(t, refusedAs(orphan.NothingServed), signed(c, 9))
 		}, true},
-		"the receipt came first, and both were late": {func(e *env, c hold.Claim) {
+		"the receipt came first, and both were late": {func(e *env, c hold.Reservation) {
 			e.hand(t, stored, signed(c, 9))
 			e.void(t, 2, c.Request)
 		}, true},
-		"the gateway had not committed when it was last heard": {func(e *env, c hold.Claim) {
+		"the gateway had not committed when it was last heard": {func(e *env, c hold.Reservation) {
 			e.renew(t, hold.Renewal{Request: c.Request})
 			e.hand(t, stored, signed(c, 9))
 			e.void(t, 2, c.Request)
 		}, false},
-		"the gateway had committed and relayed nothing when it was last heard": {func(e *env, c hold.Claim) {
+		"the gateway had committed and relayed nothing when it was last heard": {func(e *env, c hold.Reservation) {
 			e.renew(t, running(c.Request, 0))
 			e.hand(t, stored, signed(c, 9))
 			e.void(t, 2, c.Request)
 			e.hand(t, refusedAs(orphan.NothingServed), signed(c, 9))
 		}, false},
-		"a later attempt is void": {func(e *env, c hold.Claim) {
+		"a later attempt is void": {func(e *env, c hold.Reservation) {
 			e.hand(t, stored, signed(c, 9))
 			e.void(t, 3, c.Request)
 			e.hand(t, refusedAs(orphan.NothingServed), signed(c, 9))
@@ -91,13 +91,13 @@ func TestAReceiptOfAVoidAttemptIsNotPaidWhicheverCameFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := setup(t, unlimited)
 			c := e.consumer(t, 100*cent)
-			claim := e.claim(t, c, 10)
-			e.admit(t, claim)
+			reservation := e.reservation(t, c, 10)
+			e.admit(t, reservation)
 			if tc.gone {
 				e.overdue(t)
 				e.expire(t)
 			}
-			tc.tell(e, claim)
+			tc.tell(e, reservation)
 			if n := e.voids(t); n != 1 {
 				t.Errorf("%d void attempts are kept", n)
 			}
@@ -119,36 +119,36 @@ func TestAReceiptOfAVoidAttemptIsNotPaidWhicheverCameFirst(t *testing.T) {
 
 func TestAGatewaysWordThatContentWasRelayedIsWorthMoreThanAVoid(t *testing.T) {
 	for name, tc := range map[string]struct {
-		tell    func(*env, hold.Claim)
-		want    int64
-		witness usage.Witness
+		tell   func(*env, hold.Reservation)
+		want   int64
+		source usage.EvidenceSource
 	}{
-		"its last word, after the void":   {func(e *env, c hold.Claim) { e.void(t, 2, c.Request); e.conclude(t, servedWord(c.Request, 4)) }, 4, usage.Gateway},
-		"its last word, before the void":  {func(e *env, c hold.Claim) { e.conclude(t, servedWord(c.Request, 4)); e.void(t, 2, c.Request) }, 4, usage.Gateway},
-		"its last renewal, with the void": {func(e *env, c hold.Claim) { e.renew(t, running(c.Request, 4)); e.void(t, 2, c.Request) }, 4, usage.Gateway},
-		"with a receipt of less": {func(e *env, c hold.Claim) {
+		"its last word, after the void":   {func(e *env, c hold.Reservation) { e.void(t, 2, c.Request); e.conclude(t, servedWord(c.Request, 4)) }, 4, usage.Gateway},
+		"its last word, before the void":  {func(e *env, c hold.Reservation) { e.conclude(t, servedWord(c.Request, 4)); e.void(t, 2, c.Request) }, 4, usage.Gateway},
+		"its last renewal, with the void": {func(e *env, c hold.Reservation) { e.renew(t, running(c.Request, 4)); e.void(t, 2, c.Request) }, 4, usage.Gateway},
+		"with a receipt of less": {func(e *env, c hold.Reservation) {
 			e.hand(t, stored, signed(c, 3))
 			e.void(t, 2, c.Request)
 			e.conclude(t, servedWord(c.Request, 4))
 		}, 3, usage.Gateway},
-		"a word that names nobody, and a receipt after the void": {func(e *env, c hold.Claim) {
+		"a word that names nobody, and a receipt after the void": {func(e *env, c hold.Reservation) {
 			e.void(t, 2, c.Request)
 			e.conclude(t, unnamed(c.Request, 4))
 			e.hand(t, stored, signed(c, 9))
-		}, 4, usage.Receipt},
+		}, 4, usage.WorkReceipt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := setup(t, unlimited)
 			c := e.consumer(t, 100*cent)
-			claim := e.claim(t, c, 10)
-			e.admit(t, claim)
-			tc.tell(e, claim)
+			reservation := e.reservation(t, c, 10)
+			e.admit(t, reservation)
+			tc.tell(e, reservation)
 			if n := e.voids(t); n != 1 {
 				t.Errorf("%d void attempts are kept", n)
 			}
 			e.wait(t)
 			all := e.review(t)
-			if len(all) != 1 || all[0].Event.Billable.Completion != tc.want || all[0].Event.Witness != tc.witness {
+			if len(all) != 1 || all[0].Event.Billable.Completion != tc.want || all[0].Event.EvidenceSource != tc.source {
 				t.Fatalf("published %+v", all)
 			}
 			e.settle(t, usage.Settled, delivery(all[0]))
@@ -162,32 +162,32 @@ func TestAGatewaysWordThatContentWasRelayedIsWorthMoreThanAVoid(t *testing.T) {
 // on a receipt alone is said aloud.
 func TestAVoidThatComesWhenTheRequestIsSettledMovesNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
-		settle func(*env, hold.Claim)
+		settle func(*env, hold.Reservation)
 		void   int32
 		loud   bool
 	}{
-		"by the receipt": {func(e *env, c hold.Claim) {
+		"by the receipt": {func(e *env, c hold.Reservation) {
 			e.hand(t, stored, signed(c, 4))
 			e.wait(t)
 			for _, p := range e.review(t) {
 				e.settle(t, usage.Settled, delivery(p))
 			}
 		}, 2, true},
-		"by the receipt of an attempt before it": {func(e *env, c hold.Claim) {
+		"by the receipt of an attempt before it": {func(e *env, c hold.Reservation) {
 			e.hand(t, stored, signed(c, 4))
 			e.wait(t)
 			for _, p := range e.review(t) {
 				e.settle(t, usage.Settled, delivery(p))
 			}
 		}, 3, true},
-		"by the receipt of an attempt after it": {func(e *env, c hold.Claim) {
+		"by the receipt of an attempt after it": {func(e *env, c hold.Reservation) {
 			e.hand(t, stored, signed(c, 4))
 			e.wait(t)
 			for _, p := range e.review(t) {
 				e.settle(t, usage.Settled, delivery(p))
 			}
 		}, 1, false},
-		"by a hub": {func(e *env, c hold.Claim) {
+		"by a hub": {func(e *env, c hold.Reservation) {
 			d := e.served(t, c, 4)
 			d.Event.Attempt, d.Event.Provider = 2, providerID
 			e.settle(t, usage.Settled, d)
@@ -196,13 +196,13 @@ func TestAVoidThatComesWhenTheRequestIsSettledMovesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := setup(t, unlimited)
 			c := e.consumer(t, 100*cent)
-			claim := e.claim(t, c, 10)
-			e.admit(t, claim)
-			tc.settle(e, claim)
-			if log := e.void(t, tc.void, claim.Request); strings.Contains(log, "may be owed a refund") != tc.loud {
+			reservation := e.reservation(t, c, 10)
+			e.admit(t, reservation)
+			tc.settle(e, reservation)
+			if log := e.void(t, tc.void, reservation.Request); strings.Contains(log, "may be owed a refund") != tc.loud {
 				t.Errorf("the log says %q", log)
 			}
-			e.hand(t, settled, signed(claim, 4))
+			e.hand(t, settled, signed(reservation, 4))
 			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
 			for _, p := range e.review(t) { // settlement hears of it again, as ever
 				e.settle(t, usage.Duplicate, delivery(p))
@@ -231,20 +231,20 @@ func TestAVoidBetweenReviewAndSettlingCostsNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := setup(t, unlimited)
 			c := e.consumer(t, 100*cent)
-			claim := e.claim(t, c, 10)
-			e.admit(t, claim)
+			reservation := e.reservation(t, c, 10)
+			e.admit(t, reservation)
 			if name == "the receipt had been late" {
 				e.overdue(t)
 				e.expire(t)
 			}
-			e.hand(t, stored, signed(claim, 4))
+			e.hand(t, stored, signed(reservation, 4))
 			e.wait(t)
 			e.exec(t, `UPDATE orphan_review SET next_at = now()`)
 			all := e.review(t)
 			if len(all) != 1 || all[0].Event.Billable != (money.Tokens{Completion: 4}) {
 				t.Fatalf("published %+v", all)
 			}
-			e.void(t, tc.void, claim.Request)
+			e.void(t, tc.void, reservation.Request)
 			if tc.gone {
 				e.wait(t)
 				e.exec(t, `UPDATE orphan_review SET next_at = now()`)
@@ -258,12 +258,12 @@ func TestAVoidBetweenReviewAndSettlingCostsNobody(t *testing.T) {
 			e.wantWallet(t, c, 100*cent, 0)
 			e.wantPaid(t, 0, 0)
 			rulings := e.review(t)
-			if len(rulings) != 1 || !rulings[0].Event.Settled || rulings[0].Event.Witness == usage.Receipt || rulings[0].Event.Provider != providerID ||
+			if len(rulings) != 1 || !rulings[0].Event.Settled || rulings[0].Event.EvidenceSource == usage.WorkReceipt || rulings[0].Event.Provider != providerID ||
 				rulings[0].Event.Billable != (money.Tokens{}) {
 				t.Fatalf("settlement hears %+v", rulings)
 			}
 			e.settle(t, usage.Duplicate, delivery(rulings[0]))
-			if log := e.void(t, tc.void, claim.Request); log != "" {
+			if log := e.void(t, tc.void, reservation.Request); log != "" {
 				t.Errorf("the log says %q", log)
 			}
 			e.sound(t)
@@ -293,16 +293,16 @@ func TestAGatewaysWordSavesPublishedUsageFromAVoid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := setup(t, unlimited)
 			c := e.consumer(t, 100*cent)
-			claim := e.claim(t, c, 10)
-			e.admit(t, claim)
-			e.hand(t, stored, signed(claim, 4))
+			reservation := e.reservation(t, c, 10)
+			e.admit(t, reservation)
+			e.hand(t, stored, signed(reservation, 4))
 			e.wait(t)
 			all := e.review(t)
-			if len(all) != 1 || all[0].Event.Witness != usage.Receipt {
+			if len(all) != 1 || all[0].Event.EvidenceSource != usage.WorkReceipt {
 				t.Fatalf("published %+v", all)
 			}
-			tc.tell(e, claim.Request)
-			e.void(t, 2, claim.Request)
+			tc.tell(e, reservation.Request)
+			e.void(t, 2, reservation.Request)
 			e.settle(t, usage.Settled, delivery(all[0]))
 			e.wantWallet(t, c, 100*cent-money.NanoUSD(tc.want)*cent, 0)
 			e.wantPaid(t, money.NanoUSD(tc.want)*payout, 0)
@@ -314,10 +314,10 @@ func TestAGatewaysWordSavesPublishedUsageFromAVoid(t *testing.T) {
 func TestAnEarlierVoidDoesNotHarmALaterAttempt(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	claim := e.claim(t, c, 10)
-	e.admit(t, claim)
-	e.void(t, 1, claim.Request)
-	e.hand(t, stored, signed(claim, 4))
+	reservation := e.reservation(t, c, 10)
+	e.admit(t, reservation)
+	e.void(t, 1, reservation.Request)
+	e.hand(t, stored, signed(reservation, 4))
 	e.wait(t)
 	all := e.review(t)
 	if len(all) != 1 || all[0].Event.Attempt != 2 {
@@ -331,11 +331,11 @@ func TestAnEarlierVoidDoesNotHarmALaterAttempt(t *testing.T) {
 func TestVoidsAreKeptOnceForAWeekAndOnlyOfKnownRequests(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	var claims []hold.Claim
+	var claims []hold.Reservation
 	var requests []ids.RequestID
 	for range 4 {
-		claim := e.claim(t, c, 1)
-		claims, requests = append(claims, claim), append(requests, claim.Request)
+		reservation := e.reservation(t, c, 1)
+		claims, requests = append(claims, reservation), append(requests, reservation.Request)
 	}
 	e.admit(t, claims...)
 	e.void(t, 1, request(t))

@@ -20,11 +20,11 @@ import (
 // what was not served; see hold.Witnesses. Whoever closes a hold looks for its
 // witness under the lock that is taken here after the witness is written, so
 // that each place is freed once.
-func (s *Store) Conclude(ctx context.Context, all []hold.Witness) (released int, err error) {
+func (s *Store) Conclude(ctx context.Context, all []hold.RequestReport) (released int, err error) {
 	// In one order, for the locks.
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b hold.Witness) int { return bytes.Compare(a.Request[:], b.Request[:]) })
-	args, err := witnessArgs(all)
+	slices.SortFunc(all, func(a, b hold.RequestReport) int { return bytes.Compare(a.Request[:], b.Request[:]) })
+	args, err := reportArgs(all)
 	if err != nil {
 		return 0, err
 	}
@@ -34,7 +34,7 @@ func (s *Store) Conclude(ctx context.Context, all []hold.Witness) (released int,
 	}
 	crash.At("billing.conclude.before_commit")
 	err = s.pipelined(ctx, func(conn *pgx.Conn) error {
-		told, holds, err := insertWitnesses(ctx, conn, args, requests)
+		told, holds, err := insertReports(ctx, conn, args, requests)
 		if err != nil {
 			return err
 		}
@@ -58,22 +58,22 @@ func (s *Store) Conclude(ctx context.Context, all []hold.Witness) (released int,
 	return released, nil
 }
 
-// word is what a witness that came just now says of its request.
-type word struct {
+// gatewayReport is what a witness that came just now says of its request.
+type gatewayReport struct {
 	served   bool
 	byCaller bool
 }
 
-// insertWitnesses keeps the first word on each known request and returns it,
+// insertReports keeps the first word on each known request and returns it,
 // and locks those of the holds that are open.
-func insertWitnesses(ctx context.Context, conn *pgx.Conn, args []any, requests []ids.RequestID) (map[ids.RequestID]word, map[ids.RequestID]usage.Hold, error) {
-	told := make(map[ids.RequestID]word, len(requests))
+func insertReports(ctx context.Context, conn *pgx.Conn, args []any, requests []ids.RequestID) (map[ids.RequestID]gatewayReport, map[ids.RequestID]usage.Hold, error) {
+	told := make(map[ids.RequestID]gatewayReport, len(requests))
 	var holds map[ids.RequestID]usage.Hold
 	batch := &pgx.Batch{}
 	begin(batch)
-	batch.Queue(insertWitness, args...).Query(func(rows pgx.Rows) error {
+	batch.Queue(insertReport, args...).Query(func(rows pgx.Rows) error {
 		var request [16]byte
-		var w word
+		var w gatewayReport
 		_, err := pgx.ForEachRow(rows, []any{&request, &w.served, &w.byCaller}, func() error {
 			told[request] = w
 			return nil
@@ -94,7 +94,7 @@ func insertWitnesses(ctx context.Context, conn *pgx.Conn, args []any, requests [
 // concluded frees the places of open holds that were told of just now, and
 // closes those of which nothing was served. The others stay open: nearly all are
 // settled before their lease ends, and OpenReviews gives the rest their time.
-func concluded(told map[ids.RequestID]word, holds map[ids.RequestID]usage.Hold) (closed []ids.RequestID, moves usage.Moves) {
+func concluded(told map[ids.RequestID]gatewayReport, holds map[ids.RequestID]usage.Hold) (closed []ids.RequestID, moves usage.Moves) {
 	moves = usage.NewMoves()
 	for request, w := range told {
 		h, open := holds[request]
@@ -112,7 +112,7 @@ func concluded(told map[ids.RequestID]word, holds map[ids.RequestID]usage.Hold) 
 
 // leftAtOnce counts what was told just now of clients that left at once, in the
 // rate of their accounts. An account that is above the bound waits ten seconds.
-func leftAtOnce(batch *pgx.Batch, all []hold.Witness, told map[ids.RequestID]word, holds map[ids.RequestID]usage.Hold) {
+func leftAtOnce(batch *pgx.Batch, all []hold.RequestReport, told map[ids.RequestID]gatewayReport, holds map[ids.RequestID]usage.Hold) {
 	counts := map[ids.AccountID]int{}
 	for _, w := range all {
 		_, first := told[w.Request]
@@ -128,7 +128,7 @@ func leftAtOnce(batch *pgx.Batch, all []hold.Witness, told map[ids.RequestID]wor
 				THEN greatest(r.full_at, now()) + (excluded.full_at - now()) ELSE now() + interval '68 seconds' END`, counts)
 }
 
-const insertWitness = `INSERT INTO witness (request_id, outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
+const insertReport = `INSERT INTO witness (request_id, outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
 		route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms,
 		hub_id, provider_id, metered_prompt, metered_completion, continued_as)
 	SELECT u.* FROM unnest($1::uuid[], $2::text[], $3::integer[], $4::bigint[], $5::bigint[], $6::integer[], $7::text[],
@@ -142,7 +142,7 @@ const insertWitness = `INSERT INTO witness (request_id, outcome, committed_attem
 	ON CONFLICT (request_id) DO NOTHING
 	RETURNING request_id, committed_attempt > 0, outcome = 'client_gone'`
 
-func witnessArgs(all []hold.Witness) ([]any, error) {
+func reportArgs(all []hold.RequestReport) ([]any, error) {
 	n := len(all)
 	var (
 		request                              = make([][16]byte, n)

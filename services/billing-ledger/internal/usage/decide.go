@@ -98,9 +98,9 @@ func (h Hold) Tokens(counts money.Tokens) int64 {
 // Wallet is what an account has, and how much of it open holds have set aside.
 type Wallet struct{ Posted, Held money.NanoUSD }
 
-// Book is the rows that a batch of events is decided on. All of them are locked
+// Snapshot is the rows that a batch of events is decided on. All of them are locked
 // but the settled ones, which never change.
-type Book struct {
+type Snapshot struct {
 	Holds map[ids.RequestID]Hold
 	// Wallets may be left out until they are asked for (Effects.NeedsWallets):
 	// most requests cost no more than their hold, and every admission of an
@@ -108,24 +108,24 @@ type Book struct {
 	Wallets map[ids.AccountID]Wallet
 	// Settled is what was settled before.
 	Settled map[ids.RequestID]First
-	// Broken is what the gateway relayed of requests whose answer it had begun
+	// Truncated is what the gateway relayed of requests whose answer it had begun
 	// and then told the consumer that it failed, the hub not having said what
 	// it bills.
-	Broken map[ids.RequestID]Relayed
+	Truncated map[ids.RequestID]Relayed
 	// Voids are the void attempts of requests that have any.
 	Voids map[ids.RequestID]Void
-	// Told are the requests whose end a gateway has told of. Their places in
+	// Reported are the requests whose end a gateway has told of. Their places in
 	// the concurrency of key and plan are free already.
-	Told map[ids.RequestID]bool
-	// Kin are the providers that have the same owner as an account of Holds.
-	Kin map[Pair]Rule
-	// Unpaid are the accounts among those of Kin that ever had credit which
+	Reported map[ids.RequestID]bool
+	// Related are the providers that have the same owner as an account of Holds.
+	Related map[Pair]Rule
+	// GrantedCredit are the accounts among those of Kin that ever had credit which
 	// nobody paid for.
-	Unpaid map[ids.AccountID]bool
+	GrantedCredit map[ids.AccountID]bool
 }
 
 // Accounts are those of the open holds, each once, in no order.
-func (b Book) Accounts() []ids.AccountID {
+func (b Snapshot) Accounts() []ids.AccountID {
 	accounts := map[ids.AccountID]struct{}{}
 	for _, h := range b.Holds {
 		if h.State == hold.Open {
@@ -135,14 +135,14 @@ func (b Book) Accounts() []ids.AccountID {
 	return slices.Collect(maps.Keys(accounts))
 }
 
-// heldTo is what e comes to by what else is known of its request, and whether
+// capToEvidence is what e comes to by what else is known of its request, and whether
 // that is something else.
-func (b Book) heldTo(e Event, h Hold) (came Event, other bool) {
+func (b Snapshot) capToEvidence(e Event, h Hold) (came Event, other bool) {
 	if b.Voids[e.Request].voids(e) {
-		return Relayed{}.within(e, h)
+		return Relayed{}.capped(e, h)
 	}
-	if relayed, ok := b.Broken[e.Request]; ok {
-		return relayed.within(e, h)
+	if relayed, ok := b.Truncated[e.Request]; ok {
+		return relayed.capped(e, h)
 	}
 	return e, false
 }
@@ -160,7 +160,7 @@ type Void struct {
 // voids tells whether a void took from an event the receipt that it rests on,
 // after the review that published it.
 func (v Void) voids(e Event) bool {
-	return e.Witness == Receipt && v.Last >= e.Attempt && v.Relayed != e.Attempt
+	return e.EvidenceSource == WorkReceipt && v.Last >= e.Attempt && v.Relayed != e.Attempt
 }
 
 // Relayed is what a gateway wrote to a consumer.
@@ -169,36 +169,36 @@ type Relayed struct{ Tokens, Bytes int64 }
 // lost is the ending of an answer that the platform broke off.
 const lost = "platform_lost"
 
-// within is what a hub tells as far as the gateway bears it out, and whether
+// capped is what a hub tells as far as the gateway bears it out, and whether
 // that is something else: the consumer of an answer that the platform broke off
 // pays for what came, and not for the prompt, which for audio leaves nothing. A hub that died cannot know what
 // came: it notes its progress now and then, and what it says of the end may
 // never have arrived. So its count can be too low as well, for which no provider
 // is to suffer. A token is at least one byte.
-func (r Relayed) within(e Event, h Hold) (came Event, other bool) {
+func (r Relayed) capped(e Event, h Hold) (came Event, other bool) {
 	n := min(r.Tokens, r.Bytes, h.MaxCompletion)
-	if e.Witness == Gateway || e.Billable.Prompt == 0 && (e.Billable.Completion == n || e.Billable.Completion < n && (e.Ending != lost || e.Witness == Receipt)) {
+	if e.EvidenceSource == Gateway || e.Billable.Prompt == 0 && (e.Billable.Completion == n || e.Billable.Completion < n && (e.Ending != lost || e.EvidenceSource == WorkReceipt)) {
 		return e, false
 	}
-	if e.Ending != lost || e.Witness == Receipt {
+	if e.Ending != lost || e.EvidenceSource == WorkReceipt {
 		n = min(n, e.Billable.Completion) // nobody is paid for more than it signed
 	}
-	e.Witness, e.Ending, e.Billable = Gateway, lost, money.Tokens{Completion: n}
+	e.EvidenceSource, e.Ending, e.Billable = Gateway, lost, money.Tokens{Completion: n}
 	return e, true
 }
 
 // First is the event that settled a request, as far as it matters to those that
 // come after it.
 type First struct {
-	Hash    [sha256.Size]byte
-	Witness Witness
+	Hash           [sha256.Size]byte
+	EvidenceSource EvidenceSource
 }
 
 // repeated judges another event of a settled request. Two witnesses of one
 // request differ by nature, and the first in the stream stands; one hub that
 // tells two stories is another matter.
 func (f First) repeated(e Event, sum [sha256.Size]byte) Result {
-	if f.Hash == sum || f.Witness != Hub || e.Witness != Hub || e.Settled {
+	if f.Hash == sum || f.EvidenceSource != Hub || e.EvidenceSource != Hub || e.Settled {
 		return Duplicate
 	}
 	return Altered
@@ -239,7 +239,7 @@ type Effects struct {
 
 // Decide settles events one after the other, each on what those before it left.
 // The book stays as it is.
-func Decide(b Book, events []Event) Effects {
+func Decide(b Snapshot, events []Event) Effects {
 	settled := make(map[ids.RequestID]First, len(events)+len(b.Settled))
 	maps.Copy(settled, b.Settled)
 	b.Settled, b.Wallets = settled, maps.Clone(b.Wallets)
@@ -250,7 +250,7 @@ func Decide(b Book, events []Event) Effects {
 	return fx
 }
 
-func (fx *Effects) decide(b Book, e Event) Result {
+func (fx *Effects) decide(b Snapshot, e Event) Result {
 	sum := e.Hash()
 	if first, ok := b.Settled[e.Request]; ok {
 		return first.repeated(e, sum)
@@ -268,7 +268,7 @@ func (fx *Effects) decide(b Book, e Event) Result {
 	if result != Settled {
 		return result
 	}
-	if came, other := b.heldTo(e, h); other {
+	if came, other := b.capToEvidence(e, h); other {
 		if line, result = price(h, came); result != Settled {
 			return result
 		}
@@ -276,7 +276,7 @@ func (fx *Effects) decide(b Book, e Event) Result {
 		fx.Overruled = append(fx.Overruled, e.Request)
 	}
 	line.Hash = sum
-	b.Settled[e.Request] = First{Hash: sum, Witness: e.Witness}
+	b.Settled[e.Request] = First{Hash: sum, EvidenceSource: e.EvidenceSource}
 	if h.State != hold.Open {
 		line.Source = Orphan
 		line.Held = b.held(h, line)
@@ -326,7 +326,7 @@ func price(h Hold, e Event) (Line, Result) {
 // settle charges an open hold: the list price, but never more than the hold and
 // what the consumer still has beside it. The platform bears the rest. What a
 // plan covers is not charged, however much it came to.
-func (fx *Effects) settle(b Book, h Hold, line Line) {
+func (fx *Effects) settle(b Snapshot, h Hold, line Line) {
 	w, known := b.Wallets[h.Account]
 	line.Source = sourceOf(h.Billing)
 	if line.Source != Plan {
@@ -345,7 +345,7 @@ func (fx *Effects) settle(b Book, h Hold, line Line) {
 	request, used := line.Event.Request, line.Event.Billable
 	fx.Lines = append(fx.Lines, line)
 	fx.Closed = append(fx.Closed, request)
-	if !b.Told[request] {
+	if !b.Reported[request] {
 		fx.Leave(h)
 	}
 	fx.touch(h, Change{Charged: line.Charged, Released: h.Amount})

@@ -18,8 +18,8 @@ var (
 	testKey     = ids.KeyID{3}
 )
 
-func book(h Hold, w Wallet) Book {
-	return Book{
+func snapshot(h Hold, w Wallet) Snapshot {
+	return Snapshot{
 		Holds: map[ids.RequestID]Hold{testRequest: h}, Wallets: map[ids.AccountID]Wallet{h.Account: w},
 		Settled: map[ids.RequestID]First{},
 	}
@@ -65,8 +65,8 @@ func TestSettledMoneyAddsUp(t *testing.T) {
 		}
 		e := Event{Request: testRequest, Model: "m", Rates: rates,
 			Billable: money.Tokens{Prompt: r.Int64N(most.Prompt + 1), Completion: r.Int64N(most.Completion + 1)}}
-		blind := Decide(Book{Holds: book(h, w).Holds}, []Event{e, e})
-		fx := Decide(book(h, w), []Event{e, e})
+		blind := Decide(Snapshot{Holds: snapshot(h, w).Holds}, []Event{e, e})
+		fx := Decide(snapshot(h, w), []Event{e, e})
 		if blind.NeedsWallets != (fx.Lines[0].ListPrice > amount) || fx.NeedsWallets {
 			t.Fatalf("seed %d: a list price of %d on a hold of %d needs wallets: %v, with them %v",
 				seed, fx.Lines[0].ListPrice, amount, blind.NeedsWallets, fx.NeedsWallets)
@@ -96,13 +96,13 @@ func TestSettledMoneyAddsUp(t *testing.T) {
 func TestDecidingLeavesTheBookAsItIs(t *testing.T) {
 	h := Hold{Account: testAccount, Model: "m", Amount: 5, MaxCompletion: 10,
 		Rates: money.Rates{Output: 1000, PayoutOutput: 1000}, State: hold.Open, Billing: hold.PayAsYouGo}
-	b := book(h, Wallet{Posted: 8, Held: 5})
+	b := snapshot(h, Wallet{Posted: 8, Held: 5})
 	e := Event{Request: testRequest, Model: "m", Rates: h.Rates, Billable: money.Tokens{Completion: 10}}
 	first, second := Decide(b, []Event{e}), Decide(b, []Event{e})
 	if !reflect.DeepEqual(first, second) || first.Lines[0].Charged != 8 {
 		t.Errorf("first %+v, then %+v", first, second)
 	}
-	if !reflect.DeepEqual(b, book(h, Wallet{Posted: 8, Held: 5})) {
+	if !reflect.DeepEqual(b, snapshot(h, Wallet{Posted: 8, Held: 5})) {
 		t.Errorf("the book became %+v", b)
 	}
 }
@@ -136,7 +136,7 @@ func TestEachContradictionHasItsResult(t *testing.T) {
 			if tc.event != nil {
 				tc.event(&e)
 			}
-			fx := Decide(book(h, Wallet{Posted: 50, Held: 50}), []Event{e})
+			fx := Decide(snapshot(h, Wallet{Posted: 50, Held: 50}), []Event{e})
 			if fx.Results[0] != tc.want {
 				t.Fatalf("result %s, want %s", fx.Results[0], tc.want)
 			}
@@ -176,7 +176,7 @@ func TestImagesAndAudioAreBoundByTheirHold(t *testing.T) {
 		"audio priced as image": {audio, image.Rates, money.Tokens{Prompt: 90_500}, PriceMismatch, 0, 0},
 	} {
 		e := Event{Request: testRequest, Model: "m", Rates: tc.rates, Billable: tc.counts}
-		fx := Decide(book(tc.hold, Wallet{Posted: tc.hold.Amount, Held: tc.hold.Amount}), []Event{e})
+		fx := Decide(snapshot(tc.hold, Wallet{Posted: tc.hold.Amount, Held: tc.hold.Amount}), []Event{e})
 		if fx.Results[0] != tc.want || (len(fx.Lines) == 1) != (tc.want == Settled) {
 			t.Errorf("%s: %v with %d lines, want %s", name, fx.Results, len(fx.Lines), tc.want)
 			continue
@@ -200,9 +200,9 @@ func TestABrokenAnswerIsChargedByItsImagesAndNotAtAllForAudio(t *testing.T) {
 		"two of three images": {image, money.Tokens{Completion: 3}, money.Tokens{Completion: 2}},
 		"audio":               {audio, money.Tokens{Prompt: 60_000}, money.Tokens{}},
 	} {
-		b := book(tc.hold, Wallet{Posted: 120, Held: 120})
-		b.Broken = map[ids.RequestID]Relayed{testRequest: {Tokens: 2, Bytes: 9_000}}
-		e := Event{Request: testRequest, Model: "m", Rates: tc.hold.Rates, Witness: Hub, Ending: "completed", Billable: tc.counts}
+		b := snapshot(tc.hold, Wallet{Posted: 120, Held: 120})
+		b.Truncated = map[ids.RequestID]Relayed{testRequest: {Tokens: 2, Bytes: 9_000}}
+		e := Event{Request: testRequest, Model: "m", Rates: tc.hold.Rates, EvidenceSource: Hub, Ending: "completed", Billable: tc.counts}
 		if fx := Decide(b, []Event{e}); fx.Results[0] != Settled || fx.Lines[0].Event.Billable != tc.want {
 			t.Errorf("%s: %v, settled by %+v, want %+v", name, fx.Results, fx.Lines, tc.want)
 		}
@@ -213,7 +213,7 @@ func TestOverflowOfABillIsQuarantined(t *testing.T) {
 	rates := money.Rates{Input: money.MaxRate, PayoutInput: 1}
 	h := Hold{Account: testAccount, Model: "m", Rates: rates, State: hold.Open, Billing: hold.PayAsYouGo}
 	e := Event{Request: testRequest, Model: "m", Rates: rates, Billable: money.Tokens{Prompt: math.MaxInt64}}
-	if fx := Decide(book(h, Wallet{}), []Event{e}); fx.Results[0] != AboveHold || len(fx.Lines) != 0 {
+	if fx := Decide(snapshot(h, Wallet{}), []Event{e}); fx.Results[0] != AboveHold || len(fx.Lines) != 0 {
 		t.Errorf("result %v", fx.Results)
 	}
 }
@@ -233,7 +233,7 @@ func TestHashTellsEveryFieldApart(t *testing.T) {
 		"estimate": func(e *Event) { e.EstimatedPrompt++ }, "ending": func(e *Event) { e.Ending = "truncated" },
 		"claim state": func(e *Event) { e.ClaimState = "valid" }, "route": func(e *Event) { e.RouteMode = "auto" },
 		"requested": func(e *Event) { e.RequestedProvider = "p" }, "fallback": func(e *Event) { e.FallbackReason = "f" },
-		"witness":       func(e *Event) { e.Witness = Gateway },
+		"witness":       func(e *Event) { e.EvidenceSource = Gateway },
 		"first content": func(e *Event) { e.FirstContentMS++ },
 		"dispatched":    func(e *Event) { e.DispatchedAt = e.DispatchedAt.AddDate(2000, 0, 0) },
 		"ended":         func(e *Event) { e.EndedAt = e.EndedAt.AddDate(2000, 0, 0) },
@@ -251,7 +251,7 @@ func TestHashTellsEveryFieldApart(t *testing.T) {
 func TestABrokenAnswerIsSettledByWhatCame(t *testing.T) {
 	h := Hold{Account: testAccount, Key: testKey, Model: "m", Billing: hold.PayAsYouGo, Amount: 100, MaxCompletion: 10,
 		Rates: money.Rates{Input: 1000, PayoutInput: 900, Output: 5000, PayoutOutput: 4000}, State: hold.Open}
-	hubs := Event{Request: testRequest, Model: "m", Rates: h.Rates, Witness: Hub, Ending: "completed",
+	hubs := Event{Request: testRequest, Model: "m", Rates: h.Rates, EvidenceSource: Hub, Ending: "completed",
 		Billable: money.Tokens{Prompt: 7, Completion: 6}}
 	for name, tc := range map[string]struct {
 		relayed *Relayed
@@ -271,15 +271,15 @@ func TestABrokenAnswerIsSettledByWhatCame(t *testing.T) {
 			event: func(e *Event) { e.Ending, e.Billable = "platform_lost", money.Tokens{Completion: 5} }},
 		"the hub died, more came than is held": {relayed: &Relayed{99, 600}, less: true, want: money.Tokens{Completion: 10},
 			event: func(e *Event) { e.Ending, e.Billable = "platform_lost", money.Tokens{Completion: 5} }},
-		"the gateway's count was heard": {relayed: &Relayed{4, 400}, event: func(e *Event) { e.Witness = Gateway }, want: money.Tokens{Prompt: 7, Completion: 6}},
+		"the gateway's count was heard": {relayed: &Relayed{4, 400}, event: func(e *Event) { e.EvidenceSource = Gateway }, want: money.Tokens{Prompt: 7, Completion: 6}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, b := hubs, book(h, Wallet{Posted: 100, Held: 100})
+			e, b := hubs, snapshot(h, Wallet{Posted: 100, Held: 100})
 			if tc.event != nil {
 				tc.event(&e)
 			}
 			if tc.relayed != nil {
-				b.Broken = map[ids.RequestID]Relayed{testRequest: *tc.relayed}
+				b.Truncated = map[ids.RequestID]Relayed{testRequest: *tc.relayed}
 			}
 			fx := Decide(b, []Event{e, e})
 			if fx.Results[0] != Settled || fx.Results[1] != Duplicate || len(fx.Lines) != 1 {
@@ -289,7 +289,7 @@ func TestABrokenAnswerIsSettledByWhatCame(t *testing.T) {
 			if l.Event.Billable != tc.want || (len(fx.Overruled) == 1) != tc.less || l.Hash != l.Event.Hash() {
 				t.Errorf("settled by %+v, overruled %v", l.Event, fx.Overruled)
 			}
-			if tc.less && (l.Event.Witness != Gateway || l.Event.Ending != "platform_lost") {
+			if tc.less && (l.Event.EvidenceSource != Gateway || l.Event.Ending != "platform_lost") {
 				t.Errorf("overruled as %+v", l.Event)
 			}
 		})

@@ -25,18 +25,18 @@ import (
 // maxText bounds model ids and provider names in an event, in bytes.
 const maxText = 255
 
-// Witness is on whose count an event rests.
-type Witness string
+// EvidenceSource is on whose count an event rests.
+type EvidenceSource string
 
 // The witnesses.
 const (
 	// Hub is the journal of the hub that served.
-	Hub Witness = "hub"
+	Hub EvidenceSource = "hub"
 	// Gateway is what a gateway relayed of a request whose hub told nothing.
-	Gateway Witness = "gateway"
-	// Receipt is what the provider signed that it sent of a request of which
+	Gateway EvidenceSource = "gateway"
+	// WorkReceipt is what the provider signed that it sent of a request of which
 	// neither hub nor gateway told what was served.
-	Receipt Witness = "receipt"
+	WorkReceipt EvidenceSource = "receipt"
 )
 
 // Event says that a request was served and what of it is billable.
@@ -53,7 +53,7 @@ type Event struct {
 	Ending string
 	// Billable is in the unit of Rates.
 	Billable money.Tokens
-	// ClaimState is the stored name of what the engine's claim was worth; an
+	// KeyClaim is the stored name of what the engine's claim was worth; an
 	// absurd one may hold any number.
 	ClaimState          string
 	Claimed             money.Tokens
@@ -66,7 +66,7 @@ type Event struct {
 	DispatchedAt        time.Time
 	EndedAt             time.Time
 	FirstContentMS      int64
-	Witness             Witness
+	EvidenceSource      EvidenceSource
 	// Settled says that this ledger has settled the request so.
 	Settled bool
 	// Ticket is what the ledger gave for the request at admission; zero for none.
@@ -96,7 +96,7 @@ func (e Event) Validate() error {
 		return errors.New("a text is missing or too long")
 	case e.Ending == "" || e.ClaimState == "":
 		return errors.New("the ending or the claim state is missing")
-	case e.Witness != Hub && e.Witness != Gateway && e.Witness != Receipt:
+	case e.EvidenceSource != Hub && e.EvidenceSource != Gateway && e.EvidenceSource != WorkReceipt:
 		return errors.New("the witness is unknown")
 	case e.Billable.Prompt < 0 || e.Billable.Completion < 0:
 		return errors.New("a billable count is negative")
@@ -136,8 +136,8 @@ func (e Event) Hash() [sha256.Size]byte {
 	if e.Rates.Unit != money.Token { // tokens are hashed as they were before there were other units
 		d.number(int64(e.Rates.Unit))
 	}
-	if e.Witness != Hub { // a hub's is hashed as it was before there were others
-		d.bytes([]byte(e.Witness))
+	if e.EvidenceSource != Hub { // a hub's is hashed as it was before there were others
+		d.bytes([]byte(e.EvidenceSource))
 	}
 	var out [sha256.Size]byte
 	d.hash.Sum(out[:0])

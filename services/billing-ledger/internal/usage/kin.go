@@ -25,9 +25,9 @@ type Pair struct {
 // the platform bears a part of the request at least, by a plan, by credit that
 // nobody paid for, by a shortfall, or because the work came late. Credit that
 // was paid for is the owner's to spend where it likes.
-func (b Book) held(h Hold, line Line) Rule {
-	rule, kin := b.Kin[Pair{line.Account, line.Event.Provider}]
-	if !kin || line.Payout <= 0 {
+func (b Snapshot) held(h Hold, line Line) Rule {
+	rule, related := b.Related[Pair{line.Account, line.Event.Provider}]
+	if !related || line.Payout <= 0 {
 		return ""
 	}
 	bears := line.Source == Orphan || line.Shortfall > 0
@@ -35,7 +35,7 @@ func (b Book) held(h Hold, line Line) Rule {
 	case hold.Plan:
 		bears = true
 	case hold.PayAsYouGo:
-		bears = bears || b.Unpaid[line.Account]
+		bears = bears || b.GrantedCredit[line.Account]
 	case hold.Free: // pays nothing
 	}
 	if !bears {

@@ -28,7 +28,7 @@ func TestWhatAPlanCoversIsPaidAndNeverCharged(t *testing.T) {
 		ending := []string{"completed", "client_gone", "provider_lost", "engine_error"}[r.IntN(4)]
 		e := Event{Request: testRequest, Model: "m", Rates: h.Rates, Ending: ending,
 			Billable: money.Tokens{Prompt: r.Int64N(3), Completion: r.Int64N(3)}}
-		fx := Decide(Book{Holds: map[ids.RequestID]Hold{testRequest: h}}, []Event{e, e})
+		fx := Decide(Snapshot{Holds: map[ids.RequestID]Hold{testRequest: h}}, []Event{e, e})
 		if fx.Results[0] != Settled || fx.Results[1] != Duplicate || fx.NeedsWallets {
 			t.Fatalf("%+v", fx)
 		}
@@ -52,11 +52,11 @@ func TestWhatAPlanCoversIsPaidAndNeverCharged(t *testing.T) {
 func TestAPlaceIsFreedOnce(t *testing.T) {
 	h := coveredHold(plan.Units{Requests: 1})
 	e := Event{Request: testRequest, Model: "m", Rates: h.Rates, Ending: "completed"}
-	b := Book{Holds: map[ids.RequestID]Hold{testRequest: h}}
+	b := Snapshot{Holds: map[ids.RequestID]Hold{testRequest: h}}
 	if fx := Decide(b, []Event{e}); fx.Ended[testKey] != 1 || fx.Left[testAccount] != 1 {
 		t.Errorf("settled before the gateway told: %+v", fx.Moves)
 	}
-	b.Told = map[ids.RequestID]bool{testRequest: true}
+	b.Reported = map[ids.RequestID]bool{testRequest: true}
 	if fx := Decide(b, []Event{e}); len(fx.Ended) != 0 || len(fx.Left) != 0 || len(fx.Wallets) != 1 {
 		t.Errorf("settled after the gateway told: %+v", fx.Moves)
 	}

@@ -41,7 +41,7 @@ type Store interface {
 	// Settle shows decide the rows of the requests under lock, and applies its
 	// effects and puts rejects into quarantine, all in one transaction. decide
 	// may run more than once. It returns ErrRefused (see there).
-	Settle(ctx context.Context, requests []ids.RequestID, decide func(Book) (Effects, []Reject)) error
+	Settle(ctx context.Context, requests []ids.RequestID, decide func(Snapshot) (Effects, []Reject)) error
 	// Quarantine keeps what will never be settled. A repeat adds nothing.
 	Quarantine(ctx context.Context, rejects []Reject) error
 }
@@ -95,7 +95,7 @@ func (s *Settler) settle(ctx context.Context, batch []Delivery, booked func([]Li
 	}
 	var results []Result
 	var lines []Line
-	err := s.Store.Settle(ctx, requests, func(b Book) (Effects, []Reject) {
+	err := s.Store.Settle(ctx, requests, func(b Snapshot) (Effects, []Reject) {
 		fx := s.decide(b, events)
 		results, lines = fx.Results, fx.Lines
 		var rejects []Reject
@@ -117,7 +117,7 @@ func (s *Settler) settle(ctx context.Context, batch []Delivery, booked func([]Li
 
 // decide leaves out what is forged, so that it stands in nobody's way: it counts
 // neither as the first that is heard of a request nor as another.
-func (s *Settler) decide(b Book, events []Event) Effects {
+func (s *Settler) decide(b Snapshot, events []Event) Effects {
 	genuine, places := make([]Event, 0, len(events)), make([]int, 0, len(events))
 	results := make([]Result, len(events))
 	for i, e := range events {

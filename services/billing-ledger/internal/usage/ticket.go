@@ -28,7 +28,7 @@ func (t *Tickets) For(request ids.RequestID, account ids.AccountID) Ticket {
 
 // forged reports whether an event of a hub lacks the ticket of its request.
 func (t *Tickets) forged(e Event, account ids.AccountID) bool {
-	if t == nil || e.Witness != Hub || e.Settled {
+	if t == nil || e.EvidenceSource != Hub || e.Settled {
 		return false
 	}
 	want := t.For(e.Request, account)

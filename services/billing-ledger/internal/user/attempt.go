@@ -12,8 +12,8 @@ import (
 // then one more each Every. Nobody waits for longer than Every, unless others
 // take what becomes free.
 type Pace struct {
-	AtOnce int
-	Every  time.Duration
+	AtOnce   int
+	Interval time.Duration
 }
 
 // The paces of attempts to sign in with one e-mail that fail, or are under way. One
@@ -25,8 +25,8 @@ type Pace struct {
 // with 40 random bits 8 in 10^7 within a year. Every known network adds as much as
 // one network may try; all of them make it 7 in 10^6.
 var (
-	NetworkPace   = Pace{AtOnce: 10, Every: 40 * time.Second}
-	StrangersPace = Pace{AtOnce: 100, Every: 36 * time.Second}
+	NetworkPace   = Pace{AtOnce: 10, Interval: 40 * time.Second}
+	StrangersPace = Pace{AtOnce: 100, Interval: 36 * time.Second}
 )
 
 // Of the networks that a user has signed in from, the last MaxNetworks are known,
@@ -72,7 +72,7 @@ func (c Counts) Room(known bool, now time.Time) error {
 // wait is how long there is no room for one more, when all of the pace is free at
 // full.
 func (p Pace) wait(full, now time.Time) time.Duration {
-	return full.Add(-time.Duration(p.AtOnce-1) * p.Every).Sub(now)
+	return full.Add(-time.Duration(p.AtOnce-1) * p.Interval).Sub(now)
 }
 
 // checkNetwork refuses what no gateway says of a network. Callers whose network is

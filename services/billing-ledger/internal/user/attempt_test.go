@@ -26,8 +26,8 @@ func guess(t *testing.T, known bool, span time.Duration) (taken int) {
 		err := c.Room(known, now)
 		if err == nil {
 			taken++
-			c.Network = later(c.Network).Add(NetworkPace.Every)
-			c.Strangers = later(c.Strangers).Add(StrangersPace.Every)
+			c.Network = later(c.Network).Add(NetworkPace.Interval)
+			c.Strangers = later(c.Strangers).Add(StrangersPace.Interval)
 			if !known {
 				c.Network = time.Time{} // each comes from a network of its own
 			}
@@ -59,7 +59,7 @@ func TestWhoGuessesWithoutAPauseTriesAsManyPasswordsAsIsWritten(t *testing.T) {
 		}
 	}
 	year := 365 * 24 * time.Hour
-	strangers, network := int(year/StrangersPace.Every)+StrangersPace.AtOnce, int(year/NetworkPace.Every)+NetworkPace.AtOnce
+	strangers, network := int(year/StrangersPace.Interval)+StrangersPace.AtOnce, int(year/NetworkPace.Interval)+NetworkPace.AtOnce
 	for most, tried := range map[float64]int{8e-7: strangers, 7e-6: strangers + MaxNetworks*network} {
 		if got := float64(tried) / math.Pow(2, 40); got > most || got < most*0.9 {
 			t.Errorf("of 2^40 passwords %g are tried within a year, want %g", got, most)
@@ -69,7 +69,7 @@ func TestWhoGuessesWithoutAPauseTriesAsManyPasswordsAsIsWritten(t *testing.T) {
 
 func TestAKnownNetworkHasRoomWhenStrangersHaveNone(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	c := Counts{Strangers: now.Add(time.Duration(StrangersPace.AtOnce) * StrangersPace.Every)}
+	c := Counts{Strangers: now.Add(time.Duration(StrangersPace.AtOnce) * StrangersPace.Interval)}
 	if err := c.Room(false, now); !fault.Is(err, fault.RateLimitExceeded) {
 		t.Errorf("a stranger: got %v, want a refusal", err)
 	}

@@ -63,21 +63,21 @@ type Passwords struct {
 	entered       uint64
 	calls         int
 	networks      map[Digest]int // calls inside, by network
-	count, hashes line
+	count, hashes queue
 }
 
-// line is the places for one kind of work and those who wait for them. Its methods
+// queue is the places for one kind of work and those who wait for them. Its methods
 // need the lock.
-type line struct {
+type queue struct {
 	places  int
-	most    [classes]int // that wait
+	limit   [classes]int // that wait
 	atWork  [classes]int
 	waiting [classes][]*waiter
 }
 
 // waiter is a call that waits for a place.
 type waiter struct {
-	order
+	priority
 	// turn says once, under the lock, whether there is a place.
 	turn chan bool
 }
@@ -86,33 +86,33 @@ type waiter struct {
 func NewPasswords() *Passwords {
 	return &Passwords{
 		networks: map[Digest]int{},
-		count:    line{places: counting, most: [classes]int{strangers: inside}},
-		hashes:   line{places: hashing, most: [classes]int{strangers: strangersWaiting, known: knownWaiting}},
+		count:    queue{places: counting, limit: [classes]int{strangers: inside}},
+		hashes:   queue{places: hashing, limit: [classes]int{strangers: strangersWaiting, known: knownWaiting}},
 	}
 }
 
-// stay is a call that is inside. It must leave.
-type stay struct {
+// seat is a call that is inside. It must leave.
+type seat struct {
 	passwords *Passwords
 	network   Digest
-	order     order
+	order     priority
 }
 
-// order is by which calls are served.
-type order struct {
+// priority is by which calls are served.
+type priority struct {
 	// rank is how many calls of the network were inside before it.
 	rank int
 	// number is that of its entering, wherever it waits since.
 	number uint64
 }
 
-func (o order) before(other order) bool {
+func (o priority) before(other priority) bool {
 	return o.rank < other.rank || o.rank == other.rank && o.number > other.number
 }
 
 // enter lets a call of a network in. It fails with service_unavailable when the
 // network, or all networks together, have too many inside.
-func (p *Passwords) enter(network Digest) (*stay, error) {
+func (p *Passwords) enter(network Digest) (*seat, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	rank := p.networks[network]
@@ -125,10 +125,10 @@ func (p *Passwords) enter(network Digest) (*stay, error) {
 	p.entered++
 	p.calls++
 	p.networks[network]++
-	return &stay{p, network, order{rank, p.entered}}, nil
+	return &seat{p, network, priority{rank, p.entered}}, nil
 }
 
-func (s *stay) leave() {
+func (s *seat) leave() {
 	p := s.passwords
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,18 +139,18 @@ func (s *stay) leave() {
 }
 
 // count runs fn, which counts an attempt or takes one back, in a place; see do.
-func (s *stay) count(ctx context.Context, fn func() error) error {
+func (s *seat) count(ctx context.Context, fn func() error) error {
 	return s.do(ctx, &s.passwords.count, strangers, fn)
 }
 
 // hash runs fn, which hashes a password, in a place; see do.
-func (s *stay) hash(ctx context.Context, of class, fn func() error) error {
+func (s *seat) hash(ctx context.Context, of class, fn func() error) error {
 	return s.do(ctx, &s.passwords.hashes, of, fn)
 }
 
 // do runs fn in a place. When too many wait, or there is no place in time, it fails
 // with service_unavailable, and fn has not run.
-func (s *stay) do(ctx context.Context, l *line, of class, fn func() error) error {
+func (s *seat) do(ctx context.Context, l *queue, of class, fn func() error) error {
 	w := &waiter{s.order, make(chan bool, 1)}
 	s.locked(func() { l.join(of, w) })
 	select {
@@ -166,7 +166,7 @@ func (s *stay) do(ctx context.Context, l *line, of class, fn func() error) error
 	return fn()
 }
 
-func (s *stay) locked(fn func()) {
+func (s *seat) locked(fn func()) {
 	s.passwords.mu.Lock()
 	defer s.passwords.mu.Unlock()
 	fn()
@@ -180,15 +180,15 @@ func crowded(text string) error {
 }
 
 // join has a call wait, and refuses the last when too many do.
-func (l *line) join(of class, w *waiter) {
+func (l *queue) join(of class, w *waiter) {
 	l.waiting[of] = append(l.waiting[of], w)
 	l.assign()
-	if len(l.waiting[of]) <= l.most[of] {
+	if len(l.waiting[of]) <= l.limit[of] {
 		return
 	}
 	last := 0
 	for i, one := range l.waiting[of] {
-		if l.waiting[of][last].before(one.order) {
+		if l.waiting[of][last].before(one.priority) {
 			last = i
 		}
 	}
@@ -196,7 +196,7 @@ func (l *line) join(of class, w *waiter) {
 }
 
 // giveUp takes a call whose caller has gone out of the line, or out of its place.
-func (l *line) giveUp(of class, w *waiter) {
+func (l *queue) giveUp(of class, w *waiter) {
 	if i := slices.Index(l.waiting[of], w); i >= 0 {
 		l.call(of, i, false)
 	} else if <-w.turn { // said before it left the line
@@ -204,13 +204,13 @@ func (l *line) giveUp(of class, w *waiter) {
 	}
 }
 
-func (l *line) free(of class) {
+func (l *queue) free(of class) {
 	l.atWork[of]--
 	l.assign()
 }
 
 // assign gives free places to those whose turn it is.
-func (l *line) assign() {
+func (l *queue) assign() {
 	for l.atWork[strangers]+l.atWork[known] < l.places {
 		of := known
 		if len(l.waiting[known]) == 0 || len(l.waiting[strangers]) > 0 && l.atWork[known] > l.atWork[strangers] {
@@ -221,7 +221,7 @@ func (l *line) assign() {
 		}
 		first := 0
 		for i, one := range l.waiting[of] {
-			if one.before(l.waiting[of][first].order) {
+			if one.before(l.waiting[of][first].priority) {
 				first = i
 			}
 		}
@@ -231,7 +231,7 @@ func (l *line) assign() {
 }
 
 // call ends the waiting of one.
-func (l *line) call(of class, i int, place bool) {
+func (l *queue) call(of class, i int, place bool) {
 	l.waiting[of][i].turn <- place
 	l.waiting[of] = slices.Delete(l.waiting[of], i, i+1)
 }

@@ -14,10 +14,10 @@ import (
 // takes aHash.
 type hall struct {
 	*Passwords
-	t                  *testing.T
-	counts             time.Duration
-	served, refused    atomic.Int32
-	atWork, mostAtWork atomic.Int32
+	t                 *testing.T
+	counts            time.Duration
+	served, refused   atomic.Int32
+	atWork, maxAtWork atomic.Int32
 }
 
 const (
@@ -49,7 +49,7 @@ func (h *hall) call(ctx context.Context, network int, of class) bool {
 		}
 		return stay.hash(ctx, of, func() error {
 			n := h.atWork.Add(1)
-			h.mostAtWork.Store(max(n, h.mostAtWork.Load()))
+			h.maxAtWork.Store(max(n, h.maxAtWork.Load()))
 			pass(aHash)
 			h.atWork.Add(-1)
 			return nil
@@ -70,7 +70,7 @@ func (h *hall) call(ctx context.Context, network int, of class) bool {
 func (h *hall) empty() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, l := range []line{h.count, h.hashes} {
+	for _, l := range []queue{h.count, h.hashes} {
 		if l.atWork != [classes]int{} || len(l.waiting[known]) > 0 || len(l.waiting[strangers]) > 0 {
 			return false
 		}
@@ -79,7 +79,7 @@ func (h *hall) empty() bool {
 }
 
 func TestTwoAreHashedAtATimeAndSoManyMoreWait(t *testing.T) {
-	for of, most := range NewPasswords().hashes.most {
+	for of, most := range NewPasswords().hashes.limit {
 		synctest.Test(t, func(t *testing.T) {
 			h := newHall(t)
 			for network := range hashing + most + 3 {
@@ -90,8 +90,8 @@ func TestTwoAreHashedAtATimeAndSoManyMoreWait(t *testing.T) {
 				t.Errorf("class %d: got %d refused, want 3", of, got)
 			}
 			pass(time.Hour)
-			if got := h.served.Load(); int(got) != hashing+most || h.mostAtWork.Load() != hashing {
-				t.Errorf("class %d: got %d served, %d at a time, want %d, %d at a time", of, got, h.mostAtWork.Load(), hashing+most, hashing)
+			if got := h.served.Load(); int(got) != hashing+most || h.maxAtWork.Load() != hashing {
+				t.Errorf("class %d: got %d served, %d at a time, want %d, %d at a time", of, got, h.maxAtWork.Load(), hashing+most, hashing)
 			}
 			if !h.empty() {
 				t.Errorf("class %d: something is kept of calls that have ended", of)
@@ -102,7 +102,7 @@ func TestTwoAreHashedAtATimeAndSoManyMoreWait(t *testing.T) {
 
 func TestCallsInsideAreBoundedInAllAndOfANetwork(t *testing.T) {
 	p := NewPasswords()
-	var stays []*stay
+	var stays []*seat
 	for n := range inside + 1 {
 		stay, err := p.enter(Digest{byte(n / ofANetwork), byte(n / ofANetwork >> 8), 1})
 		if (err != nil) != (n == inside) {

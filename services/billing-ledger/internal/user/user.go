@@ -141,7 +141,7 @@ func (u *Users) SignUp(ctx context.Context, email, password, displayName, networ
 	if !fits(password) {
 		return SignedIn{}, "", invalid("password", "must have %d to %d characters", minPassword, maxPassword)
 	}
-	if o.Key, keyText, err = u.Keys.Draft(key.Order{Account: o.Account.ID, Name: firstKey}); err != nil {
+	if o.Key, keyText, err = u.Keys.Draft(key.IssueRequest{Account: o.Account.ID, Name: firstKey}); err != nil {
 		return SignedIn{}, "", err
 	}
 	if in.Token, err = NewToken(u.Random); err != nil {
@@ -250,7 +250,7 @@ func (u *Users) LogIn(ctx context.Context, email, password, network string) (in 
 // giveBack takes an attempt back that failed for another reason than its password,
 // lest an owner who found no place be shut out for that. An attempt that cannot be
 // taken back counts as one that failed, which is over soon.
-func (u *Users) giveBack(ctx context.Context, s *stay, e Email, a Attempt, failure error) {
+func (u *Users) giveBack(ctx context.Context, s *seat, e Email, a Attempt, failure error) {
 	if fault.Is(failure, fault.InvalidCredentials) {
 		return
 	}

@@ -30,13 +30,13 @@ type Supplies interface {
 
 // Config paces a Keeper.
 type Config struct {
-	// SupplyEvery is the pause between two questions to the router, and the
+	// SupplyInterval is the pause between two questions to the router, and the
 	// bound of each.
-	SupplyEvery time.Duration
+	SupplyInterval time.Duration
 	// SupplyExpiry is how long an answer applies while no newer one comes.
 	SupplyExpiry time.Duration
-	// RepairEvery is how often entries are looked at without a hint.
-	RepairEvery time.Duration
+	// RepairInterval is how often entries are looked at without a hint.
+	RepairInterval time.Duration
 }
 
 // Keeper keeps the newest Snapshot. It is safe for concurrent use.
@@ -128,7 +128,7 @@ func (k *Keeper) Run(ctx context.Context) {
 // followEntries reads entries on a hint, at each repair, and soon again after
 // a failure.
 func (k *Keeper) followEntries(ctx context.Context) {
-	repair := time.NewTicker(k.cfg.RepairEvery)
+	repair := time.NewTicker(k.cfg.RepairInterval)
 	defer repair.Stop()
 	for {
 		var retry <-chan time.Time
@@ -180,7 +180,7 @@ func (k *Keeper) Refresh(ctx context.Context) error {
 
 // followSupply asks the router at an even pace.
 func (k *Keeper) followSupply(ctx context.Context) {
-	ticker := time.NewTicker(k.cfg.SupplyEvery)
+	ticker := time.NewTicker(k.cfg.SupplyInterval)
 	defer ticker.Stop()
 	for {
 		k.resupply(ctx)
@@ -193,7 +193,7 @@ func (k *Keeper) followSupply(ctx context.Context) {
 }
 
 func (k *Keeper) resupply(ctx context.Context) {
-	asked, cancel := context.WithTimeout(ctx, k.cfg.SupplyEvery)
+	asked, cancel := context.WithTimeout(ctx, k.cfg.SupplyInterval)
 	defer cancel()
 	supply, err := k.supplies.Supply(asked)
 	if ctx.Err() != nil {

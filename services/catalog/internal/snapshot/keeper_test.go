@@ -66,7 +66,7 @@ func (o *outside) set(change func(*outside)) {
 	change(o)
 }
 
-var pace = Config{SupplyEvery: time.Second, SupplyExpiry: 30 * time.Second, RepairEvery: 30 * time.Second}
+var pace = Config{SupplyInterval: time.Second, SupplyExpiry: 30 * time.Second, RepairInterval: 30 * time.Second}
 
 // run is a keeper that runs inside a synctest bubble until the test ends.
 func run(t *testing.T, o *outside) *Keeper {
@@ -108,7 +108,7 @@ func TestChangesAreSeenOnAHintAndWithoutOneAtTheRepair(t *testing.T) {
 			t.Fatalf("%d models after the hint", n)
 		}
 		o.set(func(o *outside) { o.ids, o.revision = []string{"a"}, 3 })
-		pass(pace.RepairEvery - time.Millisecond)
+		pass(pace.RepairInterval - time.Millisecond)
 		if n := len(now(t, k).Models); n != 2 {
 			t.Fatalf("%d models although nobody looked", n)
 		}
@@ -174,12 +174,12 @@ func TestASnapshotIsMadeOnlyWhenSomethingChanged(t *testing.T) {
 		o.set(func(o *outside) {
 			o.supply = map[string]guarantee.Supply{"a": {Online: 1}, "not in the catalog": {Online: 5}}
 		})
-		pass(2 * pace.RepairEvery)
+		pass(2 * pace.RepairInterval)
 		if after := now(t, k); after != before {
 			t.Errorf("snapshot %d became %d", before.Revision, after.Revision)
 		}
 		o.set(func(o *outside) { o.supply = map[string]guarantee.Supply{"a": {Online: 2}} })
-		pass(pace.SupplyEvery)
+		pass(pace.SupplyInterval)
 		if after := now(t, k); after.Revision != before.Revision+1 || after.Models[0].Supply.Online != 2 || before.Models[0].Supply.Online != 1 {
 			t.Errorf("after another provider came: %+v, before: %+v", after, before)
 		}

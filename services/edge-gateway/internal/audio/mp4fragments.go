@@ -53,8 +53,8 @@ func (f *mp4File) fragment(moof mp4Box) error {
 		if t := frag.track; t != nil {
 			follows = frag.at
 			if frag.ticks > 0 {
-				start := min(frag.start, mostUnits)
-				t.next = min(start+frag.ticks, mostUnits)
+				start := min(frag.start, maxUnits)
+				t.next = min(start+frag.ticks, maxUnits)
 				t.places.add(start, t.next)
 			}
 		}
@@ -128,7 +128,7 @@ func (f *mp4File) run(frag *mp4Fragment, b []byte) error {
 			return err
 		}
 		frag.at += size
-		frag.ticks = min(frag.ticks+delta, mostUnits)
+		frag.ticks = min(frag.ticks+delta, maxUnits)
 	}
 	return nil
 }

@@ -168,7 +168,7 @@ func (s *oggStream) end() uint64 {
 // mark notes the position that a page claims for the end of its last packet.
 // The claim of the first page is measured against what it holds.
 func (s *oggStream) mark(granule uint64) {
-	if granule > mostUnits || s.played.units == 0 {
+	if granule > maxUnits || s.played.units == 0 {
 		return // none, or less than 0, or of headers
 	}
 	if !s.granules {

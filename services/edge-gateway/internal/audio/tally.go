@@ -7,9 +7,9 @@ const (
 	tooLong = uint64(MaxDuration) + 1
 	// maxRate bounds samples or ticks in a second.
 	maxRate = 1<<32 - 1
-	// mostUnits is more than MaxDuration has at any rate, and little enough
+	// maxUnits is more than MaxDuration has at any rate, and little enough
 	// that two of it can be added.
-	mostUnits = 1 << 50
+	maxUnits = 1 << 50
 )
 
 // tally adds up samples. They are kept as samples as long as the rate stays the
@@ -24,7 +24,7 @@ func (t *tally) add(units, rate uint64) {
 	if rate != t.rate {
 		t.nanos, t.units, t.rate = t.total(), 0, rate
 	}
-	t.units = min(t.units+min(units, mostUnits), mostUnits)
+	t.units = min(t.units+min(units, maxUnits), maxUnits)
 }
 
 // total is all that was added, in nanoseconds, tooLong at most.
@@ -44,10 +44,10 @@ func nanosOf(units, rate uint64) uint64 {
 	return min(seconds*second+(units%rate*second+rate-1)/rate, tooLong)
 }
 
-// mul multiplies, mostUnits at most.
+// mul multiplies, maxUnits at most.
 func mul(a, b uint64) uint64 {
-	if a != 0 && b > mostUnits/a {
-		return mostUnits
+	if a != 0 && b > maxUnits/a {
+		return maxUnits
 	}
-	return min(a*b, mostUnits)
+	return min(a*b, maxUnits)
 }

@@ -12,7 +12,7 @@ func (f *mkvFile) blockOf(b []byte) error {
 		return err
 	}
 	relative, flags, b := int64(int16(be16(b[n:]))), b[n+2], b[n+3:]
-	ticks := uint64(max(0, int64(min(f.time, mostUnits))+relative))
+	ticks := uint64(max(0, int64(min(f.time, maxUnits))+relative))
 	at := mul(ticks, f.scale)
 	before := t.played.total()
 	if !f.frames(t, b, flags>>1&3) {
@@ -148,7 +148,7 @@ func laceSizes(sizes []int, b []byte, lace byte) (frames []byte, ok bool) {
 			}
 		} else {
 			v, n := element(b, true)
-			if n == 0 || v > mostUnits {
+			if n == 0 || v > maxUnits {
 				return nil, false
 			}
 			b = b[n:]

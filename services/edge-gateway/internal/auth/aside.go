@@ -13,7 +13,7 @@ import (
 	"svc.internal/pkg/address"
 )
 
-// Aside tells whose key the headers carry where nothing depends on it but what an
+// OptionalPrincipal tells whose key the headers carry where nothing depends on it but what an
 // answer says besides. It is nil without a good key, and when it is not remembered and
 // cannot be had at a small price: one caller looks a key up and the others wait,
 // Config.Asides keys are looked up at a time, and none for Config.AsidePause after
@@ -22,7 +22,7 @@ import (
 // A wrong key is no guess here, since it opens nothing; a network's are counted apart
 // and bounded alike. ctx should end with time and not with the client, since others may
 // wait for it.
-func (a *Authenticator) Aside(ctx context.Context, h http.Header, from netip.Addr) *Principal {
+func (a *Authenticator) OptionalPrincipal(ctx context.Context, h http.Header, from netip.Addr) *Principal {
 	digest, err := consumerKey(h)
 	if err != nil {
 		return nil
@@ -77,40 +77,40 @@ func (a *Authenticator) lookUpAside(ctx context.Context, digest apikey.Digest, n
 	return who, err
 }
 
-// asides are the look-ups under way that nobody depends on.
-type asides struct {
-	most    int
+// optionalLookups are the look-ups under way that nobody depends on.
+type optionalLookups struct {
+	limit   int
 	pause   time.Duration
 	guesses *Guesses
 
 	mu    sync.Mutex
-	under map[apikey.Digest]*aside
+	under map[apikey.Digest]*optionalLookup
 	after time.Time // nothing is looked up before
 }
 
-// aside is one look-up.
-type aside struct {
+// optionalLookup is one look-up.
+type optionalLookup struct {
 	done chan struct{} // closed when who is set
 	who  *Principal
 }
 
 // begin gives the look-up of a key that is under way, or else a new one for the caller
 // to make; nil when there may be none.
-func (s *asides) begin(d apikey.Digest, now time.Time) (one *aside, mine bool) {
+func (s *optionalLookups) begin(d apikey.Digest, now time.Time) (one *optionalLookup, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if one := s.under[d]; one != nil {
 		return one, false
 	}
-	if now.Before(s.after) || len(s.under) >= s.most {
+	if now.Before(s.after) || len(s.under) >= s.limit {
 		return nil, false
 	}
-	one = &aside{done: make(chan struct{})}
+	one = &optionalLookup{done: make(chan struct{})}
 	s.under[d] = one
 	return one, true
 }
 
-func (s *asides) end(d apikey.Digest, one *aside, who *Principal, failed bool, now time.Time) {
+func (s *optionalLookups) end(d apikey.Digest, one *optionalLookup, who *Principal, failed bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one.who = who

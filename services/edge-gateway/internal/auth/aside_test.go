@@ -19,20 +19,20 @@ var somewhere = netip.MustParseAddr("203.0.113.5")
 func TestAsideFindsAKeysOwnerAndRemembersIt(t *testing.T) {
 	b := setup(t)
 	for range 3 {
-		if who := b.Aside(t.Context(), b.key, somewhere); who == nil || who.KeyID != "k" {
+		if who := b.OptionalPrincipal(t.Context(), b.key, somewhere); who == nil || who.KeyID != "k" {
 			t.Errorf("got %+v", who)
 		}
 	}
 	b.want(t, 1, "")
 	b.ledger.answer = refusal(fault.InvalidAPIKey)
 	for range 3 {
-		if who := b.Aside(t.Context(), b.key, somewhere); who == nil {
+		if who := b.OptionalPrincipal(t.Context(), b.key, somewhere); who == nil {
 			t.Error("a key that is remembered is nobody's")
 		}
 	}
 	b.clock.Advance(time.Minute)
 	for range 3 {
-		if who := b.Aside(t.Context(), b.key, somewhere); who != nil {
+		if who := b.OptionalPrincipal(t.Context(), b.key, somewhere); who != nil {
 			t.Errorf("a key of nobody is of %+v", who)
 		}
 	}
@@ -44,13 +44,13 @@ func TestAsideCountsNoGuessesAndIsBoundedByItsOwn(t *testing.T) {
 	b := guessing(t)
 	before := b.ledger.asked
 	for range 50 {
-		b.Aside(t.Context(), header(t), somewhere)
+		b.OptionalPrincipal(t.Context(), header(t), somewhere)
 	}
 	if asked := b.ledger.asked - before; asked != 5 {
 		t.Errorf("%d keys were looked up in a minute", asked)
 	}
 	b.guess(t, somewhere.String(), fault.InvalidAPIKey)
-	if who := b.Aside(t.Context(), b.key, somewhere); who == nil {
+	if who := b.OptionalPrincipal(t.Context(), b.key, somewhere); who == nil {
 		t.Error("a known key is nobody's")
 	}
 }
@@ -72,7 +72,7 @@ func TestAsideDoesNotFloodALedgerThatHangs(t *testing.T) {
 		h := &hanging{}
 		const patience, pause, most = 250 * time.Millisecond, time.Second, 4
 		a := New(h, clock.System, Config{
-			Known: 4, Refused: 4, Timeout: time.Minute, WrongKeys: 1000, WrongKeyNetworks: 4, Asides: most, AsidePause: pause,
+			Known: 4, Refused: 4, Timeout: time.Minute, WrongKeys: 1000, WrongKeyNetworks: 4, MaxOptionalLookups: most, OptionalLookupPause: pause,
 		})
 		ask := func(n int, one bool) (took time.Duration) {
 			key := header(t)
@@ -85,7 +85,7 @@ func TestAsideDoesNotFloodALedgerThatHangs(t *testing.T) {
 				go func() {
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
 					defer cancel()
-					if a.Aside(ctx, mine, somewhere) != nil {
+					if a.OptionalPrincipal(ctx, mine, somewhere) != nil {
 						t.Error("somebody's")
 					}
 				}()

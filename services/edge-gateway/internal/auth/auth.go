@@ -53,10 +53,10 @@ type Config struct {
 	// WrongKeys is how many keys that are none one network may have looked up
 	// in a minute, and WrongKeyNetworks how many networks are remembered.
 	WrongKeys, WrongKeyNetworks int
-	// Asides is how many keys are looked up at a time for Aside, and AsidePause how
+	// MaxOptionalLookups is how many keys are looked up at a time for Aside, and OptionalLookupPause how
 	// long none is after billing-ledger did not answer.
-	Asides     int
-	AsidePause time.Duration
+	MaxOptionalLookups  int
+	OptionalLookupPause time.Duration
 }
 
 // Authenticator answers for all requests of a gateway.
@@ -67,7 +67,7 @@ type Authenticator struct {
 	cache *cache
 
 	guesses *Guesses
-	asides  asides
+	asides  optionalLookups
 }
 
 // New makes an authenticator with an empty cache.
@@ -75,9 +75,9 @@ func New(keys billingv1.KeyServiceClient, c clock.Clock, cfg Config) *Authentica
 	return &Authenticator{
 		keys: keys, clock: c, cfg: cfg, cache: newCache(cfg.Known, cfg.Refused),
 		guesses: NewGuesses(cfg.WrongKeys, cfg.WrongKeyNetworks),
-		asides: asides{
-			most: cfg.Asides, pause: cfg.AsidePause, guesses: NewGuesses(cfg.WrongKeys, cfg.WrongKeyNetworks),
-			under: map[apikey.Digest]*aside{},
+		asides: optionalLookups{
+			limit: cfg.MaxOptionalLookups, pause: cfg.OptionalLookupPause, guesses: NewGuesses(cfg.WrongKeys, cfg.WrongKeyNetworks),
+			under: map[apikey.Digest]*optionalLookup{},
 		},
 	}
 }

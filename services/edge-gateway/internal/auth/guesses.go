@@ -24,9 +24,9 @@ import (
 // thirds of the rate are looked up all the same, maxBusy at a time; a guess among
 // them counts as any other.
 type Guesses struct {
-	most  int
-	every time.Duration // one more guess is free again after this
-	spare time.Duration // one more look-up of a network that has to wait after this
+	limit    int
+	interval time.Duration // one more guess is free again after this
+	spare    time.Duration // one more look-up of a network that has to wait after this
 
 	mu    sync.Mutex
 	order *list.List // of *guesser, most recent first
@@ -60,7 +60,7 @@ func (g *guesser) debt(every time.Duration, now time.Time) time.Duration {
 // NewGuesses allows rate guesses a minute to each network and remembers most networks.
 func NewGuesses(rate, most int) *Guesses {
 	return &Guesses{
-		most: most, every: guessSpan / time.Duration(rate), spare: guessSpan / time.Duration(max(1, rate*2/3)),
+		limit: most, interval: guessSpan / time.Duration(rate), spare: guessSpan / time.Duration(max(1, rate*2/3)),
 		order: list.New(), at: map[netip.Prefix]*list.Element{},
 	}
 }
@@ -75,7 +75,7 @@ func (g *Guesses) Enter(from netip.Prefix, now time.Time) (leave func(), wait ti
 		return func() {}, 0
 	}
 	one := element.Value.(*guesser)
-	debt := one.debt(g.every, now)
+	debt := one.debt(g.interval, now)
 	if debt == 0 {
 		return func() {}, 0
 	}
@@ -108,7 +108,7 @@ func (g *Guesses) Wrong(from netip.Prefix, now time.Time) {
 	if one.paid.Before(now) {
 		one.paid = now
 	}
-	if paid := one.paid.Add(g.every); paid.Sub(now) <= maxDebt {
+	if paid := one.paid.Add(g.interval); paid.Sub(now) <= maxDebt {
 		one.paid = paid
 	}
 }
@@ -118,7 +118,7 @@ func (g *Guesses) find(from netip.Prefix) *guesser {
 		g.order.MoveToFront(element)
 		return element.Value.(*guesser)
 	}
-	if len(g.at) >= g.most {
+	if len(g.at) >= g.limit {
 		oldest := g.order.Back()
 		g.order.Remove(oldest)
 		delete(g.at, oldest.Value.(*guesser).network)

@@ -123,7 +123,7 @@ func TestNetworksOfGuessersAreBoundedAndSoIsTheirDebt(t *testing.T) {
 	for range 10_000 {
 		g.Wrong(one, now)
 	}
-	debt := func(now time.Time) time.Duration { return g.at[one].Value.(*guesser).debt(g.every, now) }
+	debt := func(now time.Time) time.Duration { return g.at[one].Value.(*guesser).debt(g.interval, now) }
 	if wait := debt(now); wait < maxDebt-2*guessSpan || wait > maxDebt {
 		t.Errorf("has to wait %v", wait)
 	}

@@ -45,8 +45,8 @@ type exchange struct {
 	// Of a chat completion, as far as it came.
 	model   string
 	stream  bool
-	choices []choice           // the models that may be tried next
-	claim   *idempotency.Claim // nil without an Idempotency-Key
+	choices []choice              // the models that may be tried next
+	claim   *idempotency.KeyClaim // nil without an Idempotency-Key
 	result  relay.Result
 }
 

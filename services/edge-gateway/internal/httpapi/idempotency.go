@@ -96,7 +96,7 @@ func (h *Handler) sendOff(x *exchange, err error) {
 }
 
 // finish ends the claim by what became of the request.
-func (h *Handler) finish(ctx context.Context, x *exchange, claim *idempotency.Claim, heard *tape) {
+func (h *Handler) finish(ctx context.Context, x *exchange, claim *idempotency.KeyClaim, heard *tape) {
 	answer := heard.answer()
 	switch r := x.result; {
 	case r.Committed == 0 && r.Usage == nil, r.Lapsed:

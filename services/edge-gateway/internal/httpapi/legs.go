@@ -163,10 +163,10 @@ func (x *exchange) nameRequest() {
 // sent later; then a leg under a claim does not go on, since billing-ledger
 // decides by what it knows of the legs whether a request that is sent again has
 // been billed.
-func (h *Handler) settle(x *exchange, w *billingv1.Witness, next *relay.Call) bool {
+func (h *Handler) settle(x *exchange, w *billingv1.RequestReport, next *relay.Call) bool {
 	ctx := context.WithoutCancel(x.request.Context())
 	w.ContinuedAs = next.RequestID
-	err := h.Witness.Send(ctx, []*billingv1.Witness{w})
+	err := h.Witness.Send(ctx, []*billingv1.RequestReport{w})
 	switch {
 	case err == nil:
 		return true

@@ -76,7 +76,7 @@ func (h *Handler) caller(x *exchange) *auth.Principal {
 	}
 	ctx, cancel := patience(x)
 	defer cancel()
-	return h.Auth.Aside(ctx, x.request.Header, h.Addresses.Of(x.request))
+	return h.Auth.OptionalPrincipal(ctx, x.request.Header, h.Addresses.Of(x.request))
 }
 
 // patience ends with time and not with the client, since others may wait for it.

@@ -138,8 +138,8 @@ func (h *Handler) report(x *exchange, call, next *relay.Call, r relay.Result) *r
 	return nil
 }
 
-func (h *Handler) account(x *exchange, call *relay.Call, r relay.Result) *billingv1.Witness {
-	w := &billingv1.Witness{
+func (h *Handler) account(x *exchange, call *relay.Call, r relay.Result) *billingv1.RequestReport {
+	w := &billingv1.RequestReport{
 		RequestId:        call.RequestID,
 		Outcome:          billingv1.Outcome_OUTCOME_COMPLETED,
 		CommittedAttempt: r.Committed,

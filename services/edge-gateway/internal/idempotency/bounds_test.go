@@ -10,7 +10,7 @@ import (
 
 func TestTheBodiesOfThoseThatWaitAreBounded(t *testing.T) {
 	w := &keeper(&ledger{}).waiting // 1000 bytes, 250 of a key
-	w.most.requests, w.most.uploads, w.mostOfKey.requests = 100, 100, 100
+	w.limit.requests, w.limit.uploads, w.maxPerKey.requests = 100, 100, 100
 	ask := func(key string, bytes int64, upload bool) *Ask { return &Ask{KeyID: key, Holds: bytes, Upload: upload} }
 	enter := func(a *Ask, want bool) {
 		t.Helper()

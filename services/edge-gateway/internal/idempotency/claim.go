@@ -10,8 +10,8 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
 
-// Claim is the right to run a request.
-type Claim struct {
+// KeyClaim is the right to run a request.
+type KeyClaim struct {
 	keeper *Keeper
 	ask    Ask
 
@@ -28,7 +28,7 @@ const sureFor = 30 * time.Second
 // Sure is nil while the claim is certain to be this request's. One that was not
 // granted for a while is asked for again: a gateway that stood still may find
 // that another runs the request by now. Its fault is one to try again after.
-func (c *Claim) Sure(ctx context.Context) error {
+func (c *KeyClaim) Sure(ctx context.Context) error {
 	c.mu.Lock()
 	age, known := c.keeper.clock.Now().Sub(c.granted), !c.granted.IsZero()
 	c.mu.Unlock()
@@ -50,13 +50,13 @@ func (c *Claim) Sure(ctx context.Context) error {
 }
 
 // askAgain asks for the claim that was granted before.
-func (c *Claim) askAgain(ctx context.Context) (granted bool, err error) {
+func (c *KeyClaim) askAgain(ctx context.Context) (granted bool, err error) {
 	asked := c.keeper.clock.Now()
 	resp, err := c.keeper.claim(ctx, c.ask)
 	if err != nil {
 		return false, err
 	}
-	granted = resp.GetState() == billingv1.ClaimState_CLAIM_STATE_GRANTED
+	granted = resp.GetState() == billingv1.KeyClaim_KEY_CLAIM_GRANTED
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -75,12 +75,12 @@ var errLost = errors.New("the claim of the idempotency key was lost")
 // way. The context that it returns ends, with a cause, when the claim has passed
 // to another request: a gateway that stood still for a minute may lose it, and
 // must not run what another runs.
-func (c *Claim) Hold(ctx context.Context) (held context.Context, release func()) {
+func (c *KeyClaim) Hold(ctx context.Context) (held context.Context, release func()) {
 	held, lose := context.WithCancelCause(ctx)
 	stop := make(chan struct{})
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
-		ticker := time.NewTicker(c.keeper.cfg.RenewEvery)
+		ticker := time.NewTicker(c.keeper.cfg.RenewInterval)
 		defer ticker.Stop()
 		for {
 			select {
@@ -103,7 +103,7 @@ func (c *Claim) Hold(ctx context.Context) (held context.Context, release func())
 
 // renew is false when the claim is lost. One that could not be renewed is not:
 // what runs has a hold, and nobody is given the claim while that is open.
-func (c *Claim) renew(ctx context.Context) bool {
+func (c *KeyClaim) renew(ctx context.Context) bool {
 	granted, err := c.askAgain(ctx)
 	if err != nil {
 		c.keeper.log.WarnContext(ctx, "the claim of an idempotency key could not be renewed", "request_id", c.ask.RequestID, "error", err)
@@ -131,7 +131,7 @@ const finishTries = 3
 
 // Finish ends the claim; answer is what is kept, for Kept. An answer that cannot
 // be kept is not.
-func (c *Claim) Finish(ctx context.Context, end End, answer *Answer) {
+func (c *KeyClaim) Finish(ctx context.Context, end End, answer *Answer) {
 	ctx = context.WithoutCancel(ctx)
 	var sealed []byte
 	if end == Kept {
@@ -153,7 +153,7 @@ func (c *Claim) Finish(ctx context.Context, end End, answer *Answer) {
 	}
 }
 
-func (c *Claim) tell(ctx context.Context, end End, sealed []byte) error {
+func (c *KeyClaim) tell(ctx context.Context, end End, sealed []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, c.keeper.cfg.CallTimeout)
 	defer cancel()
 	return c.keeper.finish(ctx, c.ask, endToProto(end), sealed)

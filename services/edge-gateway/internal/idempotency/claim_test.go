@@ -14,7 +14,7 @@ func TestAClaimIsAskedForAgainOnceItIsOld(t *testing.T) {
 	outage := fault.New(fault.Unavailable, fault.ServiceUnavailable, "x")
 	for name, tc := range map[string]struct {
 		age   time.Duration
-		state billingv1.ClaimState
+		state billingv1.KeyClaim
 		err   error
 		asked int
 		sure  bool

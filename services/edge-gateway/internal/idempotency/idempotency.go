@@ -5,13 +5,13 @@
 // billing-ledger keeps the claims. Before a request runs it claims its key; if
 // another request has the claim, the gateway asks again, with a pause that grows
 // to longestPause, until that one has ended, the client leaves or the request's
-// time is over. A request that runs renews its claim each RenewEvery. In the end
+// time is over. A request that runs renews its claim each RenewInterval. In the end
 // its answer is kept for those who ask later, sealed under the caller's own API
 // key, so that what is stored can be read by nobody without it.
 //
 // Limits: a key of 255 characters; an answer of MaxAnswer bytes; Config.Rate keys
 // a second of one consumer key; Config.MostWaiting requests that wait, of which a
-// consumer key may have Config.MostWaitingOfKey, and mostUploads with a file,
+// consumer key may have Config.MostWaitingOfKey, and maxUploads with a file,
 // since each keeps its body; the bodies that are kept so have Config.WaitingBytes
 // together, of which a consumer key may have a quarter.
 package idempotency
@@ -39,14 +39,14 @@ const (
 type Config struct {
 	// CallTimeout bounds one call to billing-ledger.
 	CallTimeout time.Duration
-	// RenewEvery is the pause between two renewals of a running request's
+	// RenewInterval is the pause between two renewals of a running request's
 	// claim; billing-ledger gives it up after a minute without.
-	RenewEvery time.Duration
+	RenewInterval time.Duration
 	// Total is how long a request may wait and run together.
 	Total time.Duration
-	// MostWaiting is how many requests of this gateway wait for others,
-	// MostWaitingOfKey how many of one consumer key.
-	MostWaiting, MostWaitingOfKey int
+	// MaxWaiting is how many requests of this gateway wait for others,
+	// MaxWaitingPerKey how many of one consumer key.
+	MaxWaiting, MaxWaitingPerKey int
 	// WaitingBytes bounds the memory of the bodies of all that wait; one
 	// consumer key may have a quarter of it.
 	WaitingBytes int64
@@ -72,8 +72,8 @@ func New(claims billingv1.IdempotencyServiceClient, clk clock.Clock, random io.R
 	return &Keeper{
 		claims: claims, clock: clk, random: random, log: log, cfg: cfg,
 		waiting: waiting{
-			most:      share{requests: cfg.MostWaiting, uploads: cfg.MostWaiting, bytes: cfg.WaitingBytes},
-			mostOfKey: share{requests: cfg.MostWaitingOfKey, uploads: mostUploads, bytes: cfg.WaitingBytes / 4},
+			limit:     share{requests: cfg.MaxWaiting, uploads: cfg.MaxWaiting, bytes: cfg.WaitingBytes},
+			maxPerKey: share{requests: cfg.MaxWaitingPerKey, uploads: maxUploads, bytes: cfg.WaitingBytes / 4},
 			ofKey:     map[string]share{},
 		},
 		rates: newRates(cfg.Rate, cfg.Burst, cfg.Rated),
@@ -101,7 +101,7 @@ type Ask struct {
 // public table: idempotency_key_reused, idempotency_answer_gone, timeout,
 // concurrency_limit_exceeded when too many wait, rate_limit_exceeded when the
 // consumer key has used too many or sends them too fast, and service_unavailable.
-func (k *Keeper) Take(ctx context.Context, ask Ask) (*Claim, *Answer, error) {
+func (k *Keeper) Take(ctx context.Context, ask Ask) (*KeyClaim, *Answer, error) {
 	if wait := k.rates.take(ask.KeyID, k.clock.Now()); wait > 0 {
 		return nil, nil, fault.New(fault.Exhausted, fault.RateLimitExceeded,
 			"Too many requests with an Idempotency-Key.").After(wait)
@@ -115,18 +115,18 @@ func (k *Keeper) Take(ctx context.Context, ask Ask) (*Claim, *Answer, error) {
 			return nil, nil, err
 		}
 		switch resp.GetState() {
-		case billingv1.ClaimState_CLAIM_STATE_GRANTED:
-			return &Claim{keeper: k, ask: ask, granted: asked}, nil, nil
-		case billingv1.ClaimState_CLAIM_STATE_ANSWERED:
+		case billingv1.KeyClaim_KEY_CLAIM_GRANTED:
+			return &KeyClaim{keeper: k, ask: ask, granted: asked}, nil, nil
+		case billingv1.KeyClaim_KEY_CLAIM_ANSWERED:
 			answer, err := k.open(ctx, ask, resp)
 			return nil, answer, err
-		case billingv1.ClaimState_CLAIM_STATE_GONE:
+		case billingv1.KeyClaim_KEY_CLAIM_GONE:
 			return nil, nil, gone(resp.GetRequestId())
-		case billingv1.ClaimState_CLAIM_STATE_REUSED:
+		case billingv1.KeyClaim_KEY_CLAIM_REUSED:
 			return nil, nil, fault.New(fault.Precondition, fault.IdempotencyKeyReused,
 				"This Idempotency-Key was used for another request, %s.", resp.GetRequestId()).On(Header)
-		case billingv1.ClaimState_CLAIM_STATE_RUNNING:
-		case billingv1.ClaimState_CLAIM_STATE_UNSPECIFIED:
+		case billingv1.KeyClaim_KEY_CLAIM_RUNNING:
+		case billingv1.KeyClaim_KEY_CLAIM_UNSPECIFIED:
 			return nil, nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "A part of the service gives no answer that is understood.")
 		}
 		if !waits {

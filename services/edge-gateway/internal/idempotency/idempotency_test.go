@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	granted  = billingv1.ClaimState_CLAIM_STATE_GRANTED
-	running  = billingv1.ClaimState_CLAIM_STATE_RUNNING
-	answered = billingv1.ClaimState_CLAIM_STATE_ANSWERED
-	goneAway = billingv1.ClaimState_CLAIM_STATE_GONE
-	reused   = billingv1.ClaimState_CLAIM_STATE_REUSED
+	granted  = billingv1.KeyClaim_KEY_CLAIM_GRANTED
+	running  = billingv1.KeyClaim_KEY_CLAIM_RUNNING
+	answered = billingv1.KeyClaim_KEY_CLAIM_ANSWERED
+	goneAway = billingv1.KeyClaim_KEY_CLAIM_GONE
+	reused   = billingv1.KeyClaim_KEY_CLAIM_REUSED
 )
 
 // ledger answers claims as a test says and notes when it was asked.
@@ -63,7 +63,7 @@ func (l *ledger) FinishKey(_ context.Context, req *billingv1.FinishKeyRequest, _
 }
 
 // states says each in turn, the last one for ever.
-func states(all ...billingv1.ClaimState) func(int) (*billingv1.ClaimKeyResponse, error) {
+func states(all ...billingv1.KeyClaim) func(int) (*billingv1.ClaimKeyResponse, error) {
 	return func(n int) (*billingv1.ClaimKeyResponse, error) {
 		return &billingv1.ClaimKeyResponse{State: all[min(n, len(all))-1], RequestId: "first"}, nil
 	}
@@ -71,7 +71,7 @@ func states(all ...billingv1.ClaimState) func(int) (*billingv1.ClaimKeyResponse,
 
 func keeper(l *ledger) *Keeper {
 	return New(l, clock.System, rand.Reader, slog.New(slog.DiscardHandler), Config{
-		CallTimeout: time.Second, RenewEvery: 15 * time.Second, Total: time.Minute, MostWaiting: 3, MostWaitingOfKey: 2,
+		CallTimeout: time.Second, RenewInterval: 15 * time.Second, Total: time.Minute, MaxWaiting: 3, MaxWaitingPerKey: 2,
 		WaitingBytes: 1000, Rate: 50, Burst: 100, Rated: 3,
 	})
 }
@@ -82,7 +82,7 @@ func someAsk() Ask {
 
 func TestEachStandingHasItsAnswer(t *testing.T) {
 	for _, tc := range []struct {
-		state  billingv1.ClaimState
+		state  billingv1.KeyClaim
 		kind   fault.Kind
 		reason fault.Reason
 		text   string
@@ -90,7 +90,7 @@ func TestEachStandingHasItsAnswer(t *testing.T) {
 		{goneAway, fault.Precondition, apierror.IdempotencyAnswerGone, "/api/v1/requests/first"},
 		{reused, fault.Precondition, fault.IdempotencyKeyReused, "first"},
 		{answered, fault.Precondition, apierror.IdempotencyAnswerGone, "/api/v1/requests/first"}, // what does not open
-		{billingv1.ClaimState_CLAIM_STATE_UNSPECIFIED, fault.Unavailable, fault.ServiceUnavailable, ""},
+		{billingv1.KeyClaim_KEY_CLAIM_UNSPECIFIED, fault.Unavailable, fault.ServiceUnavailable, ""},
 	} {
 		claim, answer, err := keeper(&ledger{say: states(tc.state)}).Take(t.Context(), someAsk())
 		f, ok := fault.As(err)
@@ -185,8 +185,8 @@ func TestWhoWaitsAsksWithAGrowingPause(t *testing.T) {
 	})
 }
 
-func slicesOf(s billingv1.ClaimState, n int) []billingv1.ClaimState {
-	out := make([]billingv1.ClaimState, n)
+func slicesOf(s billingv1.KeyClaim, n int) []billingv1.KeyClaim {
+	out := make([]billingv1.KeyClaim, n)
 	for i := range out {
 		out[i] = s
 	}

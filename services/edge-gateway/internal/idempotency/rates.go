@@ -11,8 +11,8 @@ import (
 // remembers as many consumer keys as it is told and forgets the one that was
 // heard of least recently, which then begins anew.
 type rates struct {
-	every, burst time.Duration // one more is free after every; burst is all at once
-	most         int
+	interval, burst time.Duration // one more is free after every; burst is all at once
+	limit           int
 
 	mu    sync.Mutex
 	order *list.List // of *rated, most recent first
@@ -28,7 +28,7 @@ type rated struct {
 func newRates(rate, burst, most int) *rates {
 	every := time.Second / time.Duration(rate)
 	return &rates{
-		every: every, burst: time.Duration(burst) * every, most: most,
+		interval: every, burst: time.Duration(burst) * every, limit: most,
 		order: list.New(), at: map[string]*list.Element{},
 	}
 }
@@ -42,7 +42,7 @@ func (r *rates) take(keyID string, now time.Time) time.Duration {
 	if one.paid.Before(now) {
 		one.paid = now
 	}
-	paid := one.paid.Add(r.every)
+	paid := one.paid.Add(r.interval)
 	if wait := paid.Sub(now) - r.burst; wait > 0 {
 		return wait
 	}
@@ -55,7 +55,7 @@ func (r *rates) find(keyID string) *rated {
 		r.order.MoveToFront(element)
 		return element.Value.(*rated)
 	}
-	if len(r.at) >= r.most {
+	if len(r.at) >= r.limit {
 		oldest := r.order.Back()
 		r.order.Remove(oldest)
 		delete(r.at, oldest.Value.(*rated).keyID)

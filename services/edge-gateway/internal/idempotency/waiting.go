@@ -2,14 +2,14 @@ package idempotency
 
 import "sync"
 
-// mostUploads is how many requests with a file of one consumer key wait for
+// maxUploads is how many requests with a file of one consumer key wait for
 // others: each keeps a part of the memory that all uploads share.
-const mostUploads = 2
+const maxUploads = 2
 
 // waiting bounds the requests that wait for others, by their number and by the
 // memory of their bodies.
 type waiting struct {
-	most, mostOfKey share
+	limit, maxPerKey share
 
 	mu    sync.Mutex
 	all   share
@@ -47,7 +47,7 @@ func (w *waiting) enter(ask *Ask) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all, ofKey := w.all.plus(shareOf(ask)), w.ofKey[ask.KeyID].plus(shareOf(ask))
-	if !all.within(w.most) || !ofKey.within(w.mostOfKey) {
+	if !all.within(w.limit) || !ofKey.within(w.maxPerKey) {
 		return false
 	}
 	w.all, w.ofKey[ask.KeyID] = all, ofKey

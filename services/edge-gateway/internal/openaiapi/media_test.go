@@ -83,23 +83,23 @@ func promptOf(t *testing.T, part string) *Request {
 // is of, and the estimate of a large one is no small number.
 func TestPicturesAreCountedByTheirSize(t *testing.T) {
 	for _, c := range []struct {
-		name        string
-		w, h        int
-		honest      []int64 // what engines make of it, by their own rules
-		least, most int64   // of the estimate
+		name         string
+		w, h         int
+		honest       []int64 // what engines make of it, by their own rules
+		least, limit int64   // of the estimate
 	}{
 		// Qwen2.5-VL, Pixtral, LLaVA-OneVision, InternVL, Idefics3
 		{"tiny", 16, 16, []int64{66, 2, 1458, 3328, 2950}, pictureLeast, pictureLeast},
 		{"small", 640, 480, []int64{391, 1230, 4374, 3328, 2950}, 300, 500},
 		{"medium", 1024, 1024, []int64{1369, 4160, 7290, 3328, 2950}, 1300, 1500},
 		{"large", 2200, 2200, []int64{6241, 4160, 7290, 3328, 2950}, 6000, 6500},
-		{"huge", 9000, 9000, []int64{16384, 4160, 7290, 3328, 2950}, pictureMost, pictureMost},
+		{"huge", 9000, 9000, []int64{16384, 4160, 7290, 3328, 2950}, maxPicture, maxPicture},
 	} {
 		empty := promptOf(t, `{"type":"text","text":"x"}`)
 		r := promptOf(t, image("data:image/webp;base64,"+base64Of(webp(c.w, c.h)["lossless"])))
 		tokens, bound := r.PromptTokens-empty.PromptTokens, r.PromptBound-empty.PromptBound
-		if tokens < c.least-1 || tokens > c.most {
-			t.Errorf("%s: got an estimate of %d, want %d to %d", c.name, tokens, c.least, c.most)
+		if tokens < c.least-1 || tokens > c.limit {
+			t.Errorf("%s: got an estimate of %d, want %d to %d", c.name, tokens, c.least, c.limit)
 		}
 		for _, honest := range c.honest {
 			if bound < honest {
@@ -169,9 +169,9 @@ func TestSoundIsCountedByItsTime(t *testing.T) {
 func TestUnknownPartsPassAndHaveABound(t *testing.T) {
 	blob := strings.Repeat("QUJD", 1<<14)
 	for _, c := range []struct {
-		part         string
-		tokens, most int64
-		bound        int64
+		part          string
+		tokens, limit int64
+		bound         int64
 	}{
 		{`{"type":"video_url","video_url":{"url":"https://x.org/v.mp4"}}`, 5, 40, mediaBound},
 		{`{"type":"video_url","video_url":{"url":"https:\/\/x.org\/v.mp4"}}`, 5, 40, mediaBound},
@@ -181,8 +181,8 @@ func TestUnknownPartsPassAndHaveABound(t *testing.T) {
 		{`{"it":{"is":true,"not":null,"n":5},"type":"none"}`, 2, 20, 10},
 	} {
 		r := promptOf(t, c.part)
-		if r.PromptTokens < c.tokens || r.PromptTokens > c.most || r.PromptBound < c.bound {
-			t.Errorf("%.60s: got %d, bound %d; want %d to %d, bound %d", c.part, r.PromptTokens, r.PromptBound, c.tokens, c.most, c.bound)
+		if r.PromptTokens < c.tokens || r.PromptTokens > c.limit || r.PromptBound < c.bound {
+			t.Errorf("%.60s: got %d, bound %d; want %d to %d, bound %d", c.part, r.PromptTokens, r.PromptBound, c.tokens, c.limit, c.bound)
 		}
 		if out := r.Body(nil, "m", 5).Body; !bytes.Contains(out, []byte(c.part)) {
 			t.Errorf("%.60s: not sent on", c.part)
@@ -245,7 +245,7 @@ func FuzzPictureSize(f *testing.F) {
 			return
 		}
 		tokens, bound := tokensOfPicture(w, h)
-		if tokens < pictureLeast || tokens > pictureMost || bound < tokens || bound > pictureBound {
+		if tokens < pictureLeast || tokens > maxPicture || bound < tokens || bound > pictureBound {
 			t.Fatalf("%d x %d: got %d tokens, bound %d", w, h, tokens, bound)
 		}
 		config, format, err := pictures.DecodeConfig(bytes.NewReader(data))

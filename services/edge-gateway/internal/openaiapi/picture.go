@@ -21,7 +21,7 @@ import (
 const (
 	pictureTokens   = 1024 // of an unknown size
 	pictureLeast    = 85
-	pictureMost     = 16_384
+	maxPicture      = 16_384
 	pictureBound    = 16_640
 	smallBound      = 4_608
 	patch           = 28
@@ -50,7 +50,7 @@ func (p *parser) picture(address []byte) {
 // tokensOfPicture gives the estimate and the bound of a picture of a size.
 func tokensOfPicture(w, h int64) (tokens, bound int64) {
 	tokens = (w+patch-1)/patch*((h+patch-1)/patch) + 2
-	tokens = min(max(tokens, pictureLeast), pictureMost)
+	tokens = min(max(tokens, pictureLeast), maxPicture)
 	bound = max(w*h/boundPixels+tileBound, tokens, smallBound)
 	return tokens, min(bound, pictureBound)
 }

@@ -51,10 +51,10 @@ func (a *API) UpdateMe(ctx context.Context, c Call) (Answer, error) {
 		}
 		return ownerTaken(err, "owner_address")
 	},
-		member{name: "beneficiary_address", text: &req.BeneficiaryAddress, most: maxAddress},
-		member{name: "owner_address", text: &req.OwnerAddress, most: maxAddress},
-		member{name: "signature", bytes: &req.Signature, most: maxSignature},
-		member{name: "auth_nonce", text: &req.AuthNonce, most: maxNonce})
+		member{name: "beneficiary_address", text: &req.BeneficiaryAddress, limit: maxAddress},
+		member{name: "owner_address", text: &req.OwnerAddress, limit: maxAddress},
+		member{name: "signature", bytes: &req.Signature, limit: maxSignature},
+		member{name: "auth_nonce", text: &req.AuthNonce, limit: maxNonce})
 	if err != nil {
 		return Answer{}, err
 	}
@@ -79,9 +79,9 @@ func (a *API) RequestApproval(ctx context.Context, c Call) (Answer, error) {
 		resp, err = a.peers.Self.RequestReview(ctx, req)
 		return err
 	},
-		member{name: "provider_name", text: &req.ProviderName, most: maxName},
-		member{name: "hardware_summary", text: &req.HardwareSummary, most: maxText},
-		member{name: "contact_email", text: &req.ContactEmail, most: maxText})
+		member{name: "provider_name", text: &req.ProviderName, limit: maxName},
+		member{name: "hardware_summary", text: &req.HardwareSummary, limit: maxText},
+		member{name: "contact_email", text: &req.ContactEmail, limit: maxText})
 	if err != nil {
 		return Answer{}, err
 	}
@@ -101,10 +101,10 @@ func (a *API) RequestApproval(ctx context.Context, c Call) (Answer, error) {
 func (a *API) SignUp(ctx context.Context, c Call) (Answer, error) {
 	req := &hubv1.SignUpRequest{}
 	err := c.read(
-		member{name: "name", text: &req.Name, most: maxName, required: true},
-		member{name: "owner_address", text: &req.OwnerAddress, most: maxAddress},
-		member{name: "signature", bytes: &req.Signature, most: maxSignature},
-		member{name: "auth_nonce", text: &req.AuthNonce, most: maxNonce})
+		member{name: "name", text: &req.Name, limit: maxName, required: true},
+		member{name: "owner_address", text: &req.OwnerAddress, limit: maxAddress},
+		member{name: "signature", bytes: &req.Signature, limit: maxSignature},
+		member{name: "auth_nonce", text: &req.AuthNonce, limit: maxNonce})
 	if err != nil {
 		return Answer{}, err
 	}
@@ -172,8 +172,8 @@ func (a *API) RotateKey(ctx context.Context, c Call) (Answer, error) {
 		resp, err = a.peers.Self.RotateOwnKey(ctx, req)
 		return err
 	},
-		member{name: "name", text: &req.Name, most: maxName},
-		member{name: "overlap_seconds", number: &req.OverlapSeconds, most: int64(maxOverlap / time.Second)})
+		member{name: "name", text: &req.Name, limit: maxName},
+		member{name: "overlap_seconds", number: &req.OverlapSeconds, limit: int64(maxOverlap / time.Second)})
 	if err != nil {
 		return Answer{}, err
 	}
@@ -190,7 +190,7 @@ func (a *API) RotateKey(ctx context.Context, c Call) (Answer, error) {
 // without a key.
 func (a *API) Challenge(ctx context.Context, c Call) (Answer, error) {
 	req := &hubv1.CreateChallengeRequest{}
-	if err := c.read(member{name: "address", text: &req.Address, most: maxAddress, required: true}); err != nil {
+	if err := c.read(member{name: "address", text: &req.Address, limit: maxAddress, required: true}); err != nil {
 		return Answer{}, err
 	}
 	var resp *hubv1.CreateChallengeResponse

@@ -28,8 +28,8 @@ type member struct {
 	text   *string
 	number *int64
 	bytes  *[]byte
-	// most bounds a text in characters, bytes, or a number, which is at least 0.
-	most int64
+	// limit bounds a text in characters, bytes, or a number, which is at least 0.
+	limit int64
 	// required refuses a body without it, or with an empty text.
 	required bool
 }
@@ -97,8 +97,8 @@ func (m member) read(value []byte) error {
 	}
 	if m.number != nil {
 		n, err := jsonscan.Int(value)
-		if err != nil || n < 0 || n > m.most {
-			return refuse("must be a whole number from 0 to %d", m.most)
+		if err != nil || n < 0 || n > m.limit {
+			return refuse("must be a whole number from 0 to %d", m.limit)
 		}
 		*m.number = n
 		return nil
@@ -110,14 +110,14 @@ func (m member) read(value []byte) error {
 	if m.bytes != nil {
 		digits, prefixed := strings.CutPrefix(text, "0x")
 		raw, err := hex.DecodeString(digits)
-		if text != "" && (!prefixed || err != nil || int64(len(raw)) > m.most) {
-			return refuse("must be 0x and the hexadecimal digits of at most %d bytes", m.most)
+		if text != "" && (!prefixed || err != nil || int64(len(raw)) > m.limit) {
+			return refuse("must be 0x and the hexadecimal digits of at most %d bytes", m.limit)
 		}
 		*m.bytes = raw
 		return nil
 	}
-	if int64(utf8.RuneCountInString(text)) > m.most {
-		return refuse("must have at most %d characters", m.most)
+	if int64(utf8.RuneCountInString(text)) > m.limit {
+		return refuse("must have at most %d characters", m.limit)
 	}
 	*m.text = text
 	return nil

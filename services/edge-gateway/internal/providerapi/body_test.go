@@ -13,7 +13,7 @@ import (
 // read reads a name that is required and a number that is not.
 func read(raw string) (name string, number int64, err error) {
 	number = 7
-	err = readBody([]byte(raw), member{name: "name", text: &name, most: 5, required: true}, member{name: "n", number: &number, most: 9})
+	err = readBody([]byte(raw), member{name: "name", text: &name, limit: 5, required: true}, member{name: "n", number: &number, limit: 9})
 	return name, number, err
 }
 

@@ -31,8 +31,8 @@ const (
 	demandRetry = 5 * time.Second
 )
 
-// wanted is what the market wants of one model.
-type wanted struct {
+// demandRow is what the market wants of one model.
+type demandRow struct {
 	ModelID          string  `json:"model_id"`
 	ModelName        string  `json:"model_name"`
 	Category         string  `json:"category"`
@@ -172,7 +172,7 @@ func (d *demand) renew(ctx context.Context, done chan struct{}) {
 	d.last = made
 }
 
-func (d *demand) read(ctx context.Context) ([]wanted, error) {
+func (d *demand) read(ctx context.Context) ([]demandRow, error) {
 	asked, err := d.ledger.ListModelDemand(ctx, &billingv1.ListModelDemandRequest{})
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (d *demand) read(ctx context.Context) ([]wanted, error) {
 	for _, m := range asked.GetModels() {
 		byModel[m.GetModelId()] = m
 	}
-	var rows []wanted
+	var rows []demandRow
 	for page := int32(1); page <= catalogPages; page++ {
 		resp, err := d.models.ListModels(ctx, &catalogv1.ListModelsRequest{Page: page, PageSize: catalogPage})
 		if err != nil {
@@ -197,15 +197,15 @@ func (d *demand) read(ctx context.Context) ([]wanted, error) {
 			break
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b wanted) int {
+	slices.SortStableFunc(rows, func(a, b demandRow) int {
 		return cmp.Or(cmp.Compare(b.Requests24h, a.Requests24h), cmp.Compare(a.ModelID, b.ModelID))
 	})
 	return rows, nil
 }
 
 // answersOf writes the answers.
-func answersOf(rows []wanted) (*demandAnswers, error) {
-	byCategory := map[string][]wanted{"": {}}
+func answersOf(rows []demandRow) (*demandAnswers, error) {
+	byCategory := map[string][]demandRow{"": {}}
 	for _, r := range rows {
 		for _, category := range []string{"", r.Category} {
 			if len(byCategory[category]) < demandRows {
@@ -222,20 +222,20 @@ func answersOf(rows []wanted) (*demandAnswers, error) {
 		made.bodies[category] = body
 	}
 	var err error
-	made.none, err = demandJSON([]wanted{})
+	made.none, err = demandJSON([]demandRow{})
 	return made, err
 }
 
-func demandJSON(rows []wanted) ([]byte, error) {
+func demandJSON(rows []demandRow) ([]byte, error) {
 	return enveloped(struct {
-		Models []wanted `json:"models"`
-		Total  int      `json:"total"`
+		Models []demandRow `json:"models"`
+		Total  int         `json:"total"`
 	}{rows, len(rows)})
 }
 
-func row(m *catalogv1.PublicModel, asked *billingv1.ModelDemand) wanted {
+func row(m *catalogv1.PublicModel, asked *billingv1.ModelDemand) demandRow {
 	trend, change := trendOf(asked.GetRequests_24H(), asked.GetRequestsBefore())
-	return wanted{
+	return demandRow{
 		ModelID: m.GetId(), ModelName: m.GetName(), Category: m.GetCategory(), PricingUnit: m.GetPricingUnit(),
 		InputPrice: m.GetInputPrice(), OutputPrice: m.GetOutputPrice(), OnlineProviders: m.GetOnlineProviders(),
 		Requests24h: asked.GetRequests_24H(), Tokens24h: asked.GetTokens_24H(),

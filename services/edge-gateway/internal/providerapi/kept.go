@@ -8,15 +8,15 @@ import (
 	"svc.internal/pkg/apikey"
 )
 
-// kept remembers the credentials that were good when they were last looked up, up to
+// answerCache remembers the credentials that were good when they were last looked up, up to
 // a bound; the one that was used least recently goes first. With provider keys it
 // keeps the last answers to their status calls, up to a bound of their bytes together
 // and of their age; the one that was said first goes first. It holds digests and
 // answers, and no credential.
-type kept struct {
-	most      int
-	mostBytes int
-	keptFor   time.Duration
+type answerCache struct {
+	limit    int
+	maxBytes int
+	keptFor  time.Duration
 
 	mu    sync.Mutex
 	order *list.List // of *keptKey, most recent first
@@ -32,33 +32,33 @@ type keptKey struct {
 	said   *list.Element // nil without an answer
 }
 
-func newKept(most, mostBytes int, keptFor time.Duration) *kept {
-	return &kept{
-		most: most, mostBytes: mostBytes, keptFor: keptFor,
+func newKept(most, mostBytes int, keptFor time.Duration) *answerCache {
+	return &answerCache{
+		limit: most, maxBytes: mostBytes, keptFor: keptFor,
 		order: list.New(), at: map[apikey.Digest]*list.Element{}, said: list.New(),
 	}
 }
 
 // knows tells whether a credential was good when it was last looked up.
-func (k *kept) knows(d apikey.Digest) bool {
+func (k *answerCache) knows(d apikey.Digest) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.at[d] != nil
 }
 
 // know notes a good credential.
-func (k *kept) know(d apikey.Digest) {
+func (k *answerCache) know(d apikey.Digest) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.find(d)
 }
 
-func (k *kept) find(d apikey.Digest) *keptKey {
+func (k *answerCache) find(d apikey.Digest) *keptKey {
 	if element, ok := k.at[d]; ok {
 		k.order.MoveToFront(element)
 		return element.Value.(*keptKey)
 	}
-	if len(k.at) >= k.most {
+	if len(k.at) >= k.limit {
 		k.remove(k.order.Back())
 	}
 	one := &keptKey{digest: d}
@@ -68,16 +68,16 @@ func (k *kept) find(d apikey.Digest) *keptKey {
 
 // keep notes the answer to a status call. One that is larger than all may be together
 // is not kept.
-func (k *kept) keep(d apikey.Digest, answer []byte, now time.Time) {
+func (k *answerCache) keep(d apikey.Digest, answer []byte, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	one := k.find(d)
 	k.unsay(one)
 	k.expire(now)
-	if len(answer) > k.mostBytes {
+	if len(answer) > k.maxBytes {
 		return
 	}
-	for k.bytes+len(answer) > k.mostBytes {
+	for k.bytes+len(answer) > k.maxBytes {
 		k.unsay(k.said.Back().Value.(*keptKey))
 	}
 	one.answer, one.at, one.said = answer, now, k.said.PushFront(one)
@@ -86,7 +86,7 @@ func (k *kept) keep(d apikey.Digest, answer []byte, now time.Time) {
 
 // answer gives the last answer to a status call and how old it is; false when there
 // is none, or it is too old.
-func (k *kept) answer(d apikey.Digest, now time.Time) ([]byte, time.Duration, bool) {
+func (k *answerCache) answer(d apikey.Digest, now time.Time) ([]byte, time.Duration, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.expire(now)
@@ -99,7 +99,7 @@ func (k *kept) answer(d apikey.Digest, now time.Time) ([]byte, time.Duration, bo
 }
 
 // expire drops the answers that are too old. The caller holds the lock.
-func (k *kept) expire(now time.Time) {
+func (k *answerCache) expire(now time.Time) {
 	for last := k.said.Back(); last != nil; last = k.said.Back() {
 		one := last.Value.(*keptKey)
 		if now.Sub(one.at) < k.keptFor {
@@ -110,7 +110,7 @@ func (k *kept) expire(now time.Time) {
 }
 
 // unsay drops the answer of a key that is still known.
-func (k *kept) unsay(one *keptKey) {
+func (k *answerCache) unsay(one *keptKey) {
 	if one.said == nil {
 		return
 	}
@@ -120,7 +120,7 @@ func (k *kept) unsay(one *keptKey) {
 }
 
 // forget drops a credential that is good no more.
-func (k *kept) forget(d apikey.Digest) {
+func (k *answerCache) forget(d apikey.Digest) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if element, ok := k.at[d]; ok {
@@ -128,7 +128,7 @@ func (k *kept) forget(d apikey.Digest) {
 	}
 }
 
-func (k *kept) remove(element *list.Element) {
+func (k *answerCache) remove(element *list.Element) {
 	one := element.Value.(*keptKey)
 	k.unsay(one)
 	k.order.Remove(element)

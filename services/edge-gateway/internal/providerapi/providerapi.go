@@ -103,9 +103,9 @@ type API struct {
 	peers Peers
 	cfg   Config
 
-	kept       *kept  // provider keys
-	sessions   *kept  // without answers
-	signUps    *quota // of providers
+	kept       *answerCache // provider keys
+	sessions   *answerCache // without answers
+	signUps    *quota       // of providers
 	userSigns  *quota
 	upgrades   *quota
 	keys       *quota

@@ -257,7 +257,7 @@ func TestTrafficNamesReasonsAndWhatTheyMean(t *testing.T) {
 		return &routerv1.ExplainProviderResponse{
 			Since:   &timestamppb.Timestamp{Seconds: 1},
 			Rejects: []*routerv1.RejectCount{{Reason: "full", Count: 1 << 40}, {Reason: "of_tomorrow", Count: 1}},
-			Models:  []*routerv1.ModelStanding{{ModelId: "m", Nodes: 2, AvailableNodes: 1, InFlight: 3, Capacity: 4, Breaker: "open", Chosen: 5}},
+			Models:  []*routerv1.ModelHealth{{ModelId: "m", Nodes: 2, AvailableNodes: 1, InFlight: 3, Capacity: 4, Breaker: "open", Chosen: 5}},
 		}, nil
 	}
 	a, err := b.Status(t.Context(), with(b.key, ""))

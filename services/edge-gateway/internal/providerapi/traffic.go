@@ -9,9 +9,9 @@ import (
 
 // traffic tells a provider why requests come or do not, as one router has seen it.
 type traffic struct {
-	Since   *time.Time `json:"since"`
-	Rejects []reject   `json:"rejects"`
-	Models  []standing `json:"models"`
+	Since   *time.Time    `json:"since"`
+	Rejects []reject      `json:"rejects"`
+	Models  []modelHealth `json:"models"`
 }
 
 // reject is how often the provider was passed over for one reason.
@@ -21,8 +21,8 @@ type reject struct {
 	Meaning string `json:"meaning"`
 }
 
-// standing is one model of the provider.
-type standing struct {
+// modelHealth is one model of the provider.
+type modelHealth struct {
 	ModelID        string `json:"model_id"`
 	Nodes          int32  `json:"nodes"`
 	AvailableNodes int32  `json:"available_nodes"`
@@ -41,12 +41,12 @@ func (a *API) explain(ctx context.Context, providerID string) *traffic {
 	if err != nil {
 		return nil
 	}
-	out := &traffic{Since: moment(resp.GetSince()), Rejects: []reject{}, Models: []standing{}}
+	out := &traffic{Since: moment(resp.GetSince()), Rejects: []reject{}, Models: []modelHealth{}}
 	for _, r := range resp.GetRejects() {
 		out.Rejects = append(out.Rejects, reject{r.GetReason(), r.GetCount(), reasonMeaning(r.GetReason())})
 	}
 	for _, m := range resp.GetModels() {
-		out.Models = append(out.Models, standing{
+		out.Models = append(out.Models, modelHealth{
 			ModelID: m.GetModelId(), Nodes: m.GetNodes(), AvailableNodes: m.GetAvailableNodes(),
 			InFlight: m.GetInFlight(), Capacity: m.GetCapacity(), Breaker: m.GetBreaker(), Chosen: m.GetChosen(),
 		})

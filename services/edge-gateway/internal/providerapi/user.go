@@ -50,9 +50,9 @@ type session struct {
 func (a *API) UserSignUp(ctx context.Context, c Call) (Answer, error) {
 	req := &billingv1.SignUpUserRequest{Network: networkOf(c.From)}
 	err := c.read(
-		member{name: "email", text: &req.Email, most: maxText, required: true},
-		member{name: "password", text: &req.Password, most: maxPassword, required: true},
-		member{name: "display_name", text: &req.DisplayName, most: maxName})
+		member{name: "email", text: &req.Email, limit: maxText, required: true},
+		member{name: "password", text: &req.Password, limit: maxPassword, required: true},
+		member{name: "display_name", text: &req.DisplayName, limit: maxName})
 	if err != nil {
 		return Answer{}, err
 	}
@@ -74,8 +74,8 @@ func (a *API) UserSignUp(ctx context.Context, c Call) (Answer, error) {
 func (a *API) LogIn(ctx context.Context, c Call) (Answer, error) {
 	req := &billingv1.LogInUserRequest{Network: networkOf(c.From)}
 	err := c.read(
-		member{name: "email", text: &req.Email, most: maxText, required: true},
-		member{name: "password", text: &req.Password, most: maxPassword, required: true})
+		member{name: "email", text: &req.Email, limit: maxText, required: true},
+		member{name: "password", text: &req.Password, limit: maxPassword, required: true})
 	if err != nil {
 		return Answer{}, err
 	}
@@ -119,13 +119,13 @@ func (a *API) Upgrade(ctx context.Context, c Call) (Answer, error) {
 	req := &hubv1.SignUpRequest{UserId: u.GetUserId()}
 	var worker, description string // known, and kept by nobody
 	err = c.read(
-		member{name: "name", text: &req.Name, most: maxName, required: true},
-		member{name: "wallet_address", text: &req.OwnerAddress, most: maxAddress},
-		member{name: "signature", bytes: &req.Signature, most: maxSignature},
-		member{name: "auth_nonce", text: &req.AuthNonce, most: maxNonce},
-		member{name: "beneficiary_address", text: &req.BeneficiaryAddress, most: maxAddress},
-		member{name: "worker_address", text: &worker, most: maxAddress},
-		member{name: "description", text: &description, most: maxText})
+		member{name: "name", text: &req.Name, limit: maxName, required: true},
+		member{name: "wallet_address", text: &req.OwnerAddress, limit: maxAddress},
+		member{name: "signature", bytes: &req.Signature, limit: maxSignature},
+		member{name: "auth_nonce", text: &req.AuthNonce, limit: maxNonce},
+		member{name: "beneficiary_address", text: &req.BeneficiaryAddress, limit: maxAddress},
+		member{name: "worker_address", text: &worker, limit: maxAddress},
+		member{name: "description", text: &description, limit: maxText})
 	if err != nil {
 		return Answer{}, err
 	}
@@ -174,7 +174,7 @@ func (a *API) CreateProviderKey(ctx context.Context, c Call) (Answer, error) {
 		return Answer{}, err
 	}
 	req := &hubv1.IssueKeyRequest{ProviderId: u.GetProviderId()}
-	if err := c.read(member{name: "name", text: &req.Name, most: maxName}); err != nil {
+	if err := c.read(member{name: "name", text: &req.Name, limit: maxName}); err != nil {
 		return Answer{}, err
 	}
 	if req.GetProviderId() == "" {

@@ -17,8 +17,8 @@ import (
 
 // Config has the bounds.
 type Config struct {
-	// Most bounds all connections, MostOfNetwork those of one network.
-	Most, MostOfNetwork int
+	// MaxConnections bounds all connections, MaxPerNetwork those of one network.
+	MaxConnections, MaxPerNetwork int
 	// Trusted are the networks of proxies.
 	Trusted []netip.Prefix
 }
@@ -93,9 +93,9 @@ func (l *Listener) take(network netip.Prefix) Reason {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.open >= l.cfg.Most:
+	case l.open >= l.cfg.MaxConnections:
 		return Full
-	case network.IsValid() && l.ofNetwork[network] >= l.cfg.MostOfNetwork:
+	case network.IsValid() && l.ofNetwork[network] >= l.cfg.MaxPerNetwork:
 		return NetworkFull
 	}
 	l.open++

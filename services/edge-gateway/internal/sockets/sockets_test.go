@@ -67,7 +67,7 @@ func (b *bench) wantRefused(from string, want sockets.Reason) {
 }
 
 func TestConnectionsAreBoundedInAllAndOfANetwork(t *testing.T) {
-	b := start(t, sockets.Config{Most: 4, MostOfNetwork: 2})
+	b := start(t, sockets.Config{MaxConnections: 4, MaxPerNetwork: 2})
 	b.dial("127.0.0.1")
 	b.dial("127.0.0.1")
 	first, second := <-b.accepted, <-b.accepted
@@ -95,7 +95,7 @@ func TestConnectionsAreBoundedInAllAndOfANetwork(t *testing.T) {
 }
 
 func TestTrustedProxiesHaveNoBoundOfTheirOwn(t *testing.T) {
-	b := start(t, sockets.Config{Most: 4, MostOfNetwork: 1, Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}})
+	b := start(t, sockets.Config{MaxConnections: 4, MaxPerNetwork: 1, Trusted: []netip.Prefix{netip.MustParsePrefix("127.0.0.9/32")}})
 	for range 4 {
 		b.dial("127.0.0.9")
 		<-b.accepted
@@ -105,7 +105,7 @@ func TestTrustedProxiesHaveNoBoundOfTheirOwn(t *testing.T) {
 
 // net/http half-closes a connection whose request it has not read to the end.
 func TestAConnectionCanStillBeHalfClosed(t *testing.T) {
-	b := start(t, sockets.Config{Most: 1, MostOfNetwork: 1})
+	b := start(t, sockets.Config{MaxConnections: 1, MaxPerNetwork: 1})
 	client := b.dial("127.0.0.1")
 	server := <-b.accepted
 	half, ok := server.(interface{ CloseWrite() error })

@@ -33,7 +33,7 @@ type Config struct {
 	Linger time.Duration
 	// CallTimeout bounds one call.
 	CallTimeout time.Duration
-	// RetryFirst and RetryMost bound the wait before a batch is sent again.
+	// RetryFirst and MaxRetry bound the wait before a batch is sent again.
 	RetryFirst, RetryMost time.Duration
 	// Drain is how long Run goes on sending after its context has ended.
 	Drain time.Duration
@@ -44,7 +44,7 @@ type Queue struct {
 	admission billingv1.AdmissionServiceClient
 	log       *slog.Logger
 	cfg       Config
-	waiting   chan *billingv1.Witness
+	waiting   chan *billingv1.RequestReport
 	dropped   metric.Int64Counter
 	// hurry ends the wait of the first of a batch for others.
 	hurry chan struct{}
@@ -65,12 +65,12 @@ type flush struct {
 func NewQueue(admission billingv1.AdmissionServiceClient, log *slog.Logger, dropped metric.Int64Counter, cfg Config) *Queue {
 	return &Queue{
 		admission: admission, log: log, cfg: cfg, dropped: dropped,
-		waiting: make(chan *billingv1.Witness, cfg.Queue), hurry: make(chan struct{}, 1),
+		waiting: make(chan *billingv1.RequestReport, cfg.Queue), hurry: make(chan struct{}, 1),
 	}
 }
 
 // Add takes an account, or drops it when the queue is full; it never blocks.
-func (q *Queue) Add(w *billingv1.Witness) {
+func (q *Queue) Add(w *billingv1.RequestReport) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
@@ -147,8 +147,8 @@ func (q *Queue) Run(ctx context.Context) {
 
 // collect waits for the next batch. It is empty when ctx has ended and nothing
 // waits.
-func (q *Queue) collect(ctx context.Context) []*billingv1.Witness {
-	var batch []*billingv1.Witness
+func (q *Queue) collect(ctx context.Context) []*billingv1.RequestReport {
+	var batch []*billingv1.RequestReport
 	select {
 	case w := <-q.waiting:
 		batch = append(batch, w)
@@ -173,7 +173,7 @@ func (q *Queue) collect(ctx context.Context) []*billingv1.Witness {
 }
 
 // fill takes what waits now.
-func (q *Queue) fill(batch []*billingv1.Witness) []*billingv1.Witness {
+func (q *Queue) fill(batch []*billingv1.RequestReport) []*billingv1.RequestReport {
 	for len(batch) < q.cfg.BatchSize {
 		select {
 		case w := <-q.waiting:
@@ -188,7 +188,7 @@ func (q *Queue) fill(batch []*billingv1.Witness) []*billingv1.Witness {
 // deliver sends a batch until it is taken; false when ctx ended first. A batch
 // that billing-ledger calls malformed is given up: sending it again changes
 // nothing, and the holds expire.
-func (q *Queue) deliver(ctx context.Context, batch []*billingv1.Witness) bool {
+func (q *Queue) deliver(ctx context.Context, batch []*billingv1.RequestReport) bool {
 	for wait := q.cfg.RetryFirst; ; wait = min(2*wait, q.cfg.RetryMost) {
 		err := q.Send(ctx, batch)
 		if err == nil {
@@ -207,10 +207,10 @@ func (q *Queue) deliver(ctx context.Context, batch []*billingv1.Witness) bool {
 
 // Waiting takes up to a batch of what waits now, for those who run the queue by
 // hand; they Send each batch until it is taken.
-func (q *Queue) Waiting() []*billingv1.Witness { return q.fill(nil) }
+func (q *Queue) Waiting() []*billingv1.RequestReport { return q.fill(nil) }
 
 // Send sends a batch once. An error tells that it is to be sent again.
-func (q *Queue) Send(ctx context.Context, batch []*billingv1.Witness) error {
+func (q *Queue) Send(ctx context.Context, batch []*billingv1.RequestReport) error {
 	err := q.conclude(ctx, batch)
 	if err == nil {
 		crash.At("gateway.concluded")
@@ -223,9 +223,9 @@ func (q *Queue) Send(ctx context.Context, batch []*billingv1.Witness) error {
 	return err
 }
 
-func (q *Queue) conclude(ctx context.Context, batch []*billingv1.Witness) error {
+func (q *Queue) conclude(ctx context.Context, batch []*billingv1.RequestReport) error {
 	ctx, cancel := context.WithTimeout(ctx, q.cfg.CallTimeout)
 	defer cancel()
-	_, err := q.admission.Conclude(ctx, &billingv1.ConcludeRequest{Witnesses: batch})
+	_, err := q.admission.Conclude(ctx, &billingv1.ConcludeRequest{Reports: batch})
 	return err
 }

@@ -37,7 +37,7 @@ func (l *ledger) Conclude(_ context.Context, req *billingv1.ConcludeRequest, _ .
 		return nil, err
 	}
 	var ids []string
-	for _, w := range req.GetWitnesses() {
+	for _, w := range req.GetReports() {
 		ids = append(ids, w.GetRequestId())
 	}
 	l.batches = append(l.batches, ids)
@@ -59,7 +59,7 @@ func setup(t *testing.T, l *ledger) (*Queue, *sdkmetric.ManualReader) {
 
 func add(q *Queue, n int) {
 	for i := range n {
-		q.Add(&billingv1.Witness{RequestId: strconv.Itoa(i)})
+		q.Add(&billingv1.RequestReport{RequestId: strconv.Itoa(i)})
 	}
 }
 

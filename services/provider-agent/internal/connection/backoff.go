@@ -10,7 +10,7 @@ import (
 
 const (
 	backoffFirst = 250 * time.Millisecond
-	backoffMost  = 30 * time.Second
+	maxBackoff   = 30 * time.Second
 	// stable is how long a session must have lived for the next failure to
 	// count as the first.
 	stable = time.Minute
@@ -18,9 +18,9 @@ const (
 	// and supersededWait before a node that was replaced comes back at first.
 	refusedWait    = time.Minute
 	supersededWait = time.Minute
-	supersededMost = 16 * time.Minute
-	// toldMost bounds what a hub may ask an agent to wait.
-	toldMost = 10 * time.Minute
+	maxSuperseded  = 16 * time.Minute
+	// maxHubPause bounds what a hub may ask an agent to wait.
+	maxHubPause = 10 * time.Minute
 )
 
 // ending says why a session is over.
@@ -69,12 +69,12 @@ func (b *backoff) after(e ending) time.Duration {
 	if e.lived >= stable {
 		b.failures = 0
 	}
-	told := min(e.after, toldMost)
+	told := min(e.after, maxHubPause)
 	switch e.code {
 	case agentwire.CodeInvalidKey, agentwire.CodeKeyRevoked, agentwire.CodeSuspended:
 		return max(told, refusedWait) + b.jitter(refusedWait/4)
 	case agentwire.CodeSuperseded:
-		wait := min(supersededWait<<min(b.superseded, 10), supersededMost)
+		wait := min(supersededWait<<min(b.superseded, 10), maxSuperseded)
 		b.superseded++
 		return max(told, wait) + b.jitter(wait/4)
 	}
@@ -82,7 +82,7 @@ func (b *backoff) after(e ending) time.Duration {
 		// Others were told the same.
 		return told + b.jitter(told/4)
 	}
-	ceiling := min(backoffFirst<<min(b.failures, 10), backoffMost)
+	ceiling := min(backoffFirst<<min(b.failures, 10), maxBackoff)
 	b.failures++
 	return b.jitter(ceiling)
 }
@@ -91,7 +91,7 @@ func (b *backoff) after(e ending) time.Duration {
 // that its hub drains: as long as the hub says, and a tenth more at random, so
 // that agents that were told the same do not come together.
 func (b *backoff) beside(e ending) time.Duration {
-	told := min(e.after, toldMost)
+	told := min(e.after, maxHubPause)
 	least := b.after(ending{lived: e.lived})
 	return max(told+b.jitter(told/10), least)
 }

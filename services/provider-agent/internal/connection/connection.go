@@ -76,15 +76,15 @@ const (
 	// heardTimeout bounds how long a successor waits for the hub to have read that
 	// its predecessor drains.
 	heardTimeout = 5 * time.Second
-	// receiptsEvery is the least pause between frames of receipts.
-	receiptsEvery = 100 * time.Millisecond
+	// receiptsInterval is the least pause between frames of receipts.
+	receiptsInterval = 100 * time.Millisecond
 	// heartbeatDefault holds until the hub has said how often.
 	heartbeatDefault = 10 * time.Second
 	heartbeatLeast   = time.Second
-	heartbeatMost    = 5 * time.Minute
-	// requestDefault and requestMost bound what OPEN may ask for.
+	maxHeartbeat     = 5 * time.Minute
+	// requestDefault and maxRequest bound what OPEN may ask for.
 	requestDefault = 10 * time.Minute
-	requestMost    = time.Hour
+	maxRequest     = time.Hour
 	// hubFirst is how much longer the agent waits than the hub. The hub ends a
 	// request that takes too long, and says CANCEL; were it the agent, the
 	// answer would look cut off, which is charged otherwise.

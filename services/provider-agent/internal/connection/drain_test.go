@@ -94,10 +94,10 @@ func TestDelayOfADrainIsSpread(t *testing.T) {
 	for range 12 { // a hub that drains whoever it acknowledges is not hammered
 		last = b.beside(ending{after: time.Millisecond, lived: time.Second})
 	}
-	if last < backoffMost-time.Second {
+	if last < maxBackoff-time.Second {
 		t.Errorf("the twelfth time it waits %v", last)
 	}
-	if got := b.beside(ending{after: time.Hour}); got > toldMost+toldMost/10 {
+	if got := b.beside(ending{after: time.Hour}); got > maxHubPause+maxHubPause/10 {
 		t.Errorf("told an hour it waits %v", got)
 	}
 }

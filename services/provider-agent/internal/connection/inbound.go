@@ -89,7 +89,7 @@ func (s *session) onConnectionLocked(f *agentv2.Frame) *ending {
 
 // milliseconds bounds what a hub says, so that nothing overflows.
 func milliseconds(ms int64) time.Duration {
-	return time.Duration(max(0, min(ms, toldMost.Milliseconds()))) * time.Millisecond
+	return time.Duration(max(0, min(ms, maxHubPause.Milliseconds()))) * time.Millisecond
 }
 
 // clean keeps what a log can show in one line.
@@ -163,7 +163,7 @@ func (s *session) onOpenLocked(id, seq uint32, o *agentv2.Open) *ending {
 		s.pushLocked(&agentv2.Frame{Stream: id, Seq: 1, Body: &agentv2.Frame_End{End: end}})
 		return nil
 	}
-	timeout := time.Duration(min(o.GetTimeoutMs(), requestMost.Milliseconds())) * time.Millisecond
+	timeout := time.Duration(min(o.GetTimeoutMs(), maxRequest.Milliseconds())) * time.Millisecond
 	if timeout <= 0 {
 		timeout = requestDefault
 	}

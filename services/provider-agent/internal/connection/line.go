@@ -11,8 +11,8 @@ import (
 // reach it; then the oldest ends.
 const maxLeaving = 4
 
-// line is a session with what works on it.
-type line struct {
+// connection is a session with what works on it.
+type connection struct {
 	session *session
 	began   time.Time
 	up      chan struct{} // closed when it is registered
@@ -20,13 +20,13 @@ type line struct {
 	end     ending        // once done is closed
 }
 
-// lines are those whose place another one is to take, oldest first. They are for
+// connections are those whose place another one is to take, oldest first. They are for
 // the goroutine of Run.
-type lines []*line
+type connections []*connection
 
 // add keeps one more.
-func (all *lines) add(ln *line) {
-	var open lines
+func (all *connections) add(ln *connection) {
+	var open connections
 	for _, old := range *all {
 		select {
 		case <-old.done:
@@ -43,21 +43,21 @@ func (all *lines) add(ln *line) {
 }
 
 // giveWay has none take new requests any more.
-func (all lines) giveWay() {
+func (all connections) giveWay() {
 	for _, ln := range all {
 		ln.session.giveWay()
 	}
 }
 
 // relieve lets all end with their last requests.
-func (all lines) relieve() {
+func (all connections) relieve() {
 	for _, ln := range all {
 		ln.session.relieve()
 	}
 }
 
 // wait returns when all have ended.
-func (all *lines) wait() {
+func (all *connections) wait() {
 	for _, ln := range *all {
 		<-ln.done
 	}
@@ -66,7 +66,7 @@ func (all *lines) wait() {
 // hold keeps one session, from dialling until it ends or another one is to take its
 // place. In the latter case it is among leaving then, and moving is true. Once it
 // is registered, those that are leaving may end.
-func (l *Link) hold(ctx context.Context, leaving *lines) (end ending, moving bool) {
+func (l *Link) hold(ctx context.Context, leaving *connections) (end ending, moving bool) {
 	ln, failed := l.open(ctx, *leaving)
 	if failed != nil {
 		l.gone(nil, failed.reason())
@@ -94,7 +94,7 @@ func (l *Link) hold(ctx context.Context, leaving *lines) (end ending, moving boo
 
 // open dials and starts a session. Nothing that can fail before it registers costs
 // those that are leaving a request: they give way only then.
-func (l *Link) open(ctx context.Context, leaving lines) (*line, *ending) {
+func (l *Link) open(ctx context.Context, leaving connections) (*connection, *ending) {
 	shown, err := l.credential(ctx)
 	if err != nil {
 		return nil, &ending{text: clean(err.Error())}
@@ -110,7 +110,7 @@ func (l *Link) open(ctx context.Context, leaving lines) (*line, *ending) {
 	})
 	leaving.giveWay()
 	s.register(register)
-	ln := &line{session: s, began: l.deps.Clock.Now(), up: make(chan struct{}), done: make(chan struct{})}
+	ln := &connection{session: s, began: l.deps.Clock.Now(), up: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(ln.done)
 		l.serve(ctx, ln, conn)
@@ -119,7 +119,7 @@ func (l *Link) open(ctx context.Context, leaving lines) (*line, *ending) {
 }
 
 // serve works on a session until it is over.
-func (l *Link) serve(ctx context.Context, ln *line, conn *socket) {
+func (l *Link) serve(ctx context.Context, ln *connection, conn *socket) {
 	s := ln.session
 	var work sync.WaitGroup
 	work.Go(func() {

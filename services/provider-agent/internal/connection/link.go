@@ -70,7 +70,7 @@ func (l *Link) Ready() error {
 // hub, if another one takes the agent.
 func (l *Link) Run(ctx context.Context) error {
 	wait := backoff{random: l.deps.Random}
-	var leaving lines
+	var leaving connections
 	defer leaving.wait()
 	told := ""
 	for {
@@ -98,7 +98,7 @@ func (l *Link) Run(ctx context.Context) error {
 
 // keep sends heartbeats, pings and receipts until the session is over, and drains
 // it when ctx ends. It returns how long the session was registered.
-func (l *Link) keep(ctx context.Context, ln *line) time.Duration {
+func (l *Link) keep(ctx context.Context, ln *connection) time.Duration {
 	s := ln.session
 	pings := time.NewTicker(pingInterval)
 	defer pings.Stop()
@@ -124,7 +124,7 @@ func (l *Link) keep(ctx context.Context, ln *line) time.Duration {
 			close(ln.up)
 			if s.receipts != nil {
 				s.receipts.Connected()
-				ticker := time.NewTicker(receiptsEvery)
+				ticker := time.NewTicker(receiptsInterval)
 				defer ticker.Stop()
 				claims = ticker.C
 			}
@@ -184,7 +184,7 @@ func (l *Link) welcome(s *session) time.Duration {
 	if warning := ack.GetWarning(); warning != "" {
 		log.Warn("the hub warns: " + cut(clean(warning), maxError))
 	}
-	every := time.Duration(min(ack.GetHeartbeatIntervalMs(), heartbeatMost.Milliseconds())) * time.Millisecond
+	every := time.Duration(min(ack.GetHeartbeatIntervalMs(), maxHeartbeat.Milliseconds())) * time.Millisecond
 	if every <= 0 {
 		return heartbeatDefault
 	}

@@ -99,7 +99,7 @@ func TestStableMinuteStartsTheBackOffAnew(t *testing.T) {
 }
 
 func TestHubSaysWhenToComeBack(t *testing.T) {
-	for told, least := range map[time.Duration]time.Duration{8 * time.Second: 8 * time.Second, time.Hour: toldMost} {
+	for told, least := range map[time.Duration]time.Duration{8 * time.Second: 8 * time.Second, time.Hour: maxHubPause} {
 		early, late := backoff{random: constant(0)}, backoff{random: constant(0xff)}
 		first, last := early.after(ending{code: "shutting_down", after: told}), late.after(ending{code: "shutting_down", after: told})
 		if first != least || last <= least+least/5 || last > least+least/4 {
@@ -261,7 +261,7 @@ func TestHeartbeatsComeAsTheHubWantsAndAtOnceOnChange(t *testing.T) {
 }
 
 func TestHeartbeatIntervalIsBounded(t *testing.T) {
-	for ms, want := range map[int64]time.Duration{1: heartbeatLeast, 0: heartbeatDefault, -5: heartbeatDefault, 1 << 62: heartbeatMost} {
+	for ms, want := range map[int64]time.Duration{1: heartbeatLeast, 0: heartbeatDefault, -5: heartbeatDefault, 1 << 62: maxHeartbeat} {
 		synctest.Test(t, func(t *testing.T) {
 			b := setup(t, echo, options{piped: true})
 			s := b.hub.Accept()
@@ -328,7 +328,7 @@ func TestHubThatFallsSilentIsLeft(t *testing.T) {
 		for hub.Dials() == 1 {
 			pass(time.Second)
 		}
-		if took := time.Since(began); took < silence-pingInterval || took > silence+backoffMost {
+		if took := time.Since(began); took < silence-pingInterval || took > silence+maxBackoff {
 			t.Errorf("it dialled again after %v", took)
 		}
 	})

@@ -216,7 +216,7 @@ func FuzzHandle(f *testing.F) {
 				start = end
 			}
 			if why != nil {
-				if strings.ContainsAny(why.reason(), "\n\x00") || why.after < 0 || why.after > toldMost {
+				if strings.ContainsAny(why.reason(), "\n\x00") || why.after < 0 || why.after > maxHubPause {
 					t.Fatalf("the ending is %+v", why)
 				}
 				s.fail(why)

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// receiptsPerFrame keeps a frame below 64 KiB, receiptsEvery the frames
+	// receiptsPerFrame keeps a frame below 64 KiB, receiptsInterval the frames
 	// below what a hub takes.
 	receiptsPerFrame = 128
 	// receiptPatience is how many batches of answers may go before a frame of

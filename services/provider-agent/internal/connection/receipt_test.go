@@ -172,17 +172,17 @@ func TestOnlyWhatWasSentIsClaimed(t *testing.T) {
 		hold     bool // grant no credit
 		kill     bool
 		least    int64
-		most     int64
+		limit    int64
 		complete bool
 	}{
-		"a whole answer":      {serve: written(whole, nil), text: `{"model":"m"}`, least: 1, most: 13, complete: true},
+		"a whole answer":      {serve: written(whole, nil), text: `{"model":"m"}`, least: 1, limit: 13, complete: true},
 		"a whole one cut off": {serve: written(whole, errLost), text: `{"model":"m"}`},
-		"a stream cut off":    {serve: written(chunk+chunk, errLost), text: streamText, least: 2, most: 2},
+		"a stream cut off":    {serve: written(chunk+chunk, errLost), text: streamText, least: 2, limit: 2},
 		"an error":            {serve: written(`{"error":{"message":"no"}}`, nil), text: streamText},
 		"nothing":             {serve: written("", nil), text: streamText},
 		"garbage":             {serve: written("data: {\n\n", nil), text: streamText},
 		// 256 KiB of credit hold some 4,000 chunks of 62 bytes.
-		"a stream without credit": {serve: streamed(10_000), text: streamText, hold: true, kill: true, least: 4000, most: agentwire.StreamWindow / int64(len(chunk))},
+		"a stream without credit": {serve: streamed(10_000), text: streamText, hold: true, kill: true, least: 4000, limit: agentwire.StreamWindow / int64(len(chunk))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -200,14 +200,14 @@ func TestOnlyWhatWasSentIsClaimed(t *testing.T) {
 					st.Answer()
 				}
 				// One that is sure to be claimed tells that the other is not.
-				if tc.most == 0 {
+				if tc.limit == 0 {
 					if n := b.link.deps.Receipts.Status().Kept; n != 0 {
 						t.Errorf("%d receipts", n)
 					}
 					return
 				}
 				got := claims(s)[0]
-				if n := got.GetSentTokens(); n < tc.least || n > tc.most || got.GetComplete() != tc.complete {
+				if n := got.GetSentTokens(); n < tc.least || n > tc.limit || got.GetComplete() != tc.complete {
 					t.Errorf("claimed %v", got)
 				}
 			})
@@ -250,7 +250,7 @@ func TestReceiptsArePacedAndOldestFirst(t *testing.T) {
 		seen, last := 0, time.Time{}
 		for seen < 300 {
 			list := claims(s)
-			if now := time.Now(); len(list) > receiptsPerFrame || now.Sub(last) < receiptsEvery {
+			if now := time.Now(); len(list) > receiptsPerFrame || now.Sub(last) < receiptsInterval {
 				t.Fatalf("%d receipts %v after the last", len(list), now.Sub(last))
 			}
 			last = time.Now()

@@ -119,7 +119,7 @@ func refused(resp *http.Response, err error) *ending {
 		why.text += ": " + clean(string(bytes.TrimSpace(text)))
 	}
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		why.after = time.Duration(min(seconds, int(toldMost/time.Second))) * time.Second
+		why.after = time.Duration(min(seconds, int(maxHubPause/time.Second))) * time.Second
 	}
 	return why
 }

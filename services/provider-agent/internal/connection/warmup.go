@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// warmUpEvery is the least between two warm-ups of a model; within it the
+	// warmUpInterval is the least between two warm-ups of a model; within it the
 	// last one's outcome is told again.
-	warmUpEvery = time.Minute
+	warmUpInterval = time.Minute
 	// warmUpTimeout bounds one: large models take minutes to load.
 	warmUpTimeout = 5 * time.Minute
 	// maxWarmUps bounds those that wait for their turn.
@@ -79,7 +79,7 @@ func (w *warmer) load(ctx context.Context, model string) (took time.Duration, er
 	w.mu.Lock()
 	last, known := w.last[model]
 	w.mu.Unlock()
-	if known && began.Sub(last.at) < warmUpEvery {
+	if known && began.Sub(last.at) < warmUpInterval {
 		return 0, last.err
 	}
 	loading, cancel := context.WithTimeout(ctx, warmUpTimeout)

@@ -65,7 +65,7 @@ func TestWarmUpOfAModelIsDoneOnceAMinute(t *testing.T) {
 		if n := loads.Load(); n != 1 {
 			t.Errorf("it was loaded %d times", n)
 		}
-		pass(warmUpEvery)
+		pass(warmUpInterval)
 		warmUp(s, "m")
 		warmed(s)
 		if n := loads.Load(); n != 2 {

@@ -44,7 +44,7 @@ type server struct {
 	kind            string // empty until it has answered
 	recognised      bool   // since it last came up
 	forwarded       int    // requests of this agent under way
-	most            int    // the most that forwarded was since the engine was last asked
+	limit           int    // the most that forwarded was since the engine was last asked
 	others, waiting int    // by what it said itself
 	mute            int    // probes for which it is not asked that
 }

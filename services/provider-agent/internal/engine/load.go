@@ -50,7 +50,7 @@ func (p *Pool) forwarding(t Target) (done func()) {
 		for _, e := range p.servers {
 			if e.serves(t) {
 				e.forwarded += n
-				e.most = max(e.most, e.forwarded)
+				e.limit = max(e.limit, e.forwarded)
 			}
 		}
 	}
@@ -68,7 +68,7 @@ func (p *Pool) measure(ctx context.Context, e *server) {
 	if skip {
 		e.mute--
 	}
-	e.most = e.forwarded
+	e.limit = e.forwarded
 	p.mu.Unlock()
 	if skip {
 		return
@@ -76,7 +76,7 @@ func (p *Pool) measure(ctx context.Context, e *server) {
 	running, waiting, told := p.metrics(ctx, e)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e.others, e.waiting = max(0, running-e.most), waiting
+	e.others, e.waiting = max(0, running-e.limit), waiting
 	if !told {
 		e.mute = withoutMetrics
 	}

@@ -10,8 +10,8 @@ import (
 
 // Pauses before a program that failed is run again.
 const (
-	againFirst = 10 * time.Second
-	againMost  = 10 * time.Minute
+	againFirst     = 10 * time.Second
+	maxRepeatPause = 10 * time.Minute
 )
 
 // Finder looks for GPUs until it knows whether there are any. Only Report may be
@@ -58,7 +58,7 @@ func (f *Finder) Look(ctx context.Context) {
 
 // Run looks again, ever more seldom, until ctx ends or what there is is known.
 func (f *Finder) Run(ctx context.Context) {
-	for pause := againFirst; !f.known; pause = min(2*pause, againMost) {
+	for pause := againFirst; !f.known; pause = min(2*pause, maxRepeatPause) {
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:

@@ -61,7 +61,7 @@ func TestProgramThatFailsOrHangsIsRunAgainUntilItTells(t *testing.T) {
 				if s.hangs {
 					pause -= patience
 				}
-				if want := min(againFirst<<i, againMost); pause != want {
+				if want := min(againFirst<<i, maxRepeatPause); pause != want {
 					t.Errorf("%s: pause %d is %v, want %v", reason, i, pause, want)
 				}
 			}

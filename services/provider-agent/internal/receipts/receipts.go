@@ -43,14 +43,14 @@ const (
 
 // How often things are done.
 const (
-	syncEvery = 200 * time.Millisecond
-	tidyEvery = time.Minute
+	syncInterval = 200 * time.Millisecond
+	tidyInterval = time.Minute
 	// settleWait is how long a receipt waits before it is sent at first: nearly
 	// always it is settled by then, and acknowledged without anybody asking.
 	settleWait = 2 * time.Second
-	// retryFirst doubles with each sending up to retryMost.
+	// retryFirst doubles with each sending up to maxRetry.
 	retryFirst = 30 * time.Second
-	retryMost  = 10 * time.Minute
+	maxRetry   = 10 * time.Minute
 )
 
 // Status is what an owner may want to know.
@@ -184,7 +184,7 @@ func (s *Store) Due(most int) []workreceipt.Signed {
 		if k.gone || k.due.After(now) {
 			continue
 		}
-		k.due = now.Add(min(retryFirst<<min(k.sent, 8), retryMost))
+		k.due = now.Add(min(retryFirst<<min(k.sent, 8), maxRetry))
 		k.sent++
 		out = append(out, k.signed)
 	}
@@ -193,7 +193,7 @@ func (s *Store) Due(most int) []workreceipt.Signed {
 
 // Run writes what is queued until ctx ends, and then the rest.
 func (s *Store) Run(ctx context.Context) {
-	tidy := time.NewTicker(tidyEvery)
+	tidy := time.NewTicker(tidyInterval)
 	defer tidy.Stop()
 	for {
 		select {
@@ -214,7 +214,7 @@ func (s *Store) Run(ctx context.Context) {
 
 // pause lets more receipts come, which one sync serves.
 func (s *Store) pause(ctx context.Context) {
-	timer := time.NewTimer(syncEvery)
+	timer := time.NewTimer(syncInterval)
 	defer timer.Stop()
 	for {
 		select {

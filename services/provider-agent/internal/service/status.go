@@ -60,9 +60,9 @@ type AnsweredAs struct {
 
 // Traffic tells why requests come or do not.
 type Traffic struct {
-	Since   *time.Time `json:"since"`
-	Rejects []Reject   `json:"rejects"`
-	Models  []Standing `json:"models"`
+	Since   *time.Time    `json:"since"`
+	Rejects []Reject      `json:"rejects"`
+	Models  []ModelHealth `json:"models"`
 }
 
 // Reject is how often the provider was passed over for one reason.
@@ -72,8 +72,8 @@ type Reject struct {
 	Meaning string `json:"meaning"`
 }
 
-// Standing is how one model is placed.
-type Standing struct {
+// ModelHealth is how one model is placed.
+type ModelHealth struct {
 	ModelID        string `json:"model_id"`
 	Nodes          int    `json:"nodes"`
 	AvailableNodes int    `json:"available_nodes"`

@@ -41,8 +41,8 @@ const (
 	MaxAccounts = 16384
 )
 
-// Book keeps the accounts. It is safe for concurrent use.
-type Book struct {
+// Tracker keeps the accounts. It is safe for concurrent use.
+type Tracker struct {
 	mu       sync.Mutex
 	accounts map[pair]*list.Element // of *account
 	recent   list.List              // the latest in front
@@ -73,19 +73,19 @@ type account struct {
 	next int
 }
 
-// NewBook returns an empty book.
-func NewBook() *Book { return &Book{accounts: map[pair]*list.Element{}} }
+// NewTracker returns an empty book.
+func NewTracker() *Tracker { return &Tracker{accounts: map[pair]*list.Element{}} }
 
 // Bill takes one whole answer, of which the text is plausibly so many tokens and
 // for which the provider claims others. It returns how much of that is billed: at
 // least the smaller of the two.
-func (b *Book) Bill(provider ids.ProviderID, model string, text, claimed int64) int64 {
+func (b *Tracker) Bill(provider ids.ProviderID, model string, text, claimed int64) int64 {
 	return b.BillPrompt(provider, model, text, text, claimed)
 }
 
 // BillPrompt is Bill for a prompt that was estimated at so many tokens, of which an
 // honest engine may make text. Its ratio is that of the claims to the estimates.
-func (b *Book) BillPrompt(provider ids.ProviderID, model string, estimate, text, claimed int64) int64 {
+func (b *Tracker) BillPrompt(provider ids.ProviderID, model string, estimate, text, claimed int64) int64 {
 	estimate, text, claimed = max(estimate, 0), max(text, 0), max(claimed, 0)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,7 +98,7 @@ func (b *Book) BillPrompt(provider ids.ProviderID, model string, estimate, text,
 }
 
 // account finds or makes the account of a pair.
-func (b *Book) account(p pair) *account {
+func (b *Tracker) account(p pair) *account {
 	if e, ok := b.accounts[p]; ok {
 		b.recent.MoveToFront(e)
 		return e.Value.(*account)
@@ -139,7 +139,7 @@ type Ratio struct {
 
 // Highest returns the highest ratios, at most n, of those with as many answers as
 // a step of the window.
-func (b *Book) Highest(n int) []Ratio {
+func (b *Tracker) Highest(n int) []Ratio {
 	b.mu.Lock()
 	var all []Ratio
 	for _, e := range b.accounts {

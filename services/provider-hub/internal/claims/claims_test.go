@@ -21,7 +21,7 @@ func TestHostile33_NoPatternOfClaimsGainsMoreThanATenth(t *testing.T) {
 		"by chance":           func(int) float64 { return 1 + 10*rand.Float64() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := NewBook()
+			b := NewTracker()
 			var texts, billed []int64
 			for i := range 3 * Window {
 				text := 1 + rand.Int64N(400)
@@ -52,7 +52,7 @@ func TestAnHonestProviderLosesNothing(t *testing.T) {
 		"a tenth above it":          func(text int64) int64 { return text + text/10 },
 		"short answers with an end": func(int64) int64 { return 3 },
 	} {
-		b := NewBook()
+		b := NewTracker()
 		for range 2 * Window {
 			text := 1 + rand.Int64N(300)
 			if name == "short answers with an end" {
@@ -66,7 +66,7 @@ func TestAnHonestProviderLosesNothing(t *testing.T) {
 }
 
 func TestTheFirstAnswersHaveRoom(t *testing.T) {
-	b := NewBook()
+	b := NewTracker()
 	if got := b.Bill(provider, "m", 10, 25); got != 25 {
 		t.Errorf("a first answer: billed %d, want 25", got)
 	}
@@ -76,7 +76,7 @@ func TestTheFirstAnswersHaveRoom(t *testing.T) {
 }
 
 func TestAWindowIsOfOneProviderAndModel(t *testing.T) {
-	b := NewBook()
+	b := NewTracker()
 	for range Window {
 		b.Bill(provider, "m", 100, 1000)
 	}
@@ -93,7 +93,7 @@ func TestAWindowIsOfOneProviderAndModel(t *testing.T) {
 }
 
 func TestTheBookIsBounded(t *testing.T) {
-	b := NewBook()
+	b := NewTracker()
 	for i := range MaxAccounts + 100 {
 		b.Bill(ids.ProviderID{byte(i), byte(i >> 8), byte(i >> 16)}, "m", 1, 1)
 	}
@@ -103,8 +103,8 @@ func TestTheBookIsBounded(t *testing.T) {
 }
 
 func BenchmarkBill(b *testing.B) {
-	book := NewBook()
+	tracker := NewTracker()
 	for b.Loop() {
-		book.Bill(provider, "m", 100, 110)
+		tracker.Bill(provider, "m", 100, 110)
 	}
 }

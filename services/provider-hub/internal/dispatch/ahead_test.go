@@ -70,21 +70,21 @@ func TestWhoeverWasSlowBearsAnAnswerThatWasGivenUp(t *testing.T) {
 			for range c.pieces {
 				s.ready <- struct{}{}
 			}
-			witness := &ledger{}
+			journal := &ledger{}
 			var report Report
-			d := NewRiggedDesk(Config{}, Rig{
+			d := NewWithEnv(Config{}, Env{
 				Find:  func(*Order) (Session, bool) { return s, true },
 				After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
-			}, witness, func(r Report) { report = r }, clock.System, slog.New(slog.DiscardHandler))
+			}, journal, func(r Report) { report = r }, clock.System, slog.New(slog.DiscardHandler))
 			d.Open()
 			l := &listener{commits: make(chan struct{})}
 			if err := d.Serve(t.Context(), orderOf(meter.Chat, true, false), &slow{l, c.takes}); err != nil {
 				t.Fatal(err)
 			}
-			if witness.usage == nil || witness.usage.Served.Ending != c.ending || report.Outcome != c.outcome || l.failed == nil {
-				t.Fatalf("%s: usage %+v, reported %v, failed %+v", name, witness.usage, report.Outcome, l.failed)
+			if journal.usage == nil || journal.usage.Served.Ending != c.ending || report.Outcome != c.outcome || l.failed == nil {
+				t.Fatalf("%s: usage %+v, reported %v, failed %+v", name, journal.usage, report.Outcome, l.failed)
 			}
-			if charged := witness.usage.Bill.Prompt > 0; charged != c.prompt {
+			if charged := journal.usage.Bill.Prompt > 0; charged != c.prompt {
 				t.Errorf("%s: the prompt is charged: %v", name, charged)
 			}
 		})

@@ -25,7 +25,7 @@ const (
 type answer struct {
 	sse    openai.SSEReader
 	reader reader
-	names  names
+	names  modelNames
 	heard  bool // an event could be read
 	begun  bool // content was relayed
 	done   bool // the stream's own end was seen
@@ -34,13 +34,13 @@ type answer struct {
 	out   []byte // the event rewritten last
 	spare []byte // the one before it
 	raw   []byte
-	held  []heldEvent // before the first content
-	holds int         // their bytes
+	held  []pendingEvent // before the first content
+	holds int            // their bytes
 	whole []byte
 }
 
 func newAnswer(o *Order, declared string) *answer {
-	n := &answer{reader: newReader(o), names: names{catalog: o.Model, asked: o.asked, declared: declared}}
+	n := &answer{reader: newReader(o), names: modelNames{catalog: o.Model, asked: o.asked, declared: declared}}
 	if o.Kind == meter.Images {
 		n.sse.MaxEvent = maxImageEvent
 	}
@@ -103,8 +103,8 @@ func (n *answer) restored() []byte {
 	return n.reader.restored(make([]byte, 0, len(n.whole)+maxIDText), n.whole)
 }
 
-// heldEvent is an event that waits for the first content.
-type heldEvent struct {
+// pendingEvent is an event that waits for the first content.
+type pendingEvent struct {
 	json []byte
 	name string
 }
@@ -114,12 +114,12 @@ func (n *answer) hold(event []byte, name string) bool {
 	if n.holds += len(event) + heldOverhead; n.holds > maxHeld {
 		return false
 	}
-	n.held = append(n.held, heldEvent{json: bytes.Clone(event), name: name})
+	n.held = append(n.held, pendingEvent{json: bytes.Clone(event), name: name})
 	return true
 }
 
 // unhold returns what waited, once.
-func (n *answer) unhold() []heldEvent {
+func (n *answer) unhold() []pendingEvent {
 	held := n.held
 	n.held = nil
 	return held

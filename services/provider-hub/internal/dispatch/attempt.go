@@ -16,8 +16,8 @@ import (
 
 // How often progress is witnessed.
 const (
-	progressTokens = 256
-	progressEvery  = 2 * time.Second
+	progressTokens   = 256
+	progressInterval = 2 * time.Second
 )
 
 // verdict is how an attempt ended.
@@ -39,12 +39,12 @@ type verdict struct {
 
 // attempt is one order under way. It belongs to its caller's goroutine.
 type attempt struct {
-	desk   *Desk
-	order  *Order
-	caller Caller
-	stream Stream
-	answer *answer
-	span   trace.Span
+	dispatcher *Dispatcher
+	order      *Order
+	caller     Caller
+	stream     Stream
+	answer     *answer
+	span       trace.Span
 
 	started      time.Time
 	firstContent time.Duration
@@ -76,9 +76,9 @@ type attempt struct {
 	large, arriving int64
 }
 
-func newAttempt(d *Desk, o *Order, caller Caller, stream Stream, at time.Time) *attempt {
+func newAttempt(d *Dispatcher, o *Order, caller Caller, stream Stream, at time.Time) *attempt {
 	return &attempt{
-		desk: d, order: o, caller: caller, stream: stream, answer: newAnswer(o, stream.EngineModel()),
+		dispatcher: d, order: o, caller: caller, stream: stream, answer: newAnswer(o, stream.EngineModel()),
 		started: at, lastData: at, commits: caller.Committed(), progressAt: at,
 	}
 }
@@ -90,14 +90,14 @@ func (a *attempt) run(ctx context.Context) error {
 	// taken down with every event.
 	due := make(chan func() *verdict, 3)
 	after := func(d time.Duration, what func() *verdict) Timer {
-		return a.desk.rig.After(d, func() { due <- what })
+		return a.dispatcher.env.After(d, func() { due <- what })
 	}
 	total := after(a.order.Total, a.outOfTime)
 	defer total.Stop()
 	first := after(a.firstWait(), a.noContentYet)
 	defer first.Stop()
 	var stall Timer
-	stall = after(a.desk.cfg.StallProbe, func() *verdict { return a.stalled(stall) })
+	stall = after(a.dispatcher.cfg.StallProbe, func() *verdict { return a.stalled(stall) })
 	defer stall.Stop()
 	defer a.counts(0, 0)
 	for {
@@ -110,13 +110,13 @@ func (a *attempt) run(ctx context.Context) error {
 			v = a.left()
 		case <-a.commits:
 			if err := a.commit(); err != nil {
-				return a.unwitnessed(err)
+				return a.journalFailed(err)
 			}
 		case <-a.stream.Ready():
 			v = a.take()
 		case what := <-due:
 			v = what()
-		case <-a.desk.abort:
+		case <-a.dispatcher.abort:
 			v = a.platformLost()
 		}
 		if v != nil {
@@ -154,7 +154,7 @@ func (a *attempt) left() *verdict {
 // where the provider had its time and gave nothing for it, which counts against
 // the provider. A caller that committed in leaving hears that nothing is owed.
 func (a *attempt) leftBeforeContent() *verdict {
-	waited := a.desk.clock.Now().Sub(a.started)
+	waited := a.dispatcher.clock.Now().Sub(a.started)
 	switch {
 	case waited < freeTime || a.order.Kind == meter.Images:
 		return &verdict{outcome: Cancelled, failure: &Failure{Code: CodeTimeout, Message: "the consumer left in its free time"}}
@@ -203,16 +203,16 @@ func (a *attempt) fails(f Failure, ending meter.Ending) *verdict {
 func (a *attempt) stalled(timer Timer) *verdict {
 	// The time that the caller took is not the provider's: meanwhile nobody looked
 	// for what it sent.
-	now := a.desk.clock.Now().Add(-a.blocked)
+	now := a.dispatcher.clock.Now().Add(-a.blocked)
 	idle := now.Sub(a.lastData)
 	quiet := now.Sub(a.lastContent)
 	if a.order.Kind == meter.Images {
 		quiet = idle // between two images an engine has nothing to show for long
 	}
-	if most := a.desk.cfg.ContentTimeout; a.answer.begun && quiet >= most || a.arriving > 0 && idle >= most {
+	if most := a.dispatcher.cfg.ContentTimeout; a.answer.begun && quiet >= most || a.arriving > 0 && idle >= most {
 		return a.fails(Failure{Code: CodeTimeout, Message: "the answer stopped"}, meter.ProviderLost)
 	}
-	probe := a.desk.cfg.StallProbe
+	probe := a.dispatcher.cfg.StallProbe
 	if idle >= probe {
 		a.stream.Probe()
 		idle = 0
@@ -225,7 +225,7 @@ func (a *attempt) commit() error {
 	a.commits, a.committed = nil, true
 	a.span.AddEvent(eventCommitted)
 	defer crash.At("hub.commit.journalled")
-	if err := a.desk.witness.Committed(a.order); err != nil || a.order.Kind != meter.Images || a.relayedTokens == 0 {
+	if err := a.dispatcher.journal.Committed(a.order); err != nil || a.order.Kind != meter.Images || a.relayedTokens == 0 {
 		return err
 	}
 	return a.note() // an image that came before the commit is worth one
@@ -236,7 +236,7 @@ func (a *attempt) take() *verdict {
 	piece, end, lost := a.stream.Take()
 	a.before, a.blocked = a.blocked, 0
 	if len(piece) > 0 {
-		a.lastData = a.desk.clock.Now()
+		a.lastData = a.dispatcher.clock.Now()
 	}
 	free, v := a.read(piece)
 	a.stream.Release(len(piece), free)
@@ -259,9 +259,9 @@ const slowCaller = time.Second
 
 // say gives the caller an event.
 func (a *attempt) say(e Event) error {
-	began := a.desk.clock.Now()
+	began := a.dispatcher.clock.Now()
 	err := a.caller.Event(e)
-	took := a.desk.clock.Now().Sub(began)
+	took := a.dispatcher.clock.Now().Sub(began)
 	a.blocked += took
 	a.waited += took
 	return err
@@ -286,7 +286,7 @@ func (a *attempt) read(piece []byte) (free []byte, v *verdict) {
 		v = a.readStream(piece)
 		return a.answer.keep(piece), v
 	}
-	free, ok := a.answer.gather(piece, a.desk.cfg.maxAnswer(a.order.Kind))
+	free, ok := a.answer.gather(piece, a.dispatcher.cfg.maxAnswer(a.order.Kind))
 	if !ok {
 		return free, a.fails(Failure{Code: CodeUpstream, Message: "the answer is too large"}, 0)
 	}
@@ -411,7 +411,7 @@ func (a *attempt) send(more bool) *verdict {
 }
 
 func (a *attempt) begin() {
-	now := a.desk.clock.Now()
+	now := a.dispatcher.clock.Now()
 	a.answer.begun = true
 	a.firstContent = now.Sub(a.started)
 	a.span.AddEvent(eventFirstContent)
@@ -429,7 +429,7 @@ func (a *attempt) progress() error {
 			return nil
 		}
 	}
-	if a.relayedTokens-a.progressTokens < progressStep(a.order.Kind) && a.lastData.Sub(a.progressAt) < progressEvery {
+	if a.relayedTokens-a.progressTokens < progressStep(a.order.Kind) && a.lastData.Sub(a.progressAt) < progressInterval {
 		return nil
 	}
 	return a.note()
@@ -439,7 +439,7 @@ func (a *attempt) progress() error {
 func (a *attempt) note() error {
 	a.progressTokens, a.progressAt = a.relayedTokens, a.lastData
 	defer crash.At("hub.progress")
-	return a.desk.witness.Progress(a.order, a.billableTokens(), a.relayedBytes)
+	return a.dispatcher.journal.Progress(a.order, a.billableTokens(), a.relayedBytes)
 }
 
 // progressStep is how much may be relayed between two notes.
@@ -547,14 +547,14 @@ func (a *attempt) wholeEnd(end *session.End) *verdict {
 	return &verdict{ending: meter.Completed, outcome: Served}
 }
 
-// unwitnessed ends an attempt that the journal cannot keep.
-func (a *attempt) unwitnessed(err error) error {
+// journalFailed ends an attempt that the journal cannot keep.
+func (a *attempt) journalFailed(err error) error {
 	a.stream.Close(true)
 	return fmt.Errorf("witness attempt %d of %s: %w", a.order.Attempt, a.order.Request, err)
 }
 
 // journalLost ends a stream whose progress cannot be witnessed.
 func (a *attempt) journalLost(err error) *verdict {
-	a.desk.log.Error("an attempt cannot be witnessed", "request_id", a.order.Request.String(), "error", err)
+	a.dispatcher.log.Error("an attempt cannot be witnessed", "request_id", a.order.Request.String(), "error", err)
 	return a.platformLost()
 }

@@ -16,7 +16,7 @@ func (a *attempt) conclude(ctx context.Context, v *verdict) error {
 	defer a.tell(ctx, v)
 	if a.answer.begun && !v.silent {
 		if err := a.awaitCommit(ctx); err != nil {
-			return a.unwitnessed(err)
+			return a.journalFailed(err)
 		}
 		v.silent = ctx.Err() != nil
 		if v.silent && v.ending == meter.Completed {
@@ -28,7 +28,7 @@ func (a *attempt) conclude(ctx context.Context, v *verdict) error {
 		select {
 		case <-a.commits:
 			if err := a.commit(); err != nil {
-				return a.unwitnessed(err)
+				return a.journalFailed(err)
 			}
 		default:
 		}
@@ -44,11 +44,11 @@ func (a *attempt) conclude(ctx context.Context, v *verdict) error {
 	if v.outcome == Served && a.order.Kind == meter.Chat && usage.Bill.Completion == 0 {
 		v.outcome = Failed // answering nothing is no service
 	}
-	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.desk.cfg.FinalTimeout)
+	final, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.dispatcher.cfg.FinalTimeout)
 	defer cancel()
-	publish, err := a.desk.witness.Final(final, usage)
+	publish, err := a.dispatcher.journal.Final(final, usage)
 	if err != nil {
-		return a.unwitnessed(err)
+		return a.journalFailed(err)
 	}
 	// The caller hears the end first. Should this process die in between, the
 	// gateway's word that the answer broke off is there before the usage is.
@@ -84,8 +84,8 @@ func (a *attempt) void(ctx context.Context, v *verdict) error {
 		v.outcome = Cancelled
 	}
 	a.stream.Close(a.unfinished())
-	if err := a.witnessVoid(ctx, v); err != nil {
-		return a.unwitnessed(err)
+	if err := a.journalVoid(ctx, v); err != nil {
+		return a.journalFailed(err)
 	}
 	switch {
 	case v.silent:
@@ -97,8 +97,8 @@ func (a *attempt) void(ctx context.Context, v *verdict) error {
 	}
 }
 
-// witnessVoid has it witnessed that nothing is owed.
-func (a *attempt) witnessVoid(ctx context.Context, v *verdict) error {
+// journalVoid has it witnessed that nothing is owed.
+func (a *attempt) journalVoid(ctx context.Context, v *verdict) error {
 	vanished := v.silent || ctx.Err() != nil
 	select {
 	case <-a.caller.Gone():
@@ -106,11 +106,11 @@ func (a *attempt) witnessVoid(ctx context.Context, v *verdict) error {
 	default:
 	}
 	if !vanished || !hasReceipts(a.order.Kind) {
-		return a.desk.witness.Void(a.order)
+		return a.dispatcher.journal.Void(a.order)
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.desk.cfg.FinalTimeout)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.dispatcher.cfg.FinalTimeout)
 	defer cancel()
-	return a.desk.witness.Vanished(last, a.order)
+	return a.dispatcher.journal.Vanished(last, a.order)
 }
 
 // awaitCommit waits for the caller to commit, a while.
@@ -118,7 +118,7 @@ func (a *attempt) awaitCommit(ctx context.Context) error {
 	if a.committed {
 		return nil
 	}
-	late, timer := a.alarm(a.desk.cfg.CommitWait)
+	late, timer := a.alarm(a.dispatcher.cfg.CommitWait)
 	defer timer.Stop()
 	a.waits(ForCommit)
 	select {
@@ -134,14 +134,14 @@ func (a *attempt) awaitCommit(ctx context.Context) error {
 // alarm signals once, after d.
 func (a *attempt) alarm(d time.Duration) (<-chan struct{}, Timer) {
 	late := make(chan struct{}, 1)
-	return late, a.desk.rig.After(d, func() { late <- struct{}{} })
+	return late, a.dispatcher.env.After(d, func() { late <- struct{}{} })
 }
 
 // drain asks the agent to stop and listens for the usage it may report.
 // Nothing of it is relayed, so the count of what was delivered stands.
 func (a *attempt) drain() {
 	a.stream.Cancel()
-	late, timer := a.alarm(a.desk.cfg.UsageDrain)
+	late, timer := a.alarm(a.dispatcher.cfg.UsageDrain)
 	defer timer.Stop()
 	for {
 		piece, end, lost := a.stream.Take()
@@ -155,7 +155,7 @@ func (a *attempt) drain() {
 		case <-a.stream.Ready():
 		case <-late:
 			return
-		case <-a.desk.abort:
+		case <-a.dispatcher.abort:
 			return
 		}
 	}
@@ -189,7 +189,7 @@ func (a *attempt) usage(ending meter.Ending) *Usage {
 	served := a.served(ending, a.claim())
 	return &Usage{
 		Order: a.order, Served: served, Bill: a.bill(served),
-		FirstContent: a.firstContent, Dispatched: a.started, Ended: a.desk.clock.Now(),
+		FirstContent: a.firstContent, Dispatched: a.started, Ended: a.dispatcher.clock.Now(),
 	}
 }
 
@@ -198,17 +198,17 @@ func (a *attempt) usage(ending meter.Ending) *Usage {
 func (a *attempt) bill(s meter.Served) meter.Bill {
 	bill := meter.Charge(s)
 	if bill.Claim == meter.Valid && bill.Prompt > 0 && (s.Kind == meter.Chat || s.Kind == meter.Embeddings) {
-		book := a.desk.prompts
+		tracker := a.dispatcher.prompts
 		if s.Media() {
-			book = a.desk.media
+			tracker = a.dispatcher.media
 		}
-		bill.Prompt = book.BillPrompt(a.order.Provider, a.order.Model, s.EstimatedPrompt, s.PlausiblePrompt(), bill.Prompt)
+		bill.Prompt = tracker.BillPrompt(a.order.Provider, a.order.Model, s.EstimatedPrompt, s.PlausiblePrompt(), bill.Prompt)
 	}
 	if s.Kind != meter.Chat || s.Ending != meter.Completed || bill.Claim != meter.Valid || bill.Completion == 0 || s.HiddenReasoning {
 		return bill
 	}
 	// Whatever was delivered is a token.
-	bill.Completion = a.desk.claims.Bill(a.order.Provider, a.order.Model, max(a.answer.reader.plausible(), 1), bill.Completion)
+	bill.Completion = a.dispatcher.claims.Bill(a.order.Provider, a.order.Model, max(a.answer.reader.plausible(), 1), bill.Completion)
 	return bill
 }
 
@@ -237,18 +237,18 @@ func (a *attempt) claim() meter.Claim {
 // tell reports the attempt to the routers, and to whoever reads the log.
 func (a *attempt) tell(ctx context.Context, v *verdict) {
 	if v.outcome == Served && a.order.answering() > 0 {
-		a.desk.silences.answered(a.order.pair())
+		a.dispatcher.silences.answered(a.order.pair())
 	}
 	r := reportOf(a.order, v.outcome)
-	r.FirstContent, r.Duration = a.firstContent, a.desk.clock.Now().Sub(a.started)
+	r.FirstContent, r.Duration = a.firstContent, a.dispatcher.clock.Now().Sub(a.started)
 	r.AnsweredAs, r.Excess = a.answer.names.other, a.excess
 	r.Blocked, r.Excused = a.waited, a.excused(v)
 	if a.order.Kind == meter.Chat {
 		r.Tokens = a.relayedTokens // what routers take speeds from
 	}
-	a.desk.tell(ctx, r, a.order.Stream, a.committed)
+	a.dispatcher.tell(ctx, r, a.order.Stream, a.committed)
 	if !a.order.Stream {
 		r.FirstContent = 0 // it is the time of the whole answer
 	}
-	a.desk.report(r)
+	a.dispatcher.report(r)
 }

@@ -150,12 +150,12 @@ func TestAPictureAloneIsAnAnswer(t *testing.T) {
 }
 
 func TestAPictureIsATokenHoweverMuchWasClaimedBefore(t *testing.T) {
-	d := NewRiggedDesk(Config{}, Rig{}, nil, nil, nil, nil)
+	d := NewWithEnv(Config{}, Env{}, nil, nil, nil, nil)
 	o := chatOrder(false, 100, 1)
 	for i := range 2000 {
 		d.claims.Bill(o.Provider, o.Model, 100, int64(i/1000*200)) // modest first, which later claims live on
 	}
-	a := &attempt{desk: d, order: o, answer: newAnswer(o, ""), relayedBytes: 1000}
+	a := &attempt{dispatcher: d, order: o, answer: newAnswer(o, ""), relayedBytes: 1000}
 	if bill := a.bill(a.served(meter.Completed, meter.Claim{State: meter.Valid, Prompt: 10, Completion: 90})); bill.Completion != 1 {
 		t.Errorf("got %+v, want a token", bill)
 	}
@@ -199,10 +199,10 @@ func TestAnAnswerThatItsOwnStopEndsAtOnceCostsItsPrompt(t *testing.T) {
 }
 
 func TestInflatedPromptsGainNoMoreThanTheirEstimateAccountsFor(t *testing.T) {
-	d := NewRiggedDesk(Config{}, Rig{}, nil, nil, nil, nil)
+	d := NewWithEnv(Config{}, Env{}, nil, nil, nil, nil)
 	o := chatOrder(true, 100, 1)
 	o.EstimatedPrompt, o.HeldPrompt = 1000, 2750
-	a := &attempt{desk: d, order: o, relayedTokens: 1, relayedBytes: 4}
+	a := &attempt{dispatcher: d, order: o, relayedTokens: 1, relayedBytes: 4}
 	billed := int64(0)
 	for range 1000 {
 		s := a.served(meter.WallLimit, meter.Claim{State: meter.Valid, Prompt: 2750, Completion: 1})
@@ -213,7 +213,7 @@ func TestInflatedPromptsGainNoMoreThanTheirEstimateAccountsFor(t *testing.T) {
 	}
 	for range 1000 {
 		s := a.served(meter.ClientGone, meter.Claim{State: meter.Valid, Prompt: 1200, Completion: 1})
-		if got := NewRiggedDesk(Config{}, Rig{}, nil, nil, nil, nil).prompts.Bill(o.Provider, o.Model, s.PlausiblePrompt(), 1200); got != 1200 {
+		if got := NewWithEnv(Config{}, Env{}, nil, nil, nil, nil).prompts.Bill(o.Provider, o.Model, s.PlausiblePrompt(), 1200); got != 1200 {
 			t.Fatalf("an honest prompt was billed as %d, want 1200", got)
 		}
 	}
@@ -223,13 +223,13 @@ func TestInflatedPromptsGainNoMoreThanTheirEstimateAccountsFor(t *testing.T) {
 // of it is no room for claims of text, and what it claims is seen.
 func TestMediaHaveAnAccountOfTheirOwn(t *testing.T) {
 	const estimate, held, text, prompts = 1000, 17_000, 1274, 1000
-	of := func(d *Desk, heldPrompt, claimed int64) int64 {
+	of := func(d *Dispatcher, heldPrompt, claimed int64) int64 {
 		o := chatOrder(true, 100, 1)
 		o.EstimatedPrompt, o.HeldPrompt = estimate, heldPrompt
-		a := &attempt{desk: d, order: o, relayedTokens: 1, relayedBytes: 4}
+		a := &attempt{dispatcher: d, order: o, relayedTokens: 1, relayedBytes: 4}
 		return a.bill(a.served(meter.WallLimit, meter.Claim{State: meter.Valid, Prompt: claimed, Completion: 1})).Prompt
 	}
-	d := NewRiggedDesk(Config{}, Rig{}, nil, nil, nil, nil)
+	d := NewWithEnv(Config{}, Env{}, nil, nil, nil, nil)
 	billed := int64(0)
 	for range prompts {
 		if got := of(d, held, estimate); got != estimate {

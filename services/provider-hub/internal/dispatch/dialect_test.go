@@ -61,19 +61,19 @@ func (s *deafAgent) putOrder(t *testing.T, change func(*Order)) (*listener, *Usa
 
 func (s *deafAgent) serve(t *testing.T, longest time.Duration, o *Order, caller func(*listener) Caller) (*listener, *Usage, Report) {
 	t.Helper()
-	witness := &ledger{}
+	journal := &ledger{}
 	var report Report
-	d := NewRiggedDesk(Config{}, Rig{
+	d := NewWithEnv(Config{}, Env{
 		Find:    func(*Order) (Session, bool) { return s, true },
 		Longest: func(Session) time.Duration { return longest },
 		After:   func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
-	}, witness, func(r Report) { report = r }, clock.System, slog.New(slog.DiscardHandler))
+	}, journal, func(r Report) { report = r }, clock.System, slog.New(slog.DiscardHandler))
 	d.Open()
 	l := &listener{commits: make(chan struct{})}
 	if err := d.Serve(t.Context(), o, caller(l)); err != nil {
 		t.Fatal(err)
 	}
-	return l, witness.usage, report
+	return l, journal.usage, report
 }
 
 func plainCaller(l *listener) Caller { return l }
@@ -184,7 +184,7 @@ func TestABodyThatNoAgentCanBeSentIsItsConsumersFault(t *testing.T) {
 		{session.ErrTooLarge, fault.SessionGone},
 	} {
 		var report Report
-		d := NewRiggedDesk(Config{}, Rig{
+		d := NewWithEnv(Config{}, Env{
 			Find:  func(*Order) (Session, bool) { return picky{c.why}, true },
 			After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
 		}, &ledger{}, func(r Report) { report = r }, clock.System, slog.New(slog.DiscardHandler))

@@ -135,9 +135,9 @@ type Caller interface {
 	Gone() <-chan struct{}
 }
 
-// Witness keeps what is needed to bill an attempt whatever happens to this
+// UsageJournal keeps what is needed to bill an attempt whatever happens to this
 // process. Dispatched fails with a fault when no new work is taken.
-type Witness interface {
+type UsageJournal interface {
 	Dispatched(o *Order, at time.Time) error
 	Committed(o *Order) error
 	Progress(o *Order, tokens, bytes int64) error
@@ -158,20 +158,20 @@ type Sessions interface {
 	Find(provider ids.ProviderID, node string, epoch int64) (*session.Session, bool)
 }
 
-// Desk serves attempts. It is safe for concurrent use.
-type Desk struct {
+// Dispatcher serves attempts. It is safe for concurrent use.
+type Dispatcher struct {
 	cfg     Config
-	rig     Rig
-	witness Witness
+	env     Env
+	journal UsageJournal
 	report  func(Report)
 	clock   clock.Clock
 	log     *slog.Logger
-	large   large
-	claims  *claims.Book // of answers
-	prompts *claims.Book // of text
-	media   *claims.Book // of prompts with media
+	large   largeAnswers
+	claims  *claims.Tracker // of answers
+	prompts *claims.Tracker // of text
+	media   *claims.Tracker // of prompts with media
 
-	silences silences
+	silences unansweredLeavers
 
 	mu       sync.Mutex
 	open     bool
@@ -180,39 +180,39 @@ type Desk struct {
 	aborted  bool
 }
 
-// NewDesk returns a desk that takes no orders until Open. report is told of
+// NewDispatcher returns a desk that takes no orders until Open. report is told of
 // every attempt, begun or refused, and must not block.
-func NewDesk(cfg Config, sessions Sessions, witness Witness, report func(Report), c clock.Clock, log *slog.Logger) *Desk {
-	return NewRiggedDesk(cfg, live(sessions), witness, report, c, log)
+func NewDispatcher(cfg Config, sessions Sessions, journal UsageJournal, report func(Report), c clock.Clock, log *slog.Logger) *Dispatcher {
+	return NewWithEnv(cfg, live(sessions), journal, report, c, log)
 }
 
-// NewRiggedDesk returns a closed desk for the sessions and timers of a rig.
-func NewRiggedDesk(cfg Config, rig Rig, witness Witness, report func(Report), c clock.Clock, log *slog.Logger) *Desk {
-	return &Desk{
-		cfg: cfg.withDefaults(), rig: rig, witness: witness, report: report, clock: c, log: log,
-		abort: make(chan struct{}), claims: claims.NewBook(), prompts: claims.NewBook(), media: claims.NewBook(),
+// NewWithEnv returns a closed desk for the sessions and timers of a rig.
+func NewWithEnv(cfg Config, env Env, journal UsageJournal, report func(Report), c clock.Clock, log *slog.Logger) *Dispatcher {
+	return &Dispatcher{
+		cfg: cfg.withDefaults(), env: env, journal: journal, report: report, clock: c, log: log,
+		abort: make(chan struct{}), claims: claims.NewTracker(), prompts: claims.NewTracker(), media: claims.NewTracker(),
 	}
 }
 
 // HighestClaims returns the providers and models that claim most for what they
 // deliver, at most n.
-func (d *Desk) HighestClaims(n int) []claims.Ratio { return d.claims.Highest(n) }
+func (d *Dispatcher) HighestClaims(n int) []claims.Ratio { return d.claims.Highest(n) }
 
 // HighestPrompts returns the providers and models that claim most of prompts for what
 // they are estimated at, at most n of text and n of media.
-func (d *Desk) HighestPrompts(n int) (text, media []claims.Ratio) {
+func (d *Dispatcher) HighestPrompts(n int) (text, media []claims.Ratio) {
 	return d.prompts.Highest(n), d.media.Highest(n)
 }
 
 // Open begins to take orders.
-func (d *Desk) Open() {
+func (d *Dispatcher) Open() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.open = true
 }
 
-// Taking tells whether orders are taken.
-func (d *Desk) Taking() bool {
+// Accepting tells whether orders are taken.
+func (d *Dispatcher) Accepting() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.open
@@ -220,8 +220,8 @@ func (d *Desk) Taking() bool {
 
 // Drain takes no further orders and returns when those under way have ended or
 // ctx has.
-func (d *Desk) Drain(ctx context.Context) error {
-	d.Refuse()
+func (d *Dispatcher) Drain(ctx context.Context) error {
+	d.StopAccepting()
 	done := make(chan struct{})
 	go func() {
 		d.attempts.Wait()
@@ -235,8 +235,8 @@ func (d *Desk) Drain(ctx context.Context) error {
 	}
 }
 
-// Refuse lets no further attempt begin: Serve answers hub_draining.
-func (d *Desk) Refuse() {
+// StopAccepting lets no further attempt begin: Serve answers hub_draining.
+func (d *Dispatcher) StopAccepting() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.open = false
@@ -244,7 +244,7 @@ func (d *Desk) Refuse() {
 
 // Abort ends the attempts under way: what was delivered is billed, as after a
 // crash. Drain tells when they are through.
-func (d *Desk) Abort() {
+func (d *Dispatcher) Abort() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.aborted {
@@ -253,7 +253,7 @@ func (d *Desk) Abort() {
 	}
 }
 
-func (d *Desk) enter() bool {
+func (d *Dispatcher) enter() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.open {
@@ -267,7 +267,7 @@ func (d *Desk) enter() bool {
 // hub_draining, journal_full or invalid_request; or that the end could not be
 // witnessed or told. A body that cannot be sent to any agent is no error: the
 // caller hears that it is refused.
-func (d *Desk) Serve(ctx context.Context, o *Order, caller Caller) error {
+func (d *Dispatcher) Serve(ctx context.Context, o *Order, caller Caller) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
@@ -295,20 +295,20 @@ func (d *Desk) Serve(ctx context.Context, o *Order, caller Caller) error {
 
 // refused reports an attempt that never began: routers give back the slot that
 // they had booked for it.
-func (d *Desk) refused(ctx context.Context, o *Order) {
+func (d *Dispatcher) refused(ctx context.Context, o *Order) {
 	r := reportOf(o, Cancelled)
 	d.report(r)
 	d.tell(ctx, r, o.Stream, false)
 }
 
 // begin witnesses an order and puts it on its session.
-func (d *Desk) begin(o *Order, at time.Time) (Stream, error) {
-	s, ok := d.rig.Find(o)
+func (d *Dispatcher) begin(o *Order, at time.Time) (Stream, error) {
+	s, ok := d.env.Find(o)
 	if !ok {
 		return nil, gone()
 	}
 	d.limit(o, s)
-	if err := d.witness.Dispatched(o, at); err != nil {
+	if err := d.journal.Dispatched(o, at); err != nil {
 		return nil, err
 	}
 	crash.At("hub.dispatch.journalled")
@@ -327,16 +327,16 @@ func (d *Desk) begin(o *Order, at time.Time) (Stream, error) {
 }
 
 // limit brings the time of an order down to what its session's agents keep to.
-func (d *Desk) limit(o *Order, s Session) {
-	if d.rig.Longest == nil {
+func (d *Dispatcher) limit(o *Order, s Session) {
+	if d.env.Longest == nil {
 		return
 	}
-	if most := d.rig.Longest(s); most > 0 {
+	if most := d.env.Longest(s); most > 0 {
 		o.Total = min(o.Total, most)
 	}
 }
 
-func (d *Desk) prove(o *Order) []byte {
+func (d *Dispatcher) prove(o *Order) []byte {
 	if d.cfg.Prove == nil || !hasReceipts(o.Kind) {
 		return nil
 	}
@@ -353,14 +353,14 @@ func gone() error {
 
 // unopened voids an order that its session did not take. That its body cannot be
 // sent to anybody is the consumer's doing; all else is tried elsewhere.
-func (d *Desk) unopened(o *Order, err error) error {
+func (d *Dispatcher) unopened(o *Order, err error) error {
 	if errors.Is(err, session.ErrNotSendable) {
-		if lost := d.witness.Void(o); lost != nil {
+		if lost := d.journal.Void(o); lost != nil {
 			return lost
 		}
 		return err
 	}
-	return errors.Join(refusedOpen(err), d.witness.Void(o))
+	return errors.Join(refusedOpen(err), d.journal.Void(o))
 }
 
 func refusedOpen(err error) error {

@@ -22,9 +22,9 @@ const (
 	// leastPatience is how long any provider may be without content before a
 	// consumer who leaves owes it nothing.
 	leastPatience = 5 * time.Second
-	// mostAnswering is how much longer a whole answer may be waited for, of which
+	// maxAnswering is how much longer a whole answer may be waited for, of which
 	// nothing is seen before its end.
-	mostAnswering = 20 * time.Second
+	maxAnswering = 20 * time.Second
 	// fetchTime is how long an agent may fetch the media that an order names.
 	fetchTime = 10 * time.Second
 	// hearingRate is how many seconds of audio any provider transcribes in one.
@@ -67,12 +67,12 @@ func (o *Order) patience() time.Duration {
 }
 
 // answering is what a whole answer has besides, of which nothing is seen before its
-// end: what the longest that the order allows takes, up to mostAnswering.
+// end: what the longest that the order allows takes, up to maxAnswering.
 func (o *Order) answering() time.Duration {
 	if o.Stream || o.Kind != meter.Chat {
 		return 0
 	}
-	return min(perRate(o.MaxOutput, answerRate), mostAnswering)
+	return min(perRate(o.MaxOutput, answerRate), maxAnswering)
 }
 
 // hung reports whether a consumer who leaves after so long owes nothing, because the
@@ -82,7 +82,7 @@ func (o *Order) answering() time.Duration {
 func (a *attempt) hung(waited time.Duration) bool {
 	late := waited - a.order.patience()
 	more := a.order.answering()
-	if late > 0 && more > 0 && a.desk.silences.another(a.order.pair()) {
+	if late > 0 && more > 0 && a.dispatcher.silences.another(a.order.pair()) {
 		more = 0
 	}
 	return late > more

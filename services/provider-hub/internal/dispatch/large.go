@@ -14,10 +14,10 @@ const (
 	largeShares = 8
 )
 
-// large counts what large answers hold, in bytes: together, and what each
+// largeAnswers counts what large answers hold, in bytes: together, and what each
 // provider has sent of answers that are not whole yet. It is safe for concurrent
 // use.
-type large struct {
+type largeAnswers struct {
 	mu       sync.Mutex
 	sum      int64
 	arriving map[ids.ProviderID]int64 // without zeros
@@ -25,7 +25,7 @@ type large struct {
 
 // add counts bytes more or less, of which arriving are a provider's that are not
 // whole yet, and returns what there is now.
-func (l *large) add(p ids.ProviderID, bytes, arriving int64) (sum, share int64) {
+func (l *largeAnswers) add(p ids.ProviderID, bytes, arriving int64) (sum, share int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.arriving == nil {
@@ -49,7 +49,7 @@ func (a *attempt) counts(arriving, leaving int) (sum, share int64) {
 		return 0, 0
 	}
 	a.large, a.arriving = total, part
-	return a.desk.large.add(a.order.Provider, grown, more)
+	return a.dispatcher.large.add(a.order.Provider, grown, more)
 }
 
 func atLeastLarge(bytes int) int64 {
@@ -68,7 +68,7 @@ func (a *attempt) holds(arriving int) *verdict {
 	if a.arriving <= before {
 		return nil
 	}
-	most := a.desk.cfg.MaxLarge
+	most := a.dispatcher.cfg.MaxLarge
 	switch {
 	case share > most/largeShares:
 		return a.fails(Failure{Code: CodeUpstream, Message: "this provider has too many large answers under way"}, meter.ProviderLost)

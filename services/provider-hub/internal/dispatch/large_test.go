@@ -36,14 +36,14 @@ func TestLargeAnswersShareOneBound(t *testing.T) {
 			begins, rest := imageOf(stream, 3<<20)
 			s := newSteered()
 			f := newFloor(Config{MaxLarge: 32 << 20}, s)
-			f.desk.large.add(ids.ProviderID{9}, c.others, 0)
+			f.dispatcher.large.add(ids.ProviderID{9}, c.others, 0)
 			s.sends(begins, rest)
 			s.ends()
 			l := f.serve(t.Context(), orderOf(meter.Images, stream, false))
 			if l.finished != c.served || !c.served && (!l.failed.Retryable || !strings.Contains(l.failed.Message, "this hub holds too many large")) {
 				t.Errorf("%s beside %d bytes: finished %v, failed %+v", name, c.others, l.finished, l.failed)
 			}
-			if sum := f.desk.large.sum; sum != c.others || len(f.desk.large.arriving) != 0 {
+			if sum := f.dispatcher.large.sum; sum != c.others || len(f.dispatcher.large.arriving) != 0 {
 				t.Errorf("%s: %d bytes are held", name, sum)
 			}
 		}
@@ -87,8 +87,8 @@ func TestAProviderThatStallsHoldsNoMoreThanItsShare(t *testing.T) {
 		if wait := time.Since(began); wait > time.Minute+time.Second || l.failed == nil || !l.failed.Retryable || f.last().Outcome != Failed {
 			t.Errorf("the one that stalls: failed %+v after %v, reported %v", l.failed, wait, f.last().Outcome)
 		}
-		if f.desk.large.sum != 0 || len(f.desk.large.arriving) != 0 {
-			t.Errorf("%d bytes are still held", f.desk.large.sum)
+		if f.dispatcher.large.sum != 0 || len(f.dispatcher.large.arriving) != 0 {
+			t.Errorf("%d bytes are still held", f.dispatcher.large.sum)
 		}
 	})
 }
@@ -129,7 +129,7 @@ func TestAWholeAnswerIsThereOnce(t *testing.T) {
 		"in three pieces": {[][]byte{slices.Clone(body[:40]), slices.Clone(body[40:70]), slices.Clone(body[70:])}, []int{0, 30, len(body) - 70}},
 	} {
 		s := &pieces{left: c.left}
-		d := NewRiggedDesk(Config{}, Rig{
+		d := NewWithEnv(Config{}, Env{
 			Find:  func(*Order) (Session, bool) { return s, true },
 			After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
 		}, &ledger{}, func(Report) {}, clock.System, slog.New(slog.DiscardHandler))
@@ -161,10 +161,10 @@ func TestWhatWaitsForItsCallerIsCounted(t *testing.T) {
 		s.ends()
 		var sum, arriving int64
 		f.told = func(Event) {
-			sum, arriving = f.desk.large.sum, f.desk.large.arriving[ids.ProviderID{}]
+			sum, arriving = f.dispatcher.large.sum, f.dispatcher.large.arriving[ids.ProviderID{}]
 		}
 		var after int64
-		f.committed = func() { after = f.desk.large.sum }
+		f.committed = func() { after = f.dispatcher.large.sum }
 		if l := f.serve(t.Context(), orderOf(meter.Images, stream, false)); !l.finished {
 			t.Errorf("%s: failed %+v", name, l.failed)
 		}
@@ -251,24 +251,24 @@ func TestAnAnswerThatNobodyCommitsToIsNotCalledServed(t *testing.T) {
 
 // floor is a desk with a session that a test steers, and what it was told.
 type floor struct {
-	desk      *Desk
-	session   *steered
-	mu        sync.Mutex
-	reports   []Report
-	voids     int
-	vanished  int
-	deaf      bool        // callers do not commit
-	told      func(Event) // while a caller hears an event
-	committed func()
+	dispatcher *Dispatcher
+	session    *steered
+	mu         sync.Mutex
+	reports    []Report
+	voids      int
+	vanished   int
+	deaf       bool        // callers do not commit
+	told       func(Event) // while a caller hears an event
+	committed  func()
 }
 
 func newFloor(cfg Config, s *steered) *floor {
 	f := &floor{session: s}
-	f.desk = NewRiggedDesk(cfg, Rig{
+	f.dispatcher = NewWithEnv(cfg, Env{
 		Find:  func(*Order) (Session, bool) { return f.session, true },
 		After: func(d time.Duration, do func()) Timer { return time.AfterFunc(d, do) },
 	}, f, f.report, clock.System, slog.New(slog.DiscardHandler))
-	f.desk.Open()
+	f.dispatcher.Open()
 	return f
 }
 
@@ -286,7 +286,7 @@ func (f *floor) last() Report {
 
 func (f *floor) serve(ctx context.Context, o *Order) *listener {
 	l := &listener{commits: make(chan struct{})}
-	if err := f.desk.Serve(ctx, o, watched{l, f}); err != nil {
+	if err := f.dispatcher.Serve(ctx, o, watched{l, f}); err != nil {
 		l.failed = &Failure{Message: err.Error()}
 	}
 	return l

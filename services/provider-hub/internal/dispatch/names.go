@@ -14,11 +14,11 @@ const maxRawName = 6*maxIDText + 2
 // maxAnsweredAs bounds what is kept of what an engine calls a model, in characters.
 const maxAnsweredAs = 200
 
-// names notices an engine that calls the model otherwise than it may: by another
+// modelNames notices an engine that calls the model otherwise than it may: by another
 // name than the body that its provider was sent, than the one that the provider
 // declared, and than the catalog's.
 // The first such name of an attempt is kept. Nothing rests on it here.
-type names struct {
+type modelNames struct {
 	catalog string
 	// asked is the body's name where it is another; empty where not.
 	asked string
@@ -47,7 +47,7 @@ func askedFor(o *Order) string {
 
 // look takes the name at a place of an event or a whole answer. It does not
 // allocate while names agree, but once for a name with escapes.
-func (n *names) look(json []byte, at jsonscan.Span) {
+func (n *modelNames) look(json []byte, at jsonscan.Span) {
 	if n.other != "" || !at.Found() {
 		return
 	}
@@ -70,7 +70,7 @@ func (n *names) look(json []byte, at jsonscan.Span) {
 	}
 }
 
-func (n *names) may(raw []byte) bool {
+func (n *modelNames) may(raw []byte) bool {
 	return jsonscan.StringIs(raw, n.catalog) || n.asked != "" && jsonscan.StringIs(raw, n.asked) ||
 		n.declared != "" && jsonscan.StringIs(raw, n.declared)
 }

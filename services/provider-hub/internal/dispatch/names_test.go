@@ -30,7 +30,7 @@ func reportedBy(t testing.TB, declared string, o *Order, answer []byte) Report {
 	s := &scripted{pieces: [][]byte{answer}, end: session.End{Status: 200, Complete: true}, ready: make(chan struct{}), named: declared}
 	close(s.ready)
 	var all []Report
-	d := NewRiggedDesk(Config{}, Rig{
+	d := NewWithEnv(Config{}, Env{
 		Find:  func(*Order) (Session, bool) { return s, true },
 		After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
 	}, &ledger{}, func(r Report) { all = append(all, r) }, clock.System, slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -93,7 +93,7 @@ func TestHostile35_FormsAndTextAreNotMistaken(t *testing.T) {
 
 func TestHostile35_NamesThatAgreeCostNoAllocation(t *testing.T) {
 	for _, raw := range []string{`"acme/m"`, `"acme\/m"`, `"tiny"`, `"t\u0069ny"`, `null`} {
-		n := names{catalog: "acme/m", asked: "tiny"}
+		n := modelNames{catalog: "acme/m", asked: "tiny"}
 		event := []byte(`{"model":` + raw + `,"choices":[]}`)
 		at := jsonscan.Span{Start: 9, End: 9 + len(raw)}
 		n.look(event, at)
@@ -111,7 +111,7 @@ func TestHostile35_LongNamesAreCut(t *testing.T) {
 			if !json.Valid(head(raw)) || len(head(raw)) > maxRawName+6 {
 				t.Fatalf("%s is cut to %q", unit, head(raw))
 			}
-			n := names{catalog: "acme/m"}
+			n := modelNames{catalog: "acme/m"}
 			n.look(raw, jsonscan.Span{End: len(raw)})
 			if got := utf8.RuneCountInString(n.other); got > maxAnsweredAs || unit == "x" && got != maxAnsweredAs {
 				t.Errorf("%s: %d characters", unit, got)
@@ -130,7 +130,7 @@ func FuzzNames(f *testing.F) {
 		if raw = bytes.TrimSpace(raw); !json.Valid(raw) {
 			return
 		}
-		n := names{catalog: "acme/m", asked: "tiny"}
+		n := modelNames{catalog: "acme/m", asked: "tiny"}
 		for range 2 {
 			n.look(raw, jsonscan.Span{End: len(raw)})
 		}

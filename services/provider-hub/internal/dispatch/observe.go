@@ -37,7 +37,7 @@ func startSpan(ctx context.Context, o *Order) (context.Context, trace.Span) {
 }
 
 // tell says in the log and in the attempt's span how it ended.
-func (d *Desk) tell(ctx context.Context, r Report, stream, committed bool) {
+func (d *Dispatcher) tell(ctx context.Context, r Report, stream, committed bool) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(attribute.String("svc.outcome", r.Outcome.String()), attribute.Int64("svc.completion_tokens", r.Tokens))
 		if r.Outcome == Failed {

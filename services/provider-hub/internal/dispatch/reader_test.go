@@ -92,11 +92,11 @@ func answered(t testing.TB, cfg Config, o *Order, answer []byte, cut int, comple
 	t.Helper()
 	s := &scripted{pieces: [][]byte{answer[:cut], answer[cut:]}, end: session.End{Status: 200, Complete: complete}, ready: make(chan struct{})}
 	close(s.ready)
-	witness := &ledger{}
-	d := NewRiggedDesk(cfg, Rig{
+	journal := &ledger{}
+	d := NewWithEnv(cfg, Env{
 		Find:  func(*Order) (Session, bool) { return s, true },
 		After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
-	}, witness, func(Report) {}, clock.System, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	}, journal, func(Report) {}, clock.System, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	d.Open()
 	l := &listener{commits: make(chan struct{})}
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -107,7 +107,7 @@ func answered(t testing.TB, cfg Config, o *Order, answer []byte, cut int, comple
 	if l := &d.large; l.sum != 0 || len(l.arriving) != 0 {
 		t.Fatalf("%d bytes are still held, %v of providers", l.sum, l.arriving)
 	}
-	return l, witness.usage
+	return l, journal.usage
 }
 
 // FuzzAnswers has engines answer anything to any kind of request: nothing that

@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// mostSilences is how many consumers in a row may get no whole answer of a provider
+	// maxSilences is how many consumers in a row may get no whole answer of a provider
 	// and model within the time to first content before its whole answers have no more
 	// patience than that.
-	mostSilences = 3
+	maxSilences = 3
 	// maxSilent bounds the providers and models that are remembered. Any goes first:
 	// it begins anew.
 	maxSilent = 16384
 )
 
-// silences counts, of each provider and model, the consumers who have left whole
+// unansweredLeavers counts, of each provider and model, the consumers who have left whole
 // answers behind the time to first content since one was given. It is one hub's, and
 // safe for concurrent use.
-type silences struct {
+type unansweredLeavers struct {
 	mu   sync.Mutex
 	left map[pair]int
 }
@@ -30,7 +30,7 @@ type pair struct {
 }
 
 // another counts one more, and reports whether there are too many.
-func (s *silences) another(of pair) bool {
+func (s *unansweredLeavers) another(of pair) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.left == nil {
@@ -42,12 +42,12 @@ func (s *silences) another(of pair) bool {
 			break
 		}
 	}
-	s.left[of] = min(s.left[of]+1, mostSilences+1)
-	return s.left[of] > mostSilences
+	s.left[of] = min(s.left[of]+1, maxSilences+1)
+	return s.left[of] > maxSilences
 }
 
 // answered forgets them, because an answer was given.
-func (s *silences) answered(of pair) {
+func (s *unansweredLeavers) answered(of pair) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.left, of)

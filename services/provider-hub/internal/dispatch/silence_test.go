@@ -21,22 +21,22 @@ func TestAProviderThatGivesNoWholeAnswerIsPaidForThreeInARow(t *testing.T) {
 func paidForThreeInARow(t *testing.T) {
 	var agent *deafAgent
 	var report Report
-	witness := &ledger{}
-	d := NewRiggedDesk(Config{}, Rig{
+	journal := &ledger{}
+	d := NewWithEnv(Config{}, Env{
 		Find:  func(*Order) (Session, bool) { return agent, true },
 		After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
-	}, witness, func(r Report) { report = r }, clock.System, slog.New(slog.DiscardHandler))
+	}, journal, func(r Report) { report = r }, clock.System, slog.New(slog.DiscardHandler))
 	d.Open()
 	serve := func(o *Order, a *deafAgent, caller func(*listener) Caller) int64 {
 		t.Helper()
-		agent, witness.usage = a, nil
+		agent, journal.usage = a, nil
 		if err := d.Serve(t.Context(), o, caller(&listener{commits: make(chan struct{})})); err != nil {
 			t.Error(err)
 		}
-		if witness.usage == nil {
+		if journal.usage == nil {
 			return 0
 		}
-		return witness.usage.Bill.Prompt
+		return journal.usage.Bill.Prompt
 	}
 	order := func() *Order {
 		o := orderOf(meter.Chat, false, false)
@@ -65,7 +65,7 @@ func paidForThreeInARow(t *testing.T) {
 		leave(order(), leastPatience, 1000, Cancelled) // too soon to say anything
 	}
 	for range 2 {
-		for range mostSilences {
+		for range maxSilences {
 			leave(order(), silent, 1000, Cancelled)
 		}
 		leave(order(), silent, 0, Failed)
@@ -84,7 +84,7 @@ func paidForThreeInARow(t *testing.T) {
 }
 
 func TestSilencesAreBounded(t *testing.T) {
-	var s silences
+	var s unansweredLeavers
 	for i := range 2 * maxSilent {
 		s.another(pair{provider: ids.ProviderID{byte(i), byte(i >> 8), byte(i >> 16)}, model: "m"})
 	}

@@ -42,8 +42,8 @@ const (
 	ForUsage
 )
 
-// Rig is what a desk has outside of itself.
-type Rig struct {
+// Env is what a desk has outside of itself.
+type Env struct {
 	// Wait, when set, is called each time before an attempt waits, so that a
 	// simulator can take over until there is exactly one thing to go on with.
 	Wait func(c Caller, what Waiting)
@@ -57,8 +57,8 @@ type Rig struct {
 }
 
 // live is the rig of sessions with agents.
-func live(sessions Sessions) Rig {
-	return Rig{
+func live(sessions Sessions) Env {
+	return Env{
 		Find: func(o *Order) (Session, bool) {
 			s, ok := sessions.Find(o.Provider, o.Node, o.Epoch)
 			return liveSession{s}, ok
@@ -81,7 +81,7 @@ func (s liveSession) Open(r session.Request) (Stream, error) {
 
 // waits tells the rig that the attempt is about to wait.
 func (a *attempt) waits(what Waiting) {
-	if a.desk.rig.Wait != nil {
-		a.desk.rig.Wait(a.caller, what)
+	if a.dispatcher.env.Wait != nil {
+		a.dispatcher.env.Wait(a.caller, what)
 	}
 }

@@ -52,7 +52,7 @@ const (
 	// published again; a sweep looks for such usage sweeps times as often.
 	DefaultResettle = 30 * time.Second
 	sweeps          = 6
-	resettleMost    = 10 * time.Minute
+	maxResettle     = 10 * time.Minute
 )
 
 // publication is how often a usage event was published again.

@@ -351,7 +351,7 @@ func TestWhatNATSDidNotTakeIsDueAtOnce(t *testing.T) {
 	}
 }
 
-func TestUsageWhoseWitnessWasSlowIsPublishedAllTheSame(t *testing.T) {
+func TestUsageWhoseJournalWasSlowIsPublishedAllTheSame(t *testing.T) {
 	f := setup(t)
 	o := f.serve(t)
 	key := keyOf(o)

@@ -30,8 +30,8 @@ const (
 	handRefused = time.Minute
 )
 
-// KeyTaker is a service that checks the seals of usage.
-type KeyTaker struct {
+// KeyReceiver is a service that checks the seals of usage.
+type KeyReceiver struct {
 	Name string
 	Hand func(ctx context.Context, hub string, key usageseal.Key) error
 }
@@ -39,11 +39,11 @@ type KeyTaker struct {
 // Keys seal the usage of a hub. The key is of this process alone: what an
 // earlier one has left in the journal is sealed when it is published.
 type Keys struct {
-	hub    string
-	takers []KeyTaker
-	random io.Reader
-	clock  clock.Clock
-	log    *slog.Logger
+	hub       string
+	receivers []KeyReceiver
+	random    io.Reader
+	clock     clock.Clock
+	log       *slog.Logger
 
 	current atomic.Pointer[usageseal.Key]
 	made    time.Time // of current, for Run only
@@ -54,8 +54,8 @@ type Keys struct {
 // NewKeys makes them. Usage is sealed with a key once the first of takers has
 // it, so that the one who settles never meets a key that it does not know; the
 // others leave usage in the stream until they have it.
-func NewKeys(hub string, takers []KeyTaker, random io.Reader, c clock.Clock, log *slog.Logger) *Keys {
-	return &Keys{hub: hub, takers: takers, random: random, clock: c, log: log, ready: make(chan struct{})}
+func NewKeys(hub string, receivers []KeyReceiver, random io.Reader, c clock.Clock, log *slog.Logger) *Keys {
+	return &Keys{hub: hub, receivers: receivers, random: random, clock: c, log: log, ready: make(chan struct{})}
 }
 
 // SealWith makes u seal what it publishes, before it runs.
@@ -128,15 +128,15 @@ func (k *Keys) Run(ctx context.Context) error {
 // them has too many, and whether all have it.
 func (k *Keys) hand(ctx context.Context, key usageseal.Key) (first, refused, all bool) {
 	all = true
-	for i, taker := range k.takers {
+	for i, receiver := range k.receivers {
 		callCtx, cancel := context.WithTimeout(ctx, handTime)
-		err := taker.Hand(callCtx, k.hub, key)
+		err := receiver.Hand(callCtx, k.hub, key)
 		cancel()
 		if err == nil {
 			continue
 		}
 		if ctx.Err() == nil {
-			k.log.Warn("the key that seals usage was not taken", "by", taker.Name, "error", err)
+			k.log.Warn("the key that seals usage was not taken", "by", receiver.Name, "error", err)
 		}
 		all, refused = false, refused || fault.Is(err, fault.TooManyKeys)
 		if i == 0 {

@@ -17,7 +17,7 @@ import (
 func TestAHubThatHasTooManyKeysAsksSlowlyUntilItsKeyIsTaken(t *testing.T) {
 	for name, c := range map[string]struct {
 		refusal error
-		most    int // calls in 10 minutes
+		limit   int // calls in 10 minutes
 	}{
 		"too many keys": {fault.New(fault.Exhausted, fault.TooManyKeys, "too many"), 11},
 		"away":          {errors.New("away"), 70},
@@ -26,22 +26,22 @@ func TestAHubThatHasTooManyKeysAsksSlowlyUntilItsKeyIsTaken(t *testing.T) {
 			var mu sync.Mutex // of what Hand uses
 			refusal, calls := c.refusal, 0
 			seen := map[usageseal.KeyID]bool{}
-			taker := KeyTaker{Name: "ledger", Hand: func(_ context.Context, _ string, key usageseal.Key) error {
+			receiver := KeyReceiver{Name: "ledger", Hand: func(_ context.Context, _ string, key usageseal.Key) error {
 				mu.Lock()
 				defer mu.Unlock()
 				calls++
 				seen[key.ID] = true
 				return refusal
 			}}
-			k := NewKeys("hub-a", []KeyTaker{taker}, rand.Reader, clock.System, discard)
+			k := NewKeys("hub-a", []KeyReceiver{receiver}, rand.Reader, clock.System, discard)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- k.Run(ctx) }()
 			<-time.After(10 * time.Minute)
 			synctest.Wait()
 			mu.Lock()
-			if calls > c.most || calls < 10 {
-				t.Errorf("%s: got %d calls in 10 minutes, want 10 to %d", name, calls, c.most)
+			if calls > c.limit || calls < 10 {
+				t.Errorf("%s: got %d calls in 10 minutes, want 10 to %d", name, calls, c.limit)
 			}
 			refusal = nil
 			mu.Unlock()

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	presenceEvery = 10 * time.Second
-	presenceDelay = 100 * time.Millisecond
-	presencePart  = 500
-	presenceBytes = 512 << 10
+	presenceInterval = 10 * time.Second
+	presenceDelay    = 100 * time.Millisecond
+	presencePart     = 500
+	presenceBytes    = 512 << 10
 )
 
 // Presence tells the routers which sessions stand on this hub.
@@ -79,7 +79,7 @@ func (p *Presence) Run(ctx context.Context) error {
 }
 
 func (p *Presence) loop(ctx context.Context) {
-	every := time.NewTicker(presenceEvery)
+	every := time.NewTicker(presenceInterval)
 	defer every.Stop()
 	p.report(ctx, p.registry.Views())
 	for {

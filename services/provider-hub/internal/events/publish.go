@@ -204,7 +204,7 @@ func (u *Usage) again(ctx context.Context, batch []waiting, now time.Time) bool 
 	defer u.mu.Unlock()
 	for _, w := range batch {
 		if p := u.pending[w.key]; p != nil {
-			p.next = now.Add(min(u.resettle<<min(p.times, 10), resettleMost))
+			p.next = now.Add(min(u.resettle<<min(p.times, 10), maxResettle))
 			p.times++
 		}
 	}

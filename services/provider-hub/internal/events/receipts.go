@@ -30,8 +30,8 @@ const (
 	maxWaiting   = 1 << 16
 	// forwardAgain is the least pause between two questions about a receipt.
 	forwardAgain = 20 * time.Second
-	// waitMost is how long a receipt waits for its acknowledgement.
-	waitMost  = 10 * time.Minute
+	// maxWait is how long a receipt waits for its acknowledgement.
+	maxWait   = 10 * time.Minute
 	waitSweep = time.Minute
 )
 
@@ -51,13 +51,13 @@ type Agent interface {
 	Forged()
 }
 
-// Receipts answers the receipts of providers. One for an attempt that is in the
+// WorkReceipts answers the receipts of providers. One for an attempt that is in the
 // journal waits until that is settled; one for an attempt that was closed lately
 // is acknowledged at once; neither costs a message. Of all others billing-ledger
 // is asked: the attempt was dispatched by a hub whose journal may be lost, or by
 // an earlier life of this one. What became of a receipt is remembered, and said
 // again when it is sent again. Refusals are counted, and logged once a minute.
-type Receipts struct {
+type WorkReceipts struct {
 	hubID   string
 	bus     Bus
 	usage   *Usage
@@ -89,9 +89,9 @@ type waiter struct {
 	question digest
 }
 
-// NewReceipts makes a desk for receipts and has usage tell it what is closed.
-func NewReceipts(hubID string, conn Bus, usage *Usage, secrets proofs.Secrets, c clock.Clock, log *slog.Logger) *Receipts {
-	r := &Receipts{
+// NewWorkReceipts makes a desk for receipts and has usage tell it what is closed.
+func NewWorkReceipts(hubID string, conn Bus, usage *Usage, secrets proofs.Secrets, c clock.Clock, log *slog.Logger) *WorkReceipts {
+	r := &WorkReceipts{
 		hubID: hubID, bus: conn, usage: usage, secrets: secrets, clock: c, log: log, known: newVerdicts(),
 		queue: make(chan handed, receiptQueue), waiting: map[journal.Key]*waiter{},
 	}
@@ -103,23 +103,23 @@ func NewReceipts(hubID string, conn Bus, usage *Usage, secrets proofs.Secrets, c
 
 // Forwarded counts questions to billing-ledger, Refused the receipts that count
 // for nothing.
-func (r *Receipts) Forwarded() int64 { return r.forwarded.Load() }
+func (r *WorkReceipts) Forwarded() int64 { return r.forwarded.Load() }
 
 // Refused is described beside Forwarded.
-func (r *Receipts) Refused() int64 { return r.refused.Load() }
+func (r *WorkReceipts) Refused() int64 { return r.refused.Load() }
 
 // Dropped counts receipts that found no room here.
-func (r *Receipts) Dropped() int64 { return r.dropped.Load() }
+func (r *WorkReceipts) Dropped() int64 { return r.dropped.Load() }
 
 // Prove makes what the provider of an order shows later.
-func (r *Receipts) Prove(o *dispatch.Order) []byte {
+func (r *WorkReceipts) Prove(o *dispatch.Order) []byte {
 	return r.secrets.Issue(
 		proofs.Attempt{Request: o.Request, Attempt: o.Attempt, Provider: o.Provider, Epoch: o.Epoch, Model: o.Model},
 		proofs.Dispatch{Hub: r.hubID, PriceVersion: o.PriceVersion})
 }
 
 // Receive implements session.Receipts.
-func (r *Receipts) Receive(s *session.Session, all []*agentv2.Receipt) { r.receive(live{s}, all) }
+func (r *WorkReceipts) Receive(s *session.Session, all []*agentv2.Receipt) { r.receive(live{s}, all) }
 
 // live is a session as an Agent.
 type live struct{ *session.Session }
@@ -127,7 +127,7 @@ type live struct{ *session.Session }
 // ReceiptKey implements Agent.
 func (s live) ReceiptKey() []byte { return s.Session.ReceiptKey() }
 
-func (r *Receipts) receive(from Agent, all []*agentv2.Receipt) {
+func (r *WorkReceipts) receive(from Agent, all []*agentv2.Receipt) {
 	select {
 	case r.queue <- handed{from, all}:
 	default:
@@ -136,8 +136,8 @@ func (r *Receipts) receive(from Agent, all []*agentv2.Receipt) {
 }
 
 // Run answers receipts until ctx ends.
-func (r *Receipts) Run(ctx context.Context) error {
-	verdicts, err := r.bus.Subscribe(bus.SubjectReceipted(r.hubID), "", func(_ context.Context, m bus.Message) { r.onVerdicts(m.Data) })
+func (r *WorkReceipts) Run(ctx context.Context) error {
+	verdicts, err := r.bus.Subscribe(bus.SubjectWorkReceiptDone(r.hubID), "", func(_ context.Context, m bus.Message) { r.onVerdicts(m.Data) })
 	if err != nil {
 		return err
 	}
@@ -156,9 +156,9 @@ func (r *Receipts) Run(ctx context.Context) error {
 }
 
 // judge answers one frame of receipts.
-func (r *Receipts) judge(ctx context.Context, h handed) {
+func (r *WorkReceipts) judge(ctx context.Context, h handed) {
 	var answers []session.Acknowledged
-	var questions []*eventsv1.ReceiptEvent
+	var questions []*eventsv1.WorkReceiptEvent
 	for _, m := range h.all {
 		signed, err := frame.ReadReceipt(m)
 		if err != nil {
@@ -187,13 +187,13 @@ func (r *Receipts) judge(ctx context.Context, h handed) {
 }
 
 // refuse counts a receipt that counts for nothing.
-func (r *Receipts) refuse(why string) {
+func (r *WorkReceipts) refuse(why string) {
 	r.refused.Add(1)
 	r.known.count(why)
 }
 
 // recall is consider for a receipt that may have been judged before.
-func (r *Receipts) recall(from Agent, signed workreceipt.Signed) (closed bool, question *eventsv1.ReceiptEvent, why string) {
+func (r *WorkReceipts) recall(from Agent, signed workreceipt.Signed) (closed bool, question *eventsv1.WorkReceiptEvent, why string) {
 	if signed.Provider != from.Identity().ProviderID {
 		return false, nil, refusedProvider
 	}
@@ -213,11 +213,11 @@ func (r *Receipts) recall(from Agent, signed workreceipt.Signed) (closed bool, q
 
 // consider tells whether a receipt is closed, or why it is refused, or what
 // billing-ledger is to be asked; nothing of these when it waits.
-func (r *Receipts) consider(from Agent, signed workreceipt.Signed, asked digest) (closed bool, question *eventsv1.ReceiptEvent, why string) {
+func (r *WorkReceipts) consider(from Agent, signed workreceipt.Signed, asked digest) (closed bool, question *eventsv1.WorkReceiptEvent, why string) {
 	key := journal.Key{Request: signed.Request, Attempt: signed.Attempt}
-	standing := r.usage.Standing(key)
+	state := r.usage.State(key)
 	var d proofs.Dispatch
-	if standing == Unknown {
+	if state == Unknown {
 		// It rests on the receipt alone.
 		if err := signed.Verify(from.ReceiptKey()); err != nil {
 			from.Forged()
@@ -230,13 +230,13 @@ func (r *Receipts) consider(from Agent, signed workreceipt.Signed, asked digest)
 			return false, nil, refusedProof
 		}
 	}
-	ask := standing != Closed && r.wait(key, from, asked)
+	ask := state != Closed && r.wait(key, from, asked)
 	// What was closed before anybody waited is not heard of any more.
-	if r.usage.Standing(key) == Closed {
+	if r.usage.State(key) == Closed {
 		r.take(key)
 		return true, nil, ""
 	}
-	if standing == Unknown && ask {
+	if state == Unknown && ask {
 		question = questionOf(r.hubID, signed, d, from.ReceiptKey())
 	}
 	return false, question, ""
@@ -244,7 +244,7 @@ func (r *Receipts) consider(from Agent, signed workreceipt.Signed, asked digest)
 
 // wait notes who waits for an attempt, and tells whether billing-ledger may be
 // asked now.
-func (r *Receipts) wait(key journal.Key, from Agent, question digest) (ask bool) {
+func (r *WorkReceipts) wait(key journal.Key, from Agent, question digest) (ask bool) {
 	now := r.clock.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -269,7 +269,7 @@ func (r *Receipts) wait(key journal.Key, from Agent, question digest) (ask bool)
 
 // sweep forgets who has waited for too long: an agent that is still there asks
 // again. And it tells what was refused meanwhile.
-func (r *Receipts) sweep() {
+func (r *WorkReceipts) sweep() {
 	if refused := r.known.drain(); len(refused) > 0 {
 		r.log.Warn("receipts of providers are refused", "by_reason", refused)
 	}
@@ -277,14 +277,14 @@ func (r *Receipts) sweep() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, w := range r.waiting {
-		if now.Sub(w.since) > waitMost {
+		if now.Sub(w.since) > maxWait {
 			delete(r.waiting, key)
 		}
 	}
 }
 
 // take removes who waits for an attempt; nil for nobody.
-func (r *Receipts) take(key journal.Key) *waiter {
+func (r *WorkReceipts) take(key journal.Key) *waiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.waiting[key]
@@ -293,7 +293,7 @@ func (r *Receipts) take(key journal.Key) *waiter {
 }
 
 // closed acknowledges the receipts of attempts that were just closed.
-func (r *Receipts) closed(keys []journal.Key) {
+func (r *WorkReceipts) closed(keys []journal.Key) {
 	done := map[Agent][]session.Acknowledged{}
 	for _, key := range keys {
 		if w := r.take(key); w != nil {
@@ -305,8 +305,8 @@ func (r *Receipts) closed(keys []journal.Key) {
 	}
 }
 
-func questionOf(hubID string, s workreceipt.Signed, d proofs.Dispatch, key []byte) *eventsv1.ReceiptEvent {
-	return &eventsv1.ReceiptEvent{
+func questionOf(hubID string, s workreceipt.Signed, d proofs.Dispatch, key []byte) *eventsv1.WorkReceiptEvent {
+	return &eventsv1.WorkReceiptEvent{
 		RequestId: s.Request.String(), Attempt: s.Attempt, HubId: hubID, DispatchedBy: d.Hub, PriceVersionId: d.PriceVersion,
 		ProviderId: s.Provider.String(), Epoch: s.Epoch, ModelId: s.Model,
 		Claimed: s.Claimed, ClaimedPromptTokens: s.ClaimedPrompt, ClaimedCompletionTokens: s.ClaimedCompletion,
@@ -317,7 +317,7 @@ func questionOf(hubID string, s workreceipt.Signed, d proofs.Dispatch, key []byt
 
 // ask publishes questions. What is lost is asked again when the agent sends the
 // receipt again.
-func (r *Receipts) ask(ctx context.Context, questions []*eventsv1.ReceiptEvent) {
+func (r *WorkReceipts) ask(ctx context.Context, questions []*eventsv1.WorkReceiptEvent) {
 	if len(questions) == 0 {
 		return
 	}
@@ -326,11 +326,11 @@ func (r *Receipts) ask(ctx context.Context, questions []*eventsv1.ReceiptEvent) 
 	}
 }
 
-func (r *Receipts) publish(ctx context.Context, questions []*eventsv1.ReceiptEvent) error {
+func (r *WorkReceipts) publish(ctx context.Context, questions []*eventsv1.WorkReceiptEvent) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTime)
 	defer cancel()
 	if !r.ensured {
-		if err := r.bus.EnsureStream(ctx, bus.ReceiptStream); err != nil {
+		if err := r.bus.EnsureStream(ctx, bus.WorkReceiptStream); err != nil {
 			return err
 		}
 		r.ensured = true
@@ -344,7 +344,7 @@ func (r *Receipts) publish(ctx context.Context, questions []*eventsv1.ReceiptEve
 			return err
 		}
 		id := q.GetRequestId() + "/" + strconv.FormatUint(uint64(q.GetAttempt()), 10) + suffix
-		future, err := r.bus.PublishStreamAsync(ctx, bus.SubjectReceipt(r.hubID), id, data, nil)
+		future, err := r.bus.PublishStreamAsync(ctx, bus.SubjectWorkReceipt(r.hubID), id, data, nil)
 		if err != nil {
 			return err
 		}
@@ -361,7 +361,7 @@ func (r *Receipts) publish(ctx context.Context, questions []*eventsv1.ReceiptEve
 }
 
 // onVerdicts passes billing-ledger's word on to the agents.
-func (r *Receipts) onVerdicts(data []byte) {
+func (r *WorkReceipts) onVerdicts(data []byte) {
 	done, err := r.verdicts(data)
 	if err != nil {
 		r.log.Error("a part of a notice of what became of receipts has no effect", "error", err)
@@ -371,8 +371,8 @@ func (r *Receipts) onVerdicts(data []byte) {
 	}
 }
 
-func (r *Receipts) verdicts(data []byte) (map[Agent][]session.Acknowledged, error) {
-	notice := &eventsv1.ReceiptNotice{}
+func (r *WorkReceipts) verdicts(data []byte) (map[Agent][]session.Acknowledged, error) {
+	notice := &eventsv1.WorkReceiptNotice{}
 	if err := proto.Unmarshal(data, notice); err != nil {
 		return nil, fmt.Errorf("decode notice: %w", err)
 	}
@@ -386,8 +386,8 @@ func (r *Receipts) verdicts(data []byte) (map[Agent][]session.Acknowledged, erro
 		}
 		answer := session.Acknowledged{Key: workreceipt.Key{Request: request, Attempt: v.GetAttempt()}}
 		switch v.GetOutcome() {
-		case eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_SETTLED, eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_STORED:
-		case eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_REFUSED:
+		case eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_SETTLED, eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED:
+		case eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED:
 			answer.Refused = v.GetReason()
 		default:
 			continue // of a later version

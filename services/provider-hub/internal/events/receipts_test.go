@@ -65,8 +65,8 @@ func (a *agent) acked(t *testing.T) session.Acknowledged {
 // window is a hub's desk for receipts, and what billing-ledger is asked.
 type window struct {
 	*fixture
-	receipts  *Receipts
-	questions chan *eventsv1.ReceiptEvent
+	workReceipts *WorkReceipts
+	questions    chan *eventsv1.WorkReceiptEvent
 }
 
 // rotatedOut is the secret before the current one.
@@ -75,21 +75,21 @@ var rotatedOut = proofs.Derive([]byte("the pepper before"))
 func newWindow(t *testing.T) *window {
 	t.Helper()
 	f := setup(t)
-	w := &window{fixture: f, questions: make(chan *eventsv1.ReceiptEvent, 64)}
-	w.receipts = NewReceipts("hub-a", f.bus, f.usage, proofs.Secrets{Current: proofs.Derive([]byte("pepper")), Previous: &rotatedOut},
+	w := &window{fixture: f, questions: make(chan *eventsv1.WorkReceiptEvent, 64)}
+	w.workReceipts = NewWorkReceipts("hub-a", f.bus, f.usage, proofs.Secrets{Current: proofs.Derive([]byte("pepper")), Previous: &rotatedOut},
 		f.clock, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, 2)
 	go func() {
-		if err := w.receipts.Run(ctx); err != nil {
+		if err := w.workReceipts.Run(ctx); err != nil {
 			t.Error(err)
 		}
 		done <- struct{}{}
 	}()
 	go func() {
-		err := f.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.ReceiptStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
+		err := f.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.WorkReceiptStream, Durable: "billing"}, func(_ context.Context, list []bus.Msg) error {
 			for _, m := range list {
-				q := &eventsv1.ReceiptEvent{}
+				q := &eventsv1.WorkReceiptEvent{}
 				if err := proto.Unmarshal(m.Data, q); err != nil {
 					t.Error(err)
 				}
@@ -114,15 +114,15 @@ func (w *window) attempt(a *agent, n byte) (*dispatch.Order, workreceipt.Receipt
 	}
 	return o, workreceipt.Receipt{
 		Request: o.Request, Attempt: o.Attempt, Provider: o.Provider, Epoch: o.Epoch, Model: o.Model,
-		SentTokens: 5, SentBytes: 50, Complete: true, EndedAt: w.clock.Now(), Proof: w.receipts.Prove(o),
+		SentTokens: 5, SentBytes: 50, Complete: true, EndedAt: w.clock.Now(), Proof: w.workReceipts.Prove(o),
 	}
 }
 
 func (w *window) hand(a *agent, r workreceipt.Receipt) {
-	w.receipts.receive(a, []*agentv2.Receipt{frame.Receipt(workreceipt.Sign(a.key, r))})
+	w.workReceipts.receive(a, []*agentv2.Receipt{frame.Receipt(workreceipt.Sign(a.key, r))})
 }
 
-func (w *window) question(t *testing.T) *eventsv1.ReceiptEvent {
+func (w *window) question(t *testing.T) *eventsv1.WorkReceiptEvent {
 	t.Helper()
 	select {
 	case q := <-w.questions:
@@ -145,16 +145,16 @@ func (w *window) quiet(t *testing.T) {
 	}
 }
 
-func (w *window) answer(t *testing.T, outcome eventsv1.ReceiptOutcome, reason string, q *eventsv1.ReceiptEvent) {
+func (w *window) answer(t *testing.T, outcome eventsv1.WorkReceiptOutcome, reason string, q *eventsv1.WorkReceiptEvent) {
 	t.Helper()
-	data, err := proto.Marshal(&eventsv1.ReceiptNotice{Verdicts: []*eventsv1.ReceiptVerdict{
+	data, err := proto.Marshal(&eventsv1.WorkReceiptNotice{Verdicts: []*eventsv1.WorkReceiptVerdict{
 		{RequestId: "what nobody can read takes nothing from the others", Attempt: 1, Outcome: outcome},
 		{RequestId: q.GetRequestId(), Attempt: q.GetAttempt(), Outcome: outcome, Reason: reason},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.bus.Publish(t.Context(), bus.SubjectReceipted("hub-a"), data, nil); err != nil {
+	if err := w.bus.Publish(t.Context(), bus.SubjectWorkReceiptDone("hub-a"), data, nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -182,7 +182,7 @@ func TestAReceiptWaitsForTheJournalAndCostsNoMessage(t *testing.T) {
 	if got := a.acked(t); got.Key != r.Key() || got.Refused != "" {
 		t.Errorf("acknowledged %+v", got)
 	}
-	if n := w.receipts.Forwarded(); n != 1 {
+	if n := w.workReceipts.Forwarded(); n != 1 {
 		t.Errorf("%d messages, of which one is the test's", n)
 	}
 }
@@ -206,12 +206,12 @@ func TestAnAttemptThatIsVoidNeedsNoReceipt(t *testing.T) {
 func TestOfAnAttemptThatTheHubDoesNotKnowBillingIsAsked(t *testing.T) {
 	w := newWindow(t)
 	for n, tc := range []struct {
-		outcome eventsv1.ReceiptOutcome
+		outcome eventsv1.WorkReceiptOutcome
 		refused string
 	}{
-		{eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_STORED, ""},
-		{eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_SETTLED, ""},
-		{eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_REFUSED, "too_late"},
+		{eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED, ""},
+		{eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_SETTLED, ""},
+		{eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED, "too_late"},
 	} {
 		a := newAgent(1) // one for each, as an impatient one may hear an answer twice
 		_, r := w.attempt(a, byte(n))
@@ -312,13 +312,13 @@ func TestAForgedReceiptIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, a := newWindow(t), newAgent(1)
-			w.receipts.receive(a, []*agentv2.Receipt{frame.Receipt(tc.forge(w, a))})
+			w.workReceipts.receive(a, []*agentv2.Receipt{frame.Receipt(tc.forge(w, a))})
 			if got := a.acked(t); got.Refused != tc.want {
 				t.Errorf("refused as %q, want %q", got.Refused, tc.want)
 			}
 			w.quiet(t)
-			if (a.forged > 0) != tc.strike || w.receipts.Refused() != 1 {
-				t.Errorf("%d strikes, %d refused", a.forged, w.receipts.Refused())
+			if (a.forged > 0) != tc.strike || w.workReceipts.Refused() != 1 {
+				t.Errorf("%d strikes, %d refused", a.forged, w.workReceipts.Refused())
 			}
 		})
 	}
@@ -335,14 +335,14 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 	w, a := newWindow(t), newAgent(1)
 	for n := range uint32(maxWaiting + 5) {
-		w.receipts.wait(journal.Key{Attempt: n}, a, digest{})
+		w.workReceipts.wait(journal.Key{Attempt: n}, a, digest{})
 	}
-	if n := len(w.receipts.waiting); n != maxWaiting {
+	if n := len(w.workReceipts.waiting); n != maxWaiting {
 		t.Errorf("%d wait", n)
 	}
-	w.clock.Advance(waitMost + time.Second)
-	w.receipts.sweep()
-	if n := len(w.receipts.waiting); n != 0 {
+	w.clock.Advance(maxWait + time.Second)
+	w.workReceipts.sweep()
+	if n := len(w.workReceipts.waiting); n != 0 {
 		t.Errorf("%d wait for ever", n)
 	}
 }
@@ -350,11 +350,11 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 func TestWhatBecameOfAReceiptIsSaidAgainWithoutAMessage(t *testing.T) {
 	w, a := newWindow(t), newAgent(1)
 	for n, tc := range []struct {
-		outcome eventsv1.ReceiptOutcome
+		outcome eventsv1.WorkReceiptOutcome
 		refused string
 	}{
-		{eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_STORED, ""},
-		{eventsv1.ReceiptOutcome_RECEIPT_OUTCOME_REFUSED, "nothing_served"},
+		{eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED, ""},
+		{eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED, "nothing_served"},
 	} {
 		_, r := w.attempt(a, byte(n))
 		w.hand(a, r)
@@ -378,8 +378,8 @@ func TestWhatBecameOfAReceiptIsSaidAgainWithoutAMessage(t *testing.T) {
 func TestRefusalsAreCountedAndToldOnceAMinute(t *testing.T) {
 	var log bytes.Buffer
 	f, a := setup(t), newAgent(1)
-	r := NewReceipts("hub-a", f.bus, f.usage, proofs.Secrets{Current: proofs.Derive([]byte("pepper"))}, f.clock, slog.New(slog.NewTextHandler(&log, nil)))
-	w := &window{fixture: f, receipts: r}
+	r := NewWorkReceipts("hub-a", f.bus, f.usage, proofs.Secrets{Current: proofs.Derive([]byte("pepper"))}, f.clock, slog.New(slog.NewTextHandler(&log, nil)))
+	w := &window{fixture: f, workReceipts: r}
 	_, made := w.attempt(a, 1)
 	made.Proof = []byte("made up")
 	forged := frame.Receipt(workreceipt.Sign(a.key, made))
@@ -422,7 +422,7 @@ func TestVerdictsAreBounded(t *testing.T) {
 
 func TestReceiptsBeyondTheQueueAreDroppedAndCounted(t *testing.T) {
 	f, a := setup(t), newAgent(1)
-	r := NewReceipts("hub-a", f.bus, f.usage, proofs.Secrets{}, f.clock, slog.New(slog.DiscardHandler))
+	r := NewWorkReceipts("hub-a", f.bus, f.usage, proofs.Secrets{}, f.clock, slog.New(slog.DiscardHandler))
 	for range receiptQueue + 2 {
 		r.receive(a, make([]*agentv2.Receipt, 3))
 	}

@@ -6,14 +6,14 @@ import "svc.internal/services/provider-hub/internal/journal"
 // are on their way. Each takes about 60 bytes.
 const maxRecent = 1 << 15
 
-// Standing is what a hub knows of an attempt.
-type Standing uint8
+// AttemptState is what a hub knows of an attempt.
+type AttemptState uint8
 
 // The standings. Unknown is an attempt of another hub or another life of this
 // one, Unsettled one that the journal holds, Closed one that is settled, or for
 // which nothing is due.
 const (
-	Unknown Standing = iota
+	Unknown AttemptState = iota
 	Unsettled
 	Closed
 )
@@ -47,8 +47,8 @@ func (r *recent) has(key journal.Key) bool {
 	return ok
 }
 
-// Standing tells what is known of an attempt.
-func (u *Usage) Standing(key journal.Key) Standing {
+// State tells what is known of an attempt.
+func (u *Usage) State(key journal.Key) AttemptState {
 	u.mu.Lock()
 	p, closed := u.pending[key], u.closed.has(key)
 	u.mu.Unlock()

@@ -23,9 +23,9 @@ const (
 	// maxVoids bounds those that wait for NATS; what exceeds it is void in this
 	// hub's eyes alone, and counted.
 	maxVoids = 1 << 16
-	// voidMost is for how long one waits. A ledger takes receipts for a day
+	// maxVoid is for how long one waits. A ledger takes receipts for a day
 	// after the end of a hold.
-	voidMost = 48 * time.Hour
+	maxVoid = 48 * time.Hour
 )
 
 // encodeVoid is the payload of a FINAL.
@@ -131,7 +131,7 @@ func (u *Usage) publishVoids(ctx context.Context, batch []waiting) bool {
 
 func (u *Usage) sendVoids(ctx context.Context, batch []waiting) (taken []journal.Key, err error) {
 	if !u.voidsEnsured {
-		if err := u.bus.EnsureStream(ctx, bus.ReceiptStream); err != nil {
+		if err := u.bus.EnsureStream(ctx, bus.WorkReceiptStream); err != nil {
 			return nil, err
 		}
 		u.voidsEnsured = true
@@ -185,7 +185,7 @@ type voidSweep struct {
 // add takes one that was final at a time. One that has waited for too long is
 // struck: no ledger takes a receipt for it any more.
 func (s *voidSweep) add(ctx context.Context, f journal.Final) {
-	if s.now.Sub(f.At) > voidMost {
+	if s.now.Sub(f.At) > maxVoid {
 		s.usage.voidsLost.Add(1)
 		if err := s.usage.journal.Load().Settled(s.usage.endVoids(f.Key)...); err != nil {
 			s.usage.log.Error("a void attempt cannot be struck", "attempt", f.Key.String(), "error", err)

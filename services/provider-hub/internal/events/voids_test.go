@@ -62,7 +62,7 @@ func told(t *testing.T, conn *bus.Conn) []*eventsv1.VoidEvent {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if err := conn.EnsureStream(ctx, bus.ReceiptStream); err != nil {
+	if err := conn.EnsureStream(ctx, bus.WorkReceiptStream); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := conn.PublishStream(ctx, bus.SubjectVoid("last"), time.Now().String(), nil, nil); err != nil {
@@ -70,7 +70,7 @@ func told(t *testing.T, conn *bus.Conn) []*eventsv1.VoidEvent {
 	}
 	var all []*eventsv1.VoidEvent
 	complete := false
-	err := conn.Consume(ctx, bus.ConsumerConfig{Stream: bus.ReceiptStream, Durable: "reader"}, func(_ context.Context, list []bus.Msg) error {
+	err := conn.Consume(ctx, bus.ConsumerConfig{Stream: bus.WorkReceiptStream, Durable: "reader"}, func(_ context.Context, list []bus.Msg) error {
 		for _, m := range list {
 			if m.Subject == bus.SubjectVoid("last") {
 				complete = true
@@ -103,8 +103,8 @@ func TestAVoidOutlivesNATSBeingAwayAndTheHubBeingKilled(t *testing.T) {
 	}
 	near := bustest.New(t)
 	second := life(t, disk.Kill(), near, c)
-	if second.Voids() != 1 || second.Unsettled() != 0 || second.Standing(keyOf(o)) != Closed {
-		t.Errorf("the next process has %d voids, %d unsettled, standing %d", second.Voids(), second.Unsettled(), second.Standing(keyOf(o)))
+	if second.Voids() != 1 || second.Unsettled() != 0 || second.State(keyOf(o)) != Closed {
+		t.Errorf("the next process has %d voids, %d unsettled, standing %d", second.Voids(), second.Unsettled(), second.State(keyOf(o)))
 	}
 	second.SweepEarlier(t.Context())
 	c.Advance(time.Hour)
@@ -161,7 +161,7 @@ func TestAnAttemptThatAHubLeftBehindIsNotCalledVoid(t *testing.T) {
 	if all := told(t, conn); len(all) != 0 {
 		t.Errorf("told %v", all)
 	}
-	if next.Standing(keyOf(o)) != Unknown {
+	if next.State(keyOf(o)) != Unknown {
 		t.Error("a receipt for it is not asked about")
 	}
 }
@@ -188,7 +188,7 @@ func TestAStreamOfReceiptsThatHangsDoesNotHoldUpUsage(t *testing.T) {
 			t.Fatal("usage waits for the stream of receipts")
 		}
 	}
-	if f.usage.Voids() != 1 || f.usage.Standing(keyOf(lost)) != Closed {
+	if f.usage.Voids() != 1 || f.usage.State(keyOf(lost)) != Closed {
 		t.Error("the void is forgotten")
 	}
 	cancel()
@@ -206,7 +206,7 @@ type hanging struct {
 }
 
 func (h hanging) EnsureStream(ctx context.Context, cfg bus.StreamConfig) error {
-	if cfg.Name != bus.ReceiptStream.Name {
+	if cfg.Name != bus.WorkReceiptStream.Name {
 		return h.Conn.EnsureStream(ctx, cfg)
 	}
 	h.met <- struct{}{}
@@ -225,7 +225,7 @@ func TestVoidsAreBoundedInNumberAndTime(t *testing.T) {
 	if u.Voids() != maxVoids || u.VoidsLost() != 1 || u.Journal().Usage().Unsettled != 1 || u.Journal().Usage().Open != 0 {
 		t.Errorf("%d wait, %d lost, %d in the journal", u.Voids(), u.VoidsLost(), u.Journal().Usage().Unsettled)
 	}
-	c.Advance(voidMost)
+	c.Advance(maxVoid)
 	u.Sweep(t.Context())
 	if u.Journal().Usage().Unsettled != 1 {
 		t.Error("given up too early")
@@ -277,7 +277,7 @@ func TestTheReceiptOfAVoidAttemptIsAcknowledgedByItsOwnHub(t *testing.T) {
 	if err := errors.Join(w.usage.Dispatched(o, w.clock.Now()), w.usage.Vanished(t.Context(), o)); err != nil {
 		t.Fatal(err)
 	}
-	w.receipts.receive(a, []*agentv2.Receipt{frame.Receipt(workreceipt.Sign(a.key, r))})
+	w.workReceipts.receive(a, []*agentv2.Receipt{frame.Receipt(workreceipt.Sign(a.key, r))})
 	if got := a.acked(t); got.Key != r.Key() || got.Refused != "" {
 		t.Errorf("acknowledged %+v", got)
 	}

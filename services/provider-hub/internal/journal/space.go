@@ -15,8 +15,8 @@ const (
 	// floorSegments is how much must be free beside what is reserved, in segments,
 	// for a dispatch to be taken.
 	floorSegments = 2
-	// lookEvery is how often the free space is looked at.
-	lookEvery = time.Second
+	// lookInterval is how often the free space is looked at.
+	lookInterval = time.Second
 )
 
 // spacious is a Disk that can run out of room because of others.
@@ -90,7 +90,7 @@ func (s *space) secure() {
 
 // watch looks until the journal is closed.
 func (j *Journal) watch() {
-	every := time.NewTicker(lookEvery)
+	every := time.NewTicker(lookInterval)
 	defer every.Stop()
 	for {
 		select {

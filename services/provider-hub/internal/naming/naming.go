@@ -31,29 +31,29 @@ import (
 )
 
 const (
-	writeEvery = 10 * time.Second
-	writeDelay = 500 * time.Millisecond
-	writeTime  = 10 * time.Second
+	writeInterval = 10 * time.Second
+	writeDelay    = 500 * time.Millisecond
+	writeTime     = 10 * time.Second
 	// maxLines bounds the lines that wait, and maxTold those in the log.
 	maxLines = 16_384
 	maxTold  = 16_384
 )
 
-// Line is what was heard of one model of one provider. Name is bounded and
+// AnsweredAs is what was heard of one model of one provider. Name is bounded and
 // printable; it is what the engine said last.
-type Line struct {
+type AnsweredAs struct {
 	Provider    ids.ProviderID
 	Model, Name string
 	First, Last time.Time
 	Answers     int64
 }
 
-// Book keeps lines: what it has of the same provider and model stays, and is
+// Store keeps lines: what it has of the same provider and model stays, and is
 // brought up to date.
-type Book interface {
+type Store interface {
 	// RecordNames takes lines in order of provider and model, each once. Providers
 	// that there are not are passed over.
-	RecordNames(ctx context.Context, lines []Line) error
+	RecordNames(ctx context.Context, lines []AnsweredAs) error
 }
 
 // of is what a line is about.
@@ -64,7 +64,7 @@ type of struct {
 
 // Recorder hears and writes. It is safe for concurrent use.
 type Recorder struct {
-	book  Book
+	store Store
 	clock clock.Clock
 	log   *slog.Logger
 	wake  chan struct{}
@@ -74,15 +74,15 @@ type Recorder struct {
 	writing sync.Mutex // held while lines are written
 
 	mu      sync.Mutex
-	pending map[of]Line
+	pending map[of]AnsweredAs
 	told    map[of]struct{}
 }
 
 // NewRecorder returns a recorder that has heard nothing.
-func NewRecorder(book Book, c clock.Clock, log *slog.Logger) *Recorder {
+func NewRecorder(store Store, c clock.Clock, log *slog.Logger) *Recorder {
 	return &Recorder{
-		book: book, clock: c, log: log, wake: make(chan struct{}, 1),
-		pending: map[of]Line{}, told: map[of]struct{}{},
+		store: store, clock: c, log: log, wake: make(chan struct{}, 1),
+		pending: map[of]AnsweredAs{}, told: map[of]struct{}{},
 	}
 }
 
@@ -93,7 +93,7 @@ func (r *Recorder) Heard(provider ids.ProviderID, model, name string) {
 	now := r.clock.Now()
 	at := of{provider, model}
 	r.mu.Lock()
-	kept := r.keep(at, Line{Provider: provider, Model: model, Name: name, First: now, Last: now, Answers: 1})
+	kept := r.keep(at, AnsweredAs{Provider: provider, Model: model, Name: name, First: now, Last: now, Answers: 1})
 	_, known := r.told[at]
 	fresh := kept && !known && len(r.told) < maxTold
 	if fresh {
@@ -114,7 +114,7 @@ func (r *Recorder) Heard(provider ids.ProviderID, model, name string) {
 
 // keep adds to what waits of the same, and is false where there is no room. It
 // needs the mutex.
-func (r *Recorder) keep(at of, l Line) bool {
+func (r *Recorder) keep(at of, l AnsweredAs) bool {
 	old, known := r.pending[at]
 	switch {
 	case known:
@@ -129,7 +129,7 @@ func (r *Recorder) keep(at of, l Line) bool {
 }
 
 // with is both lines as one; the name is that of the later one.
-func (l Line) with(m Line) Line {
+func (l AnsweredAs) with(m AnsweredAs) AnsweredAs {
 	both := l
 	if !m.Last.Before(l.Last) {
 		both.Name, both.Last = m.Name, m.Last
@@ -156,7 +156,7 @@ func (r *Recorder) Waiting() int {
 
 // Run writes until ctx ends, and then what is left.
 func (r *Recorder) Run(ctx context.Context) error {
-	every := time.NewTicker(writeEvery)
+	every := time.NewTicker(writeInterval)
 	defer every.Stop()
 	for cadence.Next(ctx, every.C, r.wake, writeDelay) {
 		r.write(ctx)
@@ -181,7 +181,7 @@ func (r *Recorder) Write(ctx context.Context) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	err := r.book.RecordNames(ctx, lines)
+	err := r.store.RecordNames(ctx, lines)
 	if err != nil {
 		r.restore(lines)
 	}
@@ -189,22 +189,22 @@ func (r *Recorder) Write(ctx context.Context) error {
 }
 
 // take takes what waits, in order, so that two hubs do not wait for each other.
-func (r *Recorder) take() []Line {
+func (r *Recorder) take() []AnsweredAs {
 	r.mu.Lock()
 	pending := r.pending
-	r.pending = map[of]Line{}
+	r.pending = map[of]AnsweredAs{}
 	r.mu.Unlock()
-	lines := make([]Line, 0, len(pending))
+	lines := make([]AnsweredAs, 0, len(pending))
 	for _, l := range pending {
 		lines = append(lines, l)
 	}
-	slices.SortFunc(lines, func(a, b Line) int {
+	slices.SortFunc(lines, func(a, b AnsweredAs) int {
 		return cmp.Or(slices.Compare(a.Provider[:], b.Provider[:]), cmp.Compare(a.Model, b.Model))
 	})
 	return lines
 }
 
-func (r *Recorder) restore(lines []Line) {
+func (r *Recorder) restore(lines []AnsweredAs) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, l := range lines {

@@ -168,16 +168,16 @@ func TestHubsAddUpInOneRow(t *testing.T) {
 
 // broken is a book that fails at first.
 type broken struct {
-	naming.Book
+	naming.Store
 	fails int
 }
 
-func (b *broken) RecordNames(ctx context.Context, lines []naming.Line) error {
+func (b *broken) RecordNames(ctx context.Context, lines []naming.AnsweredAs) error {
 	if b.fails > 0 {
 		b.fails--
 		return errors.New("the database is away")
 	}
-	return b.Book.RecordNames(ctx, lines)
+	return b.Store.RecordNames(ctx, lines)
 }
 
 func TestWhatCouldNotBeWrittenIsWrittenLater(t *testing.T) {
@@ -198,11 +198,11 @@ func TestWhatCouldNotBeWrittenIsWrittenLater(t *testing.T) {
 
 // page is a book that keeps what it was given and when.
 type page struct {
-	lines [][]naming.Line
+	lines [][]naming.AnsweredAs
 	at    []time.Time
 }
 
-func (p *page) RecordNames(_ context.Context, lines []naming.Line) error {
+func (p *page) RecordNames(_ context.Context, lines []naming.AnsweredAs) error {
 	p.lines, p.at = append(p.lines, lines), append(p.at, time.Now())
 	return nil
 }

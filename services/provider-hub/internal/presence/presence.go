@@ -34,11 +34,11 @@ import (
 )
 
 const (
-	recordEvery = 10 * time.Second
-	recordDelay = 500 * time.Millisecond
-	recordTime  = 10 * time.Second
-	maxPending  = 65_536
-	brief       = 5 * time.Second
+	recordInterval = 10 * time.Second
+	recordDelay    = 500 * time.Millisecond
+	recordTime     = 10 * time.Second
+	maxPending     = 65_536
+	brief          = 5 * time.Second
 )
 
 // EndedBy says whose doing the end of a connection is.
@@ -115,8 +115,8 @@ type Page struct {
 	Live func() []int64
 }
 
-// Book keeps pages. Writing one again changes nothing but Replaced.
-type Book interface {
+// Store keeps pages. Writing one again changes nothing but Replaced.
+type Store interface {
 	Record(ctx context.Context, run Run, page Page) error
 }
 
@@ -132,7 +132,7 @@ type live struct {
 // Recorder hears and writes. It is safe for concurrent use.
 type Recorder struct {
 	run   Run
-	book  Book
+	store Store
 	clock clock.Clock
 	log   *slog.Logger
 	wake  chan struct{}
@@ -157,11 +157,11 @@ type Recorder struct {
 }
 
 // NewRecorder returns the recorder of a hub's life that begins now.
-func NewRecorder(hubID string, book Book, c clock.Clock, log *slog.Logger) *Recorder {
+func NewRecorder(hubID string, store Store, c clock.Clock, log *slog.Logger) *Recorder {
 	now := c.Now()
 	return &Recorder{
-		run:  Run{HubID: hubID, Incarnation: now.UnixMilli(), Started: now},
-		book: book, clock: c, log: log, wake: make(chan struct{}, 1), first: true,
+		run:   Run{HubID: hubID, Incarnation: now.UnixMilli(), Started: now},
+		store: store, clock: c, log: log, wake: make(chan struct{}, 1), first: true,
 		seen: func(context.Context) {},
 		live: map[*session.Session]*live{}, pending: map[int64]Connection{}, look: map[*session.Session]struct{}{},
 		left: map[Machine]Seen{}, replaced: map[Machine]int{}, warmed: map[Machine]string{},
@@ -271,7 +271,7 @@ func (r *Recorder) signal() {
 
 // Run writes until ctx ends, and then that the hub has ended.
 func (r *Recorder) Run(ctx context.Context) error {
-	every := time.NewTicker(recordEvery)
+	every := time.NewTicker(recordInterval)
 	defer every.Stop()
 	for r.write(ctx, false); cadence.Next(ctx, every.C, r.wake, recordDelay); {
 		r.write(ctx, false)
@@ -294,7 +294,7 @@ func (r *Recorder) Write(ctx context.Context, last bool) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	page, of := r.page(last)
-	if err := r.book.Record(ctx, r.run, page); err != nil {
+	if err := r.store.Record(ctx, r.run, page); err != nil {
 		r.restore(page, of)
 		return err
 	}

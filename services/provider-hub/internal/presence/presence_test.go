@@ -55,7 +55,7 @@ type hub struct {
 
 // mortal is a book that a hub can lose.
 type mortal struct {
-	presence.Book
+	presence.Store
 	away atomic.Bool
 }
 
@@ -63,7 +63,7 @@ func (m *mortal) Record(ctx context.Context, run presence.Run, page presence.Pag
 	if m.away.Load() {
 		return errors.New("the database is away")
 	}
-	return m.Book.Record(ctx, run, page)
+	return m.Store.Record(ctx, run, page)
 }
 
 func setup(t *testing.T) *fleet {
@@ -91,7 +91,7 @@ func (f *fleet) must(err error) {
 func (f *fleet) hub(id string) *hub {
 	f.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	h := &hub{fleet: f, book: &mortal{Book: f.tables}}
+	h := &hub{fleet: f, book: &mortal{Store: f.tables}}
 	h.recorder = presence.NewRecorder(id, h.book, f.clock, quiet)
 	h.registry = registry.New(f.accounts, h.recorder, 0)
 	h.server = session.NewServer(session.Config{RefuseHold: 10 * time.Millisecond}, h.registry, f.clock, quiet, &session.Counts{})

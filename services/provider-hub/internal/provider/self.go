@@ -19,17 +19,17 @@ const (
 	// maxOwnKeys bounds the good keys of a provider when it makes one itself.
 	maxOwnKeys = 32
 
-	// MostOften is how often within OftenWithin a provider may replace a key, and
+	// MaxChanges is how often within OftenWithin a provider may replace a key, and
 	// propose, or change, where earnings go and whose wallet owns the account.
-	MostOften = 10
-	// OftenWithin is the time over which MostOften counts.
+	MaxChanges = 10
+	// OftenWithin is the time over which MaxChanges counts.
 	OftenWithin = 24 * time.Hour
 )
 
-// TooOften is that what may be done MostOften within OftenWithin was, since
+// TooOften is that what may be done MaxChanges within OftenWithin was, since
 // oldest.
 func TooOften(what string, oldest, now time.Time) error {
-	return fault.New(fault.Exhausted, fault.RateLimitExceeded, "%s at most %d times a day", what, MostOften).
+	return fault.New(fault.Exhausted, fault.RateLimitExceeded, "%s at most %d times a day", what, MaxChanges).
 		After(oldest.Add(OftenWithin).Sub(now))
 }
 
@@ -39,7 +39,7 @@ type selfStore interface {
 	// For a user who has an account it returns that, fresh false, and keeps
 	// nothing. It fails with already_exists when the address owns
 	// an account, and as Spend.
-	SignUp(ctx context.Context, a Account, k Key, by SignUpBy) (got Account, fresh bool, err error)
+	SignUp(ctx context.Context, a Account, k Key, by SignUpProof) (got Account, fresh bool, err error)
 	// OfUser reads a user's account; ok is false when there is none.
 	OfUser(ctx context.Context, user string) (a Account, ok bool, err error)
 	// AddOwnKey keeps a further key unless limit are good at its time: then it

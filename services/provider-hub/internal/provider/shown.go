@@ -23,8 +23,8 @@ const (
 	Offline = "offline"
 )
 
-// Shown is a provider's status as its owner is told.
-type Shown struct {
+// StatusView is a provider's status as its owner is told.
+type StatusView struct {
 	// Status is the status' name, or Offline; Label the same for people.
 	Status, Label string
 	// Step counts 1 account, 2 connect, 3 benchmark, 4 collateral, 5 active.
@@ -48,8 +48,8 @@ var stepLabels = map[int]string{
 
 // Show tells where a provider stands. keyExpires is that of the key it showed,
 // zero for never.
-func (d Detail) Show(now, keyExpires time.Time) Shown {
-	s := Shown{Status: string(d.Status), Label: labels[d.Status], Warning: d.warning(now, keyExpires), AnsweredAs: d.lately(now)}
+func (d Detail) Show(now, keyExpires time.Time) StatusView {
+	s := StatusView{Status: string(d.Status), Label: labels[d.Status], Warning: d.warning(now, keyExpires), AnsweredAs: d.lately(now)}
 	s.Step, s.NextSteps = d.next(now)
 	s.StepLabel = stepLabels[s.Step]
 	switch {

@@ -19,9 +19,9 @@ type Applicant struct {
 	User string
 }
 
-// SignUpBy is what a sign-up is known by, and its proof of the owner's address,
+// SignUpProof is what a sign-up is known by, and its proof of the owner's address,
 // if there is any.
-type SignUpBy struct {
+type SignUpProof struct {
 	User  string
 	Proof *Proof
 }
@@ -83,7 +83,7 @@ func (a *Applicant) signed() bool { return a.Nonce != "" || len(a.Signature) > 0
 // open adds an account, or finds the one there is. A user's is looked for first:
 // what was signed for it is spent by now, or has expired.
 func (d *Directory) open(ctx context.Context, want *Account, k Key, who Applicant) (got Account, fresh bool, err error) {
-	by := SignUpBy{User: who.User}
+	by := SignUpProof{User: who.User}
 	if by.User != "" {
 		got, ok, err := d.store.OfUser(ctx, by.User)
 		if ok || err != nil {

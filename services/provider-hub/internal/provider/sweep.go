@@ -11,12 +11,12 @@ import (
 
 const (
 	// sweepBatch is how many providers a sweep judges of a kind, and
-	// measureBatch how many it measures at once; measureEvery is how old a
+	// measureBatch how many it measures at once; measureInterval is how old a
 	// measurement may be.
-	sweepBatch    = 500
-	measureBatch  = 200
-	measureRounds = 25
-	measureEvery  = 10 * time.Minute
+	sweepBatch      = 500
+	measureBatch    = 200
+	measureRounds   = 25
+	measureInterval = 10 * time.Minute
 	// forgetTime is how long a sweep may forget what is over; the next goes on.
 	forgetTime = 10 * time.Second
 )
@@ -143,7 +143,7 @@ func (d *Directory) judge(ctx context.Context, id ids.ProviderID) (Account, bool
 // measureDue keeps the measurements of uptime fresh.
 func (d *Directory) measureDue(ctx context.Context, now time.Time) error {
 	for range measureRounds {
-		due, err := d.store.ToMeasure(ctx, now.Add(-measureEvery), now, measureBatch)
+		due, err := d.store.ToMeasure(ctx, now.Add(-measureInterval), now, measureBatch)
 		if err != nil || len(due) == 0 {
 			return err
 		}

@@ -72,29 +72,29 @@ func (a *Account) Proven(address wallet.Address) bool {
 	return !a.OwnerProvenAt.IsZero() && a.Owner == address.String()
 }
 
-// Asked is a challenge as its wallet is shown it.
-type Asked struct {
+// Challenge is a challenge as its wallet is shown it.
+type Challenge struct {
 	Nonce, Message string
 	ExpiresAt      time.Time
 }
 
 // Ask makes what a wallet signs to connect, and keeps nothing: whoever asks in
 // another's name takes nothing from him. It fails with invalid_value.
-func (d *Directory) Ask(_ context.Context, addressText string) (Asked, error) {
+func (d *Directory) Ask(_ context.Context, addressText string) (Challenge, error) {
 	address, err := parseAddress("address", addressText)
 	if err != nil {
-		return Asked{}, err
+		return Challenge{}, err
 	}
 	var n Nonce
 	if _, err := io.ReadFull(d.random, n[:nonceRandom]); err != nil {
-		return Asked{}, fmt.Errorf("read randomness for a nonce: %w", err)
+		return Challenge{}, fmt.Errorf("read randomness for a nonce: %w", err)
 	}
 	var at [8]byte
 	binary.BigEndian.PutUint64(at[:], uint64(d.clock.Now().UnixMilli()))
 	copy(n[nonceRandom:nonceSeed], at[len(at)-nonceTime:])
 	copy(n[nonceSeed:], d.seal(address, n))
 	text := hex.EncodeToString(n[:])
-	return Asked{Nonce: text, Message: d.message(address, n, text), ExpiresAt: n.expires()}, nil
+	return Challenge{Nonce: text, Message: d.message(address, n, text), ExpiresAt: n.expires()}, nil
 }
 
 // issued is when the challenge was made, to the millisecond, as its text has it.

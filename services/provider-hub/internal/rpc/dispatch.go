@@ -21,11 +21,11 @@ import (
 // Dispatch answers hub.v1.DispatchService.
 type Dispatch struct {
 	hubv1.UnimplementedDispatchServiceServer
-	desk *dispatch.Desk
+	dispatcher *dispatch.Dispatcher
 }
 
 // NewDispatch serves attempts at desk.
-func NewDispatch(desk *dispatch.Desk) *Dispatch { return &Dispatch{desk: desk} }
+func NewDispatch(dispatcher *dispatch.Dispatcher) *Dispatch { return &Dispatch{dispatcher: dispatcher} }
 
 type dispatchStream = grpc.BidiStreamingServer[hubv1.DispatchRequest, hubv1.DispatchResponse]
 
@@ -42,7 +42,7 @@ func (d *Dispatch) Dispatch(stream dispatchStream) error {
 	order.Traceparent = telemetry.Traceparent(stream.Context())
 	c := newCall(stream)
 	go c.listen() // ends with the call, at the latest when this handler returns
-	return d.desk.Serve(stream.Context(), order, c)
+	return d.dispatcher.Serve(stream.Context(), order, c)
 }
 
 // call is the caller's end of a dispatch. It implements dispatch.Caller. Its

@@ -129,7 +129,7 @@ func allowKey(ctx context.Context, tx pgx.Tx, k provider.Key, limit int, replace
 		limit++
 		oldest, err := timeOf(tx.QueryRow(ctx, `
 			SELECT created_at FROM provider_key WHERE provider_id = $1 AND follows AND created_at > $2
-			ORDER BY created_at DESC OFFSET $3 LIMIT 1`, k.Provider, k.MadeAt.Add(-provider.OftenWithin), provider.MostOften-1))
+			ORDER BY created_at DESC OFFSET $3 LIMIT 1`, k.Provider, k.MadeAt.Add(-provider.OftenWithin), provider.MaxChanges-1))
 		if err != nil {
 			return err
 		}

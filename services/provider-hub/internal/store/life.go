@@ -70,7 +70,7 @@ func allowPayouts(ctx context.Context, tx pgx.Tx, id ids.ProviderID, entries []p
 		oldest, err := timeOf(tx.QueryRow(ctx, `
 			SELECT changed_at FROM provider_status_change WHERE provider_id = $1 AND changed_at > $2
 				AND (what IN ('beneficiary_proposed', 'owner_proposed') OR what = 'beneficiary' AND changed_by = 'provider')
-			ORDER BY changed_at DESC OFFSET $3 LIMIT 1`, id, e.At.Add(-provider.OftenWithin), provider.MostOften-1))
+			ORDER BY changed_at DESC OFFSET $3 LIMIT 1`, id, e.At.Add(-provider.OftenWithin), provider.MaxChanges-1))
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 
 // RecordNames implements naming.Book. It is one statement however many lines there
 // are; hubs' clocks differ, so that the later name is the one that stays.
-func (s *Store) RecordNames(ctx context.Context, lines []naming.Line) error {
+func (s *Store) RecordNames(ctx context.Context, lines []naming.AnsweredAs) error {
 	providers, models, names := make([]ids.ProviderID, len(lines)), make([]string, len(lines)), make([]string, len(lines))
 	first, last, answers := make([]time.Time, len(lines)), make([]time.Time, len(lines)), make([]int64, len(lines))
 	for i, l := range lines {

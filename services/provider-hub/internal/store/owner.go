@@ -15,7 +15,7 @@ import (
 )
 
 // SignUp implements provider.Store.
-func (s *Store) SignUp(ctx context.Context, a provider.Account, k provider.Key, by provider.SignUpBy) (got provider.Account, fresh bool, err error) {
+func (s *Store) SignUp(ctx context.Context, a provider.Account, k provider.Key, by provider.SignUpProof) (got provider.Account, fresh bool, err error) {
 	err = pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			INSERT INTO provider (provider_id, name, status, region, user_id, owner_address, owner_proven_at,

@@ -21,7 +21,7 @@ func mark(bound int) int { return (bound+16)*13/10 + 1 }
 func bounds() []Case {
 	ask := func(rule lengthRule, most, bound int, members string) func(t testing.TB, s *stage) Outcome {
 		return func(t testing.TB, s *stage) Outcome {
-			id := s.put(t, model{most: most})
+			id := s.put(t, model{maxOutput: most})
 			engine := newLengthEngine(t, rule, endless, id)
 			p := s.Join(t, s.title(), engine.url, id)
 			_, key := s.caller(t)

@@ -18,14 +18,14 @@ type differential struct {
 	key    string
 }
 
-// catalogMost is how long answers may be by the catalog, and engineOwn how long
+// maxCatalog is how long answers may be by the catalog, and engineOwn how long
 // they are of an engine that nobody stops.
-const catalogMost, engineOwn = 96, 300
+const maxCatalog, engineOwn = 96, 300
 
 func newDifferential(t testing.TB) *differential {
 	t.Helper()
 	d := &differential{stage: &stage{Market: trial.Start(t, settings()...), form: standaloneForm, name: "differential"}}
-	d.model = d.put(t, model{most: catalogMost})
+	d.model = d.put(t, model{maxOutput: maxCatalog})
 	d.engine = newLengthEngine(t, fourEngines[0], engineOwn, d.model)
 	d.Join(t, d.title(), d.engine.url, d.model)
 	_, d.key = d.caller(t)
@@ -37,7 +37,7 @@ func newDifferential(t testing.TB) *differential {
 func (d *differential) randomBody(r *rand.Rand) string {
 	pick := func(values ...string) string { return values[r.IntN(len(values))] }
 	bound := func() string {
-		return pick("1", "2", "7", "16", fmt.Sprint(1+r.IntN(catalogMost)), fmt.Sprint(catalogMost), "null", "3.0", "1e1")
+		return pick("1", "2", "7", "16", fmt.Sprint(1+r.IntN(maxCatalog)), fmt.Sprint(maxCatalog), "null", "3.0", "1e1")
 	}
 	var members strings.Builder
 	for _, m := range []struct {
@@ -83,7 +83,7 @@ func (d *differential) check(t testing.TB, seed uint64) {
 		return
 	}
 	bound, ok := sent.number("max_tokens")
-	if !ok || bound < 1 || bound > catalogMost {
+	if !ok || bound < 1 || bound > maxCatalog {
 		t.Errorf("%s: the engine is sent max_tokens %s, want the bound that is billed", body, sent["max_tokens"])
 		return
 	}

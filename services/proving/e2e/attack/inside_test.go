@@ -142,7 +142,7 @@ func forgedUsage(t testing.TB, s *stage) Outcome {
 				Rates:  &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_TOKEN, InputPicoUsdPerToken: 1_000_000, OutputPicoUsdPerToken: 3_000_000, PayoutInputPicoUsdPerToken: 900_000, PayoutOutputPicoUsdPerToken: 2_700_000},
 				Ending: eventsv1.Ending_ENDING_COMPLETED, BillablePromptTokens: 1, BillableCompletionTokens: 1,
 				ClaimState: eventsv1.ClaimState_CLAIM_STATE_VALID, ClaimedPromptTokens: 1, ClaimedCompletionTokens: 1, RecountedCompletionTokens: 1,
-				DeliveredBytes: 4, EstimatedPromptTokens: 1, DispatchedAt: timestamppb.Now(), EndedAt: timestamppb.Now(), Witness: eventsv1.Witness_WITNESS_HUB,
+				DeliveredBytes: 4, EstimatedPromptTokens: 1, DispatchedAt: timestamppb.Now(), EndedAt: timestamppb.Now(), EvidenceSource: eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -33,9 +33,9 @@ func (s *stage) title() string {
 
 // model says what a model of the catalog is; zero values are the usual.
 type model struct {
-	window, most int
-	category     string
-	free         bool
+	window, maxOutput int
+	category          string
+	free              bool
 }
 
 // put makes a model of trial.PutModel's prices and returns its id.
@@ -44,8 +44,8 @@ func (s *stage) put(t testing.TB, m model) string {
 	if m.window == 0 {
 		m.window = 8192
 	}
-	if m.most == 0 {
-		m.most = 1024
+	if m.maxOutput == 0 {
+		m.maxOutput = 1024
 	}
 	if m.category == "" {
 		m.category = "llm"
@@ -56,7 +56,7 @@ func (s *stage) put(t testing.TB, m model) string {
 	}
 	id := "attack/" + s.title()
 	s.Admin(t, http.MethodPut, "/api/v1/admin/models/"+id, fmt.Sprintf(
-		`{"name":"Attacked","category":%q,%s,"context_length":%d,"max_output_tokens":%d,"capabilities":["chat"]}`, m.category, price, m.window, m.most))
+		`{"name":"Attacked","category":%q,%s,"context_length":%d,"max_output_tokens":%d,"capabilities":["chat"]}`, m.category, price, m.window, m.maxOutput))
 	return id
 }
 

@@ -26,7 +26,7 @@ func stores() []Case {
 // fillTheStore keeps answers of a megabyte under keys of their own.
 func fillTheStore(t testing.TB, s *stage) Outcome {
 	const answers, quota = 80, 64
-	id, _, _ := s.served(t, model{window: 1 << 20, most: 400_000}, fakeengine.Behaviour{Tokens: []string{strings.Repeat(" quick", 170_000)}, Usage: claimed(7, 170_000)})
+	id, _, _ := s.served(t, model{window: 1 << 20, maxOutput: 400_000}, fakeengine.Behaviour{Tokens: []string{strings.Repeat(" quick", 170_000)}, Usage: claimed(7, 170_000)})
 	_, key := s.caller(t)
 	body := trial.Chat(id, `,"max_tokens":400000`)
 	size := 0

@@ -230,7 +230,7 @@ func messages() []Case {
 			body := template
 			_, key := s.caller(t)
 			if strings.Contains(body, "MODEL") {
-				id := s.put(t, model{window: 512, most: 64})
+				id := s.put(t, model{window: 512, maxOutput: 64})
 				engine := fakeengine.New(t)
 				engine.Script(id, fakeengine.Behaviour{})
 				s.Join(t, s.title(), engine.URL, id)

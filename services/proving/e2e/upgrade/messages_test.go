@@ -21,7 +21,7 @@ func eventOf(t *testing.T, subject string) proto.Message {
 	case "usage.v1":
 		return &eventsv1.UsageEvent{}
 	case "receipt.v1":
-		return &eventsv1.ReceiptEvent{}
+		return &eventsv1.WorkReceiptEvent{}
 	case "void.v1":
 		return &eventsv1.VoidEvent{}
 	case "attempts.v1":
@@ -89,7 +89,7 @@ func say(out io.Writer, event proto.Message) {
 	switch e := event.(type) {
 	case *eventsv1.UsageEvent:
 		sayUsage(out, e)
-	case *eventsv1.ReceiptEvent:
+	case *eventsv1.WorkReceiptEvent:
 		fmt.Fprintln(out, e.GetRequestId(), e.GetAttempt(), e.GetHubId(), e.GetDispatchedBy(), e.GetPriceVersionId(),
 			e.GetProviderId(), e.GetEpoch(), e.GetModelId(), e.GetClaimed(), e.GetClaimedPromptTokens(),
 			e.GetClaimedCompletionTokens(), e.GetSentTokens(), e.GetSentBytes(), e.GetComplete(), e.GetEndedAtMs(),
@@ -114,7 +114,7 @@ func sayUsage(out io.Writer, e *eventsv1.UsageEvent) {
 		e.GetPriceVersionId(), int(e.GetEnding()), e.GetBillablePromptTokens(), e.GetBillableCompletionTokens(),
 		int(e.GetClaimState()), e.GetClaimedPromptTokens(), e.GetClaimedCompletionTokens(), e.GetRecountedCompletionTokens(),
 		e.GetDeliveredBytes(), e.GetEstimatedPromptTokens(), e.GetDispatchedAt().AsTime().UnixNano(),
-		e.GetEndedAt().AsTime().UnixNano(), e.GetFirstContentMs(), int(e.GetWitness()), e.GetSettled(), e.GetLedgerMac(),
+		e.GetEndedAt().AsTime().UnixNano(), e.GetFirstContentMs(), int(e.GetEvidenceSource()), e.GetSettled(), e.GetLedgerMac(),
 		e.GetSeal(), int(route.GetMode()), route.GetRequestedProviderId(), int(route.GetFallbackReason()),
 		rates.GetInputPicoUsdPerToken(), rates.GetOutputPicoUsdPerToken(), rates.GetPayoutInputPicoUsdPerToken(),
 		rates.GetPayoutOutputPicoUsdPerToken(), int(rates.GetUnit()))

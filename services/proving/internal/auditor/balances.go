@@ -62,7 +62,7 @@ func (a *audit) checkCounters() {
 	for _, q := range a.requests {
 		if h := q.hold; h != nil {
 			admitted[h.key] = append(admitted[h.key], h.admittedAt)
-			if h.state == stateOpen && q.witness == nil {
+			if h.state == stateOpen && q.report == nil {
 				running[h.key]++
 			}
 		}

@@ -35,7 +35,7 @@ func TestNoLineContradictsItself(t *testing.T) {
 	v := vouched{
 		call:   &call{received: 3, bytes: 15, usage: &tokens{7, 5}},
 		engine: &engineCall{tokens: tokens{7, 5}},
-		hold:   &hold{prompt: 9, most: 100},
+		hold:   &hold{prompt: 9, maxCompletion: 100},
 	}
 	for _, r := range endings {
 		for _, s := range []struct {

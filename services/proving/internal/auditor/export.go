@@ -61,7 +61,7 @@ func (w *world) tables() map[string]func(*record) {
 		"posting":          w.takePosting,
 		"hold":             w.takeHold,
 		"usage_settlement": w.takeSettlement,
-		"witness":          w.takeWitness,
+		"witness":          w.takeReport,
 		"receipt":          w.takeReceipt,
 		"orphan_review":    func(r *record) { w.request(r, r.id("request_id")).reviewed = true },
 		"quarantine":       w.takeQuarantine,
@@ -132,7 +132,7 @@ func (w *world) takeHold(r *record) {
 	q.hold = &hold{
 		account: r.id("account_id"), key: r.id("key_id"), price: r.id("price_version_id"),
 		model: w.once(r.text("model_id")), billing: w.once(r.text("billing_type")), state: w.once(r.text("state")),
-		amount: r.count("amount"), prompt: r.count("prompt_tokens"), most: r.count("max_completion_tokens"),
+		amount: r.count("amount"), prompt: r.count("prompt_tokens"), maxCompletion: r.count("max_completion_tokens"),
 		rates:      ratesOf(r),
 		admittedAt: r.time("admitted_at"), expiresAt: r.time("expires_at"), closed: r.timeOr("closed_at"),
 		plan: w.pinOf(r),
@@ -157,7 +157,7 @@ func (w *world) takeSettlement(r *record) {
 	q.lines = append(q.lines, settlement{
 		day: r.day("day"), account: r.id("account_id"), key: r.id("key_id"), provider: r.id("provider_id"), price: r.id("price_version_id"),
 		model: w.once(r.text("model_id")), source: w.once(r.text("source")), ending: w.once(r.text("ending")),
-		claim: w.once(r.text("claim_state")), witness: w.once(r.text("witness")),
+		claim: w.once(r.text("claim_state")), evidence: w.once(r.text("witness")),
 		rates:     ratesOf(r),
 		tokens:    tokens{prompt: r.count("prompt_tokens"), completion: r.count("completion_tokens")},
 		listPrice: r.integer("list_price"), payout: r.integer("payout"), fee: r.integer("fee"),
@@ -166,13 +166,13 @@ func (w *world) takeSettlement(r *record) {
 	})
 }
 
-func (w *world) takeWitness(r *record) {
+func (w *world) takeReport(r *record) {
 	u := r.id("request_id")
 	q := w.request(r, u)
-	if q.witness != nil && r.err == nil {
+	if q.report != nil && r.err == nil {
 		r.err = fmt.Errorf("%w: %v", errDouble, u)
 	}
-	q.witness = &witness{recordedAt: r.time("recorded_at"), gone: r.text("outcome") == "client_gone"}
+	q.report = &report{recordedAt: r.time("recorded_at"), gone: r.text("outcome") == "client_gone"}
 }
 
 // takeQuarantine notes what was put aside; an event that could not be read

@@ -87,12 +87,12 @@ type story struct {
 	model             string
 	// billing and state are the hold's; source is empty when nothing is settled.
 	billing, state, source  string
-	ending, claim, witness  string
+	ending, claim, evidence string
 	prompt, completion      int64 // settled
 	charged                 int64 // -1 is the list price
 	enginePrompt, sent      int64
 	engineComplete, silent  bool
-	noEngine, noWitness     bool
+	noEngine, noReport      bool
 	status                  int
 	received                int64
 	complete, errored, left bool
@@ -104,7 +104,7 @@ type story struct {
 // stories are the requests of the fixture, by their numbers.
 func stories() []story {
 	whole := story{account: payer, provider: first, model: "priced", billing: "payg", state: "settled", source: "payg", ending: "completed",
-		claim: "valid", witness: "hub", prompt: 7, completion: 5, charged: -1, enginePrompt: 7, sent: 5, engineComplete: true,
+		claim: "valid", evidence: "hub", prompt: 7, completion: 5, charged: -1, enginePrompt: 7, sent: 5, engineComplete: true,
 		status: 200, received: 5, complete: true, usage: true}
 	with := func(change func(*story)) story {
 		s := whole
@@ -127,23 +127,23 @@ func stories() []story {
 		}),
 		gatewayDied: with(func(s *story) {
 			s.ending, s.claim, s.prompt, s.completion, s.received, s.sent = "platform_lost", "absent", 0, 4, 2, 5
-			s.complete, s.usage, s.engineComplete, s.noWitness = false, false, false, true
+			s.complete, s.usage, s.engineComplete, s.noReport = false, false, false, true
 		}),
 		emptyAnswer: with(func(s *story) { unserved(s); s.complete, s.engineComplete = true, true }),
 		planned:     with(func(s *story) { s.account, s.billing, s.source, s.charged = planner, "plan", "plan", 0 }),
 		costless:    with(func(s *story) { s.model, s.billing, s.source = "free", "free", "free" }),
 		orphaned: with(func(s *story) {
 			s.state, s.source, s.ending, s.claim, s.prompt, s.completion, s.charged = "expired", "orphan", "platform_lost", "absent", 0, 4, 0
-			s.received, s.sent, s.complete, s.left, s.usage, s.engineComplete, s.noWitness = 4, 4, false, true, false, false, true
+			s.received, s.sent, s.complete, s.left, s.usage, s.engineComplete, s.noReport = 4, 4, false, true, false, false, true
 		}),
 		short: with(func(s *story) { s.account, s.charged, s.prompt, s.enginePrompt = poor, poorCredit, 90, 90 }),
 		counted: with(func(s *story) {
-			s.ending, s.claim, s.witness, s.prompt, s.completion = "platform_lost", "absent", "gateway", 0, 3
+			s.ending, s.claim, s.evidence, s.prompt, s.completion = "platform_lost", "absent", "gateway", 0, 3
 			s.received, s.sent, s.complete, s.errored, s.usage = 3, 5, false, true, false
 		}),
 		retried: with(func(s *story) { s.provider = second }),
 		nameless: with(func(s *story) {
-			s.status, s.received, s.complete, s.usage, s.noRequestID, s.noWitness = 0, 0, false, false, true, true
+			s.status, s.received, s.complete, s.usage, s.noRequestID, s.noReport = 0, 0, false, false, true, true
 		}),
 		uncountedAnswer: with(func(s *story) { s.claim, s.silent, s.prompt, s.usage = "absent", true, 9, false }),
 		late: with(func(s *story) {
@@ -155,8 +155,8 @@ func stories() []story {
 			s.account, s.billing, s.status, s.refunded = planner, "plan", 502, true
 		}),
 		receipted: with(func(s *story) {
-			s.ending, s.claim, s.witness, s.prompt, s.completion, s.received, s.sent = "platform_lost", "absent", "receipt", 0, 5, 3, 5
-			s.complete, s.usage, s.noWitness = false, false, true
+			s.ending, s.claim, s.evidence, s.prompt, s.completion, s.received, s.sent = "platform_lost", "absent", "receipt", 0, 5, 3, 5
+			s.complete, s.usage, s.noReport = false, false, true
 		}),
 		finishedFirst: with(func(s *story) { s.received, s.status, s.complete, s.usage = 0, 502, false, false }),
 		finishedSilent: with(func(s *story) {
@@ -288,7 +288,7 @@ func (f *fixture) tell(n int, s story) {
 		maps.Copy(hold, row{"plan_id": "pro", "plan_tier": 2, "plan_day": start.Format(time.DateOnly), "plan_price": listed(r, heldTokens, heldTokens)})
 	}
 	f.add("hold", hold)
-	if !s.noWitness {
+	if !s.noReport {
 		f.add("witness", row{"request_id": requestID(n), "recorded_at": at(begin + 1.5), "outcome": "completed"})
 	}
 	if s.source != "" {
@@ -328,13 +328,13 @@ func (f *fixture) settle(n int, s story, r rates, pinned row, end float64) {
 	line := maps.Clone(pinned)
 	maps.Copy(line, row{"day": start.Format(time.DateOnly), "request_id": requestID(n), "provider_id": providerID(s.provider),
 		"prompt_tokens": s.prompt, "completion_tokens": s.completion, "list_price": list, "payout": payout, "fee": list - payout,
-		"charged": charged, "shortfall": shortfall, "source": s.source, "ending": s.ending, "claim_state": s.claim, "witness": s.witness, "settled_at": at(end), "attempt": 1})
+		"charged": charged, "shortfall": shortfall, "source": s.source, "ending": s.ending, "claim_state": s.claim, "witness": s.evidence, "settled_at": at(end), "attempt": 1})
 	f.add("usage_settlement", line)
 	f.earn("earning_line", n, s.provider, s.prompt, s.completion, payout)
 	if s.source == "orphan" {
 		f.post(entryID(100+n), "orphan_work", requestID(n), end, nil, leg("e:orphan_work", nil, -payout), leg(kindAccrued, providerID(s.provider), payout))
 	}
-	if s.witness == "gateway" {
+	if s.evidence == "gateway" {
 		f.add("orphan_review", row{"request_id": requestID(n), "publications": 1})
 	}
 }

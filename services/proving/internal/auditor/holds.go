@@ -18,8 +18,8 @@ const (
 	endingPlatformLost = "platform_lost"
 	endingWallLimit    = "wall_limit"
 
-	witnessGateway = "gateway"
-	witnessReceipt = "receipt"
+	sourceGateway     = "gateway"
+	sourceWorkReceipt = "receipt"
 )
 
 // overdue is how long after its time a hold of which nothing was served may
@@ -100,7 +100,7 @@ func (a *audit) checkLine(u id, q *request, s *settlement) {
 	default:
 		a.r.doubt(about("request", u), "its source %q is not known", s.source)
 	}
-	if s.witness == witnessGateway && !q.reviewed {
+	if s.evidence == sourceGateway && !q.reviewed {
 		drift("it is settled by the gateway's count, and was never reviewed")
 	}
 }
@@ -128,8 +128,8 @@ func (a *audit) checkHold(u id, q *request) {
 		if s.account != h.account || s.key != h.key || s.model != h.model || s.price != h.price || s.rates != h.rates {
 			drift("its settled request is not of the account, key, model or price of its hold")
 		}
-		if s.tokens.completion > h.most {
-			drift("%d completion tokens are settled, and its hold is for %d", s.tokens.completion, h.most)
+		if s.tokens.completion > h.maxCompletion {
+			drift("%d completion tokens are settled, and its hold is for %d", s.tokens.completion, h.maxCompletion)
 		}
 		// Only tokens of a prompt are estimated.
 		if h.rates.unit != unitToken && s.tokens.prompt > h.prompt {
@@ -152,7 +152,7 @@ func (a *audit) checkOpen(u id, q *request) {
 	if len(q.lines) > 0 {
 		return // a contradiction, which is found as such
 	}
-	served := q.witness != nil || slices.ContainsFunc(q.engines, func(e engineCall) bool { return e.tokens.completion > 0 })
+	served := q.report != nil || slices.ContainsFunc(q.engines, func(e engineCall) bool { return e.tokens.completion > 0 })
 	if !served && a.exportedAt > q.hold.expiresAt+overdue {
 		a.r.found(Drift, about("request", u), "its hold of %d is still open, %d s after its time", q.hold.amount, (a.exportedAt-q.hold.expiresAt)/1_000_000)
 		return

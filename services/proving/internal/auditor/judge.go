@@ -153,7 +153,7 @@ func (a *audit) judgeSettled(u id, q *request, c *call) {
 	most := tokens{v.of(r.prompt.most, true), v.of(r.completion.most, false)}
 	if q.hold != nil {
 		// Nothing is billed beyond what was admitted.
-		least.prompt, least.completion = min(least.prompt, q.hold.prompt), min(least.completion, q.hold.most)
+		least.prompt, least.completion = min(least.prompt, q.hold.prompt), min(least.completion, q.hold.maxCompletion)
 	}
 	if s.tokens.prompt > most.prompt || s.tokens.completion > most.completion {
 		a.r.found(Doubled, subject, "%d + %d tokens are settled as %s, and the table allows at most %d + %d (%s)",
@@ -244,12 +244,12 @@ func (a *audit) circumstance(q *request, c *call, e *engineCall) circumstance {
 		}
 	case s.ending == endingPlatformLost:
 		return crashed
-	case q.witness != nil && q.witness.gone:
+	case q.report != nil && q.report.gone:
 		return vanished
 	case s.ending == endingWallLimit:
 		return overtime
 	case e != nil && e.complete && s.ending == endingCompleted &&
-		(q.witness == nil || s.settledAt < q.witness.recordedAt+a.skew):
+		(q.report == nil || s.settledAt < q.report.recordedAt+a.skew):
 		if e.silent {
 			return unreported
 		}
@@ -268,5 +268,5 @@ func (q *request) state() string {
 
 // clamped tells whether usage is beyond what was admitted.
 func (q *request) clamped(t tokens) bool {
-	return q.hold != nil && (t.prompt > q.hold.prompt || t.completion > q.hold.most)
+	return q.hold != nil && (t.prompt > q.hold.prompt || t.completion > q.hold.maxCompletion)
 }

@@ -84,8 +84,8 @@ func (a *audit) span(q *request) []edge {
 	if to == 0 {
 		to = max(a.exportedAt, from)
 	}
-	if q.witness != nil {
-		to = min(to, q.witness.recordedAt)
+	if q.report != nil {
+		to = min(to, q.report.recordedAt)
 	}
 	if from >= to {
 		return nil

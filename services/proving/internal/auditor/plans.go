@@ -79,7 +79,7 @@ func (a *audit) checkPlans() {
 		if h.plan == nil {
 			continue
 		}
-		if h.state == stateOpen && q.witness == nil {
+		if h.state == stateOpen && q.report == nil {
 			running[h.account]++
 		}
 		for limit, tiers := range a.limits {
@@ -148,7 +148,7 @@ func (q *request) taken(kind string) int64 {
 			return 0
 		}
 		if open {
-			return h.prompt + h.most
+			return h.prompt + h.maxCompletion
 		}
 		if settled {
 			return q.lines[0].tokens.prompt + q.lines[0].tokens.completion

@@ -87,7 +87,7 @@ func (a *audit) checkReceipts() {
 			}
 		}
 		for i := range q.lines {
-			if s := &q.lines[i]; s.witness == witnessReceipt && !q.receipted(s) {
+			if s := &q.lines[i]; s.evidence == sourceWorkReceipt && !q.receipted(s) {
 				a.r.found(Drift, about("request", u), "%d completion tokens are settled by a receipt of provider %v, which there is not", s.tokens.completion, s.provider)
 			}
 		}

@@ -39,7 +39,7 @@ type request struct {
 	hold *hold
 	// lines is one settled row at most, or the ledger is wrong.
 	lines       []settlement
-	witness     *witness
+	report      *report
 	reviewed    bool
 	quarantined bool
 	earnings    []earning
@@ -58,7 +58,7 @@ type wallet struct{ posted, held int64 }
 type hold struct {
 	account, key, price           id
 	model, billing, state         string
-	amount, prompt, most          int64
+	amount, prompt, maxCompletion int64
 	rates                         rates
 	admittedAt, expiresAt, closed int64
 	plan                          *planPin
@@ -68,7 +68,7 @@ type hold struct {
 type settlement struct {
 	day                                        int64
 	account, key, provider, price              id
-	model, source, ending, claim, witness      string
+	model, source, ending, claim, evidence     string
 	rates                                      rates
 	tokens                                     tokens
 	listPrice, payout, fee, charged, shortfall int64
@@ -76,9 +76,9 @@ type settlement struct {
 	settledAt                                  int64
 }
 
-// witness is a gateway's word: when it was told, and whether it was that the
+// report is a gateway's word: when it was told, and whether it was that the
 // client had gone.
-type witness struct {
+type report struct {
 	recordedAt int64
 	gone       bool
 }

@@ -19,8 +19,8 @@ import (
 const (
 	// handledBound is how long the readers of usage may take to come to an event,
 	// other faults included that are under way.
-	handledBound = restoreBound
-	handledEvery = 100 * time.Millisecond
+	handledBound    = restoreBound
+	handledInterval = 100 * time.Millisecond
 )
 
 // Forged counts what intruders tried.
@@ -109,7 +109,7 @@ func (m *market) forge(ctx context.Context, f plan.Fault, release func()) error 
 // overhear waits for usage of a hub.
 func (m *market) overhear(ctx context.Context, reader *intruder.Client, hub string) (e intruder.Event, err error) {
 	last := errors.New("nothing was heard")
-	err = every(ctx, handledEvery, func() (bool, error) {
+	err = every(ctx, handledInterval, func() (bool, error) {
 		e, last = reader.Overhear(ctx, fleet.HubID(hub))
 		return last == nil, nil
 	})
@@ -281,7 +281,7 @@ func (m *market) publishForged(ctx context.Context, reader *intruder.Client, hub
 
 // lines waits until both readers have a line of the event's request.
 func (m *market) lines(ctx context.Context, e intruder.Event) error {
-	err := every(ctx, handledEvery, func() (bool, error) {
+	err := every(ctx, handledInterval, func() (bool, error) {
 		lines, err := m.books.Lines(ctx, e.Request())
 		return err == nil && len(lines) == 2, nil
 	})
@@ -309,7 +309,7 @@ func (m *market) handled(ctx context.Context, reader *intruder.Client, sequence 
 	}
 	defer ledger.Close()
 	for durable, nc := range map[string]*intruder.Client{bus.DurableBilling: ledger, bus.DurableSettlement: reader} {
-		err := every(ctx, handledEvery, func() (bool, error) {
+		err := every(ctx, handledInterval, func() (bool, error) {
 			done, err := nc.Handled(ctx, durable, sequence)
 			return err == nil && done, nil
 		})
@@ -360,7 +360,7 @@ func (m *market) unmoved(ctx context.Context) error {
 	requests := i.requests
 	i.mu.Unlock()
 	for request := range requests {
-		tokens, err := m.books.MostCompletion(ctx, request)
+		tokens, err := m.books.MaxCompletion(ctx, request)
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ const (
 	// plantedBound is that of a fleet with a planted fault, which may never be
 	// idle: longer than a lease and a review.
 	plantedBound = 40 * time.Second
-	idleEvery    = 300 * time.Millisecond
+	idleInterval = 300 * time.Millisecond
 	idleSteady   = 4
 	// maxMetrics bounds what is read of a hub's metrics, in bytes.
 	maxMetrics = 4 << 20
@@ -47,7 +47,7 @@ func (r *run) settle(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	ticker := time.NewTicker(idleEvery)
+	ticker := time.NewTicker(idleInterval)
 	defer ticker.Stop()
 	last := ""
 	for steady := 0; steady < idleSteady; {

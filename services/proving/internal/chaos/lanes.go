@@ -52,7 +52,7 @@ func (r *run) fault(ctx context.Context, f plan.Fault) error {
 			// Of what this hub served the gateways alone know now, which must
 			// live until they have told.
 			err = r.market.wait(ctx, func(ctx context.Context) (int64, error) {
-				return r.market.books.Untold(ctx, harmed.Add(harmSlack))
+				return r.market.books.Unreported(ctx, harmed.Add(harmSlack))
 			})
 		}
 		if err == nil {
@@ -83,12 +83,12 @@ func (r *run) fault(ctx context.Context, f plan.Fault) error {
 type lanes struct {
 	mu    sync.Mutex
 	moved *sync.Cond
-	most  int
+	limit int
 	busy  map[string]plan.Class // by key
 }
 
 func newLanes(most int) *lanes {
-	l := &lanes{most: most, busy: map[string]plan.Class{}}
+	l := &lanes{limit: most, busy: map[string]plan.Class{}}
 	l.moved = sync.NewCond(&l.mu)
 	return l
 }
@@ -104,7 +104,7 @@ func (l *lanes) enter(c plan.Cell) {
 }
 
 func (l *lanes) free(c plan.Cell) bool {
-	if _, same := l.busy[c.Key()]; same || len(l.busy) >= l.most || c.Kind == plan.Dark && len(l.busy) > 0 {
+	if _, same := l.busy[c.Key()]; same || len(l.busy) >= l.limit || c.Kind == plan.Dark && len(l.busy) > 0 {
 		return false
 	}
 	for key, class := range l.busy {
@@ -126,10 +126,10 @@ func (l *lanes) leave(c plan.Cell) {
 const servedBound = 90 * time.Second
 
 // calmBound is how long it may take until everything that was served some time
-// ago is settled, and calmEvery how often that is looked at.
+// ago is settled, and calmInterval how often that is looked at.
 const (
-	calmBound = time.Minute
-	calmEvery = 200 * time.Millisecond
+	calmBound    = time.Minute
+	calmInterval = 200 * time.Millisecond
 )
 
 // harmSlack is how long after its moment a harm may be done.
@@ -155,7 +155,7 @@ func (m *market) calm(ctx context.Context) error {
 func (m *market) wait(ctx context.Context, left func(context.Context) (int64, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, calmBound)
 	defer cancel()
-	ticker := time.NewTicker(calmEvery)
+	ticker := time.NewTicker(calmInterval)
 	defer ticker.Stop()
 	for {
 		if n, err := left(ctx); err == nil && n == 0 {

@@ -77,7 +77,7 @@ type market struct {
 	fleet    *fleet.Fleet
 	points   *crashtest.Controller
 	links    *link.Net
-	books    *store.Books
+	books    *store.Databases
 	bin, dir string
 
 	clients  *record.File[record.Client]

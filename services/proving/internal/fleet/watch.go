@@ -12,7 +12,7 @@ import (
 // How a process that ends by itself is started again.
 const (
 	firstPause = 500 * time.Millisecond
-	mostPause  = 30 * time.Second
+	maxPause   = 30 * time.Second
 	// soundLife is how long a process must live for its next end to count as
 	// a first one.
 	soundLife = time.Minute
@@ -66,7 +66,7 @@ func (f *Fleet) report(e Exit) {
 // again starts a process until it runs or the fleet stops.
 func (f *Fleet) again(m *member, attempt int) {
 	for ; ; attempt++ {
-		pause := min(firstPause<<min(attempt-1, 10), mostPause)
+		pause := min(firstPause<<min(attempt-1, 10), maxPause)
 		select {
 		case <-time.After(pause):
 		case <-f.life.Done():

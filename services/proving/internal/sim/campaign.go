@@ -28,9 +28,9 @@ type Campaign struct {
 // The bounds of a campaign.
 const (
 	defaultHistories = 10_000
-	// mostFailures are kept and shrunk; the campaign ends with the last.
-	mostFailures  = 5
-	progressEvery = 250 * time.Millisecond
+	// maxFailures are kept and shrunk; the campaign ends with the last.
+	maxFailures      = 5
+	progressInterval = 250 * time.Millisecond
 )
 
 // Report is what came of a campaign.
@@ -98,7 +98,7 @@ func (p *playing) take() (uint64, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	done := p.next - p.Seed
-	if p.err != nil || len(p.report.Failures) >= mostFailures || p.Histories > 0 && done >= uint64(p.Histories) ||
+	if p.err != nil || len(p.report.Failures) >= maxFailures || p.Histories > 0 && done >= uint64(p.Histories) ||
 		p.For > 0 && time.Since(p.began) >= p.For {
 		return 0, false
 	}
@@ -127,7 +127,7 @@ func (p *playing) note(r Result, failure *Failure, err error) {
 	if failure != nil {
 		p.report.Failures = append(p.report.Failures, *failure)
 	}
-	if p.Progress != nil && time.Since(p.told) >= progressEvery {
+	if p.Progress != nil && time.Since(p.told) >= progressInterval {
 		p.timed()
 		p.told = time.Now()
 		p.Progress(p.report)
@@ -161,7 +161,7 @@ func (r Report) Print(w io.Writer) error {
 	}
 	text := fmt.Appendf(nil, "%s\n", r.Line())
 	text = fmt.Appendf(text, "  %d events; of %d admitted: %d settled (%d by the gateway's count), %d released, %d expired, %d orphans; %d whole answers\n",
-		r.Events, r.Admitted, r.Settled, r.Witnessed, r.Released, r.Expired, r.Orphans, r.Complete)
+		r.Events, r.Admitted, r.Settled, r.ByGateway, r.Released, r.Expired, r.Orphans, r.Complete)
 	for _, limit := range slices.Sorted(maps.Keys(r.Known)) {
 		text = fmt.Appendf(text, "  known: %d × %s\n", r.Known[limit], limit)
 	}

@@ -18,7 +18,7 @@ type client struct {
 	account *account
 	gateway *gateway
 	stream  bool
-	most    int // tokens
+	limit   int // tokens
 	patient time.Duration
 
 	// What it knows itself.
@@ -53,7 +53,7 @@ func (c *client) begin() {
 	c.gateway.clients = append(c.gateway.clients, c)
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), candidatesKey{}, c.net.candidates()))
 	c.cancel = cancel
-	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"say some words"}],"max_tokens":%d,"stream":%v`, c.most, c.stream)
+	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"say some words"}],"max_tokens":%d,"stream":%v`, c.limit, c.stream)
 	if c.stream && w.chance(500) {
 		body += `,"stream_options":{"include_usage":true}`
 	}

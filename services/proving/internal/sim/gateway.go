@@ -98,7 +98,7 @@ func (g *gateway) run(do func(*task)) *task {
 	if !t.over {
 		g.tasks = append(g.tasks, t)
 	}
-	g.renew(gatewaysim.RenewEvery)
+	g.renew(gatewaysim.RenewInterval)
 	return t
 }
 
@@ -118,7 +118,7 @@ func (g *gateway) renew(wait time.Duration) {
 				g.renew(gatewaysim.RenewRetry)
 				return
 			}
-			g.renew(gatewaysim.RenewEvery)
+			g.renew(gatewaysim.RenewInterval)
 		})
 	})
 }
@@ -143,15 +143,15 @@ func (g *gateway) linger() {
 			defer func() {
 				g.lingers = g.lingers && t.dead
 			}()
-			for batch := g.gateway.Witnesses(); len(batch) > 0; batch = g.gateway.Witnesses() {
+			for batch := g.gateway.Reports(); len(batch) > 0; batch = g.gateway.Reports() {
 				g.conclude(t, batch)
 			}
 		})
 	})
 }
 
-func (g *gateway) conclude(t *task, batch []*billingv1.Witness) {
-	for wait := gatewaysim.RetryFirst; ; wait = min(2*wait, gatewaysim.RetryMost) {
+func (g *gateway) conclude(t *task, batch []*billingv1.RequestReport) {
+	for wait := gatewaysim.RetryFirst; ; wait = min(2*wait, gatewaysim.MaxRetry) {
 		if err := g.gateway.Conclude(context.Background(), batch); err == nil || t.dead {
 			return
 		}

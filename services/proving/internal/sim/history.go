@@ -43,7 +43,7 @@ type Totals struct {
 	Complete  int `json:"complete"`
 	Settled   int `json:"settled"`
 	Orphans   int `json:"orphans"`
-	Witnessed int `json:"witnessed"`
+	ByGateway int `json:"witnessed"`
 	Released  int `json:"released"`
 	Expired   int `json:"expired"`
 	Struck    int `json:"faults_struck"`
@@ -60,7 +60,7 @@ func (t *Totals) Add(o Totals) {
 	t.Complete += o.Complete
 	t.Settled += o.Settled
 	t.Orphans += o.Orphans
-	t.Witnessed += o.Witnessed
+	t.ByGateway += o.ByGateway
 	t.Released += o.Released
 	t.Expired += o.Expired
 	t.Struck += o.Struck
@@ -74,10 +74,10 @@ func (t *Totals) Add(o Totals) {
 
 // The bounds of a history.
 const (
-	mostRequests = 14
-	busyFor      = 90 * time.Second
-	// mostEvents is far more than any history that comes to rest has.
-	mostEvents = 200_000
+	maxRequests = 14
+	busyFor     = 90 * time.Second
+	// maxEvents is far more than any history that comes to rest has.
+	maxEvents = 200_000
 )
 
 // Runner runs histories. It is safe for concurrent use.
@@ -104,7 +104,7 @@ func (r *Runner) Run(cfg Config) (Result, error) {
 	}
 	n.clientsCome()
 	for w.step() {
-		if w.events > mostEvents {
+		if w.events > maxEvents {
 			n.fail("the history does not come to rest")
 			break
 		}
@@ -116,10 +116,10 @@ func (r *Runner) Run(cfg Config) (Result, error) {
 // clientsCome decides who asks when for what.
 func (n *network) clientsCome() {
 	w := n.world
-	for range 1 + w.dice.IntN(mostRequests) {
+	for range 1 + w.dice.IntN(maxRequests) {
 		c := &client{
 			net: n, account: &n.accounts[w.dice.IntN(accounts)], gateway: n.gateways[w.dice.IntN(gateways)],
-			stream: w.chance(750), most: 1 + w.dice.IntN(maxTokens), words: map[byte]int{}, header: http.Header{},
+			stream: w.chance(750), limit: 1 + w.dice.IntN(maxTokens), words: map[byte]int{}, header: http.Header{},
 		}
 		if w.chance(200) {
 			c.patient = w.between(time.Millisecond, 6*time.Second)

@@ -142,7 +142,7 @@ func (h *hub) sweep() {
 		return
 	}
 	h.sweeps = true
-	h.after(hubsim.SweepEvery, func() {
+	h.after(hubsim.SweepInterval, func() {
 		h.sweeps = false
 		h.hub.Sweep(context.Background())
 		h.settle()

@@ -118,7 +118,7 @@ func (l *ledger) look() {
 		return
 	}
 	l.looks = true
-	wait := max(due.Sub(l.world.time()), 0) + l.world.between(0, ledgersim.LookEvery)
+	wait := max(due.Sub(l.world.time()), 0) + l.world.between(0, ledgersim.LookInterval)
 	l.after(wait, func() {
 		l.looks = false
 		l.ledger.Look(context.Background())
@@ -168,7 +168,7 @@ func (s *settlement) fillLater() {
 		return
 	}
 	s.fills = true
-	s.world.after(settlesim.FillAfter+s.world.between(0, settlesim.FillEvery), func() { s.fill(settled) })
+	s.world.after(settlesim.FillAfter+s.world.between(0, settlesim.FillInterval), func() { s.fill(settled) })
 }
 
 func (s *settlement) fill(upTo int) {
@@ -192,13 +192,13 @@ func (s *settlement) Settled(_ context.Context, from settlesim.Mark, _ time.Dura
 		e := line.Event
 		page.Lines = append(page.Lines, settlesim.Line{
 			RequestID: e.Request, ProviderID: e.Provider, PriceVersionID: e.Price, ModelID: e.Model, Attempt: uint32(e.Attempt),
-			Tokens: e.Billable, Unit: e.Rates.Unit, Payout: line.Payout, Witness: settledBy[e.Witness], Settled: true,
+			Tokens: e.Billable, Unit: e.Rates.Unit, Payout: line.Payout, EvidenceSource: settledBy[e.EvidenceSource], Settled: true,
 		})
 	}
 	return page, nil
 }
 
-var settledBy = map[ledgersim.Witness]settlesim.Witness{
+var settledBy = map[ledgersim.EvidenceSource]settlesim.EvidenceSource{
 	ledgersim.Hub: settlesim.Hub, ledgersim.Gateway: settlesim.Gateway, ledgersim.Receipt: settlesim.Receipt,
 }
 

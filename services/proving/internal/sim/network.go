@@ -36,7 +36,7 @@ type fixed struct {
 	accounts  []account
 	providers []ids.ProviderID
 	price     ids.PriceVersionID
-	book      ledgersim.Book
+	book      ledgersim.Prices
 	shared    *gatewaysim.Shared
 }
 
@@ -91,7 +91,7 @@ func newFixed() (*fixed, error) {
 	if f.price, err = ids.NewPriceVersion(epoch, dice); err != nil {
 		return nil, fmt.Errorf("make a price: %w", err)
 	}
-	f.book = ledgersim.NewBook(ledgersim.Model{ID: "m", Version: f.price, Rates: rates})
+	f.book = ledgersim.NewPrices(ledgersim.Model{ID: "m", Version: f.price, Rates: rates})
 	f.shared, err = gatewaysim.NewShared([]*catalogv1.Model{{
 		ModelId: "m", Slug: "m", Active: true, Category: catalogv1.Category_CATEGORY_LLM, ContextLength: 4096, MaxOutputTokens: maxTokens,
 		Price: &catalogv1.PriceVersion{PriceVersionId: f.price.String(), Rates: moneypb.FromRates(rates)},

@@ -76,8 +76,8 @@ func (n *network) judge() Totals {
 			if l.Source == ledgersim.Orphan {
 				t.Orphans++
 			}
-			if l.Event.Witness == ledgersim.Gateway {
-				t.Witnessed++
+			if l.Event.EvidenceSource == ledgersim.Gateway {
+				t.ByGateway++
 			}
 		}
 		n.judgeState(r, s)
@@ -216,7 +216,7 @@ func (n *network) judgeAmounts(r ids.RequestID, l ledgersim.Line) {
 	}
 	earned, ok := n.db.settlement.Line(r)
 	if !ok || int64(earned.Payout) != payout || earned.ProviderID != l.Event.Provider {
-		n.fail("drift: settlement has %d for %s (%v), the ledger %d by the word of the %s", earned.Payout, r, ok, payout, l.Event.Witness)
+		n.fail("drift: settlement has %d for %s (%v), the ledger %d by the word of the %s", earned.Payout, r, ok, payout, l.Event.EvidenceSource)
 	}
 }
 
@@ -242,7 +242,7 @@ func (n *network) judgeCharge(r ids.RequestID, s *story, l ledgersim.Line, run *
 	switch {
 	case c.complete:
 		note := n.fail
-		if call := s.calls[e.Attempt]; call != nil && (e.Witness == ledgersim.Gateway || l.Source == ledgersim.Orphan) && call.gwLife != c.gateway.life {
+		if call := s.calls[e.Attempt]; call != nil && (e.EvidenceSource == ledgersim.Gateway || l.Source == ledgersim.Orphan) && call.gwLife != c.gateway.life {
 			note = func(format string, args ...any) { n.tolerate(lastRenewal, format, args...) }
 		}
 		switch {

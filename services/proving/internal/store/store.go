@@ -18,11 +18,11 @@ import (
 	"svc.internal/pkg/usageseal"
 )
 
-// Books are the databases of billing-ledger and settlement.
-type Books struct{ pool *pgxpool.Pool }
+// Databases are the databases of billing-ledger and settlement.
+type Databases struct{ pool *pgxpool.Pool }
 
 // Open makes a pool of connections to the superuser's URL. It does not dial.
-func Open(ctx context.Context, url string) (*Books, error) {
+func Open(ctx context.Context, url string) (*Databases, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("open the books: the database's URL cannot be read") // the error would show its password
@@ -32,11 +32,11 @@ func Open(ctx context.Context, url string) (*Books, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the books: %w", err)
 	}
-	return &Books{pool}, nil
+	return &Databases{pool}, nil
 }
 
 // Close ends the connections.
-func (b *Books) Close() { b.pool.Close() }
+func (b *Databases) Close() { b.pool.Close() }
 
 // Left is what has yet to happen.
 type Left struct {
@@ -51,7 +51,7 @@ type Left struct {
 func (l Left) None() bool { return l.Holds == 0 && l.Reviews == 0 && l.Unbalanced == 0 }
 
 // Left counts what has yet to happen.
-func (b *Books) Left(ctx context.Context) (Left, error) {
+func (b *Databases) Left(ctx context.Context) (Left, error) {
 	var l Left
 	err := b.pool.QueryRow(ctx, `SELECT
 		(SELECT count(*) FROM billing.hold WHERE state = 'open'),
@@ -68,7 +68,7 @@ func (b *Books) Left(ctx context.Context) (Left, error) {
 }
 
 // Now is the database's clock.
-func (b *Books) Now(ctx context.Context) (now time.Time, err error) {
+func (b *Databases) Now(ctx context.Context) (now time.Time, err error) {
 	if err := b.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
 		return time.Time{}, fmt.Errorf("read the database's clock: %w", err)
 	}
@@ -78,7 +78,7 @@ func (b *Books) Now(ctx context.Context) (now time.Time, err error) {
 // Waiting counts the requests that were admitted longer than an age ago and are
 // open, and those that before a time one of billing-ledger and settlement alone
 // has settled.
-func (b *Books) Waiting(ctx context.Context, age time.Duration, before time.Time) (int64, error) {
+func (b *Databases) Waiting(ctx context.Context, age time.Duration, before time.Time) (int64, error) {
 	var n int64
 	err := b.pool.QueryRow(ctx, `SELECT
 		(SELECT count(*) FROM billing.hold WHERE state = 'open' AND admitted_at < now() - $1::interval) +
@@ -90,9 +90,9 @@ func (b *Books) Waiting(ctx context.Context, age time.Duration, before time.Time
 	return n, nil
 }
 
-// Untold is how many requests are under way that were admitted before a time and
+// Unreported is how many requests are under way that were admitted before a time and
 // of whose end no gateway has told.
-func (b *Books) Untold(ctx context.Context, before time.Time) (int64, error) {
+func (b *Databases) Unreported(ctx context.Context, before time.Time) (int64, error) {
 	var n int64
 	err := b.pool.QueryRow(ctx, `SELECT count(*) FROM billing.hold h WHERE state = 'open' AND admitted_at < $1
 		AND NOT EXISTS (SELECT FROM billing.witness w WHERE w.request_id = h.request_id)`, before).Scan(&n)
@@ -105,7 +105,7 @@ func (b *Books) Untold(ctx context.Context, before time.Time) (int64, error) {
 // Dump writes all rows of a schema as billing-ledger's export writes its own: JSON
 // lines from one snapshot, the first with the schema's name, the last with the
 // number of rows. Hashes of keys are left out.
-func (b *Books) Dump(ctx context.Context, schema string, out io.Writer) error {
+func (b *Databases) Dump(ctx context.Context, schema string, out io.Writer) error {
 	w := bufio.NewWriterSize(out, 64<<10)
 	rows := 0
 	err := pgx.BeginTxFunc(ctx, b.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
@@ -174,7 +174,7 @@ func dump(ctx context.Context, tx pgx.Tx, w io.Writer, schema, table string) (in
 
 // DropSettlementKey takes the primary key off billing-ledger's settled requests,
 // for a fault that is planted.
-func (b *Books) DropSettlementKey(ctx context.Context) error {
+func (b *Databases) DropSettlementKey(ctx context.Context) error {
 	if _, err := b.pool.Exec(ctx, `ALTER TABLE billing.usage_settlement DROP CONSTRAINT usage_settlement_pkey CASCADE`); err != nil {
 		return fmt.Errorf("drop the key of settled requests: %w", err)
 	}
@@ -182,7 +182,7 @@ func (b *Books) DropSettlementKey(ctx context.Context) error {
 }
 
 // UsageKey is the key that a hub has handed over last.
-func (b *Books) UsageKey(ctx context.Context, hub string) (usageseal.Key, error) {
+func (b *Databases) UsageKey(ctx context.Context, hub string) (usageseal.Key, error) {
 	var id, secret []byte
 	err := b.pool.QueryRow(ctx, `SELECT key_id, secret FROM billing.usage_key WHERE hub_id = $1 ORDER BY created_at DESC LIMIT 1`, hub).Scan(&id, &secret)
 	if err != nil {
@@ -193,7 +193,7 @@ func (b *Books) UsageKey(ctx context.Context, hub string) (usageseal.Key, error)
 
 // Lines are what billing-ledger and settlement have settled of a request, a text
 // for each row.
-func (b *Books) Lines(ctx context.Context, request string) ([]string, error) {
+func (b *Databases) Lines(ctx context.Context, request string) ([]string, error) {
 	rows, err := b.pool.Query(ctx, `SELECT to_jsonb(s)::text FROM billing.usage_settlement s WHERE request_id = $1::uuid
 		UNION ALL SELECT to_jsonb(e)::text FROM settlement.earning_line e WHERE request_id = $1::uuid ORDER BY 1`, request)
 	if err != nil {
@@ -206,9 +206,9 @@ func (b *Books) Lines(ctx context.Context, request string) ([]string, error) {
 	return lines, nil
 }
 
-// MostCompletion is the largest completion that any line of a request, or what
+// MaxCompletion is the largest completion that any line of a request, or what
 // takes a line's place, has; 0 when it has none.
-func (b *Books) MostCompletion(ctx context.Context, request string) (tokens int64, err error) {
+func (b *Databases) MaxCompletion(ctx context.Context, request string) (tokens int64, err error) {
 	err = b.pool.QueryRow(ctx, `SELECT greatest(
 		(SELECT max(completion_tokens) FROM billing.usage_settlement WHERE request_id = $1::uuid),
 		(SELECT max(completion_tokens) FROM settlement.earning_line WHERE request_id = $1::uuid),
@@ -221,7 +221,7 @@ func (b *Books) MostCompletion(ctx context.Context, request string) (tokens int6
 }
 
 // SetAside reports whether an event lies in the quarantines, as forged.
-func (b *Books) SetAside(ctx context.Context, event []byte) (ledger, settlement bool, err error) {
+func (b *Databases) SetAside(ctx context.Context, event []byte) (ledger, settlement bool, err error) {
 	err = b.pool.QueryRow(ctx, `SELECT
 		EXISTS (SELECT FROM billing.quarantine WHERE payload = $1 AND reason = 'forged'),
 		EXISTS (SELECT FROM settlement.quarantine WHERE payload = $1 AND reason LIKE 'forged%')`, event).Scan(&ledger, &settlement)
@@ -245,7 +245,7 @@ type Compared struct {
 // Compare compares every field that billing-ledger and settlement both keep of a
 // request, in both directions. What the ledger has overruled in settlement counts
 // as it did so; a line that is held out does not count.
-func (b *Books) Compare(ctx context.Context) (Compared, error) {
+func (b *Databases) Compare(ctx context.Context) (Compared, error) {
 	rows, err := b.pool.Query(ctx, `
 		WITH ledger AS (
 			SELECT day, request_id, provider_id, attempt, model_id, price_version_id, unit, prompt_tokens, completion_tokens, payout
@@ -278,7 +278,7 @@ func (b *Books) Compare(ctx context.Context) (Compared, error) {
 
 // LockEarnings locks settlement's lines until the function that it returns is
 // called: nobody can write or read them meanwhile.
-func (b *Books) LockEarnings(ctx context.Context) (release func(context.Context) error, err error) {
+func (b *Databases) LockEarnings(ctx context.Context) (release func(context.Context) error, err error) {
 	tx, err := b.pool.Begin(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("lock the earning lines: %w", err)

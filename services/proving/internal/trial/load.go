@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// probeEvery is how often the balancer asks the gateways whether they are
+	// probeInterval is how often the balancer asks the gateways whether they are
 	// ready.
-	probeEvery = 50 * time.Millisecond
+	probeInterval = 50 * time.Millisecond
 	// maxFailures bounds the failures that a load remembers.
 	maxFailures = 50
 	// maxTurns bounds how many gateways one request is offered to.
@@ -89,7 +89,7 @@ func (l *Load) Failed() int {
 }
 
 func (l *Load) probe(ctx context.Context, f *fleet.Fleet, i int, name string) {
-	ticker := time.NewTicker(probeEvery)
+	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -140,7 +140,7 @@ func (l *Load) request(ctx context.Context, stream bool) (base string, err error
 			return l.bases[i], err
 		}
 		select {
-		case <-time.After(probeEvery / 10):
+		case <-time.After(probeInterval / 10):
 		case <-ctx.Done():
 			return "", errNoGateway
 		}

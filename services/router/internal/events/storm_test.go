@@ -20,9 +20,9 @@ const (
 	// stormModels are served in all, stormOffers of them by each session.
 	stormModels = 40
 	stormOffers = 3
-	// mostPerSession is the router's part of what a connected agent may cost, in
+	// maxPerSession is the router's part of what a connected agent may cost, in
 	// bytes.
-	mostPerSession = 4 << 10
+	maxPerSession = 4 << 10
 )
 
 // storm plays a hub with 10,000 agents of dialect v1.
@@ -145,8 +145,8 @@ func TestAStormOfSessionsStaysWithinItsMemory(t *testing.T) {
 	if n, _, dropped := v.Size(); n != stormSessions || dropped != 0 {
 		t.Errorf("%d sessions, %d dropped", n, dropped)
 	}
-	if fresh > mostPerSession || after > mostPerSession {
-		t.Errorf("%d bytes a session at first, %d after two storms; at most %d", fresh, after, mostPerSession)
+	if fresh > maxPerSession || after > maxPerSession {
+		t.Errorf("%d bytes a session at first, %d after two storms; at most %d", fresh, after, maxPerSession)
 	}
 	seats := 0
 	for _, m := range v.Models() {

@@ -15,9 +15,9 @@ import (
 	"svc.internal/services/router/internal/warmup"
 )
 
-// planEvery is the pause between two plans: short against the wait for a slot
+// planInterval is the pause between two plans: short against the wait for a slot
 // and the random while that keeps replicas apart.
-const planEvery = 250 * time.Millisecond
+const planInterval = 250 * time.Millisecond
 
 // Warmer asks hubs for what the planner decides and hears what other replicas
 // ask for.
@@ -47,7 +47,7 @@ func (w *Warmer) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen to warm-ups: %w", err)
 	}
-	ticker := time.NewTicker(planEvery)
+	ticker := time.NewTicker(planInterval)
 	defer ticker.Stop()
 	for {
 		select {

@@ -48,16 +48,16 @@ type Account struct {
 
 // Provider sums up what is known of a provider. One that is not connected has no
 // models.
-func Provider(view *presence.View, known *standing.Registry, tally *pick.Tally, provider string, now time.Time) Account {
+func Provider(view *presence.View, known *standing.Registry, stats *pick.Stats, provider string, now time.Time) Account {
 	var a Account
-	for why, n := range tally.Of(provider) {
+	for why, n := range stats.Of(provider) {
 		a.Rejects = append(a.Rejects, Reject{Reason: why, Count: n})
 	}
 	slices.SortFunc(a.Rejects, func(x, y Reject) int {
 		return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(x.Reason, y.Reason))
 	})
 	a.Models = models(view.By(provider), now)
-	chosen := tally.Chosen(provider)
+	chosen := stats.Chosen(provider)
 	for i := range a.Models {
 		m := &a.Models[i]
 		m.Chosen = chosen[m.ID]

@@ -22,24 +22,24 @@ type bundle struct {
 	*pick.Picker
 	view  *presence.View
 	known *standing.Registry
-	tally *pick.Tally
+	stats *pick.Stats
 	clock *clock.Manual
 }
 
 func setup(sessions ...presence.Session) *bundle {
-	b := &bundle{known: standing.New(), tally: &pick.Tally{}, clock: clock.NewManual(start)}
-	bell := pick.NewBell()
-	b.view = presence.New(bell.Ring)
+	b := &bundle{known: standing.New(), stats: &pick.Stats{}, clock: clock.NewManual(start)}
+	waitlist := pick.NewWaitlist()
+	b.view = presence.New(waitlist.Wake)
 	b.Picker = pick.New(pick.Deps{
-		View: b.view, Standing: b.known, Clock: b.clock, Windows: func(string) int64 { return 0 },
-		Bell: bell, Tally: b.tally, Warm: warmup.New(b.view, [2]uint64{}), Retries: &retry.Budget{},
+		View: b.view, Health: b.known, Clock: b.clock, Windows: func(string) int64 { return 0 },
+		Waitlist: waitlist, Stats: b.stats, Warm: warmup.New(b.view, [2]uint64{}), Retries: &retry.Budget{},
 	})
 	b.view.Apply(presence.Report{Hub: "h", Incarnation: 1, Address: "x", Revision: 1, Sessions: sessions}, start)
 	return b
 }
 
 func (b *bundle) explain(provider string) Account {
-	return Provider(b.view, b.known, b.tally, provider, b.clock.Now())
+	return Provider(b.view, b.known, b.stats, provider, b.clock.Now())
 }
 
 func on(node string, epoch int64, change func(*presence.Session), models ...string) presence.Session {

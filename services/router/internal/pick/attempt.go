@@ -74,7 +74,7 @@ func (p *Picker) Ended(a Attempt) {
 	if a.Outcome == Failed {
 		p.deps.Retries.Failed(a.Account, now)
 	}
-	rec := p.deps.Standing.Get(standing.Pair{Provider: a.Provider, Model: a.Model})
+	rec := p.deps.Health.Get(standing.Pair{Provider: a.Provider, Model: a.Model})
 	if rec == nil {
 		return
 	}
@@ -88,7 +88,7 @@ func (p *Picker) Ended(a Attempt) {
 	}
 	rec.Window.Record(window.Sample{
 		At: now, Served: a.Outcome == Served, Account: a.Account, TokensPerSecond: speed(a),
-		FirstContent: a.FirstContent, Prompt: a.Prompt, Pace: p.deps.Standing.Pace(a.Model),
+		FirstContent: a.FirstContent, Prompt: a.Prompt, Pace: p.deps.Health.Pace(a.Model),
 	})
 }
 
@@ -97,9 +97,9 @@ func (p *Picker) probed(a Attempt, now time.Time) {
 	if a.Outcome != Served && a.Outcome != Failed {
 		return
 	}
-	if rec := p.deps.Standing.Find(standing.Pair{Provider: a.Provider, Model: a.Model}); rec != nil {
+	if rec := p.deps.Health.Find(standing.Pair{Provider: a.Provider, Model: a.Model}); rec != nil {
 		rec.Breaker.Probed(a.Outcome == Served, now)
-		p.deps.Bell.Ring(a.Model)
+		p.deps.Waitlist.Wake(a.Model)
 	}
 }
 
@@ -119,11 +119,11 @@ func (p *Picker) free(seat *presence.Seat, a *Attempt, now time.Time) {
 	case Neutral, Failed:
 	}
 	if !wasFull {
-		p.deps.Bell.Ring(a.Model)
+		p.deps.Waitlist.Wake(a.Model)
 		return
 	}
 	for i := range seat.Session.Offers {
-		p.deps.Bell.Ring(seat.Session.Offers[i].Model)
+		p.deps.Waitlist.Wake(seat.Session.Offers[i].Model)
 	}
 }
 

@@ -78,7 +78,7 @@ func TestAProviderThatOthersKeepBusyGetsLess(t *testing.T) {
 	if count[id(1)] != 100 || count[id(3)] != 0 {
 		t.Errorf("picks %v", count)
 	}
-	if got := b.deps.Tally.Of(id(3)); got[Busy] != 100 || len(got) != 1 {
+	if got := b.deps.Stats.Of(id(3)); got[Busy] != 100 || len(got) != 1 {
 		t.Errorf("rejects %v", got)
 	}
 }
@@ -232,7 +232,7 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 		}
 	}
 	for n, why := range passed {
-		got := b.deps.Tally.Of(id(n))
+		got := b.deps.Stats.Of(id(n))
 		if got[why] == 0 {
 			t.Errorf("%s: rejects %v", words[why], got)
 		}
@@ -240,49 +240,49 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 			t.Errorf("%s is called %s", words[why], why)
 		}
 	}
-	if got := b.deps.Tally.Of(id(11)); got[NotOffered] != 2 || NotOffered.String() != "not_offered" {
+	if got := b.deps.Stats.Of(id(11)); got[NotOffered] != 2 || NotOffered.String() != "not_offered" {
 		t.Errorf("rejects %v", got)
 	}
-	if got := b.deps.Tally.Of(id(99)); got != nil {
+	if got := b.deps.Stats.Of(id(99)); got != nil {
 		t.Errorf("a provider that is not connected has rejects %v", got)
 	}
-	first, probed := b.deps.Tally.Chosen(id(13))["m"], b.deps.Tally.Chosen(id(12))["m"]
+	first, probed := b.deps.Stats.Chosen(id(13))["m"], b.deps.Stats.Chosen(id(12))["m"]
 	if first+probed != 64 || first < 32 {
 		t.Errorf("%d and %d chosen of 64", first, probed)
 	}
-	if got := b.deps.Tally.Of(id(12))[Degraded]; got != first {
+	if got := b.deps.Stats.Of(id(12))[Degraded]; got != first {
 		t.Errorf("the degraded one was passed over %d times of %d", got, first)
 	}
 }
 
 func TestTheTallyIsBoundedAndMakesRoom(t *testing.T) {
-	tally := &Tally{}
+	stats := &Stats{}
 	for n := range maxTallied + 100 {
-		tally.reject(fmt.Sprint("p", n), Busy)
-		tally.choose(fmt.Sprint("p", n), "m")
+		stats.reject(fmt.Sprint("p", n), Busy)
+		stats.choose(fmt.Sprint("p", n), "m")
 	}
-	if n := tally.size.Load(); n != maxTallied {
+	if n := stats.size.Load(); n != maxTallied {
 		t.Errorf("%d providers are told apart", n)
 	}
-	if got := tally.Totals()[Busy]; got != maxTallied+100 {
+	if got := stats.Totals()[Busy]; got != maxTallied+100 {
 		t.Errorf("%d rejects in all", got)
 	}
 	for n := range maxChosen {
-		tally.choose("p1", fmt.Sprint("m", n))
+		stats.choose("p1", fmt.Sprint("m", n))
 	}
-	if n := tally.pairs.Load(); n != maxChosen {
+	if n := stats.pairs.Load(); n != maxChosen {
 		t.Errorf("%d pairs are counted", n)
 	}
-	tally.choose("p2", "m")
-	if got := tally.Chosen("p2")["m"]; got != 2 {
+	stats.choose("p2", "m")
+	if got := stats.Chosen("p2")["m"]; got != 2 {
 		t.Errorf("chosen %d times, want 2: what is known goes on", got)
 	}
-	tally.Trim(func(provider string) bool { return provider == "p2" })
-	if n, pairs := tally.size.Load(), tally.pairs.Load(); n != 1 || pairs != 1 {
+	stats.Trim(func(provider string) bool { return provider == "p2" })
+	if n, pairs := stats.size.Load(), stats.pairs.Load(); n != 1 || pairs != 1 {
 		t.Errorf("%d providers and %d pairs are left of one that is online", n, pairs)
 	}
-	tally.Trim(func(string) bool { return false })
-	if tally.Chosen("p2") == nil {
+	stats.Trim(func(string) bool { return false })
+	if stats.Chosen("p2") == nil {
 		t.Error("forgotten although there is room")
 	}
 }

@@ -189,7 +189,7 @@ func TestALookAtManySeatsIsBounded(t *testing.T) {
 	b := crowd(func(_ int, s *presence.Session) { s.Offers[0].Quantization = "fp8" })
 	for name, tc := range map[string]struct {
 		prefer Preferences
-		most   int
+		limit  int
 	}{
 		"none":   {Preferences{}, sampleTries},
 		"ignore": {Preferences{Ignore: absent(32)}, sampleTries},
@@ -208,8 +208,8 @@ func TestALookAtManySeatsIsBounded(t *testing.T) {
 			if !s.sample() {
 				s.walk()
 			}
-			if s.online > tc.most {
-				t.Errorf("%d seats were looked at, at most %d are needed", s.online, tc.most)
+			if s.online > tc.limit {
+				t.Errorf("%d seats were looked at, at most %d are needed", s.online, tc.limit)
 			}
 		})
 	}

@@ -133,17 +133,17 @@ type Directory interface {
 // Deps are what a Picker works with.
 type Deps struct {
 	View      *presence.View
-	Standing  *standing.Registry
+	Health    *standing.Registry
 	Directory Directory
 	Clock     clock.Clock
 	// Windows gives the catalog's window of a model; 0 when it is not known.
 	Windows func(model string) int64
 	// Seed starts the random choices.
 	Seed [2]uint64
-	// Bell wakes those who wait; the view rings it too.
-	Bell *Bell
-	// Tally counts who was chosen, and who was passed over and why.
-	Tally *Tally
+	// Waitlist wakes those who wait; the view rings it too.
+	Waitlist *Waitlist
+	// Stats counts who was chosen, and who was passed over and why.
+	Stats *Stats
 	// Warm hears what is asked for, what there is too little of, and whom to look at.
 	Warm *warmup.Planner
 	// Retries counts what fails of each account.
@@ -186,7 +186,7 @@ func (p *Picker) Select(ctx context.Context, req *Request) (Choice, error) {
 	if err != nil {
 		return choice, err
 	}
-	choice.UsualFirstContent = p.deps.Standing.Pace(req.Model).At(req.PromptTokens)
+	choice.UsualFirstContent = p.deps.Health.Pace(req.Model).At(req.PromptTokens)
 	if p.deps.Retries.Spent(req.Account, p.deps.Clock.Now()) {
 		choice.Single, choice.Candidates = true, choice.Candidates[:1]
 	}

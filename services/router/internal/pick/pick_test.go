@@ -47,12 +47,12 @@ type bundle struct {
 
 func setup() *bundle {
 	b := &bundle{known: standing.New(), clock: clock.NewManual(start), names: &names{}, catalog: map[string]int64{}}
-	bell := NewBell()
-	b.view = presence.New(bell.Ring)
+	waitlist := NewWaitlist()
+	b.view = presence.New(waitlist.Wake)
 	b.Picker = New(Deps{
-		View: b.view, Standing: b.known, Directory: b.names, Clock: b.clock,
+		View: b.view, Health: b.known, Directory: b.names, Clock: b.clock,
 		Windows: func(m string) int64 { return b.catalog[m] }, Seed: [2]uint64{1, 2},
-		Bell: bell, Tally: &Tally{}, Warm: warmup.New(b.view, [2]uint64{3, 4}), Retries: &retry.Budget{},
+		Waitlist: waitlist, Stats: &Stats{}, Warm: warmup.New(b.view, [2]uint64{3, 4}), Retries: &retry.Budget{},
 	})
 	return b
 }
@@ -282,8 +282,8 @@ func TestAHalfOpenBreakerGetsOneProbe(t *testing.T) {
 	if _, err := b.Select(t.Context(), b.request()); err != nil {
 		t.Errorf("after a served probe: %v", err)
 	}
-	if b.deps.Tally.Of(id(1))[BreakerOpen] != 2 {
-		t.Errorf("rejects %v", b.deps.Tally.Of(id(1)))
+	if b.deps.Stats.Of(id(1))[BreakerOpen] != 2 {
+		t.Errorf("rejects %v", b.deps.Stats.Of(id(1)))
 	}
 }
 

@@ -43,13 +43,13 @@ func (p *Preferences) ordering() bool { return len(p.Order) > 0 || p.Sort != ByW
 // scanned is up to how many names a look-up compares one by one.
 const scanned = 8
 
-// roll is a list of providers to look names up in.
-type roll struct {
+// nameSet is a list of providers to look names up in.
+type nameSet struct {
 	list []string
 	at   map[string]int // where each stands, of a longer list
 }
 
-func (r *roll) take(list []string) {
+func (r *nameSet) take(list []string) {
 	r.list = list
 	clear(r.at)
 	if len(list) <= scanned {
@@ -64,7 +64,7 @@ func (r *roll) take(list []string) {
 }
 
 // find is where a provider stands, or -1.
-func (r *roll) find(provider string) int {
+func (r *nameSet) find(provider string) int {
 	if len(r.list) <= scanned {
 		return slices.Index(r.list, provider)
 	}

@@ -116,7 +116,7 @@ func TestNobodyServesWhoIsNotWanted(t *testing.T) {
 					}
 				}
 			}
-			if got := b.deps.Tally.Totals()[Unwanted]; got == 0 {
+			if got := b.deps.Stats.Totals()[Unwanted]; got == 0 {
 				t.Error("nobody was counted as not wanted")
 			}
 		})

@@ -62,7 +62,7 @@ func (s *search) absent(providers ...string) {
 	view := s.picker.deps.View
 	for _, p := range providers {
 		if view.Knows(p) && len(view.Of(s.req.Model, p)) == 0 {
-			s.picker.deps.Tally.reject(p, NotOffered)
+			s.picker.deps.Stats.reject(p, NotOffered)
 		}
 	}
 }

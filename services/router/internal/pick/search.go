@@ -42,7 +42,7 @@ type search struct {
 	// narrowed says that seats are those of named providers only.
 	narrowed bool
 
-	order, wanted, ignored roll
+	order, wanted, ignored nameSet
 
 	main  []option
 	probe []option
@@ -222,7 +222,7 @@ func (s *search) consider(seat *presence.Seat) {
 		reason = s.admit(seat)
 	}
 	if reason != Eligible {
-		s.picker.deps.Tally.reject(seat.Session.Provider, reason)
+		s.picker.deps.Stats.reject(seat.Session.Provider, reason)
 	}
 }
 
@@ -243,7 +243,7 @@ func (s *search) survey(seat *presence.Seat) {
 }
 
 func (s *search) admit(seat *presence.Seat) Reason {
-	rec := s.picker.deps.Standing.Find(standing.Pair{Provider: seat.Session.Provider, Model: seat.Offer.Model})
+	rec := s.picker.deps.Health.Find(standing.Pair{Provider: seat.Session.Provider, Model: seat.Offer.Model})
 	where, why := laneOf(rec, s.req.Account, s.now)
 	if where == shut {
 		return why
@@ -323,7 +323,7 @@ func (s *search) choose() []Candidate {
 // else leads.
 func (s *search) preferOthers() {
 	for i := range s.probe {
-		s.picker.deps.Tally.reject(s.probe[i].seat.Session.Provider, s.probe[i].why)
+		s.picker.deps.Stats.reject(s.probe[i].seat.Session.Provider, s.probe[i].why)
 	}
 }
 
@@ -341,7 +341,7 @@ func (s *search) book(from *[]option) bool {
 			s.drop(o.seat.Session.Provider)
 			continue
 		}
-		s.picker.deps.Tally.choose(o.seat.Session.Provider, o.seat.Offer.Model)
+		s.picker.deps.Stats.choose(o.seat.Session.Provider, o.seat.Offer.Model)
 		s.add(o)
 		return true
 	}

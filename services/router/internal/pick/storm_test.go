@@ -122,7 +122,7 @@ func TestChoicesGoOnWhileSessionsJoinChangeAndLeave(t *testing.T) {
 				t.Errorf("%d of %d", load, capacity)
 			}
 		}
-		b.deps.Tally.Chosen(id(2 + i%nodes))
+		b.deps.Stats.Chosen(id(2 + i%nodes))
 		b.deps.Warm.Plan(b.clock.Now())
 	})
 	wg.Wait()

@@ -114,11 +114,11 @@ func TestASuspectIsAskedAgainOnlyAfterAPause(t *testing.T) {
 		}
 	}
 	if len(times) < 6 || len(times) > 7 {
-		t.Errorf("got asked %d times in ten minutes, want about every %v", len(times), warmup.SuspectEvery)
+		t.Errorf("got asked %d times in ten minutes, want about every %v", len(times), warmup.SuspectInterval)
 	}
 	for i := 1; i < len(times); i++ {
-		if pause := times[i].Sub(times[i-1]); pause < warmup.SuspectEvery {
-			t.Errorf("got a pause of %v, want %v at least", pause, warmup.SuspectEvery)
+		if pause := times[i].Sub(times[i-1]); pause < warmup.SuspectInterval {
+			t.Errorf("got a pause of %v, want %v at least", pause, warmup.SuspectInterval)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func TestOneNodeIsNotMadeToLoadAllItsModelsInTurn(t *testing.T) {
 		}
 		asked += len(b.asked())
 	}
-	if most := int(20*time.Second/warmup.SuspectNodeEvery) + 1; asked == 0 || asked > most {
+	if most := int(20*time.Second/warmup.SuspectNodeInterval) + 1; asked == 0 || asked > most {
 		t.Errorf("got %d warm-ups in 20 s, want 1 to %d", asked, most)
 	}
 }

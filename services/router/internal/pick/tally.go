@@ -14,19 +14,19 @@ const (
 	maxChosen = 65_536
 )
 
-// Tally counts, since the start, how often each provider was chosen, and how
+// Stats counts, since the start, how often each provider was chosen, and how
 // often it was looked at and passed over, by reason. Where not all seats are
 // looked at only those count that are: drawn, named or walked past. The zero
 // value is ready.
-type Tally struct {
+type Stats struct {
 	totals    [reasons]atomic.Int64
 	providers sync.Map // id to *account
 	size      atomic.Int64
 	pairs     atomic.Int64
 }
 
-// account is what is counted of one provider.
-type account struct {
+// providerStats is what is counted of one provider.
+type providerStats struct {
 	rejects [reasons]atomic.Int64
 
 	mu     sync.Mutex
@@ -35,7 +35,7 @@ type account struct {
 }
 
 // reject counts a look that passed a provider over.
-func (t *Tally) reject(provider string, why Reason) {
+func (t *Stats) reject(provider string, why Reason) {
 	t.totals[why].Add(1)
 	if a := t.account(provider); a != nil {
 		a.rejects[why].Add(1)
@@ -43,7 +43,7 @@ func (t *Tally) reject(provider string, why Reason) {
 }
 
 // choose counts a request that a provider was chosen for.
-func (t *Tally) choose(provider, model string) {
+func (t *Stats) choose(provider, model string) {
 	a := t.account(provider)
 	if a == nil {
 		return
@@ -66,24 +66,24 @@ func (t *Tally) choose(provider, model string) {
 }
 
 // account is that of a provider, or nil when there is no room for it.
-func (t *Tally) account(provider string) *account {
+func (t *Stats) account(provider string) *providerStats {
 	if v, ok := t.providers.Load(provider); ok {
-		return v.(*account)
+		return v.(*providerStats)
 	}
 	if t.size.Add(1) > maxTallied {
 		t.size.Add(-1)
 		return nil
 	}
-	v, loaded := t.providers.LoadOrStore(provider, &account{})
+	v, loaded := t.providers.LoadOrStore(provider, &providerStats{})
 	if loaded {
 		t.size.Add(-1)
 	}
-	return v.(*account)
+	return v.(*providerStats)
 }
 
 // Trim makes room when there is little left, by forgetting those who are not
 // online. What is counted of one meanwhile is lost.
-func (t *Tally) Trim(online func(provider string) bool) {
+func (t *Stats) Trim(online func(provider string) bool) {
 	if t.size.Load() < maxTallied*9/10 && t.pairs.Load() < maxChosen*9/10 {
 		return
 	}
@@ -93,7 +93,7 @@ func (t *Tally) Trim(online func(provider string) bool) {
 		}
 		t.providers.Delete(key)
 		t.size.Add(-1)
-		a := value.(*account)
+		a := value.(*providerStats)
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		t.pairs.Add(-int64(len(a.chosen)))
@@ -103,26 +103,26 @@ func (t *Tally) Trim(online func(provider string) bool) {
 }
 
 // Totals are the rejects over all providers.
-func (t *Tally) Totals() map[Reason]int64 { return counts(&t.totals) }
+func (t *Stats) Totals() map[Reason]int64 { return counts(&t.totals) }
 
 // Of are the rejects of one provider, those that are not zero.
-func (t *Tally) Of(provider string) map[Reason]int64 {
+func (t *Stats) Of(provider string) map[Reason]int64 {
 	v, ok := t.providers.Load(provider)
 	if !ok {
 		return nil
 	}
-	all := counts(&v.(*account).rejects)
+	all := counts(&v.(*providerStats).rejects)
 	maps.DeleteFunc(all, func(_ Reason, n int64) bool { return n == 0 })
 	return all
 }
 
 // Chosen is how often a provider was chosen, by model.
-func (t *Tally) Chosen(provider string) map[string]int64 {
+func (t *Stats) Chosen(provider string) map[string]int64 {
 	v, ok := t.providers.Load(provider)
 	if !ok {
 		return nil
 	}
-	a := v.(*account)
+	a := v.(*providerStats)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.chosen)

@@ -10,72 +10,72 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// Bell wakes those who wait for a slot of a model. All waiters of the model
+// Waitlist wakes those who wait for a slot of a model. All waiters of the model
 // wake and look again; who looks first is served first.
-type Bell struct {
+type Waitlist struct {
 	waiting atomic.Int64
 
-	mu    sync.Mutex
-	rooms map[string]*room
+	mu      sync.Mutex
+	byModel map[string]*waiters
 }
 
-// room is the waiters of one model.
-type room struct {
-	ring    chan struct{}
-	waiters int
+// waiters is the waiters of one model.
+type waiters struct {
+	ring chan struct{}
+	n    int
 }
 
-// NewBell is a bell nobody waits for.
-func NewBell() *Bell { return &Bell{rooms: map[string]*room{}} }
+// NewWaitlist is a bell nobody waits for.
+func NewWaitlist() *Waitlist { return &Waitlist{byModel: map[string]*waiters{}} }
 
-// Ring wakes the waiters of a model.
-func (b *Bell) Ring(model string) {
+// Wake wakes the waiters of a model.
+func (b *Waitlist) Wake(model string) {
 	if b.waiting.Load() == 0 {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r := b.rooms[model]; r != nil {
+	if r := b.byModel[model]; r != nil {
 		close(r.ring)
 		r.ring = make(chan struct{})
 	}
 }
 
 // Waiting is how many wait now.
-func (b *Bell) Waiting() int { return int(b.waiting.Load()) }
+func (b *Waitlist) Waiting() int { return int(b.waiting.Load()) }
 
 // enter adds a waiter unless there are too many.
-func (b *Bell) enter(model string) bool {
+func (b *Waitlist) enter(model string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.waiting.Load() >= MaxWaiters {
 		return false
 	}
 	b.waiting.Add(1)
-	r := b.rooms[model]
+	r := b.byModel[model]
 	if r == nil {
-		r = &room{ring: make(chan struct{})}
-		b.rooms[model] = r
+		r = &waiters{ring: make(chan struct{})}
+		b.byModel[model] = r
 	}
-	r.waiters++
+	r.n++
 	return true
 }
 
-func (b *Bell) leave(model string) {
+func (b *Waitlist) leave(model string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.waiting.Add(-1)
-	r := b.rooms[model]
-	if r.waiters--; r.waiters == 0 {
-		delete(b.rooms, model)
+	r := b.byModel[model]
+	if r.n--; r.n == 0 {
+		delete(b.byModel, model)
 	}
 }
 
 // next is closed at the next ring.
-func (b *Bell) next(model string) <-chan struct{} {
+func (b *Waitlist) next(model string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.rooms[model].ring
+	return b.byModel[model].ring
 }
 
 // await looks, and while that finds everybody busy it looks again at each ring
@@ -86,16 +86,16 @@ func (p *Picker) await(ctx context.Context, model string, look func(last bool) (
 	if !errors.Is(err, errBusy) {
 		return choice, err
 	}
-	bell := p.deps.Bell
-	if !bell.enter(model) {
+	waitlist := p.deps.Waitlist
+	if !waitlist.enter(model) {
 		return lastLook(look)
 	}
-	defer bell.leave(model)
+	defer waitlist.leave(model)
 	timer := time.NewTimer(patience(ctx))
 	defer timer.Stop()
 	for {
 		// The ring is taken before the look, so that none is missed.
-		ring := bell.next(model)
+		ring := waitlist.next(model)
 		choice, err := look(false)
 		if !errors.Is(err, errBusy) {
 			return choice, err

@@ -36,7 +36,7 @@ func TestAWaiterIsWokenByAFreedSlot(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		if b.deps.Bell.Waiting() != 1 {
+		if b.deps.Waitlist.Waiting() != 1 {
 			t.Fatal("nobody waits")
 		}
 		b.Ended(Attempt{Request: first.ID, Provider: id(1), Node: "n", Epoch: 1, Model: "m", Outcome: Served})
@@ -44,7 +44,7 @@ func TestAWaiterIsWokenByAFreedSlot(t *testing.T) {
 		if err := <-done; err != nil || time.Since(began) != 0 {
 			t.Errorf("woken after %v: %v", time.Since(began), err)
 		}
-		if b.deps.Bell.Waiting() != 0 || len(b.deps.Bell.rooms) != 0 {
+		if b.deps.Waitlist.Waiting() != 0 || len(b.deps.Waitlist.byModel) != 0 {
 			t.Error("a waiter was left behind")
 		}
 	})

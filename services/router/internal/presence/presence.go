@@ -142,7 +142,7 @@ type record struct {
 	address   string
 	revision  uint64
 	confirmed time.Time
-	load      *slot.Session
+	load      *slot.Pool
 	slots     map[string]*slot.Counter
 	indexed   bool
 }
@@ -238,7 +238,7 @@ func (v *View) put(h *hub, r Report, s *Session, now time.Time) {
 			return
 		}
 		v.sessions++
-		rec = &record{hub: h, load: slot.NewSession()}
+		rec = &record{hub: h, load: slot.NewPool()}
 		v.providers[s.Provider] = append(v.providers[s.Provider], rec)
 		h.sessions[s.Epoch] = rec
 		v.replace(rec, s, r.Address)

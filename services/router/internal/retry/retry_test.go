@@ -41,17 +41,17 @@ func TestRetriesReturnWhenFewerHaveFailedWithinAMinute(t *testing.T) {
 
 func TestAnEvenRateBelowTheBoundKeepsItsRetriesAndOneAboveLosesThem(t *testing.T) {
 	for _, c := range []struct {
-		every time.Duration
-		spent bool
+		interval time.Duration
+		spent    bool
 	}{{1100 * time.Millisecond, false}, {900 * time.Millisecond, true}} {
 		var b Budget
 		spent := false
-		for at := time.Duration(0); at < 5*time.Minute; at += c.every {
+		for at := time.Duration(0); at < 5*time.Minute; at += c.interval {
 			b.Failed(1, start.Add(at))
 			spent = spent || b.Spent(1, start.Add(at))
 		}
 		if spent != c.spent {
-			t.Errorf("a failure every %v: got spent %v, want %v", c.every, spent, c.spent)
+			t.Errorf("a failure every %v: got spent %v, want %v", c.interval, spent, c.spent)
 		}
 	}
 }

@@ -17,13 +17,13 @@ func (r *Router) ExplainProvider(_ context.Context, req *routerv1.ExplainProvide
 	if err != nil {
 		return nil, invalid("provider_id")
 	}
-	a := explain.Provider(r.View, r.Standing, r.Tally, provider.String(), r.Clock.Now())
+	a := explain.Provider(r.View, r.Health, r.Stats, provider.String(), r.Clock.Now())
 	resp := &routerv1.ExplainProviderResponse{Since: timestamppb.New(r.since)}
 	for _, j := range a.Rejects {
 		resp.Rejects = append(resp.Rejects, &routerv1.RejectCount{Reason: j.Reason.String(), Count: j.Count})
 	}
 	for _, m := range a.Models {
-		resp.Models = append(resp.Models, &routerv1.ModelStanding{
+		resp.Models = append(resp.Models, &routerv1.ModelHealth{
 			ModelId: m.ID, Nodes: int32(m.Nodes), AvailableNodes: int32(m.Available),
 			InFlight: int32(m.InFlight), Capacity: int32(m.Capacity),
 			Breaker: breakerToProto(m.Breaker), Chosen: m.Chosen,

@@ -32,11 +32,11 @@ const (
 
 // Parts are what a Router answers from.
 type Parts struct {
-	Picker   *pick.Picker
-	View     *presence.View
-	Standing *standing.Registry
-	Tally    *pick.Tally
-	Clock    clock.Clock
+	Picker *pick.Picker
+	View   *presence.View
+	Health *standing.Registry
+	Stats  *pick.Stats
+	Clock  clock.Clock
 	// Windows gives the catalog's window of a model; 0 when it is not known.
 	Windows func(model string) int64
 	// Settled tells whether the view is worth summing up: one that is being
@@ -57,22 +57,22 @@ func NewRouter(p Parts) *Router { return &Router{Parts: p, since: p.Clock.Now()}
 
 // Select names the candidates for a request.
 func (r *Router) Select(ctx context.Context, req *routerv1.SelectRequest) (*routerv1.SelectResponse, error) {
-	order, err := selectFromProto(req)
+	request, err := selectFromProto(req)
 	if err != nil {
 		return nil, err
 	}
-	choice, err := r.Picker.Select(ctx, order)
+	choice, err := r.Picker.Select(ctx, request)
 	if err != nil {
 		return nil, err
 	}
 	crash.At("router.selected")
-	r.tell(ctx, order, &choice)
+	r.tell(ctx, request, &choice)
 	return selectToProto(choice), nil
 }
 
 // tell says at debug level who was chosen. A refusal is the interceptors' to
 // log.
-func (r *Router) tell(ctx context.Context, order *pick.Request, choice *pick.Choice) {
+func (r *Router) tell(ctx context.Context, request *pick.Request, choice *pick.Choice) {
 	if !r.Log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
@@ -80,9 +80,9 @@ func (r *Router) tell(ctx context.Context, order *pick.Request, choice *pick.Cho
 	for _, c := range choice.Candidates {
 		providers = append(providers, c.Seat.Session.Provider)
 	}
-	r.Log.LogAttrs(ctx, slog.LevelDebug, "candidates selected", slog.String("request_id", order.ID),
-		slog.String("model", order.Model), slog.Any("providers", providers), slog.Bool("pinned", order.Pin != ""),
-		slog.Int("excluded", len(order.Exclude)), slog.String("fallback", fallbackToProto(choice.Fallback).String()))
+	r.Log.LogAttrs(ctx, slog.LevelDebug, "candidates selected", slog.String("request_id", request.ID),
+		slog.String("model", request.Model), slog.Any("providers", providers), slog.Bool("pinned", request.Pin != ""),
+		slog.Int("excluded", len(request.Exclude)), slog.String("fallback", fallbackToProto(choice.Fallback).String()))
 }
 
 // ListSupply sums up what is online.
@@ -106,7 +106,7 @@ func (r *Router) ListOfferings(_ context.Context, req *routerv1.ListOfferingsReq
 		return nil, invalid("model_id")
 	}
 	resp := &routerv1.ListOfferingsResponse{}
-	for _, o := range supply.Offerings(r.View, r.Standing, req.GetModelId(), r.Clock.Now()) {
+	for _, o := range supply.Offerings(r.View, r.Health, req.GetModelId(), r.Clock.Now()) {
 		offering := &routerv1.Offering{
 			ProviderId: o.Provider, ProviderName: o.ProviderName,
 			ConnectionMode:        eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
@@ -176,14 +176,14 @@ func preferencesFromProto(m *routerv1.Preferences) (pick.Preferences, error) {
 	for _, list := range []struct {
 		field  string
 		values []string
-		most   int
+		limit  int
 	}{
 		{"preferences.order_provider_ids", m.GetOrderProviderIds(), maxPreferred},
 		{"preferences.only_provider_ids", m.GetOnlyProviderIds(), maxPreferred},
 		{"preferences.ignore_provider_ids", m.GetIgnoreProviderIds(), maxPreferred},
 		{"preferences.quantizations", m.GetQuantizations(), maxQuantization},
 	} {
-		if len(list.values) > list.most || slices.ContainsFunc(list.values, func(s string) bool { return !within(s, 1) }) {
+		if len(list.values) > list.limit || slices.ContainsFunc(list.values, func(s string) bool { return !within(s, 1) }) {
 			return pick.Preferences{}, invalid(list.field)
 		}
 	}

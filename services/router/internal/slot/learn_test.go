@@ -7,12 +7,12 @@ import (
 )
 
 func TestRefusalsLowerCapacityAndTimeRestoresIt(t *testing.T) {
-	c := NewSession().Counter()
+	c := NewPool().Counter()
 	c.Report(8, 0, start)
 	c.Busy(start)
 	c.Busy(start.Add(busyPause / 2)) // the same burst
 	load(t, c, start, 0, 4)
-	load(t, c, start.Add(RegainEvery), 0, 5)
+	load(t, c, start.Add(RegainInterval), 0, 5)
 	load(t, c, start.Add(time.Hour), 0, 8)
 	for i := range 100 {
 		c.Busy(start.Add(time.Hour + time.Duration(i)*busyPause))
@@ -24,7 +24,7 @@ func TestRefusalsLowerCapacityAndTimeRestoresIt(t *testing.T) {
 
 func TestOneRefusalLowersCapacityToWhatIsUnderWayWithinBounds(t *testing.T) {
 	for underWay, want := range map[int]int{0: 50, 20: 50, 60: 60, 90: 75} {
-		c := NewSession().Counter()
+		c := NewPool().Counter()
 		c.Report(100, underWay, start)
 		c.Busy(start)
 		if _, limit := c.Usage(start); limit != want {
@@ -35,7 +35,7 @@ func TestOneRefusalLowersCapacityToWhatIsUnderWayWithinBounds(t *testing.T) {
 
 func TestAnyCapacityIsWholeAgainAfterFiveMinutes(t *testing.T) {
 	for _, declared := range []int{1, 2, 10, 59, 60, 61, 500, MaxCapacity} {
-		c := NewSession().Counter()
+		c := NewPool().Counter()
 		c.Report(declared, 0, start)
 		now := start
 		for range 60 {
@@ -48,7 +48,7 @@ func TestAnyCapacityIsWholeAgainAfterFiveMinutes(t *testing.T) {
 		}
 		last := low
 		for range regainSteps {
-			now = now.Add(RegainEvery)
+			now = now.Add(RegainInterval)
 			_, limit := c.Usage(now)
 			if limit < last {
 				t.Fatalf("%d declared: fell from %d to %d while it recovers", declared, last, limit)
@@ -64,7 +64,7 @@ func TestAnyCapacityIsWholeAgainAfterFiveMinutes(t *testing.T) {
 func TestCapacityIsWholeAgainHoweverMuchWasProven(t *testing.T) {
 	for _, declared := range []int{2, 10, 60, 500, MaxCapacity} {
 		for _, underWay := range []int{0, 1, declared / 3, declared - 1} {
-			c := NewSession().Counter()
+			c := NewPool().Counter()
 			c.Report(declared, underWay, start)
 			c.Served(start)
 			now := start
@@ -77,7 +77,7 @@ func TestCapacityIsWholeAgainHoweverMuchWasProven(t *testing.T) {
 				t.Errorf("%d declared, %d under way: %d after a minute of refusals", declared, underWay, last)
 			}
 			for step := range regainSteps {
-				now = now.Add(RegainEvery)
+				now = now.Add(RegainInterval)
 				_, limit := c.Usage(now)
 				if step == 0 && declared > 1 && limit-last > max(1, underWay/10) {
 					t.Errorf("%d declared, %d under way: from %d to %d at once", declared, underWay, last, limit)
@@ -135,7 +135,7 @@ func TestThePracticeOfAProviderIsLearnt(t *testing.T) {
 }
 
 func learnThePractice(t *testing.T, declared int) {
-	c, whole := NewSession().Counter(), declared
+	c, whole := NewPool().Counter(), declared
 	if declared == 0 {
 		whole = DefaultCapacity
 	}

@@ -19,7 +19,7 @@ const (
 	pastSlices  = 6
 )
 
-// Session counts over all models of one session. It is safe for concurrent use.
+// Pool counts over all models of one session. It is safe for concurrent use.
 //
 // An agent says from time to time how many requests its engines have, those of
 // others included. What it says may be older than all else that is known, so
@@ -30,7 +30,7 @@ const (
 // meanwhile are not mistaken for theirs. They add to our load and never lower it:
 // an agent that says too much gets less to do, one that says nothing gets what its
 // capacity allows.
-type Session struct {
+type Pool struct {
 	mu       sync.Mutex
 	capacity int // 0 when it declared none
 	declared int // sum over the models
@@ -47,20 +47,20 @@ type Session struct {
 	sliceAt time.Time
 }
 
-// NewSession is a session of which nothing has been reported.
-func NewSession() *Session { return &Session{} }
+// NewPool is a session of which nothing has been reported.
+func NewPool() *Pool { return &Pool{} }
 
 // Counter is a counter for one more model, of which nothing has been reported.
-func (s *Session) Counter() *Counter {
+func (s *Pool) Counter() *Counter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.declared += DefaultCapacity
-	return &Counter{session: s, declared: DefaultCapacity}
+	return &Counter{pool: s, declared: DefaultCapacity}
 }
 
 // Drop takes a counter out whose model is served no longer. Those who still
 // hold it may go on, and the session does not hear of it.
-func (s *Session) Drop(c *Counter) {
+func (s *Pool) Drop(c *Counter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.declared -= c.declared
@@ -71,7 +71,7 @@ func (s *Session) Drop(c *Counter) {
 // Report takes over what a hub says of the session as a whole, after the reports
 // of its models: the declared capacity, 0 for none, and how many requests the
 // agent has said that its engines have.
-func (s *Session) Report(capacity, said int, now time.Time) {
+func (s *Pool) Report(capacity, said int, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.capacity = min(max(capacity, 0), MaxCapacity)
@@ -89,13 +89,13 @@ func (s *Session) Report(capacity, said int, now time.Time) {
 }
 
 // add changes our load, in the current slice.
-func (s *Session) add(n int) {
+func (s *Pool) add(n int) {
 	s.own += n
 	s.recent[0], s.peak = max(s.recent[0], s.own), max(s.peak, s.own)
 }
 
 // pass begins the slices that have passed, with our load as it has stayed.
-func (s *Session) pass(now time.Time) {
+func (s *Pool) pass(now time.Time) {
 	for range s.recent {
 		if now.Sub(s.sliceAt) < sliceLength {
 			return
@@ -109,13 +109,13 @@ func (s *Session) pass(now time.Time) {
 	}
 }
 
-func (s *Session) load() int { return s.own + s.others }
+func (s *Pool) load() int { return s.own + s.others }
 
-func (s *Session) limit() int {
+func (s *Pool) limit() int {
 	if s.capacity > 0 {
 		return min(s.capacity, s.declared)
 	}
 	return s.declared
 }
 
-func (s *Session) spare() int { return s.limit() - s.load() }
+func (s *Pool) spare() int { return s.limit() - s.load() }

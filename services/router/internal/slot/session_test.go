@@ -9,8 +9,8 @@ import (
 )
 
 // pair is a session with two models.
-func pair(capacity int) (s *Session, a, b *Counter) {
-	s = NewSession()
+func pair(capacity int) (s *Pool, a, b *Counter) {
+	s = NewPool()
 	a, b = s.Counter(), s.Counter()
 	a.Report(4, 0, start)
 	b.Report(4, 0, start)
@@ -174,7 +174,7 @@ func TestAModelThatIsDroppedTakesItsLoadAlong(t *testing.T) {
 func TestASessionsLoadIsThatOfItsModelsWhateverHappens(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	for round := range 100 {
-		s, now := NewSession(), start
+		s, now := NewPool(), start
 		var counters []*Counter
 		for range 1 + random.IntN(4) {
 			counters = append(counters, s.Counter())
@@ -217,7 +217,7 @@ func TestASessionsLoadIsThatOfItsModelsWhateverHappens(t *testing.T) {
 }
 
 func TestConcurrentBookingsOfAllModelsNeverOverbookTheSession(t *testing.T) {
-	s := NewSession()
+	s := NewPool()
 	var counters []*Counter
 	for range 4 {
 		c := s.Counter()

@@ -29,7 +29,7 @@
 // never below one: by no less than a quarter and by no more than a half, or to
 // twice what was proven when that is less. Proven is the highest load under which
 // an attempt was served, and never more than what was under way at a refusal
-// since. Every RegainEvery the learnt capacity grows back: up to twice what was
+// since. Every RegainInterval the learnt capacity grows back: up to twice what was
 // proven when it fell by one a step, or by what makes slowSteps of it when that is
 // more; beyond, each step without a refusal is twice the one before. So it is
 // whole again after five minutes at the latest, and what was declared decides
@@ -51,8 +51,8 @@ const (
 	MaxBookings = MaxCapacity
 	// MaxAge ends a booking whose attempt is never heard of.
 	MaxAge = 10 * time.Minute
-	// RegainEvery is how long learnt capacity takes to grow by a step.
-	RegainEvery = 5 * time.Second
+	// RegainInterval is how long learnt capacity takes to grow by a step.
+	RegainInterval = 5 * time.Second
 	// regainSteps are enough from nothing to all that is declared: slowSteps up to
 	// twice what was proven, and doublings from one to MaxCapacity.
 	regainSteps    = slowSteps + doublingsToMax
@@ -72,8 +72,8 @@ type booking struct {
 
 // Counter counts for one session and model. It is safe for concurrent use.
 type Counter struct {
-	session    *Session // whose mutex guards what follows
-	gone       bool     // the session does not count it any more
+	pool       *Pool // whose mutex guards what follows
+	gone       bool  // the session does not count it any more
 	declared   int
 	reported   int
 	reportedAt time.Time
@@ -95,9 +95,9 @@ func (c *Counter) Report(capacity, inFlight int, now time.Time) {
 	if capacity <= 0 {
 		capacity = DefaultCapacity
 	}
-	c.session.declared -= c.declared
+	c.pool.declared -= c.declared
 	c.declared = min(capacity, MaxCapacity)
-	c.session.declared += c.declared
+	c.pool.declared += c.declared
 	if c.servedAt.IsZero() {
 		c.servedAt = now
 	}
@@ -118,7 +118,7 @@ func (c *Counter) Book(request string, now time.Time) bool {
 	if _, held := c.bookings[request]; held {
 		return true
 	}
-	if c.load() >= c.limit(now) || c.session.spare() <= 0 || len(c.bookings) >= MaxBookings {
+	if c.load() >= c.limit(now) || c.pool.spare() <= 0 || len(c.bookings) >= MaxBookings {
 		return false
 	}
 	if c.bookings == nil {
@@ -135,7 +135,7 @@ func (c *Counter) Book(request string, now time.Time) bool {
 // have a slot now.
 func (c *Counter) End(request string, startedAt, now time.Time) (wasFull bool) {
 	defer c.leave(c.enter(now))
-	wasFull = c.session.spare() <= 0
+	wasFull = c.pool.spare() <= 0
 	if b, held := c.bookings[request]; held {
 		c.drop(request, b)
 		if b.fresh && (startedAt.After(c.reportedAt) || now.Sub(c.reportedAt) < settling) {
@@ -153,7 +153,7 @@ func (c *Counter) End(request string, startedAt, now time.Time) (wasFull bool) {
 func (c *Counter) Cancel(request string) (wasFull bool) {
 	// When it was does not matter: no agent can have counted it.
 	defer c.leave(c.enter(time.Time{}))
-	wasFull = c.session.spare() <= 0
+	wasFull = c.pool.spare() <= 0
 	if b, held := c.bookings[request]; held {
 		c.drop(request, b)
 	}
@@ -163,8 +163,8 @@ func (c *Counter) Cancel(request string) (wasFull bool) {
 // Busy takes note of a request that was turned away for want of a slot, after
 // its End.
 func (c *Counter) Busy(now time.Time) {
-	c.session.mu.Lock()
-	defer c.session.mu.Unlock()
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
 	limit, proven := c.limit(now), c.proven
 	// Of a burst the last refusals show best how much is really under way.
 	if proven > 0 {
@@ -184,8 +184,8 @@ func (c *Counter) Busy(now time.Time) {
 
 // Served takes note of an attempt that was served, after its End.
 func (c *Counter) Served(now time.Time) {
-	c.session.mu.Lock()
-	defer c.session.mu.Unlock()
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
 	c.servedAt = now
 	c.proven = max(c.proven, c.load()+1)
 }
@@ -193,8 +193,8 @@ func (c *Counter) Served(now time.Time) {
 // Rested is how long nothing has been served as far as is known: since the last
 // time, or since the model was first reported here.
 func (c *Counter) Rested(now time.Time) time.Duration {
-	c.session.mu.Lock()
-	defer c.session.mu.Unlock()
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
 	return now.Sub(c.servedAt)
 }
 
@@ -221,10 +221,10 @@ func (c *Counter) drop(request string, b booking) {
 // Usage is how many requests are under way and how many may be: of the model or
 // of the session as a whole, whichever is closer to full.
 func (c *Counter) Usage(now time.Time) (load, limit int) {
-	c.session.mu.Lock()
-	defer c.session.mu.Unlock()
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
 	load, limit = c.load(), c.limit(now)
-	all, most := c.session.load(), c.session.limit()
+	all, most := c.pool.load(), c.pool.limit()
 	if all*limit > load*most {
 		return all, most
 	}
@@ -235,48 +235,48 @@ func (c *Counter) Usage(now time.Time) (load, limit int) {
 // may be, which is less than was declared when less was learnt, or when the rest
 // of the session leaves no room.
 func (c *Counter) Room(now time.Time) (inFlight, capacity int) {
-	c.session.mu.Lock()
-	defer c.session.mu.Unlock()
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
 	load := c.load()
-	return load, min(c.limit(now), load+max(0, c.session.spare()))
+	return load, min(c.limit(now), load+max(0, c.pool.spare()))
 }
 
 // Idle tells whether the session has nothing under way for any model, of ours
 // or of others.
 func (c *Counter) Idle() bool {
-	c.session.mu.Lock()
-	defer c.session.mu.Unlock()
-	return c.session.load() == 0
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	return c.pool.load() == 0
 }
 
 // OthersAlone tells of a session without room that ours alone would leave some: it
 // is for the requests of others to end, of which nobody hears.
 func (c *Counter) OthersAlone(now time.Time) bool {
-	c.session.mu.Lock()
-	defer c.session.mu.Unlock()
-	return c.load() < c.limit(now) && c.session.own < c.session.limit()
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	return c.load() < c.limit(now) && c.pool.own < c.pool.limit()
 }
 
 // Booked is how many bookings wait for their attempt to end or to be forgotten.
 func (c *Counter) Booked() int {
-	c.session.mu.Lock()
-	defer c.session.mu.Unlock()
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
 	return len(c.bookings)
 }
 
 // enter locks the session for a change of the load, and leave unlocks it and
 // lets the session know the change.
 func (c *Counter) enter(now time.Time) (before int) {
-	c.session.mu.Lock()
-	c.session.pass(now)
+	c.pool.mu.Lock()
+	c.pool.pass(now)
 	return c.load()
 }
 
 func (c *Counter) leave(before int) {
 	if !c.gone {
-		c.session.add(c.load() - before)
+		c.pool.add(c.load() - before)
 	}
-	c.session.mu.Unlock()
+	c.pool.mu.Unlock()
 }
 
 func (c *Counter) load() int { return c.reported - c.ended + c.fresh }
@@ -285,7 +285,7 @@ func (c *Counter) limit(now time.Time) int {
 	if c.learnt == 0 {
 		return c.declared
 	}
-	steps := min(max(0, int(now.Sub(c.learntAt)/RegainEvery)), regainSteps)
+	steps := min(max(0, int(now.Sub(c.learntAt)/RegainInterval)), regainSteps)
 	step := max(1, (c.slowTo+slowSteps-1)/slowSteps)
 	slow := min(steps, (max(0, c.slowTo-c.learnt)+step-1)/step)
 	doublings := min(steps-slow, doublingsToMax)

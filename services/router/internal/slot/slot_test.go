@@ -20,7 +20,7 @@ func load(t *testing.T, c *Counter, now time.Time, wantLoad, wantLimit int) {
 }
 
 func TestABookingIsCountedOnceWhateverTheReportsSay(t *testing.T) {
-	c := NewSession().Counter()
+	c := NewPool().Counter()
 	c.Report(4, 0, start)
 	c.Book("a", start)
 	load(t, c, start, 1, 4)
@@ -35,7 +35,7 @@ func TestABookingIsCountedOnceWhateverTheReportsSay(t *testing.T) {
 }
 
 func TestABookingThatAReportCountedJustAfterItLeavesNothingBehind(t *testing.T) {
-	c := NewSession().Counter()
+	c := NewPool().Counter()
 	c.Report(1, 0, start.Add(-time.Second))
 	c.Book("a", start)
 	c.Report(1, 1, start.Add(settling/2)) // the hub had it already
@@ -49,7 +49,7 @@ func TestABookingThatAReportCountedJustAfterItLeavesNothingBehind(t *testing.T) 
 // The report no longer counts the short attempt, whose end is heard after it:
 // what the report does count is left alone.
 func TestAnAttemptThatEndedBeforeTheReportTakesNothingOffIt(t *testing.T) {
-	c := NewSession().Counter()
+	c := NewPool().Counter()
 	c.Report(2, 1, start.Add(-time.Second)) // one that goes on
 	c.Book("short", start)
 	c.Report(2, 1, start.Add(45*time.Millisecond))
@@ -65,7 +65,7 @@ func TestShortAttemptsNeverLowerTheLoadOfOthers(t *testing.T) {
 	upTo := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
 	type attempt struct{ booked, began, ended, heard time.Time }
 	for round := range 300 {
-		c, going := NewSession().Counter(), random.IntN(4)
+		c, going := NewPool().Counter(), random.IntN(4)
 		events := map[time.Duration]func(now time.Time){} // by the moment, which is unique
 		at := func(when time.Time, do func(time.Time)) {
 			d := when.Sub(start)
@@ -121,7 +121,7 @@ func TestShortAttemptsNeverLowerTheLoadOfOthers(t *testing.T) {
 }
 
 func TestAnAbandonedBookingWeighsUntilTheNextReport(t *testing.T) {
-	c := NewSession().Counter()
+	c := NewPool().Counter()
 	c.Report(1, 0, start)
 	if !c.Book("a", start) || c.Book("b", start) {
 		t.Fatal("one slot must serve one request")
@@ -133,7 +133,7 @@ func TestAnAbandonedBookingWeighsUntilTheNextReport(t *testing.T) {
 }
 
 func TestTheSameRequestBooksOneSlot(t *testing.T) {
-	c := NewSession().Counter()
+	c := NewPool().Counter()
 	c.Report(2, 0, start)
 	c.Book("a", start)
 	c.Book("a", start)
@@ -141,7 +141,7 @@ func TestTheSameRequestBooksOneSlot(t *testing.T) {
 }
 
 func TestAttemptsOfOtherRoutersLowerTheReportThatCountedThem(t *testing.T) {
-	c := NewSession().Counter()
+	c := NewPool().Counter()
 	c.Report(4, 2, start)
 	c.End("foreign", start.Add(time.Second), start.Add(2*time.Second)) // began after the report
 	load(t, c, start, 2, 4)
@@ -150,7 +150,7 @@ func TestAttemptsOfOtherRoutersLowerTheReportThatCountedThem(t *testing.T) {
 }
 
 func TestBookingsExpireAndAreBounded(t *testing.T) {
-	c := NewSession().Counter()
+	c := NewPool().Counter()
 	c.Report(1<<30, 0, start)
 	for i := range MaxBookings + 10 {
 		c.Book(fmt.Sprint(i), start)
@@ -167,7 +167,7 @@ func TestBookingsExpireAndAreBounded(t *testing.T) {
 
 func TestLoadNeverGoesBelowZeroNorBookingsAboveTheLimit(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	c, now := NewSession().Counter(), start
+	c, now := NewPool().Counter(), start
 	for step := range 20_000 {
 		now = now.Add(time.Duration(random.IntN(200)) * time.Millisecond)
 		id := fmt.Sprint(random.IntN(20))
@@ -193,7 +193,7 @@ func TestLoadNeverGoesBelowZeroNorBookingsAboveTheLimit(t *testing.T) {
 }
 
 func TestConcurrentBookingsNeverOverbook(t *testing.T) {
-	c := NewSession().Counter()
+	c := NewPool().Counter()
 	c.Report(50, 0, start)
 	var wg sync.WaitGroup
 	var mu sync.Mutex

@@ -10,9 +10,9 @@
 //
 // A third cause comes from outside: a node that a consumer's requests failed on is
 // suspected, and how it answers decides whether it is kept from serving. It is asked
-// whatever it has to do, at most once every SuspectEvery.
+// whatever it has to do, at most once every SuspectInterval.
 //
-// A node is otherwise asked for a model at most once every AskEvery. Replicas decide alike
+// A node is otherwise asked for a model at most once every AskInterval. Replicas decide alike
 // and see the same nodes, so each waits a random while before it asks and does
 // not when it hears another ask. A replica that starts takes all nodes for just
 // used, so a restart causes no burst.
@@ -40,14 +40,14 @@ const (
 	RestedFor = 10 * time.Minute
 	// KeptFor is how long after serving a model a node is taken to have it ready.
 	KeptFor = 5 * time.Minute
-	// AskEvery is the least time between two requests to one node for one model.
-	AskEvery = 5 * time.Minute
-	// SuspectEvery is the same for a node that is suspected: longer than the minute in
+	// AskInterval is the least time between two requests to one node for one model.
+	AskInterval = 5 * time.Minute
+	// SuspectInterval is the same for a node that is suspected: longer than the minute in
 	// which an agent tells its last outcome again.
-	SuspectEvery = 90 * time.Second
-	// SuspectNodeEvery is the least time between two such requests to one node for any
+	SuspectInterval = 90 * time.Second
+	// SuspectNodeInterval is the least time between two such requests to one node for any
 	// model, so that nobody makes a node load all of its models in turn.
-	SuspectNodeEvery = 5 * time.Second
+	SuspectNodeInterval = 5 * time.Second
 	// MaxModels bounds the models whose demand is remembered.
 	MaxModels = 16_384
 	// MaxShort bounds the models short of capacity that one plan looks at.
@@ -61,8 +61,8 @@ const (
 )
 
 const (
-	// scanEvery is the pause between two looks for scarce models.
-	scanEvery = 15 * time.Second
+	// scanInterval is the pause between two looks for scarce models.
+	scanInterval = 15 * time.Second
 	// scarceSpread and shortSpread are how long an ask is put off at most.
 	scarceSpread  = 20 * time.Second
 	shortSpread   = time.Second
@@ -181,7 +181,7 @@ func (p *Planner) Plan(now time.Time) []Ask {
 		p.relieve(model, now)
 	}
 	clear(p.short)
-	if now.Sub(p.scanned) >= scanEvery {
+	if now.Sub(p.scanned) >= scanInterval {
 		p.scanned = now
 		p.forget(now)
 		p.scan(now)
@@ -192,7 +192,7 @@ func (p *Planner) Plan(now time.Time) []Ask {
 // forget drops what is too old to matter.
 func (p *Planner) forget(now time.Time) {
 	for t, at := range p.asked {
-		if now.Sub(at) >= AskEvery {
+		if now.Sub(at) >= AskInterval {
 			delete(p.asked, t)
 		}
 	}
@@ -257,7 +257,7 @@ func (p *Planner) relieve(model string, now time.Time) {
 // putOff has a node asked within the spread and tells whether it is worth it.
 func (p *Planner) putOff(seat *presence.Seat, now time.Time, rest, spread time.Duration) bool {
 	t := Target{seat.Session.Provider, seat.Session.Node, seat.Offer.Model}
-	if _, known := p.waiting[t]; known || len(p.waiting) >= MaxPending || !p.may(t, AskEvery, now) || !worth(seat, now, rest) {
+	if _, known := p.waiting[t]; known || len(p.waiting) >= MaxPending || !p.may(t, AskInterval, now) || !worth(seat, now, rest) {
 		return false
 	}
 	p.waiting[t] = pending{due: now.Add(time.Duration(p.random.Int64N(int64(spread)))), rest: rest}
@@ -292,7 +292,7 @@ func (p *Planner) may(t Target, pause time.Duration, now time.Time) bool {
 // maySuspect reports whether a suspected node has not been asked lately.
 func (p *Planner) maySuspect(t Target, now time.Time) bool {
 	at, asked := p.asked[nodeOf(t)]
-	return p.may(t, SuspectEvery, now) && (!asked || now.Sub(at) >= SuspectNodeEvery)
+	return p.may(t, SuspectInterval, now) && (!asked || now.Sub(at) >= SuspectNodeInterval)
 }
 
 // nodeOf is the target under which it is remembered when a node was asked last
@@ -310,7 +310,7 @@ func (p *Planner) take(now time.Time) []Ask {
 			break
 		}
 		delete(p.waiting, t)
-		may := p.may(t, AskEvery, now)
+		may := p.may(t, AskInterval, now)
 		if w.suspected {
 			may = p.maySuspect(t, now)
 		}

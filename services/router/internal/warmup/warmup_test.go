@@ -65,15 +65,15 @@ func TestAScarceModelThatIsAskedForIsKeptLoaded(t *testing.T) {
 		if len(times) == 0 {
 			t.Fatalf("node %d was never asked", n)
 		}
-		if first := times[0].Sub(start); first < RestedFor || first > RestedFor+scanEvery+scarceSpread {
+		if first := times[0].Sub(start); first < RestedFor || first > RestedFor+scanInterval+scarceSpread {
 			t.Errorf("node %d was asked first after %v", n, first)
 		}
 		for i := 1; i < len(times); i++ {
-			if pause := times[i].Sub(times[i-1]); pause < AskEvery {
+			if pause := times[i].Sub(times[i-1]); pause < AskInterval {
 				t.Errorf("node %d was asked again after %v", n, pause)
 			}
 		}
-		if last := times[len(times)-1].Sub(start); last > DemandFor+scanEvery+scarceSpread {
+		if last := times[len(times)-1].Sub(start); last > DemandFor+scanInterval+scarceSpread {
 			t.Errorf("node %d was asked %v after the last request", n, last)
 		}
 		if len(times) < 8 {
@@ -143,7 +143,7 @@ func TestIdleNodesThatMayNotBeReadyAreAskedWhenOthersAreFull(t *testing.T) {
 		t.Errorf("asked %v, want node 4 alone", got)
 	}
 	b.Short("m")
-	if got := b.between(now.Add(AskEvery/2), now.Add(AskEvery/2+2*shortSpread)); len(got) != 0 {
+	if got := b.between(now.Add(AskInterval/2), now.Add(AskInterval/2+2*shortSpread)); len(got) != 0 {
 		t.Errorf("asked again %v", got)
 	}
 	later := start.Add(KeptFor)
@@ -182,7 +182,7 @@ func TestAnAskThatIsNotWorthItAnyMoreIsDropped(t *testing.T) {
 			t.Fatalf("%s: asked %v at once, %d waiting", name, got, len(b.waiting))
 		}
 		change(b, now)
-		if got := b.between(now.Add(tick), now.Add(scanEvery+scarceSpread)); len(got) != 0 || len(b.waiting) != 0 {
+		if got := b.between(now.Add(tick), now.Add(scanInterval+scarceSpread)); len(got) != 0 || len(b.waiting) != 0 {
 			t.Errorf("%s: asked %v, %d waiting", name, got, len(b.waiting))
 		}
 	}
@@ -206,7 +206,7 @@ func TestReplicasDoNotAskTwice(t *testing.T) {
 		all = append(all, p)
 	}
 	asked := 0
-	for range (scanEvery + scarceSpread) / tick {
+	for range (scanInterval + scarceSpread) / tick {
 		var said []Target
 		for _, p := range all {
 			for _, ask := range p.Plan(now) {

@@ -18,21 +18,21 @@ import (
 	"svc.internal/pkg/money"
 )
 
-// Witness is on whose count a line rests.
-type Witness string
+// EvidenceSource is on whose count a line rests.
+type EvidenceSource string
 
 // The witnesses. Two of one request differ by nature; the first that is heard
 // of stands, unless the ledger settled by the other.
 const (
 	// Hub is the journal of the hub that served.
-	Hub Witness = "hub"
+	Hub EvidenceSource = "hub"
 	// Gateway is what the gateway relayed of a request whose hub told nothing.
-	Gateway Witness = "gateway"
-	// Receipt is what the provider signed that it sent, where neither tells.
-	Receipt Witness = "receipt"
+	Gateway EvidenceSource = "gateway"
+	// WorkReceipt is what the provider signed that it sent, where neither tells.
+	WorkReceipt EvidenceSource = "receipt"
 	// Ledger is billing-ledger's word alone, of a request whose usage never
 	// came. It is no second witness.
-	Ledger Witness = "ledger"
+	Ledger EvidenceSource = "ledger"
 )
 
 // Line is what one provider earned with one request.
@@ -43,10 +43,10 @@ type Line struct {
 	ModelID        string
 	Attempt        uint32
 	// Tokens counts in Unit, which is that of the pinned rates.
-	Tokens  money.Tokens
-	Unit    money.Unit
-	Payout  money.NanoUSD
-	Witness Witness
+	Tokens         money.Tokens
+	Unit           money.Unit
+	Payout         money.NanoUSD
+	EvidenceSource EvidenceSource
 	// Settled says that the ledger settled the request so.
 	Settled bool
 }
@@ -54,7 +54,7 @@ type Line struct {
 // Contradicts tells whether two lines of one request cannot both be honest: one
 // hub tells two stories.
 func (l Line) Contradicts(first Line) bool {
-	return l.Witness == Hub && first.Witness == Hub && l.Payout != first.Payout
+	return l.EvidenceSource == Hub && first.EvidenceSource == Hub && l.Payout != first.Payout
 }
 
 // Day is the UTC day on which the request was made; with the request's id it
@@ -76,7 +76,7 @@ func NewLine(usage Line, rates money.Rates) (Line, error) {
 		usage.ModelID == "" || strings.ContainsRune(usage.ModelID, 0) || usage.Attempt == 0 || usage.Attempt > math.MaxInt32 {
 		return Line{}, ErrIncomplete
 	}
-	if usage.Witness != Hub && usage.Witness != Gateway && usage.Witness != Receipt {
+	if usage.EvidenceSource != Hub && usage.EvidenceSource != Gateway && usage.EvidenceSource != WorkReceipt {
 		return Line{}, ErrIncomplete
 	}
 	if err := rates.Validate(); err != nil {

@@ -26,7 +26,7 @@ func usage(t *testing.T) Line {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Line{RequestID: request, ProviderID: provider, PriceVersionID: version, ModelID: "m", Attempt: 1, Witness: Hub,
+	return Line{RequestID: request, ProviderID: provider, PriceVersionID: version, ModelID: "m", Attempt: 1, EvidenceSource: Hub,
 		Tokens: money.Tokens{Prompt: 7, Completion: 3}}
 }
 
@@ -76,7 +76,7 @@ func TestUsageThatCannotBecomeALineIsRefused(t *testing.T) {
 		"no model":         func(l *Line, _ *money.Rates) { l.ModelID = "" },
 		"endless attempt":  func(l *Line, _ *money.Rates) { l.Attempt = math.MaxUint32 },
 		"NUL in the model": func(l *Line, _ *money.Rates) { l.ModelID = "a\x00" },
-		"no witness":       func(l *Line, _ *money.Rates) { l.Witness = "" },
+		"no witness":       func(l *Line, _ *money.Rates) { l.EvidenceSource = "" },
 		"no attempt":       func(l *Line, _ *money.Rates) { l.Attempt = 0 },
 		"negative tokens":  func(l *Line, _ *money.Rates) { l.Tokens.Prompt = -1 },
 		"unknown unit":     func(_ *Line, r *money.Rates) { r.Unit = -1 },

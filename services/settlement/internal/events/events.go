@@ -41,7 +41,7 @@ type Consumer struct {
 	behind atomic.Bool
 	// ring checks who wrote an event; nil takes every event for its hub's.
 	ring    *usageseal.Ring
-	parking *parking
+	parking *keyWait
 }
 
 // NewConsumer makes a consumer; Run starts it.
@@ -129,12 +129,12 @@ func sortOut(all []incoming) earning.Batch {
 	return b
 }
 
-// witnesses leaves out what no witness is.
-var witnesses = map[eventsv1.Witness]earning.Witness{
-	eventsv1.Witness_WITNESS_UNSPECIFIED: earning.Hub, // from a hub older than the field
-	eventsv1.Witness_WITNESS_HUB:         earning.Hub,
-	eventsv1.Witness_WITNESS_GATEWAY:     earning.Gateway,
-	eventsv1.Witness_WITNESS_RECEIPT:     earning.Receipt,
+// evidenceSources leaves out what no witness is.
+var evidenceSources = map[eventsv1.EvidenceSource]earning.EvidenceSource{
+	eventsv1.EvidenceSource_EVIDENCE_SOURCE_UNSPECIFIED:  earning.Hub, // from a hub older than the field
+	eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB:          earning.Hub,
+	eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY:      earning.Gateway,
+	eventsv1.EvidenceSource_EVIDENCE_SOURCE_WORK_RECEIPT: earning.WorkReceipt,
 }
 
 // lineFrom decodes one event. The text it returns is the request's id as far
@@ -159,8 +159,8 @@ func lineFrom(event *eventsv1.UsageEvent, payload []byte) (earning.Line, string,
 	line, err := earning.NewLine(earning.Line{
 		RequestID: request, ProviderID: provider, PriceVersionID: version,
 		ModelID: event.GetModelId(), Attempt: event.GetAttempt(),
-		Tokens:  money.Tokens{Prompt: event.GetBillablePromptTokens(), Completion: event.GetBillableCompletionTokens()},
-		Witness: witnesses[event.GetWitness()], Settled: event.GetSettled(),
+		Tokens:         money.Tokens{Prompt: event.GetBillablePromptTokens(), Completion: event.GetBillableCompletionTokens()},
+		EvidenceSource: evidenceSources[event.GetEvidenceSource()], Settled: event.GetSettled(),
 	}, moneypb.ToRates(event.GetRates()))
 	return line, request.String(), err
 }

@@ -15,60 +15,60 @@ import (
 // so that a hub that makes up keys stops the usage of others: a consumer is given
 // no more than 1,000 messages that it has not acknowledged.
 const (
-	// mostLooks is how often a message is looked at: with keyPause between, for 90 s
+	// maxLooks is how often a message is looked at: with keyPause between, for 90 s
 	// and more. It counts the looks that found no key, and not the deliveries, of
 	// which each failure of the database is one, nor the time since publication.
-	mostLooks = 18
-	// mostOfHub and mostParked bound what waits, of a hub and in all.
-	mostOfHub  = 50
-	mostParked = 300
+	maxLooks = 18
+	// maxPerHub and maxParked bound what waits, of a hub and in all.
+	maxPerHub = 50
+	maxParked = 300
 	// parkedFor is how long a message may not have been seen before its place is
 	// free: another replica was given it.
 	parkedFor = time.Minute
 )
 
-// parking counts what waits in the stream for its key. It is for one goroutine.
-type parking struct {
+// keyWait counts what waits in the stream for its key. It is for one goroutine.
+type keyWait struct {
 	clock clock.Clock
-	hubs  map[string]map[uint64]parked
+	hubs  map[string]map[uint64]waitingHub
 	n     int
 }
 
-type parked struct {
+type waitingHub struct {
 	looks int
 	seen  time.Time
 }
 
-func newParking(c clock.Clock) *parking {
-	return &parking{clock: c, hubs: map[string]map[uint64]parked{}}
+func newParking(c clock.Clock) *keyWait {
+	return &keyWait{clock: c, hubs: map[string]map[uint64]waitingHub{}}
 }
 
 // wait reports whether a message of a hub may wait once more.
-func (p *parking) wait(hub string, sequence uint64) bool {
+func (p *keyWait) wait(hub string, sequence uint64) bool {
 	now := p.clock.Now()
 	at, known := p.hubs[hub][sequence]
-	if !known && (len(p.hubs[hub]) >= mostOfHub || p.n >= mostParked) {
+	if !known && (len(p.hubs[hub]) >= maxPerHub || p.n >= maxParked) {
 		p.tidy(now)
 	}
-	if !known && (len(p.hubs[hub]) >= mostOfHub || p.n >= mostParked) {
+	if !known && (len(p.hubs[hub]) >= maxPerHub || p.n >= maxParked) {
 		return false
 	}
-	if at.looks >= mostLooks {
+	if at.looks >= maxLooks {
 		p.free(hub, sequence)
 		return false
 	}
 	if p.hubs[hub] == nil {
-		p.hubs[hub] = map[uint64]parked{}
+		p.hubs[hub] = map[uint64]waitingHub{}
 	}
 	if !known {
 		p.n++
 	}
-	p.hubs[hub][sequence] = parked{looks: at.looks + 1, seen: now}
+	p.hubs[hub][sequence] = waitingHub{looks: at.looks + 1, seen: now}
 	return true
 }
 
 // free forgets a message that waits no more.
-func (p *parking) free(hub string, sequence uint64) {
+func (p *keyWait) free(hub string, sequence uint64) {
 	if _, known := p.hubs[hub][sequence]; !known {
 		return
 	}
@@ -80,7 +80,7 @@ func (p *parking) free(hub string, sequence uint64) {
 }
 
 // tidy frees the places of what has not been seen for a while.
-func (p *parking) tidy(now time.Time) {
+func (p *keyWait) tidy(now time.Time) {
 	for hub, messages := range p.hubs {
 		for sequence, at := range messages {
 			if now.Sub(at.seen) > parkedFor {

@@ -8,32 +8,32 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-func newTestParking() (*parking, *clock.Manual) {
+func newTestParking() (*keyWait, *clock.Manual) {
 	now := clock.NewManual(time.Unix(1_790_000_000, 0))
 	return newParking(now), now
 }
 
 func TestWhatHasNoKeyIsLookedAtSoManyTimes(t *testing.T) {
 	p, now := newTestParking()
-	for look := range mostLooks {
+	for look := range maxLooks {
 		if !p.wait("hub-1", 7) {
-			t.Fatalf("got look %d refused, want %d", look+1, mostLooks)
+			t.Fatalf("got look %d refused, want %d", look+1, maxLooks)
 		}
 		now.Advance(keyPause)
 	}
 	if p.wait("hub-1", 7) || p.n != 0 || len(p.hubs) != 0 {
 		t.Errorf("got one more look, or %d still waiting, want neither", p.n)
 	}
-	if mostLooks*keyPause < 90*time.Second {
-		t.Errorf("got a wait of %v, want more than the minute in which keys are handed over again", mostLooks*keyPause)
+	if maxLooks*keyPause < 90*time.Second {
+		t.Errorf("got a wait of %v, want more than the minute in which keys are handed over again", maxLooks*keyPause)
 	}
 }
 
 func TestAHubThatMakesUpKeysFillsItsOwnPlacesOnly(t *testing.T) {
 	p, now := newTestParking()
-	for n := range uint64(10 * mostOfHub) {
-		if got := p.wait("hub-1", n); got != (n < mostOfHub) {
-			t.Fatalf("message %d: got it waiting %v, want the first %d", n, got, mostOfHub)
+	for n := range uint64(10 * maxPerHub) {
+		if got := p.wait("hub-1", n); got != (n < maxPerHub) {
+			t.Fatalf("message %d: got it waiting %v, want the first %d", n, got, maxPerHub)
 		}
 	}
 	if !p.wait("hub-2", 10_000) {
@@ -47,11 +47,11 @@ func TestAHubThatMakesUpKeysFillsItsOwnPlacesOnly(t *testing.T) {
 	if !p.wait("hub-1", 20_000) || p.wait("hub-1", 20_001) {
 		t.Error("got the place of a message whose key came not given to one other, want it so")
 	}
-	for n := range uint64(2 * mostParked) {
+	for n := range uint64(2 * maxParked) {
 		p.wait(fmt.Sprint("hub-", n+10), n)
 	}
-	if p.n != mostParked {
-		t.Errorf("got %d waiting, want %d", p.n, mostParked)
+	if p.n != maxParked {
+		t.Errorf("got %d waiting, want %d", p.n, maxParked)
 	}
 	// Another replica was given them all.
 	now.Advance(parkedFor + 1)

@@ -85,7 +85,7 @@ func (c *Consumer) judge(ctx context.Context, m bus.Msg, in *incoming) (later bo
 
 // speaks returns an error unless the event says what its author may say.
 func (in incoming) speaks(event *eventsv1.UsageEvent) error {
-	byHub := event.GetWitness() <= eventsv1.Witness_WITNESS_HUB && !event.GetSettled()
+	byHub := event.GetEvidenceSource() <= eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB && !event.GetSettled()
 	switch {
 	case in.forged != "":
 		return fmt.Errorf("forged: %s", in.forged)

@@ -35,8 +35,8 @@ const MaxPages = 200
 // lookBack is how much is walked through at the start of a process.
 const lookBack = time.Hour
 
-// Mark is where a walk goes on: at a watermark of the ledger's, or at a time.
-type Mark struct {
+// Cursor is where a walk goes on: at a watermark of the ledger's, or at a time.
+type Cursor struct {
 	Since     time.Time
 	Watermark string
 }
@@ -46,24 +46,24 @@ type Mark struct {
 type Page struct {
 	Lines []earning.Line
 	Bad   []ids.RequestID
-	Next  Mark
+	Next  Cursor
 	More  bool
 }
 
 // Ledger lists what billing-ledger has settled.
 type Ledger interface {
-	Settled(ctx context.Context, from Mark, settledFor time.Duration) (Page, error)
+	Settled(ctx context.Context, from Cursor, settledFor time.Duration) (Page, error)
 }
 
 // Outcome is what a pass did: how many lines were added, which were overruled by
 // what the ledger settled, and which are held out, because it settled nothing.
 type Outcome struct {
-	Filled             int
-	Corrected, HeldOut []ids.RequestID
+	Filled              int
+	Corrected, Excluded []ids.RequestID
 }
 
-// Book keeps the lines.
-type Book interface {
+// Store keeps the lines.
+type Store interface {
 	// Fill adds the lines that are missing, and has the ledger's word take the
 	// place of what else counts of a request, be it held out.
 	Fill(ctx context.Context, lines []earning.Line) (Outcome, error)
@@ -71,34 +71,34 @@ type Book interface {
 	// limit: those with a line in one of the slots that the ledger has never
 	// overruled.
 	Suspects(ctx context.Context, slots []reconcile.Slot, after ids.RequestID, limit int) ([]ids.RequestID, error)
-	// HoldOut has the lines of these requests count for nothing, but for those
+	// Exclude has the lines of these requests count for nothing, but for those
 	// that the ledger has overruled since, and returns which. All that it does
 	// before an error stands.
-	HoldOut(ctx context.Context, requests []ids.RequestID) ([]ids.RequestID, error)
+	Exclude(ctx context.Context, requests []ids.RequestID) ([]ids.RequestID, error)
 }
 
 // Filler fills gaps. It is not safe for concurrent use; of several processes,
 // each may have its own.
 type Filler struct {
 	Ledger Ledger
-	Book   Book
+	Store  Store
 	// After is how long a request must have been settled, so that its usage had
 	// the time to come by itself.
 	After time.Duration
 
-	mark  Mark
-	walk  *walk // nil: none is under way
-	began time.Time
-	known map[reconcile.Slot]standing
-	most  int // suspects of a walk; 0 is maxSuspects
+	cursor Cursor
+	walk   *walk // nil: none is under way
+	began  time.Time
+	known  map[reconcile.Slot]persistent
+	limit  int // suspects of a walk; 0 is maxSuspects
 }
 
 // Pass walks through what was settled since the last pass, and then looks back,
 // if there is reason to. It ends early, and goes on there with the next pass,
 // after MaxPages pages or at an error.
 func (f *Filler) Pass(ctx context.Context, now time.Time) (Outcome, error) {
-	if f.mark == (Mark{}) {
-		f.mark.Since = now.Add(-lookBack - f.After)
+	if f.cursor == (Cursor{}) {
+		f.cursor.Since = now.Add(-lookBack - f.After)
 	}
 	var all Outcome
 	left, err := f.forward(ctx, &all)
@@ -111,11 +111,11 @@ func (f *Filler) Pass(ctx context.Context, now time.Time) (Outcome, error) {
 // forward walks to the present and returns how many pages are left then.
 func (f *Filler) forward(ctx context.Context, all *Outcome) (left int, err error) {
 	for left = MaxPages; left > 0; {
-		page, err := f.turn(ctx, f.mark, all)
+		page, err := f.turn(ctx, f.cursor, all)
 		if err != nil {
 			return 0, err
 		}
-		f.mark = page.Next
+		f.cursor = page.Next
 		left--
 		if !page.More {
 			break
@@ -125,13 +125,13 @@ func (f *Filler) forward(ctx context.Context, all *Outcome) (left int, err error
 }
 
 // turn reads a page and has the book take it up.
-func (f *Filler) turn(ctx context.Context, from Mark, all *Outcome) (Page, error) {
+func (f *Filler) turn(ctx context.Context, from Cursor, all *Outcome) (Page, error) {
 	page, err := f.Ledger.Settled(ctx, from, f.After)
 	if err != nil {
 		return Page{}, fmt.Errorf("list what is settled: %w", err)
 	}
 	if len(page.Lines) > 0 {
-		filled, err := f.Book.Fill(ctx, page.Lines)
+		filled, err := f.Store.Fill(ctx, page.Lines)
 		if err != nil {
 			return Page{}, fmt.Errorf("fill %d lines: %w", len(page.Lines), err)
 		}

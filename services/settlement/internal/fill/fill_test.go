@@ -17,11 +17,11 @@ import (
 type ledger struct {
 	lines []earning.Line
 	bad   []ids.RequestID // on every page
-	asked []Mark
+	asked []Cursor
 	fails bool
 }
 
-func (l *ledger) Settled(_ context.Context, from Mark, _ time.Duration) (Page, error) {
+func (l *ledger) Settled(_ context.Context, from Cursor, _ time.Duration) (Page, error) {
 	if l.fails {
 		return Page{}, errors.New("away")
 	}
@@ -31,7 +31,7 @@ func (l *ledger) Settled(_ context.Context, from Mark, _ time.Duration) (Page, e
 		at, _ = strconv.Atoi(from.Watermark)
 	}
 	end := min(at+2, len(l.lines))
-	return Page{Lines: l.lines[at:end], Bad: l.bad, Next: Mark{Since: from.Since, Watermark: strconv.Itoa(end)}, More: end < len(l.lines)}, nil
+	return Page{Lines: l.lines[at:end], Bad: l.bad, Next: Cursor{Since: from.Since, Watermark: strconv.Itoa(end)}, More: end < len(l.lines)}, nil
 }
 
 // book has one line for each request, and those that are held out are false.
@@ -100,11 +100,11 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func TestAPassFillsEachGapOnceAndGoesOnWhereItEnded(t *testing.T) {
 	l, b := &ledger{lines: requests(5)}, newBook(ids.RequestID{15: 2})
-	f := &Filler{Ledger: l, Book: b, After: time.Minute}
+	f := &Filler{Ledger: l, Store: b, After: time.Minute}
 	if out, err := f.Pass(t.Context(), now); err != nil || out.Filled != 4 {
 		t.Fatalf("got %d filled and %v, want 4", out.Filled, err)
 	}
-	if got, want := l.asked[0], (Mark{Since: now.Add(-lookBack - time.Minute)}); got != want {
+	if got, want := l.asked[0], (Cursor{Since: now.Add(-lookBack - time.Minute)}); got != want {
 		t.Errorf("the first pass began at %+v, want %+v", got, want)
 	}
 	l.lines = requests(6)
@@ -115,7 +115,7 @@ func TestAPassFillsEachGapOnceAndGoesOnWhereItEnded(t *testing.T) {
 
 func TestAPassThatFailsLosesNothing(t *testing.T) {
 	l, b := &ledger{lines: requests(3), fails: true}, newBook()
-	f := &Filler{Ledger: l, Book: b}
+	f := &Filler{Ledger: l, Store: b}
 	if _, err := f.Pass(t.Context(), now); err == nil {
 		t.Error("got no error of a ledger that is away")
 	}

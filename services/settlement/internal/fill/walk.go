@@ -11,8 +11,8 @@ import (
 	"svc.internal/services/settlement/internal/reconcile"
 )
 
-// walkEvery is the least time between the beginnings of two walks back.
-const walkEvery = time.Hour
+// walkInterval is the least time between the beginnings of two walks back.
+const walkInterval = time.Hour
 
 // maxSuspects bounds the lines that a walk looks for in the ledger, for the sake
 // of memory: 16 MB. Of more, the rest is looked for by the next walk.
@@ -20,8 +20,8 @@ const maxSuspects = 1_000_000
 
 const day = 24 * time.Hour
 
-// standing is a difference that stands, with the same sums since a time.
-type standing struct {
+// persistent is a difference that stands, with the same sums since a time.
+type persistent struct {
 	lines, accruals reconcile.Sum
 	since           time.Time
 	// walked says that a walk began since, searched that it looked for the slot's
@@ -31,8 +31,8 @@ type standing struct {
 
 // walk goes through what the ledger has settled since a time, once more.
 type walk struct {
-	since time.Time
-	mark  Mark
+	since  time.Time
+	cursor Cursor
 	// slots are those whose lines are looked for in the ledger. Suspects are
 	// such lines, in order, and seen tells of each whether the ledger has it.
 	slots    []reconcile.Slot
@@ -43,7 +43,7 @@ type walk struct {
 }
 
 func newWalk(since time.Time, slots []reconcile.Slot, behind ids.RequestID) *walk {
-	return &walk{since: since, mark: Mark{Since: since}, slots: slots, behind: behind, loaded: len(slots) == 0}
+	return &walk{since: since, cursor: Cursor{Since: since}, slots: slots, behind: behind, loaded: len(slots) == 0}
 }
 
 // Differ tells which differences stand, and has the next passes walk back to a
@@ -58,13 +58,13 @@ func newWalk(since time.Time, slots []reconcile.Slot, behind ids.RequestID) *wal
 // is under way. If the ledger settles one of them later, the walk forward meets
 // it, because it is never ahead of the walk back when that ends.
 func (f *Filler) Differ(differences []reconcile.Difference, now time.Time) {
-	known := make(map[reconcile.Slot]standing, len(differences))
+	known := make(map[reconcile.Slot]persistent, len(differences))
 	var reason, search []reconcile.Slot
 	first := now.Add(-f.After)
 	for _, d := range differences {
 		s, ok := f.known[d.Slot]
 		if !ok || s.lines != d.Lines || s.accruals != d.Accruals {
-			s = standing{lines: d.Lines, accruals: d.Accruals, since: now}
+			s = persistent{lines: d.Lines, accruals: d.Accruals, since: now}
 		}
 		known[d.Slot] = s
 		final := over(d.Day, now.Add(-f.After)) && now.Sub(s.since) >= f.After
@@ -78,7 +78,7 @@ func (f *Filler) Differ(differences []reconcile.Difference, now time.Time) {
 		}
 	}
 	f.known = known
-	if len(reason) == 0 || f.walk != nil || !f.began.IsZero() && now.Sub(f.began) < walkEvery {
+	if len(reason) == 0 || f.walk != nil || !f.began.IsZero() && now.Sub(f.began) < walkInterval {
 		return
 	}
 	f.began, f.walk = now, newWalk(first.Add(-day), search, ids.RequestID{})
@@ -111,18 +111,18 @@ func earlier(a, b time.Time) time.Time {
 func (f *Filler) back(ctx context.Context, left int, all *Outcome) error {
 	w := f.walk
 	if !w.loaded {
-		suspects, err := f.Book.Suspects(ctx, w.slots, w.behind, f.part())
+		suspects, err := f.Store.Suspects(ctx, w.slots, w.behind, f.part())
 		if err != nil {
 			return fmt.Errorf("list whom the ledger may not have: %w", err)
 		}
 		w.suspects, w.seen, w.loaded = suspects, make([]bool, len(suspects)), true
 	}
 	for ; left > 0; left-- {
-		page, err := f.turn(ctx, w.mark, all)
+		page, err := f.turn(ctx, w.cursor, all)
 		if err != nil {
 			return err
 		}
-		w.mark = page.Next
+		w.cursor = page.Next
 		w.see(page)
 		if !page.More {
 			return f.arrive(ctx, all)
@@ -158,8 +158,8 @@ func (f *Filler) arrive(ctx context.Context, all *Outcome) error {
 		}
 	}
 	if len(absent) > 0 {
-		held, err := f.Book.HoldOut(ctx, absent)
-		all.HeldOut = append(all.HeldOut, held...)
+		held, err := f.Store.Exclude(ctx, absent)
+		all.Excluded = append(all.Excluded, held...)
 		if err != nil {
 			return fmt.Errorf("hold out %d lines: %w", len(absent), err)
 		}
@@ -172,8 +172,8 @@ func (f *Filler) arrive(ctx context.Context, all *Outcome) error {
 }
 
 func (f *Filler) part() int {
-	if f.most > 0 {
-		return f.most
+	if f.limit > 0 {
+		return f.limit
 	}
 	return maxSuspects
 }

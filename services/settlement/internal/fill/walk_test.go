@@ -51,7 +51,7 @@ func many(n int) []earning.Line {
 // A difference that nothing can mend must not keep the walk from the present.
 func TestTheSameDifferenceIsWalkedForOnce(t *testing.T) {
 	l := &ledger{lines: requests(3)}
-	f := &Filler{Ledger: l, Book: newBook(), After: time.Minute}
+	f := &Filler{Ledger: l, Store: newBook(), After: time.Minute}
 	for i, c := range []struct {
 		after      time.Duration
 		difference []reconcile.Difference
@@ -82,7 +82,7 @@ func TestTheSameDifferenceIsWalkedForOnce(t *testing.T) {
 func TestTheWalkForwardReachesThePresentBesideAnyWalkBack(t *testing.T) {
 	const pages = 2*MaxPages + 7
 	l, b := &ledger{lines: many(2 * pages)}, newBook()
-	f := &Filler{Ledger: l, Book: b, mark: Mark{Watermark: "0"}}
+	f := &Filler{Ledger: l, Store: b, cursor: Cursor{Watermark: "0"}}
 	f.Differ(differs(slot(yesterday, 1), 1, 2), now)
 	for n := 1; f.walk != nil; n++ {
 		l.asked = nil
@@ -93,8 +93,8 @@ func TestTheWalkForwardReachesThePresentBesideAnyWalkBack(t *testing.T) {
 			t.Fatalf("pass %d read %d pages, want at most %d, ten times", n, len(l.asked), MaxPages)
 		}
 		// From the third pass on, all that is new is seen at once.
-		if present := f.mark.Watermark == strconv.Itoa(len(l.lines)); present != (n >= 3) {
-			t.Errorf("pass %d came to %s of %d", n, f.mark.Watermark, len(l.lines))
+		if present := f.cursor.Watermark == strconv.Itoa(len(l.lines)); present != (n >= 3) {
+			t.Errorf("pass %d came to %s of %d", n, f.cursor.Watermark, len(l.lines))
 		}
 		if n >= 3 {
 			l.lines = many(len(l.lines) + 2)
@@ -108,7 +108,7 @@ func TestALineWithoutARequestInTheLedgerIsHeldOutUntilItHasOne(t *testing.T) {
 	for _, line := range l.lines {
 		b.lines[line.RequestID] = true
 	}
-	f := &Filler{Ledger: l, Book: b, After: 2 * time.Minute}
+	f := &Filler{Ledger: l, Store: b, After: 2 * time.Minute}
 	step := func(d time.Time, at time.Time) []ids.RequestID {
 		t.Helper()
 		f.Differ(differs(slot(d, 1), 8, 6), at)
@@ -116,7 +116,7 @@ func TestALineWithoutARequestInTheLedgerIsHeldOutUntilItHasOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return out.HeldOut
+		return out.Excluded
 	}
 	midnight := today.Add(day)
 	for _, at := range []time.Time{now, now.Add(time.Hour), midnight.Add(119 * time.Second)} {
@@ -139,12 +139,12 @@ func TestALineWithoutARequestInTheLedgerIsHeldOutUntilItHasOne(t *testing.T) {
 // Sums that have only just come to stand may be those of usage on its way.
 func TestNothingIsHeldOutBeforeTheSumsHaveStood(t *testing.T) {
 	l, b := &ledger{}, newBook(ids.RequestID{15: 1})
-	f := &Filler{Ledger: l, Book: b, After: 2 * time.Minute}
+	f := &Filler{Ledger: l, Store: b, After: 2 * time.Minute}
 	for i, want := range []int{0, 0, 1} {
 		at := now.Add(time.Duration(i) * time.Minute)
 		f.Differ(differs(slot(yesterday, 1), 1, 0), at)
-		if out, err := f.Pass(t.Context(), at); err != nil || len(out.HeldOut) != want {
-			t.Errorf("after %d minutes: got %v held out, %v, want %d", i, out.HeldOut, err, want)
+		if out, err := f.Pass(t.Context(), at); err != nil || len(out.Excluded) != want {
+			t.Errorf("after %d minutes: got %v held out, %v, want %d", i, out.Excluded, err, want)
 		}
 	}
 }
@@ -152,29 +152,29 @@ func TestNothingIsHeldOutBeforeTheSumsHaveStood(t *testing.T) {
 // A day that has not come yet has no requests.
 func TestALineOfADayThatIsFarAheadIsHeldOut(t *testing.T) {
 	b := newBook(ids.RequestID{15: 1})
-	f := &Filler{Ledger: &ledger{}, Book: b}
+	f := &Filler{Ledger: &ledger{}, Store: b}
 	f.Differ(differs(slot(today.Add(day), 1), 1, 0), now)
-	if out, err := f.Pass(t.Context(), now); err != nil || len(out.HeldOut) != 0 {
-		t.Errorf("tomorrow: got %v held out, %v", out.HeldOut, err)
+	if out, err := f.Pass(t.Context(), now); err != nil || len(out.Excluded) != 0 {
+		t.Errorf("tomorrow: got %v held out, %v", out.Excluded, err)
 	}
 	f.Differ(differs(slot(today.Add(30*day), 1), 1, 0), now)
-	if out, err := f.Pass(t.Context(), now); err != nil || len(out.HeldOut) != 1 {
-		t.Errorf("next month: got %v held out, %v, want the line", out.HeldOut, err)
+	if out, err := f.Pass(t.Context(), now); err != nil || len(out.Excluded) != 1 {
+		t.Errorf("next month: got %v held out, %v, want the line", out.Excluded, err)
 	}
 }
 
 func TestWhatIsSettledWhileTheBookIsAwayIsNotHeldOut(t *testing.T) {
 	l, b := &ledger{lines: requests(2)}, newBook(ids.RequestID{15: 1}, ids.RequestID{15: 2}, ids.RequestID{15: 3}, ids.RequestID{15: 9})
 	b.fails = true
-	f := &Filler{Ledger: l, Book: b}
+	f := &Filler{Ledger: l, Store: b}
 	f.Differ(differs(slot(yesterday, 1), 4, 2), now)
 	if _, err := f.Pass(t.Context(), now); err == nil {
 		t.Fatal("got no error of a book that is away")
 	}
 	l.lines, b.fails = requests(3), false
 	out, err := f.Pass(t.Context(), now)
-	if err != nil || !slices.Equal(out.HeldOut, []ids.RequestID{{15: 9}}) {
-		t.Errorf("got %v held out and %v, want only the one that the ledger still does not have", out.HeldOut, err)
+	if err != nil || !slices.Equal(out.Excluded, []ids.RequestID{{15: 9}}) {
+		t.Errorf("got %v held out and %v, want only the one that the ledger still does not have", out.Excluded, err)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestMoreLinesThanOneWalkHoldsAreLookedForInParts(t *testing.T) {
 	for i := range 8 {
 		b.lines[ids.RequestID{15: byte(i + 1)}] = true
 	}
-	f := &Filler{Ledger: l, Book: b, most: 3}
+	f := &Filler{Ledger: l, Store: b, limit: 3}
 	f.Differ(differs(slot(yesterday, 1), 8, 5), now)
 	var held []ids.RequestID
 	for range 4 {
@@ -191,7 +191,7 @@ func TestMoreLinesThanOneWalkHoldsAreLookedForInParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		held = append(held, out.HeldOut...)
+		held = append(held, out.Excluded...)
 	}
 	if want := []ids.RequestID{{15: 6}, {15: 7}, {15: 8}}; !slices.Equal(held, want) || f.walk != nil {
 		t.Errorf("got %v held out and the walk %+v, want %v and none", held, f.walk, want)

@@ -90,17 +90,17 @@ type Watch struct {
 	last map[Slot]Difference
 }
 
-// Standing takes the next report and returns those of its differences that
+// Persistent takes the next report and returns those of its differences that
 // the report before had too, with a side that has not moved since.
-func (w *Watch) Standing(report Report) []Difference {
+func (w *Watch) Persistent(report Report) []Difference {
 	seen := make(map[Slot]Difference, len(report.Differences))
-	var standing []Difference
+	var persistent []Difference
 	for _, d := range report.Differences {
 		if last, seen := w.last[d.Slot]; seen && (last.Lines == d.Lines || last.Accruals == d.Accruals) {
-			standing = append(standing, d)
+			persistent = append(persistent, d)
 		}
 		seen[d.Slot] = d
 	}
 	w.last = seen
-	return standing
+	return persistent
 }

@@ -45,19 +45,19 @@ func TestOnlyADifferenceThatStaysIsStanding(t *testing.T) {
 	moving := func(lines, accruals Sum) Report {
 		return Compare(map[Slot]Sum{alice: lines}, nil, map[Slot]Sum{alice: accruals}, day)
 	}
-	if got := watch.Standing(moving(Sum{10, 1}, Sum{})); len(got) != 0 {
+	if got := watch.Persistent(moving(Sum{10, 1}, Sum{})); len(got) != 0 {
 		t.Errorf("a first sight is standing: %+v", got)
 	}
-	if got := watch.Standing(moving(Sum{20, 2}, Sum{10, 1})); len(got) != 0 {
+	if got := watch.Persistent(moving(Sum{20, 2}, Sum{10, 1})); len(got) != 0 {
 		t.Errorf("usage under way is standing: %+v", got)
 	}
-	if got := watch.Standing(moving(Sum{20, 2}, Sum{10, 1})); len(got) != 1 {
+	if got := watch.Persistent(moving(Sum{20, 2}, Sum{10, 1})); len(got) != 1 {
 		t.Errorf("a difference that stayed is not standing: %+v", got)
 	}
-	if got := watch.Standing(moving(Sum{20, 2}, Sum{15, 2})); len(got) != 1 {
+	if got := watch.Persistent(moving(Sum{20, 2}, Sum{15, 2})); len(got) != 1 {
 		t.Errorf("lines that stand still behind moving accruals are not standing: %+v", got)
 	}
-	if got := watch.Standing(moving(Sum{20, 2}, Sum{20, 2})); len(got) != 0 {
+	if got := watch.Persistent(moving(Sum{20, 2}, Sum{20, 2})); len(got) != 0 {
 		t.Errorf("equal sides have standing differences: %+v", got)
 	}
 }

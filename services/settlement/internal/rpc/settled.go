@@ -35,7 +35,7 @@ func NewSettledRequests(accruals billingv1.AccrualServiceClient, bad func(reques
 }
 
 // Settled implements fill.Ledger.
-func (s *SettledRequests) Settled(ctx context.Context, from fill.Mark, settledFor time.Duration) (fill.Page, error) {
+func (s *SettledRequests) Settled(ctx context.Context, from fill.Cursor, settledFor time.Duration) (fill.Page, error) {
 	resp, err := s.accruals.ListSettled(ctx, &billingv1.ListSettledRequest{
 		Since: timestamppb.New(from.Since), Watermark: from.Watermark, SettledFor: durationpb.New(settledFor),
 	})
@@ -44,7 +44,7 @@ func (s *SettledRequests) Settled(ctx context.Context, from fill.Mark, settledFo
 	}
 	page := fill.Page{
 		Lines: make([]earning.Line, 0, len(resp.GetSettled())),
-		Next:  fill.Mark{Since: from.Since, Watermark: resp.GetWatermark()}, More: resp.GetMore(),
+		Next:  fill.Cursor{Since: from.Since, Watermark: resp.GetWatermark()}, More: resp.GetMore(),
 	}
 	for _, m := range resp.GetSettled() {
 		line, err := lineFromProto(m)
@@ -78,8 +78,8 @@ func lineFromProto(m *billingv1.SettledRequest) (earning.Line, error) {
 	line, err := earning.NewLine(earning.Line{
 		RequestID: request, ProviderID: provider, PriceVersionID: version,
 		ModelID: m.GetModelId(), Attempt: m.GetAttempt(),
-		Tokens:  money.Tokens{Prompt: m.GetPromptTokens(), Completion: m.GetCompletionTokens()},
-		Witness: settledBy(m.GetWitness()), Settled: true,
+		Tokens:         money.Tokens{Prompt: m.GetPromptTokens(), Completion: m.GetCompletionTokens()},
+		EvidenceSource: settledBy(m.GetEvidenceSource()), Settled: true,
 	}, moneypb.ToRates(m.GetRates()))
 	if err == nil && int64(line.Payout) != m.GetPayoutNanoUsd() {
 		err = errPayout
@@ -87,14 +87,14 @@ func lineFromProto(m *billingv1.SettledRequest) (earning.Line, error) {
 	return line, err
 }
 
-func settledBy(w eventsv1.Witness) earning.Witness {
+func settledBy(w eventsv1.EvidenceSource) earning.EvidenceSource {
 	switch w {
-	case eventsv1.Witness_WITNESS_HUB:
+	case eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB:
 		return earning.Hub
-	case eventsv1.Witness_WITNESS_GATEWAY:
+	case eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY:
 		return earning.Gateway
-	case eventsv1.Witness_WITNESS_RECEIPT:
-		return earning.Receipt
+	case eventsv1.EvidenceSource_EVIDENCE_SOURCE_WORK_RECEIPT:
+		return earning.WorkReceipt
 	default:
 		return ""
 	}

@@ -119,11 +119,11 @@ ORDER BY l.day, l.request_id
 ON CONFLICT (day, request_id, ruling) DO NOTHING
 RETURNING request_id`
 
-// heldAtOnce bounds a transaction of HoldOut.
+// heldAtOnce bounds a transaction of Exclude.
 const heldAtOnce = 1_000
 
-// HoldOut has the lines of some requests count for nothing; see fill.Book.
-func (s *Store) HoldOut(ctx context.Context, requests []ids.RequestID) ([]ids.RequestID, error) {
+// Exclude has the lines of some requests count for nothing; see fill.Book.
+func (s *Store) Exclude(ctx context.Context, requests []ids.RequestID) ([]ids.RequestID, error) {
 	var held []ids.RequestID
 	for part := range slices.Chunk(requests, heldAtOnce) {
 		days, requests := make([]time.Time, len(part)), make([][16]byte, len(part))

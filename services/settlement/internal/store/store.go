@@ -190,14 +190,14 @@ func lineColumns(lines []earning.Line) []any {
 	requests, providers, versions := make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
 	attempts := make([]int32, n)
 	prompts, completions, payouts := make([]int64, n), make([]int64, n), make([]int64, n)
-	witnesses, units := make([]string, n), make([]int16, n)
+	sources, units := make([]string, n), make([]int16, n)
 	for i, l := range lines {
 		days[i], models[i], attempts[i] = l.Day(), l.ModelID, int32(l.Attempt)
 		requests[i], providers[i], versions[i] = l.RequestID, l.ProviderID, l.PriceVersionID
 		prompts[i], completions[i], payouts[i] = l.Tokens.Prompt, l.Tokens.Completion, int64(l.Payout)
-		witnesses[i], units[i] = string(l.Witness), int16(l.Unit)
+		sources[i], units[i] = string(l.EvidenceSource), int16(l.Unit)
 	}
-	return []any{days, requests, providers, attempts, models, versions, prompts, completions, payouts, witnesses, units}
+	return []any{days, requests, providers, attempts, models, versions, prompts, completions, payouts, sources, units}
 }
 
 func rejectedColumns(rejected []earning.Rejected) []any {
