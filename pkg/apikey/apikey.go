@@ -49,7 +49,7 @@ type Hash [sha256.Size]byte
 // Pepper is the server's secret of 32 bytes. It prints as nothing.
 type Pepper [pepperLength]byte
 
-// IsZero tells whether there is no pepper.
+// IsZero reports whether there is no pepper.
 func (p Pepper) IsZero() bool { return p == Pepper{} }
 
 // UnmarshalText reads a pepper from 64 hexadecimal digits, or from the file

@@ -168,7 +168,7 @@ func Text(node *yaml.Node, into encoding.TextUnmarshaler) error {
 // Reveal is the value itself.
 func (s Secret) Reveal() string { return s.value }
 
-// IsSet tells whether there is a value.
+// IsSet reports whether there is a value.
 func (s Secret) IsSet() bool { return s.value != "" }
 
 // String hides the value.

@@ -5,5 +5,5 @@ package crash
 // At marks a step. In ordinary builds it does nothing and costs nothing.
 func At(string) {}
 
-// Planted tells whether a fault is planted. In ordinary builds none is.
+// Planted reports whether a fault is planted. In ordinary builds none is.
 func Planted(string) bool { return false }

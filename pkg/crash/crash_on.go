@@ -30,7 +30,7 @@ func At(point string) {
 	_, _ = bufio.NewReaderSize(conn, 16).ReadSlice('\n')
 }
 
-// Planted tells whether a fault is planted in this process.
+// Planted reports whether a fault is planted in this process.
 func Planted(name string) bool {
 	return slices.Contains(strings.Split(os.Getenv(EnvPlant), ","), name)
 }

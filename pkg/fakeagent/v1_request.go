@@ -373,7 +373,7 @@ func (r *V1Request) whole(p v1Whole) error {
 	return r.send("ack", p, r.conn.agent.opts.Timing.Patience)
 }
 
-// finish tells whether this is the first end.
+// finish reports whether this is the first end.
 func (r *V1Request) finish() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

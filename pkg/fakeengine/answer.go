@@ -86,7 +86,7 @@ func (a *answer) wait(until <-chan struct{}) bool {
 	return false
 }
 
-// gone tells whether the client left or the test has ended.
+// gone reports whether the client left or the test has ended.
 func (a *answer) gone() bool {
 	select {
 	case <-a.ctx.Done():
@@ -310,7 +310,7 @@ func (a *answer) endless() {
 	}
 }
 
-// asked tells whether the request asks for usage in the stream.
+// asked reports whether the request asks for usage in the stream.
 func (a *answer) asked() bool {
 	return a.request.StreamOptions != nil && a.request.StreamOptions.IncludeUsage
 }

@@ -152,7 +152,7 @@ func (id Of[K]) String() string {
 	return string(out[:])
 }
 
-// IsZero tells whether the id names nothing.
+// IsZero reports whether the id names nothing.
 func (id Of[K]) IsZero() bool { return id == Of[K]{} }
 
 // Time is when a version 7 id was made, to the millisecond, in UTC.

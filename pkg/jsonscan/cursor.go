@@ -42,7 +42,7 @@ func (c *Cursor) Err() error {
 	return &fault
 }
 
-// Failed tells whether a fault was met.
+// Failed reports whether a fault was met.
 func (c *Cursor) Failed() bool { return c.fault.Reason != "" }
 
 func (c *Cursor) fail(offset int, reason Reason) {

@@ -96,7 +96,7 @@ type Span struct {
 	Start, End int
 }
 
-// Found tells whether the span is set.
+// Found reports whether the span is set.
 func (s Span) Found() bool { return s.End > s.Start }
 
 // Len is the number of bytes in the span.

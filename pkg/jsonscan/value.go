@@ -29,7 +29,7 @@ func AppendDecoded(dst, raw []byte) ([]byte, error) {
 	return appendUnescaped(dst, inner), nil
 }
 
-// StringIs tells whether raw is a JSON string, quotes included, that decodes to
+// StringIs reports whether raw is a JSON string, quotes included, that decodes to
 // want.
 func StringIs(raw []byte, want string) bool {
 	inner, escaped, err := stringBody(raw)
@@ -249,7 +249,7 @@ func Float(raw []byte, low, high float64) (float64, error) {
 	return f, nil
 }
 
-// EqualFold tells whether a decoded key equals name under Unicode simple
+// EqualFold reports whether a decoded key equals name under Unicode simple
 // folding, as strings.EqualFold does and as Go's encoding/json matches keys:
 // U+212A is a k and U+017F an s.
 func EqualFold(key []byte, name string) bool {

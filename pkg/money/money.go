@@ -45,7 +45,7 @@ type Rates struct {
 	PayoutOutput PicoUSD
 }
 
-// Free tells whether nothing is charged under these rates.
+// Free reports whether nothing is charged under these rates.
 func (r Rates) Free() bool { return r.Input == 0 && r.Output == 0 }
 
 // Validate checks the catalog's invariants: a known unit, prices in its range,

@@ -61,10 +61,10 @@ func (u Unit) String() string {
 	return fmt.Sprintf("unit(%d)", int8(u))
 }
 
-// CountsPrompt tells whether the unit counts anything as prompt.
+// CountsPrompt reports whether the unit counts anything as prompt.
 func (u Unit) CountsPrompt() bool { return u != Image }
 
-// CountsCompletion tells whether the unit counts anything as completion.
+// CountsCompletion reports whether the unit counts anything as completion.
 func (u Unit) CountsCompletion() bool { return u != AudioMinute }
 
 // MaxRate is the largest price of the unit that is accepted.

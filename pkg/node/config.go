@@ -212,7 +212,7 @@ func (c *Config) hasProfiles(address string) bool {
 	return c.Profiles || serve.Loopback(address) == nil
 }
 
-// everywhere tells whether an address to listen on names no host to dial.
+// everywhere reports whether an address to listen on names no host to dial.
 func everywhere(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)

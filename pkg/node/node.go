@@ -68,7 +68,7 @@ type Spec struct {
 	Callers serve.Callers
 }
 
-// called tells whether services outside of specs call this one.
+// called reports whether services outside of specs call this one.
 func (s Spec) called(specs []Spec) bool {
 	for _, callers := range s.Callers {
 		for _, name := range callers {
@@ -341,7 +341,7 @@ func (n *Node) Ready(ctx context.Context) error {
 	return errors.Join(missing...)
 }
 
-// isStopping tells whether the process has been told to stop.
+// isStopping reports whether the process has been told to stop.
 func (n *Node) isStopping() bool {
 	select {
 	case <-n.stopping:

@@ -115,7 +115,7 @@ func (s *scan) vector(c *jsonscan.Cursor) bool {
 	return true
 }
 
-// fits tells whether a number is finite as a float32.
+// fits reports whether a number is finite as a float32.
 func fits(number []byte) bool {
 	// One without an exponent that is below 1e38 needs no closer look.
 	if len(number) <= 38 && bytes.IndexByte(number, 'e') < 0 && bytes.IndexByte(number, 'E') < 0 {
@@ -125,7 +125,7 @@ func fits(number []byte) bool {
 	return err == nil
 }
 
-// packed tells whether a raw JSON string is the base64 of numbers of 4 bytes
+// packed reports whether a raw JSON string is the base64 of numbers of 4 bytes
 // each.
 func packed(raw []byte) bool {
 	text := raw[1 : len(raw)-1]

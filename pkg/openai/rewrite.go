@@ -49,12 +49,12 @@ func (r Rewrite) Append(dst, json []byte, c *Chunk) []byte {
 	return append(dst, json[at:]...)
 }
 
-// lacksModel tells whether clients look for a model that is not there.
+// lacksModel reports whether clients look for a model that is not there.
 func (c *Chunk) lacksModel() bool {
 	return (c.HasChoices || c.named && c.DataItems > 0) && !c.Model.Found()
 }
 
-// Leaves tells whether Append would copy the chunk or answer as it is.
+// Leaves reports whether Append would copy the chunk or answer as it is.
 func (r Rewrite) Leaves(c *Chunk) bool {
 	if r.model != nil && c.lacksModel() {
 		return false

@@ -74,7 +74,7 @@ type Usage struct {
 	HasPrompt, HasCompletion, HasTotal, HasCached, HasReasoning bool
 }
 
-// SameCounts tells whether two usages say the same.
+// SameCounts reports whether two usages say the same.
 func (u Usage) SameCounts(v Usage) bool {
 	return u.State == v.State &&
 		u.PromptTokens == v.PromptTokens && u.CompletionTokens == v.CompletionTokens &&

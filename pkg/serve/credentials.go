@@ -24,7 +24,7 @@ type TLSFiles struct {
 	CA string `yaml:"ca" env:"SVC_TLS_CA"`
 }
 
-// IsSet tells whether anything is to be encrypted.
+// IsSet reports whether anything is to be encrypted.
 func (f TLSFiles) IsSet() bool { return f != TLSFiles{} }
 
 // Validate tells which file is not named: it is all three or none.

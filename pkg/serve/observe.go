@@ -135,7 +135,7 @@ func (s *side) newSet(key setKey) metric.MeasurementOption {
 	return set.(metric.MeasurementOption)
 }
 
-// failed tells whether a code is an error of this side: a server that refuses
+// failed reports whether a code is an error of this side: a server that refuses
 // a caller's mistake has done its work.
 func (s *side) failed(code codes.Code) bool {
 	if s.kind == trace.SpanKindClient {

@@ -55,6 +55,6 @@ func (carrier) Set(string, string) {}
 // Keys implements propagation.TextMapCarrier.
 func (carrier) Keys() []string { return []string{"traceparent"} }
 
-// Sampled tells whether ctx belongs to a trace that is recorded. Where it does
+// Sampled reports whether ctx belongs to a trace that is recorded. Where it does
 // not, a span is not worth starting.
 func Sampled(ctx context.Context) bool { return trace.SpanContextFromContext(ctx).IsSampled() }

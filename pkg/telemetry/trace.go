@@ -46,7 +46,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// clear tells whether the connection to the collector is not encrypted.
+// clear reports whether the connection to the collector is not encrypted.
 func (c Config) clear() bool {
 	if c.OTLPTLS != nil {
 		return false

@@ -42,10 +42,10 @@ type Config struct {
 	OrphanAfter time.Duration `yaml:"orphan_after" env:"SVC_BILLING_ORPHAN_AFTER"`
 	// MaxHold is the age beyond which no renewal carries a hold. It must be
 	// longer than the longest request that gateways allow.
-	MaxHold time.Duration `yaml:"hold_most" env:"SVC_BILLING_HOLD_MOST"`
+	MaxHold time.Duration `yaml:"max_hold" env:"SVC_BILLING_MAX_HOLD"`
 	// ExpireInterval is the pause between two looks for holds that are over, and
 	// ExpireBatch the most holds of one transaction.
-	ExpireInterval time.Duration `yaml:"expire_every" env:"SVC_BILLING_EXPIRE_EVERY"`
+	ExpireInterval time.Duration `yaml:"expire_interval" env:"SVC_BILLING_EXPIRE_INTERVAL"`
 	ExpireBatch    int           `yaml:"expire_batch" env:"SVC_BILLING_EXPIRE_BATCH"`
 	// ExpireGrace is how long usage must have been able to arrive, and the
 	// store must have answered, before any hold expires: after an outage, what
@@ -67,7 +67,7 @@ type Config struct {
 	// PartitionDays is how many days ahead partitions of settled usage are
 	// made, at most 31; PartitionInterval is how often.
 	PartitionDays     int           `yaml:"partition_days" env:"SVC_BILLING_PARTITION_DAYS"`
-	PartitionInterval time.Duration `yaml:"partition_every" env:"SVC_BILLING_PARTITION_EVERY"`
+	PartitionInterval time.Duration `yaml:"partition_interval" env:"SVC_BILLING_PARTITION_INTERVAL"`
 
 	// KeptBytes bounds the answers to requests with an Idempotency-Key that are
 	// kept for 24 hours of all accounts, in bytes; each account may have 64 MiB
@@ -84,11 +84,11 @@ type Config struct {
 	// SealInterval is the pause between two looks for days to seal, SealAfter how
 	// long a day must have been over. What is recorded after a day was closed
 	// belongs to the next, so SealAfter decides nothing but when.
-	SealInterval time.Duration `yaml:"seal_every" env:"SVC_BILLING_SEAL_EVERY"`
+	SealInterval time.Duration `yaml:"seal_interval" env:"SVC_BILLING_SEAL_INTERVAL"`
 	SealAfter    time.Duration `yaml:"seal_after" env:"SVC_BILLING_SEAL_AFTER"`
 	// ReconcileInterval is the pause between two comparisons of a part of the
 	// ledger with itself.
-	ReconcileInterval time.Duration `yaml:"reconcile_every" env:"SVC_BILLING_RECONCILE_EVERY"`
+	ReconcileInterval time.Duration `yaml:"reconcile_interval" env:"SVC_BILLING_RECONCILE_INTERVAL"`
 }
 
 // DefaultConfig has the agreed numbers and a zero pepper.
@@ -131,15 +131,15 @@ func (c Config) Validate() error {
 	check(c.MaxKeys > 0, "MaxKeys must be above zero")
 	check(c.HoldLease >= time.Second, "HoldLease must be at least a second")
 	check(c.OrphanAfter > 0, "OrphanAfter must be above zero")
-	check(c.MaxHold > 0 && c.MaxHold >= c.HoldLease, "HoldMost must be at least HoldLease")
-	check(c.ExpireInterval > 0 && c.ExpireBatch > 0, "ExpireEvery and ExpireBatch must be above zero")
+	check(c.MaxHold > 0 && c.MaxHold >= c.HoldLease, "MaxHold must be at least HoldLease")
+	check(c.ExpireInterval > 0 && c.ExpireBatch > 0, "ExpireInterval and ExpireBatch must be above zero")
 	check(c.ExpireGrace >= 0, "ExpireGrace must not be negative")
 	check(c.AdmitBatch > 0 && c.AdmitQueue > 0 && c.AdmitWriters > 0, "AdmitBatch, AdmitQueue and AdmitWriters must be above zero")
 	check(c.AdmitTimeout > 0, "AdmitTimeout must be above zero")
 	check(c.SettleBatch > 0 && c.SettleBatch <= bus.MaxBatch, "SettleBatch must be 1 to bus.MaxBatch")
-	check(c.PartitionDays > 0 && c.PartitionDays <= 31 && c.PartitionInterval > 0, "PartitionDays must be 1 to 31 and PartitionEvery above zero")
+	check(c.PartitionDays > 0 && c.PartitionDays <= 31 && c.PartitionInterval > 0, "PartitionDays must be 1 to 31 and PartitionInterval above zero")
 	check(c.KeptBytes >= idempotency.KeptOfAccount, "KeptBytes must be at least the 64 MiB of one account")
 	check(c.RetentionDays >= store.RetentionLeast && c.RetentionDays <= 36500, "RetentionDays must be 8 to 36500")
-	check(c.SealInterval > 0 && c.SealAfter >= 0 && c.ReconcileInterval > 0, "SealEvery and ReconcileEvery must be above zero, SealAfter not below")
+	check(c.SealInterval > 0 && c.SealAfter >= 0 && c.ReconcileInterval > 0, "SealInterval and ReconcileInterval must be above zero, SealAfter not below")
 	return errors.Join(faults...)
 }

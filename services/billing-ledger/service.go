@@ -293,7 +293,7 @@ func (s *Service) makePartitions(ctx context.Context) {
 	}
 }
 
-// Ready tells whether requests can be admitted and settled.
+// Ready reports whether requests can be admitted and settled.
 func (s *Service) Ready(ctx context.Context) error {
 	if !s.prices.Loaded() {
 		return errors.New("billing-ledger: the catalog has not been read yet")

@@ -38,13 +38,13 @@ const (
 type Config struct {
 	// SupplyInterval is the pause between two questions to the router about what
 	// is online, and so the most often that a change of counts is pushed.
-	SupplyInterval time.Duration `yaml:"supply_every" env:"SVC_CATALOG_SUPPLY_EVERY"`
+	SupplyInterval time.Duration `yaml:"supply_interval" env:"SVC_CATALOG_SUPPLY_INTERVAL"`
 	// SupplyExpiry is how long the router's last answer applies while it is
 	// away; after that nobody counts as online.
 	SupplyExpiry time.Duration `yaml:"supply_expiry" env:"SVC_CATALOG_SUPPLY_EXPIRY"`
 	// RepairInterval is how often the store is looked at although no change was
 	// heard of.
-	RepairInterval time.Duration `yaml:"repair_every" env:"SVC_CATALOG_REPAIR_EVERY"`
+	RepairInterval time.Duration `yaml:"repair_interval" env:"SVC_CATALOG_REPAIR_INTERVAL"`
 	// ListenRetry is the pause before a lost connection to the store's changes
 	// is made again.
 	ListenRetry time.Duration `yaml:"listen_retry" env:"SVC_CATALOG_LISTEN_RETRY"`
@@ -59,7 +59,7 @@ func DefaultConfig() Config {
 // Validate returns every fault of the configuration.
 func (c Config) Validate() error {
 	if c.SupplyInterval <= 0 || c.SupplyExpiry <= 0 || c.RepairInterval <= 0 || c.ListenRetry <= 0 {
-		return errors.New("catalog: supply_every, supply_expiry, repair_every and listen_retry must be above zero")
+		return errors.New("catalog: supply_interval, supply_expiry, repair_interval and listen_retry must be above zero")
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Ready tells whether there is a catalog to serve. Once there is, it goes on
+// Ready reports whether there is a catalog to serve. Once there is, it goes on
 // being served from memory, whatever becomes of the store.
 func (s *Service) Ready(context.Context) error {
 	_, _, err := s.keeper.Current()

@@ -140,9 +140,9 @@ type Config struct {
 	// ReportQueue is how many accounts of requests may wait for
 	// billing-ledger, ReportBatch how many go in one call (at most 200),
 	// ReportDrain how long a stop waits for them.
-	ReportQueue int           `yaml:"witness_queue" env:"SVC_GATEWAY_WITNESS_QUEUE"`
-	ReportBatch int           `yaml:"witness_batch" env:"SVC_GATEWAY_WITNESS_BATCH"`
-	ReportDrain time.Duration `yaml:"witness_drain" env:"SVC_GATEWAY_WITNESS_DRAIN"`
+	ReportQueue int           `yaml:"report_queue" env:"SVC_GATEWAY_REPORT_QUEUE"`
+	ReportBatch int           `yaml:"report_batch" env:"SVC_GATEWAY_REPORT_BATCH"`
+	ReportDrain time.Duration `yaml:"report_drain" env:"SVC_GATEWAY_REPORT_DRAIN"`
 
 	// TrustTraceContext continues the traces that clients name, which lets
 	// them decide what is recorded: for a gateway that only our own reach.
@@ -253,14 +253,14 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("VisitorSecret must have at least %d bytes for a playground", playground.MinSecret))
 	}
 	errs = append(errs, validateChains(c.CollateralChains)...)
-	positive("WitnessQueue", c.ReportQueue > 0)
-	positive("WitnessBatch", c.ReportBatch > 0)
-	positive("WitnessDrain", c.ReportDrain > 0)
+	positive("ReportQueue", c.ReportQueue > 0)
+	positive("ReportBatch", c.ReportBatch > 0)
+	positive("ReportDrain", c.ReportDrain > 0)
 	if c.MaxUploadBytes > maxUpload {
 		errs = append(errs, fmt.Errorf("MaxUploadBytes must be at most %d", maxUpload))
 	}
 	if c.ReportBatch > maxReportBatch {
-		errs = append(errs, fmt.Errorf("WitnessBatch must be at most %d", maxReportBatch))
+		errs = append(errs, fmt.Errorf("ReportBatch must be at most %d", maxReportBatch))
 	}
 	return errors.Join(errs...)
 }

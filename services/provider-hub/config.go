@@ -41,11 +41,11 @@ type Config struct {
 	// WorkReceiptSecret is by what the hubs of a fleet know the receipts of
 	// providers for their own: 32 bytes or more, the same in all of them. Unset,
 	// it is derived from the pepper.
-	WorkReceiptSecret config.Secret `yaml:"receipt_secret" env:"SVC_RECEIPT_SECRET"`
+	WorkReceiptSecret config.Secret `yaml:"work_receipt_secret" env:"SVC_HUB_WORK_RECEIPT_SECRET"`
 	// WorkReceiptSecretPrevious is accepted beside it while the fleet goes from one
 	// secret to another, and as long as receipts of the old one may come, a
 	// week: 32 bytes or more, or the word pepper for what is derived from that.
-	WorkReceiptSecretPrevious config.Secret `yaml:"receipt_secret_previous" env:"SVC_RECEIPT_SECRET_PREVIOUS"`
+	WorkReceiptSecretPrevious config.Secret `yaml:"work_receipt_secret_previous" env:"SVC_HUB_WORK_RECEIPT_SECRET_PREVIOUS"`
 
 	// MaxSockets bounds the sockets of agents, 10,000; SessionsPerProvider
 	// those of one provider, 64.

@@ -49,7 +49,7 @@ func (w *world) copyOf(from string) string {
 	return dir
 }
 
-// progressed tells whether a journal holds an attempt that is committed and has
+// progressed reports whether a journal holds an attempt that is committed and has
 // progress.
 func progressed(t *testing.T, dir string) error {
 	t.Helper()

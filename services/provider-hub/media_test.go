@@ -453,7 +453,7 @@ func TestCrashBillsTheImagesThatWereRelayedAndNoAudio(t *testing.T) {
 	}
 }
 
-// noted tells whether a journal holds an attempt that is committed, with that
+// noted reports whether a journal holds an attempt that is committed, with that
 // much progress.
 func noted(t *testing.T, dir string, count int64) error {
 	t.Helper()

@@ -40,7 +40,7 @@ type Config struct {
 	// before the service calls itself ready without one.
 	SettleFor time.Duration `yaml:"settle_for" env:"SVC_ROUTER_SETTLE_FOR"`
 	// SweepInterval is the pause between two looks for what has expired.
-	SweepInterval time.Duration `yaml:"sweep_every" env:"SVC_ROUTER_SWEEP_EVERY"`
+	SweepInterval time.Duration `yaml:"sweep_interval" env:"SVC_ROUTER_SWEEP_INTERVAL"`
 }
 
 // DefaultConfig settles for a second and sweeps every second.
@@ -49,7 +49,7 @@ func DefaultConfig() Config { return Config{SettleFor: time.Second, SweepInterva
 // Validate returns every fault of the configuration.
 func (c Config) Validate() error {
 	if c.SettleFor <= 0 || c.SweepInterval <= 0 {
-		return errors.New("router: settle_for and sweep_every must be above zero")
+		return errors.New("router: settle_for and sweep_interval must be above zero")
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Ready tells whether the view can be relied on: a hub has reported in full, or
+// Ready reports whether the view can be relied on: a hub has reported in full, or
 // there was time enough for one to. A bus that is away later does not matter: it
 // is away for all replicas, and what was heard last is the best there is.
 func (s *Service) Ready(context.Context) error {

@@ -20,7 +20,7 @@ func newMetrics(meters metric.MeterProvider) (*metrics, error) {
 	meter := meters.Meter("svc.internal/services/settlement")
 	m := &metrics{}
 	var err error
-	if m.persistent, err = meter.Int64Gauge("svc.settlement.standing_differences",
+	if m.persistent, err = meter.Int64Gauge("svc.settlement.differences_persistent",
 		metric.WithDescription("Provider days on which earning lines and the ledger's accruals have differed in two comparisons in a row.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
@@ -36,7 +36,7 @@ func newMetrics(meters metric.MeterProvider) (*metrics, error) {
 		metric.WithDescription("Lines that this process overruled, because the ledger settled otherwise.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
-	if m.heldOut, err = meter.Int64Counter("svc.settlement.lines_held_out",
+	if m.heldOut, err = meter.Int64Counter("svc.settlement.lines_excluded",
 		metric.WithDescription("Lines that this process held out, because the ledger has settled no such requests.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}

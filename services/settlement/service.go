@@ -37,7 +37,7 @@ const (
 // Config of the service.
 type Config struct {
 	// ReconcileInterval is the pause between two comparisons with the ledger.
-	ReconcileInterval time.Duration `yaml:"reconcile_every" env:"SVC_SETTLEMENT_RECONCILE_EVERY"`
+	ReconcileInterval time.Duration `yaml:"reconcile_interval" env:"SVC_SETTLEMENT_RECONCILE_INTERVAL"`
 	// FillAfter is how long billing-ledger must have settled a request before
 	// its line is filled in from there, 2 minutes: usage has come by itself
 	// within seconds by then.
@@ -53,7 +53,7 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var faults []error
 	if c.ReconcileInterval <= 0 {
-		faults = append(faults, errors.New("settlement: reconcile_every must be above zero"))
+		faults = append(faults, errors.New("settlement: reconcile_interval must be above zero"))
 	}
 	if c.FillAfter < time.Second {
 		faults = append(faults, errors.New("settlement: fill_after must be at least a second"))
@@ -132,7 +132,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Ready tells whether the service can record what it hears.
+// Ready reports whether the service can record what it hears.
 func (s *Service) Ready(ctx context.Context) error {
 	return s.store.Ping(ctx)
 }

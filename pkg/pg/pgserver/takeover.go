@@ -88,7 +88,7 @@ func alive(pid int) bool {
 	return !found || !bytes.HasPrefix(state, []byte("Z"))
 }
 
-// isServer tells whether pid is a postgres that was started on our data folder.
+// isServer reports whether pid is a postgres that was started on our data folder.
 func (c *Server) isServer(pid int) bool {
 	args := commandLine(pid)
 	return len(args) > 0 && filepath.Base(args[0]) == "postgres" && slices.Contains(args, c.path("data"))

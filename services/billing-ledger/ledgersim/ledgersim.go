@@ -100,7 +100,7 @@ type Ledger struct {
 	stopped   chan struct{}
 }
 
-// Start starts a process on db; connected tells whether it reaches NATS, and
+// Start starts a process on db; connected reports whether it reaches NATS, and
 // process is the process's clock.
 func Start(db *Database, conn Bus, book Prices, connected func() bool, process clock.Clock) *Ledger {
 	log := slog.New(slog.DiscardHandler)

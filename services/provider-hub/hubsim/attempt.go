@@ -68,7 +68,7 @@ func (h *Hub) Serve(o *Order, peer Peer) *Attempt {
 	return a
 }
 
-// Over tells whether the attempt has ended.
+// Over reports whether the attempt has ended.
 func (a *Attempt) Over() bool { return a.over }
 
 // Commit is the gateway's word that it relays the answer.
@@ -148,7 +148,7 @@ func (a *Attempt) wake(where ...dispatch.Waiting) {
 	}
 }
 
-// wait is where the desk's attempts give way to the simulator. What came while
+// wait is where the dispatcher's attempts give way to the simulator. What came while
 // they waited for something else is there at once.
 func wait(c dispatch.Caller, what dispatch.Waiting) {
 	a := c.(caller).Attempt
@@ -214,7 +214,7 @@ type timer struct {
 	what    dispatch.Waiting
 }
 
-// after is the desk's time.AfterFunc: an alarm wakes its attempt where that
+// after is the dispatcher's time.AfterFunc: an alarm wakes its attempt where that
 // waits for it.
 func (h *Hub) after(d time.Duration, f func()) dispatch.Timer {
 	t := &timer{}

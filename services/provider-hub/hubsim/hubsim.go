@@ -1,4 +1,4 @@
-// Package hubsim makes hubs for a simulator: the real desk with its attempts,
+// Package hubsim makes hubs for a simulator: the real dispatcher with its attempts,
 // metering, journal and usage, on a disk in memory, with sessions, timers and a
 // bus that the simulator provides.
 //
@@ -122,7 +122,7 @@ func Open(id string, disk Disk, conn Bus, c clock.Clock, world World, noSync boo
 	return h, nil
 }
 
-// find is the desk's way to sessions.
+// find is the dispatcher's way to sessions.
 func (h *Hub) find(o *Order) (dispatch.Session, bool) { return place{h, o}, h.world.Bound(o) }
 
 // Abort lets attempts end at once, as a hub that shuts down.

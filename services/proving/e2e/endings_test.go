@@ -356,7 +356,7 @@ func platformLost(t *testing.T, s *scene) outcome {
 	// what the gateway told, and must not take its minutes here.
 	s.move(t, trial.StartFleet(t, func(c *fleet.Config) {
 		c.Settings = map[string]map[string]any{fleet.Billing: {"billing": map[string]any{
-			"hold_lease": "3s", "orphan_after": "5s", "expire_every": "250ms", "expire_grace": "1s",
+			"hold_lease": "3s", "orphan_after": "5s", "expire_interval": "250ms", "expire_grace": "1s",
 		}}}
 	}))
 	leave := make(chan struct{}, broken)

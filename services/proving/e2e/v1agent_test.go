@@ -172,7 +172,7 @@ func TestAgentsOfDialectV1OutliveTheirHub(t *testing.T) {
 		c.Settings = map[string]map[string]any{
 			fleet.Hub: {"hub": map[string]any{"drain_timeout": "8s"}},
 			fleet.Billing: {"billing": map[string]any{
-				"hold_lease": "10s", "orphan_after": "15s", "expire_every": "250ms", "expire_grace": "1s",
+				"hold_lease": "10s", "orphan_after": "15s", "expire_interval": "250ms", "expire_grace": "1s",
 			}},
 		}
 	})

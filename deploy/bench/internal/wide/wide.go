@@ -184,7 +184,7 @@ func wait(ctx context.Context, d time.Duration) error {
 const opening = 30 * time.Second
 
 // readAll opens the streams and returns when each has brought an event, with
-// what ends them and tells whether one broke off.
+// what ends them and reports whether one broke off.
 func (b *Bench) readAll(ctx context.Context) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var readers sync.WaitGroup

@@ -78,7 +78,7 @@ func rewinder() node.Rewinder {
 	}
 }
 
-// streams are where a tool writes. live tells whether errs is a terminal, on
+// streams are where a tool writes. live reports whether errs is a terminal, on
 // which a line may be written over.
 type streams struct {
 	out, errs io.Writer

@@ -54,7 +54,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	})
 }
 
-// Behind tells whether usage waits that has not been looked at: what is not
+// Behind reports whether usage waits that has not been looked at: what is not
 // settled yet may be in there.
 func (c *Consumer) Behind() bool { return c.behind.Load() }
 

@@ -42,7 +42,7 @@ func (a *Admitter) Run(ctx context.Context) { a.batch.run(ctx) }
 // Waiting is how many orders wait for a batch.
 func (a *Admitter) Waiting() int { return a.batch.waiting() }
 
-// Running tells whether orders are taken.
+// Running reports whether orders are taken.
 func (a *Admitter) Running() bool { return a.batch.isOpen() }
 
 // Admit decides one order. When ctx ends while its batch is under way the hold

@@ -148,7 +148,7 @@ type Concluder struct {
 // Conclude records at most MaxReports witnesses.
 func (c *Concluder) Conclude(ctx context.Context, all []RequestReport) error {
 	if len(all) > MaxReports {
-		return fault.New(fault.Invalid, fault.InvalidValue, "at most %d witnesses a call", MaxReports).On("witnesses")
+		return fault.New(fault.Invalid, fault.InvalidValue, "at most %d reports a call", MaxReports).On("reports")
 	}
 	if len(all) == 0 {
 		return nil
@@ -159,7 +159,7 @@ func (c *Concluder) Conclude(ctx context.Context, all []RequestReport) error {
 	}
 	released, err := c.Store.Conclude(ctx, bounded)
 	if err != nil {
-		return fmt.Errorf("record %d witnesses: %w", len(all), err)
+		return fmt.Errorf("record %d reports: %w", len(all), err)
 	}
 	c.Observe(released)
 	return nil

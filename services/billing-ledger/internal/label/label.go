@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Valid tells whether s has between least and most characters, all of them
+// Valid reports whether s has between least and most characters, all of them
 // visible or plain spaces.
 func Valid(s string, least, most int) bool {
 	if n := utf8.RuneCountInString(s); !utf8.ValidString(s) || n < least || n > most {

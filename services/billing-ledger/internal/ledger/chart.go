@@ -184,7 +184,7 @@ func lineOf(kind AccountKind) (Line, bool) {
 	return Line{}, false
 }
 
-// matches tells whether a book has the form.
+// matches reports whether a book has the form.
 func (f BookForm) matches(book string) bool {
 	switch f {
 	case NoBook:

@@ -84,7 +84,7 @@ func (d Defaults) PerMinute() []int32 {
 	}
 }
 
-// Valid tells whether each limit is Unlimited or above zero.
+// Valid reports whether each limit is Unlimited or above zero.
 func (d Defaults) Valid() bool {
 	for _, n := range append(d.PerMinute(), d.Concurrent) {
 		if n != Unlimited && n < 1 {

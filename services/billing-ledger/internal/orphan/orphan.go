@@ -157,12 +157,12 @@ func (r *Reviewer) Open(ctx context.Context, limit int) (int, error) {
 		return 0, err
 	}
 	if failed > 0 {
-		r.Log.ErrorContext(ctx, "served requests could not be settled from what their witnesses tell and are given up", "requests", failed)
+		r.Log.ErrorContext(ctx, "served requests could not be settled from their evidence and are given up", "requests", failed)
 	}
 	all := make([]Publication, len(cases))
 	for i, c := range cases {
 		all[i] = Publication{Event: c.Event(), Number: c.Publication}
-		r.Log.WarnContext(ctx, "the hub tells no usage; that of another witness is published",
+		r.Log.WarnContext(ctx, "the hub reports no usage; that of another evidence source is published",
 			"request_id", c.Request.String(), "hub_id", all[i].Event.Hub, "witness", string(all[i].Event.EvidenceSource), "publication", c.Publication)
 	}
 	return len(cases) + failed, r.publish(ctx, all)

@@ -70,7 +70,7 @@ type GatewayReport struct {
 	Tokens, Bytes int64
 }
 
-// relayed tells whether content of an attempt reached the consumer.
+// relayed reports whether content of an attempt reached the consumer.
 func (w *GatewayReport) relayed(attempt int32) bool {
 	return w != nil && w.Attempt == attempt && w.Tokens > 0 && w.Bytes > 0
 }
@@ -156,7 +156,7 @@ func (q Request) Judge(r WorkReceipt) Verdict {
 	return Verdict{Outcome: Stored}
 }
 
-// Has tells whether the receipt of this attempt is stored.
+// Has reports whether the receipt of this attempt is stored.
 func (q Request) Has(r WorkReceipt) bool {
 	_, ok := q.Kept[int32(r.Attempt)]
 	return ok

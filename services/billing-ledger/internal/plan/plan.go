@@ -81,7 +81,7 @@ type Cover struct {
 	Estimate Units
 }
 
-// Covered tells whether there is a plan.
+// Covered reports whether there is a plan.
 func (c Cover) Covered() bool { return c.Plan != "" }
 
 // Used corrects the counters for what the request used. It counts as a request,

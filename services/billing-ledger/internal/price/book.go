@@ -31,7 +31,7 @@ type Book struct {
 // Replace puts models in force. It keeps the map.
 func (b *Book) Replace(models map[string]Model) { b.models.Store(&models) }
 
-// Loaded tells whether there has been a copy.
+// Loaded reports whether there has been a copy.
 func (b *Book) Loaded() bool { return b.models.Load() != nil }
 
 // Find returns the model in force, admission_unavailable before the first copy,

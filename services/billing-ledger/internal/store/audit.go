@@ -55,7 +55,7 @@ var auditChecks = []check{
 		WHERE e.kind = 'reversal' AND (r.account_kind, r.owner_id, r.book, r.asset, -r.amount)
 			IS DISTINCT FROM (o.account_kind, o.owner_id, o.book, o.asset, o.amount)`,
 	}, {
-		"key_inflight is the count of open holds without a witness",
+		"key_inflight is the count of open holds without a report",
 		`SELECT count(*) FROM key_inflight`,
 		`SELECT format('key %s: in flight %s, open holds %s', key_id, f.n, h.n)
 		FROM key_inflight f FULL JOIN (SELECT key_id, count(*) AS n FROM hold

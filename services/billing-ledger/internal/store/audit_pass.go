@@ -87,7 +87,7 @@ func (p pass) sum(of func(sourceSums) int64) int64 {
 	return total
 }
 
-// matched tells whether settled holds and the lines that closed them are the
+// matched reports whether settled holds and the lines that closed them are the
 // same requests.
 func (p pass) matched() bool {
 	var lines, requests int64

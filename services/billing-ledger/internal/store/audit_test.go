@@ -29,7 +29,7 @@ func TestVerifyNamesEveryPlantedDrift(t *testing.T) {
 		{"every entry balances", "entry", `DELETE FROM posting WHERE account_kind = 'e:orphan_work'`},
 		{"no payout exceeds its list price", "request", `ALTER TABLE usage_settlement DROP CONSTRAINT payout_within_list_price;
 			UPDATE usage_settlement SET payout = list_price + 1`},
-		{"key_inflight is the count of open holds without a witness", "key", `UPDATE key_inflight SET n = n + 1`},
+		{"key_inflight is the count of open holds without a report", "key", `UPDATE key_inflight SET n = n + 1`},
 		{audit.AmountsRecomputed, "list price", `UPDATE usage_settlement SET list_price = list_price + 1, charged = charged + 1 WHERE source = 'payg'`},
 		{audit.AmountsRecomputed, "payout", `UPDATE usage_settlement SET payout = payout - 1 WHERE source = 'payg'`},
 		{audit.AmountsRecomputed, "rates", `UPDATE usage_settlement SET input_rate = input_rate + 1 WHERE source = 'payg'`},

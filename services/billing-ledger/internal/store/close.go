@@ -124,7 +124,7 @@ func giveBack(ctx context.Context, tx pgx.Tx, rows pgx.Rows, why hold.Trigger) (
 func readOutcomes(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map[ids.RequestID]string, error) {
 	rows, err := tx.Query(ctx, `SELECT request_id, outcome FROM witness WHERE request_id = ANY ($1)`, raw(requests))
 	if err != nil {
-		return nil, fmt.Errorf("read witnesses: %w", err)
+		return nil, fmt.Errorf("read reports: %w", err)
 	}
 	outcomes := map[ids.RequestID]string{}
 	var request [16]byte
@@ -133,7 +133,7 @@ func readOutcomes(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map
 		outcomes[request] = outcome
 		return nil
 	}); err != nil {
-		return nil, fmt.Errorf("read witnesses: %w", err)
+		return nil, fmt.Errorf("read reports: %w", err)
 	}
 	return outcomes, nil
 }

@@ -68,8 +68,8 @@ func TestVerifyNamesEveryDriftOfPlansAndRefunds(t *testing.T) {
 		{"plan counters are what the plans covered", `UPDATE hold SET plan_day = plan_day + 40`},
 		{"plan counters are what the plans covered", `UPDATE hold SET plan_refunded = true WHERE state = 'settled' AND plan_id IS NOT NULL`},
 		{"no admission passed the cap of a plan", `ALTER TABLE plan_counter DROP CONSTRAINT plan_counter_within_cap, ADD CHECK (used > -1)`},
-		{"places in a plan are its open holds without a witness", `UPDATE plan_gate SET open = open + 1`},
-		{"places in a plan are its open holds without a witness", `DELETE FROM plan_gate`},
+		{"places in a plan are its open holds without a report", `UPDATE plan_gate SET open = open + 1`},
+		{"places in a plan are its open holds without a report", `DELETE FROM plan_gate`},
 		{"a refund is the charge of its request", `UPDATE posting SET amount = amount + 1 WHERE entry_kind = 'goodwill_refund' AND amount > 0`},
 	} {
 		t.Run(tc.plant[:min(len(tc.plant), 40)], func(t *testing.T) {

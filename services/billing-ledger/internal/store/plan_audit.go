@@ -31,7 +31,7 @@ var planChecks = []check{
 		`SELECT format('account %s: %s a %s from %s: used %s of %s, %s by settling', account_id, kind, period, window_start, used, cap, excess)
 		FROM plan_counter WHERE used - excess > cap`,
 	}, {
-		"places in a plan are its open holds without a witness",
+		"places in a plan are its open holds without a report",
 		`SELECT count(*) FROM plan_gate`,
 		`SELECT format('account %s: %s places are taken, by %s open holds', account_id, g.open, h.n)
 		FROM plan_gate g FULL JOIN (SELECT account_id, count(*) AS n FROM hold

@@ -32,7 +32,7 @@ func (s *Store) Receipt(ctx context.Context, request ids.RequestID, account ids.
 		return nil, reachable(fmt.Errorf("select usage: %w", err))
 	}
 	if r.Report, err = s.readReport(ctx, request); err != nil {
-		return nil, reachable(fmt.Errorf("select witness: %w", err))
+		return nil, reachable(fmt.Errorf("select report: %w", err))
 	}
 	return r, nil
 }

@@ -78,7 +78,7 @@ func (s *Store) CloseDay(ctx context.Context, day time.Time) (seal.Barrier, erro
 	return seal.Barrier(barrier), nil
 }
 
-// Passed tells whether no transaction with a number below the barrier runs.
+// Passed reports whether no transaction with a number below the barrier runs.
 func (s *Store) Passed(ctx context.Context, barrier seal.Barrier) (bool, error) {
 	var passed bool
 	err := s.pool.QueryRow(ctx, `SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint >= $1`, int64(barrier)).Scan(&passed)

@@ -97,7 +97,7 @@ func readSnapshot(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID)
 	batch.Queue(selectKin, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanRelated(rows, snapshot) })
 	if err := sendAll(ctx, conn, batch); err != nil {
-		return usage.Snapshot{}, fmt.Errorf("lock holds and read witnesses: %w", err)
+		return usage.Snapshot{}, fmt.Errorf("lock holds and read reports: %w", err)
 	}
 	var ended []ids.RequestID
 	for _, r := range requests {

@@ -84,7 +84,7 @@ func New(pool *pgxpool.Pool, limits limit.Defaults, terms Terms) *Store {
 	return &Store{pool: pool, limits: limits, terms: terms}
 }
 
-// Ping tells whether the database answers.
+// Ping reports whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.pool.Ping(ctx); err != nil {
 		return fmt.Errorf("reach the database: %w", err)

@@ -98,7 +98,7 @@ func reachable(err error) error {
 	return err
 }
 
-// refused tells whether the database would refuse the same rows again: they
+// refused reports whether the database would refuse the same rows again: they
 // break a constraint or do not fit a type.
 func refused(err error) bool {
 	var pe *pgconn.PgError

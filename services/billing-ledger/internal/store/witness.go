@@ -52,7 +52,7 @@ func (s *Store) Conclude(ctx context.Context, all []hold.RequestReport) (release
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("keep witnesses: %w", err)
+		return 0, fmt.Errorf("keep reports: %w", err)
 	}
 	crash.At("billing.conclude.committed")
 	return released, nil
@@ -86,7 +86,7 @@ func insertReports(ctx context.Context, conn *pgx.Conn, args []any, requests []i
 			return err
 		})
 	if err := sendAll(ctx, conn, batch); err != nil {
-		return nil, nil, fmt.Errorf("insert witnesses and lock holds: %w", err)
+		return nil, nil, fmt.Errorf("insert reports and lock holds: %w", err)
 	}
 	return told, holds, nil
 }

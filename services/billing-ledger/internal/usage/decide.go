@@ -58,7 +58,7 @@ func Results() []Result {
 	}
 }
 
-// Quarantined tells whether the event is kept for a person instead of settled.
+// Quarantined reports whether the event is kept for a person instead of settled.
 func (r Result) Quarantined() bool {
 	switch r {
 	case Settled, Orphaned, Duplicate:
@@ -157,7 +157,7 @@ type Void struct {
 	Relayed int32
 }
 
-// voids tells whether a void took from an event the receipt that it rests on,
+// voids reports whether a void took from an event the receipt that it rests on,
 // after the review that published it.
 func (v Void) voids(e Event) bool {
 	return e.EvidenceSource == WorkReceipt && v.Last >= e.Attempt && v.Relayed != e.Attempt

@@ -73,14 +73,14 @@ type Event struct {
 	Ticket Ticket
 }
 
-// platformFailed tells whether the answer ended for a reason that is neither the
+// platformFailed reports whether the answer ended for a reason that is neither the
 // consumer's nor its own end.
 func (e Event) platformFailed() bool { return e.Ending != "completed" && e.Ending != "client_gone" }
 
 // hubPattern keeps a hub's id fit to be part of a subject.
 var hubPattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
-// ValidHub tells whether id can name a hub.
+// ValidHub reports whether id can name a hub.
 func ValidHub(id string) bool { return hubPattern.MatchString(id) }
 
 // Validate refuses what no hub would say.
@@ -97,7 +97,7 @@ func (e Event) Validate() error {
 	case e.Ending == "" || e.ClaimState == "":
 		return errors.New("the ending or the claim state is missing")
 	case e.EvidenceSource != Hub && e.EvidenceSource != Gateway && e.EvidenceSource != WorkReceipt:
-		return errors.New("the witness is unknown")
+		return errors.New("the evidence source is unknown")
 	case e.Billable.Prompt < 0 || e.Billable.Completion < 0:
 		return errors.New("a billable count is negative")
 	}

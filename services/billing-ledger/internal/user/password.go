@@ -39,7 +39,7 @@ const (
 	maxSaltBytes = 64
 )
 
-// fits tells whether text can be a password.
+// fits reports whether text can be a password.
 func fits(text string) bool {
 	n := utf8.RuneCountInString(text)
 	return utf8.ValidString(text) && n >= minPassword && n <= maxPassword

@@ -122,7 +122,7 @@ func words(field string, list []string, most int) ([]string, error) {
 	return slices.Compact(sorted), nil
 }
 
-// isWord tells whether text is not empty and of allowed bytes only.
+// isWord reports whether text is not empty and of allowed bytes only.
 func isWord(text string, allowed func(byte) bool) bool {
 	for i := range len(text) {
 		if !allowed(text[i]) {

@@ -51,7 +51,7 @@ func (c Category) Unit() money.Unit {
 	return money.Token
 }
 
-// writesTokens tells whether an answer of the category is made of tokens, which
+// writesTokens reports whether an answer of the category is made of tokens, which
 // can be bounded.
 func (c Category) writesTokens() bool { return c == LLM || c == Multimodal }
 
@@ -103,7 +103,7 @@ type Draft struct {
 	Successor string
 }
 
-// Equal tells whether both say the same.
+// Equal reports whether both say the same.
 func (d Draft) Equal(other Draft) bool {
 	return d.ID == other.ID && d.Slug == other.Slug && d.Name == other.Name &&
 		d.Category == other.Category && d.Kind == other.Kind && d.Tier == other.Tier && d.Active == other.Active &&

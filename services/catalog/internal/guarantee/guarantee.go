@@ -100,7 +100,7 @@ func quantizations(names []string) []string {
 	return slices.Clip(kept[:min(len(kept), maxQuantizations)])
 }
 
-// Equal tells whether both say the same.
+// Equal reports whether both say the same.
 func (g Guarantee) Equal(other Guarantee) bool {
 	return g.Online == other.Online && g.Tokens == other.Tokens && g.Basis == other.Basis &&
 		g.MaxReported == other.MaxReported && slices.Equal(g.Quantizations, other.Quantizations)

@@ -56,7 +56,7 @@ func Window(total, page, size int) (start, end int) {
 	return start, min(start+size, total)
 }
 
-// merge makes the models of a snapshot and tells whether they differ in supply
+// merge makes the models of a snapshot and reports whether they differ in supply
 // from those of before, which are of the same entries.
 func merge(entries []entry.Model, supply map[string]guarantee.Supply, before []Model) (models []Model, changed bool) {
 	models = make([]Model, len(entries))

@@ -78,10 +78,10 @@ func NewSet(sourceURL string, files []File) Set {
 	return set
 }
 
-// Empty tells whether nothing is known of the model's weights.
+// Empty reports whether nothing is known of the model's weights.
 func (s Set) Empty() bool { return len(s.Files) == 0 }
 
-// Equal tells whether both name the same files at the same places.
+// Equal reports whether both name the same files at the same places.
 func (s Set) Equal(other Set) bool {
 	return s.SourceURL == other.SourceURL && slices.Equal(s.Files, other.Files)
 }

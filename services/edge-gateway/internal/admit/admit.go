@@ -185,7 +185,7 @@ func (g *Gate) selectRequest(o Order, pin string, failed []string) *routerv1.Sel
 	}
 }
 
-// uncertain tells whether a hold may exist although Admit failed: its answer
+// uncertain reports whether a hold may exist although Admit failed: its answer
 // may have been lost on the way.
 func uncertain(err error) bool {
 	f, ok := fault.As(err)

@@ -65,7 +65,7 @@ func onlyWith(pin Pin, only []string) []string {
 	return append(slices.Clone(only[:min(len(only), openaiapi.MaxProviders-1)]), pin.ProviderID)
 }
 
-// names tells whether the client names who may serve, or who may not. Such a
+// names reports whether the client names who may serve, or who may not. Such a
 // request is paid for like a pinned one, or a plan's money could be steered to
 // a provider: by the names of all its rivals, or by a quantization, which is a
 // provider's own word and may be one that nobody else says.

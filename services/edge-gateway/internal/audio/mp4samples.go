@@ -58,7 +58,7 @@ func (f *mp4File) samples(t *mp4Track) error {
 	return nil
 }
 
-// sample counts one sample and tells whether it is there. Samples that overlap
+// sample counts one sample and reports whether it is there. Samples that overlap
 // would make this more than linear; no recorder writes them.
 func (f *mp4File) sample(t *mp4Track, at, size, ticks uint64) (there bool, err error) {
 	f.w.steps++

@@ -129,7 +129,7 @@ func (w *walk) mp3() (uint64, error) {
 	return t.total(), nil
 }
 
-// chained tells whether a frame is followed by others of its form, or ends with
+// chained reports whether a frame is followed by others of its form, or ends with
 // the file.
 func (w *walk) chained(pos int, f mpegFrame) bool {
 	if f.size > uint64(len(w.data)-pos) {
@@ -150,7 +150,7 @@ func (w *walk) chained(pos int, f mpegFrame) bool {
 	return true
 }
 
-// isTag tells whether one of the tags begins that stand at the end of a file.
+// isTag reports whether one of the tags begins that stand at the end of a file.
 func isTag(b []byte) bool {
 	for _, tag := range []string{"TAG", "APETAGEX", "LYRICSBEGIN", "ID3"} {
 		if bytes.HasPrefix(b, []byte(tag)) {
@@ -160,7 +160,7 @@ func isTag(b []byte) bool {
 	return false
 }
 
-// isIndex tells whether a frame holds an index of the stream instead of sound.
+// isIndex reports whether a frame holds an index of the stream instead of sound.
 func isIndex(b []byte, f mpegFrame) bool {
 	b = b[:min(uint64(len(b)), f.size)]
 	for _, mark := range []struct {

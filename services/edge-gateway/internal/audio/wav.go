@@ -90,7 +90,7 @@ func (w *walk) wav() (uint64, error) {
 	return nanosOf(samples, form.rate), nil
 }
 
-// isChunk tells whether four bytes can name a chunk.
+// isChunk reports whether four bytes can name a chunk.
 func isChunk(id string) bool {
 	for i := range len(id) {
 		if id[i] < ' ' || id[i] > '~' {

@@ -132,7 +132,7 @@ func element(b []byte, size bool) (v uint64, n int) {
 	return v, n
 }
 
-// fits tells whether an element ends within the one that holds it.
+// fits reports whether an element ends within the one that holds it.
 func (f *mkvFile) fits(pos, body int, size uint64) bool {
 	for f.depth >= 0 && pos >= f.ends[f.depth] {
 		f.depth--

@@ -37,7 +37,7 @@ type Principal struct {
 	expiresAt time.Time // zero for never
 }
 
-// MayUse tells whether the key is allowed a model.
+// MayUse reports whether the key is allowed a model.
 func (p *Principal) MayUse(modelID string) bool {
 	return len(p.allowed) == 0 || slices.Contains(p.allowed, modelID)
 }

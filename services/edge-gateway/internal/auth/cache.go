@@ -48,7 +48,7 @@ func (c *cache) get(d apikey.Digest, now time.Time, age time.Duration) (entry, b
 	return *e, true
 }
 
-// knew tells whether a key was right when it was last looked up, however long
+// knew reports whether a key was right when it was last looked up, however long
 // ago.
 func (c *cache) knew(d apikey.Digest) bool {
 	c.mu.Lock()

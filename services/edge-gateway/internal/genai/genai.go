@@ -41,7 +41,7 @@ const (
 	Transcription  Operation = "transcription"
 )
 
-// inTokens tells whether the counts of an operation are tokens.
+// inTokens reports whether the counts of an operation are tokens.
 func (o Operation) inTokens() bool { return o != Images && o != Transcription }
 
 // Request is a request to a model that has ended.

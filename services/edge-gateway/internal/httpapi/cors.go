@@ -18,7 +18,7 @@ const (
 	maxAskedHeaders = 2048
 )
 
-// crossOrigin tells whether pages of any origin may call a path: those of the
+// crossOrigin reports whether pages of any origin may call a path: those of the
 // OpenAI API, for which a page brings a key of its own. The playground needs no
 // key, and other pages shall not spend its visits.
 func crossOrigin(path string) bool {

@@ -52,7 +52,7 @@ type exchange struct {
 
 func (x *exchange) header() http.Header { return x.answer.Header() }
 
-// begun tells whether headers have been sent.
+// begun reports whether headers have been sent.
 func (x *exchange) begun() bool { return x.answer.status != 0 }
 
 // authenticate tells whose key the request carries.

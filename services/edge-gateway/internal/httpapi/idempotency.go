@@ -132,7 +132,7 @@ func (h *Handler) replay(x *exchange, kept *idempotency.Answer) error {
 // ownPrefix begins the names of the service's own headers.
 const ownPrefix = "X-Svc-"
 
-// said tells whether a header belongs to the answer, and is said again with it.
+// said reports whether a header belongs to the answer, and is said again with it.
 // What speaks of the connection or of the moment (rates, keep-alive) does not.
 func said(name string) bool {
 	switch name {
@@ -196,7 +196,7 @@ func (t *tape) Write(p []byte) (int, error) {
 	return n, t.failed
 }
 
-// whole tells whether all that was declared has been noted.
+// whole reports whether all that was declared has been noted.
 func (t *tape) whole() bool { return t.declared == strconv.Itoa(len(t.body)) }
 
 // Unwrap lets http.ResponseController find the connection.

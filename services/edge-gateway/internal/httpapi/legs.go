@@ -158,7 +158,7 @@ func (x *exchange) nameRequest() {
 	x.header().Set("X-Request-Id", x.id)
 }
 
-// settle gives billing-ledger the account of a leg, now, and tells whether the
+// settle gives billing-ledger the account of a leg, now, and reports whether the
 // next goes on: it must find the hold released. An account that is not taken is
 // sent later; then a leg under a claim does not go on, since billing-ledger
 // decides by what it knows of the legs whether a request that is sent again has

@@ -22,7 +22,7 @@ import (
 // what is left of its rate; without either it says nothing.
 const ratePatience = 250 * time.Millisecond
 
-// tellsRate tells whether answers to a request speak of its key's rate: those of
+// tellsRate reports whether answers to a request speak of its key's rate: those of
 // the playground speak of the visitor's, and browsers ask in advance without a
 // key.
 func tellsRate(r *http.Request) bool {

@@ -59,7 +59,7 @@ func NewMetrics(meters metric.MeterProvider) (*Metrics, error) {
 		metric.WithDescription("Completion tokens relayed, by the hubs' count."))
 	m.open, errs[4] = meter.Int64UpDownCounter("svc.edge_gateway.completions.open",
 		metric.WithDescription("Admitted completions under way."))
-	m.WitnessesDropped, errs[5] = meter.Int64Counter("svc.edge_gateway.witnesses.dropped",
+	m.WitnessesDropped, errs[5] = meter.Int64Counter("svc.edge_gateway.reports.dropped",
 		metric.WithDescription("Accounts of requests dropped because the queue was full."))
 	m.models, errs[6] = genai.New(meters)
 	m.ConnectionsRefused, errs[7] = meter.Int64Counter("svc.edge_gateway.connections.refused",

@@ -24,7 +24,7 @@ import (
 // playgroundRoutes begins the patterns of the playground's routes.
 const playgroundRoutes = "/v1/playground/"
 
-// absent tells whether a route is not there as the gateway is configured.
+// absent reports whether a route is not there as the gateway is configured.
 func (h *Handler) absent(r route) bool {
 	return h.Playground == nil && strings.HasPrefix(r.pattern, playgroundRoutes)
 }

@@ -27,7 +27,7 @@ func (t Token) digest() []byte {
 	return sum[:]
 }
 
-// Given tells whether the headers have a key at all, sound or not.
+// Given reports whether the headers have a key at all, sound or not.
 func Given(h http.Header) bool { return len(h.Values(Header)) > 0 }
 
 // ParseToken reads the key of a request: once, 1 to 255 printable characters of

@@ -241,7 +241,7 @@ func parameter(s string) (key, value, rest string, ok bool) {
 	return key, value, rest, isToken(value)
 }
 
-// isToken tells whether s is a token of RFC 9110.
+// isToken reports whether s is a token of RFC 9110.
 func isToken(s string) bool {
 	for i := range len(s) {
 		if !isAlphanumeric(s[i]) && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(s[i])) {
@@ -251,7 +251,7 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// isText tells whether s is text without control characters.
+// isText reports whether s is text without control characters.
 func isText(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }

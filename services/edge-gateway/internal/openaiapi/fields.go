@@ -143,7 +143,7 @@ func fold(dst, name []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// foldsTo tells whether name equals want, a lower-case ASCII name, by case
+// foldsTo reports whether name equals want, a lower-case ASCII name, by case
 // folding without being it.
 func foldsTo(name []byte, want string) bool {
 	if string(name) == want {

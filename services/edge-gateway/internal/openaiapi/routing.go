@@ -54,7 +54,7 @@ type MaxPrice struct {
 	Prompt, Completion, Image, Audio *money.PicoUSD
 }
 
-// Allows tells whether rates are within the bounds that speak of their unit.
+// Allows reports whether rates are within the bounds that speak of their unit.
 func (m MaxPrice) Allows(r money.Rates) bool {
 	within := func(rate money.PicoUSD, bound *money.PicoUSD) bool { return bound == nil || rate <= *bound }
 	switch r.Unit {

@@ -39,7 +39,7 @@ type segment struct {
 	index int
 }
 
-// stopped tells whether to leave all loops.
+// stopped reports whether to leave all loops.
 func (p *parser) stopped() bool { return p.fault != nil || p.cur.Failed() }
 
 // refuse stops the pass. The format speaks of the value where the path stands.

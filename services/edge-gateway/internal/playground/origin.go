@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// SameOrigin tells whether a request was made by a page of the site that it is
+// SameOrigin reports whether a request was made by a page of the site that it is
 // made to. Browsers say so in headers that no page can set: Sec-Fetch-Site, or
 // Origin, whose host is that of the request. The scheme is not compared, since a
 // proxy in front may have ended TLS.

@@ -66,7 +66,7 @@ func New(visits billingv1.VisitorServiceClient, cfg Config) *Playground {
 // Models are the ids of the models that may be asked.
 func (p *Playground) Models() []string { return p.cfg.Models }
 
-// Offers tells whether a model may be asked.
+// Offers reports whether a model may be asked.
 func (p *Playground) Offers(modelID string) bool { return slices.Contains(p.cfg.Models, modelID) }
 
 // Credentials are headers with the key that pays.

@@ -39,7 +39,7 @@ func newKept(most, mostBytes int, keptFor time.Duration) *answerCache {
 	}
 }
 
-// knows tells whether a credential was good when it was last looked up.
+// knows reports whether a credential was good when it was last looked up.
 func (k *answerCache) knows(d apikey.Digest) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -98,7 +98,7 @@ func (r *Reader) find(s subject) (found *reading, mine bool) {
 	return found, true
 }
 
-// over tells whether a reading has been made and is too old. The caller holds
+// over reports whether a reading has been made and is too old. The caller holds
 // the lock.
 func (g *reading) over(now time.Time) bool {
 	select {

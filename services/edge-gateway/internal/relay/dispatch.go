@@ -134,7 +134,7 @@ func (d *dispatch) expire() {
 	d.cancel()
 }
 
-// expired tells whether the hub was given up for its silence.
+// expired reports whether the hub was given up for its silence.
 func (d *dispatch) expired() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -151,7 +151,7 @@ func (s *session) tell(err error) {
 	s.out.errorEvent(a.Error, s.call.RequestID)
 }
 
-// refusedBy tells whether an error is the provider's own answer.
+// refusedBy reports whether an error is the provider's own answer.
 func refusedBy(f *failure) bool {
 	return f.result == resultRefused && f.engineStatus >= http.StatusBadRequest
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// goesOn tells whether another leg answers the client instead of this one.
+// goesOn reports whether another leg answers the client instead of this one.
 func (s *session) goesOn(ctx context.Context, err error) bool {
 	return s.result.Committed == 0 && ctx.Err() == nil && !s.out.failed && s.call.GoesOn != nil && s.call.GoesOn(err)
 }

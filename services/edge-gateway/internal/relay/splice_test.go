@@ -75,7 +75,7 @@ func FuzzStrictKeepsWhatIsThere(f *testing.F) {
 	})
 }
 
-// hasTwice tells whether a document changes when it is read and written, as
+// hasTwice reports whether a document changes when it is read and written, as
 // one with a name that stands twice does.
 func hasTwice(body []byte) bool {
 	names := 0
@@ -115,7 +115,7 @@ func hasTwice(body []byte) bool {
 	return colons != names
 }
 
-// within tells whether all of a is in b; a null may have been filled.
+// within reports whether all of a is in b; a null may have been filled.
 func within(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:

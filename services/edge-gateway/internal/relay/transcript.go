@@ -61,7 +61,7 @@ func (t *transcript) end(out *output, billed usageOf) {
 // typeDone is the type of a transcript's last event.
 const typeDone = "transcript.text.done"
 
-// hasType tells whether an event says that it is of a type.
+// hasType reports whether an event says that it is of a type.
 func hasType(json []byte, wanted string) bool {
 	if !bytes.Contains(json, []byte(wanted)) {
 		return false // which is cheaper than a scan

@@ -27,7 +27,7 @@ func (u usageOf) object() string {
 	return text + "}"
 }
 
-// agrees tells whether an engine's usage says the same, with every count, so
+// agrees reports whether an engine's usage says the same, with every count, so
 // that no reader of it can take it for anything else.
 func (u usageOf) agrees(json []byte, usage jsonscan.Span) bool {
 	counts := []struct {
@@ -87,12 +87,12 @@ func mayTellUsage(json []byte) bool {
 	}
 }
 
-// endsName tells whether a string ends here with the last letter of usage.
+// endsName reports whether a string ends here with the last letter of usage.
 func endsName(rest []byte) bool {
 	return len(rest) > 1 && rest[0]|0x20 == 'e' && rest[1] == '"'
 }
 
-// hasValue tells whether there is a usage other than null.
+// hasValue reports whether there is a usage other than null.
 func hasValue(json []byte, usage jsonscan.Span) bool {
 	return usage.Found() && json[usage.Start] != 'n'
 }

@@ -169,7 +169,7 @@ func (r *Running) Relayed(tokens, bytes int64) {
 	r.tokens.Store(tokens)
 }
 
-// Held tells whether the hold of the request still stands for what is relayed
+// Held reports whether the hold of the request still stands for what is relayed
 // next; false also when ctx ends first. It asks billing-ledger only when the
 // lease may be over, which takes a process that stood still, or renewals that
 // failed for as long. When billing-ledger cannot be asked it is true for one
@@ -195,7 +195,7 @@ func (r *Running) Held(ctx context.Context) bool {
 	return true
 }
 
-// Sure tells whether the hold stands for all that is known without asking. Time
+// Sure reports whether the hold stands for all that is known without asking. Time
 // counts by both of the machine's clocks: the one goes on while the machine is
 // suspended, the other is not set.
 func (r *Running) Sure() bool {

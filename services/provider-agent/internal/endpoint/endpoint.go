@@ -98,7 +98,7 @@ func Check(capabilities []string) error {
 	return nil
 }
 
-// Declared tells whether an endpoint is among the capabilities. Chat always is
+// Declared reports whether an endpoint is among the capabilities. Chat always is
 // served: hubs older than the other endpoints do not look.
 func (e Endpoint) Declared(capabilities []string) bool {
 	return e == Chat || slices.Contains(capabilities, e.String())

@@ -254,7 +254,7 @@ func (r Request) mediaType() string {
 	return r.ContentType
 }
 
-// form tells whether the body is a form, and no JSON.
+// form reports whether the body is a form, and no JSON.
 func (r Request) form() bool {
 	kind, _, err := mime.ParseMediaType(r.mediaType())
 	return err == nil && kind != jsonType

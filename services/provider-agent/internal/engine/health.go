@@ -49,7 +49,7 @@ type server struct {
 	mute            int    // probes for which it is not asked that
 }
 
-// serves tells whether it is the engine of a target.
+// serves reports whether it is the engine of a target.
 func (e *server) serves(t Target) bool { return e.url == t.URL && e.key == t.APIKey }
 
 // States are the models in the order of New.
@@ -159,7 +159,7 @@ func (p *Pool) probe(ctx context.Context, e *server) {
 	p.measure(probing, e)
 }
 
-// note books a probe's result and tells whether the offer has changed by it.
+// note books a probe's result and reports whether the offer has changed by it.
 func (p *Pool) note(t Target, listed *listedModel, fault error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -199,7 +199,7 @@ type listedModel struct {
 	MaxModelLen int64 `json:"max_model_len"`
 }
 
-// told tells whether the engine has said what it serves, be it nothing. Ollama
+// told reports whether the engine has said what it serves, be it nothing. Ollama
 // without a model writes null for the list, but names it one.
 func (l *modelList) told() bool { return l != nil && (l.Data != nil || l.Object == "list") }
 

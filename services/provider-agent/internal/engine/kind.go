@@ -62,7 +62,7 @@ func (p *Pool) recognise(ctx context.Context, e *server, list *modelList) (kind 
 	return kindUnknown, true
 }
 
-// has tells whether an engine answers to a path with a text that holds what is
+// has reports whether an engine answers to a path with a text that holds what is
 // wanted. It is not ok when that cannot be said: the engine was too slow, is not
 // ready, or refuses.
 func (p *Pool) has(ctx context.Context, e *server, path, want string) (has, ok bool) {

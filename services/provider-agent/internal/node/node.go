@@ -90,7 +90,7 @@ func create(dir, path, id string) error {
 	return nil
 }
 
-// Valid tells whether a hub takes the name: 8 to 64 characters of
+// Valid reports whether a hub takes the name: 8 to 64 characters of
 // [A-Za-z0-9._-].
 func Valid(id string) bool {
 	if len(id) < 8 || len(id) > 64 {

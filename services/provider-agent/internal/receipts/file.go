@@ -105,7 +105,7 @@ func (s *Store) append(out []byte) {
 	s.faulty(err)
 }
 
-// grow counts what was written, and tells whether the file is to be written
+// grow counts what was written, and reports whether the file is to be written
 // anew.
 func (s *Store) grow(by int64) bool {
 	s.mu.Lock()

@@ -550,7 +550,7 @@ func (a *attempt) wholeEnd(end *session.End) *verdict {
 // journalFailed ends an attempt that the journal cannot keep.
 func (a *attempt) journalFailed(err error) error {
 	a.stream.Close(true)
-	return fmt.Errorf("witness attempt %d of %s: %w", a.order.Attempt, a.order.Request, err)
+	return fmt.Errorf("journal attempt %d of %s: %w", a.order.Attempt, a.order.Request, err)
 }
 
 // journalLost ends a stream whose progress cannot be witnessed.

@@ -74,7 +74,7 @@ func said(ctx context.Context, err error) error {
 	return fmt.Errorf("tell the caller how the attempt ended: %w", err)
 }
 
-// unfinished tells whether the agent may still be at work.
+// unfinished reports whether the agent may still be at work.
 func (a *attempt) unfinished() bool { return !a.answer.done }
 
 // void ends an attempt with nothing to bill, and so nothing that routers could

@@ -120,7 +120,7 @@ type Event struct {
 
 // Caller is the gateway's end of an attempt.
 type Caller interface {
-	// Event sends one piece of the answer. The bytes are the desk's again when
+	// Event sends one piece of the answer. The bytes are the dispatcher's again when
 	// it returns.
 	Event(e Event) error
 	// Finished says that the answer was served and its usage is on disk.
@@ -180,13 +180,13 @@ type Dispatcher struct {
 	aborted  bool
 }
 
-// NewDispatcher returns a desk that takes no orders until Open. report is told of
+// NewDispatcher returns a dispatcher that takes no orders until Open. report is told of
 // every attempt, begun or refused, and must not block.
 func NewDispatcher(cfg Config, sessions Sessions, journal UsageJournal, report func(Report), c clock.Clock, log *slog.Logger) *Dispatcher {
 	return NewWithEnv(cfg, live(sessions), journal, report, c, log)
 }
 
-// NewWithEnv returns a closed desk for the sessions and timers of a rig.
+// NewWithEnv returns a closed dispatcher for the sessions and timers of a rig.
 func NewWithEnv(cfg Config, env Env, journal UsageJournal, report func(Report), c clock.Clock, log *slog.Logger) *Dispatcher {
 	return &Dispatcher{
 		cfg: cfg.withDefaults(), env: env, journal: journal, report: report, clock: c, log: log,
@@ -211,7 +211,7 @@ func (d *Dispatcher) Open() {
 	d.open = true
 }
 
-// Accepting tells whether orders are taken.
+// Accepting reports whether orders are taken.
 func (d *Dispatcher) Accepting() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -343,7 +343,7 @@ func (d *Dispatcher) prove(o *Order) []byte {
 	return d.cfg.Prove(o)
 }
 
-// hasReceipts tells whether agents make receipts for a kind of requests. Nobody
+// hasReceipts reports whether agents make receipts for a kind of requests. Nobody
 // has a proof for another, so that nobody needs to hear that it was void.
 func hasReceipts(k meter.Kind) bool { return k == meter.Chat }
 

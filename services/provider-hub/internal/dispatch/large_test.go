@@ -249,7 +249,7 @@ func TestAnAnswerThatNobodyCommitsToIsNotCalledServed(t *testing.T) {
 	})
 }
 
-// floor is a desk with a session that a test steers, and what it was told.
+// floor is a dispatcher with a session that a test steers, and what it was told.
 type floor struct {
 	dispatcher *Dispatcher
 	session    *steered

@@ -103,7 +103,7 @@ func (r *chatReader) event(e openai.Event) (reading, error) {
 	}, nil
 }
 
-// allFinished tells whether every choice has its finish_reason.
+// allFinished reports whether every choice has its finish_reason.
 func (r *chatReader) allFinished() bool {
 	return r.tally.FinishedChoices() >= int(min(r.choices, 64))
 }

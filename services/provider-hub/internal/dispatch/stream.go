@@ -42,7 +42,7 @@ const (
 	ForUsage
 )
 
-// Env is what a desk has outside of itself.
+// Env is what a dispatcher has outside of itself.
 type Env struct {
 	// Wait, when set, is called each time before an attempt waits, so that a
 	// simulator can take over until there is exactly one thing to go on with.

@@ -120,7 +120,7 @@ func (u *Usage) flush(ctx context.Context, queue <-chan waiting, publish func(co
 	}
 }
 
-// publish sends a batch, waits for the server's word on each, and tells whether
+// publish sends a batch, waits for the server's word on each, and reports whether
 // all were taken. What fails stays unsettled and comes again with a sweep.
 func (u *Usage) publish(ctx context.Context, batch []waiting) bool {
 	// A batch that was begun is seen through even while the hub stops.
@@ -211,7 +211,7 @@ func (u *Usage) again(ctx context.Context, batch []waiting, now time.Time) bool 
 	return true
 }
 
-// due tells whether an attempt's usage is to be published again, and which
+// due reports whether an attempt's usage is to be published again, and which
 // trace it belongs to, if that is known.
 func (u *Usage) due(key journal.Key, now time.Time) (traceparent string, due bool) {
 	u.mu.Lock()

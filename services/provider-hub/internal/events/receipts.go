@@ -211,7 +211,7 @@ func (r *WorkReceipts) recall(from Agent, signed workreceipt.Signed) (closed boo
 	return closed, question, why
 }
 
-// consider tells whether a receipt is closed, or why it is refused, or what
+// consider reports whether a receipt is closed, or why it is refused, or what
 // billing-ledger is to be asked; nothing of these when it waits.
 func (r *WorkReceipts) consider(from Agent, signed workreceipt.Signed, asked digest) (closed bool, question *eventsv1.WorkReceiptEvent, why string) {
 	key := journal.Key{Request: signed.Request, Attempt: signed.Attempt}
@@ -242,7 +242,7 @@ func (r *WorkReceipts) consider(from Agent, signed workreceipt.Signed, asked dig
 	return false, question, ""
 }
 
-// wait notes who waits for an attempt, and tells whether billing-ledger may be
+// wait notes who waits for an attempt, and reports whether billing-ledger may be
 // asked now.
 func (r *WorkReceipts) wait(key journal.Key, from Agent, question digest) (ask bool) {
 	now := r.clock.Now()

@@ -108,7 +108,7 @@ func (u *Usage) Voids() int {
 func (u *Usage) VoidsLost() int64 { return u.voidsLost.Load() }
 
 // publishVoids sends void attempts and strikes from the journal those that
-// JetStream has taken; it tells whether that is all of them. The others come
+// JetStream has taken; it reports whether that is all of them. The others come
 // again with the sweep.
 func (u *Usage) publishVoids(ctx context.Context, batch []waiting) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTime)

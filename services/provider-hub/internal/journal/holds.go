@@ -1,6 +1,6 @@
 package journal
 
-// Holds tells whether the attempt is open or unsettled.
+// Holds reports whether the attempt is open or unsettled.
 func (j *Journal) Holds(key Key) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

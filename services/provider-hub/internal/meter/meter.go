@@ -301,7 +301,7 @@ func (s Served) transcription() Bill {
 	return bill
 }
 
-// whole tells whether the ending costs what was put in, too.
+// whole reports whether the ending costs what was put in, too.
 func (s Served) whole() bool {
 	switch s.Ending {
 	case Completed, ClientGone, WallLimit:

@@ -122,18 +122,18 @@ func (f Facts) BenchmarkExpires() time.Time {
 	return f.BenchmarkAt.Add(BenchmarkValidity)
 }
 
-// BenchmarkPassed tells whether a passed benchmark counts at a time.
+// BenchmarkPassed reports whether a passed benchmark counts at a time.
 func (f Facts) BenchmarkPassed(now time.Time) bool { return now.Before(f.BenchmarkExpires()) }
 
-// GPU tells whether the machine counts as one that fulfils the rule.
+// GPU reports whether the machine counts as one that fulfils the rule.
 func (f Facts) GPU() bool { return f.GPUEligible || !f.GPUWaivedAt.IsZero() }
 
-// Qualified tells whether everything that activation needs holds at a time.
+// Qualified reports whether everything that activation needs holds at a time.
 func (f Facts) Qualified(now time.Time) bool {
 	return !f.CollateralAt.IsZero() && f.GPU() && f.BenchmarkPassed(now)
 }
 
-// InProbation tells whether the first 24 hours of an activation are not yet
+// InProbation reports whether the first 24 hours of an activation are not yet
 // judged.
 func (a *Account) InProbation() bool { return a.Status == Active && !a.ProbationEndsAt.IsZero() }
 

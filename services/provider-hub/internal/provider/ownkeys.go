@@ -22,7 +22,7 @@ type OwnKey struct {
 	Expires, Revoked time.Time
 }
 
-// Good tells whether the key may still be shown.
+// Good reports whether the key may still be shown.
 func (k OwnKey) Good(now time.Time) bool {
 	return k.Revoked.IsZero() && (k.Expires.IsZero() || k.Expires.After(now))
 }

@@ -263,7 +263,7 @@ func (d *Directory) change(ctx context.Context, id ids.ProviderID, by Actor, rea
 	return a, err
 }
 
-// stroke is change, and tells whether anything came of it.
+// stroke is change, and reports whether anything came of it.
 func (d *Directory) stroke(
 	ctx context.Context, id ids.ProviderID, by Actor, reason string, what func(*change) error,
 ) (a Account, changed bool, err error) {

@@ -35,7 +35,7 @@ func Statuses() []Status {
 	return []Status{Pending, UnderReview, Approved, Activating, Active, Suspended, Rejected}
 }
 
-// MayConnect tells whether nodes of a provider in this status are let in.
+// MayConnect reports whether nodes of a provider in this status are let in.
 func (s Status) MayConnect() bool { return s != Suspended && s != Rejected }
 
 // Trigger is what moves a provider from one status to another.

@@ -40,7 +40,7 @@ type Site struct {
 	ChainID     int64
 }
 
-// Validate tells whether wallets can be asked to sign for the site.
+// Validate reports whether wallets can be asked to sign for the site.
 func (s Site) Validate() error {
 	now := time.Unix(0, 0)
 	return wallet.Challenge{
@@ -67,7 +67,7 @@ type Proof struct {
 	ExpiresAt time.Time
 }
 
-// Proven tells whether an address is known to be the owner's.
+// Proven reports whether an address is known to be the owner's.
 func (a *Account) Proven(address wallet.Address) bool {
 	return !a.OwnerProvenAt.IsZero() && a.Owner == address.String()
 }

@@ -279,7 +279,7 @@ func (r *Registry) Supersede(providerID ids.ProviderID, nodeID string, epoch int
 	r.replace(s)
 }
 
-// Online tells whether a node of the provider is connected to this hub.
+// Online reports whether a node of the provider is connected to this hub.
 func (r *Registry) Online(id ids.ProviderID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,7 +24,7 @@ type Dispatch struct {
 	dispatcher *dispatch.Dispatcher
 }
 
-// NewDispatch serves attempts at desk.
+// NewDispatch serves attempts at dispatcher.
 func NewDispatch(dispatcher *dispatch.Dispatcher) *Dispatch { return &Dispatch{dispatcher: dispatcher} }
 
 type dispatchStream = grpc.BidiStreamingServer[hubv1.DispatchRequest, hubv1.DispatchResponse]

@@ -13,7 +13,7 @@ import (
 	"svc.internal/services/provider-hub/internal/provider"
 )
 
-// Presence tells whether a provider is connected to this hub, which knows it
+// Presence reports whether a provider is connected to this hub, which knows it
 // before the store does.
 type Presence interface {
 	Online(id ids.ProviderID) bool

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 var start = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 
-// desk is the RPCs of accounts as others call them, on a clock of the test's.
+// dispatcher is the RPCs of accounts as others call them, on a clock of the test's.
 type desk struct {
 	*testing.T
 	clock     *clock.Manual

@@ -75,14 +75,14 @@ func network(a netip.Addr) netip.Addr {
 	return netip.PrefixFrom(a, 64).Masked().Addr()
 }
 
-// crowded tells whether half of the room is taken.
+// crowded reports whether half of the room is taken.
 func (d *door) crowded() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.waiting >= d.most/2
 }
 
-// knows tells whether an address had a live session lately. Needs the mutex.
+// knows reports whether an address had a live session lately. Needs the mutex.
 func (d *door) knows(from netip.Addr) bool {
 	if d.live[from] > 0 {
 		return true

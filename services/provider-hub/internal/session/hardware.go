@@ -41,7 +41,7 @@ func cleanLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// machine notes what an agent says of its machine, and tells whether that is
+// machine notes what an agent says of its machine, and reports whether that is
 // new. Needs the mutex.
 func (s *Session) machine(r *gpu.Report) (changed bool) {
 	if s.hardware != nil && *s.hardware == *r {

@@ -182,7 +182,7 @@ func TestAnswersThatAreNotReadAreBounded(t *testing.T) {
 }
 
 // raw sends a frame header of one's own making over a fresh connection and
-// tells whether the hub closed it.
+// reports whether the hub closed it.
 func raw(t *testing.T, after []byte, repeat int) (closed bool) {
 	t.Helper()
 	e := serveSessions(t, Config{})

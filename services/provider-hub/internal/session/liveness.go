@@ -77,7 +77,7 @@ func (l *liveness) lives(next time.Duration) {
 	}
 }
 
-// probed tells whether a ping that a request asks for goes out now. While the
+// probed reports whether a ping that a request asks for goes out now. While the
 // answer to another such is awaited none does: a second question would not be
 // answered sooner. One soon after the last is put off.
 func (l *liveness) probed() bool {

@@ -127,7 +127,7 @@ func (s *Session) remember(now map[string]*model) {
 	})
 }
 
-// reports takes what an agent says of its engines' load, and tells whether that
+// reports takes what an agent says of its engines' load, and reports whether that
 // is new. Needs the mutex.
 func (s *Session) reports(now load) (changed bool) {
 	now.active, now.queued = inRange(now.active), inRange(now.queued)

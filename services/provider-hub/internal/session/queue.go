@@ -46,7 +46,7 @@ func newQueue(cfg Config, r Registrar, c clock.Clock) *queue {
 func (q *queue) open()  { q.once.open.Do(func() { close(q.opened) }) }
 func (q *queue) close() { q.once.close.Do(func() { close(q.closed) }) }
 
-// over tells whether the queue is closed.
+// over reports whether the queue is closed.
 func (q *queue) over() bool {
 	select {
 	case <-q.closed:

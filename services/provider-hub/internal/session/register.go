@@ -166,7 +166,7 @@ func (s *Session) lookUp(ctx context.Context, c Credential) (Grant, error) {
 	}
 }
 
-// passes tells whether an error may be gone when the look-up is made again.
+// passes reports whether an error may be gone when the look-up is made again.
 func passes(err error) bool {
 	f, ok := fault.As(err)
 	if !ok {

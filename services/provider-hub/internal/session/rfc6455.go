@@ -161,7 +161,7 @@ func closeStatus(payload []byte) (uint16, error) {
 	return status, nil
 }
 
-// mayClose tells whether a status may be on the wire: those that the standard
+// mayClose reports whether a status may be on the wire: those that the standard
 // and its registry define, and those left to libraries and applications.
 func mayClose(status uint16) bool {
 	switch {

@@ -216,7 +216,7 @@ func (s *Session) SetStanding(active, probation bool, uptime30d *float64) bool {
 	return changed
 }
 
-// wasLive tells whether it was registered at some time.
+// wasLive reports whether it was registered at some time.
 func (s *Session) wasLive() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

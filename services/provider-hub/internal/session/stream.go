@@ -99,7 +99,7 @@ func (s *Session) newStream(id uint32, r Request) Stream {
 	return Stream{session: s, id: id, ready: make(chan struct{}, 1), request: r}
 }
 
-// answers tells whether the agent takes requests of a kind. Needs the mutex.
+// answers reports whether the agent takes requests of a kind. Needs the mutex.
 func (s *Session) answers(k meter.Kind) bool {
 	return k == meter.Chat || slices.Contains(s.caps, k.String())
 }

@@ -36,7 +36,7 @@ func Clean(text string, limit int) string {
 	return strings.TrimSpace(b.String())
 }
 
-// only tells whether text has low to high characters, all letters and digits
+// only reports whether text has low to high characters, all letters and digits
 // of ASCII or among others.
 func only(text string, low, high int, others string) bool {
 	if len(text) < low || len(text) > high {

@@ -244,7 +244,7 @@ func v1Codes(code string) (number int, status uint16) {
 	}
 }
 
-// refusesAgent tells whether an agent that dials again at once would be refused
+// refusesAgent reports whether an agent that dials again at once would be refused
 // again.
 func refusesAgent(code int) bool {
 	switch code {

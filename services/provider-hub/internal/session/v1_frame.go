@@ -123,10 +123,10 @@ func text(raw []byte) string {
 	return s
 }
 
-// present tells whether a raw value is there and not null.
+// present reports whether a raw value is there and not null.
 func present(raw []byte) bool { return len(raw) > 0 && raw[0] != 'n' }
 
-// isTrue tells whether a raw value is true.
+// isTrue reports whether a raw value is true.
 func isTrue(raw []byte) bool { return string(raw) == "true" }
 
 // appendEvent appends a chunk as the event of a stream. JSON may have line ends

@@ -207,7 +207,7 @@ func (d *v1) onChunk(m *v1Message) *Closing {
 	return nil
 }
 
-// behind tells whether more would wait than a stream may hold.
+// behind reports whether more would wait than a stream may hold.
 // Chunks that come at once, behind a pause of the network, are no sign of a slow
 // consumer: they only count as one when they are very many, or when nobody has
 // taken any for a while.
@@ -222,7 +222,7 @@ func (d *v1) behind(st *v1Stream, n int) bool {
 	}
 }
 
-// streams tells whether the answer was asked for as a stream.
+// streams reports whether the answer was asked for as a stream.
 func (st *v1Stream) streams() bool { return st.request.Stream }
 
 // onStreamEnd needs the mutex.

@@ -92,7 +92,7 @@ func (a *old) hears() said {
 	return said{}
 }
 
-// silent tells whether the hub says nothing for a while.
+// silent reports whether the hub says nothing for a while.
 func (a *old) silent(d time.Duration) bool {
 	select {
 	case <-a.said:

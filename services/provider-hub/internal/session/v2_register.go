@@ -108,7 +108,7 @@ func (d *v2) onHeartbeat(h *agentv2.Heartbeat) *Closing {
 	return nil
 }
 
-// differs tells whether a heartbeat says anything new, without building what
+// differs reports whether a heartbeat says anything new, without building what
 // most do not need. Needs the mutex.
 func (s *Session) differs(list []*agentv2.ModelOffer) bool {
 	if len(list) != len(s.order) {

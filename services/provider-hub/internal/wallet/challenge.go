@@ -33,7 +33,7 @@ type Challenge struct {
 	Purpose string
 }
 
-// Validate tells whether Message makes a text that a wallet reads as this
+// Validate reports whether Message makes a text that a wallet reads as this
 // challenge, and as no other: every value stays on its line.
 func (c Challenge) Validate() error {
 	switch {

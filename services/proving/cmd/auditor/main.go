@@ -104,7 +104,7 @@ func audit(paths files, opts auditor.Options) (*auditor.Report, error) {
 	return report, nil
 }
 
-// terminal tells whether a person reads along.
+// terminal reports whether a person reads along.
 func terminal(out io.Writer) bool {
 	f, ok := out.(*os.File)
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {

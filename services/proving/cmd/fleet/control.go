@@ -20,7 +20,7 @@ import (
 )
 
 // stateFile, in the fleet's folder, tells other commands where the supervisor
-// is; the lock on the folder tells whether it still means anything.
+// is; the lock on the folder reports whether it still means anything.
 const stateFile = "fleet.json"
 
 // maxSocketPath is what fits in a socket's address on the tightest system.
@@ -144,7 +144,7 @@ func readState(dir string) (supervisor, error) {
 	return s, nil
 }
 
-// isHeld tells whether a supervisor has the folder.
+// isHeld reports whether a supervisor has the folder.
 func isHeld(dir string) (bool, error) {
 	own, err := localdata.Open(dir)
 	if errors.Is(err, localdata.ErrInUse) {

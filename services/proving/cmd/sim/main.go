@@ -86,7 +86,7 @@ func play(c sim.Campaign, trace, asJSON bool, out, errs io.Writer) (broken bool,
 	return len(report.Failures) > 0, err
 }
 
-// terminal tells whether a person watches.
+// terminal reports whether a person watches.
 func terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -85,7 +85,7 @@ func packed(v any) (vector []float32) {
 	return vector
 }
 
-// near tells whether two answers are the same vector: the engine may add up in
+// near reports whether two answers are the same vector: the engine may add up in
 // another order from one run to the next.
 func near(a, b []float32) bool {
 	if len(a) != len(b) {

@@ -32,7 +32,7 @@ var programs = map[victim]string{
 // and the pauses after which things are looked at again.
 var settings = map[string]map[string]any{
 	fleet.Billing: {"billing": map[string]any{
-		"hold_lease": "3s", "orphan_after": "5s", "expire_every": "250ms", "expire_grace": "1s",
+		"hold_lease": "3s", "orphan_after": "5s", "expire_interval": "250ms", "expire_grace": "1s",
 	}},
 	fleet.Hub: {"hub": map[string]any{"resettle_after": "600ms"}},
 }
@@ -139,7 +139,7 @@ func (r *fleetRig) restore(t *testing.T) {
 // settlement.
 var unsettled = regexp.MustCompile(`(?m)^svc_provider_hub_unsettled(?:\{[^}]*\})? (\S+)$`)
 
-// idle tells whether no hub has usage that waits for anybody.
+// idle reports whether no hub has usage that waits for anybody.
 func (r *fleetRig) idle(t *testing.T) bool {
 	t.Helper()
 	for _, name := range r.fleet.Replicas(fleet.Hub) {

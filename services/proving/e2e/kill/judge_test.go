@@ -89,7 +89,7 @@ type line struct {
 	charged, payout     int64
 }
 
-// open tells whether something is still to come.
+// open reports whether something is still to come.
 func (b books) open() bool {
 	for _, state := range b.holds {
 		if state == "open" {
@@ -185,10 +185,10 @@ func (c cell) truth(t told) string {
 	return ""
 }
 
-// cutOff tells whether the process that the client talks to is killed.
+// cutOff reports whether the process that the client talks to is killed.
 func (c cell) cutOff() bool { return c.victim == gateway }
 
-// served tells whether the victim is of no use any more to the client, or has
+// served reports whether the victim is of no use any more to the client, or has
 // another to take its place, so that the answer must be whole.
 func (c cell) served() bool {
 	at := c.point.stage
@@ -212,7 +212,7 @@ func (c cell) served() bool {
 	return false
 }
 
-// losesHub tells whether the hub that serves is killed.
+// losesHub reports whether the hub that serves is killed.
 func (c cell) losesHub() bool { return c.victim == hub || c.victim == hubLost }
 
 // tokens of prompt and completion.

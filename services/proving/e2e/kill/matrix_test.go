@@ -141,7 +141,7 @@ func (m *matrix) cell(t *testing.T, p point, v victim, round int) {
 	}
 }
 
-// returns tells whether the victim comes back while the client still waits.
+// returns reports whether the victim comes back while the client still waits.
 func (c cell) returns() bool {
 	switch c.victim {
 	case postgres, nats, natsWiped:
@@ -151,7 +151,7 @@ func (c cell) returns() bool {
 	}
 }
 
-// breaks tells whether the victim carries the answer, so that the client's call
+// breaks reports whether the victim carries the answer, so that the client's call
 // ends although the engine does not go on.
 func (c cell) breaks() bool { return c.cutOff() || c.losesHub() }
 

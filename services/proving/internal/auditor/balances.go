@@ -69,7 +69,7 @@ func (a *audit) checkCounters() {
 	}
 	for _, u := range sortedIDs(a.inflight) {
 		if a.inflight[u] != running[u] {
-			a.r.found(Drift, about("key", u), "%d requests are in flight, and %d holds are open without a witness", a.inflight[u], running[u])
+			a.r.found(Drift, about("key", u), "%d requests are in flight, and %d holds are open without a report", a.inflight[u], running[u])
 		}
 	}
 	for _, u := range sortedIDs(running) {

@@ -35,7 +35,7 @@ func (a *audit) judgeUncalled(u id, q *request) {
 	}
 }
 
-// mayHaveServed tells whether one of the answers that nothing ties to a request
+// mayHaveServed reports whether one of the answers that nothing ties to a request
 // could be that of a row.
 func (a *audit) mayHaveServed(s *settlement) bool {
 	return slices.ContainsFunc(a.loose, func(e engineCall) bool {
@@ -127,7 +127,7 @@ func (a *audit) judgeUnsettled(u id, q *request, c *call) {
 	}
 }
 
-// wantsNothing tells whether the engine itself says that its whole answer cost
+// wantsNothing reports whether the engine itself says that its whole answer cost
 // nothing.
 func (a *audit) wantsNothing(q *request) bool {
 	return slices.ContainsFunc(q.engines, func(e engineCall) bool {
@@ -266,7 +266,7 @@ func (q *request) state() string {
 	return q.hold.state
 }
 
-// clamped tells whether usage is beyond what was admitted.
+// clamped reports whether usage is beyond what was admitted.
 func (q *request) clamped(t tokens) bool {
 	return q.hold != nil && (t.prompt > q.hold.prompt || t.completion > q.hold.maxCompletion)
 }

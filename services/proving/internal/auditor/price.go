@@ -34,7 +34,7 @@ func (r rates) divisor() *big.Int {
 	return big.NewInt(picoPerNano)
 }
 
-// counts tells whether the unit has such counts.
+// counts reports whether the unit has such counts.
 func (r rates) counts(t tokens) bool {
 	switch r.unit {
 	case unitToken:

@@ -94,7 +94,7 @@ func (a *audit) checkReceipts() {
 	}
 }
 
-// receipted tells whether a receipt bears a row out.
+// receipted reports whether a receipt bears a row out.
 func (q *request) receipted(s *settlement) bool {
 	for _, known := range q.receipts {
 		if known.signed && known.provider == s.provider && known.attempt == s.attempt && s.tokens.completion <= known.sent {

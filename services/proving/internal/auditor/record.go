@@ -305,7 +305,7 @@ func (u id) String() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
-// zero tells whether there is none.
+// zero reports whether there is none.
 func (u id) zero() bool { return u == id{} }
 
 // day is the UTC day inside a UUID of version 7, in days since 1970.

@@ -16,7 +16,7 @@ func (a *audit) refunds(e *entry) bool {
 	return e.kind == entryRefund || e.kind == entryGoodwill || e.kind == entryBroken
 }
 
-// givenBack tells whether a part of a request's charge was given back because
+// givenBack reports whether a part of a request's charge was given back because
 // its answer broke off.
 func (a *audit) givenBack(request id) bool {
 	if a.broken == nil {

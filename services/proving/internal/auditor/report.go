@@ -90,12 +90,12 @@ func newReport() *Report {
 	return r
 }
 
-// Clean tells whether nothing wrong was found.
+// Clean reports whether nothing wrong was found.
 func (r *Report) Clean() bool {
 	return !slices.ContainsFunc(r.Judgements, func(j Judgement) bool { return j.Count > 0 })
 }
 
-// Decided tells whether everything could be judged.
+// Decided reports whether everything could be judged.
 func (r *Report) Decided() bool { return r.Doubts == 0 }
 
 // found notes a wrong.

@@ -32,10 +32,10 @@ func (w wide) negated() wide {
 	return wide{-w.hi - int64(borrow), lo}
 }
 
-// negative tells whether the sum is below zero.
+// negative reports whether the sum is below zero.
 func (w wide) negative() bool { return w.hi < 0 }
 
-// zero tells whether the sum is nothing.
+// zero reports whether the sum is nothing.
 func (w wide) zero() bool { return w == wide{} }
 
 // String is the decimal form.

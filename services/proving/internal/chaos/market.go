@@ -30,7 +30,7 @@ const agents = 3
 // still does so for longer than any of them; see plan.StillFor.
 var settings = map[string]map[string]any{
 	fleet.Billing: {"billing": map[string]any{
-		"hold_lease": "6s", "orphan_after": "15s", "expire_every": "500ms", "expire_grace": "3s", "admit_timeout": "3s",
+		"hold_lease": "6s", "orphan_after": "15s", "expire_interval": "500ms", "expire_grace": "3s", "admit_timeout": "3s",
 	}},
 	fleet.Hub: {"hub": map[string]any{
 		"resettle_after": "1s", "heartbeat_interval": "1s", "session_timeout": "4s", "ping_interval": "2s", "pong_timeout": "2s",

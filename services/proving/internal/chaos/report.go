@@ -140,7 +140,7 @@ func (r *Report) Wrong() []string {
 	return append(wrong, r.wrongMoney()...)
 }
 
-// Money tells whether the auditor found something wrong.
+// Money reports whether the auditor found something wrong.
 func (r *Report) Money() (wrong bool) { return r.Audit != nil && !r.Audit.Clean() }
 
 func (r *Report) wrongMoney() []string {

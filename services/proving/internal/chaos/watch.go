@@ -177,7 +177,7 @@ func (w *watch) untruth(c caller.Call) string {
 	}
 }
 
-// broken tells whether a gateway may have broken connections at a time. The end
+// broken reports whether a gateway may have broken connections at a time. The end
 // of a gateway is seen a moment after it.
 func (w *watch) broken(from, to time.Time) bool {
 	for _, s := range w.breaks {

@@ -90,7 +90,7 @@ type Line struct {
 	Told           Told
 }
 
-// Free tells whether the request costs nothing and pays nothing: its hold is
+// Free reports whether the request costs nothing and pays nothing: its hold is
 // released.
 func (l Line) Free() bool { return l.Prompt == Nothing && l.Output == Nothing }
 

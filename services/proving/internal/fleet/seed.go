@@ -194,7 +194,7 @@ func (f *Fleet) newOperator() (*operator, error) {
 	return &operator{base: gateways[0], admin: f.Operators()[0], token: token}, nil
 }
 
-// knows tells whether a consumer key is good here.
+// knows reports whether a consumer key is good here.
 func (o *operator) knows(ctx context.Context, key string) (bool, error) {
 	status, _, err := o.send(ctx, o.base, http.MethodGet, "/api/v1/requests/00000000-0000-7000-8000-000000000000", key, nil)
 	return status != http.StatusUnauthorized, err

@@ -125,7 +125,7 @@ func (f *Fleet) settings(service, name string) (settings, error) {
 		s["billing"] = settings{"pepper": f.secret("pepper")}
 	case Settlement:
 		// A fleet is judged soon after what was done to it.
-		s["settlement"] = settings{"reconcile_every": "10s", "fill_after": "15s"}
+		s["settlement"] = settings{"reconcile_interval": "10s", "fill_after": "15s"}
 	}
 	return merge(s, f.cfg.Settings[service]), nil
 }

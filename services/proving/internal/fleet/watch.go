@@ -44,7 +44,7 @@ func (f *Fleet) watch(m *member, l *life) {
 	}
 }
 
-// restarts tells whether a process that ends unasked is started again.
+// restarts reports whether a process that ends unasked is started again.
 func (f *Fleet) restarts() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

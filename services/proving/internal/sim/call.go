@@ -156,7 +156,7 @@ func (c *dispatchCall) observe() {
 	}
 }
 
-// waits tells whether the end of the client's context is to be told to this
+// waits reports whether the end of the client's context is to be told to this
 // stream from another goroutine.
 func (c *dispatchCall) waits() bool {
 	return !c.hungUp && c.ctx.Err() == nil && !c.outcome && !c.left
@@ -233,7 +233,7 @@ func (c *dispatchCall) toHub(do func()) {
 	})
 }
 
-// dead tells whether nobody hears the hub's process any more.
+// dead reports whether nobody hears the hub's process any more.
 func (c *dispatchCall) dead() bool { return !c.hub.up || c.hub.life != c.hubLife }
 
 func (c *dispatchCall) toGateway(do func()) {

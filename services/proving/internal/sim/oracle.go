@@ -274,7 +274,7 @@ func (n *network) judgeCharge(r ids.RequestID, s *story, l ledgersim.Line, run *
 	}
 }
 
-// lived tells whether one of the times is within the call.
+// lived reports whether one of the times is within the call.
 func (c *client) lived(times []time.Duration) bool {
 	return slices.ContainsFunc(times, func(at time.Duration) bool { return at >= c.began && at <= c.overAt })
 }

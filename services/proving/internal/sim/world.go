@@ -156,10 +156,10 @@ func (n *node) do(life int, do func()) {
 	}
 }
 
-// parted tells whether a node is cut off from another.
+// parted reports whether a node is cut off from another.
 func (n *node) parted(from *node) bool { return n.apart[from] || from.apart[n] }
 
-// reaches tells whether messages get from one node to another.
+// reaches reports whether messages get from one node to another.
 func (n *node) reaches(to *node) bool { return to.up && !n.parted(to) }
 
 // send carries a message, or tells the sender at once, or never, that it did

@@ -47,7 +47,7 @@ type Left struct {
 	Quarantined int64
 }
 
-// None tells whether nothing is left. What is in quarantine stays there.
+// None reports whether nothing is left. What is in quarantine stays there.
 func (l Left) None() bool { return l.Holds == 0 && l.Reviews == 0 && l.Unbalanced == 0 }
 
 // Left counts what has yet to happen.

@@ -140,7 +140,7 @@ func (m *Market) steadily(t testing.TB, what string, reached func() bool) {
 	})
 }
 
-// Offers tells whether the public list of a model's providers names one.
+// Offers reports whether the public list of a model's providers names one.
 func (m *Market) Offers(t testing.TB, model, providerID string) bool {
 	t.Helper()
 	_, _, body := m.Call(t, http.MethodGet, "/api/v1/models/"+model+"/providers", "", "")

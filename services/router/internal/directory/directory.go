@@ -28,7 +28,7 @@ const (
 	askTimeout = time.Second
 )
 
-// Ask tells whether a provider exists.
+// Ask reports whether a provider exists.
 type Ask func(ctx context.Context, provider string) (bool, error)
 
 // Directory is safe for concurrent use.

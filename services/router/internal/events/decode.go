@@ -110,7 +110,7 @@ func offerFromProto(m *eventsv1.ModelOffer) (presence.Offer, bool) {
 	}, true
 }
 
-// text tells whether s is printable and has between least and most bytes.
+// text reports whether s is printable and has between least and most bytes.
 func text(s string, least, most int) bool {
 	if len(s) < least || len(s) > most || !utf8.ValidString(s) {
 		return false

@@ -54,7 +54,7 @@ func (s *search) betterOfTwo(lane []option) int {
 	return best
 }
 
-// better tells whether a is to be preferred to b.
+// better reports whether a is to be preferred to b.
 func (s *search) better(a, b *option) bool {
 	if near := s.req.NearHub; near != "" && (a.seat.Hub == near) != (b.seat.Hub == near) {
 		high, low := max(a.score, b.score), min(a.score, b.score)

@@ -79,7 +79,7 @@ func effective(seat *presence.Seat, catalog int64) (int64, Source) {
 	return catalog, FromCatalog
 }
 
-// online tells whether a seat serves consumers at all.
+// online reports whether a seat serves consumers at all.
 func online(seat *presence.Seat) Reason {
 	switch {
 	case !seat.Session.Active:
@@ -93,7 +93,7 @@ func online(seat *presence.Seat) Reason {
 	}
 }
 
-// fits tells whether a seat that is online can serve this request. What needs
+// fits reports whether a seat that is online can serve this request. What needs
 // no look at the record is asked before.
 func (s *search) fits(seat *presence.Seat) Reason {
 	if !s.capable(seat) {
@@ -114,7 +114,7 @@ func (s *search) fits(seat *presence.Seat) Reason {
 	return Eligible
 }
 
-// capable tells whether a seat has all that the request requires. A name that
+// capable reports whether a seat has all that the request requires. A name that
 // nobody declares is had by nobody.
 func (s *search) capable(seat *presence.Seat) bool {
 	for _, c := range s.req.Capabilities {

@@ -124,7 +124,7 @@ type Choice struct {
 	Single bool
 }
 
-// Directory tells whether a provider exists.
+// Directory reports whether a provider exists.
 type Directory interface {
 	// Exists may answer from memory. An error means that it cannot tell now.
 	Exists(ctx context.Context, provider string) (bool, error)

@@ -37,7 +37,7 @@ type Preferences struct {
 	Sort          Sort
 }
 
-// ordering tells whether chance has no say in the order.
+// ordering reports whether chance has no say in the order.
 func (p *Preferences) ordering() bool { return len(p.Order) > 0 || p.Sort != ByWeight }
 
 // scanned is up to how many names a look-up compares one by one.
@@ -74,7 +74,7 @@ func (r *nameSet) find(provider string) int {
 	return -1
 }
 
-// want tells whether the preferences let a seat serve.
+// want reports whether the preferences let a seat serve.
 func (s *search) want(seat *presence.Seat) bool {
 	provider := seat.Session.Provider
 	switch {
@@ -135,7 +135,7 @@ func (s *search) preferred(lane []option) int {
 	return best
 }
 
-// before tells whether the preferences put a before b.
+// before reports whether the preferences put a before b.
 func (s *search) before(a, b *option) bool {
 	if a.place != b.place {
 		return a.place < b.place

@@ -45,7 +45,7 @@ func (s *search) refusal() error {
 	}
 }
 
-// full tells whether somebody could serve but for a free slot.
+// full reports whether somebody could serve but for a free slot.
 func (s *search) full() bool { return s.busy+s.busyProbe+s.engaged > 0 }
 
 func (s *search) tooBig() bool {

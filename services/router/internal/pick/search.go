@@ -125,7 +125,7 @@ func emptied(lane []option) []option {
 }
 
 // sample looks at those who are named in an order and draws other seats at
-// random. It tells whether enough of them can be used for an answer that a walk
+// random. It reports whether enough of them can be used for an answer that a walk
 // could not better. What a filter leaves too little of to be drawn is left to
 // the walk.
 func (s *search) sample() bool {
@@ -366,7 +366,7 @@ func (s *search) alternates() {
 	}
 }
 
-// mayBeHalfOpen tells whether an option of the main lane is: only a provider
+// mayBeHalfOpen reports whether an option of the main lane is: only a provider
 // that is ordered can be.
 func (s *search) mayBeHalfOpen(o *option) bool {
 	return o.place < len(s.order.list) && s.halfOpen(o)

@@ -109,7 +109,7 @@ type Seat struct {
 	owner   *record
 }
 
-// Online tells whether consumers may be sent here at all.
+// Online reports whether consumers may be sent here at all.
 func (s *Seat) Online() bool {
 	return s.Session.Active && !s.Session.Draining && s.Offer.Healthy
 }
@@ -156,7 +156,7 @@ func New(changed func(model string)) *View {
 	}
 }
 
-// Apply takes over a report and tells whether it completed a full one.
+// Apply takes over a report and reports whether it completed a full one.
 func (v *View) Apply(r Report, now time.Time) (complete bool) {
 	v.mu.Lock()
 	h := v.hubOf(r)
@@ -356,7 +356,7 @@ func (r *record) newerThan(o *record) bool {
 // minutes of the 30 days.
 const uptimeStep = 0.0005
 
-// same tells whether two descriptions of a session differ only in load, or by
+// same reports whether two descriptions of a session differ only in load, or by
 // nothing to speak of.
 func same(a, b *Session) bool {
 	return a.ProviderName == b.ProviderName && a.Active == b.Active && a.Draining == b.Draining &&
@@ -369,7 +369,7 @@ func same(a, b *Session) bool {
 		})
 }
 
-// Knows tells whether a provider has a session now, whatever its state.
+// Knows reports whether a provider has a session now, whatever its state.
 func (v *View) Knows(provider string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

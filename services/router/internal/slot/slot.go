@@ -111,7 +111,7 @@ func (c *Counter) Report(capacity, inFlight int, now time.Time) {
 	}
 }
 
-// Book takes a slot for a request and tells whether one was free. A request
+// Book takes a slot for a request and reports whether one was free. A request
 // that has one already keeps it.
 func (c *Counter) Book(request string, now time.Time) bool {
 	defer c.leave(c.enter(now))
@@ -130,7 +130,7 @@ func (c *Counter) Book(request string, now time.Time) bool {
 }
 
 // End takes note of an attempt that has ended and is heard of now. startedAt,
-// which is an estimate, tells whether the last report can have counted it. The
+// which is an estimate, reports whether the last report can have counted it. The
 // result says that the session as a whole was full, so that its other models may
 // have a slot now.
 func (c *Counter) End(request string, startedAt, now time.Time) (wasFull bool) {
@@ -241,7 +241,7 @@ func (c *Counter) Room(now time.Time) (inFlight, capacity int) {
 	return load, min(c.limit(now), load+max(0, c.pool.spare()))
 }
 
-// Idle tells whether the session has nothing under way for any model, of ours
+// Idle reports whether the session has nothing under way for any model, of ours
 // or of others.
 func (c *Counter) Idle() bool {
 	c.pool.mu.Lock()

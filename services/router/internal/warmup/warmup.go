@@ -254,7 +254,7 @@ func (p *Planner) relieve(model string, now time.Time) {
 	}
 }
 
-// putOff has a node asked within the spread and tells whether it is worth it.
+// putOff has a node asked within the spread and reports whether it is worth it.
 func (p *Planner) putOff(seat *presence.Seat, now time.Time, rest, spread time.Duration) bool {
 	t := Target{seat.Session.Provider, seat.Session.Node, seat.Offer.Model}
 	if _, known := p.waiting[t]; known || len(p.waiting) >= MaxPending || !p.may(t, AskInterval, now) || !worth(seat, now, rest) {
@@ -264,7 +264,7 @@ func (p *Planner) putOff(seat *presence.Seat, now time.Time, rest, spread time.D
 	return true
 }
 
-// worth tells whether a node takes warm-ups and has had nothing to do for the
+// worth reports whether a node takes warm-ups and has had nothing to do for the
 // model.
 func worth(seat *presence.Seat, now time.Time, rest time.Duration) bool {
 	if !takes(seat) {
@@ -324,7 +324,7 @@ func (p *Planner) take(now time.Time) []Ask {
 	return out
 }
 
-// stands tells whether what made a node worth asking holds still.
+// stands reports whether what made a node worth asking holds still.
 func (p *Planner) stands(t Target, now time.Time, w pending) bool {
 	for _, seat := range p.view.Of(t.Model, t.Provider) {
 		if seat.Session.Node != t.Node {

@@ -51,7 +51,7 @@ type Line struct {
 	Settled bool
 }
 
-// Contradicts tells whether two lines of one request cannot both be honest: one
+// Contradicts reports whether two lines of one request cannot both be honest: one
 // hub tells two stories.
 func (l Line) Contradicts(first Line) bool {
 	return l.EvidenceSource == Hub && first.EvidenceSource == Hub && l.Payout != first.Payout

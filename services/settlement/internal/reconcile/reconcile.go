@@ -50,7 +50,7 @@ type Report struct {
 	Filled Sum
 }
 
-// Equal tells whether the two sides agree on everything.
+// Equal reports whether the two sides agree on everything.
 func (r Report) Equal() bool { return len(r.Differences) == 0 }
 
 // Compare finds every slot on which lines and accruals differ in money or in

@@ -39,7 +39,7 @@ type Store struct{ pool *pgxpool.Pool }
 // New returns a store on a pool opened for Schema and Role.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool} }
 
-// Ping tells whether the database answers.
+// Ping reports whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.pool.Ping(ctx); err != nil {
 		return fmt.Errorf("reach the database: %w", err)

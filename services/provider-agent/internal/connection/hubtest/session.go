@@ -181,7 +181,7 @@ func (s *Session) wakeSenders() {
 	s.more = make(chan struct{})
 }
 
-// Drains tells whether hub or agent have said that no new requests are taken.
+// Drains reports whether hub or agent have said that no new requests are taken.
 func (s *Session) Drains() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -143,7 +143,7 @@ func (st *Stream) Received() int {
 	return st.received
 }
 
-// Ended tells whether END has come.
+// Ended reports whether END has come.
 func (st *Stream) Ended() bool {
 	st.s.mu.Lock()
 	defer st.s.mu.Unlock()

@@ -129,7 +129,7 @@ type wish struct {
 	readPause time.Duration
 }
 
-// percent tells whether something that happens in p of 100 calls happens.
+// percent reports whether something that happens in p of 100 calls happens.
 func percent(random *rand.Rand, p int) bool { return random.IntN(100) < p }
 
 // wish makes up a call.

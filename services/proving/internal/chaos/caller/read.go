@@ -165,7 +165,7 @@ func (c *Call) readWhole(body io.Reader) {
 	c.Complete = c.Status == http.StatusOK && m.Error == nil
 }
 
-// Answered tells whether the call was served as it should be, or refused for a
+// Answered reports whether the call was served as it should be, or refused for a
 // reason that is the client's or the engine's own.
 func (c Call) Answered() bool {
 	switch c.Status {

@@ -179,7 +179,7 @@ type sender struct {
 	line  *record.Engine
 }
 
-// rest waits and tells whether somebody still listens.
+// rest waits and reports whether somebody still listens.
 func (s *sender) rest(d time.Duration) bool {
 	if d > 0 {
 		timer := time.NewTimer(d)
@@ -193,7 +193,7 @@ func (s *sender) rest(d time.Duration) bool {
 	return !s.line.Cut
 }
 
-// send writes and tells whether that went well.
+// send writes and reports whether that went well.
 func (s *sender) send(text string) bool {
 	_, err := io.WriteString(s.w, text)
 	if err == nil {
@@ -314,7 +314,7 @@ func refuse(w http.ResponseWriter, status int, message string) {
 	answer(w, status, map[string]any{"error": map[string]any{"message": message, "type": "invalid_request_error", "code": nil}})
 }
 
-// answer writes an object and tells whether all of it went out.
+// answer writes an object and reports whether all of it went out.
 func answer(w http.ResponseWriter, status int, object any) bool {
 	body, err := json.Marshal(object)
 	if err != nil {

@@ -120,7 +120,7 @@ func (c Cell) Class() Class {
 	}
 }
 
-// Meets tells whether faults of two classes may be under way together.
+// Meets reports whether faults of two classes may be under way together.
 func (c Class) Meets(other Class) bool {
 	if c == Apart || other == Apart {
 		return true
