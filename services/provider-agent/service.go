@@ -31,7 +31,7 @@ import (
 	"svc.internal/services/provider-agent/internal/guard"
 	"svc.internal/services/provider-agent/internal/hardware"
 	"svc.internal/services/provider-agent/internal/offer"
-	"svc.internal/services/provider-agent/internal/receipts"
+	"svc.internal/services/provider-agent/internal/workreceipts"
 )
 
 // Model is one model of the marketplace and the engine that serves it here.
@@ -65,7 +65,7 @@ type Agent struct {
 	tracer trace.Tracer
 	pool   *engine.Pool
 	link   *connection.Link
-	kept   *receipts.Store
+	kept   *workreceipts.Store
 	guard  *guard.Guard
 	// gpus is nil when the machine is not looked at.
 	gpus *hardware.Finder
@@ -87,7 +87,7 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := receipts.Open(cfg.StateDir, deps.Random, deps.Clock, deps.Log)
+	kept, err := workreceipts.Open(cfg.StateDir, deps.Random, deps.Clock, deps.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (a *Agent) Run(ctx context.Context) error {
 }
 
 // ReceiptStatus tells of the receipts that this node keeps.
-type ReceiptStatus = receipts.Status
+type ReceiptStatus = workreceipts.Status
 
 // Receipts tells how many receipts wait to be acknowledged, and what became of
 // others.

@@ -25,11 +25,11 @@ import (
 	routerv1 "svc.internal/proto/svc/router/v1"
 	"svc.internal/services/router/internal/directory"
 	"svc.internal/services/router/internal/events"
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/pick"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/retry"
 	"svc.internal/services/router/internal/rpc"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/warmup"
 )
 
@@ -71,7 +71,7 @@ type Service struct {
 	cfg      Config
 	deps     Deps
 	view     *presence.View
-	known    *standing.Registry
+	known    *health.Registry
 	stats    *pick.Stats
 	retries  *retry.Budget
 	waitlist *pick.Waitlist
@@ -96,7 +96,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("router: read a seed: %w", err)
 	}
 	s := &Service{
-		cfg: cfg, deps: deps, known: standing.New(), stats: &pick.Stats{}, retries: &retry.Budget{},
+		cfg: cfg, deps: deps, known: health.New(), stats: &pick.Stats{}, retries: &retry.Budget{},
 		waitlist: pick.NewWaitlist(), catalog: rpc.NewCatalog(deps.Catalog, deps.Log),
 	}
 	s.view = presence.New(s.waitlist.Wake)

@@ -30,7 +30,7 @@
 //
 // Of each chat request whose answer had content the agent makes a signed receipt
 // when it ends, of what was handed to the socket until then, and sends it behind
-// all answers until the hub acknowledges it (package receipts).
+// all answers until the hub acknowledges it (package workreceipts).
 //
 // Warm-ups are done one at a time, each model at most once a minute, and are
 // answered when the engine has loaded the model or has failed to. One that ends
@@ -54,7 +54,7 @@ import (
 	"svc.internal/pkg/config"
 	"svc.internal/services/provider-agent/internal/endpoint"
 	"svc.internal/services/provider-agent/internal/hardware"
-	"svc.internal/services/provider-agent/internal/receipts"
+	"svc.internal/services/provider-agent/internal/workreceipts"
 )
 
 // Bounds of one session.
@@ -123,7 +123,7 @@ type Deps struct {
 	// Serve answers requests.
 	Serve Serve
 	// Receipts keeps what was served; nil makes no receipts.
-	Receipts *receipts.Store
+	Receipts *workreceipts.Store
 	// Warm loads a model; nil takes no warm-ups, which the capabilities must not
 	// declare then.
 	Warm Warm

@@ -20,7 +20,7 @@ import (
 	"svc.internal/pkg/workreceipt"
 	agentv2 "svc.internal/proto/svc/agent/v2"
 	"svc.internal/services/provider-agent/internal/connection/hubtest"
-	"svc.internal/services/provider-agent/internal/receipts"
+	"svc.internal/services/provider-agent/internal/workreceipts"
 )
 
 // chunk is one event with a word of content.
@@ -44,9 +44,9 @@ func streamed(n int) Serve {
 
 // keep is a store of receipts, in a folder unless that is empty, that runs as
 // long as the test.
-func keep(t *testing.T, dir string) *receipts.Store {
+func keep(t *testing.T, dir string) *workreceipts.Store {
 	t.Helper()
-	s, err := receipts.Open(dir, rand.Reader, clock.System, slog.New(slog.DiscardHandler))
+	s, err := workreceipts.Open(dir, rand.Reader, clock.System, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

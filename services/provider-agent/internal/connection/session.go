@@ -9,7 +9,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/workreceipt"
 	agentv2 "svc.internal/proto/svc/agent/v2"
-	"svc.internal/services/provider-agent/internal/receipts"
+	"svc.internal/services/provider-agent/internal/workreceipts"
 )
 
 // sessionDeps are what a session works with.
@@ -17,7 +17,7 @@ type sessionDeps struct {
 	serve Serve
 	slots *slots
 	// receipts is nil when none are made.
-	receipts *receipts.Store
+	receipts *workreceipts.Store
 	warmer   *warmer // nil when warm-ups are not taken
 	clock    clock.Clock
 	// hardware is what REGISTER says of the machine. It never changes.

@@ -14,7 +14,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/config"
 	"svc.internal/services/provider-agent/internal/connection/hubtest"
-	"svc.internal/services/provider-agent/internal/receipts"
+	"svc.internal/services/provider-agent/internal/workreceipts"
 )
 
 const testKey = "sk-prov-never-in-a-log"
@@ -40,7 +40,7 @@ type options struct {
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	piped  bool
 	// receipts keeps what is served; nil for none.
-	receipts *receipts.Store
+	receipts *workreceipts.Store
 	// deps changes what the link works with.
 	deps func(*Deps)
 }

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	eventsv1 "svc.internal/proto/svc/events/v1"
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/window"
 )
 
@@ -178,14 +178,14 @@ func BenchmarkStorm(b *testing.B) {
 	b.Run("health", func(b *testing.B) {
 		messages := newStorm().report(b)
 		var v *presence.View
-		var known *standing.Registry
+		var known *health.Registry
 		before := heap()
 		for b.Loop() {
-			v, known = presence.New(func(string) {}), standing.New()
+			v, known = presence.New(func(string) {}), health.New()
 			take(b, v, messages, now)
 			for _, model := range v.Models() {
 				for _, seat := range v.Seats(model) {
-					rec := known.Get(standing.Pair{Provider: seat.Session.Provider, Model: model})
+					rec := known.Get(health.Pair{Provider: seat.Session.Provider, Model: model})
 					for range window.MaxSamples {
 						rec.Window.Record(window.Sample{At: now, Served: true, FirstContent: time.Second, TokensPerSecond: 40})
 					}

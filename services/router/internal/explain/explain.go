@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/pick"
 	"svc.internal/services/router/internal/presence"
-	"svc.internal/services/router/internal/standing"
 )
 
 // MaxModels bounds the models that are told of.
@@ -48,7 +48,7 @@ type Account struct {
 
 // Provider sums up what is known of a provider. One that is not connected has no
 // models.
-func Provider(view *presence.View, known *standing.Registry, stats *pick.Stats, provider string, now time.Time) Account {
+func Provider(view *presence.View, known *health.Registry, stats *pick.Stats, provider string, now time.Time) Account {
 	var a Account
 	for why, n := range stats.Of(provider) {
 		a.Rejects = append(a.Rejects, Reject{Reason: why, Count: n})
@@ -61,7 +61,7 @@ func Provider(view *presence.View, known *standing.Registry, stats *pick.Stats, 
 	for i := range a.Models {
 		m := &a.Models[i]
 		m.Chosen = chosen[m.ID]
-		if rec := known.Find(standing.Pair{Provider: provider, Model: m.ID}); rec != nil {
+		if rec := known.Find(health.Pair{Provider: provider, Model: m.ID}); rec != nil {
 			m.Breaker = rec.Breaker.State(now)
 		}
 		if m.Breaker == breaker.Open {

@@ -8,10 +8,10 @@ import (
 
 	"svc.internal/pkg/clock"
 	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/pick"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/retry"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/warmup"
 )
@@ -21,13 +21,13 @@ var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 type bundle struct {
 	*pick.Picker
 	view  *presence.View
-	known *standing.Registry
+	known *health.Registry
 	stats *pick.Stats
 	clock *clock.Manual
 }
 
 func setup(sessions ...presence.Session) *bundle {
-	b := &bundle{known: standing.New(), stats: &pick.Stats{}, clock: clock.NewManual(start)}
+	b := &bundle{known: health.New(), stats: &pick.Stats{}, clock: clock.NewManual(start)}
 	waitlist := pick.NewWaitlist()
 	b.view = presence.New(waitlist.Wake)
 	b.Picker = pick.New(pick.Deps{

@@ -3,8 +3,8 @@ package pick
 import (
 	"time"
 
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/warmup"
 	"svc.internal/services/router/internal/window"
@@ -74,7 +74,7 @@ func (p *Picker) Ended(a Attempt) {
 	if a.Outcome == Failed {
 		p.deps.Retries.Failed(a.Account, now)
 	}
-	rec := p.deps.Health.Get(standing.Pair{Provider: a.Provider, Model: a.Model})
+	rec := p.deps.Health.Get(health.Pair{Provider: a.Provider, Model: a.Model})
 	if rec == nil {
 		return
 	}
@@ -97,7 +97,7 @@ func (p *Picker) probed(a Attempt, now time.Time) {
 	if a.Outcome != Served && a.Outcome != Failed {
 		return
 	}
-	if rec := p.deps.Health.Find(standing.Pair{Provider: a.Provider, Model: a.Model}); rec != nil {
+	if rec := p.deps.Health.Find(health.Pair{Provider: a.Provider, Model: a.Model}); rec != nil {
 		rec.Breaker.Probed(a.Outcome == Served, now)
 		p.deps.Waitlist.Wake(a.Model)
 	}

@@ -3,14 +3,14 @@ package pick
 import (
 	"slices"
 
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
-	"svc.internal/services/router/internal/standing"
 )
 
 // option is an eligible seat with a free slot.
 type option struct {
 	seat   *presence.Seat
-	record *standing.Record
+	record *health.Record
 	score  float64
 	figure float64 // what the request sorts by
 	place  int     // where the request's order has its provider

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/tag"
 )
 
@@ -136,7 +136,7 @@ const (
 
 // laneOf looks at what is known of a seat's provider, and says why it is not in
 // the main lane for an account's request.
-func laneOf(rec *standing.Record, account tag.Account, now time.Time) (lane, Reason) {
+func laneOf(rec *health.Record, account tag.Account, now time.Time) (lane, Reason) {
 	if rec == nil {
 		return mainLane, Eligible
 	}

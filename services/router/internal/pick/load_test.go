@@ -10,8 +10,8 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/window"
 )
@@ -91,7 +91,7 @@ func TestWhoLiesAboutItsLoadHurtsOnlyItself(t *testing.T) {
 			b := setup()
 			liar := session(1, func(s *presence.Session) { s.Said, s.Offers[0].InFlight = 1<<30, inFlight })
 			b.report("hub", liar, session(2))
-			rec := b.known.Get(standing.Pair{Provider: id(2), Model: "m"})
+			rec := b.known.Get(health.Pair{Provider: id(2), Model: "m"})
 			for i := range window.Enough {
 				rec.Window.Record(window.Sample{At: start, Account: tag.Account(i)})
 			}
@@ -209,7 +209,7 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 		session(7), session(8), session(9), session(10, full),
 		session(11, func(s *presence.Session) { s.Offers[0].Model = "k" }), session(12), session(13))
 	b.fail(id(9), breaker.Threshold)
-	rec := b.known.Get(standing.Pair{Provider: id(12), Model: "m"})
+	rec := b.known.Get(health.Pair{Provider: id(12), Model: "m"})
 	for i := range window.Enough {
 		rec.Window.Record(window.Sample{At: start, Account: tag.Account(i)})
 	}

@@ -9,8 +9,8 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/window"
 )
 
@@ -33,7 +33,7 @@ func crowd(change func(n int, s *presence.Session)) *bundle {
 
 // measured gives a provider a latency and a speed that grow better with grade.
 func (b *bundle) measured(provider string, grade int) {
-	b.known.Get(standing.Pair{Provider: provider, Model: "m"}).Window.Record(window.Sample{
+	b.known.Get(health.Pair{Provider: provider, Model: "m"}).Window.Record(window.Sample{
 		At: start, Served: true, FirstContent: time.Second / time.Duration(grade), TokensPerSecond: float64(grade),
 	})
 }

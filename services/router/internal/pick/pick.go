@@ -42,9 +42,9 @@ import (
 	"time"
 
 	"svc.internal/pkg/clock"
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/retry"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/warmup"
 )
@@ -133,7 +133,7 @@ type Directory interface {
 // Deps are what a Picker works with.
 type Deps struct {
 	View      *presence.View
-	Health    *standing.Registry
+	Health    *health.Registry
 	Directory Directory
 	Clock     clock.Clock
 	// Windows gives the catalog's window of a model; 0 when it is not known.

@@ -12,9 +12,9 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/retry"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/warmup"
 	"svc.internal/services/router/internal/window"
@@ -37,7 +37,7 @@ func (n *names) Exists(_ context.Context, provider string) (bool, error) {
 type bundle struct {
 	*Picker
 	view     *presence.View
-	known    *standing.Registry
+	known    *health.Registry
 	clock    *clock.Manual
 	names    *names
 	catalog  map[string]int64
@@ -46,7 +46,7 @@ type bundle struct {
 }
 
 func setup() *bundle {
-	b := &bundle{known: standing.New(), clock: clock.NewManual(start), names: &names{}, catalog: map[string]int64{}}
+	b := &bundle{known: health.New(), clock: clock.NewManual(start), names: &names{}, catalog: map[string]int64{}}
 	waitlist := NewWaitlist()
 	b.view = presence.New(waitlist.Wake)
 	b.Picker = New(Deps{
@@ -172,7 +172,7 @@ func TestAnIneligibleSeatIsNeverPicked(t *testing.T) {
 			if most := b.catalog["m"]; w == 0 || most > 0 && w > most {
 				w = most
 			}
-			rec := b.known.Find(standing.Pair{Provider: s.Provider, Model: "m"})
+			rec := b.known.Find(health.Pair{Provider: s.Provider, Model: "m"})
 			if !s.Active || s.Draining || !o.Healthy || w > 0 && req.PromptTokens+req.MaxTokens > w ||
 				s.MaxRequestBytes > 0 && req.BodyBytes > s.MaxRequestBytes || !slices.Contains(s.Capabilities, "chat") ||
 				slices.Contains(req.Exclude, s.Provider) || !free[s.Provider] || x.Window != w ||
@@ -238,7 +238,7 @@ func TestAMoreSuccessfulProviderGetsMore(t *testing.T) {
 func TestDegradedProvidersLeadOnlyProbes(t *testing.T) {
 	b := setup()
 	b.report("hub", session(1, func(s *presence.Session) { s.Offers[0].Capacity = 4000 }), session(2))
-	rec := b.known.Get(standing.Pair{Provider: id(2), Model: "m"})
+	rec := b.known.Get(health.Pair{Provider: id(2), Model: "m"})
 	for i := range window.Enough {
 		rec.Window.Record(window.Sample{At: start, Account: tag.Account(i)})
 	}

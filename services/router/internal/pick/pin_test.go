@@ -9,8 +9,8 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/window"
 )
@@ -22,7 +22,7 @@ func pinned(provider string, fallbacks bool) func(*Request) {
 func TestAPinIsHonouredEvenWhenDegraded(t *testing.T) {
 	b := setup()
 	b.report("hub", session(1), session(2), session(3))
-	rec := b.known.Get(standing.Pair{Provider: id(2), Model: "m"})
+	rec := b.known.Get(health.Pair{Provider: id(2), Model: "m"})
 	for i := range window.Enough {
 		rec.Window.Record(window.Sample{At: start, Account: tag.Account(i)})
 	}

@@ -9,8 +9,8 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/window"
 )
@@ -42,7 +42,7 @@ func TestAnOrderIsKeptWhateverTheScores(t *testing.T) {
 func TestADegradedProviderKeepsItsPlaceInAnOrder(t *testing.T) {
 	b := setup()
 	b.report("hub", session(1), session(2), session(3))
-	rec := b.known.Get(standing.Pair{Provider: id(2), Model: "m"})
+	rec := b.known.Get(health.Pair{Provider: id(2), Model: "m"})
 	for i := range window.Enough {
 		rec.Window.Record(window.Sample{At: start, Account: tag.Account(i)})
 	}
@@ -67,7 +67,7 @@ func TestAHalfOpenBreakerIsNoAlternateOfAnOrder(t *testing.T) {
 	b.fail(id(2), breaker.Threshold)
 	for range 60 { // however long it opens for
 		b.clock.Advance(time.Minute)
-		if _, probe := b.known.Find(standing.Pair{Provider: id(2), Model: "m"}).Breaker.Admits(0, b.clock.Now()); probe {
+		if _, probe := b.known.Find(health.Pair{Provider: id(2), Model: "m"}).Breaker.Admits(0, b.clock.Now()); probe {
 			break
 		}
 		b.report("hub", session(1), session(2), session(3))
@@ -143,7 +143,7 @@ func TestASortPutsTheBestFirstAndTheUnmeasuredLast(t *testing.T) {
 			2: {FirstContent: 100 * time.Millisecond, TokensPerSecond: 20}, 3: {FirstContent: time.Second, TokensPerSecond: 90},
 		} {
 			sample.At, sample.Served = start, true
-			b.known.Get(standing.Pair{Provider: id(n), Model: "m"}).Window.Record(sample)
+			b.known.Get(health.Pair{Provider: id(n), Model: "m"}).Window.Record(sample)
 		}
 		c, err := b.Select(t.Context(), b.request(preferring(Preferences{Sort: sort})))
 		if err != nil || !slices.Equal(chosen(c), want) {

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/score"
-	"svc.internal/services/router/internal/standing"
 )
 
 const (
@@ -243,7 +243,7 @@ func (s *search) survey(seat *presence.Seat) {
 }
 
 func (s *search) admit(seat *presence.Seat) Reason {
-	rec := s.picker.deps.Health.Find(standing.Pair{Provider: seat.Session.Provider, Model: seat.Offer.Model})
+	rec := s.picker.deps.Health.Find(health.Pair{Provider: seat.Session.Provider, Model: seat.Offer.Model})
 	where, why := laneOf(rec, s.req.Account, s.now)
 	if where == shut {
 		return why

@@ -9,9 +9,9 @@ import (
 
 	"svc.internal/pkg/fault"
 	"svc.internal/services/router/internal/breaker"
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/retry"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/warmup"
 )
@@ -53,7 +53,7 @@ func TestOneAccountsFailuresAskForAWarmUpAndTakeNothingFromOthers(t *testing.T) 
 	if got := b.asked(); !slices.Equal(got, want) {
 		t.Fatalf("got %v asked, want %v", got, want)
 	}
-	if h := b.known.Find(standing.Pair{Provider: id(1), Model: "m"}).Window.Health(); h.Degraded {
+	if h := b.known.Find(health.Pair{Provider: id(1), Model: "m"}).Window.Health(); h.Degraded {
 		t.Errorf("got %+v by one account's failures, want not degraded", h)
 	}
 	b.Ended(Attempt{Provider: id(1), Node: "n", Epoch: 1, Model: "m", Probe: true, Outcome: Failed})
@@ -67,7 +67,7 @@ func TestAWarmUpThatIsServedClearsSuspicion(t *testing.T) {
 	for range breaker.Threshold {
 		b.Ended(failed(1, 7))
 	}
-	rec := b.known.Find(standing.Pair{Provider: id(1), Model: "m"})
+	rec := b.known.Find(health.Pair{Provider: id(1), Model: "m"})
 	if got := rec.Breaker.State(b.clock.Now()); got != breaker.Suspected {
 		t.Fatalf("got state %d, want suspected", got)
 	}
@@ -191,7 +191,7 @@ func TestAPoisonedRequestHurtsOneProviderAtMost(t *testing.T) {
 		}
 	}
 	for n := 2; n <= 9; n++ {
-		rec := b.known.Find(standing.Pair{Provider: id(n), Model: "m"})
+		rec := b.known.Find(health.Pair{Provider: id(n), Model: "m"})
 		if rec.Breaker.State(b.clock.Now()) != breaker.Closed || rec.Window.Health().Samples != 0 {
 			t.Errorf("provider %d: got state %d and %+v, want nothing held against it", n, rec.Breaker.State(b.clock.Now()), rec.Window.Health())
 		}
@@ -209,7 +209,7 @@ func TestARestartedRouterComesToTheSameSuspicion(t *testing.T) {
 			after.Ended(failed(1, 7))
 		}
 	}
-	pair := standing.Pair{Provider: id(1), Model: "m"}
+	pair := health.Pair{Provider: id(1), Model: "m"}
 	got, want := after.known.Find(pair).Breaker.State(start), before.known.Find(pair).Breaker.State(start)
 	if got != want || got != breaker.Suspected {
 		t.Errorf("got state %d after the restart, want %d as before it", got, want)

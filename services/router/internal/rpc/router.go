@@ -13,9 +13,9 @@ import (
 	"svc.internal/pkg/fault"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/pick"
 	"svc.internal/services/router/internal/presence"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/supply"
 	"svc.internal/services/router/internal/tag"
 )
@@ -34,7 +34,7 @@ const (
 type Parts struct {
 	Picker *pick.Picker
 	View   *presence.View
-	Health *standing.Registry
+	Health *health.Registry
 	Stats  *pick.Stats
 	Clock  clock.Clock
 	// Windows gives the catalog's window of a model; 0 when it is not known.

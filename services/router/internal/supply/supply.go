@@ -13,8 +13,8 @@ import (
 	"slices"
 	"time"
 
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/window"
 )
 
@@ -83,11 +83,11 @@ func Models(view *presence.View, windows func(model string) int64) []Model {
 }
 
 // Offerings names the providers online for a model, ordered by id.
-func Offerings(view *presence.View, known *standing.Registry, model string, now time.Time) []Offering {
+func Offerings(view *presence.View, known *health.Registry, model string, now time.Time) []Offering {
 	providers := merge(view.Seats(model))
 	providers = providers[:min(len(providers), MaxOfferings)]
 	for i := range providers {
-		if rec := known.Find(standing.Pair{Provider: providers[i].Provider, Model: model}); rec != nil {
+		if rec := known.Find(health.Pair{Provider: providers[i].Provider, Model: model}); rec != nil {
 			providers[i].Figures = rec.Window.Figures(now)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/window"
 )
 
@@ -64,8 +64,8 @@ func TestASilentModelReportsNoWindow(t *testing.T) {
 }
 
 func TestOfferingsAreOnePerProviderWithItsFigures(t *testing.T) {
-	known := standing.New()
-	known.Get(standing.Pair{Provider: "b", Model: "m"}).Window.Record(window.Sample{At: start, Served: true, FirstContent: time.Second})
+	known := health.New()
+	known.Get(health.Pair{Provider: "b", Model: "m"}).Window.Record(window.Sample{At: start, Served: true, FirstContent: time.Second})
 	got := Offerings(view(serving("b", 1, 100), serving("b", 2, 50), serving("a", 3, 0)), known, "m", start)
 	if len(got) != 2 || got[0].Provider != "a" || got[1].Window != 50 || got[1].Region != "eu" {
 		t.Fatalf("got %+v", got)
@@ -84,7 +84,7 @@ func TestAProviderOfSeveralNodesIsOneOfferingWithWhatTheNewestSays(t *testing.T)
 		serving("a", 3, 9000, func(s *presence.Session) { s.Uptime, s.UptimeKnown = 0.75, true }),
 		serving("b", 4, 8000, func(s *presence.Session) { s.Probation = true }),
 		serving("b", 5, 1, func(s *presence.Session) { s.Draining = true }))
-	got := Offerings(v, standing.New(), "m", start)
+	got := Offerings(v, health.New(), "m", start)
 	if len(got) != 2 {
 		t.Fatalf("got %+v", got)
 	}
@@ -105,7 +105,7 @@ func TestOfferingsAndQuantizationsAreBounded(t *testing.T) {
 		sessions = append(sessions, serving(fmt.Sprintf("p%05d", i), int64(i+1), 0))
 	}
 	v := view(sessions...)
-	if n := len(Offerings(v, standing.New(), "m", start)); n != MaxOfferings {
+	if n := len(Offerings(v, health.New(), "m", start)); n != MaxOfferings {
 		t.Errorf("%d offerings", n)
 	}
 	if m := modelsOf(v)[0]; len(m.Quantizations) != MaxQuantizations || m.Online != MaxOfferings+5 {

@@ -1,4 +1,4 @@
-// Package standing keeps what the router has learnt of each provider and
+// Package health keeps what the router has learnt of each provider and
 // model: its health window and its circuit breaker. A reconnect changes
 // neither. What attempts say of a model over all its providers (its usual time to
 // first content) is summed up with each Refresh.
@@ -6,7 +6,7 @@
 // At most MaxPairs pairs are kept. A pair of which nothing was heard for a day
 // is forgotten; while the registry is full, further pairs are judged as unknown
 // and their attempts are not recorded.
-package standing
+package health
 
 import (
 	"sync"

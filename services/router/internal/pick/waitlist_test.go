@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"svc.internal/pkg/fault"
+	"svc.internal/services/router/internal/health"
 	"svc.internal/services/router/internal/presence"
-	"svc.internal/services/router/internal/standing"
 	"svc.internal/services/router/internal/tag"
 	"svc.internal/services/router/internal/window"
 )
@@ -128,7 +128,7 @@ func TestADegradedProviderServesWhenTheWaitForOthersWasInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup()
 		b.report("hub", session(1, full), session(2))
-		rec := b.known.Get(standing.Pair{Provider: id(2), Model: "m"})
+		rec := b.known.Get(health.Pair{Provider: id(2), Model: "m"})
 		for i := range window.Enough {
 			rec.Window.Record(window.Sample{At: start, Account: tag.Account(i)})
 		}
@@ -176,7 +176,7 @@ func TestASlotThatWasBookedAndNotUsedIsFreeAtOnce(t *testing.T) {
 	if !seat.Slots.Book("next", b.clock.Now()) {
 		t.Error("the slot is still taken")
 	}
-	if rec := b.known.Get(standing.Pair{Provider: id(1), Model: "m"}); rec != nil && rec.Window.Figures(b.clock.Now()).Samples != 0 {
+	if rec := b.known.Get(health.Pair{Provider: id(1), Model: "m"}); rec != nil && rec.Window.Figures(b.clock.Now()).Samples != 0 {
 		t.Error("an attempt that never began was learnt from")
 	}
 }

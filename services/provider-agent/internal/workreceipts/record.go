@@ -1,4 +1,4 @@
-package receipts
+package workreceipts
 
 import (
 	"encoding/binary"

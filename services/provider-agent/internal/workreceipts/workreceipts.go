@@ -1,4 +1,4 @@
-// Package receipts keeps what this node has served until a hub says that it is
+// Package workreceipts keeps what this node has served until a hub says that it is
 // settled: signed receipts, in one file of the state folder that is only
 // appended to, and written anew without what is acknowledged when that makes up
 // most of it.
@@ -16,7 +16,7 @@
 // once a minute: serving goes on, and nearly all requests are settled without a
 // receipt. Receipts of more than 7 days are dropped as well,
 // no ledger takes them any more.
-package receipts
+package workreceipts
 
 import (
 	"context"

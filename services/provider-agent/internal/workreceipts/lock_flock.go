@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
 
-package receipts
+package workreceipts
 
 import (
 	"errors"
