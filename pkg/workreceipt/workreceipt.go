@@ -1,5 +1,5 @@
 // Package workreceipt is a provider's signed statement of what it sent of one
-// attempt's answer: the third witness of served work, beside the hub's journal
+// attempt's answer: the third evidence source of served work, beside the hub's journal
 // and the gateway's count.
 //
 // What is signed (Ed25519) is this, numbers big-endian, texts and bytes behind

@@ -71,7 +71,9 @@ func TestForgedUsageNeverSettlesNorStopsTheTrueUsage(t *testing.T) {
 		{hub1, sealed(t, guess, cheap(same))},
 		{hub2, sealed(t, other, cheap(same))}, // another hub for this one
 		{hub2, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.HubId = "hub-2" }))}, // a key of another hub: unknown
-		{hub1, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.EvidenceSource = eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY }))},
+		{hub1, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) {
+			e.EvidenceSource = eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY
+		}))},
 		{hub1, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.Settled = true }))},
 		{bus.SubjectUsageLedger, sealed(t, hubKey, cheap(func(e *eventsv1.UsageEvent) { e.EvidenceSource = eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY }))},
 		{bus.SubjectUsageLedger, plain},

@@ -38,7 +38,8 @@ func bare(db *pgxpool.Pool) *store.Store { return store.New(db, limit.Defaults{}
 
 // sealer seals days in the background.
 func (s *Service) sealer() *seal.Sealer {
-	return &seal.Sealer{Store: s.store, Interval: s.cfg.SealInterval, After: s.cfg.SealAfter, Poll: sealPoll, Log: s.deps.Log}
+	return &seal.Sealer{Store: s.store, Interval: s.cfg.SealInterval, After: s.cfg.SealAfter, Poll: sealPoll,
+		Log: s.deps.Log}
 }
 
 // reconcile compares a part of the ledger with itself at every interval until

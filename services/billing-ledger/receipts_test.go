@@ -122,7 +122,8 @@ func TestAQuestionThatWasAlteredIsRefused(t *testing.T) {
 	a := f.asks(t)
 	for name, change := range map[string]func(*eventsv1.WorkReceiptEvent){
 		"counts": func(q *eventsv1.WorkReceiptEvent) { q.SentTokens++ }, "provider": func(q *eventsv1.WorkReceiptEvent) { q.ProviderId = req.GetRequestId() },
-		"epoch": func(q *eventsv1.WorkReceiptEvent) { q.Epoch++ }, "attempt": func(q *eventsv1.WorkReceiptEvent) { q.Attempt++ },
+		"epoch":     func(q *eventsv1.WorkReceiptEvent) { q.Epoch++ },
+		"attempt":   func(q *eventsv1.WorkReceiptEvent) { q.Attempt++ },
 		"key":       func(q *eventsv1.WorkReceiptEvent) { q.PublicKey = make([]byte, 32) },
 		"signature": func(q *eventsv1.WorkReceiptEvent) { q.Signature[3]++ }, "no signature": func(q *eventsv1.WorkReceiptEvent) { q.Signature = nil },
 		"hub": func(q *eventsv1.WorkReceiptEvent) { q.DispatchedBy = "Not A Hub" },

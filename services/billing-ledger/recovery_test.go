@@ -175,7 +175,8 @@ func TestTheHubsUsageThatCameFirstStandsAgainstTheGateways(t *testing.T) {
 	f.publish(t, served(req.GetRequestId()))
 	wait(t, notices)
 	late := served(req.GetRequestId())
-	late.EvidenceSource, late.BillablePromptTokens, late.BillableCompletionTokens = eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY, 0, 100
+	late.EvidenceSource = eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY
+	late.BillablePromptTokens, late.BillableCompletionTokens = 0, 100
 	f.publish(t, late)
 	wait(t, notices)
 	if got := f.balance(t, c); got != "0.9986 held 0.00" {
@@ -232,7 +233,8 @@ func TestAfterAWipedStoreTheSettledCountIsPublishedAgain(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if e.GetRequestId() != req.GetRequestId() || !e.GetSettled() || e.GetEvidenceSource() != eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY ||
+	if e.GetRequestId() != req.GetRequestId() || !e.GetSettled() ||
+		e.GetEvidenceSource() != eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY ||
 		e.GetBillableCompletionTokens() != 100 || e.GetProviderId() != provider || !proto.Equal(e.GetRates(), rates) {
 		t.Errorf("published again: %v", e)
 	}

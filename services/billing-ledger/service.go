@@ -211,17 +211,18 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		demand:   demand.NewCache(st, deps.Clock),
 		visitors: &visitor.Visitors{Store: st, Slots: slot.New(visitSlots)},
 		rates:    &limit.Rates{Store: st, Slots: slot.New(rateSlots)},
-		pruner: &prune.Loop{Interval: pruneInterval, Batch: pruneBatch, Batches: pruneBatches, Log: deps.Log, Steps: []prune.Step{
-			{Name: "claims of idempotency keys", Do: st.PruneClaims},
-			{Name: "kept answers", Do: func(ctx context.Context, _ int) (int, error) { return st.SweepKept(ctx) }},
-			{Name: "requests of cleared days", Do: func(ctx context.Context, limit int) (int, error) {
-				return st.DropCleared(ctx, cfg.RetentionDays, limit)
+		pruner: &prune.Loop{Interval: pruneInterval, Batch: pruneBatch, Batches: pruneBatches, Log: deps.Log,
+			Steps: []prune.Step{
+				{Name: "claims of idempotency keys", Do: st.PruneClaims},
+				{Name: "kept answers", Do: func(ctx context.Context, _ int) (int, error) { return st.SweepKept(ctx) }},
+				{Name: "requests of cleared days", Do: func(ctx context.Context, limit int) (int, error) {
+					return st.DropCleared(ctx, cfg.RetentionDays, limit)
+				}},
+				{Name: "visitors", Do: st.PruneVisitors},
+				{Name: "sessions", Do: st.PruneSessions},
+				{Name: "attempts to sign in", Do: st.PruneAttempts},
+				{Name: "known networks", Do: st.PruneNetworks},
 			}},
-			{Name: "visitors", Do: st.PruneVisitors},
-			{Name: "sessions", Do: st.PruneSessions},
-			{Name: "attempts to sign in", Do: st.PruneAttempts},
-			{Name: "known networks", Do: st.PruneNetworks},
-		}},
 	}
 	s.users = &user.Users{
 		Store: st, Passwords: user.NewPasswords(), Accounts: s.accounts, Keys: s.keys,

@@ -101,7 +101,8 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	st := store.New(deps.DB)
 	s := &Service{cfg: cfg, deps: deps, store: st}
 	s.keeper = snapshot.NewKeeper(
-		snapshot.Config{SupplyInterval: cfg.SupplyInterval, SupplyExpiry: cfg.SupplyExpiry, RepairInterval: cfg.RepairInterval},
+		snapshot.Config{SupplyInterval: cfg.SupplyInterval, SupplyExpiry: cfg.SupplyExpiry,
+			RepairInterval: cfg.RepairInterval},
 		st, rpc.RouterSupply{Router: deps.Router}, deps.Clock, deps.Log)
 	if err := s.instruments(); err != nil {
 		return nil, err

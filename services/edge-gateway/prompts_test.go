@@ -91,7 +91,7 @@ func (m merged) texts() string {
 	return strings.Join(out, " ")
 }
 
-// witnesses are the accounts of so many requests, by id.
+// reportsOf returns the reports of so many requests, by id.
 func (f *fleet) reportsOf(ids []string) map[string]*billingv1.RequestReport {
 	f.t.Helper()
 	all := map[string]*billingv1.RequestReport{}

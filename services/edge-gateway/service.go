@@ -130,7 +130,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	s := &Service{
 		deps:    deps,
 		metrics: metrics,
-		sockets: sockets.Config{MaxConnections: cfg.MaxConnections, MaxPerNetwork: cfg.MaxConnectionsOfNetwork, Trusted: proxies},
+		sockets: sockets.Config{MaxConnections: cfg.MaxConnections, MaxPerNetwork: cfg.MaxConnectionsOfNetwork,
+			Trusted: proxies},
 		auth:    auth.New(deps.Keys, deps.Clock, cfg.auth()),
 		models:  catalog.NewView(deps.Catalog, deps.Clock, deps.Log),
 		witness: witness.NewQueue(deps.Admission, deps.Log, metrics.WitnessesDropped, cfg.reports()),

@@ -324,7 +324,7 @@ func (k *keys) AuthenticateKey(ctx context.Context, req *billingv1.AuthenticateK
 	return &billingv1.AuthenticateKeyResponse{KeyId: "key-1", AccountId: "account-1", AccountTag: []byte("8 bytes!"), AllowedModelIds: k.allowed}, nil
 }
 
-// billing admits everything unless told otherwise, and collects witnesses.
+// billing admits everything unless told otherwise, and collects reports.
 type billing struct {
 	billingv1.UnimplementedAdmissionServiceServer
 	admits   chan *billingv1.AdmitRequest

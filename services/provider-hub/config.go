@@ -122,8 +122,10 @@ func (c Config) Validate() error {
 	if c.WorkReceiptSecret.IsSet() && len(c.WorkReceiptSecret.Reveal()) < minWorkReceiptSecret {
 		faults = append(faults, fmt.Errorf("receipt secret has fewer than %d bytes", minWorkReceiptSecret))
 	}
-	if p := c.WorkReceiptSecretPrevious; p.IsSet() && p.Reveal() != pepperSecret && len(p.Reveal()) < minWorkReceiptSecret {
-		faults = append(faults, fmt.Errorf("previous receipt secret has fewer than %d bytes and is not the word %s", minWorkReceiptSecret, pepperSecret))
+	if p := c.WorkReceiptSecretPrevious; p.IsSet() && p.Reveal() != pepperSecret &&
+		len(p.Reveal()) < minWorkReceiptSecret {
+		faults = append(faults, fmt.Errorf("previous receipt secret has fewer than %d bytes and is not the word %s",
+			minWorkReceiptSecret, pepperSecret))
 	}
 	for name, d := range map[string]time.Duration{
 		"register timeout": c.RegisterTimeout, "heartbeat interval": c.HeartbeatInterval, "session timeout": c.SessionTimeout,

@@ -120,7 +120,8 @@ func TestAHubWithoutItsJournalAsksBillingAboutAReceipt(t *testing.T) {
 			t.Errorf("asked %d times, about %v", len(list), q)
 		}
 		notice, err := proto.Marshal(&eventsv1.WorkReceiptNotice{Verdicts: []*eventsv1.WorkReceiptVerdict{{
-			RequestId: q.GetRequestId(), Attempt: q.GetAttempt(), Outcome: eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED,
+			RequestId: q.GetRequestId(), Attempt: q.GetAttempt(),
+			Outcome: eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED,
 		}}})
 		must(t, err)
 		return w.bus.Publish(ctx, bus.SubjectWorkReceiptDone(testHub), notice, nil)

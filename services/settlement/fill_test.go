@@ -28,7 +28,7 @@ func TestWhatNoUsageBroughtIsFilledInFromTheLedgerAndMarked(t *testing.T) {
 	broken := b.usage(t)
 	b.publish(t, "broken", encode(t, broken))
 	b.settled(t)
-	cut := asSettled(broken, 3, gateway) // the ledger settled it by the other witness
+	cut := asSettled(broken, 3, gateway) // the ledger settled it by the other evidence source
 	cut.PromptTokens, cut.CompletionTokens = 0, 2
 	b.ledger.settled = []*billingv1.SettledRequest{
 		asSettled(lost, 10, hub), asSettled(late, 10, hub), asSettled(heard, 10, hub), cut, asSettled(wrong, 11, hub),
@@ -58,7 +58,7 @@ func TestWhatNoUsageBroughtIsFilledInFromTheLedgerAndMarked(t *testing.T) {
 	if n := filled(); n != 2 {
 		t.Errorf("got %d lines counted as filled, want 2", n)
 	}
-	// The ledger's own word is no second witness, and usage is.
+	// The ledger's own word is no second evidence source, and usage is.
 	b.publish(t, "own word", encode(t, settledAs(lost)))
 	b.publish(t, "late", encode(t, late))
 	b.settled(t)

@@ -36,7 +36,9 @@ func TestForgedUsageBecomesNoLine(t *testing.T) {
 	b.forge(t, hub, "2", guess.Seal(high(same)))
 	b.forge(t, hub2, "3", other.Seal(high(same)))
 	b.forge(t, hub, "4", hubKey.Seal(high(func(e *eventsv1.UsageEvent) { e.Settled = true })))
-	b.forge(t, hub, "5", hubKey.Seal(high(func(e *eventsv1.UsageEvent) { e.EvidenceSource = eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY })))
+	b.forge(t, hub, "5", hubKey.Seal(high(func(e *eventsv1.UsageEvent) {
+		e.EvidenceSource = eventsv1.EvidenceSource_EVIDENCE_SOURCE_GATEWAY
+	})))
 	b.forge(t, bus.SubjectUsageLedger, "6", high(same)) // what only a hub may say
 	b.forge(t, "usage.v1.\xff", "8", hubKey.Seal(high(same)))
 	b.publish(t, "7", encode(t, event))

@@ -20,7 +20,8 @@ const otherProvider = "0192f0c0-0000-7000-8000-000000000009"
 // the ledger has settled.
 func (b *bundle) fillAnew(t *testing.T) {
 	t.Helper()
-	b.service.filler = &fill.Filler{Ledger: b.service.filler.Ledger, Store: b.service.store, After: b.service.cfg.FillAfter}
+	b.service.filler = &fill.Filler{Ledger: b.service.filler.Ledger, Store: b.service.store,
+		After: b.service.cfg.FillAfter}
 	b.service.fill(t.Context())
 }
 
@@ -116,12 +117,12 @@ func TestLinesAndAccrualsAgreeAfterCorrections(t *testing.T) {
 	b.recorded(t, honest)
 	b.settles(asSettled(inflated, 10, byHub), asSettled(taken, 10, byHub), asSettled(honest, 10, byHub))
 	b.fillAnew(t)
-	// What was overruled by the same witness rests on the ledger's word alone.
+	// What was overruled by the same evidence source rests on the ledger's word alone.
 	b.agrees(t, "corrected", 2)
 }
 
 // The ledger loses its last commits with its primary, and settles by another
-// witness when usage comes again.
+// evidence source when usage comes again.
 func TestTheLedgersBooksOverruleWhatTheySaidBefore(t *testing.T) {
 	b := setup(t)
 	hub, gateway := b.sources(t)

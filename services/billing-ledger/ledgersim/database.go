@@ -80,7 +80,7 @@ func (d *Database) Admit(ctx context.Context, claims []hold.Reservation) ([]hold
 	return transact(d, func() ([]hold.Decision, error) { return d.Store.Admit(ctx, claims) })
 }
 
-// Conclude implements hold.Witnesses.
+// Conclude implements hold.ReportStore.
 func (d *Database) Conclude(ctx context.Context, all []hold.RequestReport) (int, error) {
 	return transact(d, func() (int, error) { return d.Store.Conclude(ctx, all) })
 }

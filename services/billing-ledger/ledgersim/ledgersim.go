@@ -1,5 +1,5 @@
 // Package ledgersim makes billing-ledger for a simulator: the real admission,
-// settlement, witnesses, leases and reviews, behind the real RPC handlers and
+// settlement, reports, leases and reviews, behind the real RPC handlers and
 // the real consumer of usage, on tables in memory (see package memstore) and a
 // bus that the simulator provides.
 //
@@ -159,7 +159,7 @@ func (l *Ledger) Renew(ctx context.Context, r *billingv1.RenewRequest) (*billing
 	return l.admission.Renew(ctx, r)
 }
 
-// Conclude keeps witnesses.
+// Conclude keeps reports.
 func (l *Ledger) Conclude(ctx context.Context, r *billingv1.ConcludeRequest) (*billingv1.ConcludeResponse, error) {
 	return l.admission.Conclude(ctx, r)
 }

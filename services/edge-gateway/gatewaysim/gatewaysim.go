@@ -1,5 +1,5 @@
 // Package gatewaysim makes gateways for a simulator: the real HTTP surface,
-// admission, relay, witness queue and leases, with peers, clock and randomness
+// admission, relay, report queue and leases, with peers, clock and randomness
 // that the simulator provides, and with no loop of their own.
 //
 // A gateway's requests run in the goroutine that calls ServeHTTP, which blocks

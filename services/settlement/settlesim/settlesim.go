@@ -81,7 +81,7 @@ func (d *Database) Add(_ context.Context, b earning.Batch) (earning.Outcome, err
 	return out, nil
 }
 
-// Fill implements fill.Book.
+// Fill implements fill.Store.
 func (d *Database) Fill(_ context.Context, lines []Line) (fill.Outcome, error) {
 	happens, heard := true, true
 	if d.Fate != nil {
@@ -112,7 +112,7 @@ func (d *Database) Fill(_ context.Context, lines []Line) (fill.Outcome, error) {
 	return out, nil
 }
 
-// Suspects implements fill.Book.
+// Suspects implements fill.Store.
 func (d *Database) Suspects(_ context.Context, slots []reconcile.Slot, after ids.RequestID, limit int) ([]ids.RequestID, error) {
 	var suspects []ids.RequestID
 	for id, l := range d.lines {
@@ -126,7 +126,7 @@ func (d *Database) Suspects(_ context.Context, slots []reconcile.Slot, after ids
 	return suspects[:min(len(suspects), limit)], nil
 }
 
-// Exclude implements fill.Book.
+// Exclude implements fill.Store.
 func (d *Database) Exclude(_ context.Context, requests []ids.RequestID) (held []ids.RequestID, _ error) {
 	for _, id := range requests {
 		if _, corrected := d.corrected[id]; !corrected && !d.heldOut[id] {
@@ -137,7 +137,7 @@ func (d *Database) Exclude(_ context.Context, requests []ids.RequestID) (held []
 	return held, nil
 }
 
-// differ reports whether two lines differ in anything but the witness.
+// differ reports whether two lines differ in anything but the evidence source.
 func differ(a, b Line) bool {
 	a.EvidenceSource, a.Settled = b.EvidenceSource, b.Settled
 	return a != b
@@ -160,7 +160,8 @@ func (d *Database) add(b earning.Batch) (out earning.Outcome) {
 		switch {
 		case !stands:
 			d.lines[l.RequestID] = l
-		case first.EvidenceSource == earning.Ledger && !l.Settled && first.ProviderID == l.ProviderID && first.Payout == l.Payout:
+		case first.EvidenceSource == earning.Ledger && !l.Settled && first.ProviderID == l.ProviderID &&
+			first.Payout == l.Payout:
 			d.confirmed[l.RequestID] = true
 		case first.EvidenceSource == earning.Hub && l.EvidenceSource == earning.Hub &&
 			(first.ProviderID != l.ProviderID || first.Attempt != l.Attempt || first.Payout != l.Payout):
@@ -191,7 +192,7 @@ type Mark = fill.Cursor
 // Page is what a Ledger answers.
 type Page = fill.Page
 
-// The witnesses by which billing-ledger settles.
+// The evidence sources by which billing-ledger settles.
 const (
 	Hub     = earning.Hub
 	Gateway = earning.Gateway

@@ -59,7 +59,9 @@ type settledRows int
 
 var began = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 
-func (n settledRows) SettledAfter(_ context.Context, after SettledCursor, _ time.Duration, limit int) ([]Settled, error) {
+func (n settledRows) SettledAfter(
+	_ context.Context, after SettledCursor, _ time.Duration, limit int,
+) ([]Settled, error) {
 	var out []Settled
 	for i := 0; i < int(n) && len(out) < limit; i++ {
 		m := SettledCursor{At: began.Add(time.Duration(i) * time.Microsecond), Request: ids.RequestID{15: 1}}

@@ -46,10 +46,10 @@ func (a *Admitter) Waiting() int { return a.batch.waiting() }
 func (a *Admitter) Running() bool { return a.batch.isOpen() }
 
 // Admit decides one order. When ctx ends while its batch is under way the hold
-// may exist all the same; then it is released by the gateway's witness or
+// may exist all the same; then it is released by the gateway's report or
 // expires.
 func (a *Admitter) Admit(ctx context.Context, o AdmitRequest) (Admission, error) {
-	c, err := a.claim(o)
+	c, err := a.reserve(o)
 	if err != nil {
 		return Admission{}, err
 	}
@@ -63,9 +63,9 @@ func (a *Admitter) Admit(ctx context.Context, o AdmitRequest) (Admission, error)
 	return v.Admission, nil
 }
 
-// claim pins the price in force. A pinned request is pay-as-you-go even when
+// reserve pins the price in force. A pinned request is pay-as-you-go even when
 // the model costs nothing.
-func (a *Admitter) claim(o AdmitRequest) (Reservation, error) {
+func (a *Admitter) reserve(o AdmitRequest) (Reservation, error) {
 	if o.PromptTokens < 0 || o.PromptTokens > MaxTokens || o.MaxCompletionTokens < 0 || o.MaxCompletionTokens > MaxTokens {
 		return Reservation{}, fault.New(fault.Invalid, fault.InvalidValue, "token counts must be between 0 and %d", int64(MaxTokens)).On("prompt_tokens")
 	}

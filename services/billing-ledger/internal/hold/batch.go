@@ -13,21 +13,21 @@ import (
 
 // Config of the group commit.
 type Config struct {
-	// Batch bounds the claims of one transaction.
+	// Batch bounds the reservations of one transaction.
 	Batch int
 	// Writers is how many transactions may be under way at once. Those of one
 	// key are always the same writer's, since they wait for one wallet.
 	Writers int
-	// Queue bounds the claims that wait; each writer has its share.
+	// Queue bounds the reservations that wait; each writer has its share.
 	Queue int
 	// Timeout bounds one transaction.
 	Timeout time.Duration
 }
 
-// Decider decides claims in one transaction, one verdict for each, in order.
+// Decider decides reservations in one transaction, one decision for each, in order.
 // All of them fail together when it returns an error.
 type Decider interface {
-	Admit(ctx context.Context, claims []Reservation) ([]Decision, error)
+	Admit(ctx context.Context, reservations []Reservation) ([]Decision, error)
 }
 
 // batcher is the group commit: writers, each of which empties a bounded queue.
@@ -80,7 +80,7 @@ func unavailable(format string, args ...any) *fault.Fault {
 	return fault.New(fault.Unavailable, fault.AdmissionUnavailable, format, args...).After(time.Second)
 }
 
-// decide queues c and waits for its verdict.
+// decide queues c and waits for its decision.
 func (b *batcher) decide(ctx context.Context, c Reservation) (Decision, error) {
 	t := &ticket{ctx: ctx, reservation: c, answered: make(chan answer, 1)}
 	if err := b.enqueue(t); err != nil {
@@ -175,13 +175,13 @@ func (b *batcher) commit(ctx context.Context, batch []*ticket) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.cfg.Timeout)
 	defer cancel()
-	claims := make([]Reservation, len(batch))
+	reservations := make([]Reservation, len(batch))
 	for i, t := range batch {
-		claims[i] = t.reservation
+		reservations[i] = t.reservation
 	}
-	verdicts, err := b.store.Admit(ctx, claims)
-	if err == nil && len(verdicts) != len(batch) {
-		err = fmt.Errorf("store answered %d of %d claims", len(verdicts), len(batch))
+	decisions, err := b.store.Admit(ctx, reservations)
+	if err == nil && len(decisions) != len(batch) {
+		err = fmt.Errorf("store answered %d of %d reservations", len(decisions), len(batch))
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "the store does not answer in time").After(time.Second)
@@ -192,8 +192,8 @@ func (b *batcher) commit(ctx context.Context, batch []*ticket) {
 			t.answered <- answer{err: fmt.Errorf("admit a batch of %d: %w", len(batch), err)}
 			continue
 		}
-		counts[verdicts[i].Outcome]++
-		t.answered <- answer{decision: verdicts[i]}
+		counts[decisions[i].Outcome]++
+		t.answered <- answer{decision: decisions[i]}
 	}
 	for outcome, n := range counts {
 		b.observe(outcome, n)

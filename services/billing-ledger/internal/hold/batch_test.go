@@ -23,9 +23,9 @@ type gate struct {
 	open    chan error
 }
 
-func (g *gate) Admit(ctx context.Context, claims []Reservation) ([]Decision, error) {
+func (g *gate) Admit(ctx context.Context, reservations []Reservation) ([]Decision, error) {
 	g.mu.Lock()
-	g.batches = append(g.batches, len(claims))
+	g.batches = append(g.batches, len(reservations))
 	g.mu.Unlock()
 	select {
 	case err := <-g.open:
@@ -35,11 +35,11 @@ func (g *gate) Admit(ctx context.Context, claims []Reservation) ([]Decision, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	verdicts := make([]Decision, len(claims))
-	for i := range claims {
-		verdicts[i] = Decision{Outcome: Admitted, Admission: Admission{Held: claims[i].Amount}}
+	decisions := make([]Decision, len(reservations))
+	for i := range reservations {
+		decisions[i] = Decision{Outcome: Admitted, Admission: Admission{Held: reservations[i].Amount}}
 	}
-	return verdicts, nil
+	return decisions, nil
 }
 
 func testAdmitter(g *gate, batch, queue int) *Admitter {
@@ -89,7 +89,7 @@ func TestWhatArrivesDuringACommitSharesTheNext(t *testing.T) {
 	})
 }
 
-// Two batches with claims of one key would only wait for one another.
+// Two batches with reservations of one key would only wait for one another.
 func TestTheClaimsOfAKeyAreNeverInTwoBatchesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan error)}
@@ -111,7 +111,7 @@ func TestTheClaimsOfAKeyAreNeverInTwoBatchesAtOnce(t *testing.T) {
 			ask(key)
 		}
 		if len(g.batches) != 2 || a.Waiting() != 4 {
-			t.Errorf("%d batches are under way and %d claims wait, want one batch a writer and 4", len(g.batches), a.Waiting())
+			t.Errorf("%d batches are under way and %d reservations wait, want one batch a writer and 4", len(g.batches), a.Waiting())
 		}
 		for range 4 {
 			g.open <- nil
@@ -235,7 +235,7 @@ func TestClaimsNeverWrap(t *testing.T) {
 		{AdmitRequest{Model: "m", Images: MaxImages + 1}, fault.InvalidValue},
 		{AdmitRequest{Model: "none"}, fault.ModelNotFound},
 	} {
-		if _, err := a.claim(tc.order); !fault.Is(err, tc.want) {
+		if _, err := a.reserve(tc.order); !fault.Is(err, tc.want) {
 			t.Errorf("%+v: %v, want %s", tc.order, err, tc.want)
 		}
 	}
@@ -250,16 +250,18 @@ func TestAnOrderIsHeldInTheUnitOfItsModel(t *testing.T) {
 	}{
 		{AdmitRequest{Model: "image", PromptTokens: 500, MaxCompletionTokens: 3, Images: 9}, AdmitRequest{MaxCompletionTokens: 3, Images: 3}, 120_000_000},
 		{AdmitRequest{Model: "image"}, AdmitRequest{}, 0},
-		{AdmitRequest{Model: "audio", PromptTokens: 90_500, MaxCompletionTokens: 4096}, AdmitRequest{PromptTokens: 90_500}, 9_050_000},
+		{AdmitRequest{Model: "audio", PromptTokens: 90_500, MaxCompletionTokens: 4096},
+			AdmitRequest{PromptTokens: 90_500}, 9_050_000},
 		{AdmitRequest{Model: "m", PromptTokens: 7, MaxCompletionTokens: 5, Images: 2}, AdmitRequest{PromptTokens: 7, MaxCompletionTokens: 5, Images: 2}, 5},
 	} {
-		got, err := a.claim(c.order)
+		got, err := a.reserve(c.order)
 		if err != nil || got.PromptTokens != c.want.PromptTokens || got.MaxCompletionTokens != c.want.MaxCompletionTokens ||
 			got.Images != c.want.Images || got.Amount != c.held {
-			t.Errorf("%+v is claimed as %+v, %v", c.order, got, err)
+			t.Errorf("%+v is reserved as %+v, %v", c.order, got, err)
 		}
 	}
-	if _, err := a.claim(AdmitRequest{Model: "image", MaxCompletionTokens: MaxImages + 1}); !fault.Is(err, fault.InvalidValue) {
+	_, err := a.reserve(AdmitRequest{Model: "image", MaxCompletionTokens: MaxImages + 1})
+	if !fault.Is(err, fault.InvalidValue) {
 		t.Errorf("too many images: %v", err)
 	}
 }
@@ -267,7 +269,7 @@ func TestAnOrderIsHeldInTheUnitOfItsModel(t *testing.T) {
 func TestZeroPricedModelsAreFreeUnlessPinned(t *testing.T) {
 	a := testAdmitter(nil, 1, 1)
 	for pinned, want := range map[bool]BillingType{false: Free, true: PayAsYouGo} {
-		c, err := a.claim(AdmitRequest{Model: "free", MaxCompletionTokens: MaxTokens, Pinned: pinned})
+		c, err := a.reserve(AdmitRequest{Model: "free", MaxCompletionTokens: MaxTokens, Pinned: pinned})
 		if err != nil || c.Billing != want || c.Amount != 0 || !c.ZeroPriced {
 			t.Errorf("pinned %v: %+v %v", pinned, c, err)
 		}

@@ -87,7 +87,7 @@ type Admission struct {
 	Lease time.Duration
 }
 
-// Outcome is how a claim was decided.
+// Outcome is how a reservation was decided.
 type Outcome string
 
 // The outcomes.
@@ -123,7 +123,7 @@ func Outcomes() []Outcome {
 	}
 }
 
-// Decision answers a claim. Admission is complete when the outcome is Admitted
+// Decision answers a reservation. Admission is complete when the outcome is Admitted
 // or Repeated; of the others only Rate counts, and only where the key is known.
 type Decision struct {
 	Outcome   Outcome

@@ -59,7 +59,7 @@ type RequestReport struct {
 	ContinuedAs ids.RequestID
 }
 
-// Committed is where the committed attempt ran; zero when the witness does not
+// Committed is where the committed attempt ran; zero when the report does not
 // name a provider that can be paid.
 func (w RequestReport) Committed() (hub string, provider ids.ProviderID) {
 	for _, a := range w.Attempts {
@@ -85,7 +85,7 @@ func (w RequestReport) LeftAtOnce() bool {
 		w.Attempts[n-1].Result == ClientGone && w.Attempts[n-1].LatencyMS < surelyHung
 }
 
-// bounded is w within its bounds. A witness is evidence and comes in batches
+// bounded is w within its bounds. A report is evidence and comes in batches
 // that are sent again until they are accepted, so one that is odd is cut to
 // size instead of holding up the others.
 func (w RequestReport) bounded() RequestReport {
@@ -130,7 +130,7 @@ func cut(s string, n int) string {
 
 // ReportStore keeps what gateways tell.
 type ReportStore interface {
-	// Conclude records the witnesses of known requests, the first word of each,
+	// Conclude records the reports of known requests, the first word of each,
 	// frees their places in the concurrency of key and plan, counts those that were
 	// left at once, and closes as Released the open holds of those that just now said that
 	// nothing was relayed; the others stay open for the usage of what was
@@ -138,14 +138,14 @@ type ReportStore interface {
 	Conclude(ctx context.Context, all []RequestReport) (released int, err error)
 }
 
-// Concluder records witnesses.
+// Concluder records reports.
 type Concluder struct {
 	Store ReportStore
 	// Observe hears how many holds were released.
 	Observe func(int)
 }
 
-// Conclude records at most MaxReports witnesses.
+// Conclude records at most MaxReports reports.
 func (c *Concluder) Conclude(ctx context.Context, all []RequestReport) error {
 	if len(all) > MaxReports {
 		return fault.New(fault.Invalid, fault.InvalidValue, "at most %d reports a call", MaxReports).On("reports")

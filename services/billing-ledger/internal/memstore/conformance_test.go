@@ -145,10 +145,10 @@ func (p *pair) pass(t *testing.T, d time.Duration) {
 // story is a sequence of random operations.
 type story struct {
 	*pair
-	dice      *rand.Rand
-	claims    []hold.Reservation
-	providers []ids.ProviderID
-	published []usage.Event
+	dice         *rand.Rand
+	reservations []hold.Reservation
+	providers    []ids.ProviderID
+	published    []usage.Event
 }
 
 // operation is a random one, to be done on both stores; what it returns is what
@@ -157,10 +157,10 @@ func (s *story) operation(t *testing.T) (name string, do func(ctx context.Contex
 	t.Helper()
 	switch s.dice.IntN(9) {
 	case 0, 1:
-		claims := s.someClaims(t)
+		reservations := s.someReservations(t)
 		return "admit", func(ctx context.Context, l ledger) (any, error) {
-			verdicts, err := l.Admit(ctx, claims)
-			return outcomes(verdicts), err
+			decisions, err := l.Admit(ctx, reservations)
+			return outcomes(decisions), err
 		}
 	case 2:
 		w := s.reports(t)
@@ -213,8 +213,8 @@ func (s *story) publish(all []usage.Event, failed int) string {
 	return text
 }
 
-func outcomes(verdicts []hold.Decision) (out []string) {
-	for _, v := range verdicts {
+func outcomes(decisions []hold.Decision) (out []string) {
+	for _, v := range decisions {
 		text := string(v.Outcome)
 		if v.Outcome == hold.Admitted || v.Outcome == hold.Repeated {
 			text += fmt.Sprint(v.Admission.Account, v.Admission.Held, v.Admission.Rates, v.Admission.Billing)
@@ -224,12 +224,12 @@ func outcomes(verdicts []hold.Decision) (out []string) {
 	return out
 }
 
-func (s *story) someClaims(t *testing.T) []hold.Reservation {
+func (s *story) someReservations(t *testing.T) []hold.Reservation {
 	t.Helper()
-	claims := make([]hold.Reservation, 1+s.dice.IntN(3))
-	for i := range claims {
-		if len(s.claims) > 0 && s.dice.IntN(5) == 0 {
-			claims[i] = s.claims[s.dice.IntN(len(s.claims))]
+	reservations := make([]hold.Reservation, 1+s.dice.IntN(3))
+	for i := range reservations {
+		if len(s.reservations) > 0 && s.dice.IntN(5) == 0 {
+			reservations[i] = s.reservations[s.dice.IntN(len(s.reservations))]
 			continue
 		}
 		tokens := int64(s.dice.IntN(8))
@@ -237,19 +237,19 @@ func (s *story) someClaims(t *testing.T) []hold.Reservation {
 		if err != nil {
 			t.Fatal(err)
 		}
-		claims[i] = hold.Reservation{
+		reservations[i] = hold.Reservation{
 			AdmitRequest: hold.AdmitRequest{
 				Request: request, Key: s.consumers[s.dice.IntN(3)].key, Model: "acme/large", PromptTokens: 2, MaxCompletionTokens: tokens,
 			},
 			Class: limit.LLM, Billing: hold.PayAsYouGo, Price: s.price, Rates: centRates, Amount: money.NanoUSD(tokens) * cent,
 		}
-		s.inSomeUnit(&claims[i])
-		s.claims = append(s.claims, claims[i])
+		s.inSomeUnit(&reservations[i])
+		s.reservations = append(s.reservations, reservations[i])
 	}
-	return claims
+	return reservations
 }
 
-// inSomeUnit leaves two of three claims in tokens. A cent buys an image, or a
+// inSomeUnit leaves two of three reservations in tokens. A cent buys an image, or a
 // second and a half of audio.
 func (s *story) inSomeUnit(c *hold.Reservation) {
 	switch n := c.MaxCompletionTokens; s.dice.IntN(6) {
@@ -262,7 +262,7 @@ func (s *story) inSomeUnit(c *hold.Reservation) {
 	}
 }
 
-// counts are of a claim's unit, and may be beyond what it holds.
+// counts are of a reservation's unit, and may be beyond what it holds.
 func (s *story) counts(c hold.Reservation) money.Tokens {
 	counts := money.Tokens{Prompt: int64(s.dice.IntN(4)), Completion: int64(s.dice.IntN(9))}
 	switch c.Rates.Unit {
@@ -278,14 +278,14 @@ func (s *story) counts(c hold.Reservation) money.Tokens {
 // some is a request that may have been admitted, mostly a young one.
 func (s *story) some(t *testing.T) hold.Reservation {
 	t.Helper()
-	if len(s.claims) == 0 {
-		s.someClaims(t)
+	if len(s.reservations) == 0 {
+		s.someReservations(t)
 	}
-	from := max(0, len(s.claims)-8)
+	from := max(0, len(s.reservations)-8)
 	if s.dice.IntN(5) == 0 {
 		from = 0
 	}
-	return s.claims[from+s.dice.IntN(len(s.claims)-from)]
+	return s.reservations[from+s.dice.IntN(len(s.reservations)-from)]
 }
 
 func (s *story) provider() ids.ProviderID { return s.providers[s.dice.IntN(len(s.providers))] }

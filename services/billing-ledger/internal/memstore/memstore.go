@@ -200,23 +200,23 @@ func (s *Store) giveBack(h *Hold, why hold.Trigger) {
 	}
 }
 
-// Admit decides claims; see hold.Decider.
-func (s *Store) Admit(_ context.Context, claims []hold.Reservation) ([]hold.Decision, error) {
-	verdicts := make([]hold.Decision, len(claims))
-	for _, i := range s.lockOrder(claims) {
-		verdicts[i] = s.admit(claims[i])
+// Admit decides reservations; see hold.Decider.
+func (s *Store) Admit(_ context.Context, reservations []hold.Reservation) ([]hold.Decision, error) {
+	decisions := make([]hold.Decision, len(reservations))
+	for _, i := range s.lockOrder(reservations) {
+		decisions[i] = s.admit(reservations[i])
 	}
-	return verdicts, nil
+	return decisions, nil
 }
 
 // lockOrder is the order in which the database decides a batch.
-func (s *Store) lockOrder(claims []hold.Reservation) []int {
-	places := make([]int, len(claims))
+func (s *Store) lockOrder(reservations []hold.Reservation) []int {
+	places := make([]int, len(reservations))
 	for i := range places {
 		places[i] = i
 	}
 	slices.SortStableFunc(places, func(a, b int) int {
-		x, y := claims[a], claims[b]
+		x, y := reservations[a], reservations[b]
 		ax, _ := s.Account(x.Key)
 		ay, _ := s.Account(y.Key)
 		return cmp.Or(bytes.Compare(ax[:], ay[:]), bytes.Compare(x.Key[:], y.Key[:]), bytes.Compare(x.Request[:], y.Request[:]))

@@ -11,7 +11,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/orphan"
 )
 
-// Conclude keeps the first word on each request; see hold.Witnesses.
+// Conclude keeps the first word on each request; see hold.ReportStore.
 func (s *Store) Conclude(_ context.Context, all []hold.RequestReport) (released int, err error) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b hold.RequestReport) int { return bytes.Compare(a.Request[:], b.Request[:]) })

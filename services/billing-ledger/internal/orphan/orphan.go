@@ -7,14 +7,14 @@
 // signed (Request.Judge says which are credible). It publishes it where hubs
 // publish theirs, so that billing-ledger and settlement both take it, or the
 // hub's own, whichever stands first in the stream. It charges no more than the
-// smallest credible witness: the output that was delivered, within the hold; the
+// smallest credible evidence: the output that was delivered, within the hold; the
 // prompt only when the hub itself had told what it bills.
 //
 // A receipt that comes when the hold was given back, up to MaxLate later, is
 // reviewed too: its usage meets a hold that is closed, and the platform pays.
 //
 // The stream may lose what it holds, and the two readers may then hear of the
-// witnesses in another order. So a reviewed request is published again with
+// evidence sources in another order. So a reviewed request is published again with
 // growing gaps (1 minute doubling to 4 hours, MaxPublications in all, over a
 // day), once it is settled as what the ledger settled it by, which overrules
 // what settlement may have heard first.
@@ -61,7 +61,7 @@ type Case struct {
 	Hub      string
 	Provider ids.ProviderID
 	// EvidenceSource says who tells: usage.Gateway, also where it is empty, or
-	// usage.Receipt. Epoch is the receipt's, 0 without one.
+	// usage.WorkReceipt. Epoch is the receipt's, 0 without one.
 	EvidenceSource usage.EvidenceSource
 	Epoch          int64
 	// Relayed tokens and bytes were written to the consumer; by a receipt alone,

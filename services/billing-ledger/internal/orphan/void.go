@@ -14,7 +14,7 @@ import (
 // It counts against a receipt that comes later, which is refused, and against
 // one that came earlier, which is no evidence any more, for as long as the
 // receipt has not settled its request: usage that a review has published by then
-// is settled at nothing (see usage.Book.Voids), and settlement hears so. Once it
+// is settled at nothing (see usage.Snapshot.Voids), and settlement hears so. Once it
 // has settled it, the void is kept and said aloud, and no money moves. A gateway's word that it relayed content of that very attempt
 // is worth more than a void.
 type Void struct {

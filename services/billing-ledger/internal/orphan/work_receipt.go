@@ -61,7 +61,7 @@ type Verdict struct {
 
 // GatewayReport is what a gateway told of a request.
 type GatewayReport struct {
-	// Last is a witness; else it is a renewal, which more may follow.
+	// Last is a report; else it is a renewal, which more may follow.
 	Last bool
 	// Attempt is 0 while none was committed to; Provider is zero where it was
 	// not named.

@@ -1,5 +1,5 @@
 // Package receipt tells a consumer what became of one of its requests, joined
-// from the hold, the settled usage and the gateway's witness.
+// from the hold, the settled usage and the gateway's report.
 package receipt
 
 import (
@@ -13,7 +13,7 @@ import (
 	"svc.internal/services/billing-ledger/internal/hold"
 )
 
-// Receipt of one request. Usage is nil until it is settled, Witness until the
+// Receipt of one request. Usage is nil until it is settled, Report until the
 // gateway has reported.
 type Receipt struct {
 	Request    ids.RequestID

@@ -13,7 +13,7 @@ import (
 
 // Late is a request that was settled by its hub's count before its gateway told
 // that the answer had broken off. Had the word come in time, what came would
-// have been charged, and not the prompt (see usage.Book.Broken).
+// have been charged, and not the prompt (see usage.Snapshot.Truncated).
 type Late struct {
 	Request ids.RequestID
 	Account ids.AccountID

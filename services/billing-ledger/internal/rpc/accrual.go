@@ -48,7 +48,8 @@ func (s *Accruals) ListSettled(ctx context.Context, req *billingv1.ListSettledRe
 			RequestId: r.Request.String(), ProviderId: r.Provider.String(), PriceVersionId: r.Price.String(),
 			ModelId: r.Model, Attempt: uint32(r.Attempt),
 			PromptTokens: r.Billable.Prompt, CompletionTokens: r.Billable.Completion,
-			Rates: moneypb.FromRates(r.Rates), PayoutNanoUsd: int64(r.Payout), EvidenceSource: evidenceSourceToProto(r.EvidenceSource),
+			Rates: moneypb.FromRates(r.Rates), PayoutNanoUsd: int64(r.Payout),
+			EvidenceSource: evidenceSourceToProto(r.EvidenceSource),
 		}
 	}
 	return m, nil

@@ -141,7 +141,7 @@ func renewalFromProto(m *billingv1.RunningRequest) (hold.Renewal, bool) {
 	return r, true
 }
 
-// Conclude records gateways' witnesses.
+// Conclude records gateways' reports.
 func (s *Admission) Conclude(ctx context.Context, req *billingv1.ConcludeRequest) (*billingv1.ConcludeResponse, error) {
 	reports := make([]hold.RequestReport, 0, len(req.GetReports()))
 	for _, m := range req.GetReports() {
@@ -181,7 +181,7 @@ func reportFromProto(m *billingv1.RequestReport) (hold.RequestReport, bool) {
 			HubID: a.GetHubId(),
 		})
 	}
-	// What cannot name a request is none: a witness is taken as far as it goes.
+	// What cannot name a request is none: a report is taken as far as it goes.
 	if next, err := ids.ParseRequest(m.GetContinuedAs()); err == nil {
 		w.ContinuedAs = next
 	}

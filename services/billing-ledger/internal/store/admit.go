@@ -16,16 +16,16 @@ import (
 	"svc.internal/services/billing-ledger/internal/limit"
 )
 
-// Admit decides claims by the function admit of the database: one round trip
+// Admit decides reservations by the function admit of the database: one round trip
 // and one transaction, durable when it returns.
-func (s *Store) Admit(ctx context.Context, claims []hold.Reservation) ([]hold.Decision, error) {
+func (s *Store) Admit(ctx context.Context, reservations []hold.Reservation) ([]hold.Decision, error) {
 	crash.At("billing.admit.before_commit")
-	var verdicts []hold.Decision
-	args := s.admitArgs(claims)
+	var decisions []hold.Decision
+	args := s.admitArgs(reservations)
 	err := pg.Retry(ctx, func() (err error) {
 		rows, err := s.pool.Query(ctx, admitClaims, args...)
 		if err == nil {
-			verdicts, err = s.scanDecisions(rows, len(claims))
+			decisions, err = s.scanDecisions(rows, len(reservations))
 		}
 		return err
 	})
@@ -33,19 +33,19 @@ func (s *Store) Admit(ctx context.Context, claims []hold.Reservation) ([]hold.De
 		return nil, fault.Wrap(err, fault.Unavailable, fault.AdmissionUnavailable, "the store cannot be reached").After(time.Second)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("decide claims: %w", err)
+		return nil, fmt.Errorf("decide reservations: %w", err)
 	}
 	crash.At("billing.admit.committed")
-	return verdicts, nil
+	return decisions, nil
 }
 
 const admitClaims = `SELECT o_ord, o_outcome, o_account, o_billing, o_amount, o_price,
 		o_input, o_output, o_payout_input, o_payout_output, o_unit, o_limit, o_remaining, o_reset_at, o_retry_at, o_expires_at, o_now
 	FROM admit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)`
 
-// admitArgs turns the claims into one array for each parameter of admit.
-func (s *Store) admitArgs(claims []hold.Reservation) []any {
-	n := len(claims)
+// admitArgs turns the reservations into one array for each parameter of admit.
+func (s *Store) admitArgs(reservations []hold.Reservation) []any {
+	n := len(reservations)
 	var (
 		request, key, price        = make([][16]byte, n), make([][16]byte, n), make([][16]byte, n)
 		model, billing             = make([]string, n), make([]string, n)
@@ -56,7 +56,7 @@ func (s *Store) admitArgs(claims []hold.Reservation) []any {
 		input, output              = make([]int64, n), make([]int64, n)
 		payoutInput, payoutOutput  = make([]int64, n), make([]int64, n)
 	)
-	for i, c := range claims {
+	for i, c := range reservations {
 		request[i], key[i], price[i] = c.Request, c.Key, c.Price
 		model[i], billing[i] = c.Model, string(c.Billing)
 		class[i], zero[i], pinned[i] = int16(c.Class), c.ZeroPriced, c.Pinned
@@ -85,27 +85,27 @@ func perMinute(limits limit.Defaults) []*int32 {
 }
 
 // scanDecisions puts the rows, which come in the order of their locks, back in
-// the order of the claims.
+// the order of the reservations.
 func (s *Store) scanDecisions(rows pgx.Rows, n int) ([]hold.Decision, error) {
 	defer rows.Close()
-	verdicts := make([]hold.Decision, n)
+	decisions := make([]hold.Decision, n)
 	seen := 0
 	for rows.Next() {
 		ord, v, err := scanVerdict(rows)
 		if err != nil {
-			return nil, fmt.Errorf("scan verdict: %w", err)
+			return nil, fmt.Errorf("scan decision: %w", err)
 		}
 		v.Admission.Lease = s.terms.Lease
-		verdicts[ord-1] = v
+		decisions[ord-1] = v
 		seen++
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
 	if seen != n {
-		return nil, fmt.Errorf("the database answered %d of %d claims", seen, n)
+		return nil, fmt.Errorf("the database answered %d of %d reservations", seen, n)
 	}
-	return verdicts, nil
+	return decisions, nil
 }
 
 func scanVerdict(rows pgx.Rows) (int32, hold.Decision, error) {

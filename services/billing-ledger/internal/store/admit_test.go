@@ -308,7 +308,8 @@ func TestRateLimitTellsWhatRemainsAndGivesItBackEvenly(t *testing.T) {
 	}
 	e.admitOne(t, e.reservation(t, c, 0), hold.RateLimited)
 	e.rest(t, time.Hour)
-	if r := e.admitOne(t, e.reservation(t, c, 0), hold.Admitted).Rate; r.Remaining != 1 || !within(r.Reset, 30*time.Second) {
+	if r := e.admitOne(t, e.reservation(t, c, 0), hold.Admitted).Rate; r.Remaining != 1 ||
+		!within(r.Reset, 30*time.Second) {
 		t.Errorf("an hour later: %+v", r)
 	}
 	// A clock that was set back a little finds what has begun by the later one;

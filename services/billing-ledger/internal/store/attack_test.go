@@ -17,7 +17,8 @@ func populated(t *testing.T) (*env, consumer, hold.Reservation) {
 	t.Helper()
 	e := setup(t, unlimited)
 	c := e.consumer(t, money.USD)
-	open, settled, orphan, quarantined := e.reservation(t, c, 4), e.reservation(t, c, 4), e.reservation(t, c, 4), e.reservation(t, c, 4)
+	open, settled, orphan, quarantined := e.reservation(t, c, 4), e.reservation(t, c, 4), e.reservation(t, c, 4),
+		e.reservation(t, c, 4)
 	for _, reservation := range []hold.Reservation{open, settled, orphan} {
 		e.admitOne(t, reservation, hold.Admitted)
 	}

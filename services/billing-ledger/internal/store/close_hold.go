@@ -98,7 +98,7 @@ func giveBack(ctx context.Context, tx pgx.Tx, rows pgx.Rows, why hold.Trigger) (
 		return 0, nil
 	}
 	closed := slices.Collect(maps.Keys(holds))
-	// After the locks: whoever frees a place with a witness has had them.
+	// After the locks: whoever frees a place with a report has had them.
 	outcomes, err := readOutcomes(ctx, tx, closed)
 	if err != nil {
 		return 0, err

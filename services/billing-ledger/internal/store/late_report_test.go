@@ -72,7 +72,7 @@ func TestWhatIsOverOnlySinceTheLookBeganDoesNotExpire(t *testing.T) {
 	}
 }
 
-// Each look may read rows by their keys only: neither witnesses nor renewals are
+// Each look may read rows by their keys only: neither reports nor renewals are
 // ever removed.
 func TestLooksForWhatIsOverReadNoTableWhole(t *testing.T) {
 	e := setup(t, unlimited)

@@ -95,7 +95,8 @@ func (l load) ask(b *testing.B, admitters []*hold.Admitter, keys []ids.KeyID, n 
 		a := admitters[caller%l.replicas]
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				order := hold.AdmitRequest{Request: request(b), Key: keys[i%l.accounts], Model: "acme/large", MaxCompletionTokens: 1}
+				order := hold.AdmitRequest{Request: request(b), Key: keys[i%l.accounts], Model: "acme/large",
+					MaxCompletionTokens: 1}
 				at := time.Now()
 				if _, err := a.Admit(b.Context(), order); err != nil {
 					b.Error(err)

@@ -126,7 +126,8 @@ func (c *crowd) renew(r *rand.Rand) error {
 func (c *crowd) claimWork(r *rand.Rand) error {
 	var all []orphan.WorkReceipt
 	for _, reservation := range c.admitted(r, 8) {
-		all = append(all, signed(reservation, int64(1+r.IntN(3)), func(s *orphan.WorkReceipt) { s.Attempt = uint32(1 + r.IntN(2)) }))
+		all = append(all, signed(reservation, int64(1+r.IntN(3)),
+			func(s *orphan.WorkReceipt) { s.Attempt = uint32(1 + r.IntN(2)) }))
 	}
 	return c.store.KeepWorkReceipts(c.t.Context(), all, func(s orphan.WorkReceipt, q *orphan.Request) orphan.Verdict {
 		if q == nil {

@@ -237,7 +237,8 @@ func runHistory(t *testing.T, e *env, rnd *rand.Rand, limit int) {
 		case 1, 2, 3:
 			c := consumers[rnd.IntN(3)]
 			reservation := e.reservation(t, c, int64(rnd.IntN(8)))
-			reservation.Tier, reservation.Pinned, reservation.Images = plan.Tier(2+rnd.IntN(4)/3), rnd.IntN(6) == 0, int32(rnd.IntN(4)/3)
+			reservation.Tier, reservation.Pinned, reservation.Images = plan.Tier(2+rnd.IntN(4)/3), rnd.IntN(6) == 0,
+				int32(rnd.IntN(4)/3)
 			if again, ok := anyClaim(); ok && rnd.IntN(4) == 0 {
 				reservation, c = again, m.owner[again.Request]
 			}

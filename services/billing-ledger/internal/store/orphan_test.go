@@ -83,7 +83,8 @@ func about(d, want time.Duration) bool { return d > want-30*time.Second && d <= 
 func TestARenewalTellsOfHoldsThatWereGivenBack(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	open, settled, released, expired := e.reservation(t, c, 10), e.reservation(t, c, 10), e.reservation(t, c, 10), e.reservation(t, c, 10)
+	open, settled, released, expired := e.reservation(t, c, 10), e.reservation(t, c, 10), e.reservation(t, c, 10),
+		e.reservation(t, c, 10)
 	e.admit(t, settled, released, expired)
 	e.settle(t, usage.Settled, e.served(t, settled, 1))
 	e.release(t, released.Request)
@@ -164,7 +165,8 @@ func TestTheLastWordOfSomethingServedGivesTheHubItsTime(t *testing.T) {
 func TestWithoutEvidenceAHoldIsGivenBack(t *testing.T) {
 	e := setup(t, unlimited)
 	c := e.consumer(t, 100*cent)
-	nothing, uncommitted, empty, nobody := e.reservation(t, c, 10), e.reservation(t, c, 10), e.reservation(t, c, 10), e.reservation(t, c, 10)
+	nothing, uncommitted, empty, nobody := e.reservation(t, c, 10), e.reservation(t, c, 10), e.reservation(t, c, 10),
+		e.reservation(t, c, 10)
 	e.admit(t, nothing, uncommitted, empty, nobody)
 	e.renew(t, hold.Renewal{Request: uncommitted.Request})
 	e.conclude(t, servedWord(empty.Request, 0))
@@ -246,7 +248,8 @@ func TestASettledReviewIsPublishedAsItWasSettledABoundedNumberOfTimes(t *testing
 			e.exec(t, `UPDATE orphan_review SET next_at = now() WHERE next_at IS NOT NULL`)
 			for _, p := range e.review(t) {
 				published++
-				if p.Number != published || !p.Event.Settled || p.Event.EvidenceSource != source || p.Event.Hash() != first.Event.Hash() {
+				if p.Number != published || !p.Event.Settled || p.Event.EvidenceSource != source ||
+					p.Event.Hash() != first.Event.Hash() {
 					t.Errorf("publication %d: %+v", published, p)
 				}
 				e.settle(t, usage.Duplicate, delivery(p))

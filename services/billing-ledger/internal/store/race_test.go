@@ -317,7 +317,8 @@ func TestSettleExpireReleaseAndRefundRaceToOneEndAThousandTimes(t *testing.T) {
 			racers.Go(func() {
 				var told []hold.RequestReport
 				for _, reservation := range part {
-					told = append(told, hold.RequestReport{Request: reservation.Request, Outcome: "failed", Attempts: []hold.Attempt{}})
+					told = append(told, hold.RequestReport{Request: reservation.Request, Outcome: "failed",
+						Attempts: []hold.Attempt{}})
 				}
 				if _, err := other.Conclude(t.Context(), told); err != nil {
 					t.Error(err)

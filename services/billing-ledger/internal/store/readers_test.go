@@ -11,7 +11,7 @@ import (
 )
 
 // reader is settlement's rule in a few lines: the first event that is heard of
-// stands, unless the ledger says that it settled by the other witness.
+// stands, unless the ledger says that it settled by the other evidence source.
 type reader struct{ first, ruling map[ids.RequestID]usage.Event }
 
 func (r *reader) hear(e usage.Event) {
@@ -42,7 +42,7 @@ func (r *reader) payout(t *testing.T, id ids.RequestID) (money.NanoUSD, ids.Prov
 }
 
 // TestBothReadersEndEqualWhateverAWipedStoreShowedThem gives each reader the
-// two witnesses in an order of its own, to the other reader perhaps none of
+// two evidence sources in an order of its own, to the other reader perhaps none of
 // them, and then what reviews publish.
 func TestBothReadersEndEqualWhateverAWipedStoreShowedThem(t *testing.T) {
 	seed := rand.Uint64()

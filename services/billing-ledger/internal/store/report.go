@@ -16,9 +16,9 @@ import (
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
-// Conclude records witnesses, frees the places of their requests and releases
-// what was not served; see hold.Witnesses. Whoever closes a hold looks for its
-// witness under the lock that is taken here after the witness is written, so
+// Conclude records reports, frees the places of their requests and releases
+// what was not served; see hold.ReportStore. Whoever closes a hold looks for its
+// report under the lock that is taken here after the report is written, so
 // that each place is freed once.
 func (s *Store) Conclude(ctx context.Context, all []hold.RequestReport) (released int, err error) {
 	// In one order, for the locks.
@@ -58,7 +58,7 @@ func (s *Store) Conclude(ctx context.Context, all []hold.RequestReport) (release
 	return released, nil
 }
 
-// gatewayReport is what a witness that came just now says of its request.
+// gatewayReport is what a report that came just now says of its request.
 type gatewayReport struct {
 	served   bool
 	byCaller bool
@@ -112,7 +112,8 @@ func concluded(told map[ids.RequestID]gatewayReport, holds map[ids.RequestID]usa
 
 // leftAtOnce counts what was told just now of clients that left at once, in the
 // rate of their accounts. An account that is above the bound waits ten seconds.
-func leftAtOnce(batch *pgx.Batch, all []hold.RequestReport, told map[ids.RequestID]gatewayReport, holds map[ids.RequestID]usage.Hold) {
+func leftAtOnce(batch *pgx.Batch, all []hold.RequestReport, told map[ids.RequestID]gatewayReport,
+	holds map[ids.RequestID]usage.Hold) {
 	counts := map[ids.AccountID]int{}
 	for _, w := range all {
 		_, first := told[w.Request]

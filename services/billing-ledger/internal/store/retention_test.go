@@ -26,8 +26,8 @@ func (e *env) closedAt(t testing.TB, c consumer, at time.Time) (hold.Reservation
 	e.admitOne(t, reservation, hold.Admitted)
 	served := e.served(t, reservation, 1)
 	e.conclude(t, hold.RequestReport{
-		Request: reservation.Request, Outcome: "completed", CommittedAttempt: 1, RelayedTokens: 1, RelayedBytes: 4, HTTPStatus: 200,
-		Attempts: []hold.Attempt{{Attempt: 1, ProviderID: served.Event.Provider.String(), ProviderName: "gpu-works", Result: "completed", HubID: "hub-1"}},
+		Request: reservation.Request, Outcome: "completed", CommittedAttempt: 1, RelayedTokens: 1, RelayedBytes: 4,
+		HTTPStatus: 200, Attempts: []hold.Attempt{{Attempt: 1, ProviderID: served.Event.Provider.String(), ProviderName: "gpu-works", Result: "completed", HubID: "hub-1"}},
 	})
 	e.settle(t, usage.Settled, served)
 	e.exec(t, `INSERT INTO renewal (request_id, committed_attempt, hub_id, provider_id, relayed_tokens, relayed_bytes)
@@ -61,7 +61,8 @@ func (e *env) dropCleared(t testing.TB, limit int) int {
 
 // longAgo is a ledger in which two requests ended so many days ago, and one
 // today. All days but today are sealed.
-func longAgo(t *testing.T, days int) (e *env, c consumer, old []hold.Reservation, served usage.Delivery, today hold.Reservation) {
+func longAgo(t *testing.T, days int) (e *env, c consumer, old []hold.Reservation, served usage.Delivery,
+	today hold.Reservation) {
 	t.Helper()
 	e = setup(t, unlimited)
 	c = e.consumer(t, money.USD)

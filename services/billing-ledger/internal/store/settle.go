@@ -73,7 +73,7 @@ func (s *Store) Settle(ctx context.Context, requests []ids.RequestID, decide fun
 // and void attempts tell of them, which providers are kin to their accounts, and
 // what was settled of the holds that are not open any more. That comes after the
 // lock: a request that another transaction was settling is seen here when it
-// has, and so is a witness that has freed the request's place. An open hold has
+// has, and so is a report that has freed the request's place. An open hold has
 // no line, since both change in one transaction.
 func readSnapshot(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID) (usage.Snapshot, error) {
 	snapshot := usage.Snapshot{

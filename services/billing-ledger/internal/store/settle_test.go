@@ -190,7 +190,8 @@ func TestEventsThatContradictAdmissionAreQuarantined(t *testing.T) {
 		change(&d.Event)
 		d.Payload = []byte(want)
 		e.settle(t, want, d)
-		if s := scan[string](t, e, `SELECT state FROM hold WHERE request_id = $1`, [16]byte(reservation.Request)); s != "open" {
+		if s := scan[string](t, e, `SELECT state FROM hold WHERE request_id = $1`,
+			[16]byte(reservation.Request)); s != "open" {
 			t.Errorf("%s: the hold is %s", want, s)
 		}
 	}

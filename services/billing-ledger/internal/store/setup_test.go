@@ -126,7 +126,8 @@ func (e *env) reservation(t testing.TB, c consumer, tokens int64) hold.Reservati
 	t.Helper()
 	return hold.Reservation{
 		AdmitRequest: hold.AdmitRequest{Request: request(t), Key: c.key, Model: "acme/large", MaxCompletionTokens: tokens},
-		Class:        limit.LLM, Billing: hold.PayAsYouGo, Price: e.price, Rates: centRates, Amount: money.NanoUSD(tokens) * cent,
+		Class:        limit.LLM, Billing: hold.PayAsYouGo, Price: e.price, Rates: centRates,
+		Amount: money.NanoUSD(tokens) * cent,
 	}
 }
 

@@ -4,7 +4,7 @@
 // No two transactions wait for each other, because all take their locks in one
 // order, and those of one kind by ascending id:
 //
-//  1. witnesses, by request (Conclude inserts them);
+//  1. reports, by request (Conclude inserts them);
 //  2. holds, by request; who takes them in another order passes over those that
 //     are locked (SKIP LOCKED);
 //  3. renewals and reviews, which the lock on the hold guards, and lines and
@@ -27,7 +27,7 @@
 // signing in: it takes the row of the e-mail's attempts, then that of the user,
 // then sessions.
 //
-// A witness frees the places that its request takes up in the concurrency of its
+// A report frees the places that its request takes up in the concurrency of its
 // key and plan, or whoever closes the hold does, when there is none: each reads
 // what the other may have done after it has locked the hold.
 //

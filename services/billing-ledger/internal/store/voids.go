@@ -63,7 +63,7 @@ func (s *Store) KeepVoids(ctx context.Context, all []orphan.Void) (settled []orp
 }
 
 // selectVoids reads the void attempts of requests, and of which attempt a
-// gateway's last word, a witness or else a renewal, says that content was
+// gateway's last word, a report or else a renewal, says that content was
 // relayed.
 const selectVoids = `SELECT v.request_id, max(v.attempt), coalesce(
 		(SELECT CASE WHEN w.relayed_tokens > 0 AND w.relayed_bytes > 0 THEN w.committed_attempt ELSE 0 END

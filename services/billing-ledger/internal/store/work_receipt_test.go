@@ -226,16 +226,20 @@ func TestAReceiptThatCannotBeTrueMovesNoMoney(t *testing.T) {
 		change  func(*orphan.WorkReceipt)
 		want    orphan.Verdict
 	}{
-		"another provider than the gateway names": {func(e *env, c hold.Reservation) { e.conclude(t, servedWord(c.Request, 4)) },
+		"another provider than the gateway names": {func(e *env, c hold.Reservation) {
+			e.conclude(t, servedWord(c.Request, 4))
+		},
 			func(r *orphan.WorkReceipt) { r.Provider = other }, refusedAs(orphan.OtherProvider)},
 		"another attempt than the gateway committed to": {func(e *env, c hold.Reservation) { e.conclude(t, servedWord(c.Request, 4)) },
 			func(r *orphan.WorkReceipt) { r.Attempt = 1 }, refusedAs(orphan.OtherAttempt)},
 		"another provider than a renewal names": {func(e *env, c hold.Reservation) { e.renew(t, running(c.Request, 4)) },
 			func(r *orphan.WorkReceipt) { r.Provider = other }, refusedAs(orphan.OtherProvider)},
-		"nothing was relayed":    {func(e *env, c hold.Reservation) { e.release(t, c.Request) }, nil, refusedAs(orphan.NothingServed)},
-		"an empty answer":        {func(e *env, c hold.Reservation) { e.conclude(t, servedWord(c.Request, 0)) }, nil, refusedAs(orphan.NothingServed)},
-		"an unknown request":     {nil, func(r *orphan.WorkReceipt) { r.Request = request(t) }, refusedAs(orphan.UnknownRequest)},
-		"another model":          {nil, func(r *orphan.WorkReceipt) { r.Model = "acme/dear" }, refusedAs(orphan.PriceMismatch)},
+		"nothing was relayed": {func(e *env, c hold.Reservation) { e.release(t, c.Request) }, nil, refusedAs(orphan.NothingServed)},
+		"an empty answer":     {func(e *env, c hold.Reservation) { e.conclude(t, servedWord(c.Request, 0)) }, nil, refusedAs(orphan.NothingServed)},
+		"an unknown request": {nil, func(r *orphan.WorkReceipt) { r.Request = request(t) },
+			refusedAs(orphan.UnknownRequest)},
+		"another model": {nil, func(r *orphan.WorkReceipt) { r.Model = "acme/dear" },
+			refusedAs(orphan.PriceMismatch)},
 		"another price":          {nil, func(r *orphan.WorkReceipt) { r.Price = ids.PriceVersionID{1} }, refusedAs(orphan.PriceMismatch)},
 		"altered after the fact": {func(e *env, c hold.Reservation) { e.hand(t, stored, signed(c, 1)) }, nil, refusedAs(orphan.Altered)},
 		"served by another, and settled": {func(e *env, c hold.Reservation) {

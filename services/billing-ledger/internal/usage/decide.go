@@ -194,7 +194,7 @@ type First struct {
 	EvidenceSource EvidenceSource
 }
 
-// repeated judges another event of a settled request. Two witnesses of one
+// repeated judges another event of a settled request. Two evidence sources of one
 // request differ by nature, and the first in the stream stands; one hub that
 // tells two stories is another matter.
 func (f First) repeated(e Event, sum [sha256.Size]byte) Result {

@@ -28,7 +28,7 @@ const maxText = 255
 // EvidenceSource is on whose count an event rests.
 type EvidenceSource string
 
-// The witnesses.
+// The evidence sources.
 const (
 	// Hub is the journal of the hub that served.
 	Hub EvidenceSource = "hub"

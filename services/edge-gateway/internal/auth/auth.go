@@ -53,7 +53,7 @@ type Config struct {
 	// WrongKeys is how many keys that are none one network may have looked up
 	// in a minute, and WrongKeyNetworks how many networks are remembered.
 	WrongKeys, WrongKeyNetworks int
-	// MaxOptionalLookups is how many keys are looked up at a time for Aside, and OptionalLookupPause how
+	// MaxOptionalLookups is how many keys are looked up at a time for OptionalPrincipal, and OptionalLookupPause how
 	// long none is after billing-ledger did not answer.
 	MaxOptionalLookups  int
 	OptionalLookupPause time.Duration
@@ -76,7 +76,8 @@ func New(keys billingv1.KeyServiceClient, c clock.Clock, cfg Config) *Authentica
 		keys: keys, clock: c, cfg: cfg, cache: newCache(cfg.Known, cfg.Refused),
 		guesses: NewGuesses(cfg.WrongKeys, cfg.WrongKeyNetworks),
 		asides: optionalLookups{
-			limit: cfg.MaxOptionalLookups, pause: cfg.OptionalLookupPause, guesses: NewGuesses(cfg.WrongKeys, cfg.WrongKeyNetworks),
+			limit: cfg.MaxOptionalLookups, pause: cfg.OptionalLookupPause, guesses: NewGuesses(cfg.WrongKeys,
+				cfg.WrongKeyNetworks),
 			under: map[apikey.Digest]*optionalLookup{},
 		},
 	}

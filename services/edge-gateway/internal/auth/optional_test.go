@@ -72,7 +72,8 @@ func TestAsideDoesNotFloodALedgerThatHangs(t *testing.T) {
 		h := &hanging{}
 		const patience, pause, most = 250 * time.Millisecond, time.Second, 4
 		a := New(h, clock.System, Config{
-			Known: 4, Refused: 4, Timeout: time.Minute, WrongKeys: 1000, WrongKeyNetworks: 4, MaxOptionalLookups: most, OptionalLookupPause: pause,
+			Known: 4, Refused: 4, Timeout: time.Minute, WrongKeys: 1000, WrongKeyNetworks: 4, MaxOptionalLookups: most,
+			OptionalLookupPause: pause,
 		})
 		ask := func(n int, one bool) (took time.Duration) {
 			key := header(t)

@@ -419,7 +419,7 @@ func (a *attempt) begin() {
 	crash.At("hub.content.first")
 }
 
-// progress witnesses how much was relayed, now and then.
+// progress journals how much was relayed, now and then.
 func (a *attempt) progress() error {
 	if !a.committed {
 		select {
@@ -435,7 +435,7 @@ func (a *attempt) progress() error {
 	return a.note()
 }
 
-// note witnesses how much was relayed.
+// note journals how much was relayed.
 func (a *attempt) note() error {
 	a.progressTokens, a.progressAt = a.relayedTokens, a.lastData
 	defer crash.At("hub.progress")

@@ -187,7 +187,8 @@ func NewDispatcher(cfg Config, sessions Sessions, journal UsageJournal, report f
 }
 
 // NewWithEnv returns a closed dispatcher for the sessions and timers of a rig.
-func NewWithEnv(cfg Config, env Env, journal UsageJournal, report func(Report), c clock.Clock, log *slog.Logger) *Dispatcher {
+func NewWithEnv(cfg Config, env Env, journal UsageJournal, report func(Report), c clock.Clock,
+	log *slog.Logger) *Dispatcher {
 	return &Dispatcher{
 		cfg: cfg.withDefaults(), env: env, journal: journal, report: report, clock: c, log: log,
 		abort: make(chan struct{}), claims: claims.NewTracker(), prompts: claims.NewTracker(), media: claims.NewTracker(),
@@ -301,7 +302,7 @@ func (d *Dispatcher) refused(ctx context.Context, o *Order) {
 	d.tell(ctx, r, o.Stream, false)
 }
 
-// begin witnesses an order and puts it on its session.
+// begin journals an order and puts it on its session.
 func (d *Dispatcher) begin(o *Order, at time.Time) (Stream, error) {
 	s, ok := d.env.Find(o)
 	if !ok {

@@ -73,8 +73,8 @@ type waiting struct {
 	traceparent string
 }
 
-// Usage witnesses attempts in the journal and sees their usage settled. It
-// implements dispatch.Witness.
+// Usage keeps attempts in the journal and sees their usage settled. It
+// implements dispatch.UsageJournal.
 type Usage struct {
 	hubID    string
 	bus      Bus
@@ -102,7 +102,7 @@ type Usage struct {
 	onClosed func([]journal.Key)
 }
 
-// NewUsage returns a witness without a journal. What is unsettled for resettle
+// NewUsage returns a Usage without a journal. What is unsettled for resettle
 // is published again; 0 means DefaultResettle. lag may be nil.
 func NewUsage(hubID string, conn Bus, resettle time.Duration, c clock.Clock, log *slog.Logger, lag func(time.Duration)) *Usage {
 	if lag == nil {
@@ -221,7 +221,7 @@ func keyOf(o *dispatch.Order) journal.Key {
 	return journal.Key{Request: o.Request, Attempt: o.Attempt}
 }
 
-// Dispatched implements dispatch.Witness.
+// Dispatched implements dispatch.UsageJournal.
 func (u *Usage) Dispatched(o *dispatch.Order, at time.Time) error {
 	payload, err := encode(dispatched(u.hubID, o, at))
 	if err != nil {
@@ -242,15 +242,15 @@ func (u *Usage) Dispatched(o *dispatch.Order, at time.Time) error {
 	}
 }
 
-// Committed implements dispatch.Witness.
+// Committed implements dispatch.UsageJournal.
 func (u *Usage) Committed(o *dispatch.Order) error { return u.journal.Load().Commit(keyOf(o)) }
 
-// Progress implements dispatch.Witness.
+// Progress implements dispatch.UsageJournal.
 func (u *Usage) Progress(o *dispatch.Order, tokens, bytes int64) error {
 	return u.journal.Load().Progress(keyOf(o), journal.Progress{Tokens: uint64(tokens), Bytes: uint64(bytes)})
 }
 
-// Void implements dispatch.Witness.
+// Void implements dispatch.UsageJournal.
 func (u *Usage) Void(o *dispatch.Order) error {
 	err := u.journal.Load().Void(keyOf(o))
 	if err == nil {
@@ -259,7 +259,7 @@ func (u *Usage) Void(o *dispatch.Order) error {
 	return err
 }
 
-// Final implements dispatch.Witness.
+// Final implements dispatch.UsageJournal.
 func (u *Usage) Final(ctx context.Context, usage *dispatch.Usage) (publish func(), err error) {
 	payload, err := final(u.hubID, usage)
 	if err != nil {

@@ -59,7 +59,7 @@ func setup(t *testing.T) *fixture {
 	return f
 }
 
-// serve witnesses an attempt from beginning to end.
+// serve journals an attempt from beginning to end.
 func (f *fixture) serve(t *testing.T) *dispatch.Order {
 	t.Helper()
 	id, err := ids.NewRequest(f.clock.Now(), rand.Reader)

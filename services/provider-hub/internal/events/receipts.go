@@ -386,7 +386,8 @@ func (r *WorkReceipts) verdicts(data []byte) (map[Agent][]session.Acknowledged, 
 		}
 		answer := session.Acknowledged{Key: workreceipt.Key{Request: request, Attempt: v.GetAttempt()}}
 		switch v.GetOutcome() {
-		case eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_SETTLED, eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED:
+		case eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_SETTLED,
+			eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_STORED:
 		case eventsv1.WorkReceiptOutcome_WORK_RECEIPT_OUTCOME_REFUSED:
 			answer.Refused = v.GetReason()
 		default:

@@ -145,7 +145,8 @@ func (w *window) quiet(t *testing.T) {
 	}
 }
 
-func (w *window) answer(t *testing.T, outcome eventsv1.WorkReceiptOutcome, reason string, q *eventsv1.WorkReceiptEvent) {
+func (w *window) answer(t *testing.T, outcome eventsv1.WorkReceiptOutcome, reason string,
+	q *eventsv1.WorkReceiptEvent) {
 	t.Helper()
 	data, err := proto.Marshal(&eventsv1.WorkReceiptNotice{Verdicts: []*eventsv1.WorkReceiptVerdict{
 		{RequestId: "what nobody can read takes nothing from the others", Attempt: 1, Outcome: outcome},

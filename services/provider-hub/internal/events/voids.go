@@ -41,7 +41,7 @@ func encodeVoid(hubID string, o *dispatch.Order) ([]byte, error) {
 
 func isVoid(payload []byte) bool { return len(payload) > 0 && payload[0] == voidMark }
 
-// Vanished implements dispatch.Witness.
+// Vanished implements dispatch.UsageJournal.
 func (u *Usage) Vanished(ctx context.Context, o *dispatch.Order) error {
 	payload, err := encodeVoid(u.hubID, o)
 	if err != nil {

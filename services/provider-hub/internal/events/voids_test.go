@@ -35,7 +35,7 @@ func life(t *testing.T, disk *simdisk.Disk, conn Bus, c clock.Clock) *Usage {
 	return u
 }
 
-// vanish witnesses an attempt whose caller vanished.
+// vanish journals an attempt whose caller vanished.
 func vanish(t *testing.T, u *Usage, n byte) *dispatch.Order {
 	t.Helper()
 	o := &dispatch.Order{Request: ids.RequestID{1, 15: n}, Attempt: 2, Provider: ids.ProviderID{7}, Model: "m"}

@@ -1,4 +1,4 @@
-// Package journal is the hub's write-ahead file: the durable witness of what
+// Package journal is the hub's write-ahead file: the durable record of what
 // was served, kept until billing says that it is settled.
 //
 // For each attempt to serve a request the hub writes DISPATCH before the first

@@ -12,7 +12,7 @@ import (
 	"svc.internal/services/provider-hub/internal/provider"
 )
 
-// RecordNames implements naming.Book. It is one statement however many lines there
+// RecordNames implements naming.Store. It is one statement however many lines there
 // are; hubs' clocks differ, so that the later name is the one that stays.
 func (s *Store) RecordNames(ctx context.Context, lines []naming.AnsweredAs) error {
 	providers, models, names := make([]ids.ProviderID, len(lines)), make([]string, len(lines)), make([]string, len(lines))

@@ -27,7 +27,7 @@ const (
 	maxNodes = 128
 )
 
-// Record implements presence.Book.
+// Record implements presence.Store.
 func (s *Store) Record(ctx context.Context, run presence.Run, page presence.Page) error {
 	err := pg.InTx(ctx, s.pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
 		if err := s.recordRun(ctx, tx, run, page); err != nil {

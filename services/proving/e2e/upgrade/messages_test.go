@@ -114,7 +114,8 @@ func sayUsage(out io.Writer, e *eventsv1.UsageEvent) {
 		e.GetPriceVersionId(), int(e.GetEnding()), e.GetBillablePromptTokens(), e.GetBillableCompletionTokens(),
 		int(e.GetClaimState()), e.GetClaimedPromptTokens(), e.GetClaimedCompletionTokens(), e.GetRecountedCompletionTokens(),
 		e.GetDeliveredBytes(), e.GetEstimatedPromptTokens(), e.GetDispatchedAt().AsTime().UnixNano(),
-		e.GetEndedAt().AsTime().UnixNano(), e.GetFirstContentMs(), int(e.GetEvidenceSource()), e.GetSettled(), e.GetLedgerMac(),
+		e.GetEndedAt().AsTime().UnixNano(), e.GetFirstContentMs(), int(e.GetEvidenceSource()), e.GetSettled(),
+		e.GetLedgerMac(),
 		e.GetSeal(), int(route.GetMode()), route.GetRequestedProviderId(), int(route.GetFallbackReason()),
 		rates.GetInputPicoUsdPerToken(), rates.GetOutputPicoUsdPerToken(), rates.GetPayoutInputPicoUsdPerToken(),
 		rates.GetPayoutOutputPicoUsdPerToken(), int(rates.GetUnit()))

@@ -104,8 +104,9 @@ type story struct {
 // stories are the requests of the fixture, by their numbers.
 func stories() []story {
 	whole := story{account: payer, provider: first, model: "priced", billing: "payg", state: "settled", source: "payg", ending: "completed",
-		claim: "valid", evidence: "hub", prompt: 7, completion: 5, charged: -1, enginePrompt: 7, sent: 5, engineComplete: true,
-		status: 200, received: 5, complete: true, usage: true}
+		claim: "valid", evidence: "hub", prompt: 7, completion: 5, charged: -1, enginePrompt: 7, sent: 5,
+		engineComplete: true,
+		status:         200, received: 5, complete: true, usage: true}
 	with := func(change func(*story)) story {
 		s := whole
 		change(&s)

@@ -12,7 +12,7 @@ import (
 // capacity is how many requests an agent takes at once.
 const capacity = 4
 
-// agent is a provider's node with an engine. Its receipts, the third witness,
+// agent is a provider's node with an engine. Its receipts, the third evidence source,
 // are not played.
 type agent struct {
 	*node

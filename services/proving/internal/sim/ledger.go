@@ -192,7 +192,8 @@ func (s *settlement) Settled(_ context.Context, from settlesim.Mark, _ time.Dura
 		e := line.Event
 		page.Lines = append(page.Lines, settlesim.Line{
 			RequestID: e.Request, ProviderID: e.Provider, PriceVersionID: e.Price, ModelID: e.Model, Attempt: uint32(e.Attempt),
-			Tokens: e.Billable, Unit: e.Rates.Unit, Payout: line.Payout, EvidenceSource: settledBy[e.EvidenceSource], Settled: true,
+			Tokens: e.Billable, Unit: e.Rates.Unit, Payout: line.Payout, EvidenceSource: settledBy[e.EvidenceSource],
+			Settled: true,
 		})
 	}
 	return page, nil

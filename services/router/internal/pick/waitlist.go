@@ -25,7 +25,7 @@ type waiters struct {
 	n    int
 }
 
-// NewWaitlist is a bell nobody waits for.
+// NewWaitlist returns a waitlist on which nobody waits.
 func NewWaitlist() *Waitlist { return &Waitlist{byModel: map[string]*waiters{}} }
 
 // Wake wakes the waiters of a model.

@@ -21,7 +21,7 @@ import (
 // EvidenceSource is on whose count a line rests.
 type EvidenceSource string
 
-// The witnesses. Two of one request differ by nature; the first that is heard
+// The evidence sources. Two of one request differ by nature; the first that is heard
 // of stands, unless the ledger settled by the other.
 const (
 	// Hub is the journal of the hub that served.
@@ -31,7 +31,7 @@ const (
 	// WorkReceipt is what the provider signed that it sent, where neither tells.
 	WorkReceipt EvidenceSource = "receipt"
 	// Ledger is billing-ledger's word alone, of a request whose usage never
-	// came. It is no second witness.
+	// came. It is no second evidence source.
 	Ledger EvidenceSource = "ledger"
 )
 
@@ -65,7 +65,7 @@ func (l Line) Day() time.Time { return l.RequestID.Day() }
 var ErrCounts = errors.New("usage counts what its unit does not")
 
 // ErrIncomplete is returned for usage that names no request, provider, model,
-// attempt or known witness, or one that the store cannot hold.
+// attempt or known evidence source, or one that the store cannot hold.
 var ErrIncomplete = errors.New("usage is incomplete")
 
 // NewLine makes the line of usage under the pinned rates. It fails on what can

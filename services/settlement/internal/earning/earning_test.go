@@ -26,8 +26,9 @@ func usage(t *testing.T) Line {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Line{RequestID: request, ProviderID: provider, PriceVersionID: version, ModelID: "m", Attempt: 1, EvidenceSource: Hub,
-		Tokens: money.Tokens{Prompt: 7, Completion: 3}}
+	return Line{RequestID: request, ProviderID: provider, PriceVersionID: version, ModelID: "m", Attempt: 1,
+		EvidenceSource: Hub,
+		Tokens:         money.Tokens{Prompt: 7, Completion: 3}}
 }
 
 func TestALinePaysThePinnedPayoutRoundedDown(t *testing.T) {

@@ -129,7 +129,7 @@ func sortOut(all []incoming) earning.Batch {
 	return b
 }
 
-// evidenceSources leaves out what no witness is.
+// evidenceSources leaves out what no evidence source is.
 var evidenceSources = map[eventsv1.EvidenceSource]earning.EvidenceSource{
 	eventsv1.EvidenceSource_EVIDENCE_SOURCE_UNSPECIFIED:  earning.Hub, // from a hub older than the field
 	eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB:          earning.Hub,
@@ -159,7 +159,8 @@ func lineFrom(event *eventsv1.UsageEvent, payload []byte) (earning.Line, string,
 	line, err := earning.NewLine(earning.Line{
 		RequestID: request, ProviderID: provider, PriceVersionID: version,
 		ModelID: event.GetModelId(), Attempt: event.GetAttempt(),
-		Tokens:         money.Tokens{Prompt: event.GetBillablePromptTokens(), Completion: event.GetBillableCompletionTokens()},
+		Tokens: money.Tokens{Prompt: event.GetBillablePromptTokens(),
+			Completion: event.GetBillableCompletionTokens()},
 		EvidenceSource: evidenceSources[event.GetEvidenceSource()], Settled: event.GetSettled(),
 	}, moneypb.ToRates(event.GetRates()))
 	return line, request.String(), err

@@ -59,7 +59,7 @@ ON CONFLICT (day, request_id, ruling) DO NOTHING
 RETURNING request_id`
 
 // Fill adds the lines that are missing, and has the ledger's word take the place
-// of whatever else counts of the others; see fill.Book. Each line's Witness is
+// of whatever else counts of the others; see fill.Store. Each line's EvidenceSource is
 // that by which the ledger settled.
 func (s *Store) Fill(ctx context.Context, lines []earning.Line) (fill.Outcome, error) {
 	var out fill.Outcome
@@ -91,7 +91,7 @@ WHERE l.request_id > $3
   AND NOT EXISTS (SELECT FROM earning_ruling r WHERE r.day = l.day AND r.request_id = l.request_id)
 ORDER BY l.request_id LIMIT $4`
 
-// Suspects lists requests of some slots in the order of their ids; see fill.Book.
+// Suspects lists requests of some slots in the order of their ids; see fill.Store.
 func (s *Store) Suspects(ctx context.Context, slots []reconcile.Slot, after ids.RequestID, limit int) ([]ids.RequestID, error) {
 	days, providers := make([]time.Time, len(slots)), make([][16]byte, len(slots))
 	for i, slot := range slots {
@@ -122,7 +122,7 @@ RETURNING request_id`
 // heldAtOnce bounds a transaction of Exclude.
 const heldAtOnce = 1_000
 
-// Exclude has the lines of some requests count for nothing; see fill.Book.
+// Exclude has the lines of some requests count for nothing; see fill.Store.
 func (s *Store) Exclude(ctx context.Context, requests []ids.RequestID) ([]ids.RequestID, error) {
 	var held []ids.RequestID
 	for part := range slices.Chunk(requests, heldAtOnce) {

@@ -79,7 +79,7 @@ WHERE l.witness = 'hub' AND i.witness = 'hub'
   AND (l.provider_id, l.attempt, l.payout_nano_usd) IS DISTINCT FROM (i.provider_id, i.attempt, i.payout_nano_usd)`
 
 // What the ledger says takes the place of a line that says anything else,
-// whoever is the witness of either. It says it once: where a correction or a
+// whoever is the evidence source of either. It says it once: where a correction or a
 // ruling stands, only the ledger's books themselves overrule it (insertRulings).
 // Usage of the stream may be delivered again long after.
 const insertCorrections = `
@@ -212,7 +212,7 @@ func rejectedColumns(rejected []earning.Rejected) []any {
 // The lines are summed from their index. Those that the ledger has spoken of,
 // which are few, are taken out again, and what counts of them is put in. Alone
 // on the ledger's word rest a line that is filled in and not confirmed, and one
-// that the ledger overruled with another content of the same witness: nobody
+// that the ledger overruled with another content of the same evidence source: nobody
 // else has said that here.
 const selectTotals = `
 WITH spoken AS (

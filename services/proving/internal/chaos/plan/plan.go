@@ -80,7 +80,7 @@ func (c Cell) Key() string {
 }
 
 // Class says which faults may be under way together. The marketplace promises to
-// lose nothing when one of its witnesses is lost (the hub's journal, the gateway's
+// lose nothing when one of its evidence sources is lost (the hub's journal, the gateway's
 // word, the agent's receipt, and NATS's copy on the way), or is late; it
 // cannot promise that for all of them at once. What shuts others out is done
 // together with what does not meet it.
