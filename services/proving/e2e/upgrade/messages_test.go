@@ -93,14 +93,16 @@ func say(out io.Writer, event proto.Message) {
 		fmt.Fprintln(out, e.GetRequestId(), e.GetAttempt(), e.GetHubId(), e.GetDispatchedBy(), e.GetPriceVersionId(),
 			e.GetProviderId(), e.GetEpoch(), e.GetModelId(), e.GetClaimed(), e.GetClaimedPromptTokens(),
 			e.GetClaimedCompletionTokens(), e.GetSentTokens(), e.GetSentBytes(), e.GetComplete(), e.GetEndedAtMs(),
-			e.GetProof(), e.GetPublicKey(), e.GetSignature())
+			hex.EncodeToString(e.GetProof()), hex.EncodeToString(e.GetPublicKey()),
+			hex.EncodeToString(e.GetSignature()))
 	case *eventsv1.VoidEvent:
 		fmt.Fprintln(out, e.GetRequestId(), e.GetAttempt(), e.GetHubId(), e.GetProviderId())
 	case *eventsv1.AttemptBatch:
 		fmt.Fprintln(out, e.GetHubId())
 		for _, a := range e.GetAttempts() {
-			fmt.Fprintln(out, a.GetRequestId(), a.GetAttempt(), a.GetProviderId(), a.GetNodeId(), a.GetEpoch(), a.GetModelId(),
-				int(a.GetOutcome()), a.GetFirstContentMs(), a.GetDurationMs(), a.GetCompletionTokens(), a.GetAccountTag(),
+			fmt.Fprintln(out, a.GetRequestId(), a.GetAttempt(), a.GetProviderId(), a.GetNodeId(), a.GetEpoch(),
+				a.GetModelId(), int(a.GetOutcome()), a.GetFirstContentMs(), a.GetDurationMs(),
+				a.GetCompletionTokens(), hex.EncodeToString(a.GetAccountTag()),
 				a.GetExcused(), a.GetProbe(), a.GetPromptTokens(), a.GetCallerBlockedMs(), a.GetChat())
 		}
 	case *eventsv1.Presence:
@@ -112,11 +114,12 @@ func sayUsage(out io.Writer, e *eventsv1.UsageEvent) {
 	rates, route := e.GetRates(), e.GetRoute()
 	fmt.Fprintln(out, e.GetRequestId(), e.GetAttempt(), e.GetHubId(), e.GetProviderId(), e.GetEpoch(), e.GetModelId(),
 		e.GetPriceVersionId(), int(e.GetEnding()), e.GetBillablePromptTokens(), e.GetBillableCompletionTokens(),
-		int(e.GetClaimState()), e.GetClaimedPromptTokens(), e.GetClaimedCompletionTokens(), e.GetRecountedCompletionTokens(),
-		e.GetDeliveredBytes(), e.GetEstimatedPromptTokens(), e.GetDispatchedAt().AsTime().UnixNano(),
+		int(e.GetClaimState()), e.GetClaimedPromptTokens(), e.GetClaimedCompletionTokens(),
+		e.GetRecountedCompletionTokens(), e.GetDeliveredBytes(), e.GetEstimatedPromptTokens(),
+		e.GetDispatchedAt().AsTime().UnixNano(),
 		e.GetEndedAt().AsTime().UnixNano(), e.GetFirstContentMs(), int(e.GetEvidenceSource()), e.GetSettled(),
-		e.GetLedgerMac(),
-		e.GetSeal(), int(route.GetMode()), route.GetRequestedProviderId(), int(route.GetFallbackReason()),
+		hex.EncodeToString(e.GetLedgerMac()), hex.EncodeToString(e.GetSeal()),
+		int(route.GetMode()), route.GetRequestedProviderId(), int(route.GetFallbackReason()),
 		rates.GetInputPicoUsdPerToken(), rates.GetOutputPicoUsdPerToken(), rates.GetPayoutInputPicoUsdPerToken(),
 		rates.GetPayoutOutputPicoUsdPerToken(), int(rates.GetUnit()))
 }
