@@ -284,7 +284,7 @@ const (
 // point. All fleets run at once, because most of the time goes by waiting. One
 // cell is run alone by its name, which a failure tells:
 //
-//	go test -run '^TestFleetSurvivesAKillAtEveryPoint$/^round0$/^half0$/^hub.final.synced$/^hub$' ./services/proving/e2e/kill
+//	go test -run 'AtEveryPoint$/^round0$/^half0$/^hub.final.synced$/^hub$' ./services/proving/e2e/kill
 func TestFleetSurvivesAKillAtEveryPoint(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills a fleet hundreds of times")
