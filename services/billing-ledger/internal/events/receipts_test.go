@@ -39,7 +39,7 @@ func (s *shelf) KeepVoids(_ context.Context, all []orphan.Void) ([]orphan.Void, 
 	return nil, s.fail
 }
 
-func (s *shelf) KeepReceipts(context.Context, []orphan.WorkReceipt, func(orphan.WorkReceipt, *orphan.Request) orphan.Verdict) error {
+func (s *shelf) KeepWorkReceipts(context.Context, []orphan.WorkReceipt, func(orphan.WorkReceipt, *orphan.Request) orphan.Verdict) error {
 	return nil
 }
 

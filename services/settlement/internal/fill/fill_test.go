@@ -78,7 +78,7 @@ func (b *book) Suspects(_ context.Context, slots []reconcile.Slot, after ids.Req
 	return suspects[:min(len(suspects), limit)], nil
 }
 
-func (b *book) HoldOut(_ context.Context, requests []ids.RequestID) ([]ids.RequestID, error) {
+func (b *book) Exclude(_ context.Context, requests []ids.RequestID) ([]ids.RequestID, error) {
 	if b.fails {
 		return nil, errors.New("away")
 	}
