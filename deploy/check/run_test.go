@@ -35,7 +35,8 @@ func runStages(t *testing.T, environ ...string) (out string, passes bool) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(filepath.Join(dir, ".ci", "run")) //nolint:gosec // the file just written
+	// Another test may fork while the file is still open for writing, so bash reads it instead of the kernel.
+	cmd := exec.Command("bash", filepath.Join(dir, ".ci", "run")) //nolint:gosec // the file just written
 	cmd.Env = append(os.Environ(), environ...)
 	text, err := cmd.CombinedOutput()
 	if _, failed := err.(*exec.ExitError); err != nil && !failed {
