@@ -23,7 +23,7 @@ var ErrTooOld = errors.New("the stream does not go back so far")
 // since then. It wraps ErrTooOld, and names the oldest message, when some may
 // have been dropped.
 func (c *Conn) Reach(ctx context.Context, stream string, since time.Time) error {
-	ctx, cancel := withRequestTimeout(ctx)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	standing, err := c.js.Stream(ctx, stream)
 	if err != nil {
@@ -57,6 +57,8 @@ func (c *Conn) Reach(ctx context.Context, stream string, since time.Time) error 
 // whole stream; it is taken away again. What is in a handler's hands is delivered
 // once more, too. Its acknowledgement counts for the new delivery: so whatever
 // made the rewind necessary must be over.
+//
+// The server has five seconds to answer each request, as in Reach.
 func (c *Conn) Rewind(ctx context.Context, stream, durable string, since time.Time) (uint64, error) {
 	if err := c.Reach(ctx, stream, since); err != nil {
 		return 0, err
@@ -66,10 +68,10 @@ func (c *Conn) Rewind(ctx context.Context, stream, durable string, since time.Ti
 	want := durableConfig(durable, "")
 	want.DeliverPolicy, want.OptStartTime = jetstream.DeliverByStartTimePolicy, &since
 	for {
-		if err := c.js.DeleteConsumer(ctx, stream, durable); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if err := c.deleteConsumer(ctx, stream, durable); err != nil {
 			return 0, fmt.Errorf("take consumer %s away: %w", durable, err)
 		}
-		consumer, err := c.js.CreateConsumer(ctx, stream, want)
+		consumer, err := c.createConsumer(ctx, stream, want)
 		switch {
 		case err == nil:
 			return consumer.CachedInfo().NumPending, nil
@@ -78,4 +80,21 @@ func (c *Conn) Rewind(ctx context.Context, stream, durable string, since time.Ti
 		}
 		_ = clock.Sleep(ctx, rewindPause)
 	}
+}
+
+// deleteConsumer takes a consumer away, if it is there.
+func (c *Conn) deleteConsumer(ctx context.Context, stream, durable string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err := c.js.DeleteConsumer(ctx, stream, durable)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil
+	}
+	return err
+}
+
+func (c *Conn) createConsumer(ctx context.Context, stream string, want jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return c.js.CreateConsumer(ctx, stream, want)
 }

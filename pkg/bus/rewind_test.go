@@ -93,3 +93,16 @@ func TestARewindOfNoStreamIsAnError(t *testing.T) {
 		t.Errorf("got %v, want that there is no such stream", err)
 	}
 }
+
+func TestARewindThatTheServerForbidsEndsBeforeItsCallersTime(t *testing.T) {
+	s := embedded(t)
+	at := func(service string) *bus.Conn { return s.conn(t, bus.Identity{Services: []string{service}}) }
+	ensure(t, at("billing-ledger"), bus.UsageStream)
+	ctx := patientContext(t)
+	if _, err := at("settlement").Rewind(ctx, bus.UsageStream.Name, bus.DurableBilling, time.Now()); err == nil {
+		t.Error("got another service's consumer rewound, want an error")
+	}
+	if err := ctx.Err(); err != nil {
+		t.Errorf("the request waited for the caller's deadline: %v", err)
+	}
+}
