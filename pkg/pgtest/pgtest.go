@@ -6,7 +6,14 @@
 // asks for it (about two seconds) and ends with the binary. Databases have
 // random names, so that any number of test binaries can share a server. Each
 // set of migrations is run once per binary, in a template database, and cloned
-// for every test (tens of milliseconds).
+// for every test that runs at the same time as others.
+//
+// A test sees nothing of another. When it ends, what is connected to its database
+// is ended, the database gets a new name, and its rows, sequences and statistics
+// become those of the template again. Then all system catalogs are compared with
+// the template's: where they differ, because the test changed the schema, the
+// database is dropped. Else the next test gets it. PGTEST_FRESH=1 gives every
+// test a new one, for a failure that looks as if a database was not clean.
 //
 // A package that uses it says
 //
@@ -36,6 +43,8 @@ import (
 const (
 	// EnvURL names the variable with the superuser URL of a running server.
 	EnvURL = "SVC_TEST_DATABASE_URL"
+	// EnvFresh names the variable that, when it is 1, has every database made anew.
+	EnvFresh = "PGTEST_FRESH"
 
 	setupTimeout = 2 * time.Minute
 	closeTimeout = time.Minute
@@ -58,16 +67,38 @@ func URL(t testing.TB) string {
 	return shared.require(t).create(t, "template0")
 }
 
-// Database is a superuser's URL of a fresh database in which schema was
-// migrated for role (see pg.Migrate), dropped when t ends.
-func Database(t testing.TB, schema, role string, migrations fs.FS) string {
+// Template says how the databases of tests begin.
+type Template struct {
+	// Schema is migrated for Role with Migrations: see pg.Migrate.
+	Schema, Role string
+	Migrations   fs.FS
+	// Prepare, when set, does what else all tests of the template begin with. It
+	// is called once, with a superuser's URL, and closes its connections.
+	Prepare func(ctx context.Context, url string) error
+}
+
+// Database is a superuser's URL of a database of the template that only t uses.
+func (tpl Template) Database(t testing.TB) string {
 	t.Helper()
 	s := shared.require(t)
-	template, err := s.template(schema, role, migrations)
+	made, err := s.template(tpl)
 	if err != nil {
 		t.Fatalf("prepare the template database: %v", err)
 	}
-	return s.create(t, template)
+	return s.lend(t, made)
+}
+
+// Pool is a pool on a database of the template, as Pool opens it.
+func (tpl Template) Pool(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	return Open(t, tpl.Database(t), tpl.Schema, tpl.Role)
+}
+
+// Database is a superuser's URL of a database in which schema was migrated for
+// role (see pg.Migrate) and nothing else was done. The URL is of no use after t.
+func Database(t testing.TB, schema, role string, migrations fs.FS) string {
+	t.Helper()
+	return Template{Schema: schema, Role: role, Migrations: migrations}.Database(t)
 }
 
 // Copy is a superuser's URL of a fresh database with what the database at url
@@ -82,7 +113,7 @@ func Copy(t testing.TB, url string) string {
 	return shared.require(t).create(t, cfg.Database)
 }
 
-// Pool is a pool on a fresh migrated database, as a service opens it: on its
+// Pool is a pool on a migrated database, as a service opens it: on its
 // schema, as the application role. Owner gives the other view of it.
 func Pool(t testing.TB, schema, role string, migrations fs.FS) *pgxpool.Pool {
 	t.Helper()

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -34,9 +36,12 @@ type server struct {
 
 // template is one migrated database that tests are cloned from.
 type template struct {
-	once sync.Once
-	name string
-	err  error
+	once  sync.Once
+	name  string
+	state *state
+	err   error
+
+	idle []string // databases of tests that have ended, reset; guarded by server.mu
 }
 
 // learn asks the server for its version.
@@ -53,11 +58,12 @@ func (s *server) learn(ctx context.Context) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// create makes a database from a template and returns its URL.
+// create makes a database from the one named from, which is dropped when t ends,
+// and returns its URL.
 func (s *server) create(t testing.TB, from string) string {
 	t.Helper()
-	name := randomName("t_")
-	if err := s.exec("CREATE DATABASE " + name + " TEMPLATE " + from + s.strategy); err != nil {
+	name, err := s.clone(from)
+	if err != nil {
 		t.Fatalf("create the test database: %v", err)
 	}
 	t.Cleanup(func() {
@@ -68,16 +74,96 @@ func (s *server) create(t testing.TB, from string) string {
 	return s.urlOf(name)
 }
 
+// lend gives t a database of the template, and takes it back when t ends.
+func (s *server) lend(t testing.TB, tpl *template) string {
+	t.Helper()
+	name, err := s.take(tpl)
+	if err != nil {
+		t.Fatalf("create the test database: %v", err)
+	}
+	t.Cleanup(func() {
+		if os.Getenv(EnvFresh) != "1" {
+			kept, err := s.reset(tpl, name)
+			if err == nil {
+				return
+			}
+			name = kept
+			t.Logf("the test database is not used again: %v", err)
+		}
+		if err := s.drop(name); err != nil {
+			t.Errorf("drop the test database: %v", err)
+		}
+	})
+	return s.urlOf(name)
+}
+
+func (s *server) take(tpl *template) (string, error) {
+	s.mu.Lock()
+	if last := len(tpl.idle) - 1; last >= 0 {
+		name := tpl.idle[last]
+		tpl.idle = tpl.idle[:last]
+		s.mu.Unlock()
+		return name, nil
+	}
+	s.mu.Unlock()
+	return s.clone(tpl.name)
+}
+
+// reset ends what is connected to a database, gives the database another name,
+// so that nothing of its test finds it again, restores it and keeps it for the
+// next test. It returns the name that the database has after that.
+func (s *server) reset(tpl *template, name string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	renamed := randomName("t_")
+	if err := s.rename(ctx, name, renamed); err != nil {
+		return name, err
+	}
+	if err := tpl.state.restore(ctx, s.urlOf(renamed)); err != nil {
+		return renamed, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	tpl.idle = append(tpl.idle, renamed)
+	return renamed, nil
+}
+
+// rename waits itself for those who leave the database: the server looks for
+// them only ten times a second.
+func (s *server) rename(ctx context.Context, name, renamed string) error {
+	conn, err := pgx.Connect(ctx, s.url)
+	if err != nil {
+		return fmt.Errorf("connect to the test server: %w", err)
+	}
+	_, err = conn.Exec(ctx, fmt.Sprintf(`SET statement_timeout = %d; DO $$ BEGIN
+		WHILE (SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '%s') > 0 LOOP
+			PERFORM pg_sleep(0.001);
+			PERFORM pg_stat_clear_snapshot();
+		END LOOP; END $$`, resetTimeout.Milliseconds(), name))
+	if err == nil {
+		_, err = conn.Exec(ctx, "ALTER DATABASE "+name+" RENAME TO "+renamed)
+	}
+	if err != nil {
+		err = fmt.Errorf("end what is connected to the database: %w", err)
+	}
+	return errors.Join(err, conn.Close(ctx))
+}
+
+func (s *server) clone(from string) (string, error) {
+	name := randomName("t_")
+	return name, s.exec("CREATE DATABASE " + name + " TEMPLATE " + from + s.strategy)
+}
+
 func (s *server) drop(name string) error {
 	return s.exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)")
 }
 
-// template returns the name of a database with the migrations applied. They
-// are told apart by content, so that callers need not share one fs.FS value.
-func (s *server) template(schema, role string, migrations fs.FS) (string, error) {
-	key, err := fingerprint(schema, role, migrations)
+// template returns a database with the migrations applied. They are told apart
+// by content, so that callers need not share one fs.FS value.
+func (s *server) template(want Template) (*template, error) {
+	key, err := fingerprint(want)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	s.mu.Lock()
 	tpl := s.templates[key]
@@ -86,21 +172,30 @@ func (s *server) template(schema, role string, migrations fs.FS) (string, error)
 		s.templates[key] = tpl
 	}
 	s.mu.Unlock()
-	tpl.once.Do(func() { tpl.name, tpl.err = s.migrated(schema, role, migrations) })
-	return tpl.name, tpl.err
+	tpl.once.Do(func() { tpl.name, tpl.state, tpl.err = s.migrated(want) })
+	return tpl, tpl.err
 }
 
-func (s *server) migrated(schema, role string, migrations fs.FS) (string, error) {
+func (s *server) migrated(want Template) (string, *state, error) {
 	name := randomName("tpl_")
 	if err := s.exec("CREATE DATABASE " + name + " TEMPLATE template0"); err != nil {
-		return "", err
+		return "", nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
-	if err := pg.Migrate(ctx, s.urlOf(name), schema, role, migrations); err != nil {
-		return "", errors.Join(err, s.drop(name))
+	url := s.urlOf(name)
+	err := pg.Migrate(ctx, url, want.Schema, want.Role, want.Migrations)
+	if err == nil && want.Prepare != nil {
+		err = want.Prepare(ctx, url)
 	}
-	return name, nil
+	var st *state
+	if err == nil {
+		st, err = learnState(ctx, url)
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, s.drop(name))
+	}
+	return name, st, nil
 }
 
 // close leaves a foreign server as it was found, but for the roles, which other
@@ -115,6 +210,9 @@ func (s *server) close() error {
 	for _, tpl := range s.templates {
 		if tpl.name != "" {
 			err = errors.Join(err, s.drop(tpl.name))
+		}
+		for _, name := range tpl.idle {
+			err = errors.Join(err, s.drop(name))
 		}
 	}
 	return err
@@ -156,14 +254,16 @@ func randomName(prefix string) string {
 	return prefix + strings.ToLower(rand.Text())
 }
 
-func fingerprint(schema, role string, migrations fs.FS) (string, error) {
+// fingerprint tells functions apart by their code: a Prepare with variables of
+// its own must not be made twice with other values.
+func fingerprint(want Template) (string, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q\n", schema, role)
-	err := fs.WalkDir(migrations, ".", func(path string, d fs.DirEntry, err error) error {
+	fmt.Fprintf(h, "%q %q %x\n", want.Schema, want.Role, reflect.ValueOf(want.Prepare).Pointer())
+	err := fs.WalkDir(want.Migrations, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := fs.ReadFile(migrations, path)
+		text, err := fs.ReadFile(want.Migrations, path)
 		fmt.Fprintf(h, "%q %q\n", path, text)
 		return err
 	})
