@@ -12,6 +12,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
+	"svc.internal/pkg/pg"
 	"svc.internal/pkg/pgtest"
 	"svc.internal/services/billing-ledger/internal/account"
 	"svc.internal/services/billing-ledger/internal/audit"
@@ -51,8 +52,26 @@ type env struct {
 
 func setup(t testing.TB, limits limit.Defaults) *env {
 	t.Helper()
-	pool := pgtest.Pool(t, store.Schema, store.Role, store.Migrations)
+	pool := template.Pool(t)
 	return on(t, pool, pgtest.Owner(t, pool), limits)
+}
+
+// template has the partitions of today and about it: as few as the tests need.
+var template = pgtest.Template{
+	Schema: store.Schema, Role: store.Role, Migrations: store.Migrations,
+	Prepare: func(ctx context.Context, url string) error {
+		pool, err := pg.Open(ctx, pg.Config{URL: url, Schema: store.Schema, Role: store.Role})
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		return ensurePartitions(ctx, store.New(pool, unlimited, terms))
+	},
+}
+
+func ensurePartitions(ctx context.Context, st *store.Store) error {
+	_, err := st.EnsurePartitions(ctx, 3, 1)
+	return err
 }
 
 func on(t testing.TB, pool, owner *pgxpool.Pool, limits limit.Defaults) *env {
@@ -62,8 +81,8 @@ func on(t testing.TB, pool, owner *pgxpool.Pool, limits limit.Defaults) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As few as the tests need: partitions are most of what a database costs.
-	if _, err := st.EnsurePartitions(t.Context(), 3, 1); err != nil {
+	// They are there already, unless it was yesterday when the template was made.
+	if err := ensurePartitions(t.Context(), st); err != nil {
 		t.Fatal(err)
 	}
 	return &env{
