@@ -11,6 +11,7 @@ import (
 )
 
 func TestConfigReportsEveryFaultAtOnce(t *testing.T) {
+	t.Parallel()
 	bad := providerhub.Config{HubID: "Hub_1", PingInterval: -1, MaxSockets: -1, WalletDomain: "a b\nURI: evil"}
 	err := bad.Validate()
 	if err == nil {
@@ -46,6 +47,7 @@ func TestConfigReportsEveryFaultAtOnce(t *testing.T) {
 const reconnectSpread = 20 * time.Second
 
 func TestAFullHubsAgentsAreBackWithinAMinute(t *testing.T) {
+	t.Parallel()
 	cfg := providerhub.DefaultConfig()
 	if took := reconnectSpread + time.Duration(float64(cfg.MaxSockets)/cfg.HandshakesPerSecond*float64(time.Second)); took > time.Minute {
 		t.Errorf("%d agents are back after %v", cfg.MaxSockets, took)

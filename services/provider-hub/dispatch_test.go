@@ -12,6 +12,7 @@ import (
 )
 
 func TestStreamIsRelayedMeteredAndPublished(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	usage := w.listen()
 	m := w.active()
@@ -45,6 +46,7 @@ func TestStreamIsRelayedMeteredAndPublished(t *testing.T) {
 }
 
 func TestWholeAnswerIsOneEventAndKeepsItsUsage(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	usage := w.listen()
 	m := w.active()
@@ -65,6 +67,7 @@ func TestWholeAnswerIsOneEventAndKeepsItsUsage(t *testing.T) {
 }
 
 func TestAgentGetsTheBodyAsItIsWhateverItsSize(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})
@@ -85,6 +88,7 @@ func TestAgentGetsTheBodyAsItIsWhateverItsSize(t *testing.T) {
 }
 
 func TestUsageIsRelayedOnlyWhenAsked(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{Handler: fakeagent.Answer("Hello")})
@@ -97,6 +101,7 @@ func TestUsageIsRelayedOnlyWhenAsked(t *testing.T) {
 }
 
 func TestUncommittedAnswerLeavesNothingToBill(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	usage := w.listen()
 	m := w.active()
@@ -120,6 +125,7 @@ func TestUncommittedAnswerLeavesNothingToBill(t *testing.T) {
 }
 
 func TestRefusedOpens(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{Capacity: 1})
@@ -163,6 +169,7 @@ func TestRefusedOpens(t *testing.T) {
 }
 
 func TestSameAttemptTwiceIsRefused(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})
@@ -179,6 +186,7 @@ func TestSameAttemptTwiceIsRefused(t *testing.T) {
 // Events that arrive in one piece are marked, all but the last, so that the
 // gateway writes them at once; nothing is held back for what is no event.
 func TestEventsOfOnePieceSayThatMoreFollow(t *testing.T) {
+	t.Parallel()
 	const text = `{"choices":[{"index":0,"delta":{"content":%q},"finish_reason":null}]}`
 	piece := func(words ...string) []byte {
 		var data []byte

@@ -21,6 +21,7 @@ func twoWords(t *testing.T, r *fakeagent.Request) {
 // TestEveryEndingAfterContent is the table of stream endings, seen from
 // outside: what is billed, what the gateway hears, and in which order.
 func TestEveryEndingAfterContent(t *testing.T) {
+	t.Parallel()
 	type want struct {
 		ending    eventsv1.Ending
 		prompt    bool // charged
@@ -140,6 +141,7 @@ func TestEveryEndingAfterContent(t *testing.T) {
 }
 
 func TestClientGoneIsCancelledDrainedAndBilledByWhatWasDelivered(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		drain      func(*testing.T, *fakeagent.Request)
 		prompt     int64
@@ -183,6 +185,7 @@ func TestClientGoneIsCancelledDrainedAndBilledByWhatWasDelivered(t *testing.T) {
 // A gateway that breaks off is no consumer who hung up: what it relayed is
 // paid, the prompt is not.
 func TestAGatewayThatBreaksOffCostsTheConsumerNoPrompt(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	usage := w.listen()
 	m := w.active()
@@ -206,6 +209,7 @@ func TestAGatewayThatBreaksOffCostsTheConsumerNoPrompt(t *testing.T) {
 // TestHangUpInGoodOrderNeverOvertakesTheCommit closes the caller's side right
 // behind the commit, many times: every one is billed, none is lost.
 func TestHangUpInGoodOrderNeverOvertakesTheCommit(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	usage := w.listen()
 	m := w.active()
@@ -232,6 +236,7 @@ func TestHangUpInGoodOrderNeverOvertakesTheCommit(t *testing.T) {
 // TestBeforeContentEveryFailureButARefusalIsRetryable is the other half of the
 // table: nothing is billed, and the next provider may be tried.
 func TestBeforeContentEveryFailureButARefusalIsRetryable(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	usage := w.listen()
 	m := w.active()
@@ -311,6 +316,7 @@ func TestBeforeContentEveryFailureButARefusalIsRetryable(t *testing.T) {
 }
 
 func TestProviderLostBeforeContentIsRetryable(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})
@@ -324,6 +330,7 @@ func TestProviderLostBeforeContentIsRetryable(t *testing.T) {
 }
 
 func TestAnswerWithNothingToSayIsServedAndCostsNothing(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	usage := w.listen()
 	m := w.active()
@@ -339,6 +346,7 @@ func TestAnswerWithNothingToSayIsServedAndCostsNothing(t *testing.T) {
 
 // TestHostile34 sends every kind of broken usage: the hub's count stands in.
 func TestHostile34_BrokenUsageIsCountedByTheHub(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	usage := w.listen()
 	m := w.active()

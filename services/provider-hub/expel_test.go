@@ -44,6 +44,7 @@ func (w *world) outcomes() <-chan *eventsv1.Attempt {
 }
 
 func TestRequestsUnderWayOutliveAnExpulsionAndNothingNewIsSent(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	usage, outcomes := w.listen(), w.outcomes()
 	paid := 0
@@ -102,6 +103,7 @@ func TestRequestsUnderWayOutliveAnExpulsionAndNothingNewIsSent(t *testing.T) {
 }
 
 func TestV1RequestsUnderWayOutliveAnExpulsion(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	usage := w.listen()
 	paid := 0

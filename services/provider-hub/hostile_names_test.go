@@ -111,6 +111,7 @@ func (w *world) answeredAs(m member) (operators, own []*hubv1.AnsweredAs) {
 // An engine that names another model than was asked for is flagged: once for each
 // answer, streamed or whole, in either dialect, to operators and its provider.
 func TestHostile35_AnEngineThatNamesAnotherModelIsFlagged(t *testing.T) {
+	t.Parallel()
 	for dialect, connect := range map[string]func(*v1World, member) engine{"v1": v1Engine, "v2": v2Engine} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
@@ -152,6 +153,7 @@ func TestHostile35_AnEngineThatNamesAnotherModelIsFlagged(t *testing.T) {
 
 // What the body asked for, the catalog's name, and no name at all are never flagged.
 func TestHostile35_NamesThatAgreeAreNeverFlagged(t *testing.T) {
+	t.Parallel()
 	for dialect, connect := range map[string]func(*v1World, member) engine{"v1": v1Engine, "v2": v2Engine} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
@@ -187,6 +189,7 @@ func TestHostile35_NamesThatAgreeAreNeverFlagged(t *testing.T) {
 
 // What engines say of themselves is shown as bounded, printable text.
 func TestHostile35_WhatEnginesCallModelsIsCleaned(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	m := w.active()
 	e := v2Engine(w, m)

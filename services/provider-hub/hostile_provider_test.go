@@ -20,6 +20,7 @@ import (
 // Two connections of one node: the newer has it, both hear of it, and what the
 // older still says has no effect.
 func TestHostile10_V1NewestConnectionWinsAndBothAreTold(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	usage := w.listen()
 	m := w.active()
@@ -61,6 +62,7 @@ func TestHostile10_V1NewestConnectionWinsAndBothAreTold(t *testing.T) {
 }
 
 func TestHostile10_AnAgentOfEitherDialectSupersedesTheOther(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	m := w.active()
 	second := w.dial(m, fakeagent.Options{NodeID: "rack-1.gpu_2"})
@@ -77,6 +79,7 @@ func TestHostile10_AnAgentOfEitherDialectSupersedesTheOther(t *testing.T) {
 // What agents call themselves and their models reaches nobody but as bounded,
 // printable text, and a model id that is none is not offered at all.
 func TestHostile12_WhatAgentsCallThingsIsCleaned(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	m := w.active()
 	h := w.byHand()
@@ -117,6 +120,7 @@ func TestHostile12_WhatAgentsCallThingsIsCleaned(t *testing.T) {
 }
 
 func TestHostile33_ClaimsBeyondWhatWasDeliveredAreNotBelieved(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	usage := w.listen()
 	a := w.join(w.active(), fakeagent.V1Options{})
@@ -147,6 +151,7 @@ func TestHostile33_ClaimsBeyondWhatWasDeliveredAreNotBelieved(t *testing.T) {
 // chunks, and counts of every kind at the end of the stream, which are not what
 // is believed.
 func TestHostile34_V1BrokenUsageIsCountedByTheHub(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	usage := w.listen()
 	a := w.join(w.active(), fakeagent.V1Options{Rate: -1})
@@ -186,6 +191,7 @@ func TestHostile34_V1BrokenUsageIsCountedByTheHub(t *testing.T) {
 }
 
 func TestHostile35_TheConsumerSeesTheModelItAskedFor(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{})
 	for _, chunk := range []string{
@@ -212,6 +218,7 @@ func TestHostile35_TheConsumerSeesTheModelItAskedFor(t *testing.T) {
 
 // One provider that names another's request reaches nobody's but its own.
 func TestHostile36_V1AnswersToAnothersRequestHaveNoEffect(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	victim := w.join(w.active(), fakeagent.V1Options{})
 	thief := w.join(w.active(), fakeagent.V1Options{NodeName: "thief"})
@@ -242,6 +249,7 @@ func TestHostile36_V1AnswersToAnothersRequestHaveNoEffect(t *testing.T) {
 
 // Nothing comes of what an agent says of a request that it has ended.
 func TestHostile36_V1FramesBehindTheEndHaveNoEffect(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	usage := w.listen()
 	a := w.join(w.active(), fakeagent.V1Options{})
@@ -267,6 +275,7 @@ func TestHostile36_V1FramesBehindTheEndHaveNoEffect(t *testing.T) {
 }
 
 func TestHostile37_V1StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		do     func(*fakeagent.V1Request)
 		ending eventsv1.Ending
@@ -321,6 +330,7 @@ func TestHostile37_V1StreamThatNeverEndsRunsIntoALimit(t *testing.T) {
 // What an agent claims of itself makes it neither larger nor longer than can
 // be, and gives it nothing that an operator has not.
 func TestHostile41_ClaimsOfModelsAndGPUsAreBounded(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	m := w.provider(hubv1.ProviderStatus_PROVIDER_STATUS_PENDING)
 	h := w.byHand()
@@ -375,6 +385,7 @@ func TestHostile41_ClaimsOfModelsAndGPUsAreBounded(t *testing.T) {
 // with changing lists as fast as they can: they are cut off or slowed down, the
 // rest of the hub goes on, and routers are told in bounded number.
 func TestHostile43_V1FloodsAreBounded(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	others := w.witnesses()
 	m := w.active()

@@ -32,6 +32,7 @@ func yes() *bool { v := true; return &v }
 // TestAProvidersWholeWay goes from the sign-up to earning, by what a provider
 // and an operator do, and with an agent that knows nothing of it.
 func TestAProvidersWholeWay(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	self := w.self()
 	signed, err := self.SignUp(t.Context(), &hubv1.SignUpRequest{Name: "Farm", Region: "eu"})
@@ -78,6 +79,7 @@ func TestAProvidersWholeWay(t *testing.T) {
 }
 
 func TestAWarmUpReachesTheAgentsOfAModelAndItsFailureTheirOwner(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{Capabilities: []string{"chat", "stream", "warmup"}})

@@ -75,6 +75,7 @@ func look(t *testing.T, dir string) (unsettled, unfinished int) {
 }
 
 func TestFinishedIsSaidOnlyOnceTheUsageIsOnDisk(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{Handler: fakeagent.Answer("Hello")})
@@ -98,6 +99,7 @@ func TestFinishedIsSaidOnlyOnceTheUsageIsOnDisk(t *testing.T) {
 }
 
 func TestSettledUsageIsForgottenAndUnsettledIsPublishedAfterARestart(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	usage := w.listen()
 	m := w.active()
@@ -132,6 +134,7 @@ func TestSettledUsageIsForgottenAndUnsettledIsPublishedAfterARestart(t *testing.
 }
 
 func TestCrashMidStreamBillsWhatWasNotedAndNoPrompt(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})
@@ -177,6 +180,7 @@ func TestCrashMidStreamBillsWhatWasNotedAndNoPrompt(t *testing.T) {
 }
 
 func TestDrainLetsAStreamEndAndTellsTheAgents(t *testing.T) {
+	t.Parallel()
 	w := setup(t, func(c *hubConfig) { c.DrainTimeout = time.Minute })
 	usage := w.listen()
 	m := w.active()
@@ -207,6 +211,7 @@ func TestDrainLetsAStreamEndAndTellsTheAgents(t *testing.T) {
 }
 
 func TestDrainThatTakesTooLongBillsWhatWasDelivered(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	usage := w.listen()
 	m := w.active()
@@ -225,6 +230,7 @@ func TestDrainThatTakesTooLongBillsWhatWasDelivered(t *testing.T) {
 }
 
 func TestFullJournalTakesNoNewRequests(t *testing.T) {
+	t.Parallel()
 	w := setup(t, func(c *hubConfig) { c.JournalSegmentBytes, c.JournalMaxBytes = 1<<10, 8<<10 })
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{Handler: fakeagent.Answer("x")})
@@ -247,6 +253,7 @@ func TestFullJournalTakesNoNewRequests(t *testing.T) {
 }
 
 func TestBeforeRunNothingIsTakenAndNothingPanics(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	open := order(m, w.dial(m, fakeagent.Options{}), true)
@@ -274,6 +281,7 @@ func TestBeforeRunNothingIsTakenAndNothingPanics(t *testing.T) {
 }
 
 func TestPresenceTellsOfSessionsAtOnceAndOfTheirEnd(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	reports := make(chan *eventsv1.Presence, 64)
 	sub := w.subscribe(bus.SubjectPresence(testHub), func(data []byte) {
@@ -332,6 +340,7 @@ func (w *world) subscribe(subject string, take func([]byte)) (stop func()) {
 }
 
 func TestAttemptsAreReportedByOutcome(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	outcomes := make(chan *eventsv1.Attempt, 64)
 	stop := w.subscribe(bus.SubjectAttempts(testHub), func(data []byte) {
@@ -386,6 +395,7 @@ func TestAttemptsAreReportedByOutcome(t *testing.T) {
 }
 
 func TestNewestEpochWinsAndTheOlderLosesItsStreams(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	older := w.dial(m, fakeagent.Options{})
@@ -415,6 +425,7 @@ func TestNewestEpochWinsAndTheOlderLosesItsStreams(t *testing.T) {
 }
 
 func TestNewerSessionOnAnotherHubEndsTheOneHere(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})
@@ -430,6 +441,7 @@ func TestNewerSessionOnAnotherHubEndsTheOneHere(t *testing.T) {
 }
 
 func TestKeysAndStatusesAreFeltByLiveSessions(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m, other := w.active(), w.active()
 	a := w.dial(m, fakeagent.Options{})
@@ -464,6 +476,7 @@ func TestKeysAndStatusesAreFeltByLiveSessions(t *testing.T) {
 }
 
 func TestPendingProviderConnectsAndServesNobody(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.provider(hubv1.ProviderStatus_PROVIDER_STATUS_PENDING)
 	a := w.dial(m, fakeagent.Options{})
@@ -478,6 +491,7 @@ func TestPendingProviderConnectsAndServesNobody(t *testing.T) {
 // TestSlowConsumerStallsOnlyItself has two streams on one socket: nobody reads
 // the first, and the second goes on.
 func TestSlowConsumerStallsOnlyItself(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})

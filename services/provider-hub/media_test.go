@@ -105,6 +105,7 @@ func (m *media) pieces(complete bool, all ...string) func(*fakeagent.Request) {
 }
 
 func TestWholeAnswersOfEachKindAreJudgedRestoredAndBilled(t *testing.T) {
+	t.Parallel()
 	m := newMedia(t)
 	text := func(o *hubv1.DispatchOpen) { o.AnswerForm = hubv1.AnswerForm_ANSWER_FORM_TEXT }
 	type bill struct{ prompt, completion int64 }
@@ -197,6 +198,7 @@ const (
 )
 
 func TestStreamsOfEachKindEndAndAreBilledAsTheTableSays(t *testing.T) {
+	t.Parallel()
 	m := newMedia(t)
 	type want struct {
 		events             int
@@ -252,6 +254,7 @@ func TestStreamsOfEachKindEndAndAreBilledAsTheTableSays(t *testing.T) {
 }
 
 func TestEventsOfImagesKeepTheirNamesAndCount(t *testing.T) {
+	t.Parallel()
 	m := newMedia(t)
 	e := m.serve(mediaOrder(m.member, m.agent, images, true), m.pieces(true, partial, "data: {\"type\":\"image_generation.completed\",\"b64_json\":\"QQ==\"}\n\n", "event: x y\ndata: {}\n\n", completed))
 	var got []string
@@ -264,6 +267,7 @@ func TestEventsOfImagesKeepTheirNamesAndCount(t *testing.T) {
 }
 
 func TestHangingUpInTheMiddleCostsTheWholeAudioAndTheImagesDelivered(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		endpoint           hubv1.Endpoint
 		answer             string
@@ -287,6 +291,7 @@ func TestHangingUpInTheMiddleCostsTheWholeAudioAndTheImagesDelivered(t *testing.
 }
 
 func TestAnEngineWithoutTheEndpointIsTheProvidersFault(t *testing.T) {
+	t.Parallel()
 	m := newMedia(t)
 	for _, endpoint := range []hubv1.Endpoint{embeddings, images, transcriptions} {
 		for _, status := range []int32{404, 405, 501} {
@@ -303,6 +308,7 @@ func TestAnEngineWithoutTheEndpointIsTheProvidersFault(t *testing.T) {
 }
 
 func TestOrdersOfOtherKindsAreBounded(t *testing.T) {
+	t.Parallel()
 	m := newMedia(t)
 	for name, c := range map[string]struct {
 		endpoint hubv1.Endpoint
@@ -334,6 +340,7 @@ func TestOrdersOfOtherKindsAreBounded(t *testing.T) {
 }
 
 func TestOnlyAgentsThatDeclareAnEndpointAreAsked(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{}) // chat alone
@@ -350,6 +357,7 @@ func TestOnlyAgentsThatDeclareAnEndpointAreAsked(t *testing.T) {
 }
 
 func TestAgentIsToldOfTheEndpointAndGetsTheWholeForm(t *testing.T) {
+	t.Parallel()
 	m := newMedia(t)
 	open := mediaOrder(m.member, m.agent, transcriptions, false)
 	open.Body = append(open.Body, bytes.Repeat([]byte{0, 255}, 13<<20-len(open.GetBody()))...)
@@ -366,6 +374,7 @@ func TestAgentIsToldOfTheEndpointAndGetsTheWholeForm(t *testing.T) {
 }
 
 func TestLargeImagesPassAndTooLargeOnesDoNot(t *testing.T) {
+	t.Parallel()
 	m := newMedia(t)
 	for name, c := range map[string]struct {
 		bytes, overhead int
@@ -390,6 +399,7 @@ func TestLargeImagesPassAndTooLargeOnesDoNot(t *testing.T) {
 
 // Only images make answers of 12 MiB and more.
 func TestWholeAnswersWithoutImagesAreBelow12MiB(t *testing.T) {
+	t.Parallel()
 	const most = 12<<20 - 64<<10
 	m := newMedia(t)
 	chat := order(m.member, m.agent, false)
@@ -416,6 +426,7 @@ func TestWholeAnswersWithoutImagesAreBelow12MiB(t *testing.T) {
 // A hub that dies in the middle of a stream bills the images that it had relayed,
 // and nothing of a transcription that nobody saw the end of.
 func TestCrashBillsTheImagesThatWereRelayedAndNoAudio(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		endpoint hubv1.Endpoint
 		pieces   []string
@@ -473,6 +484,7 @@ func noted(t *testing.T, dir string, count int64) error {
 // nothing: the hub holds the event that it has, and what the agent's credit lets
 // through behind it.
 func TestStalledImageStreamHoldsNoMoreThanItsCredit(t *testing.T) {
+	t.Parallel()
 	m := newMedia(t)
 	open := mediaOrder(m.member, m.agent, images, true)
 	open.Choices = 10

@@ -12,6 +12,7 @@ import (
 // TestNodeThatMovesKeepsItsOpenRequests has an agent say that it leaves, and come
 // back before its requests have ended.
 func TestNodeThatMovesKeepsItsOpenRequests(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	old := w.dial(m, fakeagent.Options{})
@@ -47,6 +48,7 @@ func TestNodeThatMovesKeepsItsOpenRequests(t *testing.T) {
 }
 
 func TestAHubThatStopsWaitsForItsAgentsToMoveAndNotForEver(t *testing.T) {
+	t.Parallel()
 	stopped := func(t *testing.T) (*fakeagent.Agent, <-chan struct{}) {
 		t.Helper()
 		w := setup(t, func(c *hubConfig) { c.DrainTimeout = patience })

@@ -76,6 +76,7 @@ func (w *world) servedOnce(m member) (*fakeagent.Agent, *hubv1.DispatchOpen, *ag
 }
 
 func TestAReceiptIsAcknowledgedWhenItsRequestIsSettled(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a, o, given := w.servedOnce(m)
@@ -97,6 +98,7 @@ func TestAReceiptIsAcknowledgedWhenItsRequestIsSettled(t *testing.T) {
 
 // The hub has lost its journal, and its receipts are another's to judge.
 func TestAHubWithoutItsJournalAsksBillingAboutAReceipt(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a, o, given := w.servedOnce(m)
@@ -139,6 +141,7 @@ func TestAHubWithoutItsJournalAsksBillingAboutAReceipt(t *testing.T) {
 }
 
 func TestReceiptsAreBounded(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	open := &agentv2.Open{RequestId: order(m, w.dial(m, fakeagent.Options{}), true).GetRequestId(), Attempt: 1, ModelId: testModel, Proof: []byte("guessed")}
@@ -179,6 +182,7 @@ func TestReceiptsAreBounded(t *testing.T) {
 }
 
 func TestAnAgentWithoutReceiptsIsServedAsBefore(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{Handler: fakeagent.Answer("Hello")})
@@ -190,6 +194,7 @@ func TestAnAgentWithoutReceiptsIsServedAsBefore(t *testing.T) {
 // Only of an attempt whose caller is not there to hear how it ended may nobody
 // else know that nothing was served.
 func TestAnAttemptIsCalledVoidOnlyWhereItsCallerVanished(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	m := w.active()
 	a := w.dial(m, fakeagent.Options{})

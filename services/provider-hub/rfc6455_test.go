@@ -265,6 +265,7 @@ func violations(kind byte) map[string]violation {
 // TestRFC6455_ViolationsGetTheirCloseCode has sockets of dialect v1 break the
 // protocol before and after they are registered.
 func TestRFC6455_ViolationsGetTheirCloseCode(t *testing.T) {
+	t.Parallel()
 	for name, live := range map[string]bool{"anonymous": false, "registered": true} {
 		t.Run(name, func(t *testing.T) {
 			w := setupV1(t)
@@ -301,6 +302,7 @@ func TestRFC6455_ViolationsGetTheirCloseCode(t *testing.T) {
 // TestRFC6455_V2ViolationsGetTheirCloseCode is the same of dialect v2, but for
 // what concerns text.
 func TestRFC6455_V2ViolationsGetTheirCloseCode(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	others := w.witnesses()
 	wires := map[string]*wire{}

@@ -13,6 +13,7 @@ import (
 // An agent that lost its socket goes on with its streams on the next one. Nobody
 // there asked for them, and closing that one too would go on for ever.
 func TestV1OldStreamsOnANewSocketCloseNothing(t *testing.T) {
+	t.Parallel()
 	const streams, each = 10, 50 * time.Millisecond
 	for name, lose := range map[string]func(*v1World, *v1Agent){
 		"the socket is cut": func(_ *v1World, a *v1Agent) { a.Cut() },

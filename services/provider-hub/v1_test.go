@@ -18,6 +18,7 @@ import (
 )
 
 func TestV1AgentRegistersAndServesUnchanged(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	usage := w.listen()
 	m := w.active()
@@ -57,6 +58,7 @@ func TestV1AgentRegistersAndServesUnchanged(t *testing.T) {
 
 // What the hub says has the form that agents are known to read.
 func TestV1RepliesHaveTheCapturedForm(t *testing.T) {
+	t.Parallel()
 	captures, err := fakeagent.V1Captures()
 	must(t, err)
 	forms := map[string]string{}
@@ -120,6 +122,7 @@ func TestV1RepliesHaveTheCapturedForm(t *testing.T) {
 // health updates are replayed as they are, the answers under the ids of requests
 // that are dispatched for them.
 func TestV1CapturedMessagesAreTaken(t *testing.T) {
+	t.Parallel()
 	type outcome struct {
 		text      string // of the answer
 		code      string // of a failure
@@ -200,6 +203,7 @@ func TestV1CapturedMessagesAreTaken(t *testing.T) {
 }
 
 func TestV1IsServedAtEveryPathAndWithoutExtensions(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	for path, served := range map[string]bool{"/": true, "/ws": true, "/p/ws": true, "/p/q/ws": true, "/other": false, "/wsx": false} {
 		dialer := websocket.Dialer{EnableCompression: true}
@@ -228,6 +232,7 @@ func TestV1IsServedAtEveryPathAndWithoutExtensions(t *testing.T) {
 }
 
 func TestV1PingsHeartbeatsAndPongsKeepTheConnection(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t, func(c *hubConfig) { c.PingInterval = 1100 * time.Millisecond })
 	timing := fakeagent.V1Observed()
 	timing.Ping, timing.PongWait, timing.Heartbeat = 100*time.Millisecond, 2*time.Second, 200*time.Millisecond
@@ -237,6 +242,7 @@ func TestV1PingsHeartbeatsAndPongsKeepTheConnection(t *testing.T) {
 }
 
 func TestV1SocketThatIsNotRegisteredIsAnsweredPings(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	timing := fakeagent.V1Observed()
 	timing.Ping, timing.PongWait, timing.Heartbeat = 100*time.Millisecond, 2*time.Second, 200*time.Millisecond
@@ -252,6 +258,7 @@ func TestV1SocketThatIsNotRegisteredIsAnsweredPings(t *testing.T) {
 }
 
 func TestV1PeerThatAnswersNoPingIsDead(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t, func(c *hubConfig) { c.PingInterval, c.PongTimeout = 1100*time.Millisecond, 1100*time.Millisecond })
 	a := w.join(w.active(), fakeagent.V1Options{NoPongs: true})
 	a.until("the hub gives it up and it comes back", func(s fakeagent.V1State) bool { return s.Registrations >= 2 })
@@ -261,6 +268,7 @@ func TestV1PeerThatAnswersNoPingIsDead(t *testing.T) {
 }
 
 func TestV1NodesAreNamedAndTwoOfOneProviderAreBothLive(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	m := w.active()
 	keyed := w.join(m, fakeagent.V1Options{NodeName: "first"})
@@ -276,6 +284,7 @@ func TestV1NodesAreNamedAndTwoOfOneProviderAreBothLive(t *testing.T) {
 }
 
 func TestV1SessionIsToldToRoutersAsItCanServe(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{ContextLength: 32768, Hardware: fakeagent.V1TwoRTX4090()})
 	s := w.told("the session", a.node, func(s *eventsv1.Session) bool { return s.GetActive() })
@@ -294,6 +303,7 @@ func TestV1SessionIsToldToRoutersAsItCanServe(t *testing.T) {
 // A registration on the live connection replaces the models, and so does the
 // list of a heartbeat; one without a list says nothing of them.
 func TestV1ModelsFollowRegistrationsAndHeartbeats(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	m := w.active()
 	h := w.byHand()
@@ -334,6 +344,7 @@ func TestV1ModelsFollowRegistrationsAndHeartbeats(t *testing.T) {
 }
 
 func TestV1HealthIsToldByHeartbeatsAndUpdates(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{})
 	for _, c := range []struct {
@@ -351,6 +362,7 @@ func TestV1HealthIsToldByHeartbeatsAndUpdates(t *testing.T) {
 }
 
 func TestV1LoadOfAHeartbeatIsTold(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{Metrics: map[string]float64{"active_requests": 7}})
 	must(t, a.Heartbeat())
@@ -360,6 +372,7 @@ func TestV1LoadOfAHeartbeatIsTold(t *testing.T) {
 // An ack is the answer to whatever has its id, and nothing that has no answer
 // due does any harm.
 func TestV1AcksAreToldApartByTheirIDs(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{})
 	call := w.call(w.order(a, false))
@@ -381,6 +394,7 @@ func TestV1AcksAreToldApartByTheirIDs(t *testing.T) {
 }
 
 func TestV1ErrorOfAnAgentFailsItsRequestAlone(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{})
 	call, other := w.call(w.order(a, true)), w.call(w.order(a, true))
@@ -400,6 +414,7 @@ func TestV1ErrorOfAnAgentFailsItsRequestAlone(t *testing.T) {
 }
 
 func TestV1PendingProviderIsAcknowledgedAndServesNobody(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	a := w.join(w.provider(hubv1.ProviderStatus_PROVIDER_STATUS_PENDING), fakeagent.V1Options{})
 	if err := w.call(w.order(a, true)).err(); !fault.Is(err, fault.SessionGone) {
@@ -410,6 +425,7 @@ func TestV1PendingProviderIsAcknowledgedAndServesNobody(t *testing.T) {
 
 // TestV1FailuresBeforeContent is what agents say of engines that fail.
 func TestV1FailuresBeforeContent(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	usage := w.listen()
 	a := w.join(w.active(), fakeagent.V1Options{})
@@ -470,6 +486,7 @@ func TestV1FailuresBeforeContent(t *testing.T) {
 }
 
 func TestV1UsageIsRelayedOnlyWhenAsked(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{Handler: fakeagent.V1Answer("Hello")})
 	open := w.order(a, true)
@@ -481,6 +498,7 @@ func TestV1UsageIsRelayedOnlyWhenAsked(t *testing.T) {
 }
 
 func TestV1RequestReachesTheEngineAsTheConsumerWroteIt(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{})
 	open := w.order(a, false)
@@ -500,6 +518,7 @@ func TestV1RequestReachesTheEngineAsTheConsumerWroteIt(t *testing.T) {
 // A warm-up reaches the agent once, however often it is asked for, and its ack
 // is taken for nothing else.
 func TestV1WarmUpIsAskedForOnce(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{})
 	for range 3 {

@@ -27,6 +27,7 @@ import (
 // gateway's.
 
 func TestV1Fact01_TheScriptedAgentHasAllItsHabitsAndIsServed(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	m := w.active()
 	a := w.join(m, fakeagent.V1Options{Handler: fakeagent.V1Answer("Hello"), GuardAfter: 1, Timing: strict(), ServiceURL: w.front.URL})
@@ -47,6 +48,7 @@ func strict() fakeagent.V1Timing {
 }
 
 func TestV1Fact02_TheUpgradeIsAnonymousAndTheRegistrationHasADeadline(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t, func(c *hubConfig) { c.RegisterTimeout = 100 * time.Millisecond })
 	h := w.byHand()
 	wait(t, "the end of a socket that says nothing", h.closed)
@@ -56,6 +58,7 @@ func TestV1Fact02_TheUpgradeIsAnonymousAndTheRegistrationHasADeadline(t *testing
 }
 
 func TestV1Fact03_NoMessageIsAboveOneMebibyte(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{})
 	most := int(w.told("the session", a.node, func(*eventsv1.Session) bool { return true }).GetMaxRequestBytes())
@@ -118,6 +121,7 @@ func firstWords(key string) map[string]string {
 }
 
 func TestV1Fact05_NoSocketIsClosedYoung(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t, func(c *hubConfig) { c.RegisterTimeout = 2500 * time.Millisecond })
 	m := w.active()
 	sockets := map[string]*handV1{}
@@ -159,6 +163,7 @@ func TestV1Fact05_NoSocketIsClosedYoung(t *testing.T) {
 }
 
 func TestV1Fact05_RevokedAndSuspendedAreToldAndHeld(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	for name, c := range map[string]struct {
 		end  func(member)
@@ -197,6 +202,7 @@ func TestV1Fact05_RevokedAndSuspendedAreToldAndHeld(t *testing.T) {
 // An agent whose first dial is refused never dials again: a hub that is not
 // ready yet keeps its socket and registers it late.
 func TestV1Fact05_TheFirstDialIsHeldWhileTheHubStarts(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	m := w.active()
 	cfg := w.cfg
@@ -228,6 +234,7 @@ func TestV1Fact05_TheFirstDialIsHeldWhileTheHubStarts(t *testing.T) {
 // While keys cannot be looked up, an agent waits for its ack, and gets no
 // refusal, which would leave it mute for ever.
 func TestV1Fact05_TheAckWaitsForTheDatabase(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	m := w.active()
 	lock, err := pgtest.Owner(t, w.db).Begin(t.Context())
@@ -255,6 +262,7 @@ func TestV1Fact05_TheAckWaitsForTheDatabase(t *testing.T) {
 // A restart closes with 1012, each agent is back by itself, and their streams
 // have failed by then.
 func TestV1Fact05_EveryAgentSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	usage := w.listen()
 	var agents []*v1Agent
@@ -297,6 +305,7 @@ func TestV1Fact05_EveryAgentSurvivesARestart(t *testing.T) {
 // More agents come back at once than are registered in a second: all are let in
 // and wait for their acks, and none is refused, which would cost it a back-off.
 func TestV1Fact05_AStormIsHeldAndNotRefused(t *testing.T) {
+	t.Parallel()
 	const providers, nodes = 6, 60
 	w := setupV1(t, func(c *hubConfig) { c.HandshakesPerSecond = 100 })
 	var agents []*v1Agent
@@ -323,6 +332,7 @@ func TestV1Fact05_AStormIsHeldAndNotRefused(t *testing.T) {
 }
 
 func TestV1Fact06_CancelIsDrainedSilentlyWithItsSlotTaken(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	usage := w.listen()
 	a := w.join(w.active(), fakeagent.V1Options{Rate: -1})
@@ -388,6 +398,7 @@ func TestV1Fact06_CancelIsDrainedSilentlyWithItsSlotTaken(t *testing.T) {
 }
 
 func TestV1Fact07_StreamEndAloneProvesNothing(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	usage := w.listen()
 	a := w.join(w.active(), fakeagent.V1Options{})
@@ -423,6 +434,7 @@ func TestV1Fact07_StreamEndAloneProvesNothing(t *testing.T) {
 }
 
 func TestV1Fact08_OnlyChatIsDispatched(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{})
 	for _, endpoint := range []hubv1.Endpoint{embeddings, images, transcriptions} {
@@ -442,6 +454,7 @@ func TestV1Fact08_OnlyChatIsDispatched(t *testing.T) {
 }
 
 func TestV1Fact09_TheHubAsksOnlyByInference(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{Handler: fakeagent.V1Answer("Hello")})
 	for _, stream := range []bool{true, false} {
@@ -456,6 +469,7 @@ func TestV1Fact09_TheHubAsksOnlyByInference(t *testing.T) {
 
 // One consumer who does not read loses its own request; the socket is read on.
 func TestV1Fact10_ASlowConsumerLosesItsOwnRequestAlone(t *testing.T) {
+	t.Parallel()
 	for name, piece := range map[string]struct {
 		text string
 		n    int
@@ -501,6 +515,7 @@ func TestV1Fact10_ASlowConsumerLosesItsOwnRequestAlone(t *testing.T) {
 }
 
 func TestV1LostConnectionFailsItsRequestsAtOnce(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	usage := w.listen()
 	a := w.join(w.active(), fakeagent.V1Options{})
@@ -530,6 +545,7 @@ func TestV1LostConnectionFailsItsRequestsAtOnce(t *testing.T) {
 
 // A whole answer is one message, which may be large.
 func TestV1WholeAnswersOfMebibytesPass(t *testing.T) {
+	t.Parallel()
 	w := setupV1(t)
 	a := w.join(w.active(), fakeagent.V1Options{})
 	for _, size := range []int{100 << 10, 1 << 20, 8 << 20} {
