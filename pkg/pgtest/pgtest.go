@@ -26,6 +26,7 @@ package pgtest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -55,8 +56,26 @@ const (
 // template databases and the server. The test framework exits with the result
 // of the run after TestMain returns.
 func Main(m *testing.M) {
+	runMore()
 	m.Run()
 	if err := shared.close(); err != nil {
+		fmt.Fprintln(os.Stderr, "pgtest:", err)
+	}
+}
+
+// atOnce is how many parallel tests run at a time, unless -parallel says it: with
+// a server they wait more than they compute, and two pools of each are 64
+// connections.
+const atOnce = "4"
+
+func runMore() {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if chosen {
+		return
+	}
+	if err := flag.Set("test.parallel", atOnce); err != nil {
 		fmt.Fprintln(os.Stderr, "pgtest:", err)
 	}
 }
