@@ -20,6 +20,7 @@ func asSettled(e *eventsv1.UsageEvent, payout int64, source eventsv1.EvidenceSou
 // A hub forgets usage once billing-ledger has settled it, so what the stream
 // loses before settlement has read it comes from the ledger.
 func TestWhatNoUsageBroughtIsFilledInFromTheLedgerAndMarked(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	lost, late, heard, wrong := b.usage(t), b.usage(t), b.usage(t), b.usage(t)
 	b.publish(t, "heard", encode(t, heard))

@@ -13,6 +13,7 @@ import (
 // TestForgedUsageBecomesNoLine publishes, before the true usage, what somebody on
 // the bus could make up, of a payout that is a hundred times too high.
 func TestForgedUsageBecomesNoLine(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	event := b.usage(t)
 	high := func(change func(*eventsv1.UsageEvent)) []byte {
@@ -90,6 +91,7 @@ func (b *bundle) lined(t *testing.T, want int) {
 // TestUsageOfAnOutageWaitsForItsKeyHoweverMuchThereIs starts behind hubs that have
 // made new keys meanwhile; what a hub makes up later holds nothing up.
 func TestUsageOfAnOutageWaitsForItsKeyHoweverMuchThereIs(t *testing.T) {
+	t.Parallel()
 	const most = 50
 	b := setup(t)
 	late, later := usageseal.Key{ID: usageseal.KeyID{7}}, usageseal.Key{ID: usageseal.KeyID{8}}

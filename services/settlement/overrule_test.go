@@ -72,6 +72,7 @@ var byHub, byGateway = eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB, eventsv1.Evi
 // which the ledger refuses, and then the truth; or a hub that was not given it
 // tells of it first, for its own provider.
 func TestTheLedgerOverrulesTheFirstStoryOfAHub(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	var settled []*billingv1.SettledRequest
 	want := map[string]*eventsv1.UsageEvent{}
@@ -110,6 +111,7 @@ func TestTheLedgerOverrulesTheFirstStoryOfAHub(t *testing.T) {
 }
 
 func TestLinesAndAccrualsAgreeAfterCorrections(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	inflated, taken, honest := b.usage(t), b.usage(t), b.usage(t)
 	b.publish(t, "1", encode(t, changed(inflated, func(e *eventsv1.UsageEvent) { e.BillableCompletionTokens = 300 })))
@@ -124,6 +126,7 @@ func TestLinesAndAccrualsAgreeAfterCorrections(t *testing.T) {
 // The ledger loses its last commits with its primary, and settles by another
 // evidence source when usage comes again.
 func TestTheLedgersBooksOverruleWhatTheySaidBefore(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	hub, gateway := b.sources(t)
 	b.recorded(t, hub)
@@ -157,6 +160,7 @@ func TestTheLedgersBooksOverruleWhatTheySaidBefore(t *testing.T) {
 
 // Anybody with a hub's key can make up requests; none of them is in the ledger.
 func TestALineOfNoRequestIsHeldOutUntilTheLedgerSettlesIt(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	invented, late, honest, gone := b.usage(t), b.usage(t), b.usage(t), b.usage(t)
 	b.publish(t, "invented", encode(t, changed(invented, func(e *eventsv1.UsageEvent) { e.ProviderId = otherProvider })))
@@ -211,6 +215,7 @@ func TestALineOfNoRequestIsHeldOutUntilTheLedgerSettlesIt(t *testing.T) {
 
 // Two processes may hold out and overrule at the same time.
 func TestWhatTheLedgerHasOverruledIsNotHeldOut(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	hub, gateway := b.sources(t)
 	b.recorded(t, hub)

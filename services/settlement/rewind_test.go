@@ -45,6 +45,7 @@ func (b *bundle) lines(t *testing.T) (text string) {
 }
 
 func TestAfterLostCommitsARewindBringsBackEveryLineAsItWas(t *testing.T) {
+	t.Parallel()
 	const all, kept = 12, 5
 	b := setup(t)
 	begun := time.Now()

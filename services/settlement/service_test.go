@@ -196,6 +196,7 @@ func (b *bundle) count(t *testing.T, query string) int {
 }
 
 func TestARequestEarnsOnceHoweverOftenItIsReported(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	event := b.usage(t)
 	for _, msgID := range []string{"a", "b", "c"} {
@@ -214,6 +215,7 @@ func TestARequestEarnsOnceHoweverOftenItIsReported(t *testing.T) {
 }
 
 func TestWhatCannotBecomeALineIsSetAsideAndHoldsNothingUp(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	b.publish(t, "garbage", []byte{0xff, 0xff})
 	overpaid := b.usage(t)
@@ -229,6 +231,7 @@ func TestWhatCannotBecomeALineIsSetAsideAndHoldsNothingUp(t *testing.T) {
 }
 
 func TestWhatIsNotOfItsUnitIsSetAsideAndTheRestEarnsInIt(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	audio := b.usage(t)
 	audio.Rates = &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_AUDIO_MINUTE, InputPicoUsdPerToken: 60_000_000_000, PayoutInputPicoUsdPerToken: 54_000_000_000}
@@ -254,6 +257,7 @@ func TestWhatIsNotOfItsUnitIsSetAsideAndTheRestEarnsInIt(t *testing.T) {
 }
 
 func TestLinesAreOnlyEverAdded(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	b.settled(t)
 	for _, statement := range []string{
@@ -270,6 +274,7 @@ func TestLinesAreOnlyEverAdded(t *testing.T) {
 }
 
 func TestReconciliationFindsWhatDiffersFromTheLedger(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	b.settled(t)
 	accrual := &billingv1.Accrual{Day: "2026-11-21", ProviderId: "0192f0c0-0000-7000-8000-000000000001", PayoutNanoUsd: 10, Requests: 1}

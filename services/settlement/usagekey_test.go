@@ -9,6 +9,7 @@ import (
 )
 
 func TestAHubHandsOverSoManyNewKeysADay(t *testing.T) {
+	t.Parallel()
 	const most = 300
 	b := setup(t)
 	key := func(n int) (k usageseal.Key) {

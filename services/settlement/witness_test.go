@@ -33,6 +33,7 @@ func (b *bundle) paid(t *testing.T, e *eventsv1.UsageEvent) int {
 }
 
 func TestOfTwoEvidenceSourcesTheFirstInTheStreamStandsAndNoneIsSetAside(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	hub1, gateway1 := b.sources(t)
 	hub2, gateway2 := b.sources(t)
@@ -58,6 +59,7 @@ func TestOfTwoEvidenceSourcesTheFirstInTheStreamStandsAndNoneIsSetAside(t *testi
 }
 
 func TestWorkThatOnlyItsProviderReportsIsALineLikeAnyOther(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	hub, receipt := b.sources(t)
 	receipt.EvidenceSource = eventsv1.EvidenceSource_EVIDENCE_SOURCE_WORK_RECEIPT
@@ -77,6 +79,7 @@ func TestWorkThatOnlyItsProviderReportsIsALineLikeAnyOther(t *testing.T) {
 }
 
 func TestTheLedgersWordCountsWhateverWasHeardFirst(t *testing.T) {
+	t.Parallel()
 	b := setup(t)
 	hub1, gateway1 := b.sources(t)
 	hub2, gateway2 := b.sources(t)

@@ -88,6 +88,7 @@ func (f *fixture) dial(t *testing.T, node string) (*fakeagent.Agent, error) {
 }
 
 func TestSessionsOfOneProviderAreBounded(t *testing.T) {
+	t.Parallel()
 	f := setup(t, 2, plain)
 	for i := range 2 {
 		if _, err := f.dial(t, fmt.Sprintf("node-000%d", i)); err != nil {
@@ -107,6 +108,7 @@ func TestSessionsOfOneProviderAreBounded(t *testing.T) {
 }
 
 func TestEpochThatWasDrawnEarlierLosesEvenIfItJoinsLater(t *testing.T) {
+	t.Parallel()
 	h := &hold{admitted: make(chan int64), join: make(chan struct{})}
 	f := setup(t, 0, func(r *Registry) session.Registrar { h.Registry = r; return h })
 	results := make(chan error, 1)
@@ -145,6 +147,7 @@ func TestEpochThatWasDrawnEarlierLosesEvenIfItJoinsLater(t *testing.T) {
 }
 
 func TestChangesAreToldOnceAndEndsAreNotForgotten(t *testing.T) {
+	t.Parallel()
 	f := setup(t, 0, plain)
 	a, err := f.dial(t, "node-0001")
 	if err != nil {
@@ -197,6 +200,7 @@ func (f *fixture) expelled(t *testing.T, a *fakeagent.Agent, code string) {
 }
 
 func TestSessionsFeelWhatAnotherHubWasTold(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		tell func(*fixture, *testing.T) error
 		code string
@@ -241,6 +245,7 @@ func TestSessionsFeelWhatAnotherHubWasTold(t *testing.T) {
 }
 
 func TestProbationIsToldToRoutersAndEndsThere(t *testing.T) {
+	t.Parallel()
 	f := setup(t, 0, plain)
 	if _, err := f.dial(t, "node-0001"); err != nil {
 		t.Fatal(err)
@@ -264,6 +269,7 @@ func TestProbationIsToldToRoutersAndEndsThere(t *testing.T) {
 }
 
 func TestTheNewerOfTwoConnectionsIsToldThatItTookAPlace(t *testing.T) {
+	t.Parallel()
 	f := setup(t, 0, plain)
 	older, err := f.dial(t, "node-0001")
 	if err != nil {
@@ -287,6 +293,7 @@ func TestTheNewerOfTwoConnectionsIsToldThatItTookAPlace(t *testing.T) {
 }
 
 func TestServingListsTheSessionsOfAModel(t *testing.T) {
+	t.Parallel()
 	f := setup(t, 0, plain)
 	for _, node := range []string{"node-0001", "node-0002"} {
 		if _, err := f.dial(t, node); err != nil {

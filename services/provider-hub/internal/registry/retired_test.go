@@ -52,6 +52,7 @@ func closes(t *testing.T, what string, a *fakeagent.Agent, code string) {
 }
 
 func TestANodeThatLeavesStaysBesideItsNewerConnection(t *testing.T) {
+	t.Parallel()
 	f := setup(t, 0, plain)
 	older := f.leaving(t, "node-0001")
 	newer, err := f.dial(t, "node-0001")
@@ -121,6 +122,7 @@ func (f *fixture) forgotten(t *testing.T) {
 }
 
 func TestANodeHasOneConnectionThatLeaves(t *testing.T) {
+	t.Parallel()
 	f := setup(t, 0, plain)
 	first, second := f.leaving(t, "node-0001"), f.leaving(t, "node-0001")
 	third, err := f.dial(t, "node-0001")
@@ -133,6 +135,7 @@ func TestANodeHasOneConnectionThatLeaves(t *testing.T) {
 }
 
 func TestConnectionsThatLeaveAreBounded(t *testing.T) {
+	t.Parallel()
 	f := setup(t, 2, plain)
 	for i := range 2 {
 		f.leaving(t, fmt.Sprintf("node-000%d", i))
@@ -151,6 +154,7 @@ func TestConnectionsThatLeaveAreBounded(t *testing.T) {
 }
 
 func TestANodeThatWentToAnotherHubEndsWhatItHasHere(t *testing.T) {
+	t.Parallel()
 	f := setup(t, 0, plain)
 	a := f.leaving(t, "node-0001")
 	f.registry.Supersede(f.account.ID, "node-0001", a.Epoch()+1)
@@ -162,6 +166,7 @@ func TestANodeThatWentToAnotherHubEndsWhatItHasHere(t *testing.T) {
 }
 
 func TestConnectionsThatLeaveFeelWhatTheirProviderIsTold(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		tell func(*fixture, *testing.T) error
 		code string

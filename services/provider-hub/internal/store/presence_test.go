@@ -71,6 +71,7 @@ func prepare(t *testing.T, s *Store, sql string, args ...any) {
 }
 
 func TestReconnectingHidesNoAbsence(t *testing.T) {
+	t.Parallel()
 	for name, gap := range map[string]time.Duration{"apart": 40 * time.Millisecond, "touching": 0} {
 		s, d, at, a := watched(t)
 		at.Advance(provider.Probation)
@@ -92,6 +93,7 @@ func TestReconnectingHidesNoAbsence(t *testing.T) {
 }
 
 func TestReconnectingCostsNothing(t *testing.T) {
+	t.Parallel()
 	s, d, at, a := watched(t)
 	at.Advance(provider.Probation)
 	tell(t, s, at.Now(), 1)
@@ -116,6 +118,7 @@ func TestReconnectingCostsNothing(t *testing.T) {
 }
 
 func TestWhatIsReadOfAProviderIsBoundedToTheLongest(t *testing.T) {
+	t.Parallel()
 	s, _, at, a := watched(t)
 	at.Advance(provider.Probation)
 	tell(t, s, at.Now(), 1)
@@ -129,6 +132,7 @@ func TestWhatIsReadOfAProviderIsBoundedToTheLongest(t *testing.T) {
 }
 
 func TestOnlyAnEndThatTheNodeFeltIsExcused(t *testing.T) {
+	t.Parallel()
 	s, _, at, a := watched(t)
 	connection := func(epoch int64, node string, from, to time.Duration, by presence.EndedBy) presence.Connection {
 		return presence.Connection{Epoch: epoch, Provider: a.ID, Node: node, Started: began.Add(from), Ended: began.Add(to), EndedBy: by}
@@ -155,6 +159,7 @@ func TestOnlyAnEndThatTheNodeFeltIsExcused(t *testing.T) {
 }
 
 func TestHubsWhoseClocksDifferDeclareNobodyDead(t *testing.T) {
+	t.Parallel()
 	pool := pgtest.Pool(t, Schema, Role, Migrations)
 	s := New(pool)
 	behind, ahead := clock.NewManual(began), clock.NewManual(began.Add(40*time.Second))
@@ -205,6 +210,7 @@ func TestHubsWhoseClocksDifferDeclareNobodyDead(t *testing.T) {
 }
 
 func TestMachinesThatAreConnectedStayBeforeThoseSeenLately(t *testing.T) {
+	t.Parallel()
 	s, _, at, a := watched(t)
 	seen := func(node string) presence.Seen {
 		return presence.Seen{Machine: presence.Machine{Provider: a.ID, Node: node}, Dialect: "v2", LastSeen: at.Now()}
@@ -235,6 +241,7 @@ func TestMachinesThatAreConnectedStayBeforeThoseSeenLately(t *testing.T) {
 }
 
 func TestMuchToForgetIsForgottenInBatches(t *testing.T) {
+	t.Parallel()
 	s, d, at, a := watched(t)
 	churn(t, s, a, "node-0001", 1, 2*forgetBatch+1, began, time.Second, 0)
 	at.Advance(provider.PresenceKept + 4*time.Hour)
@@ -256,6 +263,7 @@ func TestMuchToForgetIsForgottenInBatches(t *testing.T) {
 }
 
 func TestAStatusShowsWhatWasMeasuredAndMeasuresOnlyWhatIsNotKnown(t *testing.T) {
+	t.Parallel()
 	s, d, at, a := watched(t)
 	churn(t, s, a, "node-0001", 1, 1, began, time.Hour, 0)
 	at.Advance(time.Hour)

@@ -39,6 +39,7 @@ func create(t *testing.T, d *provider.Directory, name string) provider.Account {
 }
 
 func TestCreateWithTheSameIdempotencyKeyIsOneAccount(t *testing.T) {
+	t.Parallel()
 	_, d := setup(t)
 	first, err := d.Create(t.Context(), "Farm", "eu", "k1")
 	if err != nil {
@@ -62,6 +63,7 @@ func TestCreateWithTheSameIdempotencyKeyIsOneAccount(t *testing.T) {
 }
 
 func TestStatusMovesOnlyAlongTheTableAndIsAudited(t *testing.T) {
+	t.Parallel()
 	_, d := setup(t)
 	a := create(t, d, "Farm")
 	for _, to := range []provider.Status{provider.Active, provider.Active, provider.Suspended} {
@@ -88,6 +90,7 @@ func TestStatusMovesOnlyAlongTheTableAndIsAudited(t *testing.T) {
 }
 
 func TestKeyIsKnownUntilRevokedAndEachLookUpHasANewerEpoch(t *testing.T) {
+	t.Parallel()
 	_, d := setup(t)
 	a := create(t, d, "Farm")
 	k, text, err := d.IssueKey(t.Context(), a.ID, "first")
@@ -135,6 +138,7 @@ func TestKeyIsKnownUntilRevokedAndEachLookUpHasANewerEpoch(t *testing.T) {
 }
 
 func TestSuspendedProviderDoesNotAuthenticate(t *testing.T) {
+	t.Parallel()
 	_, d := setup(t)
 	a := create(t, d, "Farm")
 	_, text, err := d.IssueKey(t.Context(), a.ID, "")
@@ -150,6 +154,7 @@ func TestSuspendedProviderDoesNotAuthenticate(t *testing.T) {
 }
 
 func TestConcurrentLookUpsNeverShareAnEpoch(t *testing.T) {
+	t.Parallel()
 	_, d := setup(t)
 	_, text, err := d.IssueKey(t.Context(), create(t, d, "Farm").ID, "")
 	if err != nil {
@@ -173,6 +178,7 @@ func TestConcurrentLookUpsNeverShareAnEpoch(t *testing.T) {
 }
 
 func TestTheRoleCannotRewriteHistory(t *testing.T) {
+	t.Parallel()
 	s, d := setup(t)
 	create(t, d, "Farm")
 	for _, sql := range []string{

@@ -27,6 +27,7 @@ func reachable(from, to provider.Status) bool {
 }
 
 func TestTheDatabaseRefusesWhatTheTableDoesNotHold(t *testing.T) {
+	t.Parallel()
 	s, d := setup(t)
 	a := create(t, d, "Farm")
 	owner := pgtest.Owner(t, s.pool)
@@ -71,6 +72,7 @@ func TestTheDatabaseRefusesWhatTheTableDoesNotHold(t *testing.T) {
 }
 
 func TestThoseWhoWereActiveBeforeKeepTheirStatus(t *testing.T) {
+	t.Parallel()
 	url := pgtest.URL(t)
 	first, err := Migrations.ReadFile("migrations/00001_provider.sql")
 	if err != nil {
@@ -125,6 +127,7 @@ func TestThoseWhoWereActiveBeforeKeepTheirStatus(t *testing.T) {
 }
 
 func TestTheVersionBeforeWritesStatusesThatLast(t *testing.T) {
+	t.Parallel()
 	s, d := setup(t)
 	a := create(t, d, "Farm")
 	// What the version before does, statement by statement.
@@ -178,6 +181,7 @@ func TestTheVersionBeforeWritesStatusesThatLast(t *testing.T) {
 }
 
 func TestAChangeThatFailsLeavesNothing(t *testing.T) {
+	t.Parallel()
 	s, d := setup(t)
 	a := create(t, d, "Farm")
 	_, err := s.Change(t.Context(), a.ID, func(a *provider.Account) ([]provider.Entry, error) {
