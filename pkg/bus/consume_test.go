@@ -71,6 +71,17 @@ func (k *consumption) expect(ids ...string) []bus.Msg {
 	return msgs
 }
 
+// expectLast waits until the last messages that came have these ids, in order.
+func (k *consumption) expectLast(ids ...string) {
+	k.t.Helper()
+	for last := []string{}; !slices.Equal(last, ids); {
+		for _, m := range receiveWithin(k.t, k.batches, k.limit, "messages") {
+			last = append(last, m.ID)
+		}
+		last = last[max(0, len(last)-len(ids)):]
+	}
+}
+
 func TestConsumerGetsWholeBatches(t *testing.T) {
 	c := bustest.New(t)
 	ensure(t, c, usage)
