@@ -85,6 +85,7 @@ func (h *hub) rows() (n int) {
 // An engine that calls its model anew in every answer has one row and one line in
 // the log, and takes no more memory than one that does not.
 func TestHostile35_AHundredThousandNamesAreOneRow(t *testing.T) {
+	t.Parallel()
 	h := setup(t)
 	id := h.provider()
 	for n := range 100_000 {
@@ -116,6 +117,7 @@ func TestHostile35_AHundredThousandNamesAreOneRow(t *testing.T) {
 
 // What waits for a database that is away is bounded, and what is beyond is counted.
 func TestHostile35_WhatWaitsIsBounded(t *testing.T) {
+	t.Parallel()
 	h := setup(t)
 	id := h.provider()
 	for n := range 100_000 {
@@ -137,6 +139,7 @@ func TestHostile35_WhatWaitsIsBounded(t *testing.T) {
 // Hubs write into one row; the later name stays, whichever is written later, and a
 // provider that is not there harms nobody's.
 func TestHubsAddUpInOneRow(t *testing.T) {
+	t.Parallel()
 	h := setup(t)
 	id, other := h.provider(), h.another()
 	other.Heard(id, model, "early")
@@ -181,6 +184,7 @@ func (b *broken) RecordNames(ctx context.Context, lines []naming.AnsweredAs) err
 }
 
 func TestWhatCouldNotBeWrittenIsWrittenLater(t *testing.T) {
+	t.Parallel()
 	h := setup(t)
 	id := h.provider()
 	r := naming.NewRecorder(&broken{h.tables, 1}, h.clock, slog.New(slog.DiscardHandler))
@@ -208,6 +212,7 @@ func (p *page) RecordNames(_ context.Context, lines []naming.AnsweredAs) error {
 }
 
 func TestLinesAreWrittenTogetherAndAtTheEnd(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &page{}
 		r := naming.NewRecorder(p, clock.System, slog.New(slog.DiscardHandler))
@@ -244,6 +249,7 @@ func TestLinesAreWrittenTogetherAndAtTheEnd(t *testing.T) {
 }
 
 func TestTheRoleCannotMakeItAnothers(t *testing.T) {
+	t.Parallel()
 	h := setup(t)
 	h.names.Heard(h.provider(), model, "other")
 	h.must(h.names.Write(t.Context()))

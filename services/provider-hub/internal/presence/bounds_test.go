@@ -25,6 +25,7 @@ func (s *shelf) Record(_ context.Context, _ Run, page Page) error {
 }
 
 func TestWhatWaitsIsBoundedAndTheNextPageSaysThatSomeIsLost(t *testing.T) {
+	t.Parallel()
 	book := &shelf{away: true}
 	r := NewRecorder("hub-a", book, clock.NewManual(time.Unix(1000, 0)), slog.New(slog.DiscardHandler))
 	r.mu.Lock()

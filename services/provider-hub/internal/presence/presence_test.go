@@ -220,6 +220,7 @@ func (f *fleet) endings() string {
 }
 
 func TestAHubThatIsStoppedCostsNoUptime(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	h := f.hub("hub-a")
 	h.dial("node-0001")
@@ -239,6 +240,7 @@ func TestAHubThatIsStoppedCostsNoUptime(t *testing.T) {
 }
 
 func TestANodeThatHangsUpWhileItsHubDrainsIsNotAway(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	h, other := f.hub("hub-a"), f.hub("hub-b")
 	a := h.dial("node-0001")
@@ -252,6 +254,7 @@ func TestANodeThatHangsUpWhileItsHubDrainsIsNotAway(t *testing.T) {
 }
 
 func TestAHubThatIsKilledCostsNoUptime(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	h, other := f.hub("hub-a"), f.hub("hub-b")
 	h.dial("node-0001")
@@ -272,6 +275,7 @@ func TestAHubThatIsKilledCostsNoUptime(t *testing.T) {
 }
 
 func TestAHubThatIsKilledAndComesBackAtOnceEndsItsEarlierLife(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	h := f.hub("hub-a")
 	h.dial("node-0001")
@@ -288,6 +292,7 @@ func TestAHubThatIsKilledAndComesBackAtOnceEndsItsEarlierLife(t *testing.T) {
 }
 
 func TestAnHourWithoutAnyHubIsNobodysDowntime(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	one, two := f.hub("hub-a"), f.hub("hub-b")
 	one.dial("node-0001")
@@ -308,6 +313,7 @@ func TestAnHourWithoutAnyHubIsNobodysDowntime(t *testing.T) {
 }
 
 func TestItsOwnAbsenceIsAProvidersDowntime(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	h := f.hub("hub-a")
 	a := h.dial("node-0001")
@@ -326,6 +332,7 @@ func TestItsOwnAbsenceIsAProvidersDowntime(t *testing.T) {
 }
 
 func TestANodeThatDoesNotComeBackAfterARestartIsAwayAfterTheGrace(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	h := f.hub("hub-a")
 	h.dial("node-0001")
@@ -339,6 +346,7 @@ func TestANodeThatDoesNotComeBackAfterARestartIsAwayAfterTheGrace(t *testing.T) 
 }
 
 func TestAHubThatWasTakenForDeadOpensAgainWhatItHolds(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	h := f.hub("hub-a")
 	f.hub("hub-b")
@@ -367,6 +375,7 @@ func TestAHubThatWasTakenForDeadOpensAgainWhatItHolds(t *testing.T) {
 }
 
 func TestWhatCouldNotBeWrittenIsWrittenLater(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	h := f.hub("hub-a")
 	h.book.away.Store(true)
@@ -392,6 +401,7 @@ func TestWhatCouldNotBeWrittenIsWrittenLater(t *testing.T) {
 }
 
 func TestHostile10_TwoMachinesWithOneNodeIDAreNoticed(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	one, two := f.hub("hub-a"), f.hub("hub-b")
 	warning := func() string {
@@ -423,6 +433,7 @@ func TestHostile10_TwoMachinesWithOneNodeIDAreNoticed(t *testing.T) {
 }
 
 func TestProbationIsJudgedByWhatWasMeasured(t *testing.T) {
+	t.Parallel()
 	const half = 12 * time.Hour
 	cases := map[string]struct {
 		up   time.Duration // connected at first, and then away
@@ -466,6 +477,7 @@ func TestProbationIsJudgedByWhatWasMeasured(t *testing.T) {
 }
 
 func TestAProbationOfWhichNothingCanBeMeasuredIsPassed(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	_, err := f.accounts.SetStatus(t.Context(), f.account.ID, provider.Active, "")
 	f.must(err)
@@ -477,6 +489,7 @@ func TestAProbationOfWhichNothingCanBeMeasuredIsPassed(t *testing.T) {
 }
 
 func TestOldPresenceIsForgotten(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	h := f.hub("hub-a")
 	a := h.dial("node-0001")
@@ -505,6 +518,7 @@ func TestOldPresenceIsForgotten(t *testing.T) {
 }
 
 func TestConnectionsWhoseEndWasForgottenAreEndedAllTheSame(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	h := f.hub("hub-a")
 	h.dial("node-0001")
@@ -520,6 +534,7 @@ func TestConnectionsWhoseEndWasForgottenAreEndedAllTheSame(t *testing.T) {
 }
 
 func TestANodeThatOnlyReconnectsDoesNotFillTheRecord(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	h := f.hub("hub-a")
 	for range 5 {
@@ -545,6 +560,7 @@ func TestANodeThatOnlyReconnectsDoesNotFillTheRecord(t *testing.T) {
 }
 
 func TestMachinesOfAProviderAreBounded(t *testing.T) {
+	t.Parallel()
 	f := setup(t)
 	for i := range 5 {
 		page := presence.Page{At: f.clock.Now(), Live: func() []int64 { return nil }}

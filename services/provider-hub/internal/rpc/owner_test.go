@@ -12,6 +12,7 @@ import (
 )
 
 func TestAWalletOwnsOneProvider(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	var group sync.WaitGroup
@@ -42,6 +43,7 @@ func TestAWalletOwnsOneProvider(t *testing.T) {
 }
 
 func TestAClaimOfAWalletBindsNothingAndBlocksNobody(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	claim := func() member {
@@ -82,6 +84,7 @@ func (d *desk) binding(m member, p purse) *hubv1.UpdateOwnRequest {
 }
 
 func TestAKeyAndASignatureBindAnAccountForGood(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p, other := newPurse(1), newPurse(2)
 	m := d.signUp()
@@ -128,6 +131,7 @@ func TestAKeyAndASignatureBindAnAccountForGood(t *testing.T) {
 }
 
 func TestAChallengeCountsOnceForWhateverItIsShown(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	ask := d.proven(p)
@@ -167,6 +171,7 @@ func TestAChallengeCountsOnceForWhateverItIsShown(t *testing.T) {
 }
 
 func TestAUserHasOneAccountWhateverIsSaidAndWhenever(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	ask := d.proven(p)
@@ -223,6 +228,7 @@ func TestAUserHasOneAccountWhateverIsSaidAndWhenever(t *testing.T) {
 }
 
 func TestAUserWhoSignsUpAtOnceHasOneAccount(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	var group sync.WaitGroup
 	made := make(chan string, 16)
@@ -245,6 +251,7 @@ func TestAUserWhoSignsUpAtOnceHasOneAccount(t *testing.T) {
 }
 
 func TestAUserProvesTheWalletOfAnAccountLater(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	first, err := d.self.SignUp(t.Context(), &hubv1.SignUpRequest{Name: "Farm", UserId: "user-1", OwnerAddress: p.address})
@@ -263,6 +270,7 @@ func TestAUserProvesTheWalletOfAnAccountLater(t *testing.T) {
 }
 
 func TestAUsersKeysAreBounded(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	issue := func() (*hubv1.IssueKeyResponse, error) {
@@ -307,6 +315,7 @@ func (d *desk) keyOf(m member) string {
 }
 
 func TestWhereEarningsGoIsAuditedAndShownForAWeek(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUpAs("user-1")
 	key := d.keyOf(m)
@@ -357,6 +366,7 @@ func TestWhereEarningsGoIsAuditedAndShownForAWeek(t *testing.T) {
 }
 
 func TestOfAWalletsAccountAKeyAloneDoesNotSayWhereEarningsGo(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p, thief := newPurse(1), newPurse(2)
 	m := d.signUpWith(p)
@@ -412,6 +422,7 @@ func TestOfAWalletsAccountAKeyAloneDoesNotSayWhereEarningsGo(t *testing.T) {
 }
 
 func TestWhereEarningsGoIsProposedAtMostTenTimesADay(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	pay := func(n int) error {

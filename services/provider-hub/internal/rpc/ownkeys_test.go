@@ -34,6 +34,7 @@ func (d *desk) issue(m member, name string) *hubv1.IssueKeyResponse {
 }
 
 func TestAProviderSeesItsOwnKeysOnlyAndNeverTheirText(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m, other := d.signUp(), d.signUp()
 	second := d.issue(m, "second")
@@ -80,6 +81,7 @@ func TestAProviderSeesItsOwnKeysOnlyAndNeverTheirText(t *testing.T) {
 
 // A provider that revokes every key would shut its machines out.
 func TestTheLastKeyThatLastsStays(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	first := d.keys(m)[0].GetKeyId()
@@ -117,6 +119,7 @@ func TestTheLastKeyThatLastsStays(t *testing.T) {
 // Of two keys that are revoked at once, one stays: the second revocation waits for
 // the first.
 func TestRevocationsAtOnceLeaveOneKey(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	first := d.keys(m)[0].GetKeyId()
@@ -149,6 +152,7 @@ func TestRevocationsAtOnceLeaveOneKey(t *testing.T) {
 }
 
 func TestAListOfKeysIsBounded(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	if _, err := d.pool.Exec(t.Context(), `

@@ -94,6 +94,7 @@ func (d *desk) wantPaid(m member, want string, waiting int) {
 
 // Nothing but time passes: no sweep, no call that changes anything.
 func TestAProposalOfAnAccountWithoutAUserCountsAfter48HoursByItself(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	p := d.propose(m, beneficiary).GetProposals()[0]
@@ -121,6 +122,7 @@ func TestAProposalOfAnAccountWithoutAUserCountsAfter48HoursByItself(t *testing.T
 }
 
 func TestAnotherAddressWaitsAnewAndTheSameDoesNot(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	first := d.propose(m, thief).GetProposals()[0].GetProposalId()
@@ -144,6 +146,7 @@ func TestAnotherAddressWaitsAnewAndTheSameDoesNot(t *testing.T) {
 }
 
 func TestAUsersAccountWaitsForItsUserHoweverLong(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUpAs("user-1")
 	p := d.propose(m, beneficiary).GetProposals()[0]
@@ -176,6 +179,7 @@ func TestAUsersAccountWaitsForItsUserHoweverLong(t *testing.T) {
 
 // Whoever has the key puts another address in the place of what the user read.
 func TestAConfirmationNamesWhatItConfirms(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUpAs("user-1")
 	read := d.propose(m, beneficiary).GetProposals()[0].GetProposalId()
@@ -196,6 +200,7 @@ func TestAConfirmationNamesWhatItConfirms(t *testing.T) {
 }
 
 func TestAProposalLapsesWithItsKey(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUpAs("user-1")
 	d.issue(m, "kept")
@@ -228,6 +233,7 @@ func TestAProposalLapsesWithItsKey(t *testing.T) {
 }
 
 func TestProposalsLapseWithASuspension(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUpAs("user-1")
 	id := d.propose(m, thief).GetProposals()[0].GetProposalId()
@@ -251,6 +257,7 @@ func TestProposalsLapseWithASuspension(t *testing.T) {
 }
 
 func TestAWalletThatIsBoundOutdoesWhatAKeyAloneProposed(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	m := d.signUpAs("user-1")
@@ -267,6 +274,7 @@ func TestAWalletThatIsBoundOutdoesWhatAKeyAloneProposed(t *testing.T) {
 }
 
 func TestAWalletThatFallsDueForTwoProvidersHasTheFirst(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	one, two := d.signUp(), d.signUp()
@@ -292,6 +300,7 @@ func TestAWalletThatFallsDueForTwoProvidersHasTheFirst(t *testing.T) {
 }
 
 func TestOperatorsUnbindUnderTheirName(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	m := d.signUpWith(p)
@@ -330,6 +339,7 @@ func TestOperatorsUnbindUnderTheirName(t *testing.T) {
 }
 
 func TestTheDatabaseRefusesAddressesWithoutAnEntry(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	d.signUpWith(p)
@@ -348,6 +358,7 @@ func TestTheDatabaseRefusesAddressesWithoutAnEntry(t *testing.T) {
 
 // However many say at once, one proposal waits, and what is confirmed is what was named.
 func TestProposalsAndConfirmationsAtOnce(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUpAs("user-1")
 	first := d.propose(m, beneficiary).GetProposals()[0].GetProposalId()

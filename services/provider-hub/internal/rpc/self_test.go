@@ -19,6 +19,7 @@ const (
 )
 
 func TestSignUpShowsAKeyOnce(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	got, err := d.self.SignUp(t.Context(), &hubv1.SignUpRequest{
 		Name: "Farm", Region: "eu", OwnerAddress: strings.ToLower(owner), BeneficiaryAddress: beneficiary,
@@ -42,6 +43,7 @@ func TestSignUpShowsAKeyOnce(t *testing.T) {
 }
 
 func TestTheSameSignUpGivesNobodyAKeyToAnAccount(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	ask := &hubv1.SignUpRequest{Name: "Farm", OwnerAddress: owner}
 	seen := map[string]bool{}
@@ -57,6 +59,7 @@ func TestTheSameSignUpGivesNobodyAKeyToAnAccount(t *testing.T) {
 }
 
 func TestWhatASignUpSaysIsChecked(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	for name, bad := range map[string]*hubv1.SignUpRequest{
 		"no name":          {},
@@ -110,6 +113,7 @@ func (d *desk) calls(digest []byte) map[string]error {
 }
 
 func TestOnlyAGoodKeyOpensAnAccount(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	for _, bad := range [][]byte{nil, {1}, make([]byte, 32), make([]byte, 33), []byte(m.key)} {
@@ -131,6 +135,7 @@ func TestOnlyAGoodKeyOpensAnAccount(t *testing.T) {
 }
 
 func TestASuspendedProviderMayReadAndNoMore(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	for _, status := range []hubv1.ProviderStatus{suspended, rejected} {
 		m := d.in(status)
@@ -160,6 +165,7 @@ func TestASuspendedProviderMayReadAndNoMore(t *testing.T) {
 }
 
 func TestAKeyThatAnotherFollowsEndsAfterTheOverlap(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	got, err := d.self.RotateOwnKey(t.Context(), &hubv1.RotateOwnKeyRequest{KeyDigest: m.digest, Name: "second", OverlapSeconds: 3600})
@@ -210,6 +216,7 @@ func (d *desk) rotate(m member, overlap int64) (member, error) {
 }
 
 func TestAKeyIsReplacedAtMostTenTimesADay(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	other := d.signUp()
@@ -238,6 +245,7 @@ func TestAKeyIsReplacedAtMostTenTimesADay(t *testing.T) {
 }
 
 func TestAKeyCanAlwaysBeReplacedAtOnce(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	for range 31 {
@@ -264,6 +272,7 @@ func TestAKeyCanAlwaysBeReplacedAtOnce(t *testing.T) {
 }
 
 func TestKeysThatEndedLongAgoAreForgotten(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	_, err := d.self.UpdateOwn(t.Context(), &hubv1.UpdateOwnRequest{KeyDigest: m.digest, BeneficiaryAddress: beneficiary})
@@ -295,6 +304,7 @@ func TestKeysThatEndedLongAgoAreForgotten(t *testing.T) {
 }
 
 func TestTheStatusTellsTheNextStep(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	want := func(what, shown, label string, step int32, stepLabel string, next ...string) {
@@ -358,6 +368,7 @@ func TestTheStatusTellsTheNextStep(t *testing.T) {
 }
 
 func TestClaimsThatAreCutAreAWarningWhileTheNodeIsConnected(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	const text = "claims beyond what is believed are cut: of m a capacity of 5000 as 1024"
@@ -372,6 +383,7 @@ func TestClaimsThatAreCutAreAWarningWhileTheNodeIsConnected(t *testing.T) {
 }
 
 func TestAFailedWarmUpIsAWarningUntilOneSucceeds(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	d.seen(m, "node-0001", nil)
@@ -389,6 +401,7 @@ func TestAFailedWarmUpIsAWarningUntilOneSucceeds(t *testing.T) {
 }
 
 func TestAPageOfProvidersSaysWhoIsOnline(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	one := d.signUp()
 	d.clock.Advance(time.Second)

@@ -57,6 +57,7 @@ func (d *desk) review(m member) error {
 }
 
 func TestEveryTransitionIsAllowedOrRefusedThroughTheRPCs(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	setTo := func(to hubv1.ProviderStatus) func(member) error {
 		return func(m member) error {
@@ -131,6 +132,7 @@ func TestEveryTransitionIsAllowedOrRefusedThroughTheRPCs(t *testing.T) {
 }
 
 func TestActivationFollowsByItselfWhateverComesLast(t *testing.T) {
+	t.Parallel()
 	facts := map[string]func(*desk, member){
 		"collateral": func(d *desk, m member) {
 			_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Collateral: yes()})
@@ -166,6 +168,7 @@ func TestActivationFollowsByItselfWhateverComesLast(t *testing.T) {
 }
 
 func TestHostile41_AClaimedMachineAloneActivatesNobody(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	d.seen(m, "node-0001", goodGPU)
@@ -179,6 +182,7 @@ func TestHostile41_AClaimedMachineAloneActivatesNobody(t *testing.T) {
 }
 
 func TestAMachineThatFallsShortActivatesNobody(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Collateral: yes(), Benchmark: yes()})
@@ -230,6 +234,7 @@ func (d *desk) wantHistory(m member, want ...string) {
 }
 
 func TestActiveAsShorthandIsAuditedStepByStep(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	for range 2 {
@@ -246,6 +251,7 @@ func TestActiveAsShorthandIsAuditedStepByStep(t *testing.T) {
 }
 
 func TestAReviewIsAParallelPath(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	for range 2 {
@@ -272,6 +278,7 @@ func TestAReviewIsAParallelPath(t *testing.T) {
 }
 
 func TestAnApprovalWithCollateralThereGoesOnByItself(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	_, err := d.confirm(m, &hubv1.ConfirmQualificationRequest{Collateral: yes()})
@@ -285,6 +292,7 @@ func TestAnApprovalWithCollateralThereGoesOnByItself(t *testing.T) {
 }
 
 func TestARejectedProviderMayAskAgainAfterSevenDays(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.in(rejected)
 	own := d.own(m)
@@ -304,6 +312,7 @@ func TestARejectedProviderMayAskAgainAfterSevenDays(t *testing.T) {
 }
 
 func TestABenchmarkCountsForThirtyDays(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.in(active)
 	// Somebody is watching, and the provider is there.
@@ -342,6 +351,7 @@ func TestABenchmarkCountsForThirtyDays(t *testing.T) {
 }
 
 func TestAFailedProbationAndALiftedSuspensionNeedAFreshBenchmark(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.in(active)
 	d.write(presencePage())
@@ -377,6 +387,7 @@ func TestAFailedProbationAndALiftedSuspensionNeedAFreshBenchmark(t *testing.T) {
 }
 
 func TestAWaiverThatCameWithAnActivationEndsWithIt(t *testing.T) {
+	t.Parallel()
 	ends := map[string]func(*desk, member){
 		"fail_probation": func(d *desk, _ member) {
 			d.write(presencePage())
@@ -415,6 +426,7 @@ func TestAWaiverThatCameWithAnActivationEndsWithIt(t *testing.T) {
 }
 
 func TestABenchmarkIsRenewedWhileItCountsAndItsEndIsTold(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.in(active)
 	d.clock.Advance(23*24*time.Hour - time.Second)
@@ -441,6 +453,7 @@ func TestABenchmarkIsRenewedWhileItCountsAndItsEndIsTold(t *testing.T) {
 }
 
 func TestASweepReturnsOnlyWhatItChanged(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	d.in(active)
 	d.clock.Advance(24 * time.Hour)
@@ -466,6 +479,7 @@ func TestASweepReturnsOnlyWhatItChanged(t *testing.T) {
 }
 
 func TestTwoOperatorsAtOnceLeaveOneHistory(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.in(underReview)
 	results := make(chan error, 2)
@@ -485,6 +499,7 @@ func TestTwoOperatorsAtOnceLeaveOneHistory(t *testing.T) {
 }
 
 func TestReasonsAndPagesAreBounded(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	for _, reason := range []string{strings.Repeat("x", 201), "a\nb"} {
@@ -533,6 +548,7 @@ func TestReasonsAndPagesAreBounded(t *testing.T) {
 
 // F14: an audit entry names the operator who acted, until persons sign in.
 func TestAnAuditEntryNamesTheOperator(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	as := func(name string) context.Context {

@@ -101,6 +101,7 @@ func (d *desk) admit(p purse, nonce string, signature []byte) (session.Grant, er
 }
 
 func TestHostile09_AWalletConnectsByItsSignatureOnce(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	m := d.signUpWith(p)
@@ -129,6 +130,7 @@ func TestHostile09_AWalletConnectsByItsSignatureOnce(t *testing.T) {
 }
 
 func TestOneSignatureShownAtOnceLetsOneIn(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	d.signUpWith(p)
@@ -152,6 +154,7 @@ func TestOneSignatureShownAtOnceLetsOneIn(t *testing.T) {
 }
 
 func TestHostile09_ASignatureOfAnythingElseLetsNobodyIn(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p, thief := newPurse(1), newPurse(2)
 	d.signUpWith(p)
@@ -215,6 +218,7 @@ func TestHostile09_ASignatureOfAnythingElseLetsNobodyIn(t *testing.T) {
 }
 
 func TestAChallengeIsGoodForFiveMinutes(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	d.signUpWith(p)
@@ -239,6 +243,7 @@ func TestAChallengeIsGoodForFiveMinutes(t *testing.T) {
 }
 
 func TestWhoeverAsksInAWalletsNameTakesNothingFromIt(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	d.signUpWith(p)
@@ -260,6 +265,7 @@ func TestWhoeverAsksInAWalletsNameTakesNothingFromIt(t *testing.T) {
 }
 
 func TestANonceThatIsNotTheFleetsLetsNobodyIn(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	d.signUpWith(p)
@@ -288,6 +294,7 @@ func TestANonceThatIsNotTheFleetsLetsNobodyIn(t *testing.T) {
 }
 
 func TestASuspendedProvidersWalletDoesNotConnect(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	p := newPurse(1)
 	m := d.signUpWith(p)
@@ -300,6 +307,7 @@ func TestASuspendedProvidersWalletDoesNotConnect(t *testing.T) {
 }
 
 func TestAWarmUpIsToldToAllHubs(t *testing.T) {
+	t.Parallel()
 	d := setup(t)
 	m := d.signUp()
 	told := make(chan *eventsv1.WarmUp, 4)
