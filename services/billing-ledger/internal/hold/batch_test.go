@@ -111,7 +111,8 @@ func TestTheClaimsOfAKeyAreNeverInTwoBatchesAtOnce(t *testing.T) {
 			ask(key)
 		}
 		if len(g.batches) != 2 || a.Waiting() != 4 {
-			t.Errorf("%d batches are under way and %d reservations wait, want one batch a writer and 4", len(g.batches), a.Waiting())
+			t.Errorf("%d batches are under way and %d reservations wait, want one batch a writer and 4",
+				len(g.batches), a.Waiting())
 		}
 		for range 4 {
 			g.open <- nil
