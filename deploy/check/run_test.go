@@ -42,6 +42,9 @@ func runStages(t *testing.T, environ ...string) (out string, passes bool) {
 	if _, failed := err.(*exec.ExitError); err != nil && !failed {
 		t.Fatal(err)
 	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("got %v in the tree after the run (%v), want Makefile and .ci alone", entries, err)
+	}
 	return string(text), err == nil
 }
 
@@ -124,7 +127,7 @@ func TestASlowerMachineHasLargerBudgets(t *testing.T) {
 
 func TestAMachineIsComparedByItsReference(t *testing.T) {
 	out, _ := runStages(t, "BURN=reference")
-	if want := regexp.MustCompile(`(?m)^e2e +\d+ +\d+ +[123]\d  ok$`); !want.MatchString(out) {
+	if want := regexp.MustCompile(`(?m)^e2e +\d+ +\d+ +(1[5-9]|[23]\d)  ok$`); !want.MatchString(out) {
 		t.Errorf("got no budget of 10 s times the 2 s that the reference took:\n%s", out)
 	}
 }
