@@ -59,7 +59,7 @@ func TestWhatNoUsageBroughtIsFilledInFromTheLedgerAndMarked(t *testing.T) {
 	if n := filled(); n != 2 {
 		t.Errorf("got %d lines counted as filled, want 2", n)
 	}
-	// The ledger's own word is no second evidence source, and usage is.
+	// The ledger's own word is not a second evidence source, and usage is.
 	b.publish(t, "own word", encode(t, settledAs(lost)))
 	b.publish(t, "late", encode(t, late))
 	b.settled(t)

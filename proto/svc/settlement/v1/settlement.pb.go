@@ -175,7 +175,7 @@ type ReconcileResponse struct {
 	DifferencesTotal int32                  `protobuf:"varint,6,opt,name=differences_total,json=differencesTotal,proto3" json:"differences_total,omitempty"`
 	ComparedAt       *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=compared_at,json=comparedAt,proto3" json:"compared_at,omitempty"`
 	// Lines that were filled in from the ledger and that no usage has confirmed
-	// since. They are within lines_usd_str, and they are no second evidence source.
+	// since. They are within lines_usd_str, and they are not a second evidence source.
 	Filled        int32  `protobuf:"varint,8,opt,name=filled,proto3" json:"filled,omitempty"`
 	FilledUsdStr  string `protobuf:"bytes,9,opt,name=filled_usd_str,json=filledUsdStr,proto3" json:"filled_usd_str,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -31,7 +31,7 @@ const (
 	// WorkReceipt is what the provider signed that it sent, where neither tells.
 	WorkReceipt EvidenceSource = "receipt"
 	// Ledger is billing-ledger's word alone, of a request whose usage never
-	// came. It is no second evidence source.
+	// came. It is not a second evidence source.
 	Ledger EvidenceSource = "ledger"
 )
 

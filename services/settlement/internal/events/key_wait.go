@@ -11,7 +11,7 @@ import (
 // for usage to come before its key; the hub tries again within 10 s, and hands
 // every key over again each minute. And a hub strikes what billing-ledger has
 // settled, so it does not publish for us again: what is set aside here is filled
-// in from the ledger, and is no second evidence source then. So it waits a while, but not
+// in from the ledger, and is not a second evidence source then. So it waits a while, but not
 // so that a hub that makes up keys stops the usage of others: a consumer is given
 // no more than 1,000 messages that it has not acknowledged.
 const (

@@ -15,7 +15,7 @@
 // first always comes to the present.
 //
 // A filled line rests on the ledger's word alone. So it is marked as such and
-// counted apart: it is no second evidence source. Usage that comes after all confirms
+// counted apart: it is not a second evidence source. Usage that comes after all confirms
 // it.
 package fill
 
