@@ -33,22 +33,30 @@ type Database struct {
 	Fate func() (happens, heard bool)
 
 	lines     map[ids.RequestID]Line
-	corrected map[ids.RequestID]Line // by the ledger's word
-	heldOut   map[ids.RequestID]bool
+	corrected map[ids.RequestID]Line // by the ledger's word, the first time
+	rulings   map[ids.RequestID][]ruling
 	confirmed map[ids.RequestID]bool
 	rejected  []earning.Rejected
+}
+
+// ruling is what the ledger's books were found to say of a line: another line,
+// or that nothing is settled.
+type ruling struct {
+	settled bool
+	line    Line
 }
 
 // NewDatabase makes an empty one.
 func NewDatabase() *Database {
 	return &Database{lines: map[ids.RequestID]Line{}, corrected: map[ids.RequestID]Line{},
-		heldOut: map[ids.RequestID]bool{}, confirmed: map[ids.RequestID]bool{}}
+		rulings: map[ids.RequestID][]ruling{}, confirmed: map[ids.RequestID]bool{}}
 }
 
 // Line is what counts of a request; false when nothing was earned.
 func (d *Database) Line(r ids.RequestID) (Line, bool) {
-	if d.heldOut[r] {
-		return Line{}, false
+	if all := d.rulings[r]; len(all) > 0 {
+		last := all[len(all)-1]
+		return last.line, last.settled
 	}
 	if l, ok := d.corrected[r]; ok {
 		return l, true
@@ -60,7 +68,12 @@ func (d *Database) Line(r ids.RequestID) (Line, bool) {
 // Count is the number of requests with a line that counts, and of events put
 // aside.
 func (d *Database) Count() (lines, rejected int) {
-	return len(d.lines) - len(d.heldOut), len(d.rejected)
+	for r := range d.lines {
+		if _, counts := d.Line(r); counts {
+			lines++
+		}
+	}
+	return lines, len(d.rejected)
 }
 
 var errAway = errors.New("the database cannot be reached")
@@ -101,8 +114,7 @@ func (d *Database) Fill(_ context.Context, lines []Line) (fill.Outcome, error) {
 	out := fill.Outcome{Filled: len(missing)}
 	for _, l := range lines {
 		if stands, counts := d.Line(l.RequestID); !counts || differ(stands, l) {
-			d.corrected[l.RequestID] = l
-			delete(d.heldOut, l.RequestID)
+			d.overrule(l)
 			out.Corrected = append(out.Corrected, l.RequestID)
 		}
 	}
@@ -112,12 +124,27 @@ func (d *Database) Fill(_ context.Context, lines []Line) (fill.Outcome, error) {
 	return out, nil
 }
 
+// overrule puts the ledger's word in the place of a line: once as a correction,
+// then as rulings.
+func (d *Database) overrule(l Line) {
+	if d.spoken(l.RequestID) {
+		d.rulings[l.RequestID] = append(d.rulings[l.RequestID], ruling{true, l})
+		return
+	}
+	d.corrected[l.RequestID] = l
+}
+
+// spoken reports whether the ledger has overruled the line of a request.
+func (d *Database) spoken(r ids.RequestID) bool {
+	_, corrected := d.corrected[r]
+	return corrected || len(d.rulings[r]) > 0
+}
+
 // Suspects implements fill.Store.
 func (d *Database) Suspects(_ context.Context, slots []reconcile.Slot, after ids.RequestID, limit int) ([]ids.RequestID, error) {
 	var suspects []ids.RequestID
 	for id, l := range d.lines {
-		_, corrected := d.corrected[id]
-		if !corrected && !d.heldOut[id] && bytes.Compare(id[:], after[:]) > 0 &&
+		if !d.spoken(id) && bytes.Compare(id[:], after[:]) > 0 &&
 			slices.Contains(slots, reconcile.Slot{Day: l.Day(), ProviderID: l.ProviderID}) {
 			suspects = append(suspects, id)
 		}
@@ -129,8 +156,8 @@ func (d *Database) Suspects(_ context.Context, slots []reconcile.Slot, after ids
 // Exclude implements fill.Store.
 func (d *Database) Exclude(_ context.Context, requests []ids.RequestID) (held []ids.RequestID, _ error) {
 	for _, id := range requests {
-		if _, corrected := d.corrected[id]; !corrected && !d.heldOut[id] {
-			d.heldOut[id] = true
+		if _, stands := d.lines[id]; stands && !d.spoken(id) {
+			d.rulings[id] = []ruling{{}}
 			held = append(held, id)
 		}
 	}
@@ -170,9 +197,8 @@ func (d *Database) add(b earning.Batch) (out earning.Outcome) {
 	}
 	for _, l := range b.Rulings {
 		first, stands := d.lines[l.RequestID]
-		_, done := d.corrected[l.RequestID]
-		if stands && !done && !d.heldOut[l.RequestID] && differ(first, l) {
-			d.corrected[l.RequestID] = l
+		if stands && !d.spoken(l.RequestID) && differ(first, l) {
+			d.overrule(l)
 			out.Corrected = append(out.Corrected, l.RequestID)
 		}
 	}

@@ -86,12 +86,12 @@ func newPair(t *testing.T) *pair {
 	}
 	accounts := &account.Accounts{Store: p.real, Clock: clock.System, Random: crand.Reader}
 	keys := &key.Keys{Store: p.real, Clock: clock.System, Random: crand.Reader, MaxKeys: 9, Announce: func(context.Context, ids.KeyID) {}}
-	for range 3 {
+	for i := range 3 {
 		a, err := accounts.Create(t.Context(), "test", "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := accounts.Grant(t.Context(), a.ID, 25*cent, crand.Text(), "test"); err != nil {
+		if _, _, err := accounts.Grant(t.Context(), a.ID, 25*cent, fmt.Sprintf("%s/%d", a.ID, i+1), "test"); err != nil {
 			t.Fatal(err)
 		}
 		k, _, err := keys.Issue(t.Context(), key.IssueRequest{Account: a.ID})
@@ -132,6 +132,8 @@ func (p *pair) pass(t *testing.T, d time.Duration) {
 		`UPDATE witness SET recorded_at = recorded_at - $1::interval`,
 		`UPDATE renewal SET renewed_at = renewed_at - $1::interval`,
 		`UPDATE orphan_review SET next_at = next_at - $1::interval`,
+		`UPDATE usage_settlement SET settled_at = settled_at - $1::interval`,
+		`UPDATE entry SET at = at - $1::interval`,
 	} {
 		if _, err := tx.Exec(t.Context(), sql, d); err != nil {
 			t.Fatal(err)
@@ -367,6 +369,7 @@ func TestItDoesWhatPostgreSQLDoes(t *testing.T) {
 			}
 			p.compare(t, where)
 		}
+		p.compareExports(t)
 	}
 }
 

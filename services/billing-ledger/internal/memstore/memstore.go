@@ -15,12 +15,15 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
 	"slices"
 	"time"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -42,18 +45,20 @@ type Store struct {
 	Terms      Terms
 	Faults     Faults
 
-	wallets  map[ids.AccountID]*Wallet
-	keys     map[ids.KeyID]*key
-	holds    map[ids.RequestID]*Hold
-	order    []*Hold // as admitted
-	reports  map[ids.RequestID]report
-	renewals map[ids.RequestID]renewal
-	reviews  map[ids.RequestID]*review
-	lines    map[ids.RequestID]int // place in settled
-	settled  []usage.Line
-	orphans  money.NanoUSD
-	rejects  map[rejectKey]usage.Reject
-	related  map[usage.Pair]usage.Rule
+	wallets   map[ids.AccountID]*Wallet
+	keys      map[ids.KeyID]*key
+	holds     map[ids.RequestID]*Hold
+	order     []*Hold // as admitted
+	reports   map[ids.RequestID]report
+	renewals  map[ids.RequestID]renewal
+	reviews   map[ids.RequestID]*review
+	lines     map[ids.RequestID]int // place in settled
+	settled   []usage.Line
+	settledAt []time.Time // of each in settled
+	orphans   money.NanoUSD
+	entries   []entry
+	rejects   map[rejectKey]usage.Reject
+	related   map[usage.Pair]usage.Rule
 }
 
 // Wallet is an account's money.
@@ -74,6 +79,7 @@ type Hold struct {
 	Account             ids.AccountID
 	State               hold.State
 	AdmittedAt, Expires time.Time
+	ClosedAt            time.Time // zero while it is open
 }
 
 type report struct {
@@ -91,6 +97,12 @@ type renewal struct {
 type review struct {
 	publications int
 	next         time.Time // zero for never
+}
+
+// entry is an entry of the ledger, and when it was posted.
+type entry struct {
+	ledger.Entry
+	at time.Time
 }
 
 type rejectKey struct {
@@ -113,6 +125,7 @@ func New(now func() time.Time, concurrent int, terms Terms) *Store {
 func (s *Store) Open(account ids.AccountID, k ids.KeyID, credit money.NanoUSD) {
 	s.wallets[account] = &Wallet{Posted: credit, Granted: credit}
 	s.keys[k] = &key{account: account}
+	s.grant(account, credit)
 }
 
 // Grant adds credit.
@@ -120,6 +133,20 @@ func (s *Store) Grant(account ids.AccountID, credit money.NanoUSD) {
 	w := s.wallets[account]
 	w.Posted += credit
 	w.Granted += credit
+	s.grant(account, credit)
+}
+
+// grant posts credit that an account is given. PostgreSQL has no entry of
+// nothing.
+func (s *Store) grant(account ids.AccountID, credit money.NanoUSD) {
+	if credit == 0 {
+		return
+	}
+	n := len(s.entries) + 1
+	var id ids.EntryID
+	binary.BigEndian.PutUint64(id[8:], uint64(n))
+	business := fmt.Sprintf("%s/%d", account, n)
+	s.entries = append(s.entries, entry{ledger.Grant(id, account, credit, business, ""), s.now()})
 }
 
 // Own makes the owner of an account that of a provider.
@@ -193,7 +220,7 @@ func (s *Store) giveBack(h *Hold, why hold.Trigger) {
 	if !ok {
 		return
 	}
-	h.State = to
+	h.State, h.ClosedAt = to, s.now()
 	s.wallets[h.Account].Held -= h.Amount
 	if _, told := s.reports[h.Request]; !told {
 		s.keys[h.Key].open--

@@ -7,6 +7,7 @@ import (
 
 	"svc.internal/pkg/ids"
 	"svc.internal/services/billing-ledger/internal/hold"
+	"svc.internal/services/billing-ledger/internal/ledger"
 	"svc.internal/services/billing-ledger/internal/usage"
 )
 
@@ -106,14 +107,16 @@ func (s *Store) check(fx usage.Effects) error {
 }
 
 func (s *Store) apply(fx usage.Effects) {
+	now := s.now()
 	for _, l := range fx.Lines {
-		s.lines[l.Event.Request] = len(s.settled)
-		s.settled = append(s.settled, l)
-		if l.Source == usage.Orphan {
+		r := l.Event.Request
+		s.lines[r] = len(s.settled)
+		s.settled, s.settledAt = append(s.settled, l), append(s.settledAt, now)
+		if l.Source == usage.Orphan && l.Payout > 0 {
 			s.orphans += l.Payout
+			s.entries = append(s.entries, entry{ledger.Orphan(ids.EntryID(r), r, l.Event.Provider, l.Payout), now})
 		}
 	}
-	now := s.now()
 	for _, r := range fx.Overruled {
 		if v := s.reviews[r]; v != nil {
 			v.next = now
@@ -122,7 +125,9 @@ func (s *Store) apply(fx usage.Effects) {
 		}
 	}
 	for _, r := range fx.Closed {
-		s.holds[r].State, _ = hold.Open.After(hold.Usage)
+		h := s.holds[r]
+		h.State, _ = hold.Open.After(hold.Usage)
+		h.ClosedAt = now
 	}
 	for account, c := range fx.Wallets {
 		s.wallets[account].Posted -= c.Charged
