@@ -46,6 +46,7 @@ type run struct {
 	session *session
 	call    *dispatchCall
 	stream  bool
+	began   time.Duration
 	sent    int // words
 	ended   bool
 	// claimed is the completion claim that was sent, and whether it was.
@@ -151,7 +152,7 @@ func (s *session) toHub(do func()) {
 func (a *agent) begin(s *session, c *dispatchCall) {
 	r := &run{
 		request: c.opened.GetRequestId(), attempt: c.opened.GetAttempt(), session: s, call: c,
-		stream: c.opened.GetStream(), plan: a.net.plan(c.opened),
+		began: a.world.now, stream: c.opened.GetStream(), plan: a.net.plan(c.opened),
 	}
 	a.runs = append(a.runs, r)
 	a.logf("begins %s/%d: %s", r.request, r.attempt, r.plan)
@@ -197,6 +198,9 @@ func (a *agent) piece(r *run) {
 	r.sent += n
 	a.answer(r, fmt.Appendf(nil, `data: {"id":"x","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"%s"}}]}`+"\n\n", a.words(n)))
 }
+
+// wordBytes is the length of a word with the space in front of it.
+const wordBytes = len(" awords")
 
 // words are n words of one token each, by any honest count.
 func (a *agent) words(n int) []byte {

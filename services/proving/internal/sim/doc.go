@@ -12,7 +12,10 @@
 // committed and nobody hears of it, processes die between any two steps, freeze
 // and have clocks that jump. The database's clock alone is right.
 //
-// When nothing is left to happen, an oracle that knows only what clients got,
-// what engines sent and what stands in the ledger says what is lost, doubled,
-// unpaid, overdrawn or adrift.
+// When nothing is left to happen, what clients got, what engines sent and the
+// tables of both ledgers are written to files in memory, and package auditor
+// says what is lost, doubled, unpaid, overdrawn or adrift. Beside it stands only
+// what no file tells: the money after every step, what is left in journals, who
+// served each client (invariants.go), and which findings a known limit of the
+// design explains (excuse.go).
 package sim

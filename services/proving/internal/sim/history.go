@@ -18,7 +18,7 @@ type Config struct {
 	// Trace is written if it is not nil.
 	Trace *Trace
 
-	// Faults planted in the parts, which the oracle must find: the hub's
+	// Faults planted in the parts, which the judges must find: the hub's
 	// journal does not sync, billing-ledger acknowledges before it commits, it
 	// looks at no primary key.
 	NoFsync, EarlyAck, NoPrimaryKey bool
@@ -32,6 +32,8 @@ type Result struct {
 	Broken []string `json:"broken,omitempty"`
 	Totals
 	Took time.Duration `json:"virtual"`
+	// Oracle and Auditor are what each of the two judges finds at rest.
+	Oracle, Auditor []string `json:"-"`
 }
 
 // Totals count what happened.
@@ -109,8 +111,11 @@ func (r *Runner) Run(cfg Config) (Result, error) {
 			break
 		}
 	}
-	totals := n.judge()
-	return Result{Seed: cfg.Seed, Faults: cfg.Faults, Broken: n.broken, Totals: totals, Took: w.now}, nil
+	result := Result{Seed: cfg.Seed, Faults: cfg.Faults, Took: w.now}
+	if err := n.judge(&result); err != nil {
+		return Result{}, fmt.Errorf("judge seed %d: %w", cfg.Seed, err)
+	}
+	return result, nil
 }
 
 // clientsCome decides who asks when for what.

@@ -26,6 +26,7 @@ const (
 	accounts   = 2
 	concurrent = 6
 	maxTokens  = 40
+	model      = "m"
 )
 
 // rates have no round number in them.
@@ -91,15 +92,15 @@ func newFixed() (*fixed, error) {
 	if f.price, err = ids.NewPriceVersion(epoch, dice); err != nil {
 		return nil, fmt.Errorf("make a price: %w", err)
 	}
-	f.book = ledgersim.NewPrices(ledgersim.Model{ID: "m", Version: f.price, Rates: rates})
+	f.book = ledgersim.NewPrices(ledgersim.Model{ID: model, Version: f.price, Rates: rates})
 	f.shared, err = gatewaysim.NewShared([]*catalogv1.Model{{
-		ModelId: "m", Slug: "m", Active: true, Category: catalogv1.Category_CATEGORY_LLM, ContextLength: 4096, MaxOutputTokens: maxTokens,
+		ModelId: model, Slug: model, Active: true, Category: catalogv1.Category_CATEGORY_LLM, ContextLength: 4096, MaxOutputTokens: maxTokens,
 		Price: &catalogv1.PriceVersion{PriceVersionId: f.price.String(), Rates: moneypb.FromRates(rates)},
 	}})
 	return f, err
 }
 
-// network is the fleet of one history, and those who judge it.
+// network is the fleet of one history, and what is found wrong with it.
 type network struct {
 	*fixed
 	world *world
@@ -114,6 +115,8 @@ type network struct {
 	hubs       []*hub
 	agents     []*agent
 	clients    []*client
+	// credits are what the accounts were given.
+	credits []money.NanoUSD
 	// processes are all that ever ran of billing-ledger.
 	processes []*ledgersim.Ledger
 
@@ -132,7 +135,9 @@ func newNetwork(f *fixed, w *world, cfg Config) *network {
 	}
 	n.db.up = true
 	for _, a := range f.accounts {
-		n.db.billing.Open(a.id, a.key, money.NanoUSD(w.dice.Int64N(4_000_000)))
+		credit := money.NanoUSD(w.dice.Int64N(4_000_000))
+		n.db.billing.Open(a.id, a.key, credit)
+		n.credits = append(n.credits, credit)
 	}
 	n.ledger = &ledger{node: w.node("billing"), net: n}
 	n.settlement = &settlement{node: w.node("settlement"), net: n}
@@ -185,7 +190,7 @@ func (n *network) fail(format string, args ...any) {
 	if len(n.broken) < most {
 		text := fmt.Sprintf(format, args...)
 		n.broken = append(n.broken, text)
-		n.world.logf("ORACLE", "%s", text)
+		n.world.logf("AUDITOR", "%s", text)
 	}
 }
 
@@ -211,6 +216,9 @@ const (
 	// last renewal told is billed; when it told nothing, the hold is given back,
 	// and the platform pays.
 	lastRenewal = "a hub came back too late, the gateway not at all"
+	// relayedOnly: the hub's word comes too late or never. What the gateway relayed
+	// is settled, which is less than what an engine claims that counts otherwise.
+	relayedOnly = "a hub's word never came, and its engine claimed more than its gateway relayed"
 	// neverSettled: the hub's disk and the stream are gone after settlement had
 	// the usage and before the ledger did. Reconciliation tells of it.
 	neverSettled = "the stream and the hub's disk were gone before the ledger had the usage that settlement has"

@@ -3,82 +3,23 @@ package sim
 import (
 	"math/big"
 	"slices"
-	"time"
 
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/money"
 	"svc.internal/services/billing-ledger/ledgersim"
 )
 
-// check looks at the money at every step.
-func (n *network) check() {
-	db := n.db.billing
-	held, charged := map[ids.AccountID]money.NanoUSD{}, map[ids.AccountID]money.NanoUSD{}
-	for _, h := range db.Holds() {
-		if h.State == ledgersim.Open {
-			held[h.Account] += h.Amount
-		}
-	}
-	for _, l := range db.Lines() {
-		charged[l.Account] += l.Charged
-	}
-	for _, a := range n.accounts {
-		w := db.Wallet(a.id)
-		if w.Posted < 0 || w.Held < 0 || w.Held > w.Posted {
-			n.fail("overdrawn: account %s has %d, of which %d are held", a.id, w.Posted, w.Held)
-		}
-		if w.Held != held[a.id] {
-			n.fail("drift: account %s holds %d, its open holds %d", a.id, w.Held, held[a.id])
-		}
-		if w.Posted != w.Granted-charged[a.id] {
-			n.fail("drift: account %s has %d of %d, after charges of %d", a.id, w.Posted, w.Granted, charged[a.id])
-		}
-	}
-}
-
-// story is all that is known of one request from outside of the ledger.
-type story struct {
-	client *client
-	hold   *ledgersim.Hold
-	lines  []ledgersim.Line
-	runs   map[int32]*run // by attempt
-	calls  map[int32]*dispatchCall
-}
-
-// judge looks at a history that has come to rest.
-func (n *network) judge() Totals {
-	n.check()
+// oracle looks at a history that has come to rest.
+func (n *network) oracle() {
 	n.judgeRest()
-	stories, order := n.stories()
-	t := Totals{Histories: 1, Events: n.world.events, Requests: len(n.clients), Struck: len(n.cfg.Faults)}
-	for _, r := range order {
-		s := stories[r]
-		if s.client != nil && s.client.complete {
-			t.Complete++
-		}
+	x := n.atRest()
+	for _, r := range x.order {
+		s := x.stories[r]
 		if s.hold == nil {
 			if len(s.lines) > 0 {
 				n.fail("drift: request %s is settled and was never admitted", r)
 			}
 			continue
-		}
-		t.Admitted++
-		switch s.hold.State {
-		case ledgersim.Settled:
-			t.Settled++
-		case ledgersim.Released:
-			t.Released++
-		case ledgersim.Expired:
-			t.Expired++
-		case ledgersim.Open: // judgeState tells of it
-		}
-		for _, l := range s.lines {
-			if l.Source == ledgersim.Orphan {
-				t.Orphans++
-			}
-			if l.Event.EvidenceSource == ledgersim.Gateway {
-				t.ByGateway++
-			}
 		}
 		n.judgeState(r, s)
 		if len(s.lines) > 0 {
@@ -87,8 +28,6 @@ func (n *network) judge() Totals {
 			n.judgeNothing(r, s)
 		}
 	}
-	t.Known = n.known
-	return t
 }
 
 // judgeRest wants nothing to be under way any more.
@@ -117,38 +56,6 @@ func (n *network) judgeRest() {
 			n.fail("drift: key %s counts %d open holds at rest", a.key, open)
 		}
 	}
-}
-
-func (n *network) stories() (map[ids.RequestID]*story, []ids.RequestID) {
-	all, order := map[ids.RequestID]*story{}, []ids.RequestID{}
-	of := func(r ids.RequestID) *story {
-		if all[r] == nil {
-			all[r] = &story{runs: map[int32]*run{}, calls: map[int32]*dispatchCall{}}
-			order = append(order, r)
-		}
-		return all[r]
-	}
-	for _, h := range n.db.billing.Holds() {
-		of(h.Request).hold = h
-	}
-	for _, l := range n.db.billing.Lines() {
-		s := of(l.Event.Request)
-		s.lines = append(s.lines, l)
-	}
-	for _, c := range n.clients {
-		if r, err := ids.ParseRequest(c.header.Get("X-Svc-Request-Id")); err == nil {
-			of(r).client = c
-		}
-	}
-	for _, a := range n.agents {
-		for _, r := range a.runs {
-			if id, err := ids.ParseRequest(r.request); err == nil {
-				s := of(id)
-				s.runs[int32(r.attempt)], s.calls[int32(r.attempt)] = r, r.call
-			}
-		}
-	}
-	return all, order
 }
 
 // judgeState wants a request to end once.
@@ -272,11 +179,6 @@ func (n *network) judgeCharge(r ids.RequestID, s *story, l ledgersim.Line, run *
 			n.fail("doubled: request %s ended as %s and its prompt is billed", r, e.Ending)
 		}
 	}
-}
-
-// lived reports whether one of the times is within the call.
-func (c *client) lived(times []time.Duration) bool {
-	return slices.ContainsFunc(times, func(at time.Duration) bool { return at >= c.began && at <= c.overAt })
 }
 
 // judgeNothing wants a reason for a request that is not billed.

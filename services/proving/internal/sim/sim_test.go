@@ -108,7 +108,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 			if !slices.ContainsFunc(c.tells, func(word string) bool { return strings.HasPrefix(first.Broken[0], word) }) {
 				t.Errorf("it tells of something else: %v", first.Broken)
 			}
-			if !strings.Contains(first.Trace, "ORACLE") {
+			if !strings.Contains(first.Trace, "AUDITOR") {
 				t.Error("the trace does not say where it breaks")
 			}
 		})

@@ -1,0 +1,54 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"svc.internal/services/proving/internal/auditor"
+)
+
+// skew is how long a transaction lasts for the auditor: in a history it takes no
+// time, but the batches that it is of linger.
+const skew = time.Second
+
+// judge has both judges look at a history that has come to rest.
+func (n *network) judge(r *Result) error {
+	n.check()
+	before := n.broken
+	n.broken = nil
+	n.oracle()
+	r.Oracle, n.broken, n.known = n.broken, nil, nil
+	x := n.atRest()
+	x.checkRest()
+	if err := x.audit(); err != nil {
+		return err
+	}
+	r.Auditor, r.Broken = n.broken, append(before, n.broken...)
+	r.Totals = x.totals()
+	return nil
+}
+
+// audit has the auditor judge the history by its files. What it finds fails the
+// history, unless a known limit of the design excuses it; so does what it cannot
+// decide, for nothing is under way any more.
+func (x *rest) audit() error {
+	f, err := x.files()
+	if err != nil {
+		return err
+	}
+	report, err := auditor.Audit(auditor.Inputs{
+		Export: &f.export, Earnings: &f.earnings, Clients: &f.clients, Engines: &f.engines, Setup: &f.setup,
+	}, auditor.Options{Skew: skew})
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	for _, j := range report.Judgements {
+		for _, found := range j.Findings {
+			x.found(j.Verdict, found)
+		}
+	}
+	for _, doubt := range report.Undecided {
+		x.found(undecided, doubt)
+	}
+	return nil
+}
