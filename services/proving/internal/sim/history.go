@@ -32,8 +32,6 @@ type Result struct {
 	Broken []string `json:"broken,omitempty"`
 	Totals
 	Took time.Duration `json:"virtual"`
-	// Oracle and Auditor are what each of the two judges finds at rest.
-	Oracle, Auditor []string `json:"-"`
 }
 
 // Totals count what happened.
@@ -111,11 +109,11 @@ func (r *Runner) Run(cfg Config) (Result, error) {
 			break
 		}
 	}
-	result := Result{Seed: cfg.Seed, Faults: cfg.Faults, Took: w.now}
-	if err := n.judge(&result); err != nil {
+	totals, err := n.judge()
+	if err != nil {
 		return Result{}, fmt.Errorf("judge seed %d: %w", cfg.Seed, err)
 	}
-	return result, nil
+	return Result{Seed: cfg.Seed, Faults: cfg.Faults, Broken: n.broken, Totals: totals, Took: w.now}, nil
 }
 
 // clientsCome decides who asks when for what.

@@ -11,21 +11,15 @@ import (
 // time, but the batches that it is of linger.
 const skew = time.Second
 
-// judge has both judges look at a history that has come to rest.
-func (n *network) judge(r *Result) error {
+// judge judges a history that has come to rest.
+func (n *network) judge() (Totals, error) {
 	n.check()
-	before := n.broken
-	n.broken = nil
-	n.oracle()
-	r.Oracle, n.broken, n.known = n.broken, nil, nil
 	x := n.atRest()
 	x.checkRest()
 	if err := x.audit(); err != nil {
-		return err
+		return Totals{}, err
 	}
-	r.Auditor, r.Broken = n.broken, append(before, n.broken...)
-	r.Totals = x.totals()
-	return nil
+	return x.totals(), nil
 }
 
 // audit has the auditor judge the history by its files. What it finds fails the
