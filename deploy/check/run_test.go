@@ -10,11 +10,11 @@ import (
 )
 
 // stages is a Makefile for .ci/run whose targets print their names. A target that
-// FAIL names fails, and those that BURN names take two seconds of CPU time.
+// FAIL names fails, and those that BURN names take three seconds of CPU time.
 const stages = `SHELL := /bin/bash
 prepare reference drift unit e2e generate-check lint chaos engine:
 	@echo "made $@ CI=$$CI faults=$$CHAOS_FAULTS nice=$$(nice)"
-	@[[ " $$BURN " != *" $@ "* ]] || (ulimit -t 2; while :; do :; done) || true
+	@[[ " $$BURN " != *" $@ "* ]] || (ulimit -t 3; while :; do :; done) || true
 	@[ "$@" != "$$FAIL" ]
 `
 
@@ -127,7 +127,7 @@ func TestASlowerMachineHasLargerBudgets(t *testing.T) {
 
 func TestAMachineIsComparedByItsReference(t *testing.T) {
 	out, _ := runStages(t, "BURN=reference")
-	if want := regexp.MustCompile(`(?m)^e2e +\d+ +\d+ +(1[5-9]|[23]\d)  ok$`); !want.MatchString(out) {
-		t.Errorf("got no budget of 10 s times the 2 s that the reference took:\n%s", out)
+	if want := regexp.MustCompile(`(?m)^e2e +\d+ +\d+ +[234]\d  ok$`); !want.MatchString(out) {
+		t.Errorf("got no budget of 10 s times the 3 s that the reference took, or nearly:\n%s", out)
 	}
 }
