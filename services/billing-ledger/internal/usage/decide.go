@@ -119,7 +119,7 @@ type Snapshot struct {
 	Reported map[ids.RequestID]bool
 	// Related are the providers that have the same owner as an account of Holds.
 	Related map[Pair]Rule
-	// GrantedCredit are the accounts among those of Kin that ever had credit which
+	// GrantedCredit are the accounts among those of Related that ever had credit which
 	// nobody paid for.
 	GrantedCredit map[ids.AccountID]bool
 }
@@ -133,58 +133,6 @@ func (b Snapshot) Accounts() []ids.AccountID {
 		}
 	}
 	return slices.Collect(maps.Keys(accounts))
-}
-
-// capToEvidence is what e comes to by what else is known of its request, and whether
-// that is something else.
-func (b Snapshot) capToEvidence(e Event, h Hold) (came Event, other bool) {
-	if b.Voids[e.Request].voids(e) {
-		return Relayed{}.capped(e, h)
-	}
-	if relayed, ok := b.Truncated[e.Request]; ok {
-		return relayed.capped(e, h)
-	}
-	return e, false
-}
-
-// Void tells of attempts of which their hubs say that nothing is owed.
-type Void struct {
-	// Last is the last such attempt; those before it were given up with nothing
-	// relayed.
-	Last int32
-	// Relayed is the attempt of which a gateway says that content was relayed,
-	// which is worth more; 0 for none.
-	Relayed int32
-}
-
-// voids reports whether a void took from an event the receipt that it rests on,
-// after the review that published it.
-func (v Void) voids(e Event) bool {
-	return e.EvidenceSource == WorkReceipt && v.Last >= e.Attempt && v.Relayed != e.Attempt
-}
-
-// Relayed is what a gateway wrote to a consumer.
-type Relayed struct{ Tokens, Bytes int64 }
-
-// lost is the ending of an answer that the platform broke off.
-const lost = "platform_lost"
-
-// capped is what a hub tells as far as the gateway bears it out, and whether
-// that is something else: the consumer of an answer that the platform broke off
-// pays for what came, and not for the prompt, which for audio leaves nothing. A hub that died cannot know what
-// came: it notes its progress now and then, and what it says of the end may
-// never have arrived. So its count can be too low as well, for which no provider
-// is to suffer. A token is at least one byte.
-func (r Relayed) capped(e Event, h Hold) (came Event, other bool) {
-	n := min(r.Tokens, r.Bytes, h.MaxCompletion)
-	if e.EvidenceSource == Gateway || e.Billable.Prompt == 0 && (e.Billable.Completion == n || e.Billable.Completion < n && (e.Ending != lost || e.EvidenceSource == WorkReceipt)) {
-		return e, false
-	}
-	if e.Ending != lost || e.EvidenceSource == WorkReceipt {
-		n = min(n, e.Billable.Completion) // nobody is paid for more than it signed
-	}
-	e.EvidenceSource, e.Ending, e.Billable = Gateway, lost, money.Tokens{Completion: n}
-	return e, true
 }
 
 // First is the event that settled a request, as far as it matters to those that
@@ -232,13 +180,13 @@ type Effects struct {
 	// event's, of which settlement must hear.
 	Overruled []ids.RequestID
 	Moves
-	// NeedsWallets says that an event cannot be decided on a book without
+	// NeedsWallets says that an event cannot be decided on a snapshot without
 	// wallets. Everything else here is void then.
 	NeedsWallets bool
 }
 
 // Decide settles events one after the other, each on what those before it left.
-// The book stays as it is.
+// The snapshot stays as it is.
 func Decide(b Snapshot, events []Event) Effects {
 	settled := make(map[ids.RequestID]First, len(events)+len(b.Settled))
 	maps.Copy(settled, b.Settled)

@@ -93,7 +93,7 @@ func TestSettledMoneyAddsUp(t *testing.T) {
 }
 
 // The store decides again on the same book when wallets were missing.
-func TestDecidingLeavesTheBookAsItIs(t *testing.T) {
+func TestDecidingLeavesTheSnapshotAsItIs(t *testing.T) {
 	h := Hold{Account: testAccount, Model: "m", Amount: 5, MaxCompletion: 10,
 		Rates: money.Rates{Output: 1000, PayoutOutput: 1000}, State: hold.Open, Billing: hold.PayAsYouGo}
 	b := snapshot(h, Wallet{Posted: 8, Held: 5})
