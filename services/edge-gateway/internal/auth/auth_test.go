@@ -227,8 +227,8 @@ func TestTheCacheIsBoundedOnBothSides(t *testing.T) {
 		}
 	}
 	c := b.cache
-	if len(c.known.at) != 4 || len(c.refused.at) != 4 || len(c.byKey) != 4 || c.known.order.Len() != 4 {
-		t.Errorf("%d known, %d refused, %d by key", len(c.known.at), len(c.refused.at), len(c.byKey))
+	if got, want := [3]int{c.known.Len(), c.refused.Len(), len(c.byKey)}, [3]int{4, 4, 4}; got != want {
+		t.Errorf("got %d known, refused and by key, want %d", got, want)
 	}
 	// The last four are still known, whatever was refused since.
 	asked := b.ledger.asked
@@ -240,16 +240,16 @@ func TestTheCacheIsBoundedOnBothSides(t *testing.T) {
 	if b.ledger.asked != asked {
 		t.Error("refusals pushed out what was known")
 	}
-	for _, e := range c.known.at {
-		b.Forget(e.Value.(*entry).who.KeyID)
+	for _, e := range c.known.Values() {
+		b.Forget(e.who.KeyID)
 	}
-	for d := range c.known.at {
+	for _, d := range c.known.Keys() {
 		if _, found := c.get(d, b.clock.Now(), 0); found {
 			t.Error("what was forgotten is believed")
 		}
 	}
-	if len(c.known.at) != 4 || len(c.byKey) != 4 {
-		t.Errorf("%d known, %d by key after all were forgotten", len(c.known.at), len(c.byKey))
+	if got, want := [2]int{c.known.Len(), len(c.byKey)}, [2]int{4, 4}; got != want {
+		t.Errorf("got %d known and by key after all were forgotten, want %d", got, want)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestAKeyThatTurnsBadIsForgottenAsKnown(t *testing.T) {
 	b.clock.Advance(time.Minute)
 	b.ledger.answer = refusal(fault.KeyRevoked)
 	b.want(t, 2, fault.KeyRevoked)
-	if len(b.cache.known.at)+len(b.cache.byKey) != 0 {
+	if b.cache.known.Len()+len(b.cache.byKey) != 0 {
 		t.Error("it is still known")
 	}
 }

@@ -1,10 +1,11 @@
 package auth
 
 import (
-	"container/list"
 	"net/netip"
 	"sync"
 	"time"
+
+	"svc.internal/pkg/lru"
 )
 
 // Guesses bounds how many keys each network may have looked up in vain: rate a
@@ -24,13 +25,11 @@ import (
 // thirds of the rate are looked up all the same, maxBusy at a time; a guess among
 // them counts as any other.
 type Guesses struct {
-	limit    int
 	interval time.Duration // one more guess is free again after this
 	spare    time.Duration // one more look-up of a network that has to wait after this
 
-	mu    sync.Mutex
-	order *list.List // of *guesser, most recent first
-	at    map[netip.Prefix]*list.Element
+	mu       sync.Mutex
+	guessers *lru.Map[netip.Prefix, *guesser]
 }
 
 const (
@@ -46,10 +45,9 @@ const (
 // guesser is a network; its guesses are paid off at a time, and so are its
 // look-ups while it is in debt, of which some are under way.
 type guesser struct {
-	network netip.Prefix
-	paid    time.Time
-	spared  time.Time
-	busy    int
+	paid   time.Time
+	spared time.Time
+	busy   int
 }
 
 // debt is how long a network has to wait before its next guess.
@@ -60,8 +58,8 @@ func (g *guesser) debt(every time.Duration, now time.Time) time.Duration {
 // NewGuesses allows rate guesses a minute to each network and remembers most networks.
 func NewGuesses(rate, most int) *Guesses {
 	return &Guesses{
-		limit: most, interval: guessSpan / time.Duration(rate), spare: guessSpan / time.Duration(max(1, rate*2/3)),
-		order: list.New(), at: map[netip.Prefix]*list.Element{},
+		interval: guessSpan / time.Duration(rate), spare: guessSpan / time.Duration(max(1, rate*2/3)),
+		guessers: lru.New[netip.Prefix, *guesser](most, nil),
 	}
 }
 
@@ -70,11 +68,10 @@ func NewGuesses(rate, most int) *Guesses {
 func (g *Guesses) Enter(from netip.Prefix, now time.Time) (leave func(), wait time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	element, ok := g.at[from]
+	one, ok := g.guessers.Peek(from)
 	if !ok {
 		return func() {}, 0
 	}
-	one := element.Value.(*guesser)
 	debt := one.debt(g.interval, now)
 	if debt == 0 {
 		return func() {}, 0
@@ -104,26 +101,15 @@ func (g *Guesses) leave(one *guesser) {
 func (g *Guesses) Wrong(from netip.Prefix, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	one := g.find(from)
+	one, ok := g.guessers.Get(from)
+	if !ok {
+		one = &guesser{}
+		g.guessers.Add(from, one)
+	}
 	if one.paid.Before(now) {
 		one.paid = now
 	}
 	if paid := one.paid.Add(g.interval); paid.Sub(now) <= maxDebt {
 		one.paid = paid
 	}
-}
-
-func (g *Guesses) find(from netip.Prefix) *guesser {
-	if element, ok := g.at[from]; ok {
-		g.order.MoveToFront(element)
-		return element.Value.(*guesser)
-	}
-	if len(g.at) >= g.limit {
-		oldest := g.order.Back()
-		g.order.Remove(oldest)
-		delete(g.at, oldest.Value.(*guesser).network)
-	}
-	one := &guesser{network: from}
-	g.at[from] = g.order.PushFront(one)
-	return one
 }

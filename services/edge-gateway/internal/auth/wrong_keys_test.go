@@ -116,14 +116,17 @@ func TestNetworksOfGuessersAreBoundedAndSoIsTheirDebt(t *testing.T) {
 	for n := range 1000 {
 		g.Wrong(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}), 32), now)
 	}
-	if len(g.at) != 10 || g.order.Len() != 10 {
-		t.Errorf("%d networks are remembered", len(g.at))
+	if got, want := g.guessers.Len(), 10; got != want {
+		t.Errorf("got %d networks, want %d", got, want)
 	}
 	one := netip.MustParsePrefix("192.0.2.1/32")
 	for range 10_000 {
 		g.Wrong(one, now)
 	}
-	debt := func(now time.Time) time.Duration { return g.at[one].Value.(*guesser).debt(g.interval, now) }
+	debt := func(now time.Time) time.Duration {
+		guesser, _ := g.guessers.Peek(one)
+		return guesser.debt(g.interval, now)
+	}
 	if wait := debt(now); wait < maxDebt-2*guessSpan || wait > maxDebt {
 		t.Errorf("has to wait %v", wait)
 	}

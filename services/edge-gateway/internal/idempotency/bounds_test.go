@@ -70,8 +70,8 @@ func TestRatesAreKeptOfSoManyKeys(t *testing.T) {
 	r, now := newRates(1, 1, 3), time.Now()
 	for i := range 100 {
 		r.take(strconv.Itoa(i), now)
-		if len(r.at) > 3 || r.order.Len() != len(r.at) {
-			t.Fatalf("%d keys are remembered", len(r.at))
+		if got, most := r.paid.Len(), 3; got > most {
+			t.Fatalf("got %d keys, want at most %d", got, most)
 		}
 	}
 	if r.take("99", now) == 0 || r.take("0", now) != 0 {

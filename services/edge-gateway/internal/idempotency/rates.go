@@ -1,9 +1,10 @@
 package idempotency
 
 import (
-	"container/list"
 	"sync"
 	"time"
+
+	"svc.internal/pkg/lru"
 )
 
 // rates bounds how fast each consumer key may send Idempotency-Keys, before
@@ -12,24 +13,16 @@ import (
 // heard of least recently, which then begins anew.
 type rates struct {
 	interval, burst time.Duration // one more is free after every; burst is all at once
-	limit           int
 
-	mu    sync.Mutex
-	order *list.List // of *rated, most recent first
-	at    map[string]*list.Element
-}
-
-// rated is a consumer key; what it has sent is paid off at a time.
-type rated struct {
-	keyID string
-	paid  time.Time
+	mu   sync.Mutex
+	paid *lru.Map[string, time.Time] // when what a consumer key has sent is paid off
 }
 
 func newRates(rate, burst, most int) *rates {
 	every := time.Second / time.Duration(rate)
 	return &rates{
-		interval: every, burst: time.Duration(burst) * every, limit: most,
-		order: list.New(), at: map[string]*list.Element{},
+		interval: every, burst: time.Duration(burst) * every,
+		paid: lru.New[string, time.Time](most, nil),
 	}
 }
 
@@ -38,29 +31,14 @@ func newRates(rate, burst, most int) *rates {
 func (r *rates) take(keyID string, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	one := r.find(keyID)
-	if one.paid.Before(now) {
-		one.paid = now
+	from, _ := r.paid.Get(keyID)
+	if from.Before(now) {
+		from = now
 	}
-	paid := one.paid.Add(r.interval)
+	paid := from.Add(r.interval)
 	if wait := paid.Sub(now) - r.burst; wait > 0 {
 		return wait
 	}
-	one.paid = paid
+	r.paid.Add(keyID, paid)
 	return 0
-}
-
-func (r *rates) find(keyID string) *rated {
-	if element, ok := r.at[keyID]; ok {
-		r.order.MoveToFront(element)
-		return element.Value.(*rated)
-	}
-	if len(r.at) >= r.limit {
-		oldest := r.order.Back()
-		r.order.Remove(oldest)
-		delete(r.at, oldest.Value.(*rated).keyID)
-	}
-	one := &rated{keyID: keyID}
-	r.at[keyID] = r.order.PushFront(one)
-	return one
 }

@@ -288,8 +288,8 @@ func TestAGoodSessionIsNotHeldUpByItsNeighbours(t *testing.T) {
 			t.Fatalf("its neighbour: %v", err)
 		}
 	}
-	if n := len(b.sessions.at); n > testConfig.Kept {
-		t.Errorf("%d sessions are remembered", n)
+	if got, most := b.sessions.known.Len(), testConfig.Kept; got > most {
+		t.Errorf("got %d sessions, want at most %d", got, most)
 	}
 }
 

@@ -1,7 +1,6 @@
 package providerapi
 
 import (
-	"container/list"
 	"context"
 	"net/netip"
 	"slices"
@@ -9,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"svc.internal/pkg/fault"
-
 	"svc.internal/pkg/address"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/lru"
 )
 
 // Rate is how many calls of a kind an address has within any span of a length.
@@ -24,23 +23,15 @@ type Rate struct {
 // remembers as many networks as it is told and forgets the one that was heard of
 // least recently; whoever has so many networks is not bound by this.
 type quota struct {
-	what     string
-	rate     Rate
-	networks int
+	what string
+	rate Rate
 
 	mu    sync.Mutex
-	order *list.List // of *caller, most recent first
-	at    map[netip.Prefix]*list.Element
-}
-
-// caller is a network and the times of its calls, oldest first, at most Rate.Calls.
-type caller struct {
-	network netip.Prefix
-	calls   []time.Time
+	calls *lru.Map[netip.Prefix, []time.Time] // oldest first, at most Rate.Calls
 }
 
 func newQuota(what string, rate Rate, networks int) *quota {
-	return &quota{what: what, rate: rate, networks: networks, order: list.New(), at: map[netip.Prefix]*list.Element{}}
+	return &quota{what: what, rate: rate, calls: lru.New[netip.Prefix, []time.Time](networks, nil)}
 }
 
 // take counts a call from an address. It fails with rate_limit_exceeded and the time
@@ -48,15 +39,16 @@ func newQuota(what string, rate Rate, networks int) *quota {
 func (q *quota) take(from netip.Addr, now time.Time) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	one := q.find(address.Network(from))
-	for len(one.calls) > 0 && now.Sub(one.calls[0]) >= q.rate.Span {
-		one.calls = one.calls[1:]
+	network := address.Network(from)
+	calls, _ := q.calls.Get(network)
+	for len(calls) > 0 && now.Sub(calls[0]) >= q.rate.Span {
+		calls = calls[1:]
 	}
-	if len(one.calls) >= q.rate.Calls {
+	if len(calls) >= q.rate.Calls {
 		return fault.New(fault.Exhausted, fault.RateLimitExceeded, "Too many %s from your address: at most %d within %s.",
-			q.what, q.rate.Calls, inWords(q.rate.Span)).After(one.calls[0].Add(q.rate.Span).Sub(now))
+			q.what, q.rate.Calls, inWords(q.rate.Span)).After(calls[0].Add(q.rate.Span).Sub(now))
 	}
-	one.calls = append(one.calls, now)
+	q.calls.Add(network, append(calls, now))
 	return nil
 }
 
@@ -64,13 +56,10 @@ func (q *quota) take(from netip.Addr, now time.Time) error {
 func (q *quota) giveBack(from netip.Addr, at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	element, ok := q.at[address.Network(from)]
-	if !ok {
-		return
-	}
-	one := element.Value.(*caller)
-	if i := slices.Index(one.calls, at); i >= 0 {
-		one.calls = slices.Delete(one.calls, i, i+1)
+	network := address.Network(from)
+	calls, _ := q.calls.Peek(network)
+	if i := slices.Index(calls, at); i >= 0 {
+		q.calls.Add(network, slices.Delete(calls, i, i+1))
 	}
 }
 
@@ -102,19 +91,4 @@ func inWords(span time.Duration) string {
 		return "a minute"
 	}
 	return strconv.Itoa(int(span.Minutes())) + " minutes"
-}
-
-func (q *quota) find(network netip.Prefix) *caller {
-	if element, ok := q.at[network]; ok {
-		q.order.MoveToFront(element)
-		return element.Value.(*caller)
-	}
-	if len(q.at) >= q.networks {
-		oldest := q.order.Back()
-		q.order.Remove(oldest)
-		delete(q.at, oldest.Value.(*caller).network)
-	}
-	one := &caller{network: network}
-	q.at[network] = q.order.PushFront(one)
-	return one
 }

@@ -56,7 +56,7 @@ func TestAQuotaIsANetworks(t *testing.T) {
 	for n := range 100 {
 		_ = q.take(netip.AddrFrom4([4]byte{10, 0, 0, byte(n)}), now)
 	}
-	if len(q.at) != 2 || q.order.Len() != 2 {
-		t.Errorf("%d networks are remembered", len(q.at))
+	if got, want := q.calls.Len(), 2; got != want {
+		t.Errorf("got %d networks, want %d", got, want)
 	}
 }

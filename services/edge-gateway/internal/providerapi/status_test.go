@@ -165,8 +165,8 @@ func TestKeptAnswersAreBounded(t *testing.T) {
 		k.keep(apikey.Digest{n}, []byte("x"), now)
 		k.know(apikey.Digest{0})
 	}
-	if len(k.at) != 3 || k.order.Len() != 3 {
-		t.Errorf("%d and %d are kept", len(k.at), k.order.Len())
+	if got, want := [2]int{k.known.Len(), k.answers.Len()}, [2]int{3, 3}; got != want {
+		t.Errorf("got %d credentials and answers, want %d", got, want)
 	}
 	if _, _, found := k.answer(apikey.Digest{0}, now); !found {
 		t.Error("the one that was used last is gone")
@@ -188,8 +188,8 @@ func TestKeptAnswersAreBoundedInBytesAndTime(t *testing.T) {
 		k.keep(apikey.Digest{n}, make([]byte, 7), now.Add(time.Duration(n)*time.Second/2))
 	}
 	now = now.Add(25 * time.Second)
-	if n, sum := kept(now); n != 14 || sum != 98 || k.bytes != 98 || k.said.Len() != 14 || !k.knows(apikey.Digest{0}) {
-		t.Errorf("%d answers of %d bytes are kept, counted as %d of %d", n, sum, k.said.Len(), k.bytes)
+	if n, sum := kept(now); n != 14 || sum != 98 || k.bytes != 98 || k.answers.Len() != 14 || !k.knows(apikey.Digest{0}) {
+		t.Errorf("%d answers of %d bytes are kept, counted as %d of %d", n, sum, k.answers.Len(), k.bytes)
 	}
 	if _, _, found := k.answer(apikey.Digest{49}, now); !found {
 		t.Error("the last answer is gone")
@@ -204,8 +204,8 @@ func TestKeptAnswersAreBoundedInBytesAndTime(t *testing.T) {
 		t.Errorf("%d bytes are counted", k.bytes)
 	}
 	k.keep(apikey.Digest{200}, []byte("x"), now.Add(time.Minute-1))
-	if k.said.Len() != 2 || k.bytes != 8 {
-		t.Errorf("%d answers are kept past their time", k.said.Len()-2)
+	if k.answers.Len() != 2 || k.bytes != 8 {
+		t.Errorf("%d answers are kept past their time", k.answers.Len()-2)
 	}
 }
 

@@ -10,20 +10,20 @@
 // The reference is openai.Counter's own measure, not what other providers claim, so
 // that no number of accounts that lie alike can move it.
 //
-// Prompts are held to their estimates likewise. Those with media have a Book of their
+// Prompts are held to their estimates likewise. Those with media have a Tracker of their
 // own, because of a picture or sound only the hold is certain: what honest claims of
 // media leave of it would be room for false claims of text.
 //
-// A Book is one hub's: a provider that comes to another hub, or back to one that
+// A Tracker is one hub's: a provider that comes to another hub, or back to one that
 // was started anew, begins with an empty window, which has Opening to spare.
 package claims
 
 import (
-	"container/list"
 	"slices"
 	"sync"
 
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/lru"
 )
 
 const (
@@ -44,8 +44,7 @@ const (
 // Tracker keeps the accounts. It is safe for concurrent use.
 type Tracker struct {
 	mu       sync.Mutex
-	accounts map[pair]*list.Element // of *account
-	recent   list.List              // the latest in front
+	accounts *lru.Map[pair, *account]
 }
 
 type pair struct {
@@ -68,13 +67,12 @@ func (s *sums) add(o sums) {
 func (s *sums) allowed() int64 { return s.text + max(s.text/10+Slack*s.answers, Opening) }
 
 type account struct {
-	pair
 	step [steps]sums // a ring; the one at next is being filled
 	next int
 }
 
-// NewTracker returns an empty book.
-func NewTracker() *Tracker { return &Tracker{accounts: map[pair]*list.Element{}} }
+// NewTracker returns a tracker without accounts.
+func NewTracker() *Tracker { return &Tracker{accounts: lru.New[pair, *account](MaxAccounts, nil)} }
 
 // Bill takes one whole answer, of which the text is plausibly so many tokens and
 // for which the provider claims others. It returns how much of that is billed: at
@@ -99,17 +97,11 @@ func (b *Tracker) BillPrompt(provider ids.ProviderID, model string, estimate, te
 
 // account finds or makes the account of a pair.
 func (b *Tracker) account(p pair) *account {
-	if e, ok := b.accounts[p]; ok {
-		b.recent.MoveToFront(e)
-		return e.Value.(*account)
+	if a, ok := b.accounts.Get(p); ok {
+		return a
 	}
-	if len(b.accounts) == MaxAccounts {
-		oldest := b.recent.Back()
-		delete(b.accounts, oldest.Value.(*account).pair)
-		b.recent.Remove(oldest)
-	}
-	a := &account{pair: p}
-	b.accounts[p] = b.recent.PushFront(a)
+	a := &account{}
+	b.accounts.Add(p, a)
 	return a
 }
 
@@ -142,10 +134,10 @@ type Ratio struct {
 func (b *Tracker) Highest(n int) []Ratio {
 	b.mu.Lock()
 	var all []Ratio
-	for _, e := range b.accounts {
-		a := e.Value.(*account)
+	for _, of := range b.accounts.Keys() {
+		a, _ := b.accounts.Peek(of)
 		if s := a.sum(); s.answers >= Window/steps && s.estimate > 0 {
-			all = append(all, Ratio{a.provider, a.model, float64(s.claimed) / float64(s.estimate), s.answers})
+			all = append(all, Ratio{of.provider, of.model, float64(s.claimed) / float64(s.estimate), s.answers})
 		}
 	}
 	b.mu.Unlock()

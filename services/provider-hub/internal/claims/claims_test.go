@@ -92,13 +92,13 @@ func TestAWindowIsOfOneProviderAndModel(t *testing.T) {
 	}
 }
 
-func TestTheBookIsBounded(t *testing.T) {
+func TestTheAccountsAreBounded(t *testing.T) {
 	b := NewTracker()
 	for i := range MaxAccounts + 100 {
 		b.Bill(ids.ProviderID{byte(i), byte(i >> 8), byte(i >> 16)}, "m", 1, 1)
 	}
-	if len(b.accounts) != MaxAccounts || b.recent.Len() != MaxAccounts {
-		t.Errorf("%d accounts in %d places, want %d", len(b.accounts), b.recent.Len(), MaxAccounts)
+	if got, want := b.accounts.Len(), MaxAccounts; got != want {
+		t.Errorf("got %d accounts, want %d", got, want)
 	}
 }
 
