@@ -8,6 +8,7 @@ package clock
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"time"
 )
@@ -59,5 +60,24 @@ func Sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// Every yields the time at each interval of d until ctx ends. The first time comes
+// after d. A caller that takes longer than d misses the times in between.
+func Every(ctx context.Context, d time.Duration) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		ticker := time.NewTicker(d)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-ticker.C:
+				if !yield(now) {
+					return
+				}
+			}
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc.internal/pkg/clock"
 	"svc.internal/pkg/pg"
 	"svc.internal/services/billing-ledger/internal/limit"
 	"svc.internal/services/billing-ledger/internal/seal"
@@ -45,15 +46,8 @@ func (s *Service) sealer() *seal.Sealer {
 // reconcile compares a part of the ledger with itself at every interval until
 // ctx ends; see store.Reconcile.
 func (s *Service) reconcile(ctx context.Context) {
-	ticker := time.NewTicker(s.cfg.ReconcileInterval)
-	defer ticker.Stop()
 	var place store.Place
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for range clock.Every(ctx, s.cfg.ReconcileInterval) {
 		next, drifts, err := s.store.Reconcile(ctx, place, 2*s.cfg.ReconcileInterval)
 		switch {
 		case ctx.Err() != nil:

@@ -269,15 +269,8 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 func (s *Service) keepPartitions(ctx context.Context) {
-	ticker := time.NewTicker(s.cfg.PartitionInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			s.makePartitions(ctx)
-		}
+	for range clock.Every(ctx, s.cfg.PartitionInterval) {
+		s.makePartitions(ctx)
 	}
 }
 

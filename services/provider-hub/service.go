@@ -190,14 +190,8 @@ const diskInterval = 5 * time.Second
 
 // watchDisk tells operators of a disk that others fill, until ctx ends.
 func (s *Service) watchDisk(ctx context.Context) error {
-	every := time.NewTicker(diskInterval)
-	defer every.Stop()
-	for full := false; ; {
-		select {
-		case <-every.C:
-		case <-ctx.Done():
-			return nil
-		}
+	full := false
+	for range clock.Every(ctx, diskInterval) {
 		now := s.usage.Journal().Usage().NoSpace
 		switch {
 		case now && !full:
@@ -207,6 +201,7 @@ func (s *Service) watchDisk(ctx context.Context) error {
 		}
 		full = now
 	}
+	return nil
 }
 
 // journalHigh is the part of the journal's bounds from which on the hub is not
@@ -304,16 +299,10 @@ const (
 
 // sweep does what time alone brings to providers until ctx ends.
 func (s *Service) sweep(ctx context.Context) error {
-	every := time.NewTicker(sweepInterval)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-every.C:
-			s.sweepOnce(ctx)
-		}
+	for range clock.Every(ctx, sweepInterval) {
+		s.sweepOnce(ctx)
 	}
+	return nil
 }
 
 func (s *Service) sweepOnce(ctx context.Context) {
@@ -337,16 +326,10 @@ func (s *Service) swept(changed []provider.Account, err error) {
 
 // recheck looks after keys and statuses until ctx ends.
 func (s *Service) recheck(ctx context.Context) error {
-	every := time.NewTicker(recheckInterval)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-every.C:
-			if err := s.registry.Recheck(ctx); err != nil && ctx.Err() == nil {
-				s.deps.Log.Warn("sessions were not checked again", "error", err)
-			}
+	for range clock.Every(ctx, recheckInterval) {
+		if err := s.registry.Recheck(ctx); err != nil && ctx.Err() == nil {
+			s.deps.Log.Warn("sessions were not checked again", "error", err)
 		}
 	}
+	return nil
 }

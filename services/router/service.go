@@ -172,14 +172,9 @@ func (s *Service) settle(ctx context.Context) {
 }
 
 func (s *Service) sweep(ctx context.Context) {
-	ticker := time.NewTicker(s.cfg.SweepInterval)
-	defer ticker.Stop()
-	for n := 1; ; n++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	n := 0
+	for range clock.Every(ctx, s.cfg.SweepInterval) {
+		n++
 		now := s.deps.Clock.Now()
 		if !s.deps.Bus.Connected() {
 			// Silence says nothing while nothing can be heard. A hub refuses

@@ -140,15 +140,8 @@ func (s *Service) Ready(ctx context.Context) error {
 // watch fills in what usage never brought, compares with the ledger, and says
 // aloud what stays different, again and again.
 func (s *Service) watch(ctx context.Context) {
-	ticker := time.NewTicker(s.cfg.ReconcileInterval)
-	defer ticker.Stop()
 	var watch reconcile.Watch
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for range clock.Every(ctx, s.cfg.ReconcileInterval) {
 		s.fill(ctx)
 		report, err := s.comparer.Compare(ctx, rpc.FirstDay(s.deps.Clock.Now()))
 		if err != nil {

@@ -117,13 +117,9 @@ func NewCache(store Store, clk clock.Clock) *Cache {
 
 // Run makes the first sum, and tries until there is one or ctx ends.
 func (b *Cache) Run(ctx context.Context) {
-	ticker := time.NewTicker(pauseAfter)
-	defer ticker.Stop()
 	for !b.begin(ctx) {
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, pauseAfter) != nil {
 			return
-		case <-ticker.C:
 		}
 	}
 }

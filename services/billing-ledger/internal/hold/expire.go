@@ -53,15 +53,8 @@ func Whenever(do func(ctx context.Context, limit int) (int, error)) func(context
 // Run looks at every interval until ctx ends. A failure is logged, and the next
 // look comes when Grace has passed.
 func (e *Expirer) Run(ctx context.Context) {
-	ticker := time.NewTicker(e.Interval)
-	defer ticker.Stop()
 	e.begin()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for range clock.Every(ctx, e.Interval) {
 		e.Tick(ctx)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"svc.internal/pkg/clock"
 )
 
 // Step deletes up to limit rows of one kind that are over, and returns how many.
@@ -27,15 +29,8 @@ type Loop struct {
 
 // Run prunes at every interval until ctx ends.
 func (l *Loop) Run(ctx context.Context) {
-	ticker := time.NewTicker(l.Interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			l.Tick(ctx)
-		}
+	for range clock.Every(ctx, l.Interval) {
+		l.Tick(ctx)
 	}
 }
 

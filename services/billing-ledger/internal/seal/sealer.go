@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"svc.internal/pkg/clock"
 )
 
 // Barrier is a point in the order in which transactions got their numbers.
@@ -33,25 +35,23 @@ type Sealer struct {
 	Log                   *slog.Logger
 }
 
-// Run seals what is due at every interval until ctx ends. A failure is logged,
-// and the next interval tries again.
+// Run seals what is due, now and at every interval until ctx ends. A failure is
+// logged, and the next interval tries again.
 func (s *Sealer) Run(ctx context.Context) {
-	ticker := time.NewTicker(s.Interval)
-	defer ticker.Stop()
-	for {
-		err := s.Due(ctx, func(d Day) error {
-			s.Log.InfoContext(ctx, "day sealed", "day", d.Day.Format(time.DateOnly), "lines", d.Lines,
-				"entries", d.Entries, "root", fmt.Sprintf("%x", d.Root))
-			return nil
-		})
-		if err != nil && ctx.Err() == nil {
-			s.Log.ErrorContext(ctx, "a day could not be sealed", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	s.look(ctx)
+	for range clock.Every(ctx, s.Interval) {
+		s.look(ctx)
+	}
+}
+
+func (s *Sealer) look(ctx context.Context) {
+	err := s.Due(ctx, func(d Day) error {
+		s.Log.InfoContext(ctx, "day sealed", "day", d.Day.Format(time.DateOnly), "lines", d.Lines,
+			"entries", d.Entries, "root", fmt.Sprintf("%x", d.Root))
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		s.Log.ErrorContext(ctx, "a day could not be sealed", "error", err)
 	}
 }
 
@@ -80,8 +80,6 @@ func (s *Sealer) seal(ctx context.Context, day time.Time) (Day, error) {
 	if err != nil {
 		return Day{}, fmt.Errorf("close the day: %w", err)
 	}
-	poll := time.NewTicker(s.Poll)
-	defer poll.Stop()
 	for {
 		passed, err := s.Store.Passed(ctx, barrier)
 		if err != nil {
@@ -90,10 +88,8 @@ func (s *Sealer) seal(ctx context.Context, day time.Time) (Day, error) {
 		if passed {
 			return s.Store.SealDay(ctx, day)
 		}
-		select {
-		case <-ctx.Done():
-			return Day{}, ctx.Err()
-		case <-poll.C:
+		if err := clock.Sleep(ctx, s.Poll); err != nil {
+			return Day{}, err
 		}
 	}
 }

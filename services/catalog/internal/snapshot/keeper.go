@@ -180,15 +180,9 @@ func (k *Keeper) Refresh(ctx context.Context) error {
 
 // followSupply asks the router at an even pace.
 func (k *Keeper) followSupply(ctx context.Context) {
-	ticker := time.NewTicker(k.cfg.SupplyInterval)
-	defer ticker.Stop()
-	for {
+	k.resupply(ctx)
+	for range clock.Every(ctx, k.cfg.SupplyInterval) {
 		k.resupply(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
 	}
 }
 

@@ -69,8 +69,6 @@ func (l *Listener) Run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen to attempts: %w", err), presenceSub.Stop())
 	}
-	ticker := time.NewTicker(connectionPoll)
-	defer ticker.Stop()
 	connected := false
 	var asking inquiry
 	for {
@@ -83,14 +81,12 @@ func (l *Listener) Run(ctx context.Context) error {
 		if connected && asking.due(now, time.UnixMilli(l.heard.Load())) {
 			l.ask(ctx)
 		}
-		select {
-		case <-ctx.Done():
+		if clock.Sleep(ctx, connectionPoll) != nil {
 			// Both fail on a connection that is closed already, and then
 			// there is nothing left to stop.
 			_ = presenceSub.Stop()
 			_ = attemptSub.Stop()
 			return nil
-		case <-ticker.C:
 		}
 	}
 }

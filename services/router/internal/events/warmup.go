@@ -47,22 +47,16 @@ func (w *Warmer) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen to warm-ups: %w", err)
 	}
-	ticker := time.NewTicker(planInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			// It fails on a connection that is closed already, and then there
-			// is nothing left to stop.
-			_ = sub.Stop()
-			return nil
-		case <-ticker.C:
-		}
+	for range clock.Every(ctx, planInterval) {
 		// What nobody hears is better asked later than kept for sending.
 		if w.bus.Connected() {
 			w.ask(ctx)
 		}
 	}
+	// Stop fails on a connection that is closed already, and then there is nothing
+	// left to stop.
+	_ = sub.Stop()
+	return nil
 }
 
 func (w *Warmer) ask(ctx context.Context) {
