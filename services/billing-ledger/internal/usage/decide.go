@@ -135,6 +135,18 @@ func (b Snapshot) Accounts() []ids.AccountID {
 	return slices.Collect(maps.Keys(accounts))
 }
 
+// capToEvidence returns the event by which a request is settled, given what else is
+// known of the request, and reports whether that is another event than e.
+func (b Snapshot) capToEvidence(e Event, h Hold) (settled Event, overruled bool) {
+	if b.Voids[e.Request].voids(e) {
+		return Relayed{}.capped(e, h.MaxCompletion)
+	}
+	if relayed, ok := b.Truncated[e.Request]; ok {
+		return relayed.capped(e, h.MaxCompletion)
+	}
+	return e, false
+}
+
 // First is the event that settled a request, as far as it matters to those that
 // come after it.
 type First struct {

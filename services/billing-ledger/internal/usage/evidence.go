@@ -49,22 +49,10 @@ var settledBy = map[EvidenceSource]struct{ lost, ended count }{
 	WorkReceipt: {lost: lowerCount, ended: lowerCount},
 }
 
-// capToEvidence returns the event by which a request is settled, given what else is
-// known of the request, and reports whether that is another event than e.
-func (b Snapshot) capToEvidence(e Event, h Hold) (settled Event, overruled bool) {
-	if b.Voids[e.Request].voids(e) {
-		return Relayed{}.capped(e, h)
-	}
-	if relayed, ok := b.Truncated[e.Request]; ok {
-		return relayed.capped(e, h)
-	}
-	return e, false
-}
-
 // capped returns the event by which an answer that the platform broke off is settled,
 // and reports whether that is another event than e. The consumer pays for what came
 // and not for the prompt, so nothing is paid for audio.
-func (r Relayed) capped(e Event, h Hold) (settled Event, overruled bool) {
+func (r Relayed) capped(e Event, maxCompletion int64) (settled Event, overruled bool) {
 	by := settledBy[e.EvidenceSource].ended
 	if e.Ending == platformLost {
 		by = settledBy[e.EvidenceSource].lost
@@ -72,7 +60,7 @@ func (r Relayed) capped(e Event, h Hold) (settled Event, overruled bool) {
 	if by == eventsCount {
 		return e, false
 	}
-	came := money.Tokens{Completion: min(r.Tokens, r.Bytes, h.MaxCompletion)} // a token is at least one byte
+	came := money.Tokens{Completion: min(r.Tokens, r.Bytes, maxCompletion)} // a token is at least one byte
 	if by == lowerCount {
 		came.Completion = min(came.Completion, e.Billable.Completion)
 	}

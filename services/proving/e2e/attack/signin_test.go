@@ -15,7 +15,8 @@ import (
 // signIns are F23: whoever tries to sign in keeps the owner out.
 func signIns() []Case {
 	return []Case{
-		{Hole: "F23", Name: "parallel_sign_ins", Before: "70 at once, the owner gets 503", Long: true, Alone: true, Run: parallelSignIns},
+		{Hole: "F23", Name: "parallel_sign_ins", Before: "70 at once, the owner gets 503", Long: true, Alone: true,
+			Run: parallelSignIns},
 		{Hole: "F23", Name: "owner_locked_out", Before: "130 wrong ones, locked out beyond 65 s", Long: true, Run: lockOut},
 	}
 }
@@ -129,7 +130,8 @@ func lockOut(t testing.TB, s *stage) Outcome {
 		status = s.logInOnceThereIsRoom(t, owner, email)
 	}
 	if status != http.StatusOK {
-		t.Errorf("the owner after 130 wrong ones: got %d after %v, want 200 within a minute", status, time.Since(began).Round(time.Second))
+		t.Errorf("the owner after 130 wrong ones: got %d after %v, want 200 within a minute", status,
+			time.Since(began).Round(time.Second))
 	}
 	return Outcome{Got: "130 wrong passwords", Paid: "nothing", Harm: fmt.Sprintf("the owner waits %v", time.Since(began).Round(time.Second))}
 }
