@@ -94,7 +94,7 @@ func layer(s source) string {
 	parts := strings.Split(s.dir, "/")
 	if len(parts) >= 4 && parts[0] == "services" && parts[2] == "internal" {
 		switch parts[3] {
-		case "rpc", "store", "events":
+		case "rpc", "peers", "store", "events":
 			return parts[3]
 		default:
 			return "domain"
@@ -203,7 +203,7 @@ func TestDomainsTakeTheirTimeFromAClock(t *testing.T) {
 		if slices.ContainsFunc(transports, func(dir string) bool { return strings.HasPrefix(s.path, dir) }) {
 			continue
 		}
-		if l := layer(s); s.test || l != "domain" && l != "rpc" {
+		if l := layer(s); s.test || l != "domain" && l != "rpc" && l != "peers" {
 			continue
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {

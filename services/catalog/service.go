@@ -22,6 +22,7 @@ import (
 	catalogv1 "svc.internal/proto/svc/catalog/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 	"svc.internal/services/catalog/internal/entry"
+	"svc.internal/services/catalog/internal/peers"
 	"svc.internal/services/catalog/internal/rpc"
 	"svc.internal/services/catalog/internal/snapshot"
 	"svc.internal/services/catalog/internal/store"
@@ -103,7 +104,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.keeper = snapshot.NewKeeper(
 		snapshot.Config{SupplyInterval: cfg.SupplyInterval, SupplyExpiry: cfg.SupplyExpiry,
 			RepairInterval: cfg.RepairInterval},
-		st, rpc.RouterSupply{Router: deps.Router}, deps.Clock, deps.Log)
+		st, peers.RouterSupply{Router: deps.Router}, deps.Clock, deps.Log)
 	if err := s.instruments(); err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ import (
 	"svc.internal/services/router/internal/directory"
 	"svc.internal/services/router/internal/events"
 	"svc.internal/services/router/internal/health"
+	"svc.internal/services/router/internal/peers"
 	"svc.internal/services/router/internal/pick"
 	"svc.internal/services/router/internal/presence"
 	"svc.internal/services/router/internal/retry"
@@ -75,7 +76,7 @@ type Service struct {
 	stats    *pick.Stats
 	retries  *retry.Budget
 	waitlist *pick.Waitlist
-	catalog  *rpc.Catalog
+	catalog  *peers.Catalog
 	listener *events.Listener
 	warmer   *events.Warmer
 	server   *rpc.Router
@@ -97,13 +98,13 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, deps: deps, known: health.New(), stats: &pick.Stats{}, retries: &retry.Budget{},
-		waitlist: pick.NewWaitlist(), catalog: rpc.NewCatalog(deps.Catalog, deps.Log),
+		waitlist: pick.NewWaitlist(), catalog: peers.NewCatalog(deps.Catalog, deps.Log),
 	}
 	s.view = presence.New(s.waitlist.Wake)
 	planner := warmup.New(s.view, words(seed[16:]))
 	picker := pick.New(pick.Deps{
 		View: s.view, Health: s.known, Clock: deps.Clock, Windows: s.catalog.Window,
-		Directory: directory.New(rpc.AskHub(deps.Providers), deps.Clock),
+		Directory: directory.New(peers.AskHub(deps.Providers), deps.Clock),
 		Seed:      words(seed[:16]),
 		Waitlist:  s.waitlist, Stats: s.stats, Warm: planner, Retries: s.retries,
 	})

@@ -33,15 +33,17 @@ const limit = 90 * time.Second
 
 func id(n int) string { return fmt.Sprintf("0192f0c0-0000-7000-8000-%012x", n) }
 
-// peers answers for catalog and provider-hub: model "silent" has a window of
+// peerServers answers for catalog and provider-hub: model "silent" has a window of
 // 2,048, and provider 99 exists.
-type peers struct {
+type peerServers struct {
 	catalogv1.UnimplementedCatalogServiceServer
 	hubv1.UnimplementedProviderDirectoryServiceServer
 	breaks atomic.Int32 // streams that end at once
 }
 
-func (p *peers) WatchModels(_ *catalogv1.WatchModelsRequest, s grpc.ServerStreamingServer[catalogv1.WatchModelsResponse]) error {
+func (p *peerServers) WatchModels(
+	_ *catalogv1.WatchModelsRequest, s grpc.ServerStreamingServer[catalogv1.WatchModelsResponse],
+) error {
 	if p.breaks.Add(-1) >= 0 {
 		return errors.New("broken")
 	}
@@ -53,7 +55,9 @@ func (p *peers) WatchModels(_ *catalogv1.WatchModelsRequest, s grpc.ServerStream
 	return nil
 }
 
-func (p *peers) GetProvider(_ context.Context, req *hubv1.GetProviderRequest) (*hubv1.GetProviderResponse, error) {
+func (p *peerServers) GetProvider(
+	_ context.Context, req *hubv1.GetProviderRequest,
+) (*hubv1.GetProviderResponse, error) {
 	if req.GetProviderId() != id(99) {
 		return nil, fault.New(fault.NotFound, fault.ProviderNotFound, "there is no such provider")
 	}
@@ -121,7 +125,7 @@ func session(n int, model string, window int64, capacity int32) *eventsv1.Sessio
 type bundle struct {
 	service *Service
 	client  routerv1.RouterServiceClient
-	peers   *peers
+	peers   *peerServers
 }
 
 func start(t *testing.T, conn *bus.Conn, change ...func(*Config)) *bundle {
@@ -131,7 +135,7 @@ func start(t *testing.T, conn *bus.Conn, change ...func(*Config)) *bundle {
 		t.Fatal(err)
 	}
 	channel := serve.NewInProcess(in)
-	b := &bundle{peers: &peers{}}
+	b := &bundle{peers: &peerServers{}}
 	b.peers.breaks.Store(1)
 	catalogv1.RegisterCatalogServiceServer(channel, b.peers)
 	hubv1.RegisterProviderDirectoryServiceServer(channel, b.peers)

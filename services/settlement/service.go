@@ -23,6 +23,7 @@ import (
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 	"svc.internal/services/settlement/internal/events"
 	"svc.internal/services/settlement/internal/fill"
+	"svc.internal/services/settlement/internal/peers"
 	"svc.internal/services/settlement/internal/reconcile"
 	"svc.internal/services/settlement/internal/rpc"
 	"svc.internal/services/settlement/internal/store"
@@ -76,7 +77,7 @@ type Service struct {
 	cfg      Config
 	deps     Deps
 	store    *store.Store
-	comparer *rpc.LedgerComparer
+	comparer *peers.LedgerComparer
 	consumer *events.Consumer
 	filler   *fill.Filler
 	metrics  *metrics
@@ -103,13 +104,13 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	st := store.New(deps.DB)
-	settled := rpc.NewSettledRequests(deps.Accruals, func(requestID string, err error) {
+	settled := peers.NewSettledRequests(deps.Accruals, func(requestID string, err error) {
 		deps.Log.Error("a settled request cannot become an earning line", "request_id", requestID, "error", err)
 	})
 	ring := usageseal.NewRing(st, deps.Clock)
 	return &Service{
 		cfg: cfg, deps: deps, store: st, metrics: made,
-		comparer: rpc.NewLedgerComparer(st, deps.Accruals, deps.Clock),
+		comparer: peers.NewLedgerComparer(st, deps.Accruals, deps.Clock),
 		consumer: events.NewConsumer(deps.Bus, st, deps.Log).CheckedBy(ring, deps.Clock), ring: ring,
 		filler: &fill.Filler{Ledger: settled, Store: st, After: cfg.FillAfter},
 	}, nil

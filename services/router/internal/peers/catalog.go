@@ -1,4 +1,6 @@
-package rpc
+// Package peers asks the services that the router depends on: the catalog for models
+// and provider-hub for providers.
+package peers
 
 import (
 	"context"

@@ -1,4 +1,6 @@
-package rpc
+// Package peers asks the service that settlement depends on: billing-ledger for what
+// it has accrued and settled.
+package peers
 
 import (
 	"context"

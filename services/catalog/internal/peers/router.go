@@ -1,4 +1,6 @@
-package rpc
+// Package peers asks the service that the catalog depends on: the router for what is
+// online.
+package peers
 
 import (
 	"context"
