@@ -74,7 +74,8 @@ func TestEveryServiceHasItsPage(t *testing.T) {
 
 func TestTheTopLevelIsAsAgreed(t *testing.T) {
 	allowed := map[string]bool{"proto": true, "services": true, "pkg": true, "deploy": true, "charts": true,
-		"buf.yaml": true, "buf.gen.yaml": true, "go.work": true, "go.work.sum": true, "Makefile": true, "README.md": true, "LICENSE": true}
+		"buf.yaml": true, "buf.gen.yaml": true, "go.work": true, "go.work.sum": true, "Makefile": true, "README.md": true,
+		"LICENSE": true}
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)

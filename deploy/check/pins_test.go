@@ -22,16 +22,23 @@ type pinRule struct {
 var pinRules = []pinRule{
 	{regexp.MustCompile(`@(latest|main|master|HEAD|next)\b`), nil, "names a version that changes"},
 	{regexp.MustCompile(`[a-z0-9]:latest\b`), nil, "names an image that changes"},
-	{regexp.MustCompile(`\bgo\s+(-C\s+\S+\s+)?(install|run|get)\s+([^#]*\s)?"?[a-z0-9.]+\.[a-z]+/[^\s"]+@`), nil, "has no hash: make it a tool of a module in deploy/dev/tools"},
+	{regexp.MustCompile(`\bgo\s+(-C\s+\S+\s+)?(install|run|get)\s+([^#]*\s)?"?[a-z0-9.]+\.[a-z]+/[^\s"]+@`), nil,
+		"has no hash: make it a tool of a module in deploy/dev/tools"},
 	{regexp.MustCompile(`\bnpm\s+(install|i|add|update)\b`), nil, "has no hash: use npm ci with a package-lock.json"},
-	{regexp.MustCompile(`\bnpm\s+ci\b`), regexp.MustCompile(`--ignore-scripts`), "runs scripts of packages: add --ignore-scripts"},
-	{regexp.MustCompile(`\b(npx|pnpm\s+dlx|yarn\s+dlx|bunx)\s`), regexp.MustCompile(`--no-install`), "fetches what it runs"},
+	{regexp.MustCompile(`\bnpm\s+ci\b`), regexp.MustCompile(`--ignore-scripts`),
+		"runs scripts of packages: add --ignore-scripts"},
+	{regexp.MustCompile(`\b(npx|pnpm\s+dlx|yarn\s+dlx|bunx)\s`), regexp.MustCompile(`--no-install`),
+		"fetches what it runs"},
 	{regexp.MustCompile(`\b(curl|wget)\b[^|]*\|\s*(sudo\s+)?(ba|z|da)?sh\b`), nil, "runs what it fetches"},
 	{regexp.MustCompile(`\b(ba|z|da)?sh\s+(-c\s+)?["']?[<$]\(\s*(curl|wget)\b`), nil, "runs what it fetches"},
-	{regexp.MustCompile(`(?i)^\s*FROM\s+\S+`), regexp.MustCompile(`@sha256:[0-9a-f]{64}|(?i)^\s*FROM\s+(scratch|[a-z]+)(\s|$)`), "is an image without a digest"},
+	{regexp.MustCompile(`(?i)^\s*FROM\s+\S+`),
+		regexp.MustCompile(`@sha256:[0-9a-f]{64}|(?i)^\s*FROM\s+(scratch|[a-z]+)(\s|$)`), "is an image without a digest"},
 	{regexp.MustCompile(`^\s*-?\s*uses:\s*\S+@`), regexp.MustCompile(`@[0-9a-f]{40}\b`), "is an action without a hash"},
-	{regexp.MustCompile(`\bpip3?\s+install\b`), regexp.MustCompile(`--require-hashes`), "has no hash: add --require-hashes"},
-	{regexp.MustCompile(`\b(GONOSUMDB|GONOSUMCHECK|GOINSECURE|GOFLAGS)=\S*(insecure|\*)|\bGOSUMDB=off\b|\bGONOSUM(DB|CHECK)=`), nil, "takes away the check of hashes"},
+	{regexp.MustCompile(`\bpip3?\s+install\b`), regexp.MustCompile(`--require-hashes`),
+		"has no hash: add --require-hashes"},
+	{regexp.MustCompile(
+		`\b(GONOSUMDB|GONOSUMCHECK|GOINSECURE|GOFLAGS)=\S*(insecure|\*)|\bGOSUMDB=off\b|\bGONOSUM(DB|CHECK)=`), nil,
+		"takes away the check of hashes"},
 }
 
 // unpinned returns what is wrong with the lines of a script, a Makefile or a
@@ -96,11 +103,13 @@ func scripts(t *testing.T) []string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && name != root && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".ci" && d.Name() != ".github" || d.Name() == "node_modules") {
+		if d.IsDir() && name != root && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".ci" && d.Name() != ".github" ||
+			d.Name() == "node_modules") {
 			return fs.SkipDir
 		}
 		base := d.Name()
-		if !d.IsDir() && (strings.HasPrefix(base, "Dockerfile") || strings.HasPrefix(base, "compose.") || strings.Contains(name, ".github/") || strings.HasPrefix(base, "Containerfile")) {
+		if !d.IsDir() && (strings.HasPrefix(base, "Dockerfile") || strings.HasPrefix(base, "compose.") ||
+			strings.Contains(name, ".github/") || strings.HasPrefix(base, "Containerfile")) {
 			rel, err := filepath.Rel(root, name)
 			if err != nil {
 				return err
@@ -131,7 +140,8 @@ func TestEveryFetchIsPinnedByVersionAndHash(t *testing.T) {
 	for _, s := range sources(t) {
 		// Tests install SDKs: scripts of packages do not run there either.
 		text := string(read(t, s.path))
-		if !strings.HasPrefix(s.dir, "deploy/check") && strings.Contains(text, `"npm", "ci"`) && strings.Count(text, `"npm", "ci"`) != strings.Count(text, `"npm", "ci", "--ignore-scripts"`) {
+		if !strings.HasPrefix(s.dir, "deploy/check") && strings.Contains(text, `"npm", "ci"`) &&
+			strings.Count(text, `"npm", "ci"`) != strings.Count(text, `"npm", "ci", "--ignore-scripts"`) {
 			t.Errorf("%s: npm ci without --ignore-scripts", s.path)
 		}
 		if !strings.HasPrefix(s.dir, "deploy/check") && strings.Contains(text, `"npm", "install"`) {
@@ -144,20 +154,26 @@ func TestAPlantedUnpinnedFetchIsFound(t *testing.T) {
 	digest := strings.Repeat("0123456789abcdef", 4)
 	for _, line := range []string{
 		"\t@GOBIN=$(BIN) go install golang.org/x/tools/cmd/stringer@latest", "go run example.com/tool@v1.2.3 ./...",
-		"GOBIN=x GOWORK=off go install \\\n  github.com/ollama/ollama@$version", `nice go install -trimpath -ldflags='-s -w' "github.com/ollama/ollama@$version"`,
+		"GOBIN=x GOWORK=off go install \\\n  github.com/ollama/ollama@$version",
+		`nice go install -trimpath -ldflags='-s -w' "github.com/ollama/ollama@$version"`,
 		"npm install left-pad", "npm i --save x@1.0.0", "cd web && npm ci --no-fund", "npx cowsay@1.6.0 hello",
-		"curl -fsSL https://example.com/install.sh | sh", "wget -qO- https://example.com/x | sudo bash -s -- -y", "bash <(curl -s https://example.com)", `sh -c "$(curl -fsSL https://example.com)"`,
+		"curl -fsSL https://example.com/install.sh | sh", "wget -qO- https://example.com/x | sudo bash -s -- -y",
+		"bash <(curl -s https://example.com)", `sh -c "$(curl -fsSL https://example.com)"`,
 		"docker run postgres:latest", "FROM golang:1.26", "FROM debian:bookworm AS base", "  - uses: actions/checkout@v4",
-		"pip install requests==2.32.0", "export GONOSUMDB=*", "GOFLAGS=-insecure go build ./...", "GOSUMDB=off go mod download",
+		"pip install requests==2.32.0", "export GONOSUMDB=*", "GOFLAGS=-insecure go build ./...",
+		"GOSUMDB=off go mod download",
 	} {
 		if len(unpinned(line)) == 0 {
 			t.Errorf("got no fault in %q", line)
 		}
 	}
 	for _, line := range []string{
-		"GOWORK=off go -C deploy/dev/tools/buf install tool", "go build -o x ./...", "npm ci --ignore-scripts --no-fund", "# npm install is not used",
-		"FROM golang:1.26@sha256:" + digest, "FROM scratch", "FROM base AS final", "  - uses: actions/checkout@" + digest[:40],
-		"apt-get install -y -qq postgresql", "curl -o file https://example.com/file", "go test -run x ./...", "for t in @all; do", "go run ./services/proving/cmd/devcerts -dir x",
+		"GOWORK=off go -C deploy/dev/tools/buf install tool", "go build -o x ./...", "npm ci --ignore-scripts --no-fund",
+		"# npm install is not used",
+		"FROM golang:1.26@sha256:" + digest, "FROM scratch", "FROM base AS final",
+		"  - uses: actions/checkout@" + digest[:40],
+		"apt-get install -y -qq postgresql", "curl -o file https://example.com/file", "go test -run x ./...",
+		"for t in @all; do", "go run ./services/proving/cmd/devcerts -dir x",
 		"pip install --require-hashes -r requirements.txt", "export GOFLAGS ?= -buildvcs=false",
 	} {
 		if faults := unpinned(line); len(faults) > 0 {
@@ -165,12 +181,14 @@ func TestAPlantedUnpinnedFetchIsFound(t *testing.T) {
 		}
 	}
 	good := `{"packages":{"":{},"node_modules/a":{"version":"1.0.0","integrity":"sha512-x"}}}`
-	for _, version := range []string{"^1.0.0", "~1.0.0", "*", "latest", ">=1", "1.x", "github:a/b", "https://example.com/a.tgz"} {
+	for _, version := range []string{"^1.0.0", "~1.0.0", "*", "latest", ">=1", "1.x", "github:a/b",
+		"https://example.com/a.tgz"} {
 		if len(unpinnedPackages([]byte(`{"dependencies":{"a":"`+version+`"}}`), []byte(good))) == 0 {
 			t.Errorf("got no fault in the version %q", version)
 		}
 	}
-	if len(unpinnedPackages([]byte(`{"dependencies":{"a":"1.0.0"}}`), []byte(`{"packages":{"node_modules/a":{"version":"1.0.0"}}}`))) == 0 {
+	if len(unpinnedPackages([]byte(`{"dependencies":{"a":"1.0.0"}}`),
+		[]byte(`{"packages":{"node_modules/a":{"version":"1.0.0"}}}`))) == 0 {
 		t.Error("got no fault in a lock file without integrity")
 	}
 	if faults := unpinnedPackages([]byte(`{"dependencies":{"a":"1.0.0"}}`), []byte(good)); len(faults) > 0 {

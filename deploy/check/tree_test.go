@@ -36,7 +36,8 @@ func files(t *testing.T, suffix string) []string {
 			return err
 		}
 		name := d.Name()
-		if d.IsDir() && path != root && (strings.HasPrefix(name, ".") && name != ".ci" || name == "node_modules" || name == "testdata") {
+		if d.IsDir() && path != root && (strings.HasPrefix(name, ".") && name != ".ci" || name == "node_modules" ||
+			name == "testdata") {
 			return fs.SkipDir
 		}
 		if !d.IsDir() && strings.HasSuffix(name, suffix) {
@@ -226,7 +227,8 @@ func TestTestsDoNotSleep(t *testing.T) {
 		}
 		ast.Inspect(s.file, func(n ast.Node) bool {
 			if sel, ok := n.(*ast.SelectorExpr); ok {
-				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && sel.Sel.Name == "Sleep" && !imports(s, "testing/synctest") {
+				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" && sel.Sel.Name == "Sleep" &&
+					!imports(s, "testing/synctest") {
 					t.Errorf("%s sleeps", s.path)
 				}
 			}

@@ -92,12 +92,14 @@ func describe(name string, info *debug.BuildInfo) document {
 		Properties: []property{{"go:package", info.Path}, {"go:version", info.GoVersion}},
 	}
 	for _, setting := range info.Settings {
-		if strings.HasPrefix(setting.Key, "vcs.") || setting.Key == "GOOS" || setting.Key == "GOARCH" || setting.Key == "CGO_ENABLED" || setting.Key == "-tags" {
+		if strings.HasPrefix(setting.Key, "vcs.") || setting.Key == "GOOS" || setting.Key == "GOARCH" ||
+			setting.Key == "CGO_ENABLED" || setting.Key == "-tags" {
 			main.Properties = append(main.Properties, property{"go:" + setting.Key, setting.Value})
 		}
 	}
 	doc := document{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: metadata{main}, Components: []component{
-		{Type: "library", Ref: "pkg:golang/std@" + info.GoVersion, Name: "std", Version: strings.TrimPrefix(info.GoVersion, "go"),
+		{Type: "library", Ref: "pkg:golang/std@" + info.GoVersion, Name: "std", Version: strings.TrimPrefix(info.GoVersion,
+			"go"),
 			PURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")},
 	}}
 	for _, module := range info.Deps {

@@ -11,11 +11,13 @@ import (
 
 func TestADocumentNamesEveryModuleWithItsHash(t *testing.T) {
 	info := &debug.BuildInfo{
-		GoVersion: "go1.26.8", Path: "svc.internal/services/router/cmd/router", Main: debug.Module{Path: "svc.internal/services/router", Version: "(devel)"},
+		GoVersion: "go1.26.8", Path: "svc.internal/services/router/cmd/router",
+		Main: debug.Module{Path: "svc.internal/services/router", Version: "(devel)"},
 		Deps: []*debug.Module{
 			{Path: "svc.internal/pkg", Version: "v0.0.0", Replace: &debug.Module{Path: "../../pkg"}},
 			{Path: "example.com/b", Version: "v1.2.3", Sum: "h1:b"},
-			{Path: "example.com/a", Version: "v1.0.0", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.0.1", Sum: "h1:fork"}},
+			{Path: "example.com/a", Version: "v1.0.0", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.0.1",
+				Sum: "h1:fork"}},
 		},
 		Settings: []debug.BuildSetting{{Key: "GOARCH", Value: "amd64"}, {Key: "-ldflags", Value: "-X secret=1"}},
 	}
@@ -32,7 +34,8 @@ func TestADocumentNamesEveryModuleWithItsHash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`"bomFormat":"CycloneDX"`, `"specVersion":"1.6"`, `{"name":"go:sum","value":"h1:fork"}`, `"dependsOn":["module:svc.internal/pkg"`} {
+	for _, part := range []string{`"bomFormat":"CycloneDX"`, `"specVersion":"1.6"`, `{"name":"go:sum","value":"h1:fork"}`,
+		`"dependsOn":["module:svc.internal/pkg"`} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("got %s, want %s in it", text, part)
 		}

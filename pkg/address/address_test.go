@@ -69,7 +69,8 @@ func TestAProxyMayBeWrittenAsMappedIPv6(t *testing.T) {
 }
 
 func TestProxiesThatAreNoneAreRefused(t *testing.T) {
-	for _, list := range []string{"10.0.0.0/33", "proxy.internal", "10.0.0.1:80", "10.0.0.0/8;10.0.0.1", "::ffff:10.0.0.0/90"} {
+	for _, list := range []string{"10.0.0.0/33", "proxy.internal", "10.0.0.1:80", "10.0.0.0/8;10.0.0.1",
+		"::ffff:10.0.0.0/90"} {
 		if _, err := ParseProxies(list); err == nil {
 			t.Errorf("%q is taken", list)
 		}
@@ -78,7 +79,8 @@ func TestProxiesThatAreNoneAreRefused(t *testing.T) {
 
 func TestAWholeNetworkOfSixIsOneClient(t *testing.T) {
 	for a, want := range map[string]string{
-		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "2001:db8:1:2:ffff::": "2001:db8:1:2::/64", "203.0.113.9": "203.0.113.9/32",
+		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "2001:db8:1:2:ffff::": "2001:db8:1:2::/64",
+		"203.0.113.9": "203.0.113.9/32",
 	} {
 		if got := Network(netip.MustParseAddr(a)); got.String() != want {
 			t.Errorf("%s is counted as %s", a, got)
@@ -98,7 +100,8 @@ func FuzzOf(f *testing.F) {
 		if got.Zone() != "" || got.Is4In6() {
 			t.Errorf("%q %q: %s has no plain form", remote, forwarded, got)
 		}
-		if from, err := netip.ParseAddrPort(remote); err == nil && !trusted[0].Contains(from.Addr().Unmap()) && got != from.Addr().Unmap().WithZone("") {
+		if from, err := netip.ParseAddrPort(remote); err == nil && !trusted[0].Contains(from.Addr().Unmap()) &&
+			got != from.Addr().Unmap().WithZone("") {
 			t.Errorf("%q %q: %s, though the hop is not trusted", remote, forwarded, got)
 		}
 	})

@@ -167,7 +167,8 @@ func TestDrainDeliversWhatHasArrived(t *testing.T) {
 }
 
 func TestConnectGivesUpWithItsContextAndKeepsTheURLSecret(t *testing.T) {
-	for _, url := range []string{"nats://u:hunter2@127.0.0.1:1", "nats://u:hunter2@127.0.0.1:port", "nats://u:hunter2@[::"} {
+	for _, url := range []string{"nats://u:hunter2@127.0.0.1:1", "nats://u:hunter2@127.0.0.1:port",
+		"nats://u:hunter2@[::"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		_, err := bus.Connect(ctx, bus.Config{URL: url})
 		cancel()

@@ -33,7 +33,8 @@ func consumeWith(t *testing.T, c *bus.Conn, cfg bus.ConsumerConfig, verdict func
 		cfg.RetryMin, cfg.RetryMax = 10*time.Millisecond, 50*time.Millisecond
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	k := &consumption{t: t, limit: patience, batches: make(chan []bus.Msg, 1024), verdict: verdict, cancel: cancel, done: make(chan error, 1)}
+	k := &consumption{t: t, limit: patience, batches: make(chan []bus.Msg, 1024), verdict: verdict, cancel: cancel,
+		done: make(chan error, 1)}
 	go func() {
 		k.done <- c.Consume(ctx, cfg, func(_ context.Context, msgs []bus.Msg) error {
 			err := k.verdict(msgs)
@@ -112,7 +113,8 @@ func TestConsumerSeesWhatWasPublished(t *testing.T) {
 		}
 	}
 	m := k.expect("id-usage.v2")[0]
-	if m.Subject != "usage.v2" || string(m.Data) != "x" || m.Header.Get("K") != "v" || m.Deliveries != 1 || m.Sequence != 2 || m.Published.IsZero() {
+	if m.Subject != "usage.v2" || string(m.Data) != "x" || m.Header.Get("K") != "v" || m.Deliveries != 1 ||
+		m.Sequence != 2 || m.Published.IsZero() {
 		t.Errorf("message = %+v", m)
 	}
 }

@@ -34,7 +34,9 @@ func (c *Conn) Subscribe(subject, queue string, handler func(context.Context, Me
 	return c.subscribe(subject, queue, maxPendingMessages, handler)
 }
 
-func (c *Conn) subscribe(subject, queue string, pending int, handler func(context.Context, Message)) (*Subscription, error) {
+func (c *Conn) subscribe(
+	subject, queue string, pending int, handler func(context.Context, Message),
+) (*Subscription, error) {
 	sub, err := c.nc.QueueSubscribe(subject, queue, func(m *nats.Msg) {
 		h := Header(m.Header)
 		handler(Extract(context.Background(), h), Message{Subject: m.Subject, Header: h, Data: m.Data})

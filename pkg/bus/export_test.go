@@ -6,6 +6,8 @@ import "context"
 const MaxAsync = maxAsync
 
 // SubscribeLimited is Subscribe with a small queue, to see it overflow.
-func (c *Conn) SubscribeLimited(subject string, pending int, handler func(context.Context, Message)) (*Subscription, error) {
+func (c *Conn) SubscribeLimited(
+	subject string, pending int, handler func(context.Context, Message),
+) (*Subscription, error) {
 	return c.subscribe(subject, "", pending, handler)
 }

@@ -34,7 +34,8 @@ func Authorization(identities ...Identity) []byte {
 			user = HubName(id.HubID)
 		}
 		publish, subscribe := id.Permissions()
-		fmt.Fprintf(&b, "    {user: %q, permissions: {\n      publish: {allow: [%s]}\n      subscribe: {allow: [%s]}\n    }}\n",
+		fmt.Fprintf(&b,
+			"    {user: %q, permissions: {\n      publish: {allow: [%s]}\n      subscribe: {allow: [%s]}\n    }}\n",
 			user, quoted(publish), quoted(subscribe))
 	}
 	b.WriteString("  ]\n}\n")

@@ -93,7 +93,9 @@ func (c *Conn) deleteConsumer(ctx context.Context, stream, durable string) error
 	return err
 }
 
-func (c *Conn) createConsumer(ctx context.Context, stream string, want jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+func (c *Conn) createConsumer(
+	ctx context.Context, stream string, want jetstream.ConsumerConfig,
+) (jetstream.Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	return c.js.CreateConsumer(ctx, stream, want)

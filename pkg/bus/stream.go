@@ -124,7 +124,9 @@ func (c *Conn) restoreStreams(ctx context.Context) error {
 // the same msgID was accepted within the last two minutes and this one was not
 // stored: success for transport, no proof of effect. Success does not mean that
 // the message is on disk (see the package comment).
-func (c *Conn) PublishStream(ctx context.Context, subject, msgID string, data []byte, header Header) (duplicate bool, err error) {
+func (c *Conn) PublishStream(
+	ctx context.Context, subject, msgID string, data []byte, header Header,
+) (duplicate bool, err error) {
 	ctx, span := c.publishing(ctx, subject, msgID)
 	defer func() { endSpan(span, err) }()
 	ack, err := c.publishOnce(ctx, subject, msgID, data, header)
@@ -141,7 +143,9 @@ func (c *Conn) PublishStream(ctx context.Context, subject, msgID string, data []
 	return ack.Duplicate, nil
 }
 
-func (c *Conn) publishOnce(ctx context.Context, subject, msgID string, data []byte, header Header) (*jetstream.PubAck, error) {
+func (c *Conn) publishOnce(
+	ctx context.Context, subject, msgID string, data []byte, header Header,
+) (*jetstream.PubAck, error) {
 	return c.js.PublishMsg(ctx, outgoing(ctx, subject, data, header), jetstream.WithMsgID(msgID))
 }
 
@@ -171,7 +175,9 @@ func (f *Future) Wait(ctx context.Context) (duplicate bool, err error) {
 // this connection are without an answer. The order of messages is kept on a
 // standing connection; a failure of one says nothing about those after it. A
 // lost connection fails the messages under way, whose outcome is then unknown.
-func (c *Conn) PublishStreamAsync(ctx context.Context, subject, msgID string, data []byte, header Header) (*Future, error) {
+func (c *Conn) PublishStreamAsync(
+	ctx context.Context, subject, msgID string, data []byte, header Header,
+) (*Future, error) {
 	select {
 	case c.async <- struct{}{}:
 	case <-ctx.Done():

@@ -120,15 +120,16 @@ func TestFullStreamMakesRoomForTheNewest(t *testing.T) {
 	}
 	var first string
 	ctx, stop := context.WithCancel(t.Context())
-	err := c.Consume(ctx, bus.ConsumerConfig{Stream: small, Durable: "d", Batch: 1}, func(_ context.Context, msgs []bus.Msg) error {
-		if first == "" {
-			first = msgs[0].ID
-		}
-		if msgs[0].ID == "7" {
-			stop()
-		}
-		return nil
-	})
+	err := c.Consume(ctx, bus.ConsumerConfig{Stream: small, Durable: "d", Batch: 1},
+		func(_ context.Context, msgs []bus.Msg) error {
+			if first == "" {
+				first = msgs[0].ID
+			}
+			if msgs[0].ID == "7" {
+				stop()
+			}
+			return nil
+		})
 	if err != nil || first == "0" || first == "" {
 		t.Errorf("the stream begins with message %q, %v", first, err)
 	}

@@ -50,7 +50,8 @@ func Table() []Row {
 		{Subject: "void.v1.{hub}", Stream: WorkReceiptStream.Name,
 			Publish: []string{providerHub}, Subscribe: []string{billingLedger}},
 		{Subject: "receipted.v1.{hub}", Publish: []string{billingLedger}, Subscribe: []string{providerHub}},
-		{Subject: "presence.v1.{hub}", Publish: []string{providerHub}, Subscribe: []string{providerHub, router}, AnyHub: true},
+		{Subject: "presence.v1.{hub}", Publish: []string{providerHub}, Subscribe: []string{providerHub, router},
+			AnyHub: true},
 		{Subject: SubjectPresenceSync, Publish: []string{router}, Subscribe: []string{providerHub}},
 		{Subject: "attempts.v1.{hub}", Publish: []string{providerHub}, Subscribe: []string{router}},
 		// Gateways name themselves "gateway" where hubs name themselves.
@@ -134,7 +135,8 @@ func services() []string {
 // ValidHubID reports whether text may stand for a hub's id: 1 to 32 of a-z, 0-9
 // and -. "ledger" and "gateway" stand where hubs name themselves, and are none.
 func ValidHubID(text string) bool {
-	return text != "ledger" && text != "gateway" && len(text) > 0 && len(text) <= 32 && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	return text != "ledger" && text != "gateway" && len(text) > 0 && len(text) <= 32 &&
+		strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
 // inbox is the prefix of the subjects on which a service hears answers. No

@@ -206,7 +206,8 @@ func TestAClientWithoutAnIdentityIsRefused(t *testing.T) {
 			"empty password": {nats.UserInfo("billing-ledger", "")},
 			"the process":    {nats.UserInfo("inside", "")},
 		} {
-			if nc, err := nats.Connect(s.url, append(options, nats.Secure(&tls.Config{InsecureSkipVerify: true}))...); err == nil {
+			if nc, err := nats.Connect(s.url,
+				append(options, nats.Secure(&tls.Config{InsecureSkipVerify: true}))...); err == nil {
 				nc.Close()
 				t.Errorf("%s: got a connection for %s over TLS, want it refused", name, kind)
 			}
@@ -232,7 +233,8 @@ func refused(t *testing.T, nc *nats.Conn, kind, subject string) bool {
 	}
 	// The server's refusal comes before its answer to the flush.
 	err := nc.LastError()
-	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(strings.ToLower(err.Error()), strings.ToLower(kind+strconv.Quote(subject)))
+	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(strings.ToLower(err.Error()),
+		strings.ToLower(kind+strconv.Quote(subject)))
 }
 
 // TestAnIdentityReachesItsOwnSubjectsOnly asks the server for every subject of
@@ -278,7 +280,8 @@ func TestNobodySteersAStreamOrListensToOthersAnswers(t *testing.T) {
 			}
 			if id.Name() != "billing-ledger" {
 				subjects = append(subjects, "$JS.API.STREAM.UPDATE.USAGE", "$JS.API.CONSUMER.MSG.NEXT.USAGE.billing",
-					"$JS.ACK.USAGE.billing.1.1.1.1.0", "$JS.API.CONSUMER.DELETE.USAGE.billing", "$JS.API.CONSUMER.CREATE.RECEIPTS.billing")
+					"$JS.ACK.USAGE.billing.1.1.1.1.0", "$JS.API.CONSUMER.DELETE.USAGE.billing",
+					"$JS.API.CONSUMER.CREATE.RECEIPTS.billing")
 			}
 			if id.Name() != "settlement" {
 				subjects = append(subjects, "$JS.API.CONSUMER.MSG.NEXT.USAGE.settlement", "$JS.ACK.USAGE.settlement.1.1.1.1.0",
@@ -292,7 +295,8 @@ func TestNobodySteersAStreamOrListensToOthersAnswers(t *testing.T) {
 					t.Errorf("%s: got %s published by %s, want it refused", name, subject, id.Name())
 				}
 			}
-			for _, subject := range []string{">", "*.>", "usage.v1.>", "_INBOX.>", "_INBOX_billing-ledger.>", "_INBOX_provider-hub_hub-2.>", "$JS.>"} {
+			for _, subject := range []string{">", "*.>", "usage.v1.>", "_INBOX.>", "_INBOX_billing-ledger.>",
+				"_INBOX_provider-hub_hub-2.>", "$JS.>"} {
 				if strings.Contains(subject, id.Services[0]) && (id.HubID == "" || strings.Contains(subject, id.HubID)) {
 					continue
 				}
@@ -325,16 +329,18 @@ func TestAnIdentityCanDoItsWork(t *testing.T) {
 		if _, err := future.Wait(t.Context()); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		for service, durable := range map[string]string{"billing-ledger": bus.DurableBilling, "settlement": bus.DurableSettlement} {
+		for service, durable := range map[string]string{"billing-ledger": bus.DurableBilling,
+			"settlement": bus.DurableSettlement} {
 			consumer := s.conn(t, bus.Identity{Services: []string{service}})
 			ctx, cancel := context.WithCancel(t.Context())
 			seen := 0
-			err := consumer.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: durable}, func(_ context.Context, msgs []bus.Msg) error {
-				if seen += len(msgs); seen >= 2 {
-					cancel()
-				}
-				return nil
-			})
+			err := consumer.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: durable},
+				func(_ context.Context, msgs []bus.Msg) error {
+					if seen += len(msgs); seen >= 2 {
+						cancel()
+					}
+					return nil
+				})
 			cancel()
 			if err != nil || seen != 2 {
 				t.Errorf("%s: %s: got %d messages, %v, want 2", name, service, seen, err)
@@ -348,7 +354,8 @@ func TestAnIdentityCanDoItsWork(t *testing.T) {
 
 func TestAStreamIsChangedByItsOwnerOnly(t *testing.T) {
 	for name, s := range servers(t) {
-		hub, ledger := bus.Identity{Services: []string{"provider-hub"}, HubID: "hub-1"}, bus.Identity{Services: []string{"billing-ledger"}}
+		hub, ledger := bus.Identity{Services: []string{"provider-hub"}, HubID: "hub-1"},
+			bus.Identity{Services: []string{"billing-ledger"}}
 		if err := s.conn(t, ledger).EnsureStream(t.Context(), bus.UsageStream); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -368,14 +375,17 @@ func TestAStreamIsChangedByItsOwnerOnly(t *testing.T) {
 }
 
 func TestNamesOfIdentitiesAreReadBack(t *testing.T) {
-	for _, id := range append(everybody(), bus.Identity{Services: []string{"router", "provider-hub", "edge-gateway"}, HubID: "hub-1"}) {
+	for _, id := range append(everybody(), bus.Identity{Services: []string{"router", "provider-hub", "edge-gateway"},
+		HubID: "hub-1"}) {
 		got, ok := bus.ParseIdentity(id.Name())
 		if !ok || got.HubID != id.HubID || !slices.Equal(got.Services, id.Services) {
 			t.Errorf("%s: got %v, %v", id.Name(), got, ok)
 		}
 	}
-	for _, name := range []string{"", "+", "nobody", "provider-hub", ".provider-hub", "*.provider-hub", ">.provider-hub", "a.b.provider-hub",
-		"router+router", "hub-1.provider-hub+hub-2.provider-hub", "Hub.provider-hub", strings.Repeat("a", 33) + ".provider-hub", "router+"} {
+	for _, name := range []string{"", "+", "nobody", "provider-hub", ".provider-hub", "*.provider-hub", ">.provider-hub",
+		"a.b.provider-hub",
+		"router+router", "hub-1.provider-hub+hub-2.provider-hub", "Hub.provider-hub", strings.Repeat("a", 33) +
+			".provider-hub", "router+"} {
 		if got, ok := bus.ParseIdentity(name); ok {
 			t.Errorf("%q: got %v, want it refused", name, got)
 		}

@@ -36,9 +36,10 @@ func (c *Conn) publishing(ctx context.Context, subject, msgID string) (context.C
 	if !telemetry.Sampled(ctx) {
 		return ctx, nil
 	}
-	spanCtx, span := c.tracer.Start(ctx, "publish "+subject, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(
-		systemAttr.String("nats"), operationAttr.String("publish"), typeAttr.String("send"),
-		destinationAttr.String(subject), messageAttr.String(msgID)))
+	spanCtx, span := c.tracer.Start(ctx, "publish "+subject, trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithAttributes(
+			systemAttr.String("nats"), operationAttr.String("publish"), typeAttr.String("send"),
+			destinationAttr.String(subject), messageAttr.String(msgID)))
 	if !span.IsRecording() {
 		return ctx, nil
 	}

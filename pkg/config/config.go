@@ -5,7 +5,8 @@
 // `yaml:"http_addr" env:"SVC_HTTP_ADDR"`; the environment wins over the file.
 // (A default in an env tag would win too: it is for structs without a file.)
 // A key that the struct does not have is refused, and so are a duration without
-// a unit and a variable that begins with SVC_ and that no program of the tree reads. A struct with a Validate method is checked last.
+// a unit and a variable that begins with SVC_ and that no program of the tree reads. A struct
+// with a Validate method is checked last.
 package config
 
 import (

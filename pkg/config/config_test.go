@@ -97,7 +97,8 @@ func readFile(t *testing.T, text string, environ ...string) (fileSample, error) 
 
 func TestTheEnvironmentWinsOverTheFileAndTheFileOverTheDefaults(t *testing.T) {
 	cfg, err := readFile(t, "wait: 3s\ninner: {token: abc, pause: 1500ms}\n", "SVC_TOKEN=xyz")
-	if err != nil || cfg.Addr != "default" || cfg.Wait != 3*time.Second || cfg.Inner.Token.Reveal() != "xyz" || cfg.Inner.Pause != 1500*time.Millisecond {
+	if err != nil || cfg.Addr != "default" || cfg.Wait != 3*time.Second || cfg.Inner.Token.Reveal() != "xyz" ||
+		cfg.Inner.Pause != 1500*time.Millisecond {
 		t.Errorf("%v %+v", err, cfg)
 	}
 	if cfg, err := readFile(t, ""); err != nil || cfg.Addr != "default" {
@@ -106,8 +107,10 @@ func TestTheEnvironmentWinsOverTheFileAndTheFileOverTheDefaults(t *testing.T) {
 }
 
 func TestEveryFaultOfAFileIsReportedAtOnce(t *testing.T) {
-	_, err := readFile(t, "addr: bad\nwiat: 3s\nwait: soon\ninner: {token: file:/nowhere/at/all, pause: 3, pauze: 1s}\n", "SVC_WAIT=later")
-	for _, want := range []string{"wiat", "soon", "pauze", "!!int `3`", "/nowhere/at/all", "later", "addr is bad", "svc.yaml"} {
+	_, err := readFile(t, "addr: bad\nwiat: 3s\nwait: soon\ninner: {token: file:/nowhere/at/all, pause: 3, pauze: 1s}\n",
+		"SVC_WAIT=later")
+	for _, want := range []string{"wiat", "soon", "pauze", "!!int `3`", "/nowhere/at/all", "later", "addr is bad",
+		"svc.yaml"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is not named in: %v", want, err)
 		}
@@ -116,7 +119,8 @@ func TestEveryFaultOfAFileIsReportedAtOnce(t *testing.T) {
 
 func TestAFileThatIsNoConfigurationIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
-		"no YAML": "a: [", "a list": "- a", "two documents": "addr: a\n---\naddr: b\n", "too long": strings.Repeat("#", maxFile+1),
+		"no YAML": "a: [", "a list": "- a", "two documents": "addr: a\n---\naddr: b\n",
+		"too long":       strings.Repeat("#", maxFile+1),
 		"a repeated key": "addr: a\naddr: b\n",
 	} {
 		if _, err := readFile(t, text); err == nil {

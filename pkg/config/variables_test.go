@@ -21,7 +21,8 @@ func TestAMisspeltVariableIsAFaultWithTheNearestName(t *testing.T) {
 	})
 	for _, want := range []string{
 		"SVC_HTPP_ADDR is no setting; did you mean SVC_HTTP_ADDR?", "SVC_ONLY_HER is no setting; did you mean SVC_ONLY_HERE?",
-		"SVC_LOGLEVEL is no setting; did you mean SVC_LOG_LEVEL?", "SVC_XYZZY is no setting; -print shows all", "SVC_ is no setting",
+		"SVC_LOGLEVEL is no setting; did you mean SVC_LOG_LEVEL?", "SVC_XYZZY is no setting; -print shows all",
+		"SVC_ is no setting",
 		"Count",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -33,11 +34,13 @@ func TestAMisspeltVariableIsAFaultWithTheNearestName(t *testing.T) {
 func TestWhatOtherProgramsReadIsNoFault(t *testing.T) {
 	var cfg spelt
 	err := Read(&cfg, "", []string{
-		"SVC_HTTP_ADDR=127.0.0.1:1", "SVC_ONLY_HERE=3", "SVC_E2E_ENV=x", "SVC_API_KEY=x", "SVC_HUB_ID=hub-1", "SVC_DEMO_AGENT=off",
+		"SVC_HTTP_ADDR=127.0.0.1:1", "SVC_ONLY_HERE=3", "SVC_E2E_ENV=x", "SVC_API_KEY=x", "SVC_HUB_ID=hub-1",
+		"SVC_DEMO_AGENT=off",
 		"HOME=/", "svc_http_addr=x", "MY_SVC_THING=1",
 		// What Kubernetes makes of a Service called svc-gateway.
 		"SVC_GATEWAY_SERVICE_HOST=10.0.0.1", "SVC_GATEWAY_SERVICE_PORT=80", "SVC_GATEWAY_SERVICE_PORT_HTTP=80",
-		"SVC_GATEWAY_PORT=tcp://10.0.0.1:80", "SVC_GATEWAY_PORT_80_TCP=tcp://10.0.0.1:80", "SVC_GATEWAY_PORT_80_TCP_ADDR=10.0.0.1",
+		"SVC_GATEWAY_PORT=tcp://10.0.0.1:80", "SVC_GATEWAY_PORT_80_TCP=tcp://10.0.0.1:80",
+		"SVC_GATEWAY_PORT_80_TCP_ADDR=10.0.0.1",
 	})
 	if err != nil || cfg.Inner.Count != 3 {
 		t.Errorf("got %v and %+v, want no fault", err, cfg)
@@ -50,7 +53,8 @@ func TestAFaultOfAVariableShowsNoValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	var cfg spelt
-	if err := Read(&cfg, path, []string{"SVC_ADMIN_TOKENZ=alice:hunter2"}); err == nil || strings.Contains(err.Error(), "hunter2") {
+	if err := Read(&cfg, path, []string{"SVC_ADMIN_TOKENZ=alice:hunter2"}); err == nil ||
+		strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("got %v, want a fault without the value", err)
 	}
 }
@@ -59,7 +63,8 @@ func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "", 3}, {"", "ab", 2}, {"abc", "acb", 1}, {"abc", "abd", 1}, {"abc", "abcd", 1}, {"kitten", "sitting", 3}} {
+	}{{"", "", 0}, {"abc", "abc", 0}, {"abc", "", 3}, {"", "ab", 2}, {"abc", "acb", 1}, {"abc", "abd", 1},
+		{"abc", "abcd", 1}, {"kitten", "sitting", 3}} {
 		if got := distance(c.a, c.b); got != c.want {
 			t.Errorf("%q to %q: got %d, want %d", c.a, c.b, got, c.want)
 		}

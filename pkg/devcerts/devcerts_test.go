@@ -95,7 +95,8 @@ func TestHalfAPairThatACrashLeftIsReplaced(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if _, err := leafOf(t, dir, "router").Verify(x509.VerifyOptions{Roots: roots(t, dir), DNSName: "router"}); err != nil {
+		if _, err := leafOf(t, dir, "router").Verify(x509.VerifyOptions{Roots: roots(t, dir),
+			DNSName: "router"}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -68,7 +68,8 @@ func TestWhatANameResolvesToIsJudgedWhenItIsDialled(t *testing.T) {
 	d := &Dialer{}
 	for address, want := range map[string]error{
 		"8.8.8.8:443": nil, "[2606:4700::1111]:443": nil,
-		"10.0.0.1:80": ErrPrivate, "169.254.169.254:80": ErrPrivate, "[fd00::1]:80": ErrPrivate, "[64:ff9b::a00:1]:80": ErrPrivate,
+		"10.0.0.1:80": ErrPrivate, "169.254.169.254:80": ErrPrivate, "[fd00::1]:80": ErrPrivate,
+		"[64:ff9b::a00:1]:80":  ErrPrivate,
 		"[::ffff:10.0.0.1]:80": ErrPrivate, "100.100.100.200:80": ErrPrivate, "name:80": ErrPrivate, "": ErrPrivate,
 	} {
 		if err := d.control("tcp", address, nil); !errors.Is(err, want) || (err == nil) != (want == nil) {

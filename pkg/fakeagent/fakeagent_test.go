@@ -79,7 +79,8 @@ func registered(t *testing.T, opts Options) (*Agent, *websocket.Conn) {
 		dialled <- a
 	}()
 	ws := <-h.ws
-	if f := receive(t, ws); f.GetSeq() != 1 || f.GetRegister().GetNodeId() != "fake-node-1" || f.GetRegister().GetToken() != opts.Key {
+	if f := receive(t, ws); f.GetSeq() != 1 || f.GetRegister().GetNodeId() != "fake-node-1" ||
+		f.GetRegister().GetToken() != opts.Key {
 		t.Errorf("register %v", f)
 	}
 	send(t, ws, &agentv2.Frame{Seq: 1, Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{Epoch: 7}}})
@@ -94,7 +95,8 @@ func registered(t *testing.T, opts Options) (*Agent, *websocket.Conn) {
 func open(t *testing.T, ws *websocket.Conn, stream uint32, body string) {
 	t.Helper()
 	send(t, ws, &agentv2.Frame{Stream: stream, Seq: 1, Body: &agentv2.Frame_Open{Open: &agentv2.Open{Stream: true}}})
-	send(t, ws, &agentv2.Frame{Stream: stream, Seq: 2, Body: &agentv2.Frame_Data{Data: &agentv2.Data{Data: []byte(body), Fin: true}}})
+	send(t, ws, &agentv2.Frame{Stream: stream, Seq: 2,
+		Body: &agentv2.Frame_Data{Data: &agentv2.Data{Data: []byte(body), Fin: true}}})
 }
 
 func TestAnswerIsNumberedAndEnds(t *testing.T) {

@@ -97,7 +97,8 @@ func (r *Request) Event(json string) error { return r.Data([]byte("data: " + jso
 
 // chunk is an event of a stream, as engines write it.
 func chunk(choice string) string {
-	return `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"engine-model","choices":[` + choice + `]}`
+	return `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"engine-model","choices":[` + choice +
+		`]}`
 }
 
 // Role sends the event without content that engines begin with.
@@ -117,8 +118,9 @@ func (r *Request) Finish(reason string) error {
 
 // Usage sends the event with the usage.
 func (r *Request) Usage(prompt, completion int64) error {
-	return r.Event(fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"engine-model","choices":[],`+
-		`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, prompt, completion, prompt+completion))
+	return r.Event(
+		fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"engine-model","choices":[],`+
+			`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, prompt, completion, prompt+completion))
 }
 
 // Done sends [DONE].
@@ -149,7 +151,8 @@ func (r *Request) Fail(status int32, body string) error {
 func (r *Request) Whole(text string, prompt, completion int64) error {
 	body := fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"engine-model","choices":[`+
 		`{"index":0,"message":{"role":"assistant","content":%s},"finish_reason":"stop"}],`+
-		`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, quote(text), prompt, completion, prompt+completion)
+		`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, quote(text), prompt, completion,
+		prompt+completion)
 	if err := r.Data([]byte(body)); err != nil {
 		return err
 	}

@@ -116,7 +116,8 @@ func (c *v1Conn) write() {
 		case <-c.gone:
 			return
 		}
-		if c.ws.SetWriteDeadline(time.Now().Add(c.agent.opts.Timing.Patience)) != nil || c.ws.WriteMessage(kind, message) != nil {
+		if c.ws.SetWriteDeadline(time.Now().Add(c.agent.opts.Timing.Patience)) != nil ||
+			c.ws.WriteMessage(kind, message) != nil {
 			return
 		}
 	}
@@ -256,7 +257,8 @@ func (c *v1Conn) onAck(f V1Frame) {
 	if first {
 		// Before anyone hears of the registration, so that nothing of theirs
 		// comes earlier.
-		_ = c.send("model_health_update", v1ID(), c.agent.health(nil), c.agent.opts.Timing.Patience) // the connection may be gone
+		// the connection may be gone
+		_ = c.send("model_health_update", v1ID(), c.agent.health(nil), c.agent.opts.Timing.Patience)
 	}
 	c.agent.change(func(s *V1State) {
 		c.agent.missed = 0

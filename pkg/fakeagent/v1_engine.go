@@ -65,7 +65,8 @@ func V1Endless(piece string) func(*V1Request) {
 func V1Completion(text string, prompt, completion int) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"engine-model","choices":[`+
 		`{"index":0,"message":{"role":"assistant","content":%s},"finish_reason":"stop"}],`+
-		`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, quote(text), prompt, completion, prompt+completion)
+		`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, quote(text), prompt, completion,
+		prompt+completion)
 }
 
 // script takes steps until one fails; then the hub is gone.

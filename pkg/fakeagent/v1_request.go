@@ -297,8 +297,9 @@ func (r *V1Request) Finish(reason string) error {
 
 // Usage sends the event with the usage.
 func (r *V1Request) Usage(prompt, completion int64) error {
-	return r.Chunk(fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"engine-model","choices":[],`+
-		`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, prompt, completion, prompt+completion))
+	return r.Chunk(
+		fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"engine-model","choices":[],`+
+			`"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, prompt, completion, prompt+completion))
 }
 
 // Done says that the engine's stream reached its [DONE].

@@ -13,7 +13,8 @@ import (
 func ask(p *v1Peer, id string, stream bool) {
 	p.send("inference", id, map[string]any{
 		"endpoint_id": "ep", "model_id": "Qwen/Qwen3-8B", "stream": stream,
-		"request": json.RawMessage(`{"messages":[{"role":"user","content":"hi"}],"model":"Qwen/Qwen3-8B","seed":9007199254740993}`),
+		"request": json.RawMessage(
+			`{"messages":[{"role":"user","content":"hi"}],"model":"Qwen/Qwen3-8B","seed":9007199254740993}`),
 	})
 }
 
@@ -54,14 +55,17 @@ func TestV1AnswersEndAsThoseOfThePublicAgent(t *testing.T) {
 			`"role":"assistant"`, `"content":"Hel"`, `"content":"lo"`, `"finish_reason":"stop"`, `"cached_tokens":0`,
 			`"chunk":null,"done":true`, `"tokens_input":10,"tokens_output":2`,
 		}},
-		"cut short":  {V1CutShort("par"), []string{`"role"`, `"content":"par"`, `{"request_id":"r","latency_ms":0}`}},
-		"unfinished": {V1Unfinished("par"), []string{`"role"`, `"content":"par"`, `"done":true`, `{"request_id":"r","latency_ms":0}`}},
+		"cut short": {V1CutShort("par"), []string{`"role"`, `"content":"par"`, `{"request_id":"r","latency_ms":0}`}},
+		"unfinished": {V1Unfinished("par"), []string{`"role"`, `"content":"par"`, `"done":true`,
+			`{"request_id":"r","latency_ms":0}`}},
 		"broken off": {V1Broken("par"), []string{`"role"`, `"content":"par"`,
 			`"status_code":502,"error":"failed to read stream: unexpected EOF"`}},
 		"an error inside": {V1ErrorInside(`{"error":{"message":"m"}}`, "par"), []string{
-			`"role"`, `"content":"par"`, `"chunk":{"error":{"message":"m"}},"done":false`, `"done":true`, `{"request_id":"r","latency_ms":0}`}},
+			`"role"`, `"content":"par"`, `"chunk":{"error":{"message":"m"}},"done":false`, `"done":true`,
+			`{"request_id":"r","latency_ms":0}`}},
 		"lines without a space": {V1Silent(), []string{`{"request_id":"r","latency_ms":0}`}},
-		"refused":               {V1Fails(400, "context too long"), []string{`"status_code":400,"error":"model server returned HTTP 400: context too long"`}},
+		"refused": {V1Fails(400, "context too long"),
+			[]string{`"status_code":400,"error":"model server returned HTTP 400: context too long"`}},
 		"nothing to say in a chunk": {func(r *V1Request) {
 			_ = r.Chunk(`{"choices":[]}`)
 			_ = r.End()
@@ -99,10 +103,12 @@ func TestV1WholeAnswersAndTheirErrors(t *testing.T) {
 		handler func(*V1Request)
 		want    string
 	}{
-		"good":      {V1Answer("Hel", "lo"), `"content":"Hello"`},
-		"an error":  {func(r *V1Request) { _ = r.Whole(`{"error":{"message":"m","code":507}}`) }, `"response":null,"error":"model server returned HTTP 507: m","status_code":507`},
-		"not found": {func(r *V1Request) { _ = r.Whole(`{"error":{"message":"m","code":"model_not_found"}}`) }, `"status_code":404`},
-		"other":     {func(r *V1Request) { _ = r.Whole(`{"error":{"message":"m"}}`) }, `"status_code":500`},
+		"good": {V1Answer("Hel", "lo"), `"content":"Hello"`},
+		"an error": {func(r *V1Request) { _ = r.Whole(`{"error":{"message":"m","code":507}}`) },
+			`"response":null,"error":"model server returned HTTP 507: m","status_code":507`},
+		"not found": {func(r *V1Request) { _ = r.Whole(`{"error":{"message":"m","code":"model_not_found"}}`) },
+			`"status_code":404`},
+		"other": {func(r *V1Request) { _ = r.Whole(`{"error":{"message":"m"}}`) }, `"status_code":500`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -147,11 +153,12 @@ func TestV1LimitsOfItsOwn(t *testing.T) {
 		asks int
 		want string
 	}{
-		"no such model": {V1Options{Models: []string{"other"}}, 1, "model server returned HTTP 404: model Qwen/Qwen3-8B not deployed on this provider"},
-		"of the model":  {V1Options{MaxPerModel: 1}, 2, "provider concurrency limit"},
-		"of all":        {V1Options{MaxInFlight: 1}, 2, "provider concurrency limit"},
-		"of a second":   {V1Options{Rate: 2}, 2, "provider rate limit exceeded"},
-		"of a stream":   {V1Options{}, 1, "failed to read stream: context deadline exceeded"},
+		"no such model": {V1Options{Models: []string{"other"}}, 1,
+			"model server returned HTTP 404: model Qwen/Qwen3-8B not deployed on this provider"},
+		"of the model": {V1Options{MaxPerModel: 1}, 2, "provider concurrency limit"},
+		"of all":       {V1Options{MaxInFlight: 1}, 2, "provider concurrency limit"},
+		"of a second":  {V1Options{Rate: 2}, 2, "provider rate limit exceeded"},
+		"of a stream":  {V1Options{}, 1, "failed to read stream: context deadline exceeded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

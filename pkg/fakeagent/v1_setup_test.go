@@ -167,7 +167,8 @@ func (p *v1Peer) obey() {
 }
 
 func (p *v1Peer) close(code int) {
-	_ = p.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, ""), time.Now().Add(time.Minute)) // the agent may be gone
+	// the agent may be gone
+	_ = p.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, ""), time.Now().Add(time.Minute))
 	p.await("nothing")
 }
 

@@ -18,7 +18,8 @@ func TestV1HandshakeIsAnonymousAndRegisterIsFirst(t *testing.T) {
 		p := v1Hub(t, func(p *v1Peer) {
 			h := p.request.Header
 			if p.request.URL.Path != "/ws" || p.request.URL.RawQuery != "" || len(h["Authorization"])+len(h["Origin"])+
-				len(h["Sec-Websocket-Protocol"])+len(h["Sec-Websocket-Extensions"]) > 0 || h.Get("User-Agent") != "Go-http-client/1.1" {
+				len(h["Sec-Websocket-Protocol"])+len(h["Sec-Websocket-Extensions"]) > 0 ||
+				h.Get("User-Agent") != "Go-http-client/1.1" {
 				t.Errorf("handshake %s %v", p.request.URL, h)
 			}
 			f, _ := p.next()
@@ -137,7 +138,8 @@ func TestV1ComesBackAtOnceAndBacksOffOnlyWhenRefused(t *testing.T) {
 		if got := p.pauses(1); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("dialled after %v", got)
 		}
-		if lives := a.State().Lives; len(lives) != 2 || lives[0].Code != websocket.CloseServiceRestart || !lives[0].Registered {
+		if lives := a.State().Lives; len(lives) != 2 || lives[0].Code != websocket.CloseServiceRestart ||
+			!lives[0].Registered {
 			t.Errorf("%+v", lives)
 		}
 		close(closeNow)

@@ -146,7 +146,8 @@ func (a *answer) usages(n int) []string {
 	if a.Usage != nil {
 		return a.Usage
 	}
-	truth := openai.UsageMessage{PromptTokens: PromptTokens, CompletionTokens: int64(n), TotalTokens: PromptTokens + int64(n)}
+	truth := openai.UsageMessage{PromptTokens: PromptTokens, CompletionTokens: int64(n),
+		TotalTokens: PromptTokens + int64(n)}
 	return []string{string(mustMarshal(truth))}
 }
 
@@ -320,7 +321,8 @@ func (a *answer) reportUsage(n int) {
 		return
 	}
 	for _, usage := range a.usages(n) {
-		head := openai.ChatChunk{ID: answerID, Object: openai.ObjectChunk, Created: created, Model: a.Model, Choices: []openai.ChunkChoice{}}
+		head := openai.ChatChunk{ID: answerID, Object: openai.ObjectChunk, Created: created, Model: a.Model,
+			Choices: []openai.ChunkChoice{}}
 		a.event(withUsages(a.object(head), []string{usage}))
 	}
 }

@@ -175,7 +175,8 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, "The model `"+request.Model+"` does not exist.", "model_not_found")
 		return
 	}
-	a := answer{Behaviour: behaviour, w: w, ctx: r.Context(), stop: e.stop, path: r.URL.Path, request: asked, complete: func() { stop() }}
+	a := answer{Behaviour: behaviour, w: w, ctx: r.Context(), stop: e.stop, path: r.URL.Path, request: asked,
+		complete: func() { stop() }}
 	a.serve()
 }
 
@@ -283,7 +284,8 @@ func (e *Engine) serveModels(w http.ResponseWriter) {
 	slices.Sort(names)
 	list := openai.ModelList{Object: openai.ObjectList, Data: []openai.Model{}}
 	for _, name := range names {
-		list.Data = append(list.Data, openai.Model{ID: name, Object: openai.ObjectModel, Created: created, OwnedBy: "fakeengine"})
+		list.Data = append(list.Data, openai.Model{ID: name, Object: openai.ObjectModel, Created: created,
+			OwnedBy: "fakeengine"})
 	}
 	writeJSON(w, http.StatusOK, mustMarshal(list))
 }

@@ -43,7 +43,8 @@ func post(ctx context.Context, t *testing.T, e *Engine, body string) *http.Respo
 
 func ask(t *testing.T, e *Engine, model string, stream bool) reply {
 	t.Helper()
-	resp := post(t.Context(), t, e, `{"model":"`+model+`","messages":[],"stream":`+strconv.FormatBool(stream)+`,"stream_options":{"include_usage":true}}`)
+	resp := post(t.Context(), t, e, `{"model":"`+model+`","messages":[],"stream":`+strconv.FormatBool(stream)+
+		`,"stream_options":{"include_usage":true}}`)
 	r := reply{status: resp.StatusCode}
 	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		r.body, r.err = io.ReadAll(resp.Body)
@@ -106,7 +107,8 @@ func TestStreamsEndAsTheirNamesSay(t *testing.T) {
 		t.Run(model, func(t *testing.T) {
 			r := ask(t, e, model, true)
 			if r.status != http.StatusOK || r.tally.ContentChunks != want.content || r.tally.FinishCount != want.finish ||
-				r.done != want.done || r.errored != want.errored || (r.err != nil) != want.broken || r.tally.Usage.State != want.usage {
+				r.done != want.done || r.errored != want.errored || (r.err != nil) != want.broken ||
+				r.tally.Usage.State != want.usage {
 				t.Errorf("got %+v", r)
 			}
 		})
@@ -122,7 +124,8 @@ func TestStreamsEndAsTheirNamesSay(t *testing.T) {
 func TestWholeAnswersFollowTheSameScripts(t *testing.T) {
 	e := New(t)
 	for model, want := range map[string]openai.UsageState{
-		"ok": openai.UsageValid, "usage-missing": openai.UsageAbsent, "usage-zero": openai.UsageValid, "usage-huge": openai.UsageAbsurd, "usage-twice": openai.UsageAbsurd, "extra": openai.UsageValid,
+		"ok": openai.UsageValid, "usage-missing": openai.UsageAbsent, "usage-zero": openai.UsageValid,
+		"usage-huge": openai.UsageAbsurd, "usage-twice": openai.UsageAbsurd, "extra": openai.UsageValid,
 	} {
 		r := ask(t, e, model, false)
 		c, err := openai.ScanCompletion(r.body)
@@ -143,7 +146,8 @@ func TestWholeAnswersFollowTheSameScripts(t *testing.T) {
 
 func TestStatusesCarryErrorBodies(t *testing.T) {
 	e := New(t)
-	for model, status := range map[string]int{"status-400": 400, "status-404": 404, "status-429": 429, "status-500": 500, "status-503": 503, "status-500-text": 500, "never heard of": 404} {
+	for model, status := range map[string]int{"status-400": 400, "status-404": 404, "status-429": 429, "status-500": 500,
+		"status-503": 503, "status-500-text": 500, "never heard of": 404} {
 		r := ask(t, e, model, true)
 		if r.status != status || openai.ParseError(r.body).Message == "" {
 			t.Errorf("%s: %d %s", model, r.status, r.body)
@@ -164,7 +168,9 @@ func TestScriptsAnswerInTurn(t *testing.T) {
 		t.Errorf("a model without behaviours answers %d", r.status)
 	}
 	requests := e.Requests()
-	if len(requests) != 4 || requests[0].Model != "m" || !requests[0].Stream || requests[0].Header.Get("Content-Type") != "application/json" || !bytes.Contains(requests[0].Body, []byte("messages")) {
+	if len(requests) != 4 || requests[0].Model != "m" || !requests[0].Stream ||
+		requests[0].Header.Get("Content-Type") != "application/json" ||
+		!bytes.Contains(requests[0].Body, []byte("messages")) {
 		t.Errorf("recorded %+v", requests)
 	}
 	if err := e.WaitRequests(t.Context(), 4); err != nil {
@@ -284,7 +290,8 @@ func TestOtherEndpoints(t *testing.T) {
 	for _, tc := range []struct{ path, kind, body, want string }{
 		{"/v1/completions", "application/json", `{"model":"img"}`, `"url"`},
 		{"/v1/images/generations", "application/json", `{"model":"img","prompt":"p"}`, `"url"`},
-		{"/v1/audio/transcriptions", "multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nimg\r\n--b--\r\n", `"url"`},
+		{"/v1/audio/transcriptions", "multipart/form-data; boundary=b",
+			"--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nimg\r\n--b--\r\n", `"url"`},
 		{"/v1/completions", "application/json", `{"model":"ok","prompt":["a"]}`, `"text_completion"`},
 		{"/v1/completions", "application/json", `{"model":"ok","stream":true}`, "data: [DONE]"},
 		{"/v1/embeddings", "application/json", `{"model":"ok"}`, `"embedding":[`},

@@ -83,7 +83,8 @@ func (a *answer) drawStream(n int) {
 	}
 	for i := range n {
 		for p := range min(partials, maxDrawn) {
-			a.named(openai.EventImagePartial, a.object(imageEvent{Type: openai.EventImagePartial, Base64: a.image(), Index: &p, Created: created}))
+			a.named(openai.EventImagePartial, a.object(imageEvent{Type: openai.EventImagePartial, Base64: a.image(), Index: &p,
+				Created: created}))
 		}
 		if a.BeforeToken != nil && !a.wait(a.BeforeToken) || a.gone() {
 			return
@@ -94,7 +95,8 @@ func (a *answer) drawStream(n int) {
 		if i == n-1 && a.End == EndNormal {
 			a.complete()
 		}
-		a.named(openai.EventImageCompleted, withUsages(a.object(imageEvent{Type: openai.EventImageCompleted, Base64: a.image(), Created: created}), usages))
+		a.named(openai.EventImageCompleted,
+			withUsages(a.object(imageEvent{Type: openai.EventImageCompleted, Base64: a.image(), Created: created}), usages))
 	}
 	if a.End == EndEndless {
 		a.wait(nil)

@@ -54,13 +54,16 @@ func form(t *testing.T, fields ...string) (kind string, body []byte) {
 
 func TestAVectorIsTheSameInEitherEncoding(t *testing.T) {
 	e := New(t)
-	_, floats, _ := send(t, e, "/v1/embeddings", "application/json", []byte(`{"model":"ok","input":["a","b"],"dimensions":5}`))
-	_, packed, _ := send(t, e, "/v1/embeddings", "application/json", []byte(`{"model":"ok","input":["a","b"],"dimensions":5,"encoding_format":"base64"}`))
+	_, floats, _ := send(t, e, "/v1/embeddings", "application/json",
+		[]byte(`{"model":"ok","input":["a","b"],"dimensions":5}`))
+	_, packed, _ := send(t, e, "/v1/embeddings", "application/json",
+		[]byte(`{"model":"ok","input":["a","b"],"dimensions":5,"encoding_format":"base64"}`))
 	var f struct {
 		Data []struct{ Embedding []float32 }
 	}
 	var p struct{ Data []struct{ Embedding string } }
-	if err := errors.Join(json.Unmarshal([]byte(floats), &f), json.Unmarshal([]byte(packed), &p)); err != nil || len(f.Data) != 2 || len(p.Data) != 2 {
+	if err := errors.Join(json.Unmarshal([]byte(floats), &f), json.Unmarshal([]byte(packed), &p)); err != nil ||
+		len(f.Data) != 2 || len(p.Data) != 2 {
 		t.Fatalf("%s\n%s\n%v", floats, packed, err)
 	}
 	for i := range f.Data {
@@ -72,7 +75,8 @@ func TestAVectorIsTheSameInEitherEncoding(t *testing.T) {
 		for ; len(raw) >= 4; raw = raw[4:] {
 			vector = append(vector, math.Float32frombits(binary.LittleEndian.Uint32(raw)))
 		}
-		if len(vector) != 5 || !slices.Equal(vector, f.Data[i].Embedding) || !slices.Equal(vector, Vector([]string{`"a"`, `"b"`}[i], 5)) {
+		if len(vector) != 5 || !slices.Equal(vector, f.Data[i].Embedding) ||
+			!slices.Equal(vector, Vector([]string{`"a"`, `"b"`}[i], 5)) {
 			t.Errorf("vector %d is %v and %v", i, vector, f.Data[i].Embedding)
 		}
 	}
@@ -96,7 +100,8 @@ func TestVectorsAndImagesAreAsManyAsTheBehaviourSays(t *testing.T) {
 		{"/v1/images/generations", `{"model":"b64","n":2}`, `"b64_json":"eHl6"`, 2},
 		{"/v1/images/generations", `{"model":"count-less","n":4}`, `"url":`, 1},
 		{"/v1/images/generations", `{"model":"count-more","n":2}`, `"url":`, 3},
-		{"/v1/images/generations", `{"model":"ok","n":2,"stream":true,"partial_images":2}`, `"type":"image_generation.partial_image"`, 4},
+		{"/v1/images/generations", `{"model":"ok","n":2,"stream":true,"partial_images":2}`,
+			`"type":"image_generation.partial_image"`, 4},
 		{"/v1/images/generations", `{"model":"ok","n":2,"stream":true}`, "event: image_generation.completed\ndata: {", 2},
 	} {
 		status, text, err := send(t, e, c.path, "application/json", []byte(c.body))
@@ -124,13 +129,15 @@ func TestTranscriptionsComeInEveryForm(t *testing.T) {
 	}
 	kind, body := form(t, "stream", "true", "model", "m")
 	_, text, _ := send(t, e, "/v1/audio/transcriptions", kind, body)
-	if strings.Count(text, openai.EventTranscriptDelta) != 2 || !strings.Contains(text, `"type":"transcript.text.done","text":"good day"`) {
+	if strings.Count(text, openai.EventTranscriptDelta) != 2 ||
+		!strings.Contains(text, `"type":"transcript.text.done","text":"good day"`) {
 		t.Errorf("streamed:\n%s", text)
 	}
 	if r := e.Requests()[0]; r.Model != "m" {
 		t.Errorf("the model is %q", r.Model)
 	}
-	if status, _, _ := send(t, e, "/v1/audio/transcriptions", "multipart/form-data; boundary=b", []byte("--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b--\r\n")); status != http.StatusBadRequest {
+	if status, _, _ := send(t, e, "/v1/audio/transcriptions", "multipart/form-data; boundary=b",
+		[]byte("--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b--\r\n")); status != http.StatusBadRequest {
 		t.Errorf("without a file: %d", status)
 	}
 }
@@ -162,7 +169,8 @@ func TestFaultsReachEveryEndpoint(t *testing.T) {
 	}
 	for end, last := range map[End]string{EndNoDone: openai.EventTranscriptDelta, EndSilent: openai.EventTranscriptDelta} {
 		e.Script("m", Behaviour{End: end, EndAfter: 2})
-		if _, text, err := send(t, e, "/v1/audio/transcriptions", formType(t, streamed), streamed); err != nil || strings.Contains(text, openai.EventTranscriptDone) || !strings.Contains(text, last) {
+		if _, text, err := send(t, e, "/v1/audio/transcriptions", formType(t, streamed), streamed); err != nil ||
+			strings.Contains(text, openai.EventTranscriptDone) || !strings.Contains(text, last) {
 			t.Errorf("end %d: %q %v", end, text, err)
 		}
 	}

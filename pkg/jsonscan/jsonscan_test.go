@@ -19,8 +19,10 @@ var validDocs = []string{
 
 var invalidDocs = []string{
 	``, ` `, `{`, `[`, `]`, `}`, `{]`, `[}`, `[1,]`, `{"a":1,}`, `[,1]`, `{,}`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a" 1}`,
-	`{"a":1 "b":2}`, `[1 2]`, `01`, `-`, `-a`, `1.`, `.5`, `1e`, `1e+`, `+1`, `0x1`, `NaN`, `Infinity`, `tru`, `truE`, `nul`, `falsey`,
-	`"`, `"a`, `"\`, `"\x"`, `"\u12"`, `"\u12g4"`, "\"\n\"", "\"a\x00b\"", "\"1234567\x1f\"", "\uFEFF{}", `{} {}`, `1 2`, `{}x`, `'a'`, `{"a":1]`, `[{"a":1]`,
+	`{"a":1 "b":2}`, `[1 2]`, `01`, `-`, `-a`, `1.`, `.5`, `1e`, `1e+`, `+1`, `0x1`, `NaN`, `Infinity`, `tru`,
+	`truE`, `nul`, `falsey`,
+	`"`, `"a`, `"\`, `"\x"`, `"\u12"`, `"\u12g4"`, "\"\n\"", "\"a\x00b\"", "\"1234567\x1f\"", "\uFEFF{}", `{} {}`, `1 2`,
+	`{}x`, `'a'`, `{"a":1]`, `[{"a":1]`,
 	"[1]\x00", "// c\n1", `{"a":"b"`, `{"a":[}`, `{"a":{]}`,
 }
 
@@ -347,7 +349,8 @@ func compareMembers(t *testing.T, data []byte) {
 }
 
 func FuzzDecodeStringAgreesWithEncodingJSON(f *testing.F) {
-	for _, s := range []string{`""`, `"a"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ud83d\ud83d\ude00"`, "\"\xff\xff\"", `"\u0000\/"`, `"a" `, `1`} {
+	for _, s := range []string{`""`, `"a"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ud83d\ud83d\ude00"`, "\"\xff\xff\"",
+		`"\u0000\/"`, `"a" `, `1`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -387,7 +390,8 @@ func TestIntTakesWholeNumbersAsWritten(t *testing.T) {
 			t.Errorf("%s: %d, %v", raw, got, err)
 		}
 	}
-	for _, raw := range []string{"", "-", "1.0", "1e3", "9223372036854775808", "-9223372036854775809", "18446744073709551616",
+	for _, raw := range []string{"", "-", "1.0", "1e3", "9223372036854775808", "-9223372036854775809",
+		"18446744073709551616",
 		`"5"`, "null", "01", "1 ", " 1", "+1", "1e", strings.Repeat("9", 10_000)} {
 		if got, err := Int([]byte(raw)); err == nil {
 			t.Errorf("%.20s: %d", raw, got)
@@ -404,7 +408,8 @@ func TestIntegralTakesWholeNumbersHoweverWritten(t *testing.T) {
 			t.Errorf("%s: %d, %v", raw, got, err)
 		}
 	}
-	for _, raw := range []string{"1.5", "1e-1", "1e19", "1e999999", "-1e999999999999999999999", "9223372036854775808", "1e-999999999999", "x", ""} {
+	for _, raw := range []string{"1.5", "1e-1", "1e19", "1e999999", "-1e999999999999999999999", "9223372036854775808",
+		"1e-999999999999", "x", ""} {
 		if got, err := Integral([]byte(raw)); err == nil {
 			t.Errorf("%s: %d", raw, got)
 		}
@@ -424,13 +429,15 @@ func TestFloatIsBounded(t *testing.T) {
 
 func TestEqualFoldIsUnicodeSimpleFolding(t *testing.T) {
 	for key, want := range map[string]bool{
-		"max_tokens": true, "Max_Tokens": true, "max_to\u212Aens": true, "max_token\u017F": true, "max_token": false, "max_tokens ": false, "": false,
+		"max_tokens": true, "Max_Tokens": true, "max_to\u212Aens": true, "max_token\u017F": true, "max_token": false,
+		"max_tokens ": false, "": false,
 	} {
 		if got := EqualFold([]byte(key), "max_tokens"); got != want {
 			t.Errorf("%q: %v", key, got)
 		}
 	}
-	if !EqualFold([]byte("N"), "n") || !EqualFold([]byte("\u212A"), "k") || !EqualFold([]byte("k"), "\u212A") || EqualFold([]byte("x"), "") {
+	if !EqualFold([]byte("N"), "n") || !EqualFold([]byte("\u212A"), "k") || !EqualFold([]byte("k"), "\u212A") ||
+		EqualFold([]byte("x"), "") {
 		t.Error("single letters")
 	}
 }
@@ -448,7 +455,8 @@ func FuzzEqualFoldAgreesWithStrings(f *testing.F) {
 
 func TestAppendStringIsSafeInLinesAndScripts(t *testing.T) {
 	for s, want := range map[string]string{
-		"a\"b\\c": `"a\"b\\c"`, "\n\r\t\x00\x1f": `"\n\r\t\u0000\u001f"`, "\u2028\u2029\u2030": `"\u2028\u2029` + "\u2030\"", "a\xffb": "\"a\uFFFDb\"", "é😀": `"é😀"`,
+		"a\"b\\c": `"a\"b\\c"`, "\n\r\t\x00\x1f": `"\n\r\t\u0000\u001f"`, "\u2028\u2029\u2030": `"\u2028\u2029` + "\u2030\"",
+		"a\xffb": "\"a\uFFFDb\"", "é😀": `"é😀"`,
 	} {
 		if got := string(AppendString(nil, s)); got != want {
 			t.Errorf("%q: %s", s, got)

@@ -51,7 +51,8 @@ func TestTheChargeIsTheExactSumRoundedHalfToEven(t *testing.T) {
 func TestSumsAgreeWithArbitraryPrecision(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 100_000 {
-		rates := Rates{Unit: Unit(r.IntN(3)), Input: PicoUSD(r.Int64N(1 << r.IntN(41))), Output: PicoUSD(r.Int64N(1 << r.IntN(41)))}
+		rates := Rates{Unit: Unit(r.IntN(3)), Input: PicoUSD(r.Int64N(1 << r.IntN(41))),
+			Output: PicoUSD(r.Int64N(1 << r.IntN(41)))}
 		tokens := Tokens{Prompt: r.Int64N(1 << r.IntN(40)), Completion: r.Int64N(1 << r.IntN(40))}
 		sum := new(big.Int).Add(
 			new(big.Int).Mul(big.NewInt(tokens.Prompt), big.NewInt(int64(rates.Input))),
@@ -121,7 +122,8 @@ func TestTextIsExactBothWays(t *testing.T) {
 			t.Errorf("%d prints as %q, which reads as %d, %v", got, got, again, err)
 		}
 	}
-	for _, s := range []string{"", ".", "1.", "-", "1e3", " 1", "1,0", "0.0000000001", "9223372036.854775808", "99999999999999999999", "1.2.3"} {
+	for _, s := range []string{"", ".", "1.", "-", "1e3", " 1", "1,0", "0.0000000001", "9223372036.854775808",
+		"99999999999999999999", "1.2.3"} {
 		if v, err := ParseUSD(s); err == nil {
 			t.Errorf("ParseUSD(%q) = %d", s, v)
 		}

@@ -10,7 +10,8 @@ var units = []Unit{Token, Image, AudioMinute}
 
 func TestAnImageAndAMinuteCostExactlyWhatIsTold(t *testing.T) {
 	image := Rates{Unit: Image, Output: mustRate(t, Image, "0.04"), PayoutOutput: mustRate(t, Image, "0.036")}
-	audio := Rates{Unit: AudioMinute, Input: mustRate(t, AudioMinute, "0.006"), PayoutInput: mustRate(t, AudioMinute, "0.0054")}
+	audio := Rates{Unit: AudioMinute, Input: mustRate(t, AudioMinute, "0.006"),
+		PayoutInput: mustRate(t, AudioMinute, "0.0054")}
 	for _, c := range []struct {
 		rates          Rates
 		counts         Tokens

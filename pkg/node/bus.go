@@ -28,10 +28,12 @@ func (c *Config) checkBus() []error {
 			// The error would show a password.
 			faults = append(faults, errors.New("nats_url (SVC_NATS_URL) is malformed: want nats://host:port or tls://host:port"))
 		case at.Scheme == "tls":
-			faults = append(faults, errors.New("nats_url (SVC_NATS_URL) asks for TLS: set tls (SVC_TLS_CERT, SVC_TLS_KEY, SVC_TLS_CA)"))
+			faults = append(faults,
+				errors.New("nats_url (SVC_NATS_URL) asks for TLS: set tls (SVC_TLS_CERT, SVC_TLS_KEY, SVC_TLS_CA)"))
 		case serve.Loopback(withPort(at)) != nil:
-			faults = append(faults, fmt.Errorf("nats_url (SVC_NATS_URL): %s is not on loopback, so NATS needs TLS and the identity of each service:"+
-				" set tls (SVC_TLS_CERT, SVC_TLS_KEY, SVC_TLS_CA)", at.Host))
+			faults = append(faults,
+				fmt.Errorf("nats_url (SVC_NATS_URL): %s is not on loopback, so NATS needs TLS and the identity of each service:"+
+					" set tls (SVC_TLS_CERT, SVC_TLS_KEY, SVC_TLS_CA)", at.Host))
 		}
 	}
 	return faults

@@ -149,7 +149,8 @@ func (c *Config) checkAddresses(specs []Spec) []error {
 			faults = append(faults, fmt.Errorf("grpc_addr (SVC_GRPC_ADDR): %w", err))
 		}
 		if everywhere(c.GRPCAddr) && c.GRPCAdvertise == "" && runs(specs, ProviderHub) {
-			faults = append(faults, errors.New("grpc_advertise (SVC_GRPC_ADVERTISE) is missing: gateways must be told where they reach this hub"))
+			faults = append(faults,
+				errors.New("grpc_advertise (SVC_GRPC_ADVERTISE) is missing: gateways must be told where they reach this hub"))
 		}
 	}
 	for name, addresses := range c.Peers {

@@ -62,7 +62,8 @@ func (c *Config) checkDatabase(specs []Spec) []error {
 func migrate(ctx context.Context, name string, program Program, out io.Writer) error {
 	cfg := program.Process()
 	if !cfg.DatabaseOwnerURL.IsSet() {
-		return errors.New("database_owner_url (DATABASE_OWNER_URL) is missing: migrate works under the login of the schema's owner")
+		return errors.New(
+			"database_owner_url (DATABASE_OWNER_URL) is missing: migrate works under the login of the schema's owner")
 	}
 	if err := errors.Join(cfg.checkDatabase(program.Specs())...); err != nil {
 		return err
@@ -74,7 +75,8 @@ func migrate(ctx context.Context, name string, program Program, out io.Writer) e
 		if err := spec.Tables.Migrate(ctx, cfg.DatabaseOwnerURL.Reveal()); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(out, "%s: schema %s has all versions of this program\n", name, spec.Tables.SchemaName()); err != nil {
+		if _, err := fmt.Fprintf(out, "%s: schema %s has all versions of this program\n", name,
+			spec.Tables.SchemaName()); err != nil {
 			return fmt.Errorf("say what was done: %w", err)
 		}
 	}

@@ -116,7 +116,9 @@ func run(ctx context.Context, name string, args, environ []string, program Progr
 }
 
 // runMigrate needs no more of the settings than the database's.
-func runMigrate(ctx context.Context, name string, options Options, environ []string, program Program, out, errs io.Writer) int {
+func runMigrate(
+	ctx context.Context, name string, options Options, environ []string, program Program, out, errs io.Writer,
+) int {
 	if err := config.Fill(program, options.File, environ); err != nil {
 		fmt.Fprintf(errs, "%s: %v\n", name, err)
 		return 2

@@ -254,7 +254,8 @@ func (n *Node) Reached(services ...string) error {
 			continue
 		}
 		conn.Connect()
-		missing = append(missing, fmt.Errorf("%s has not been reached: the connection is %s", service, strings.ToLower(state.String())))
+		missing = append(missing, fmt.Errorf("%s has not been reached: the connection is %s", service,
+			strings.ToLower(state.String())))
 	}
 	return errors.Join(missing...)
 }

@@ -54,7 +54,9 @@ func (d *desk) Ready(context.Context) error {
 	return nil
 }
 
-func (d *desk) AuthenticateKey(context.Context, *billingv1.AuthenticateKeyRequest) (*billingv1.AuthenticateKeyResponse, error) {
+func (d *desk) AuthenticateKey(
+	context.Context, *billingv1.AuthenticateKeyRequest,
+) (*billingv1.AuthenticateKeyResponse, error) {
 	return &billingv1.AuthenticateKeyResponse{}, nil
 }
 
@@ -112,13 +114,14 @@ func TestAProcessThatIsToldToStopSaysSoBeforeItStopsListening(t *testing.T) {
 		t.Fatal(err)
 	}
 	release, entered := make(chan struct{}), make(chan struct{})
-	n.Serve(Endpoint{Name: "public", Listener: public, Public: true, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			close(entered)
 			<-release
 			order.note("request")
 		}
-	})})
+	})
+	n.Serve(Endpoint{Name: "public", Listener: public, Public: true, Handler: handler})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
@@ -127,9 +130,7 @@ func TestAProcessThatIsToldToStopSaysSoBeforeItStopsListening(t *testing.T) {
 	watching, unwatch := context.WithCancel(t.Context())
 	defer unwatch()
 	health := watchHealth(watching, t, n.DispatchAddress())
-	if got := <-health; got != grpc_health_v1.HealthCheckResponse_SERVING {
-		for got = <-health; got != grpc_health_v1.HealthCheckResponse_SERVING; got = <-health {
-		}
+	for got := <-health; got != grpc_health_v1.HealthCheckResponse_SERVING; got = <-health {
 	}
 	slow := make(chan error, 1)
 	go func() {
@@ -172,7 +173,9 @@ func TestAProcessThatIsToldToStopSaysSoBeforeItStopsListening(t *testing.T) {
 }
 
 // watchHealth tells of every change until the test ends.
-func watchHealth(ctx context.Context, t *testing.T, address string) <-chan grpc_health_v1.HealthCheckResponse_ServingStatus {
+func watchHealth(
+	ctx context.Context, t *testing.T, address string,
+) <-chan grpc_health_v1.HealthCheckResponse_ServingStatus {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -183,7 +186,8 @@ func watchHealth(ctx context.Context, t *testing.T, address string) <-chan grpc_
 			t.Error(err)
 		}
 	})
-	stream, err := grpc_health_v1.NewHealthClient(conn).Watch(ctx, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
+	stream, err := grpc_health_v1.NewHealthClient(conn).Watch(ctx, &grpc_health_v1.HealthCheckRequest{},
+		grpc.WaitForReady(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +212,8 @@ func TestAProcessThatFailsSaysThatItIsNotReadyWhileItStops(t *testing.T) {
 		}
 	}})
 	broken := errors.New("broken")
-	err := n.Run(t.Context(), Extra{First: []serve.Part{{Name: "fragile", Run: func(context.Context) error { return broken }}}})
+	err := n.Run(t.Context(),
+		Extra{First: []serve.Part{{Name: "fragile", Run: func(context.Context) error { return broken }}}})
 	if !errors.Is(err, broken) {
 		t.Errorf("ended with %v", err)
 	}
@@ -219,7 +224,8 @@ func TestWhatCannotWorkIsFoundBeforeTheStart(t *testing.T) {
 	if err := devcerts.Write(dir, devcerts.Leaf{File: "router", Services: []string{Router}}); err != nil {
 		t.Fatal(err)
 	}
-	good := serve.TLSFiles{Cert: devcerts.CertFile(dir, "router"), Key: devcerts.KeyFile(dir, "router"), CA: filepath.Join(dir, devcerts.CAFile)}
+	good := serve.TLSFiles{Cert: devcerts.CertFile(dir, "router"), Key: devcerts.KeyFile(dir, "router"),
+		CA: filepath.Join(dir, devcerts.CAFile)}
 	for want, change := range map[string]func(*Config){
 		"no such file":     func(c *Config) { c.TLS = good; c.TLS.Key += "x" },
 		"not billing-led":  func(c *Config) { c.TLS = good },
@@ -248,13 +254,15 @@ func TestServicesOfOneProcessAreCalledWithoutASocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := billingv1.NewKeyServiceClient(peer).AuthenticateKey(t.Context(), &billingv1.AuthenticateKeyRequest{}); err != nil {
+	if _, err := billingv1.NewKeyServiceClient(peer).AuthenticateKey(t.Context(),
+		&billingv1.AuthenticateKeyRequest{}); err != nil {
 		t.Error(err)
 	}
 	if got := n.DispatchAddress(); got != InProcess {
 		t.Errorf("others would reach it at %s", got)
 	}
-	if hub, err := newNode(t, DefaultConfig(), Spec{Name: ProviderHub}).Hub(ProviderHub, InProcess); err != nil || hub == nil {
+	if hub, err := newNode(t, DefaultConfig(), Spec{Name: ProviderHub}).Hub(ProviderHub, InProcess); err != nil ||
+		hub == nil {
 		t.Errorf("its own hub: %v", err)
 	}
 }
@@ -335,15 +343,19 @@ func TestTheExitCodeTellsABadConfigurationFromAFailure(t *testing.T) {
 	}{
 		{name: "orderly", args: []string{"-config", path}, code: 0},
 		{name: "check", args: []string{"-config", path, "-check"}, code: 0, build: broken},
-		{name: "print", args: []string{"-config", path, "-print"}, env: []string{"DATABASE_URL=hunter2"}, code: 0, build: broken},
+		{name: "print", args: []string{"-config", path, "-print"}, env: []string{"DATABASE_URL=hunter2"},
+			code: 0, build: broken},
 		{name: "help", args: []string{"-help"}, code: 0, says: "-check"},
 		{name: "unknown flag", args: []string{"-confg", path}, code: 2, says: "confg"},
 		{name: "an argument", args: []string{"now"}, code: 2, says: "usage"},
 		{name: "bad settings", env: []string{"SVC_METRICS_ADDR=x", "SVC_LOG_LEVEL=loud"}, code: 2, says: "loud"},
-		{name: "migrate without the owner", args: []string{"migrate", "-config", path}, env: []string{"DATABASE_URL=postgres://u@127.0.0.1/x"}, code: 1, says: "DATABASE_OWNER_URL"},
-		{name: "migrate in the clear", args: []string{"migrate"}, env: []string{"DATABASE_OWNER_URL=postgres://u@db.example/x"},
+		{name: "migrate without the owner", args: []string{"migrate", "-config", path},
+			env: []string{"DATABASE_URL=postgres://u@127.0.0.1/x"}, code: 1, says: "DATABASE_OWNER_URL"},
+		{name: "migrate in the clear", args: []string{"migrate"},
+			env:   []string{"DATABASE_OWNER_URL=postgres://u@db.example/x"},
 			specs: keeper, code: 1, says: "verify-full"},
-		{name: "migrate without tables", args: []string{"migrate"}, env: []string{"DATABASE_OWNER_URL=postgres://u@127.0.0.1/x"},
+		{name: "migrate without tables", args: []string{"migrate"},
+			env:   []string{"DATABASE_OWNER_URL=postgres://u@127.0.0.1/x"},
 			specs: []Spec{{Name: Router}}, code: 1, says: "router keeps no tables"},
 		{name: "migrate and an argument", args: []string{"migrate", "now"}, code: 2, says: "usage"},
 		{name: "a database in the clear", env: []string{"DATABASE_URL=postgres://u@db.example/x?sslmode=require"},
@@ -361,7 +373,8 @@ func TestTheExitCodeTellsABadConfigurationFromAFailure(t *testing.T) {
 		}}
 		code := run(ctx, "svc", test.args, test.env, p, &out, &errs)
 		cancel()
-		if test.name == "print" && (!strings.Contains(out.String(), "admin_addr: 127.0.0.1:0 # SVC_METRICS_ADDR") || strings.Contains(out.String(), "hunter2")) {
+		if test.name == "print" && (!strings.Contains(out.String(), "admin_addr: 127.0.0.1:0 # SVC_METRICS_ADDR") ||
+			strings.Contains(out.String(), "hunter2")) {
 			t.Errorf("printed: %s", out.String())
 		}
 		if code != test.code || !strings.Contains(errs.String(), test.says) {
@@ -384,7 +397,8 @@ func TestPeersAreReadFromText(t *testing.T) {
 }
 
 func TestEveryCallerOfThisProcessIsEnforced(t *testing.T) {
-	n := newNode(t, loopback(), deskSpec(), Spec{Name: Router, Callers: serve.Callers{"svc.router.v1.RouterService": {Catalog}}})
+	n := newNode(t, loopback(), deskSpec(),
+		Spec{Name: Router, Callers: serve.Callers{"svc.router.v1.RouterService": {Catalog}}})
 	callers := n.callers()
 	if len(callers) != 2 || callers["svc.router.v1.RouterService"][0] != Catalog {
 		t.Errorf("%v", callers)
@@ -465,15 +479,18 @@ func TestABusOffLoopbackNeedsTLSAndAnIdentity(t *testing.T) {
 
 func TestACertificateNamesWhichHubItIs(t *testing.T) {
 	dir := t.TempDir()
-	if err := devcerts.Write(dir, devcerts.Leaf{File: "hub", Services: []string{ProviderHub, bus.HubName("hub-1")}}); err != nil {
+	if err := devcerts.Write(dir, devcerts.Leaf{File: "hub", Services: []string{ProviderHub,
+		bus.HubName("hub-1")}}); err != nil {
 		t.Fatal(err)
 	}
 	cfg := loopback()
-	cfg.TLS = serve.TLSFiles{Cert: devcerts.CertFile(dir, "hub"), Key: devcerts.KeyFile(dir, "hub"), CA: filepath.Join(dir, devcerts.CAFile)}
+	cfg.TLS = serve.TLSFiles{Cert: devcerts.CertFile(dir, "hub"), Key: devcerts.KeyFile(dir, "hub"),
+		CA: filepath.Join(dir, devcerts.CAFile)}
 	if err := cfg.Check(Spec{Name: ProviderHub, HubID: "hub-1"}); err != nil {
 		t.Errorf("its own certificate: got %v", err)
 	}
-	if err := cfg.Check(Spec{Name: ProviderHub, HubID: "hub-2"}); err == nil || !strings.Contains(err.Error(), "hub-2.provider-hub") {
+	if err := cfg.Check(Spec{Name: ProviderHub, HubID: "hub-2"}); err == nil ||
+		!strings.Contains(err.Error(), "hub-2.provider-hub") {
 		t.Errorf("another hub's certificate: got %v, want a fault", err)
 	}
 }

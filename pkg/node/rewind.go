@@ -46,7 +46,8 @@ func (r Rewinder) run(ctx context.Context, args, environ []string, out, errs io.
 	flags := flag.NewFlagSet("rewind", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	flags.Usage = func() {
-		fmt.Fprintf(errs, "usage: %s rewind -since 2006-01-02T15:04:05Z [-stream %s] [-config file.yaml]\n", r.Name, strings.Join(r.Streams, "|"))
+		fmt.Fprintf(errs, "usage: %s rewind -since 2006-01-02T15:04:05Z [-stream %s] [-config file.yaml]\n", r.Name,
+			strings.Join(r.Streams, "|"))
 	}
 	file := flags.String("config", "", "file of settings (YAML); the environment wins over it")
 	text := flags.String("since", "", "the `time` since which messages are delivered again, RFC 3339")

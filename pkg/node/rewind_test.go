@@ -20,7 +20,8 @@ func joined(t *testing.T, s *natsserver.Server, name string) *bus.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	conn, err := bus.Connect(ctx, bus.Config{URL: s.URL(), Secret: rewindSecret, Identity: &bus.Identity{Services: []string{name}}})
+	conn, err := bus.Connect(ctx, bus.Config{URL: s.URL(), Secret: rewindSecret,
+		Identity: &bus.Identity{Services: []string{name}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,8 @@ func TestRewindIsDoneAsTheServiceItselfAndRefusesWhatItCannotDo(t *testing.T) {
 		code := r.run(t.Context(), args, environ, &out, &errs)
 		return code, out.String(), errs.String()
 	}
-	billing := Rewinder{Name: BillingLedger, Durable: bus.DurableBilling, Streams: []string{bus.UsageStream.Name, bus.WorkReceiptStream.Name}}
+	billing := Rewinder{Name: BillingLedger, Durable: bus.DurableBilling, Streams: []string{bus.UsageStream.Name,
+		bus.WorkReceiptStream.Name}}
 	settlement := Rewinder{Name: Settlement, Durable: bus.DurableSettlement, Streams: []string{bus.UsageStream.Name}}
 	since, early := begun.Format(time.RFC3339Nano), begun.Add(-time.Hour).Format(time.RFC3339)
 
@@ -61,10 +63,12 @@ func TestRewindIsDoneAsTheServiceItselfAndRefusesWhatItCannotDo(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "USAGE: 3 messages") || !strings.Contains(out, "RECEIPTS: 0 messages") {
 		t.Errorf("billing-ledger: got exit %d, %q %q", code, out, errs)
 	}
-	if code, out, errs := try(settlement, settings, "-since", since, "-stream", "USAGE"); code != 0 || out != "USAGE: 3 messages since "+begun.UTC().Format(time.RFC3339Nano)+" are delivered again\n" {
+	if code, out, errs := try(settlement, settings, "-since", since, "-stream", "USAGE"); code != 0 ||
+		out != "USAGE: 3 messages since "+begun.UTC().Format(time.RFC3339Nano)+" are delivered again\n" {
 		t.Errorf("settlement: got exit %d, %q %q", code, out, errs)
 	}
-	if code, out, errs := try(billing, settings, "-since", early); code != 2 || out != "" || !strings.Contains(errs, "its oldest message is of ") {
+	if code, out, errs := try(billing, settings, "-since", early); code != 2 || out != "" ||
+		!strings.Contains(errs, "its oldest message is of ") {
 		t.Errorf("too old: got exit %d, %q %q, want nothing done and the oldest message named", code, out, errs)
 	}
 	stranger := settlement
@@ -72,8 +76,10 @@ func TestRewindIsDoneAsTheServiceItselfAndRefusesWhatItCannotDo(t *testing.T) {
 	if code, out, _ := try(stranger, settings, "-since", since); code != 2 || out != "" {
 		t.Errorf("another service's consumer: got exit %d, %q, want it refused", code, out)
 	}
-	for _, args := range [][]string{nil, {"-since", "yesterday"}, {"-since", since, "more"}, {"-since", since, "-stream", "RECEIPTS"}, {"-unknown"}} {
-		if code, _, errs := try(settlement, settings, args...); code != 2 || !strings.Contains(errs, "usage: settlement rewind") {
+	for _, args := range [][]string{nil, {"-since", "yesterday"}, {"-since", since, "more"},
+		{"-since", since, "-stream", "RECEIPTS"}, {"-unknown"}} {
+		if code, _, errs := try(settlement, settings, args...); code != 2 ||
+			!strings.Contains(errs, "usage: settlement rewind") {
 			t.Errorf("%v: got exit %d, %q, want the usage", args, code, errs)
 		}
 	}

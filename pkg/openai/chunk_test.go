@@ -26,29 +26,38 @@ func TestScanChunkFindsWhatIsDelivered(t *testing.T) {
 		content bool
 		finish  int
 	}{
-		"role only":         {`{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`, 0, false, 0},
-		"content":           {`{"choices":[{"index":0,"delta":{"content":"héllo\n"},"finish_reason":null}]}`, 7, true, 0},
-		"content null":      {`{"choices":[{"delta":{"content":null,"refusal":null,"tool_calls":null,"audio":null}}]}`, 0, false, 0},
-		"reasoning":         {`{"choices":[{"delta":{"reasoning_content":"hmm"}}]}`, 3, true, 0},
-		"reasoning twice":   {`{"choices":[{"delta":{"reasoning":"hmm","reasoning_content":"hmm"}}]}`, 3, true, 0},
-		"refusal":           {`{"choices":[{"delta":{"refusal":"no"}}]}`, 2, true, 0},
-		"parts":             {`{"choices":[{"delta":{"content":[{"type":"text","text":"ab"},{"type":"text","text":"c"},4]}}]}`, 3, true, 0},
-		"tool call":         {`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","type":"function","function":{"name":"get","arguments":"{\"a\":1}"}}]}}]}`, 10, true, 0},
-		"tool as object":    {`{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}}]}`, 8, true, 0},
-		"custom tool":       {`{"choices":[{"delta":{"tool_calls":[{"custom":{"name":"f","input":"xyz"}}]}}]}`, 4, true, 0},
-		"function call":     {`{"choices":[{"delta":{"function_call":{"name":"f","arguments":"{}"}}}]}`, 3, true, 0},
-		"audio":             {`{"choices":[{"delta":{"audio":{"id":"a","data":"AAAA","transcript":"hey"}}}]}`, 7, true, 0},
-		"thoughts in parts": {`{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}],"closed":true},{"type":"text","text":"ab"}]}}]}`, 4, true, 0},
-		"thoughts":          {`{"choices":[{"delta":{"thinking":"hmm"}}]}`, 3, true, 0},
-		"legacy text":       {`{"choices":[{"index":0,"text":"abc","finish_reason":"length"}]}`, 3, true, 1},
-		"finish":            {`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, 0, false, 1},
-		"blank finish":      {`{"choices":[{"index":0,"delta":{},"finish_reason":""}]}`, 0, false, 0},
-		"two choices":       {`{"choices":[{"index":1,"delta":{"content":"a"},"finish_reason":"stop"},{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}]}`, 2, true, 2},
-		"a message":         {`{"choices":[{"index":0,"message":{"content":"not a delta"}}]}`, 11, true, 0},
-		"escaped keys":      {`{"ch\u006fices":[{"d\u0065lta":{"cont\u0065nt":"\ud83d\ude00"}}]}`, 4, true, 0},
-		"unknown members":   {`{"x":{"choices":[{"delta":{"content":"zzz"}}]},"choices":[{"logprobs":{"content":[{"token":"a"}]},"delta":{"content":"a","y":["content"]}}],"z":[1]}`, 7, true, 0},
-		"shapes of nothing": {`{"choices":[7,null,{"delta":3},{"delta":{"content":5,"tool_calls":{},"function_call":[]}}]}`, 0, false, 0},
-		"index behind":      {`{"choices":[{"delta":{"content":"abc"},"index":3,"finish_reason":"stop"}]}`, 3, true, 1},
+		"role only": {`{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`, 0,
+			false, 0},
+		"content": {`{"choices":[{"index":0,"delta":{"content":"héllo\n"},"finish_reason":null}]}`, 7, true, 0},
+		"content null": {`{"choices":[{"delta":{"content":null,"refusal":null,"tool_calls":null,"audio":null}}]}`, 0,
+			false, 0},
+		"reasoning":       {`{"choices":[{"delta":{"reasoning_content":"hmm"}}]}`, 3, true, 0},
+		"reasoning twice": {`{"choices":[{"delta":{"reasoning":"hmm","reasoning_content":"hmm"}}]}`, 3, true, 0},
+		"refusal":         {`{"choices":[{"delta":{"refusal":"no"}}]}`, 2, true, 0},
+		"parts": {
+			`{"choices":[{"delta":{"content":[{"type":"text","text":"ab"},{"type":"text","text":"c"},4]}}]}`, 3, true, 0},
+		"tool call": {
+			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x","type":"function","function":{"name":"get","arguments":"{\"a\":1}"}}]}}]}`, 10, true, 0},
+		"tool as object": {`{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}}]}`, 8,
+			true, 0},
+		"custom tool":   {`{"choices":[{"delta":{"tool_calls":[{"custom":{"name":"f","input":"xyz"}}]}}]}`, 4, true, 0},
+		"function call": {`{"choices":[{"delta":{"function_call":{"name":"f","arguments":"{}"}}}]}`, 3, true, 0},
+		"audio":         {`{"choices":[{"delta":{"audio":{"id":"a","data":"AAAA","transcript":"hey"}}}]}`, 7, true, 0},
+		"thoughts in parts": {
+			`{"choices":[{"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}],"closed":true},{"type":"text","text":"ab"}]}}]}`, 4, true, 0},
+		"thoughts":     {`{"choices":[{"delta":{"thinking":"hmm"}}]}`, 3, true, 0},
+		"legacy text":  {`{"choices":[{"index":0,"text":"abc","finish_reason":"length"}]}`, 3, true, 1},
+		"finish":       {`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, 0, false, 1},
+		"blank finish": {`{"choices":[{"index":0,"delta":{},"finish_reason":""}]}`, 0, false, 0},
+		"two choices": {
+			`{"choices":[{"index":1,"delta":{"content":"a"},"finish_reason":"stop"},{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}]}`, 2, true, 2},
+		"a message":    {`{"choices":[{"index":0,"message":{"content":"not a delta"}}]}`, 11, true, 0},
+		"escaped keys": {`{"ch\u006fices":[{"d\u0065lta":{"cont\u0065nt":"\ud83d\ude00"}}]}`, 4, true, 0},
+		"unknown members": {
+			`{"x":{"choices":[{"delta":{"content":"zzz"}}]},"choices":[{"logprobs":{"content":[{"token":"a"}]},"delta":{"content":"a","y":["content"]}}],"z":[1]}`, 7, true, 0},
+		"shapes of nothing": {`{"choices":[7,null,{"delta":3},{"delta":{"content":5,"tool_calls":{},"function_call":[]}}]}`,
+			0, false, 0},
+		"index behind": {`{"choices":[{"delta":{"content":"abc"},"index":3,"finish_reason":"stop"}]}`, 3, true, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := mustScan(t, tc.doc)
@@ -60,7 +69,8 @@ func TestScanChunkFindsWhatIsDelivered(t *testing.T) {
 			}
 			var tally Tally
 			again, err := tally.Scan([]byte(tc.doc))
-			if err != nil || again.ContentBytes != c.ContentBytes || tally.ContentBytes != c.ContentBytes || again.Finished != c.Finished {
+			if err != nil || again.ContentBytes != c.ContentBytes || tally.ContentBytes != c.ContentBytes ||
+				again.Finished != c.Finished {
 				t.Errorf("a tally sees %+v, %v", again, err)
 			}
 		})
@@ -71,23 +81,27 @@ func TestScanChunkFindsSpans(t *testing.T) {
 	doc := `{"id":"chatcmpl-1","model":"m\"x","choices":[{"index":63,"delta":{},"finish_reason":"tool_calls"}],"usage":null,"error":null}`
 	c := mustScan(t, doc)
 	of := func(s jsonscan.Span) string { return string(s.Of([]byte(doc))) }
-	if of(c.ID) != `"chatcmpl-1"` || of(c.Model) != `"m\"x"` || of(c.FinishReason) != `"tool_calls"` || of(c.UsageSpan) != "null" {
+	if of(c.ID) != `"chatcmpl-1"` || of(c.Model) != `"m\"x"` || of(c.FinishReason) != `"tool_calls"` ||
+		of(c.UsageSpan) != "null" {
 		t.Errorf("%+v", c)
 	}
-	if c.Error.Found() || c.Usage.State != UsageAbsent || !c.HasChoices || c.Choices != 1 || c.Finished != 1<<63 || c.FinishedChoices() != 1 {
+	if c.Error.Found() || c.Usage.State != UsageAbsent || !c.HasChoices || c.Choices != 1 || c.Finished != 1<<63 ||
+		c.FinishedChoices() != 1 {
 		t.Errorf("%+v", c)
 	}
 	failed := `{"error":{"message":"x"},"choices":[]}`
 	if c := mustScan(t, failed); string(c.Error.Of([]byte(failed))) != `{"message":"x"}` || c.UsageOnly() {
 		t.Errorf("%+v", c)
 	}
-	if c := mustScan(t, `{"data":[{"url":"a"},{"url":"b"}],"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}`); c.DataItems != 2 || c.UsageOnly() || c.Usage.CompletionTokens != 4 {
+	if c := mustScan(t,
+		`{"data":[{"url":"a"},{"url":"b"}],"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7}}`); c.DataItems != 2 || c.UsageOnly() || c.Usage.CompletionTokens != 4 {
 		t.Errorf("%+v", c)
 	}
 }
 
 func TestScanChunkRefusesWhatIsNotAnAnswer(t *testing.T) {
-	for _, doc := range []string{"", "[]", "null", `"x"`, "[DONE]", `{"choices":[}`, `{"choices":[]} x`, `{"a":1`, strings.Repeat(`{"a":`, 200)} {
+	for _, doc := range []string{"", "[]", "null", `"x"`, "[DONE]", `{"choices":[}`, `{"choices":[]} x`, `{"a":1`,
+		strings.Repeat(`{"a":`, 200)} {
 		if c, err := ScanChunk([]byte(doc)); err == nil {
 			t.Errorf("%.20q: %+v", doc, c)
 		}
@@ -118,10 +132,13 @@ func TestScanCompletionReadsWholeAnswers(t *testing.T) {
 		{"index":1,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}],
 		"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7}}`
 	c, err := ScanCompletion([]byte(doc))
-	if err != nil || c.ContentBytes != 8 || c.FinishCount != 2 || c.Finished != 3 || c.Usage.State != UsageValid || !c.HasContent || c.UsageOnly() {
+	if err != nil || c.ContentBytes != 8 || c.FinishCount != 2 || c.Finished != 3 || c.Usage.State != UsageValid ||
+		!c.HasContent || c.UsageOnly() {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if c, err := ScanCompletion([]byte(`{"choices":[{"index":0,"message":{"content":""},"finish_reason":""}]}`)); err != nil || c.HasContent || c.FinishCount != 0 {
+	if c, err := ScanCompletion(
+		[]byte(`{"choices":[{"index":0,"message":{"content":""},"finish_reason":""}]}`)); err != nil || c.HasContent ||
+		c.FinishCount != 0 {
 		t.Errorf("an empty answer has content: %+v, %v", c, err)
 	}
 }
@@ -136,8 +153,10 @@ func TestRewriteReplacesModelAndDropsUsage(t *testing.T) {
 		{`{"usage":1}`, `{}`, `{"usage":1}`},
 		{`{"usage":1,"usage":2}`, `{}`, `{"usage":1,"usage":2}`},
 		{`{"usage":1,"usage":2,"a":3,"usage":4,"Usage":5}`, `{"a":3}`, `{"usage":1,"usage":2,"a":3,"usage":4,"Usage":5}`},
-		{`{"model":"e","Model":"f","mod\u0065l":null}`, `{"model":"a/b","Model":"a/b","mod\u0065l":"a/b"}`, `{"model":"a/b","Model":"a/b","mod\u0065l":"a/b"}`},
-		{`{"choices":[{"model":"in","usage":1}]}`, `{"model":"a/b","choices":[{"model":"in","usage":1}]}`, `{"model":"a/b","choices":[{"model":"in","usage":1}]}`},
+		{`{"model":"e","Model":"f","mod\u0065l":null}`, `{"model":"a/b","Model":"a/b","mod\u0065l":"a/b"}`,
+			`{"model":"a/b","Model":"a/b","mod\u0065l":"a/b"}`},
+		{`{"choices":[{"model":"in","usage":1}]}`, `{"model":"a/b","choices":[{"model":"in","usage":1}]}`,
+			`{"model":"a/b","choices":[{"model":"in","usage":1}]}`},
 		{`{"usage":1,"choices":[]}`, `{"model":"a/b","choices":[]}`, `{"model":"a/b","usage":1,"choices":[]}`},
 		{`{"error":{}}`, `{"error":{}}`, `{"error":{}}`},
 		{`{}`, `{}`, `{}`},
@@ -179,7 +198,8 @@ func TestTooManyModelMembersAreRefused(t *testing.T) {
 }
 
 func TestScanChunkAllocatesNothing(t *testing.T) {
-	doc := []byte(`{"id":"x","model":"m","choices":[{"index":0,"delta":{"content":" hello world"},"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)
+	doc := []byte(
+		`{"id":"x","model":"m","choices":[{"index":0,"delta":{"content":" hello world"},"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)
 	rewrite := NewRewrite("catalog/model", true)
 	out := make([]byte, 0, 1024)
 	var tally Tally
@@ -207,7 +227,8 @@ func TestTallyIsIndifferentToFragments(t *testing.T) {
 		for at := 0; at < len(runes); at += size {
 			piece, _ := json.Marshal(string(runes[at:min(at+size, len(runes))]))
 			// Two choices interleave, the second with its index behind.
-			doc := fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":%s}},{"delta":{"content":%s},"index":1}]}`, piece, piece)
+			doc := fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":%s}},{"delta":{"content":%s},"index":1}]}`, piece,
+				piece)
 			if _, err := tally.Scan([]byte(doc)); err != nil {
 				t.Fatal(err)
 			}
@@ -221,7 +242,8 @@ func TestTallyIsIndifferentToFragments(t *testing.T) {
 func TestTallyBoundsItsCounters(t *testing.T) {
 	var tally Tally
 	for _, index := range []string{"0", "127", "128", "-1", "99999999999", "1e9"} {
-		if _, err := tally.Scan([]byte(`{"choices":[{"index":` + index + `,"delta":{"content":"a"},"finish_reason":"stop"}]}`)); err != nil {
+		if _, err := tally.Scan([]byte(`{"choices":[{"index":` + index +
+			`,"delta":{"content":"a"},"finish_reason":"stop"}]}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -232,15 +254,17 @@ func TestTallyBoundsItsCounters(t *testing.T) {
 
 func TestTallyTakesTheLastUsage(t *testing.T) {
 	usage := func(choices string, prompt, completion int) string {
-		return fmt.Sprintf(`{"choices":[%s],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, choices, prompt, completion, prompt+completion)
+		return fmt.Sprintf(`{"choices":[%s],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`, choices,
+			prompt, completion, prompt+completion)
 	}
 	for name, tc := range map[string]struct {
 		docs  []string
 		state UsageState
 		out   int64
 	}{
-		"none":             {[]string{`{"choices":[],"usage":null}`}, UsageAbsent, 0},
-		"growing":          {[]string{usage(`{"delta":{}}`, 5, 1), usage(`{"delta":{}}`, 5, 2), usage("", 5, 3), `{"choices":[],"usage":null}`}, UsageValid, 3},
+		"none": {[]string{`{"choices":[],"usage":null}`}, UsageAbsent, 0},
+		"growing": {[]string{usage(`{"delta":{}}`, 5, 1), usage(`{"delta":{}}`, 5, 2), usage("", 5, 3),
+			`{"choices":[],"usage":null}`}, UsageValid, 3},
 		"the same twice":   {[]string{usage("", 5, 3), usage("", 5, 3)}, UsageValid, 3},
 		"twice, different": {[]string{usage("", 5, 3), usage("", 5, 30)}, UsageAbsurd, 30},
 		"stays absurd":     {[]string{usage("", 5, 3), usage("", 5, 30), usage("", 5, 3)}, UsageAbsurd, 30},
@@ -261,9 +285,11 @@ func TestTallyTakesTheLastUsage(t *testing.T) {
 func FuzzScanChunkAndRewrite(f *testing.F) {
 	for _, doc := range []string{
 		`{"id":"x","model":"m","choices":[{"index":0,"delta":{"content":"hi","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`,
-		`{"usage":1,"usage":2,"model":null,"Usage":[],"choices":[]}`, `{"choices":[{"message":{"content":[{"text":"a"}]},"text":"b"}],"error":"x"}`,
+		`{"usage":1,"usage":2,"model":null,"Usage":[],"choices":[]}`,
+		`{"choices":[{"message":{"content":[{"text":"a"}]},"text":"b"}],"error":"x"}`,
 		` { "usage" : null } `, `{"Model":1,"u\u0073age":2}`, `[]`, `{"choices":[{"delta":{"content":"\ud800"},"index":-1}]}`,
-		`{"choices":[{"message":{"x":"`, `{"choices":[{"delta":{"audio":{"data":"AAAA"},"content":[{"type":"thinking","thinking":[{"text":"a"}]},7],"y":[1,[2]],"b64_json":"`,
+		`{"choices":[{"message":{"x":"`,
+		`{"choices":[{"delta":{"audio":{"data":"AAAA"},"content":[{"type":"thinking","thinking":[{"text":"a"}]},7],"y":[1,[2]],"b64_json":"`,
 	} {
 		f.Add([]byte(doc))
 	}
@@ -319,7 +345,8 @@ func checkRewritten(t *testing.T, in, out []byte) {
 }
 
 func BenchmarkScanChunkAndRewrite(b *testing.B) {
-	doc := []byte(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" hello"},"logprobs":null,"finish_reason":null}],"usage":null}`)
+	doc := []byte(
+		`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" hello"},"logprobs":null,"finish_reason":null}],"usage":null}`)
 	rewrite := NewRewrite("catalog/model", true)
 	var tally Tally
 	out := make([]byte, 0, 1024)
@@ -335,7 +362,8 @@ func BenchmarkScanChunkAndRewrite(b *testing.B) {
 }
 
 func BenchmarkScanChunkEncodingJSON(b *testing.B) {
-	doc := []byte(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" hello"},"logprobs":null,"finish_reason":null}],"usage":null}`)
+	doc := []byte(
+		`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" hello"},"logprobs":null,"finish_reason":null}],"usage":null}`)
 	b.SetBytes(int64(len(doc)))
 	b.ReportAllocs()
 	for b.Loop() {

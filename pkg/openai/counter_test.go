@@ -61,7 +61,8 @@ func TestEstimateCannotBeEvadedByUnusualText(t *testing.T) {
 }
 
 func FuzzCounterIsIndifferentToCuts(f *testing.F) {
-	for _, text := range []string{`Hello, \ud83d\ude00 wörld 日本\n`, "\xe4\xb8", `\u12`, `\ud83d\u0041\ud83dx`, "camelCase HTTPServer 12345 ----", "\\\xff\\"} {
+	for _, text := range []string{`Hello, \ud83d\ude00 wörld 日本\n`, "\xe4\xb8", `\u12`, `\ud83d\u0041\ud83dx`,
+		"camelCase HTTPServer 12345 ----", "\\\xff\\"} {
 		f.Add([]byte(text), uint16(3), uint16(9))
 	}
 	f.Fuzz(func(t *testing.T, text []byte, a, b uint16) {
@@ -87,7 +88,8 @@ func FuzzCounterIsIndifferentToCuts(f *testing.F) {
 		}
 		_, bound := EstimateAndBound(text)
 		if letters.Bound() != bound || pieces.Bound() != bound || bound < want {
-			t.Fatalf("%q: bound of %d whole, %d by letter, %d cut at %d and %d; the estimate is %d", text, bound, letters.Bound(), pieces.Bound(), i, j, want)
+			t.Fatalf("%q: bound of %d whole, %d by letter, %d cut at %d and %d; the estimate is %d", text, bound,
+				letters.Bound(), pieces.Bound(), i, j, want)
 		}
 		if utf8.Valid(text) && bytes.IndexByte(text, '\\') < 0 && want > 3*utf8.RuneCount(text) {
 			t.Fatalf("%d tokens for %d runes", want, utf8.RuneCount(text))
@@ -98,7 +100,8 @@ func FuzzCounterIsIndifferentToCuts(f *testing.F) {
 func BenchmarkEstimateTokens(b *testing.B) {
 	for name, text := range map[string]string{
 		"English": strings.Repeat("The quick brown fox jumps over the lazy dog, and then it runs home. ", 500),
-		"code":    strings.Repeat("\tif err := run(ctx, cfg.Args[1:]); err != nil {\n\t\treturn fmt.Errorf(\"run: %w\", err)\n\t}\n", 400),
+		"code": strings.Repeat(
+			"\tif err := run(ctx, cfg.Args[1:]); err != nil {\n\t\treturn fmt.Errorf(\"run: %w\", err)\n\t}\n", 400),
 		"Chinese": strings.Repeat("我们的模型在两个小时内完成了训练。", 600),
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -9,33 +9,44 @@ import (
 
 func TestAppendErrorHasItsShape(t *testing.T) {
 	e := Error{Status: 400, Message: "no \"x\"\n", Type: TypeInvalidRequest, Param: "messages[0]", Code: "invalid_value"}
-	if got, want := string(AppendError(nil, e, "r1")), `{"error":{"message":"no \"x\"\n","type":"invalid_request_error","param":"messages[0]","code":"invalid_value"},"request_id":"r1"}`; got != want {
+	if got, want := string(AppendError(nil, e, "r1")),
+		`{"error":{"message":"no \"x\"\n","type":"invalid_request_error","param":"messages[0]","code":"invalid_value"},"request_id":"r1"}`; got != want {
 		t.Errorf("got %s", got)
 	}
-	if got, want := string(AppendError([]byte("x"), Error{Message: "m", Type: TypeServer}, "")), `x{"error":{"message":"m","type":"server_error","param":null,"code":null}}`; got != want {
+	if got, want := string(AppendError([]byte("x"), Error{Message: "m", Type: TypeServer}, "")),
+		`x{"error":{"message":"m","type":"server_error","param":null,"code":null}}`; got != want {
 		t.Errorf("got %s", got)
 	}
 	// Some clients recognise an error in a stream by this prefix alone.
 	event := string(AppendErrorEvent(nil, e, "r1"))
-	if !strings.HasPrefix(event, `data: {"error":{`) || !strings.HasSuffix(event, "}\n\n") || strings.Count(event, "\n") != 2 {
+	if !strings.HasPrefix(event, `data: {"error":{`) || !strings.HasSuffix(event, "}\n\n") ||
+		strings.Count(event, "\n") != 2 {
 		t.Errorf("got %q", event)
 	}
 }
 
 func TestParseErrorReadsEveryDialect(t *testing.T) {
 	for body, want := range map[string]Error{
-		`{"error":{"message":"m","type":"t","param":"p","code":"c"}}`:                           {Message: "m", Type: "t", Param: "p", Code: "c"},
-		`{"error":{"message":"m","type":"t","param":null,"code":404}}`:                          {Message: "m", Type: "t", Code: "404"},
-		`{"object":"error","message":"m","type":"BadRequestError","param":null,"code":400}`:     {Message: "m", Type: "BadRequestError", Code: "400"},
-		`{"error":"model 'x' not found"}`:                                                       {Message: "model 'x' not found"},
-		`{"message":"m"}`:                                                                       {Message: "m"},
-		`{"detail":"Not Found"}`:                                                                {Message: "Not Found"},
-		`{"detail":[{"loc":["body"],"msg":"field required","type":"value_error"},{"msg":"x"}]}`: {Message: "field required", Type: "value_error"},
-		`{"detail":{"message":"m","code":"c"}}`:                                                 {Message: "m", Code: "c"},
-		`[{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]`:                  {Message: "bad", Code: "400"},
-		`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`:           {Message: "Overloaded", Type: "overloaded_error"},
-		`{"message":"outer","error":{"code":"c"}}`:                                              {Message: "outer", Code: "c"},
-		`{"message":"outer","error":{"error":{"message":"in"}}}`:                                {Message: "outer"},
+		`{"error":{"message":"m","type":"t","param":"p","code":"c"}}`: {Message: "m", Type: "t",
+			Param: "p", Code: "c"},
+		`{"error":{"message":"m","type":"t","param":null,"code":404}}`: {Message: "m", Type: "t",
+			Code: "404"},
+		`{"object":"error","message":"m","type":"BadRequestError","param":null,"code":400}`: {Message: "m",
+			Type: "BadRequestError", Code: "400"},
+		`{"error":"model 'x' not found"}`: {
+			Message: "model 'x' not found"},
+		`{"message":"m"}`:        {Message: "m"},
+		`{"detail":"Not Found"}`: {Message: "Not Found"},
+		`{"detail":[{"loc":["body"],"msg":"field required","type":"value_error"},{"msg":"x"}]}`: {Message: "field required",
+			Type: "value_error"},
+		`{"detail":{"message":"m","code":"c"}}`: {Message: "m", Code: "c"},
+		`[{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]`: {Message: "bad",
+			Code: "400"},
+		`{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`: {Message: "Overloaded",
+			Type: "overloaded_error"},
+		`{"message":"outer","error":{"code":"c"}}`: {Message: "outer",
+			Code: "c"},
+		`{"message":"outer","error":{"error":{"message":"in"}}}`: {Message: "outer"},
 		`"text"`:                      {Message: "text"},
 		" Internal Server Error\r\n":  {Message: "Internal Server Error"},
 		"<html>\n<h1>502</h1></html>": {Message: "<html> <h1>502</h1></html>"},
@@ -57,9 +68,11 @@ func TestParseErrorReadsEveryDialect(t *testing.T) {
 
 func TestParseErrorIsBounded(t *testing.T) {
 	long := strings.Repeat("é", MaxErrorMessage)
-	for _, body := range []string{long, `{"error":"` + long + `"}`, `{"error":{"message":"` + long + `","code":"` + long + `","type":"` + long + `"}}`} {
+	for _, body := range []string{long, `{"error":"` + long + `"}`, `{"error":{"message":"` + long + `","code":"` + long +
+		`","type":"` + long + `"}}`} {
 		e := ParseError([]byte(body))
-		if len(e.Message) > MaxErrorMessage || len(e.Message) < MaxErrorMessage-1 || !utf8.ValidString(e.Message) || len(e.Code) > maxErrorField || len(e.Type) > maxErrorField {
+		if len(e.Message) > MaxErrorMessage || len(e.Message) < MaxErrorMessage-1 || !utf8.ValidString(e.Message) ||
+			len(e.Code) > maxErrorField || len(e.Type) > maxErrorField {
 			t.Errorf("message of %d bytes, code of %d, type of %d", len(e.Message), len(e.Code), len(e.Type))
 		}
 	}
@@ -73,12 +86,14 @@ func TestErrorsComeBack(t *testing.T) {
 }
 
 func FuzzParseError(f *testing.F) {
-	for _, body := range []string{`{"error":{"message":"m","type":"t","param":"p","code":5}}`, `[{"error":"x"}]`, `{"detail":[{"msg":"x"}]}`, "plain \xff", `{"error":{"error":{"message":1e9}}}`, `[`} {
+	for _, body := range []string{`{"error":{"message":"m","type":"t","param":"p","code":5}}`, `[{"error":"x"}]`,
+		`{"detail":[{"msg":"x"}]}`, "plain \xff", `{"error":{"error":{"message":1e9}}}`, `[`} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		e := ParseError(body)
-		if len(e.Message) > MaxErrorMessage || !utf8.ValidString(e.Message) || strings.ContainsAny(e.Message, "\x00\r\n\x1b") || len(e.Code) > maxErrorField {
+		if len(e.Message) > MaxErrorMessage || !utf8.ValidString(e.Message) ||
+			strings.ContainsAny(e.Message, "\x00\r\n\x1b") || len(e.Code) > maxErrorField {
 			t.Fatalf("%+v", e)
 		}
 		if out := AppendError(nil, e, "r"); !json.Valid(out) {

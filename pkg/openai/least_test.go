@@ -68,10 +68,12 @@ func TestTextInMembersThatNobodyKnowsIsDelivered(t *testing.T) {
 	const text = "a thought of several words that a vendor keeps in a member of its own"
 	want := EstimateTokens([]byte(text))
 	for name, doc := range map[string]string{
-		"in the delta":         `{"choices":[{"index":0,"delta":{"thinking":"` + text + `"}}]}`,
-		"in blocks":            `{"choices":[{"index":0,"delta":{"content":"","thinking_blocks":[{"type":"thinking","thinking":"` + text + `","signature":"xyz"}]}}]}`,
-		"in the choice":        `{"choices":[{"thoughts":{"deep":[["` + text + `"]]},"index":0,"delta":{}}]}`,
-		"beside the same text": `{"choices":[{"index":0,"delta":{"reasoning":"` + text + `","reasoning_details":[{"type":"text","text":"` + text + `"}]}}]}`,
+		"in the delta": `{"choices":[{"index":0,"delta":{"thinking":"` + text + `"}}]}`,
+		"in blocks": `{"choices":[{"index":0,"delta":{"content":"","thinking_blocks":[{"type":"thinking","thinking":"` +
+			text + `","signature":"xyz"}]}}]}`,
+		"in the choice": `{"choices":[{"thoughts":{"deep":[["` + text + `"]]},"index":0,"delta":{}}]}`,
+		"beside the same text": `{"choices":[{"index":0,"delta":{"reasoning":"` + text +
+			`","reasoning_details":[{"type":"text","text":"` + text + `"}]}}]}`,
 	} {
 		c := mustScan(t, doc)
 		if c.Tokens != want || !c.HasContent || c.ContentBytes < int64(len(text)) {
@@ -122,10 +124,12 @@ func TestNumbersAreDeliveredAndNoText(t *testing.T) {
 		doc           string
 		tokens, least int
 	}{
-		"beside text":          {`{"choices":[{"index":0,"delta":{"content":"hello"},"token_ids":` + ids + `}]}`, 1, 1},
-		"instead of text":      {`{"choices":[{"index":0,"delta":{"content":""},"token_ids":` + ids + `}]}`, 100, 0},
-		"in arrays of arrays":  {`{"choices":[{"index":0,"delta":{"content":"hello"},"hidden_states":[[[0.5,-1e-3]],` + ids + `]}]}`, 1, 1},
-		"beside all logprobs":  {`{"choices":[{"index":0,"delta":{},"logprobs":{"content":[{},{},{}]},"token_ids":[1,2,3]}]}`, 3, 3},
+		"beside text":     {`{"choices":[{"index":0,"delta":{"content":"hello"},"token_ids":` + ids + `}]}`, 1, 1},
+		"instead of text": {`{"choices":[{"index":0,"delta":{"content":""},"token_ids":` + ids + `}]}`, 100, 0},
+		"in arrays of arrays": {`{"choices":[{"index":0,"delta":{"content":"hello"},"hidden_states":[[[0.5,-1e-3]],` + ids +
+			`]}]}`, 1, 1},
+		"beside all logprobs": {`{"choices":[{"index":0,"delta":{},"logprobs":{"content":[{},{},{}]},"token_ids":[1,2,3]}]}`,
+			3, 3},
 		"in a vendor's member": {`{"choices":[{"index":0,"delta":{"routed_experts":[` + ids + `]}}]}`, 100, 0},
 	} {
 		got := mustScan(t, c.doc)
@@ -159,8 +163,10 @@ func TestTextThatNobodyLooksForIsNoneOfABillBesideOneThatIsShown(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if tally.Tokens != c.tokens || tally.Plausible < c.tokens || tally.Plausible > c.tokens+1 || tally.Least < c.least || tally.ContentBytes < int64(len(junk)) {
-			t.Errorf("%s: got %d tokens (%d, %d) in %d bytes, want %d and at least %d", name, tally.Tokens, tally.Least, tally.Plausible, tally.ContentBytes, c.tokens, c.least)
+		if tally.Tokens != c.tokens || tally.Plausible < c.tokens || tally.Plausible > c.tokens+1 || tally.Least < c.least ||
+			tally.ContentBytes < int64(len(junk)) {
+			t.Errorf("%s: got %d tokens (%d, %d) in %d bytes, want %d and at least %d", name, tally.Tokens, tally.Least,
+				tally.Plausible, tally.ContentBytes, c.tokens, c.least)
 		}
 	}
 }
@@ -172,13 +178,16 @@ func TestLogprobsWithoutTextAreDelivered(t *testing.T) {
 		doc  string
 		want int
 	}{
-		"chat":          {`{"choices":[{"index":0,"delta":{"content":""},"logprobs":{"content":` + lists + `,"refusal":null}}]}`, 10},
-		"legacy":        {`{"choices":[{"index":0,"text":"","logprobs":{"tokens":["a","b","c"],"token_logprobs":[-1,-1,-1]}}]}`, 3},
+		"chat": {`{"choices":[{"index":0,"delta":{"content":""},"logprobs":{"content":` + lists +
+			`,"refusal":null}}]}`, 10},
+		"legacy": {
+			`{"choices":[{"index":0,"text":"","logprobs":{"tokens":["a","b","c"],"token_logprobs":[-1,-1,-1]}}]}`, 3},
 		"beside a text": {`{"choices":[{"index":0,"delta":{"content":"hello"},"logprobs":{"content":` + lists + `}}]}`, 1},
 	} {
 		got := mustScan(t, c.doc)
 		if got.Tokens != c.want || !got.HasContent || got.ContentBytes < int64(c.want) {
-			t.Errorf("%s: got %d tokens in %d bytes, content %v, want %d", name, got.Tokens, got.ContentBytes, got.HasContent, c.want)
+			t.Errorf("%s: got %d tokens in %d bytes, content %v, want %d", name, got.Tokens, got.ContentBytes, got.HasContent,
+				c.want)
 		}
 	}
 }

@@ -24,7 +24,8 @@ func TestEmbeddingsCountOnlyVectors(t *testing.T) {
 		`{"data":[{"embe\u0064ding":[1]}]}`:     {1, 1, 3},
 	} {
 		c, err := ScanEmbeddings([]byte(doc))
-		if err != nil || c.Items != want.items || c.DataItems != want.all || c.ContentBytes != want.bytes || c.HasContent != (want.items > 0) {
+		if err != nil || c.Items != want.items || c.DataItems != want.all || c.ContentBytes != want.bytes ||
+			c.HasContent != (want.items > 0) {
 			t.Errorf("%s: %d of %d, %d bytes, %v", doc, c.Items, c.DataItems, c.ContentBytes, err)
 		}
 	}
@@ -121,7 +122,8 @@ func TestAnswersOfOtherKindsAreRestored(t *testing.T) {
 	}{
 		{ScanEmbeddings, `{"data":[{}]}`, `{"model":"acme/x","data":[{}]}`},
 		{ScanEmbeddings, `{}`, `{}`},
-		{ScanEmbeddings, `{"model":"local","usage":{"prompt_tokens":1},"data":[]}`, `{"model":"acme/x","usage":{"prompt_tokens":1},"data":[]}`},
+		{ScanEmbeddings, `{"model":"local","usage":{"prompt_tokens":1},"data":[]}`,
+			`{"model":"acme/x","usage":{"prompt_tokens":1},"data":[]}`},
 		{ScanImages, `{"data":[{"model":"local"}]}`, `{"data":[{"model":"local"}]}`},
 		{ScanImages, `{"model":"local","data":[]}`, `{"model":"acme/x","data":[]}`},
 		{ScanTranscription, `{"text":"x","usage":{"seconds":1}}`, `{"text":"x","usage":{"seconds":1}}`},
@@ -141,7 +143,8 @@ func FuzzScanMedia(f *testing.F) {
 	for _, doc := range []string{
 		`{"model":"m","data":[{"embedding":[0.1,1e-7]},{"embedding":"AACAPw=="}],"usage":{"prompt_tokens":9,"total_tokens":9}}`,
 		`{"data":[{"url":"x","b64_json":null},{"b64_json":"QUJD"},[],7],"created":1}`,
-		`{"text":"\ud83d","segments":[{"text":"x"}]}`, `{"type":"image_generation.completed","b64_json":"QQ==","partial_image_index":0}`,
+		`{"text":"\ud83d","segments":[{"text":"x"}]}`,
+		`{"type":"image_generation.completed","b64_json":"QQ==","partial_image_index":0}`,
 		`{"t\u0079pe":"transcript.text.done","text":"","delta":{}}`, `{"error":{"message":"x"},"data":[{"embedding":[`, `[]`,
 	} {
 		f.Add([]byte(doc))
@@ -157,7 +160,8 @@ func FuzzScanMedia(f *testing.F) {
 			if !json.Valid(doc) {
 				t.Fatalf("%s: accepted what is not JSON", name)
 			}
-			if c.Items < 0 || name != "event" && c.Items > c.DataItems || c.ContentBytes < 0 || c.ContentBytes > 3*int64(len(doc)) || c.Items > 0 && c.ContentBytes == 0 {
+			if c.Items < 0 || name != "event" && c.Items > c.DataItems || c.ContentBytes < 0 ||
+				c.ContentBytes > 3*int64(len(doc)) || c.Items > 0 && c.ContentBytes == 0 {
 				t.Fatalf("%s: %d of %d items, %d bytes", name, c.Items, c.DataItems, c.ContentBytes)
 			}
 			if n := reference(doc, name); n >= 0 && n != c.Items {
@@ -175,7 +179,8 @@ func FuzzScanMedia(f *testing.F) {
 // reference counts items as encoding/json sees them; -1 when it cannot be
 // compared, because it folds the case of keys.
 func reference(doc []byte, name string) int {
-	if name != "images" && name != "embeddings" || strings.ContainsAny(string(doc), "\\KS\u017f\u212a") || string(doc) != strings.ToLower(string(doc)) {
+	if name != "images" && name != "embeddings" || strings.ContainsAny(string(doc), "\\KS\u017f\u212a") ||
+		string(doc) != strings.ToLower(string(doc)) {
 		return -1
 	}
 	var top map[string]json.RawMessage

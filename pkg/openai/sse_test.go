@@ -54,15 +54,18 @@ func TestSSEReaderYieldsEvents(t *testing.T) {
 		feed string
 		want []gotEvent
 	}{
-		"plain":                  {"data: {\"a\":1}\n\ndata: [DONE]\n\n", []gotEvent{{"", `{"a":1}`, false}, {"", "[DONE]", true}}},
-		"CRLF":                   {"data: a\r\n\r\ndata: b\r\n\r\n", []gotEvent{{"", "a", false}, {"", "b", false}}},
-		"CR":                     {"data: a\r\rdata: b\r\r", []gotEvent{{"", "a", false}, {"", "b", false}}},
-		"comments":               {": keep-alive\n\n: x\ndata: a\n: y\n\n", []gotEvent{{"", "a", false}}},
-		"several lines join":     {"data: a\ndata: b\ndata:\ndata: c\n\n", []gotEvent{{"", "a\nb\n\nc", false}}},
-		"no space":               {"data:a\n\ndata:  b\n\n", []gotEvent{{"", "a", false}, {"", " b", false}}},
-		"names":                  {"event: error\ndata: {}\n\ndata: x\n\n", []gotEvent{{"error", "{}", false}, {"", "x", false}}},
-		"name without data":      {"event: ping\n\ndata: x\n\n", []gotEvent{{"", "x", false}}},
-		"field without colon":    {"data\n\nfoo\nid: 3\nretry: 1\ndata: x\n\n", []gotEvent{{"", "", false}, {"", "x", false}}},
+		"plain": {"data: {\"a\":1}\n\ndata: [DONE]\n\n", []gotEvent{{"", `{"a":1}`, false},
+			{"", "[DONE]", true}}},
+		"CRLF":               {"data: a\r\n\r\ndata: b\r\n\r\n", []gotEvent{{"", "a", false}, {"", "b", false}}},
+		"CR":                 {"data: a\r\rdata: b\r\r", []gotEvent{{"", "a", false}, {"", "b", false}}},
+		"comments":           {": keep-alive\n\n: x\ndata: a\n: y\n\n", []gotEvent{{"", "a", false}}},
+		"several lines join": {"data: a\ndata: b\ndata:\ndata: c\n\n", []gotEvent{{"", "a\nb\n\nc", false}}},
+		"no space":           {"data:a\n\ndata:  b\n\n", []gotEvent{{"", "a", false}, {"", " b", false}}},
+		"names": {"event: error\ndata: {}\n\ndata: x\n\n",
+			[]gotEvent{{"error", "{}", false}, {"", "x", false}}},
+		"name without data": {"event: ping\n\ndata: x\n\n", []gotEvent{{"", "x", false}}},
+		"field without colon": {"data\n\nfoo\nid: 3\nretry: 1\ndata: x\n\n",
+			[]gotEvent{{"", "", false}, {"", "x", false}}},
 		"byte order mark":        {"\uFEFFdata: a\n\n", []gotEvent{{"", "a", false}}},
 		"no blank line at end":   {"data: a\n\ndata: [DONE]", []gotEvent{{"", "a", false}, {"", "[DONE]", true}}},
 		"blank lines":            {"\n\n\r\n\r\ndata: a\n\n\n\n", []gotEvent{{"", "a", false}}},
@@ -167,7 +170,8 @@ func TestSSEStreamReadsAnyReader(t *testing.T) {
 			t.Errorf("%s: end is %v", name, err)
 		}
 	}
-	broken := NewSSEStream(io.MultiReader(strings.NewReader("data: a\n\ndata: b"), iotest.ErrReader(io.ErrUnexpectedEOF)), 0)
+	broken := NewSSEStream(io.MultiReader(strings.NewReader("data: a\n\ndata: b"), iotest.ErrReader(io.ErrUnexpectedEOF)),
+		0)
 	if _, err := broken.Next(); err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +280,9 @@ func TestBufferedCountsJoinedLinesToo(t *testing.T) {
 }
 
 func BenchmarkSSEReader(b *testing.B) {
-	frame := []byte(strings.Repeat("data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" hello\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n", 16))
+	frame := []byte(
+		strings.Repeat(
+			"data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" hello\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n", 16))
 	b.SetBytes(int64(len(frame)))
 	b.ReportAllocs()
 	var r SSEReader

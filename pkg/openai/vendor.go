@@ -56,8 +56,10 @@ const (
 // says.
 func saysNothing(name string) bool {
 	switch name {
-	case "role", "id", "type", "format", "name", "index", "object", "signature", "encrypted_content", "annotations", "tool_call_id",
-		"stop_reason", "matched_stop", "native_finish_reason", "content_filter_results", "content_filter_offsets", "finish_details", "prefix":
+	case "role", "id", "type", "format", "name", "index", "object", "signature", "encrypted_content", "annotations",
+		"tool_call_id",
+		"stop_reason", "matched_stop", "native_finish_reason", "content_filter_results", "content_filter_offsets",
+		"finish_details", "prefix":
 		return true
 	}
 	return false

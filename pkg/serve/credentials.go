@@ -98,7 +98,8 @@ func (c *Credentials) load() error {
 		return fmt.Errorf("tls: %s is good from %v to %v, and not now", c.files.Cert, pair.Leaf.NotBefore, pair.Leaf.NotAfter)
 	}
 	if c.current != nil && !slices.Equal(c.current.Leaf.DNSNames, pair.Leaf.DNSNames) {
-		return fmt.Errorf("tls: %s names %v, and the one before %v", c.files.Cert, pair.Leaf.DNSNames, c.current.Leaf.DNSNames)
+		return fmt.Errorf("tls: %s names %v, and the one before %v", c.files.Cert, pair.Leaf.DNSNames,
+			c.current.Leaf.DNSNames)
 	}
 	c.current, c.changed = &pair, info.ModTime()
 	return nil

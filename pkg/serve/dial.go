@@ -25,7 +25,8 @@ var errNoAddress = errors.New("no address")
 
 // connectParams find a replica that has come back soon: the network is ours.
 var connectParams = grpc.ConnectParams{
-	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+	Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+		MaxDelay: 2 * time.Second},
 	MinConnectTimeout: 5 * time.Second,
 }
 
@@ -60,7 +61,8 @@ func Dial(target Target, in Interceptors, creds *Credentials) (*grpc.ClientConn,
 		grpc.WithDefaultServiceConfig(serviceConfig(target)),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepAlive, Timeout: keepAlive / 2, PermitWithoutStream: true}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepAlive, Timeout: keepAlive / 2,
+			PermitWithoutStream: true}),
 		grpc.WithConnectParams(connectParams),
 		grpc.WithChainUnaryInterceptor(in.UnaryClient),
 		grpc.WithChainStreamInterceptor(in.StreamClient),
@@ -125,7 +127,8 @@ var repeatable = sync.OnceValue(func() []any {
 				method := service.Methods().Get(j)
 				options, _ := method.Options().(*descriptorpb.MethodOptions)
 				level := options.GetIdempotencyLevel()
-				if level == descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN || method.IsStreamingClient() || method.IsStreamingServer() {
+				if level == descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN || method.IsStreamingClient() ||
+					method.IsStreamingServer() {
 					continue
 				}
 				names = append(names, map[string]any{"service": string(service.FullName()), "method": string(method.Name())})

@@ -89,7 +89,8 @@ const retryPushback = "grpc-retry-pushback-ms"
 func holdRetriesUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	resp, err := handler(ctx, req)
 	if status.Code(err) == codes.Unavailable {
-		if f, ok := fault.As(fault.FromError(err)); ok && f.Reason != fault.ServiceUnavailable && f.Reason != fault.AdmissionUnavailable {
+		if f, ok := fault.As(fault.FromError(err)); ok && f.Reason != fault.ServiceUnavailable &&
+			f.Reason != fault.AdmissionUnavailable {
 			// It fails only when the answer has been sent, which it has not.
 			_ = grpc.SetTrailer(ctx, metadata.Pairs(retryPushback, "-1"))
 		}

@@ -54,7 +54,8 @@ func (e *echo) stream(stream grpc.ServerStream) error {
 func echoDesc() *grpc.ServiceDesc {
 	return &grpc.ServiceDesc{
 		ServiceName: "test.Echo", HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{{MethodName: "Unary", Handler: func(srv any, ctx context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		Methods: []grpc.MethodDesc{{MethodName: "Unary", Handler: func(srv any, ctx context.Context, dec func(any) error,
+			_ grpc.UnaryServerInterceptor) (any, error) {
 			var req wrapperspb.BytesValue
 			if err := dec(&req); err != nil {
 				return nil, err
@@ -146,7 +147,8 @@ func TestAMessageOfAnotherTypeIsRefused(t *testing.T) {
 // What a receiver takes over is what was sent, in every kind of field, and an
 // ordinary message to all that reads or writes it.
 func TestATakenMessageIsWhole(t *testing.T) {
-	want, err := structpb.NewStruct(map[string]any{"n": 1.5, "list": []any{"a", true, nil}, "sub": map[string]any{"k": "v"}})
+	want, err := structpb.NewStruct(map[string]any{"n": 1.5, "list": []any{"a", true, nil},
+		"sub": map[string]any{"k": "v"}})
 	if err != nil {
 		t.Fatal(err)
 	}

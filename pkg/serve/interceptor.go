@@ -53,7 +53,9 @@ type serverEnd struct {
 	log  *slog.Logger
 }
 
-func (s *serverEnd) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+func (s *serverEnd) unary(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+) (resp any, err error) {
 	ctx, call := s.side.begin(received(ctx), info.FullMethod)
 	defer func() {
 		if p := recover(); p != nil {
@@ -64,7 +66,9 @@ func (s *serverEnd) unary(ctx context.Context, req any, info *grpc.UnaryServerIn
 	return handler(ctx, req)
 }
 
-func (s *serverEnd) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+func (s *serverEnd) stream(
+	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
+) (err error) {
 	ctx, call := s.side.begin(received(stream.Context()), info.FullMethod)
 	defer func() {
 		if p := recover(); p != nil {
@@ -107,7 +111,10 @@ func (s *serverEnd) done(ctx context.Context, call *call, err error) error {
 
 type clientEnd struct{ side *side }
 
-func (c *clientEnd) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (c *clientEnd) unary(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	opts ...grpc.CallOption,
+) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
@@ -120,7 +127,10 @@ func (c *clientEnd) unary(ctx context.Context, method string, req, reply any, cc
 	return err
 }
 
-func (c *clientEnd) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *clientEnd) stream(
+	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+	opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	ctx, call := c.side.begin(ctx, method)
 	stream, err := open(sent(ctx), desc, cc, method, opts...)
 	if err != nil {

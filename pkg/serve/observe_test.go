@@ -45,7 +45,8 @@ func text(s sdktrace.ReadOnlySpan, key attribute.Key) string {
 
 func TestARecordedCallHasASpanOnBothEnds(t *testing.T) {
 	const method = "grpc.health.v1.Health/"
-	answers := map[string]error{"OK": nil, "RESOURCE_EXHAUSTED": fault.New(fault.Exhausted, fault.RateLimitExceeded, "secret text")}
+	answers := map[string]error{"OK": nil, "RESOURCE_EXHAUSTED": fault.New(fault.Exhausted, fault.RateLimitExceeded,
+		"secret text")}
 	for code, answer := range answers {
 		traces, spans := recorded()
 		server := &checker{check: func(context.Context) error { return answer }}
@@ -67,11 +68,13 @@ func TestARecordedCallHasASpanOnBothEnds(t *testing.T) {
 					make(ctx)
 					root.End()
 					above, below := named(spans, trace.SpanKindClient), named(spans, trace.SpanKindServer)
-					if above == nil || below == nil || above.Parent().SpanID() != root.SpanContext().SpanID() || below.Parent().SpanID() != above.SpanContext().SpanID() {
+					if above == nil || below == nil || above.Parent().SpanID() != root.SpanContext().SpanID() ||
+						below.Parent().SpanID() != above.SpanContext().SpanID() {
 						t.Fatalf("client %v, server %v", above, below)
 					}
 					for _, s := range []sdktrace.ReadOnlySpan{above, below} {
-						if s.Name() != method+call || text(s, "rpc.method") != method+call || text(s, "rpc.system.name") != "grpc" || text(s, "rpc.response.status_code") != code {
+						if s.Name() != method+call || text(s, "rpc.method") != method+call || text(s, "rpc.system.name") != "grpc" ||
+							text(s, "rpc.response.status_code") != code {
 							t.Errorf("%s says %v", s.Name(), s.Attributes())
 						}
 						if answer != nil && text(s, "svc.reason") != "rate_limit_exceeded" {
@@ -175,13 +178,16 @@ func TestTheLinesOfARequestAreFoundByItsIDInTheServiceThatIsCalled(t *testing.T)
 	defer span.End()
 	for name, conn := range channelsWith(t, server, log, never) {
 		for id, want := range map[string]any{"0192f0c0": "0192f0c0", strings.Repeat("x", maxRequestID+1): nil, "": nil} {
-			for ctx, wantTrace := range map[context.Context]any{t.Context(): nil, traced: span.SpanContext().TraceID().String()} {
+			for ctx, wantTrace := range map[context.Context]any{t.Context(): nil,
+				traced: span.SpanContext().TraceID().String()} {
 				out.Reset()
-				if _, err := grpc_health_v1.NewHealthClient(conn).Check(telemetry.WithRequestID(ctx, id), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+				if _, err := grpc_health_v1.NewHealthClient(conn).Check(telemetry.WithRequestID(ctx, id),
+					&grpc_health_v1.HealthCheckRequest{}); err != nil {
 					t.Fatal(err)
 				}
 				var line map[string]any
-				if err := json.Unmarshal(out.Bytes(), &line); err != nil || line["request_id"] != want || line["trace_id"] != wantTrace {
+				if err := json.Unmarshal(out.Bytes(), &line); err != nil || line["request_id"] != want ||
+					line["trace_id"] != wantTrace {
 					t.Errorf("%s: with %q and trace %v the line is %s", name, id, wantTrace, &out)
 				}
 			}
@@ -192,7 +198,8 @@ func TestTheLinesOfARequestAreFoundByItsIDInTheServiceThatIsCalled(t *testing.T)
 func TestBothEndsMeasureCallsByMethodAndCode(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	traces, _ := recorded()
-	in, err := NewInterceptors(slog.New(slog.DiscardHandler), sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)), traces)
+	in, err := NewInterceptors(slog.New(slog.DiscardHandler), sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
+		traces)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +213,8 @@ func TestBothEndsMeasureCallsByMethodAndCode(t *testing.T) {
 	if err := reader.Collect(t.Context(), &all); err != nil {
 		t.Fatal(err)
 	}
-	want := attribute.NewSet(attribute.String("rpc.system.name", "grpc"), attribute.String("rpc.method", "grpc.health.v1.Health/Check"),
+	want := attribute.NewSet(attribute.String("rpc.system.name", "grpc"), attribute.String("rpc.method",
+		"grpc.health.v1.Health/Check"),
 		attribute.String("rpc.response.status_code", "UNAVAILABLE"), attribute.String("error.type", "UNAVAILABLE"))
 	var names []string
 	for _, m := range all.ScopeMetrics[0].Metrics {

@@ -43,7 +43,9 @@ type keyServer struct {
 }
 
 // AuthenticateKey counts the call.
-func (k *keyServer) AuthenticateKey(context.Context, *billingv1.AuthenticateKeyRequest) (*billingv1.AuthenticateKeyResponse, error) {
+func (k *keyServer) AuthenticateKey(
+	context.Context, *billingv1.AuthenticateKeyRequest,
+) (*billingv1.AuthenticateKeyResponse, error) {
 	k.calls.Add(1)
 	if k.answer != nil {
 		if err := k.answer(); err != nil {
@@ -93,7 +95,8 @@ func replica(t *testing.T, answer func() error, creds *Credentials, callers Call
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		in, err := NewInterceptors(slog.New(slog.NewTextHandler(&k.log, nil)), metricnoop.NewMeterProvider(), tracenoop.NewTracerProvider())
+		in, err := NewInterceptors(slog.New(slog.NewTextHandler(&k.log, nil)), metricnoop.NewMeterProvider(),
+			tracenoop.NewTracerProvider())
 		if err != nil {
 			done <- err
 			return
@@ -238,7 +241,8 @@ func credsOf(t *testing.T, dir, service string) *Credentials {
 }
 
 func filesOf(dir, service string) TLSFiles {
-	return TLSFiles{Cert: devcerts.CertFile(dir, service), Key: devcerts.KeyFile(dir, service), CA: filepath.Join(dir, devcerts.CAFile)}
+	return TLSFiles{Cert: devcerts.CertFile(dir, service), Key: devcerts.KeyFile(dir, service),
+		CA: filepath.Join(dir, devcerts.CAFile)}
 }
 
 var keyCallers = Callers{billingv1.KeyService_ServiceDesc.ServiceName: {"edge-gateway"}}
@@ -262,15 +266,17 @@ func TestOnlyAnIdentityThatIsNamedMayCall(t *testing.T) {
 	stranger.roots = credsOf(t, dir, "edge-gateway").roots // it believes the server
 	for name, transport := range map[string]credentials.TransportCredentials{
 		"a certificate of another CA": stranger.client("billing-ledger"),
-		"no certificate":              credentials.NewTLS(&tls.Config{RootCAs: stranger.roots, ServerName: "billing-ledger", MinVersion: tls.VersionTLS13}),
-		"no encryption":               insecure.NewCredentials(),
+		"no certificate": credentials.NewTLS(&tls.Config{RootCAs: stranger.roots, ServerName: "billing-ledger",
+			MinVersion: tls.VersionTLS13}),
+		"no encryption": insecure.NewCredentials(),
 	} {
 		conn, err := grpc.NewClient(server.addr, grpc.WithTransportCredentials(transport))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		if _, err := billingv1.NewKeyServiceClient(conn).AuthenticateKey(ctx, &billingv1.AuthenticateKeyRequest{}); err == nil {
+		if _, err := billingv1.NewKeyServiceClient(conn).AuthenticateKey(ctx,
+			&billingv1.AuthenticateKeyRequest{}); err == nil {
 			t.Errorf("%s was let in", name)
 		} else if ctx.Err() != nil {
 			t.Errorf("%s was kept waiting", name)
@@ -298,7 +304,8 @@ func TestAServerMustProveThatItIsTheServiceThatWasCalled(t *testing.T) {
 	impostor := replica(t, nil, credsOf(t, dir, "router"), keyCallers)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err := dialKeys(t, credsOf(t, dir, "edge-gateway"), impostor).AuthenticateKey(ctx, &billingv1.AuthenticateKeyRequest{})
+	_, err := dialKeys(t, credsOf(t, dir, "edge-gateway"), impostor).AuthenticateKey(ctx,
+		&billingv1.AuthenticateKeyRequest{})
 	if err == nil || ctx.Err() != nil {
 		t.Errorf("a router was taken for billing-ledger: %v", err)
 	}

@@ -89,11 +89,15 @@ type checker struct {
 	check func(ctx context.Context) error
 }
 
-func (c *checker) Check(ctx context.Context, _ *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+func (c *checker) Check(
+	ctx context.Context, _ *grpc_health_v1.HealthCheckRequest,
+) (*grpc_health_v1.HealthCheckResponse, error) {
 	return &grpc_health_v1.HealthCheckResponse{}, c.check(ctx)
 }
 
-func (c *checker) Watch(_ *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
+func (c *checker) Watch(
+	_ *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse],
+) error {
 	return c.check(stream.Context())
 }
 
@@ -104,7 +108,9 @@ func channels(t *testing.T, server *checker) map[string]grpc.ClientConnInterface
 }
 
 // channelsWith are channels whose calls are logged and traced.
-func channelsWith(t *testing.T, server *checker, log *slog.Logger, traces trace.TracerProvider) map[string]grpc.ClientConnInterface {
+func channelsWith(
+	t *testing.T, server *checker, log *slog.Logger, traces trace.TracerProvider,
+) map[string]grpc.ClientConnInterface {
 	t.Helper()
 	in, err := NewInterceptors(log, noop.NewMeterProvider(), traces)
 	if err != nil {
@@ -119,7 +125,8 @@ func channelsWith(t *testing.T, server *checker, log *slog.Logger, traces trace.
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- GRPC(ctx, lis, GRPCConfig{Interceptors: in}, func(r grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(r, server) })
+		done <- GRPC(ctx, lis, GRPCConfig{Interceptors: in},
+			func(r grpc.ServiceRegistrar) { grpc_health_v1.RegisterHealthServer(r, server) })
 	}()
 	conn, err := Dial(Target{Service: "test", Addresses: []string{lis.Addr().String()}, Exactly: true}, in, nil)
 	if err != nil {
@@ -189,7 +196,8 @@ func TestACallWithoutDeadlineGetsOne(t *testing.T) {
 		return nil
 	}}
 	for name, conn := range channels(t, server) {
-		if _, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil {
+		if _, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(),
+			&grpc_health_v1.HealthCheckRequest{}); err != nil {
 			t.Fatal(name, err)
 		}
 		if left <= 0 || left > DefaultTimeout {

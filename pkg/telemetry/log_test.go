@@ -29,7 +29,8 @@ func TestALineNamesTheRequestAndTheTraceOfItsContext(t *testing.T) {
 	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}})
 	ctx := WithRequestID(trace.ContextWithSpanContext(t.Context(), span), "r-1")
 	log.With("service", "s").InfoContext(ctx, "m")
-	if line := logged(t, &out); line["request_id"] != "r-1" || line["trace_id"] != span.TraceID().String() || line["service"] != "s" {
+	if line := logged(t, &out); line["request_id"] != "r-1" || line["trace_id"] != span.TraceID().String() ||
+		line["service"] != "s" {
 		t.Errorf("%v", line)
 	}
 	log.InfoContext(ctx, "m", "request_id", "r-2")

@@ -23,7 +23,8 @@ func TestMetricsAreReadInPrometheusForm(t *testing.T) {
 	counter.Add(t.Context(), 3)
 	rec := httptest.NewRecorder()
 	tel.Handler().ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
-	if body := rec.Body.String(); !strings.Contains(body, "svc_test_things_total 3") || !strings.Contains(body, "go_goroutines") {
+	if body := rec.Body.String(); !strings.Contains(body, "svc_test_things_total 3") ||
+		!strings.Contains(body, "go_goroutines") {
 		t.Errorf("metrics:\n%.500s", body)
 	}
 	if err := tel.Stop(t.Context()); err != nil {

@@ -23,7 +23,8 @@ import (
 const patience = 90 * time.Second
 
 func tracing(endpoint string, ratio float64) telemetry.Config {
-	return telemetry.Config{LogLevel: "warn", LogFormat: "text", Service: "edge-gateway", Instance: "i-1", OTLPEndpoint: endpoint, TraceRatio: ratio}
+	return telemetry.Config{LogLevel: "warn", LogFormat: "text", Service: "edge-gateway", Instance: "i-1",
+		OTLPEndpoint: endpoint, TraceRatio: ratio}
 }
 
 func begin(t *testing.T, cfg telemetry.Config, log *bytes.Buffer) *telemetry.Telemetry {
@@ -39,7 +40,8 @@ func TestSpansReachTheCollectorWithTheirResource(t *testing.T) {
 	collector := otlptest.Start(t)
 	tel := begin(t, tracing(collector.Endpoint, 1), &bytes.Buffer{})
 	ctx, parent := tel.Traces.Tracer("test").Start(t.Context(), "parent")
-	_, child := tel.Traces.Tracer("test").Start(ctx, "child", trace.WithAttributes(attribute.Int("n", 7), attribute.String("long", strings.Repeat("x", 1000))))
+	_, child := tel.Traces.Tracer("test").Start(ctx, "child", trace.WithAttributes(attribute.Int("n", 7),
+		attribute.String("long", strings.Repeat("x", 1000))))
 	child.End()
 	parent.End()
 	// What a process still has is sent when it stops.
@@ -51,7 +53,8 @@ func TestSpansReachTheCollectorWithTheirResource(t *testing.T) {
 	if !ok || strings.Join(otlptest.Path(spans, got), "<") != "child<parent" {
 		t.Fatalf("received:\n%s", otlptest.Tree(spans))
 	}
-	if got.Resource["service.name"] != "edge-gateway" || got.Resource["service.instance.id"] != "i-1" || got.Attributes["n"] != "7" {
+	if got.Resource["service.name"] != "edge-gateway" || got.Resource["service.instance.id"] != "i-1" ||
+		got.Attributes["n"] != "7" {
 		t.Errorf("%+v", got)
 	}
 	if n := len(got.Attributes["long"]); n != 256 {
@@ -74,7 +77,8 @@ func TestTheRootDecidesWhetherATraceIsRecorded(t *testing.T) {
 	if err := tel.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if spans := collector.Spans(); len(spans) != 1 || spans[0].Name != "continued" || spans[0].TraceID != "4bf92f3577b34da6a3ce929d0e0e4736" {
+	if spans := collector.Spans(); len(spans) != 1 || spans[0].Name != "continued" ||
+		spans[0].TraceID != "4bf92f3577b34da6a3ce929d0e0e4736" {
 		t.Errorf("received:\n%s", otlptest.Tree(spans))
 	}
 }
@@ -156,7 +160,8 @@ func FuzzATraceparentGoesOnAsItCameOrNotAtAll(f *testing.F) {
 			return
 		}
 		span := trace.SpanContextFromContext(telemetry.WithTraceparent(context.Background(), text))
-		if want := fmt.Sprintf("00-%s-%s-%s", span.TraceID(), span.SpanID(), span.TraceFlags()&trace.FlagsSampled); got != want {
+		if want := fmt.Sprintf("00-%s-%s-%s", span.TraceID(), span.SpanID(),
+			span.TraceFlags()&trace.FlagsSampled); got != want {
 			t.Errorf("%q went on as %q, want %q", text, got, want)
 		}
 	})

@@ -24,19 +24,23 @@ func invalid(param, format string, args ...any) *apiError {
 
 // missing reports that a parameter is needed.
 func missing(param string) *apiError {
-	return &apiError{http.StatusBadRequest, "missing required parameter: " + param, invalidRequest, param, "missing_required_parameter"}
+	return &apiError{http.StatusBadRequest, "missing required parameter: " + param, invalidRequest, param,
+		"missing_required_parameter"}
 }
 
 func unknownModel(name string) *apiError {
-	return &apiError{http.StatusNotFound, fmt.Sprintf("the model %q does not exist here; this server has only %q", name, ModelName), invalidRequest, "model", "model_not_found"}
+	return &apiError{http.StatusNotFound, fmt.Sprintf("the model %q does not exist here; this server has only %q", name,
+		ModelName), invalidRequest, "model", "model_not_found"}
 }
 
 func tooLarge() *apiError {
-	return &apiError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request body is larger than %d bytes", maxBodyBytes), invalidRequest, "", "request_too_large"}
+	return &apiError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request body is larger than %d bytes",
+		maxBodyBytes), invalidRequest, "", "request_too_large"}
 }
 
 func tooBusy(limit int) *apiError {
-	return &apiError{http.StatusTooManyRequests, fmt.Sprintf("already writing %d answers at once; try again", limit), "rate_limit_error", "", "rate_limit_exceeded"}
+	return &apiError{http.StatusTooManyRequests, fmt.Sprintf("already writing %d answers at once; try again", limit),
+		"rate_limit_error", "", "rate_limit_exceeded"}
 }
 
 // write sends e as the whole response.

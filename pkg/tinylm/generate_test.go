@@ -92,7 +92,8 @@ func TestTemperatureZeroTakesTheLikeliestByte(t *testing.T) {
 
 func TestProbabilitiesSumToOne(t *testing.T) {
 	m := load(t)
-	_, tokens, _ := ask(t, m, "Say hello in Russian.", Params{Temperature: 2, TopP: 1, Seed: 5, MaxTokens: 60, TopLogprobs: 256})
+	_, tokens, _ := ask(t, m, "Say hello in Russian.", Params{Temperature: 2, TopP: 1, Seed: 5, MaxTokens: 60,
+		TopLogprobs: 256})
 	for i, token := range tokens {
 		sum := 0.0
 		for j, c := range token.Top {
@@ -109,7 +110,8 @@ func TestProbabilitiesSumToOne(t *testing.T) {
 
 func TestStopStringsNeverAppear(t *testing.T) {
 	m := load(t)
-	for _, stop := range [][]string{{"tiny"}, {" "}, {"a tiny model", "language"}, {"e", "ell"}, {"zzzz"}, {"l", "lo", "lm", "lan"}} {
+	for _, stop := range [][]string{{"tiny"}, {" "}, {"a tiny model", "language"}, {"e", "ell"}, {"zzzz"},
+		{"l", "lo", "lm", "lan"}} {
 		for seed := range uint64(6) {
 			p := Params{Temperature: 0.9, TopP: 1, Seed: seed, MaxTokens: 120}
 			free, _, freeFinish := ask(t, m, "Hello", p)
@@ -181,7 +183,8 @@ func TestContextBoundsPromptAndAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	written := 0
-	finish, err := state.Generate(t.Context(), Params{Temperature: 1, TopP: 1, MaxTokens: 100, Stop: []string{"never said"}}, func(Token) error {
+	finish, err := state.Generate(t.Context(), Params{Temperature: 1, TopP: 1, MaxTokens: 100,
+		Stop: []string{"never said"}}, func(Token) error {
 		written++
 		return nil
 	})
@@ -222,7 +225,8 @@ func TestGenerateReturnsTheConsumersError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := state.Generate(t.Context(), Params{TopP: 1, MaxTokens: 9}, func(Token) error { return broken }); !errors.Is(err, broken) {
+	if _, err := state.Generate(t.Context(), Params{TopP: 1, MaxTokens: 9},
+		func(Token) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -60,7 +60,8 @@ func NewServer(m *Model, opts Options) http.Handler {
 		mux.HandleFunc(method+" "+path, handler)
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Allow", method)
-			(&apiError{http.StatusMethodNotAllowed, "this path takes only " + method, invalidRequest, "", "method_not_allowed"}).write(w)
+			(&apiError{http.StatusMethodNotAllowed, "this path takes only " + method, invalidRequest, "",
+				"method_not_allowed"}).write(w)
 		})
 	}
 	route(http.MethodPost, "/v1/chat/completions", s.chatCompletions)

@@ -26,7 +26,8 @@ func options() Options {
 func post(t testing.TB, h http.Handler, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions",
+		strings.NewReader(body)))
 	return w
 }
 
@@ -76,7 +77,8 @@ func TestWholeAnswerHasExactlyTheShapeOfTheAPI(t *testing.T) {
 	}
 	got := decodeAs[completion](t, body)
 	content := got.Choices[0].Message.Content
-	if got.ID != "chatcmpl-000000000000002a" || got.Object != "chat.completion" || got.Created != 1_800_000_000 || got.Model != ModelName ||
+	if got.ID != "chatcmpl-000000000000002a" || got.Object != "chat.completion" || got.Created != 1_800_000_000 ||
+		got.Model != ModelName ||
 		got.Choices[0].FinishReason != FinishStop || got.Choices[0].Logprobs != nil || content == "" {
 		t.Errorf("answer: %s", body)
 	}
@@ -87,7 +89,8 @@ func TestWholeAnswerHasExactlyTheShapeOfTheAPI(t *testing.T) {
 }
 
 func TestLogprobsDescribeEveryToken(t *testing.T) {
-	w := post(t, NewServer(load(t), options()), request(`"logprobs":true,"top_logprobs":20,"max_tokens":30,"temperature":0.8,"seed":4`))
+	w := post(t, NewServer(load(t), options()),
+		request(`"logprobs":true,"top_logprobs":20,"max_tokens":30,"temperature":0.8,"seed":4`))
 	got := decodeAs[completion](t, w.Body.Bytes())
 	text := ""
 	for _, token := range got.Choices[0].Logprobs.Content {
@@ -96,7 +99,8 @@ func TestLogprobsDescribeEveryToken(t *testing.T) {
 		}
 		text += string(rune(token.Bytes[0]))
 	}
-	if text != got.Choices[0].Message.Content || got.Usage.CompletionTokens != 30 || got.Choices[0].FinishReason != FinishLength {
+	if text != got.Choices[0].Message.Content || got.Usage.CompletionTokens != 30 ||
+		got.Choices[0].FinishReason != FinishLength {
 		t.Errorf("tokens %q, answer %q, usage %+v", text, got.Choices[0].Message.Content, got.Usage)
 	}
 	w = post(t, NewServer(load(t), options()), request(`"logprobs":true,"max_tokens":3`))
@@ -148,7 +152,8 @@ func TestFaultyRequestsAreRefusedByName(t *testing.T) {
 		`{"model":"tinylm-1","messages":[{"role":"user"}]}`:                                                               "400 messages[0].content missing_required_parameter",
 		`{"model":"tinylm-1","messages":[{"role":"user","content":7}]}`:                                                   "400 messages[0].content invalid_value",
 		`{"model":"tinylm-1","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,"}}]}]}`: "400 messages[0].content[0] invalid_value",
-		`{"model":"tinylm-1","messages":[{"role":"user","content":"` + strings.Repeat("a", ContextTokens) + `"}]}`:        "400 messages context_length_exceeded",
+		`{"model":"tinylm-1","messages":[{"role":"user","content":"` + strings.Repeat("a", ContextTokens) +
+			`"}]}`: "400 messages context_length_exceeded",
 		`{`:                                   "400  invalid_value",
 		``:                                    "400  invalid_value",
 		request("") + `x`:                     "400  invalid_value",
@@ -187,7 +192,8 @@ func describe(t testing.TB, w *httptest.ResponseRecorder) string {
 	if got.Message == "" || got.Type == "" {
 		t.Errorf("error without message or type: %s", w.Body)
 	}
-	if members := keys(t, decodeAs[struct{ Error json.RawMessage }](t, w.Body.Bytes()).Error); members != "code message param type" {
+	if members := keys(t, decodeAs[struct{ Error json.RawMessage }](t,
+		w.Body.Bytes()).Error); members != "code message param type" {
 		t.Errorf("members of an error: %s", members)
 	}
 	return fmt.Sprintf("%d %s %s", w.Code, value(got.Param, ""), value(got.Code, ""))
@@ -244,7 +250,8 @@ func TestAnswersBeyondTheBoundAreRefused(t *testing.T) {
 		first := make(chan *httptest.ResponseRecorder)
 		go func() { first <- post(t, h, request(`"max_tokens":10`)) }()
 		synctest.Wait() // the first answer waits for its first token
-		if w := post(t, h, request("")); describe(t, w) != "429  rate_limit_exceeded" || w.Header().Get("Retry-After") != "1" {
+		if w := post(t, h, request("")); describe(t, w) != "429  rate_limit_exceeded" ||
+			w.Header().Get("Retry-After") != "1" {
 			t.Errorf("second request: %d %s", w.Code, w.Body)
 		}
 		if w := <-first; w.Code != http.StatusOK || time.Since(began) != 10*time.Second {
@@ -265,7 +272,8 @@ func TestHangUpEndsAWholeAnswer(t *testing.T) {
 		ended := make(chan int)
 		go func() {
 			w := httptest.NewRecorder()
-			NewServer(m, opts).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", strings.NewReader(request(""))))
+			NewServer(m, opts).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions",
+				strings.NewReader(request(""))))
 			ended <- w.Body.Len()
 		}()
 		synctest.Wait()
@@ -290,7 +298,8 @@ func FuzzDecodeChat(f *testing.F) {
 			return
 		}
 		p := c.params
-		if c.choices < 1 || c.choices > maxChoices || p.MaxTokens < 1 || p.Temperature < 0 || p.Temperature > 2 || p.TopP < 0 || p.TopP > 1 ||
+		if c.choices < 1 || c.choices > maxChoices || p.MaxTokens < 1 || p.Temperature < 0 || p.Temperature > 2 ||
+			p.TopP < 0 || p.TopP > 1 ||
 			p.TopLogprobs < 0 || p.TopLogprobs > 20 || len(p.Stop) > 4 || slices.Contains(p.Stop, "") || len(c.prompt) == 0 {
 			t.Errorf("accepted %+v", c)
 		}

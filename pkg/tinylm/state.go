@@ -24,7 +24,8 @@ type ContextLengthError struct {
 }
 
 func (e *ContextLengthError) Error() string {
-	return fmt.Sprintf("the prompt has %d tokens (bytes); this model reads and writes at most %d in all", e.Tokens, ContextTokens)
+	return fmt.Sprintf("the prompt has %d tokens (bytes); this model reads and writes at most %d in all",
+		e.Tokens, ContextTokens)
 }
 
 // Read takes in a prompt, as Prompt lays it out. It fails with a

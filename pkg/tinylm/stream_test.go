@@ -53,7 +53,8 @@ func TestStreamConcatenatesToTheWholeAnswer(t *testing.T) {
 			rebuilt[i] = choice{Index: i, FinishReason: ""}
 		}
 		for _, c := range stream[:len(stream)-1] {
-			if string(c.Usage) != "null" || c.ID != whole.ID || c.Created != whole.Created || c.Object != "chat.completion.chunk" || len(c.Choices) != 1 {
+			if string(c.Usage) != "null" || c.ID != whole.ID || c.Created != whole.Created ||
+				c.Object != "chat.completion.chunk" || len(c.Choices) != 1 {
 				t.Fatalf("%s: chunk %+v", members, c)
 			}
 			gather(t, &rebuilt[c.Choices[0].Index], c.Choices[0])
@@ -182,7 +183,8 @@ func TestHangUpEndsAStreamWithinOneToken(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &hangUpWriter{ResponseRecorder: httptest.NewRecorder(), hangUp: cancel, after: 3}
 	body := request(`"stream":true,"n":8,"max_tokens":4000,"stream_options":{"include_usage":true}`)
-	NewServer(load(t), options()).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", strings.NewReader(body)))
+	NewServer(load(t), options()).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions",
+		strings.NewReader(body)))
 	if w.seen != 3 || strings.Contains(w.Body.String(), "[DONE]") {
 		t.Errorf("%d events were written, want none after the third:\n%s", w.seen, w.Body)
 	}
@@ -199,7 +201,8 @@ func TestHangUpReachesTheModelOverHTTP(t *testing.T) {
 	}))
 	defer server.Close()
 	ctx, hangUp := context.WithCancel(t.Context())
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/chat/completions", strings.NewReader(request(`"stream":true`)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/chat/completions",
+		strings.NewReader(request(`"stream":true`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +220,8 @@ type writerOnly struct{ http.ResponseWriter }
 
 func TestStreamSurvivesAWriterThatCannotFlush(t *testing.T) {
 	w := httptest.NewRecorder()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions", strings.NewReader(request(`"stream":true,"temperature":0`)))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions",
+		strings.NewReader(request(`"stream":true,"temperature":0`)))
 	NewServer(load(t), options()).ServeHTTP(writerOnly{w}, r)
 	if got := events(t, w); len(got) < 3 || slices.ContainsFunc(got, func(c chunk) bool { return c.Model != ModelName }) {
 		t.Errorf("stream: %s", fmt.Sprint(got))

@@ -34,11 +34,13 @@ func TestModelSpeaksTheTruthAboutItsSize(t *testing.T) {
 		t.Errorf("%d parameters are not about 300 thousand", n)
 	}
 	for _, question := range []string{"Who are you?", "Are you ChatGPT?", "How big are you?"} {
-		if text, _, _ := ask(t, m, question, Params{MaxTokens: 200, TopP: 1}); !strings.Contains(text, "about 300 thousand parameters") {
+		if text, _, _ := ask(t, m, question, Params{MaxTokens: 200, TopP: 1}); !strings.Contains(text,
+			"about 300 thousand parameters") {
 			t.Errorf("%s %s", question, text)
 		}
 	}
-	if text, _, _ := ask(t, m, "What is your context window?", Params{MaxTokens: 200, TopP: 1}); !strings.Contains(text, "4096 tokens") {
+	if text, _, _ := ask(t, m, "What is your context window?", Params{MaxTokens: 200, TopP: 1}); !strings.Contains(text,
+		"4096 tokens") {
 		t.Errorf("context window: %s", text)
 	}
 }
@@ -71,7 +73,8 @@ func TestCommonPromptsGetReadableAnswers(t *testing.T) {
 
 func TestUnknownQuestionsAreAdmitted(t *testing.T) {
 	m := load(t)
-	for _, question := range []string{"How do I bake bread?", "Explain quantum computing in simple terms", "Who was Julius Caesar?"} {
+	for _, question := range []string{"How do I bake bread?", "Explain quantum computing in simple terms",
+		"Who was Julius Caesar?"} {
 		if text, _, _ := ask(t, m, question, Params{MaxTokens: 300, TopP: 1}); !strings.Contains(text, "I do not know that") {
 			t.Errorf("%s %s", question, text)
 		}
@@ -142,7 +145,8 @@ func loss(t *testing.T, m *Model, x corpus.Exchange) float64 {
 }
 
 func TestPromptCannotBeForged(t *testing.T) {
-	got := Prompt([]Message{{RoleSystem, " Be\x02 kind. "}, {RoleUser, "a\x03b\x04\x00c\x7f\n\td\r"}, {RoleAssistant, "e\x04"}, {RoleTool, "7"}})
+	got := Prompt([]Message{{RoleSystem, " Be\x02 kind. "}, {RoleUser, "a\x03b\x04\x00c\x7f\n\td\r"},
+		{RoleAssistant, "e\x04"}, {RoleTool, "7"}})
 	if want := "\x01Be kind.\x02abc\n\td\x03e\x04\x027\x03"; string(got) != want {
 		t.Errorf("prompt %q, want %q", got, want)
 	}

@@ -116,7 +116,8 @@ func TestAHubThatMakesUpKeysIsSlowAlone(t *testing.T) {
 func TestLookupsOfNobodyKeepMemoryBounded(t *testing.T) {
 	r := newRung()
 	for n := range 3 * maxHubs {
-		r.expect(t, "a hub that is none", string(binary.BigEndian.AppendUint64(nil, uint64(n))), numbered(n).Seal(event(t)), Early)
+		r.expect(t, "a hub that is none", string(binary.BigEndian.AppendUint64(nil, uint64(n))), numbered(n).Seal(event(t)),
+			Early)
 	}
 	if n := len(r.lookups); n > maxHubs {
 		t.Errorf("got the lookups of %d hubs counted, want at most %d", n, maxHubs)

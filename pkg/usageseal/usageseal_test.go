@@ -48,8 +48,10 @@ func newKey(t testing.TB) Key {
 func event(t testing.TB) []byte {
 	t.Helper()
 	data, err := proto.Marshal(&eventsv1.UsageEvent{
-		RequestId: "0192f0c0-0000-7000-8000-000000000003", Attempt: 1, HubId: "hub-1", ProviderId: "0192f0c0-0000-7000-8000-000000000001",
-		ModelId: "acme/large", PriceVersionId: "0192f0c0-0000-7000-8000-000000000002", BillableCompletionTokens: 400, LedgerMac: make([]byte, 16),
+		RequestId: "0192f0c0-0000-7000-8000-000000000003", Attempt: 1, HubId: "hub-1",
+		ProviderId: "0192f0c0-0000-7000-8000-000000000001",
+		ModelId:    "acme/large", PriceVersionId: "0192f0c0-0000-7000-8000-000000000002", BillableCompletionTokens: 400,
+		LedgerMac: make([]byte, 16),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +66,8 @@ func TestASealedEventIsTheEventWithASeal(t *testing.T) {
 		t.Errorf("got %d bytes, want the %d of the event and %d more", len(sealed), len(data), Size)
 	}
 	e := &eventsv1.UsageEvent{}
-	if err := proto.Unmarshal(sealed, e); err != nil || len(e.GetSeal()) != Size-3 || len(e.ProtoReflect().GetUnknown()) != 0 {
+	if err := proto.Unmarshal(sealed, e); err != nil || len(e.GetSeal()) != Size-3 ||
+		len(e.ProtoReflect().GetUnknown()) != 0 {
 		t.Errorf("got a seal of %d bytes and %d unknown, %v", len(e.GetSeal()), len(e.ProtoReflect().GetUnknown()), err)
 	}
 }

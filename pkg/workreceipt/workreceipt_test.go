@@ -43,7 +43,8 @@ func TestASignatureCoversEveryField(t *testing.T) {
 		"claimed completion": func(s *Signed) { s.ClaimedCompletion++ },
 		"no claim":           func(s *Signed) { s.Claimed, s.ClaimedPrompt, s.ClaimedCompletion = false, 0, 0 },
 		"tokens":             func(s *Signed) { s.SentTokens++ }, "bytes": func(s *Signed) { s.SentBytes++ },
-		"complete": func(s *Signed) { s.Complete = false }, "end": func(s *Signed) { s.EndedAt = s.EndedAt.Add(time.Millisecond) },
+		"complete":   func(s *Signed) { s.Complete = false },
+		"end":        func(s *Signed) { s.EndedAt = s.EndedAt.Add(time.Millisecond) },
 		"proof":      func(s *Signed) { s.Proof = []byte("proog") },
 		"moved text": func(s *Signed) { s.Model, s.Proof = "acme/tin", []byte("yproof") },
 		"signature":  func(s *Signed) { s.Signature[9]++ },
@@ -58,14 +59,20 @@ func TestASignatureCoversEveryField(t *testing.T) {
 
 func TestAReceiptOutOfBoundsIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*Receipt){
-		"no request": func(r *Receipt) { r.Request = ids.RequestID{} }, "no provider": func(r *Receipt) { r.Provider = ids.ProviderID{} },
-		"attempt 0": func(r *Receipt) { r.Attempt = 0 }, "huge attempt": func(r *Receipt) { r.Attempt = 1 << 31 },
-		"no model": func(r *Receipt) { r.Model = "" }, "long model": func(r *Receipt) { r.Model = string(make([]byte, MaxModel+1)) },
-		"no proof": func(r *Receipt) { r.Proof = nil }, "long proof": func(r *Receipt) { r.Proof = make([]byte, MaxProof+1) },
-		"tokens below zero": func(r *Receipt) { r.SentTokens = -1 }, "tokens that wrap": func(r *Receipt) { r.SentTokens = MaxCount + 1 },
-		"bytes below zero": func(r *Receipt) { r.SentBytes = -1 }, "claim below zero": func(r *Receipt) { r.ClaimedPrompt = -1 },
-		"counts of no claim": func(r *Receipt) { r.Claimed = false }, "before time": func(r *Receipt) { r.EndedAt = time.UnixMilli(-1) },
-		"after time": func(r *Receipt) { r.EndedAt = time.UnixMilli(maxMilliseconds + 1) },
+		"no request":  func(r *Receipt) { r.Request = ids.RequestID{} },
+		"no provider": func(r *Receipt) { r.Provider = ids.ProviderID{} },
+		"attempt 0":   func(r *Receipt) { r.Attempt = 0 }, "huge attempt": func(r *Receipt) { r.Attempt = 1 << 31 },
+		"no model":           func(r *Receipt) { r.Model = "" },
+		"long model":         func(r *Receipt) { r.Model = string(make([]byte, MaxModel+1)) },
+		"no proof":           func(r *Receipt) { r.Proof = nil },
+		"long proof":         func(r *Receipt) { r.Proof = make([]byte, MaxProof+1) },
+		"tokens below zero":  func(r *Receipt) { r.SentTokens = -1 },
+		"tokens that wrap":   func(r *Receipt) { r.SentTokens = MaxCount + 1 },
+		"bytes below zero":   func(r *Receipt) { r.SentBytes = -1 },
+		"claim below zero":   func(r *Receipt) { r.ClaimedPrompt = -1 },
+		"counts of no claim": func(r *Receipt) { r.Claimed = false },
+		"before time":        func(r *Receipt) { r.EndedAt = time.UnixMilli(-1) },
+		"after time":         func(r *Receipt) { r.EndedAt = time.UnixMilli(maxMilliseconds + 1) },
 	} {
 		r := sample()
 		change(&r)

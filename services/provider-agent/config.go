@@ -111,7 +111,8 @@ func (c Config) withDefaults() Config {
 // is refused unless it is this machine's or the owner allows it.
 func hubAddress(text string, plaintext bool) (string, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return "", errors.New("the hub's address must be ws://host or wss://host")
 	}
 	if u.Scheme == "ws" && !plaintext && !loopback(u.Hostname()) {
@@ -174,7 +175,8 @@ func targetsOf(models []Model) ([]engine.Target, error) {
 			if err := t.APIKey.UnmarshalText([]byte("file:" + m.APIKeyFile)); err != nil {
 				faults = append(faults, fmt.Errorf("the engine key of %s: %w", m.ModelID, err))
 			} else if key := t.APIKey.Reveal(); key == "" || !printable(key, 1024) {
-				faults = append(faults, fmt.Errorf("the engine key of %s: %s does not hold a key in one line", m.ModelID, m.APIKeyFile))
+				faults = append(faults, fmt.Errorf("the engine key of %s: %s does not hold a key in one line", m.ModelID,
+					m.APIKeyFile))
 			}
 		}
 		targets = append(targets, t)

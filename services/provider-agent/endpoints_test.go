@@ -43,7 +43,8 @@ func TestEveryEndpointGoesThroughTheAgent(t *testing.T) {
 		c.Capabilities = []string{"chat", "stream", "embeddings", "images", "transcriptions"}
 	}, model)
 	s := hub.AcceptLive()
-	if r := s.Register; r.GetMaxRequestBytes() != 26<<20 || strings.Join(r.GetCapabilities(), " ") != "chat stream embeddings images transcriptions" {
+	if r := s.Register; r.GetMaxRequestBytes() != 26<<20 ||
+		strings.Join(r.GetCapabilities(), " ") != "chat stream embeddings images transcriptions" {
 		t.Errorf("REGISTER is %v", r)
 	}
 	form := "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\nRIFF\r\n" +
@@ -65,7 +66,8 @@ func TestEveryEndpointGoesThroughTheAgent(t *testing.T) {
 		}
 		st := s.OpenOnly(open)
 		st.SendBody([]byte(c.body))
-		if body, end := st.Answer(); !end.GetComplete() || end.GetEngineStatus() != 200 || !strings.Contains(string(body), c.want) {
+		if body, end := st.Answer(); !end.GetComplete() || end.GetEngineStatus() != 200 ||
+			!strings.Contains(string(body), c.want) {
 			t.Errorf("%v: END is %v behind %.300s", c.endpoint, end, body)
 		}
 	}
@@ -88,7 +90,8 @@ func TestAnEngineWithoutTheEndpointSaysSoToTheHub(t *testing.T) {
 	if end := ask(agentv2.Endpoint_ENDPOINT_EMBEDDINGS); end.GetEngineStatus() != 404 || !end.GetComplete() {
 		t.Errorf("END is %v", end)
 	}
-	if end := ask(agentv2.Endpoint_ENDPOINT_IMAGES); end.GetEngineStatus() != 0 || end.GetComplete() || len(engine.Requests()) != 1 {
+	if end := ask(agentv2.Endpoint_ENDPOINT_IMAGES); end.GetEngineStatus() != 0 || end.GetComplete() ||
+		len(engine.Requests()) != 1 {
 		t.Errorf("what is not declared: END is %v", end)
 	}
 }

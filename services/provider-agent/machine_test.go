@@ -39,7 +39,8 @@ func TestHubHearsOfTheMachineUnlessItsOwnerDeclines(t *testing.T) {
 	model := Model{ModelID: "ok", EngineURL: engine.URL + "/v1"}
 	_, hub, _ := start(t, model)
 	h := hub.AcceptLive().Register.GetHardware()
-	if h.GetGpuType() != "RTX 4090" || h.GetGpuCount() != 2 || h.GetMemoryTotalMb() != 12288 || h.GetComputeCapability() != "8.6" ||
+	if h.GetGpuType() != "RTX 4090" || h.GetGpuCount() != 2 || h.GetMemoryTotalMb() != 12288 ||
+		h.GetComputeCapability() != "8.6" ||
 		h.GetDriverVersion() != "550.54.14" || h.GetServingEngine() != "unknown" {
 		t.Errorf("it hears of %v", h)
 	}
@@ -61,7 +62,8 @@ func TestGPUsThatTheDriverTellsOfLaterAreRegisteredLater(t *testing.T) {
 		t.Skip("the program is a shell script")
 	}
 	dir := t.TempDir()
-	script := "#!/bin/sh\n[ -e " + dir + "/loaded ] || { : >" + dir + "/loaded; exit 9; }\necho NVIDIA GeForce RTX 4090, 24564, 550.54.14, 8.9\n"
+	script := "#!/bin/sh\n[ -e " + dir + "/loaded ] || { : >" + dir +
+		"/loaded; exit 9; }\necho NVIDIA GeForce RTX 4090, 24564, 550.54.14, 8.9\n"
 	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,8 @@ func TestGPUsThatTheDriverTellsOfLaterAreRegisteredLater(t *testing.T) {
 		hub := hubtest.NewPiped(t)
 		cfg := DefaultConfig()
 		cfg.AllowPlaintext = true // pipes
-		cfg.WSURL, cfg.Key, cfg.Models = strings.TrimSuffix(hub.URL, "/ws"), key, []Model{{ModelID: "m", EngineURL: "http://engine.invalid"}}
+		cfg.WSURL, cfg.Key, cfg.Models = strings.TrimSuffix(hub.URL, "/ws"), key,
+			[]Model{{ModelID: "m", EngineURL: "http://engine.invalid"}}
 		agent, err := New(cfg, Deps{Dial: hub.Dial, HTTPClient: &http.Client{Transport: noEngine{}}})
 		if err != nil {
 			t.Fatal(err)
@@ -121,7 +124,8 @@ func TestWarmUpReachesTheEngine(t *testing.T) {
 	if all := engine.Requests(); len(all) != 1 || all[0].Model != "local" || all[0].Stream {
 		t.Errorf("the engine was asked %+v", all)
 	}
-	_, hub, _ = startWith(t, func(c *Config) { c.Capabilities = []string{"chat"} }, Model{ModelID: "m", EngineURL: engine.URL + "/v1", LocalModel: "local"})
+	_, hub, _ = startWith(t, func(c *Config) { c.Capabilities = []string{"chat"} },
+		Model{ModelID: "m", EngineURL: engine.URL + "/v1", LocalModel: "local"})
 	s = hub.AcceptLive()
 	if r := warm(); r.GetSuccess() {
 		t.Errorf("of an owner who declines the result is %v", r)

@@ -91,14 +91,16 @@ func New(cfg Config, deps Deps) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{nodeID: id, tracer: tracerOf(deps.Traces), kept: kept, guard: guard.New(cfg.RefusedMembers, cfg.FetchMedia, deps.Resolver)}
+	a := &Agent{nodeID: id, tracer: tracerOf(deps.Traces), kept: kept, guard: guard.New(cfg.RefusedMembers, cfg.FetchMedia,
+		deps.Resolver)}
 	if cfg.ReportHardware {
 		a.gpus = hardware.NewFinder(deps.Log)
 	}
 	a.pool = engine.New(engine.Config{ProbeInterval: cfg.ProbeInterval, Client: deps.HTTPClient}, targets, deps.Log)
 	a.link, err = connection.New(connection.Config{
 		URL: address, Key: cfg.Key, NodeID: id, NodeName: cfg.NodeName, Region: cfg.Region, Version: cfg.Version,
-		Capabilities: cfg.Capabilities, MaxRequestBytes: cfg.MaxRequestBytes, MaxBufferedBytes: cfg.MaxBufferedBytes, DrainTimeout: cfg.DrainTimeout,
+		Capabilities: cfg.Capabilities, MaxRequestBytes: cfg.MaxRequestBytes, MaxBufferedBytes: cfg.MaxBufferedBytes,
+		DrainTimeout: cfg.DrainTimeout,
 	}, connection.Deps{
 		Log: deps.Log, Clock: deps.Clock, Random: deps.Random, Dial: deps.Dial,
 		Offers: a.offers(cfg.Models), Changed: a.pool.Changed(), Serve: a.serve, Receipts: kept,
@@ -271,7 +273,8 @@ func Check(ctx context.Context, models []Model, deps Deps) ([]Finding, error) {
 	pool.Probe(ctx)
 	findings := make([]Finding, 0, len(models))
 	for i, state := range pool.States() {
-		findings = append(findings, Finding{Model: models[i].WithDefaults(), ContextLength: state.ContextLength, Fault: state.Reason})
+		findings = append(findings, Finding{Model: models[i].WithDefaults(), ContextLength: state.ContextLength,
+			Fault: state.Reason})
 	}
 	return findings, nil
 }

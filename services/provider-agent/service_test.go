@@ -83,13 +83,15 @@ func TestRequestGoesThroughTheAgentUnchanged(t *testing.T) {
 	if err := os.WriteFile(keyFile, []byte("engine-key\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	agent, hub, _ := start(t, Model{ModelID: "m", EngineURL: engine.URL + "/v1", LocalModel: "local", ContextLength: 8192, APIKeyFile: keyFile})
+	agent, hub, _ := start(t, Model{ModelID: "m", EngineURL: engine.URL + "/v1", LocalModel: "local", ContextLength: 8192,
+		APIKeyFile: keyFile})
 	s := hub.AcceptLive()
 	<-agent.Registered()
 	if err := agent.Ready(t.Context()); err != nil {
 		t.Errorf("not ready: %v", err)
 	}
-	if m := s.Register.GetModels()[0]; !m.GetHealthy() || m.GetContextLength() != 8192 || m.GetCapacity() != 10 || m.GetEngineModel() != "local" {
+	if m := s.Register.GetModels()[0]; !m.GetHealthy() || m.GetContextLength() != 8192 || m.GetCapacity() != 10 ||
+		m.GetEngineModel() != "local" {
 		t.Errorf("the offer is %v", m)
 	}
 	const text = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}],"stream_options":{"include_usage":true}}`
@@ -129,7 +131,8 @@ func TestEndingsOfTheEngineReachTheHub(t *testing.T) {
 		"no-done":    {EngineStatus: 200, Complete: true},
 	} {
 		body, end := request(model).Answer()
-		if end.GetEngineStatus() != want.GetEngineStatus() || end.GetComplete() != want.GetComplete() || (end.GetError() == "") != want.GetComplete() || len(body) == 0 {
+		if end.GetEngineStatus() != want.GetEngineStatus() || end.GetComplete() != want.GetComplete() ||
+			(end.GetError() == "") != want.GetComplete() || len(body) == 0 {
 			t.Errorf("%s: END is %v behind %q", model, end, body)
 		}
 	}
@@ -158,7 +161,8 @@ func TestUnhealthyModelIsOfferedAsSuch(t *testing.T) {
 	if err := agent.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("Ready says %v", err)
 	}
-	if _, end := s.Open("m", `{"model":"m"}`).Answer(); end.GetEngineStatus() != 0 || end.GetComplete() || end.GetError() == "" {
+	if _, end := s.Open("m", `{"model":"m"}`).Answer(); end.GetEngineStatus() != 0 || end.GetComplete() ||
+		end.GetError() == "" {
 		t.Errorf("END is %v", end)
 	}
 	_ = log
@@ -180,14 +184,16 @@ func TestTinyLanguageModelAnswersThroughTheAgent(t *testing.T) {
 	var answer struct {
 		Choices []struct{ Message struct{ Content string } }
 	}
-	if err := json.Unmarshal(body, &answer); err != nil || !end.GetComplete() || len(answer.Choices) != 1 || answer.Choices[0].Message.Content == "" {
+	if err := json.Unmarshal(body, &answer); err != nil || !end.GetComplete() || len(answer.Choices) != 1 ||
+		answer.Choices[0].Message.Content == "" {
 		t.Errorf("END is %v behind %s (%v)", end, body, err)
 	}
 }
 
 func TestNodeKeepsItsNameOverRestarts(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.WSURL, cfg.Key, cfg.StateDir, cfg.Models = "wss://hub.invalid", providerKey(t), t.TempDir(), []Model{{ModelID: "m", EngineURL: "http://h"}}
+	cfg.WSURL, cfg.Key, cfg.StateDir, cfg.Models = "wss://hub.invalid", providerKey(t), t.TempDir(),
+		[]Model{{ModelID: "m", EngineURL: "http://h"}}
 	first, err := New(cfg, Deps{})
 	if err != nil {
 		t.Fatal(err)
@@ -211,8 +217,10 @@ func TestNodeKeepsItsNameOverRestarts(t *testing.T) {
 }
 
 func TestAllFaultsOfTheConfigurationAreTold(t *testing.T) {
-	_, err := New(Config{Models: []Model{{ModelID: "m", EngineURL: "x", APIKeyFile: "/nowhere"}}, NodeName: "a\nb", MaxRequestBytes: -1, Capabilities: []string{"telepathy"}}, Deps{})
-	for _, want := range []string{"hub's address", "provider key", "node name", "largest request", "telepathy", "probe interval", "engine_url", "engine key of m"} {
+	_, err := New(Config{Models: []Model{{ModelID: "m", EngineURL: "x", APIKeyFile: "/nowhere"}}, NodeName: "a\nb",
+		MaxRequestBytes: -1, Capabilities: []string{"telepathy"}}, Deps{})
+	for _, want := range []string{"hub's address", "provider key", "node name", "largest request", "telepathy",
+		"probe interval", "engine_url", "engine key of m"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%q is missing in\n%v", want, err)
 		}
@@ -225,7 +233,8 @@ func TestEngineKeyHasToBeOneLine(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := targetsOf([]Model{{ModelID: "m", APIKeyFile: file}}); err == nil || strings.Contains(err.Error(), "two") {
+		if _, err := targetsOf([]Model{{ModelID: "m", APIKeyFile: file}}); err == nil ||
+			strings.Contains(err.Error(), "two") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -255,10 +264,12 @@ func TestAddressOfTheUpgrade(t *testing.T) {
 
 func TestAHubOffThisMachineIsNotDialledInTheClear(t *testing.T) {
 	for text, want := range map[string]bool{
-		"wss://hub.example": true, "ws://127.0.0.1:1": true, "ws://127.9.9.9:1": true, "ws://[::1]:1": true, "ws://localhost:1": true,
+		"wss://hub.example": true, "ws://127.0.0.1:1": true, "ws://127.9.9.9:1": true, "ws://[::1]:1": true,
+		"ws://localhost:1":          true,
 		"ws://[::ffff:127.0.0.1]:1": true,
-		"ws://hub.example":          false, "ws://10.0.0.1:1": false, "ws://localhost.example": false, "ws://[2001:db8::1]:1": false,
-		"ws://0x7f.1": false, "ws://127.0.0.1.example": false, "ws://[::]:1": false, "ws://0.0.0.0:1": false,
+		"ws://hub.example":          false, "ws://10.0.0.1:1": false, "ws://localhost.example": false,
+		"ws://[2001:db8::1]:1": false,
+		"ws://0x7f.1":          false, "ws://127.0.0.1.example": false, "ws://[::]:1": false, "ws://0.0.0.0:1": false,
 	} {
 		if _, err := hubAddress(text, false); (err == nil) != want {
 			t.Errorf("%s: %v, want it taken: %v", text, err, want)
@@ -280,7 +291,8 @@ func TestCheckFindsWhatDoesNotServe(t *testing.T) {
 	findings, err := Check(t.Context(), []Model{
 		{ModelID: "here", EngineURL: engine.URL + "/v1", ContextLength: 5}, {ModelID: "there", EngineURL: engine.URL + "/v1"},
 	}, Deps{})
-	if err != nil || findings[0].Fault != "" || findings[0].ContextLength != 5 || !strings.Contains(findings[1].Fault, "does not list") {
+	if err != nil || findings[0].Fault != "" || findings[0].ContextLength != 5 ||
+		!strings.Contains(findings[1].Fault, "does not list") {
 		t.Errorf("%+v %v", findings, err)
 	}
 	if _, err := Check(t.Context(), nil, Deps{}); err == nil {

@@ -45,7 +45,8 @@ func (c *challenges) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = json.NewEncoder(w).Encode(map[string]string{ // the agent may have left
 		"nonce": nonce,
-		"message": domain + " wants you to sign in with your Ethereum account:\n" + walletAddress + "\n\nConnect.\n\nURI: https://x.invalid\nVersion: 1\nChain ID: 1\n" +
+		"message": domain + " wants you to sign in with your Ethereum account:\n" + walletAddress +
+			"\n\nConnect.\n\nURI: https://x.invalid\nVersion: 1\nChain ID: 1\n" +
 			"Nonce: " + nonce + "\nIssued At: 2026-11-21T20:00:00.000Z\nExpiration Time: 2026-11-21T20:05:00.000Z",
 	})
 }
@@ -86,7 +87,8 @@ func TestWalletSignsInForEachConnection(t *testing.T) {
 		s.Kill()
 	}
 	for i, r := range seen {
-		if r.GetToken() != "" || r.GetOwnerAddress() != walletAddress || len(r.GetSignature()) != 65 || r.GetAuthNonce() != fmt.Sprintf("nonce%04d", i+1) {
+		if r.GetToken() != "" || r.GetOwnerAddress() != walletAddress || len(r.GetSignature()) != 65 ||
+			r.GetAuthNonce() != fmt.Sprintf("nonce%04d", i+1) {
 			t.Errorf("REGISTER is %v", r)
 		}
 	}
@@ -109,7 +111,8 @@ func TestWalletSignsNothingOfAnotherSite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := sign(t.Context()); err == nil || !strings.Contains(err.Error(), "is not a sign-in at") || got.Signature != nil {
+	if got, err := sign(t.Context()); err == nil || !strings.Contains(err.Error(), "is not a sign-in at") ||
+		got.Signature != nil {
 		t.Errorf("%+v %v", got, err)
 	}
 	if text := log.String(); strings.Contains(text, walletKey) || !strings.Contains(text, walletAddress) {
@@ -136,9 +139,11 @@ func TestFaultsOfTheWalletAreToldAtStart(t *testing.T) {
 		},
 	} {
 		cfg := DefaultConfig()
-		cfg.WSURL, cfg.WalletKeyFile, cfg.Models = "wss://hub.invalid", keyFile(t, walletKey, 0o600), []Model{{ModelID: "m", EngineURL: "http://h"}}
+		cfg.WSURL, cfg.WalletKeyFile, cfg.Models = "wss://hub.invalid", keyFile(t, walletKey, 0o600),
+			[]Model{{ModelID: "m", EngineURL: "http://h"}}
 		change(&cfg)
-		if _, err := New(cfg, Deps{}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret-that") {
+		if _, err := New(cfg, Deps{}); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret-that") {
 			t.Errorf("%q is missing in %v", want, err)
 		}
 	}

@@ -27,9 +27,10 @@ func (a *Agent) engineCall(ctx context.Context, r *connection.Request) trace.Spa
 	if !telemetry.Sampled(ctx) {
 		return noop.Span{}
 	}
-	ctx, span := a.tracer.Start(ctx, r.Endpoint.String()+" "+r.ModelID, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("gen_ai.operation.name", r.Endpoint.String()), attribute.String("gen_ai.request.model", r.ModelID),
-		attribute.Bool("gen_ai.request.stream", r.Stream), attribute.String("svc.request_id", r.ID)))
+	ctx, span := a.tracer.Start(ctx, r.Endpoint.String()+" "+r.ModelID, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(
+			attribute.String("gen_ai.operation.name", r.Endpoint.String()), attribute.String("gen_ai.request.model", r.ModelID),
+			attribute.Bool("gen_ai.request.stream", r.Stream), attribute.String("svc.request_id", r.ID)))
 	if span.IsRecording() {
 		r.Traceparent = telemetry.Traceparent(ctx)
 	}

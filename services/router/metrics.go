@@ -32,8 +32,10 @@ func (s *Service) measure(meter metric.Meter) error {
 	models := gauge("svc.router.models", "Models that some session offers.")
 	candidates := gauge("svc.router.candidates", "Offers of sessions that consumers may be sent to.")
 	bookings := gauge("svc.router.bookings", "Slots booked for attempts that have not been heard to end.")
-	breakers := gauge("svc.router.breakers_open", "Pairs of provider and model that a breaker keeps from serving, half open ones included.")
-	suspected := gauge("svc.router.breakers_suspected", "Pairs of provider and model that one account's requests fail on and the platform looks at.")
+	breakers := gauge("svc.router.breakers_open",
+		"Pairs of provider and model that a breaker keeps from serving, half open ones included.")
+	suspected := gauge("svc.router.breakers_suspected",
+		"Pairs of provider and model that one account's requests fail on and the platform looks at.")
 	hubs := gauge("svc.router.hubs", "Hubs in the view.")
 	pairs := gauge("svc.router.known_pairs", "Pairs of provider and model whose health is known.")
 	waiting := gauge("svc.router.waiting", "Requests that wait for a free slot.")
@@ -68,7 +70,8 @@ func (s *Service) measure(meter metric.Meter) error {
 			o.ObserveInt64(rejects, n, sets[reason])
 		}
 		return nil
-	}, sessions, models, candidates, bookings, breakers, suspected, hubs, pairs, waiting, dropped, refused, rejects, warmups)
+	}, sessions, models, candidates, bookings, breakers, suspected, hubs, pairs, waiting, dropped, refused, rejects,
+		warmups)
 	if err != nil {
 		return fmt.Errorf("register the router's metrics: %w", err)
 	}

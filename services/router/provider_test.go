@@ -49,7 +49,8 @@ func TestAProviderIsToldWhyItGetsNoTraffic(t *testing.T) {
 	if len(rejects) != 1 || rejects["window_too_small"] != 1 || len(models) != 1 {
 		t.Fatalf("rejects %v, models %v", rejects, models)
 	}
-	want := &routerv1.ModelHealth{ModelId: "m", Nodes: 1, AvailableNodes: 1, InFlight: 1, Capacity: 2, Breaker: "closed", Chosen: 1}
+	want := &routerv1.ModelHealth{ModelId: "m", Nodes: 1, AvailableNodes: 1, InFlight: 1, Capacity: 2, Breaker: "closed",
+		Chosen: 1}
 	if !proto.Equal(models[0], want) {
 		t.Errorf("model %v, want %v", models[0], want)
 	}
@@ -59,10 +60,12 @@ func TestAProviderIsToldWhyItGetsNoTraffic(t *testing.T) {
 	}
 	failed := &eventsv1.AttemptBatch{HubId: "a"}
 	for account := range byte(3) {
-		failed.Attempts = append(failed.Attempts, &eventsv1.Attempt{RequestId: "r1", Attempt: 1, ProviderId: id(1), NodeId: "n", Epoch: 1,
+		failed.Attempts = append(failed.Attempts, &eventsv1.Attempt{RequestId: "r1", Attempt: 1, ProviderId: id(1),
+			NodeId: "n", Epoch: 1,
 			ModelId: "m", Outcome: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_FAILED, AccountTag: []byte{7: account + 1}})
 	}
-	failed.Attempts = append(failed.Attempts, &eventsv1.Attempt{RequestId: "r3", Attempt: 1, ProviderId: id(1), NodeId: "n", Epoch: 1,
+	failed.Attempts = append(failed.Attempts, &eventsv1.Attempt{RequestId: "r3", Attempt: 1, ProviderId: id(1),
+		NodeId: "n", Epoch: 1,
 		ModelId: "m", Outcome: eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_BUSY})
 	h.send(bus.SubjectAttempts("a"), failed)
 	eventually(t, "the breaker is open and the capacity lower", func() bool {
@@ -107,7 +110,8 @@ func TestABodyThatNoAgentOnlineTakesIsTooLarge(t *testing.T) {
 	newHub(t, conn, "a", v1)
 	b := start(t, conn)
 	eventually(t, "the session is known", func() bool { return b.sessions() == 1 })
-	_, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m", BodyBytes: 2 << 20, PromptTokens: 1 << 20})
+	_, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m", BodyBytes: 2 << 20,
+		PromptTokens: 1 << 20})
 	if f, ok := fault.As(err); !ok || f.Reason != fault.RequestTooLarge || f.Kind != fault.Exhausted {
 		t.Errorf("got %v", err)
 	}
@@ -133,7 +137,8 @@ func TestAnIdleNodeIsAskedToWarmUpWhenAnotherIsFull(t *testing.T) {
 	t.Cleanup(func() { _ = sub.Stop() })
 	b, other := start(t, conn), start(t, conn)
 	eventually(t, "the sessions are known", func() bool { return b.sessions() == 2 && other.sessions() == 2 })
-	if _, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m"}); !fault.Is(err, fault.ProvidersBusy) {
+	if _, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m"}); !fault.Is(err,
+		fault.ProvidersBusy) {
 		t.Fatal(err)
 	}
 	select {

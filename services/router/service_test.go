@@ -47,7 +47,8 @@ func (p *peerServers) WatchModels(
 	if p.breaks.Add(-1) >= 0 {
 		return errors.New("broken")
 	}
-	err := s.Send(&catalogv1.WatchModelsResponse{Revision: 1, Models: []*catalogv1.Model{{ModelId: "silent", ContextLength: 2048}}})
+	err := s.Send(&catalogv1.WatchModelsResponse{Revision: 1,
+		Models: []*catalogv1.Model{{ModelId: "silent", ContextLength: 2048}}})
 	if err != nil {
 		return err
 	}
@@ -250,8 +251,12 @@ func TestSelectNamesWhereToDispatchAndAttemptsFreeTheSlot(t *testing.T) {
 	conn := bustest.New(t)
 	h := newHub(t, conn, "a", session(1, "m", 1000, 1), session(2, "silent", 0, 4))
 	b := start(t, conn)
-	eventually(t, "the sessions and the catalog are known", func() bool { return b.sessions() == 2 && b.service.catalog.Known() })
-	resp, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r1", ModelId: "m", PromptTokens: 10, RequiredCapabilities: []string{"stream"}})
+	eventually(t, "the sessions and the catalog are known", func() bool {
+		return b.sessions() == 2 &&
+			b.service.catalog.Known()
+	})
+	resp, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r1", ModelId: "m", PromptTokens: 10,
+		RequiredCapabilities: []string{"stream"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +290,8 @@ func TestSelectNamesWhereToDispatchAndAttemptsFreeTheSlot(t *testing.T) {
 	if err != nil || len(offers.GetOfferings()) != 1 {
 		t.Fatalf("%v, %v", offers, err)
 	}
-	if o := offers.GetOfferings()[0]; o.GetSamples() != 1 || o.GetTtftMsP50() != 250 || o.GetTokensPerSecondP50() != 100 || o.GetSuccessRate() != 1 {
+	if o := offers.GetOfferings()[0]; o.GetSamples() != 1 || o.GetTtftMsP50() != 250 || o.GetTokensPerSecondP50() != 100 ||
+		o.GetSuccessRate() != 1 {
 		t.Errorf("offering %v", o)
 	}
 	silent, err := b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r3", ModelId: "silent"})
@@ -301,7 +307,8 @@ func TestPinsAskTheDirectory(t *testing.T) {
 	b := start(t, conn)
 	eventually(t, "the session is known", func() bool { return b.sessions() == 1 })
 	ask := func(pin string, fallbacks bool) (*routerv1.SelectResponse, error) {
-		return b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m", PinnedProviderId: pin, AllowFallbacks: fallbacks})
+		return b.client.Select(t.Context(), &routerv1.SelectRequest{RequestId: "r", ModelId: "m", PinnedProviderId: pin,
+			AllowFallbacks: fallbacks})
 	}
 	if _, err := ask(id(98), true); !fault.Is(err, fault.InvalidProvider) {
 		t.Errorf("unknown: %v", err)

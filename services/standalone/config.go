@@ -95,7 +95,8 @@ func (c *Config) Select(list string) error {
 	var faults []error
 	for _, name := range c.Services {
 		if !slices.Contains(node.Names(), name) {
-			faults = append(faults, fmt.Errorf("-services: there is no service %q; there are %s", name, strings.Join(node.Names(), ", ")))
+			faults = append(faults, fmt.Errorf("-services: there is no service %q; there are %s", name,
+				strings.Join(node.Names(), ", ")))
 		}
 	}
 	return errors.Join(faults...)
@@ -105,7 +106,8 @@ func (c *Config) Select(list string) error {
 func (c *Config) Validate() error {
 	var faults []error
 	if !c.NATSURL.IsSet() && c.NATSAddr == "" && !c.all() {
-		faults = append(faults, errors.New("-services: all processes need one NATS: set SVC_NATS_URL, or SVC_NATS_ADDR in the process that runs it"))
+		faults = append(faults,
+			errors.New("-services: all processes need one NATS: set SVC_NATS_URL, or SVC_NATS_ADDR in the process that runs it"))
 	}
 	if c.NATSAddr != "" {
 		if err := serve.Loopback(c.NATSAddr); err != nil && !c.TLS.IsSet() {
@@ -156,7 +158,8 @@ func (c *Config) checkServices() []error {
 func (c *Config) Specs() []node.Spec {
 	specs := map[string]node.Spec{}
 	for _, spec := range []node.Spec{
-		catalog.Spec(), billingledger.Spec(), settlement.Spec(), router.Spec(), providerhub.Spec(c.Hub.HubID), edgegateway.Spec(),
+		catalog.Spec(), billingledger.Spec(), settlement.Spec(), router.Spec(), providerhub.Spec(c.Hub.HubID),
+		edgegateway.Spec(),
 	} {
 		spec.Database, spec.Bus = false, false
 		specs[spec.Name] = spec

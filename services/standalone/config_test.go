@@ -28,7 +28,8 @@ func named(t *testing.T, err error, wanted ...string) {
 
 func TestTheDefaultsAreThoseOfTheREADME(t *testing.T) {
 	cfg := load(t, "")
-	if cfg.Gateway.HTTPAddr != "127.0.0.1:8080" || cfg.Hub.WSAddr != "127.0.0.1:8081" || cfg.DataDir != ".run" || !bool(cfg.Demo) || !bool(cfg.DemoAgent) || !cfg.all() {
+	if cfg.Gateway.HTTPAddr != "127.0.0.1:8080" || cfg.Hub.WSAddr != "127.0.0.1:8081" || cfg.DataDir != ".run" ||
+		!bool(cfg.Demo) || !bool(cfg.DemoAgent) || !cfg.all() {
 		t.Errorf("%+v", cfg)
 	}
 }
@@ -53,7 +54,8 @@ func TestASubsetNeedsAWayToTheServicesItCalls(t *testing.T) {
 	peers := "SVC_PEERS=catalog=127.0.0.1:1|127.0.0.1:3,billing-ledger=127.0.0.1:1,settlement=127.0.0.1:1"
 	_, err = Load("edge-gateway,router,provider-hub", "", []string{peers})
 	named(t, err, "SVC_GRPC_ADDR", "SVC_NATS_URL", "SVC_PEPPER")
-	load(t, "edge-gateway,router,provider-hub", peers, "SVC_GRPC_ADDR=127.0.0.1:2", "SVC_NATS_URL=nats://127.0.0.1:3", "SVC_PEPPER="+strings.Repeat("ab", 32))
+	load(t, "edge-gateway,router,provider-hub", peers, "SVC_GRPC_ADDR=127.0.0.1:2", "SVC_NATS_URL=nats://127.0.0.1:3",
+		"SVC_PEPPER="+strings.Repeat("ab", 32))
 	if _, err := Load("edge-gatewax", "", nil); err == nil {
 		t.Error("a service that does not exist was selected")
 	}

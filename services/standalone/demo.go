@@ -141,7 +141,9 @@ func (p *process) chooseCatalog(ctx context.Context) (demo.Engine, demo.Catalog,
 	}
 }
 
-func (p *process) newAgent(credentials demo.Credentials, catalog demo.Catalog, engine demo.Engine) (*provideragent.Agent, error) {
+func (p *process) newAgent(
+	credentials demo.Credentials, catalog demo.Catalog, engine demo.Engine,
+) (*provideragent.Agent, error) {
 	cfg := provideragent.DefaultConfig()
 	cfg.WSURL, cfg.AllowPlaintext = "ws://"+reachable(p.wsAddr), true // its hub is this process
 	cfg.Key = config.NewSecret(credentials.ProviderKey)

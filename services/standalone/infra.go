@@ -49,7 +49,9 @@ func (i *infra) Close() error {
 }
 
 // startInfra finds or starts PostgreSQL and NATS.
-func startInfra(ctx context.Context, cfg Config, dir *localdata.Dir, n *node.Node, tel *telemetry.Telemetry, con *console.Console) (*infra, error) {
+func startInfra(
+	ctx context.Context, cfg Config, dir *localdata.Dir, n *node.Node, tel *telemetry.Telemetry, con *console.Console,
+) (*infra, error) {
 	i := &infra{}
 	if err := i.startPostgres(ctx, cfg, dir, tel.Log, con); err != nil {
 		return nil, errors.Join(err, i.Close())
@@ -60,7 +62,9 @@ func startInfra(ctx context.Context, cfg Config, dir *localdata.Dir, n *node.Nod
 	return i, nil
 }
 
-func (i *infra) startPostgres(ctx context.Context, cfg Config, dir *localdata.Dir, log *slog.Logger, con *console.Console) error {
+func (i *infra) startPostgres(
+	ctx context.Context, cfg Config, dir *localdata.Dir, log *slog.Logger, con *console.Console,
+) error {
 	if len(cfg.keepers()) == 0 {
 		return nil
 	}
@@ -115,7 +119,9 @@ func (i *infra) useGivenPostgres(ctx context.Context, cfg Config, dir *localdata
 	return err
 }
 
-func (i *infra) startBus(ctx context.Context, cfg Config, dir *localdata.Dir, n *node.Node, con *console.Console) error {
+func (i *infra) startBus(
+	ctx context.Context, cfg Config, dir *localdata.Dir, n *node.Node, con *console.Console,
+) error {
 	done := con.Step("NATS")
 	connect := n.BusConfig()
 	connect.Name = "standalone"

@@ -122,10 +122,12 @@ func TestTheMetadataSaysWhatTheModelIs(t *testing.T) {
 	c.Half = true
 	got := parse(t, written(t, c)).metadata
 	for key, want := range map[string]any{
-		"general.architecture": "llama", "general.name": "m-3", "general.file_type": uint32(1), "general.alignment": uint32(32),
+		"general.architecture": "llama", "general.name": "m-3", "general.file_type": uint32(1),
+		"general.alignment":    uint32(32),
 		"llama.context_length": uint32(64), "llama.embedding_length": uint32(12), "llama.block_count": uint32(2),
-		"llama.feed_forward_length": uint32(20), "llama.attention.head_count": uint32(2), "llama.rope.dimension_count": uint32(6),
-		"tokenizer.ggml.model": "llama", "tokenizer.ggml.add_bos_token": true, "tokenizer.ggml.add_eos_token": false,
+		"llama.feed_forward_length": uint32(20), "llama.attention.head_count": uint32(2),
+		"llama.rope.dimension_count": uint32(6),
+		"tokenizer.ggml.model":       "llama", "tokenizer.ggml.add_bos_token": true, "tokenizer.ggml.add_eos_token": false,
 		"tokenizer.ggml.bos_token_id": uint32(1), "tokenizer.ggml.eos_token_id": uint32(2),
 	} {
 		if got[key] != want {
@@ -233,7 +235,8 @@ func TestTokensThatAreNoTextAreDamped(t *testing.T) {
 		}
 		return math.Sqrt(sum / float64((to-from)*c.Width))
 	}
-	if bytesSpread, textSpread := spread(0, 259), spread(259, 514); textSpread < 0.9 || textSpread > 1.1 || bytesSpread > 0.06 {
+	if bytesSpread, textSpread := spread(0, 259), spread(259, 514); textSpread < 0.9 || textSpread > 1.1 ||
+		bytesSpread > 0.06 {
 		t.Errorf("weights are around %v for text and around %v for the rest", textSpread, bytesSpread)
 	}
 }
@@ -300,7 +303,8 @@ func TestImpossibleShapesAreRefused(t *testing.T) {
 	}
 	c := Default()
 	c.Layers, c.Heads = 0, 0
-	if err := Write(&bytes.Buffer{}, c); err == nil || !strings.Contains(err.Error(), "layers") || !strings.Contains(err.Error(), "heads") {
+	if err := Write(&bytes.Buffer{}, c); err == nil || !strings.Contains(err.Error(), "layers") ||
+		!strings.Contains(err.Error(), "heads") {
 		t.Errorf("not all faults are told: %v", err)
 	}
 }

@@ -79,7 +79,9 @@ func (c *Collector) Refuse(err error) {
 }
 
 // Export implements the OTLP trace service.
-func (c *Collector) Export(_ context.Context, req *collectorv1.ExportTraceServiceRequest) (*collectorv1.ExportTraceServiceResponse, error) {
+func (c *Collector) Export(
+	_ context.Context, req *collectorv1.ExportTraceServiceRequest,
+) (*collectorv1.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer func() {
@@ -104,7 +106,8 @@ func (c *Collector) Export(_ context.Context, req *collectorv1.ExportTraceServic
 func spanOf(resource map[string]string, s *tracev1.Span) Span {
 	span := Span{
 		TraceID: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()),
-		ParentID: hex.EncodeToString(s.GetParentSpanId()), Name: s.GetName(), Kind: strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_"),
+		ParentID: hex.EncodeToString(s.GetParentSpanId()), Name: s.GetName(), Kind: strings.TrimPrefix(s.GetKind().String(),
+			"SPAN_KIND_"),
 		Resource: resource, Attributes: texts(s.GetAttributes()),
 		Failed: s.GetStatus().GetCode() == tracev1.Status_STATUS_CODE_ERROR,
 	}

@@ -81,7 +81,8 @@ func train(r recipe, clk clock.Clock, progress io.Writer, save func(*weights.Set
 		if done := step + 1; done%every == 0 || done == r.steps {
 			elapsed := clk.Now().Sub(began)
 			eta := elapsed * time.Duration(r.steps-done) / time.Duration(done)
-			fmt.Fprintf(progress, "step=%d loss=%.4f elapsed=%s eta=%s\n", done, sum/float64((step%every)+1), elapsed.Round(time.Second), eta.Round(time.Second))
+			fmt.Fprintf(progress, "step=%d loss=%.4f elapsed=%s eta=%s\n", done, sum/float64((step%every)+1),
+				elapsed.Round(time.Second), eta.Round(time.Second))
 			sum = 0
 		}
 		if done := step + 1; done%max(r.steps/evaluations, 1) == 0 || done == r.steps {

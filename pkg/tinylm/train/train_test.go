@@ -73,7 +73,10 @@ func TestGradientsMatchFiniteDifferences(t *testing.T) {
 		for i := range order {
 			order[i] = i
 		}
-		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(math.Abs(float64(grad[b])), math.Abs(float64(grad[a]))) })
+		slices.SortFunc(order, func(a, b int) int {
+			return cmp.Compare(math.Abs(float64(grad[b])),
+				math.Abs(float64(grad[a])))
+		})
 		for _, i := range append(order[:6:6], rng.IntN(len(tensor)), rng.IntN(len(tensor))) {
 			const h = 1e-2
 			was := tensor[i]
@@ -139,7 +142,8 @@ func TestFeedWeighsAnswersAndMarksBeginnings(t *testing.T) {
 }
 
 func TestRateRisesThenFalls(t *testing.T) {
-	if a, b, c := rateAt(0, 1000, 1), rateAt(50, 1000, 1), rateAt(999, 1000, 1); a != 0.02 || b != 1 || c > 0.02 || c < 0.01 {
+	if a, b, c := rateAt(0, 1000, 1), rateAt(50, 1000, 1), rateAt(999, 1000, 1); a != 0.02 || b != 1 || c > 0.02 ||
+		c < 0.01 {
 		t.Errorf("rates %v, %v, %v", a, b, c)
 	}
 }

@@ -20,7 +20,8 @@ func TestAFileGetsPlainAlignedLines(t *testing.T) {
 	if strings.ContainsAny(got, "\033\r") {
 		t.Errorf("control characters in a file:\n%q", got)
 	}
-	for _, want := range []string{"PostgreSQL 15 (1.23s)", "  Base URL  http://x/v1\n  Key       sk\n", "Ready in 1.2s", "  curl x\n"} {
+	for _, want := range []string{"PostgreSQL 15 (1.23s)", "  Base URL  http://x/v1\n  Key       sk\n", "Ready in 1.2s",
+		"  curl x\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)
 		}

@@ -84,7 +84,8 @@ func FromEngine(models []string) Catalog {
 func safeID(name string) string {
 	id := []byte(name)
 	for i, b := range id {
-		ok := 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '.' || b == '_' || b == '-' || b == ':'
+		ok := 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '.' || b == '_' || b == '-' ||
+			b == ':'
 		if !ok {
 			id[i] = '-'
 		}

@@ -108,7 +108,8 @@ func makeBoth(ctx context.Context, peers Peers) (Credentials, error) {
 }
 
 func makeConsumer(ctx context.Context, accounts billingv1.AccountAdminServiceClient) (Credentials, error) {
-	created, err := accounts.CreateAccount(ctx, &billingv1.CreateAccountRequest{Name: "Demo consumer", IdempotencyKey: "demo-consumer"})
+	created, err := accounts.CreateAccount(ctx, &billingv1.CreateAccountRequest{Name: "Demo consumer",
+		IdempotencyKey: "demo-consumer"})
 	if err != nil {
 		return Credentials{}, err
 	}
@@ -131,7 +132,8 @@ func makeConsumer(ctx context.Context, accounts billingv1.AccountAdminServiceCli
 }
 
 func makeProvider(ctx context.Context, providers hubv1.ProviderAdminServiceClient) (Credentials, error) {
-	created, err := providers.CreateProvider(ctx, &hubv1.CreateProviderRequest{Name: "Demo provider", Region: "local", IdempotencyKey: "demo-provider"})
+	created, err := providers.CreateProvider(ctx, &hubv1.CreateProviderRequest{Name: "Demo provider", Region: "local",
+		IdempotencyKey: "demo-provider"})
 	if err != nil {
 		return Credentials{}, err
 	}

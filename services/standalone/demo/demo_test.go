@@ -97,7 +97,8 @@ func TestTheEngineThatIsNamedIsTaken(t *testing.T) {
 
 func TestTheEnvironmentIsOneThatShellsRead(t *testing.T) {
 	text := string(Environment{BaseURL: "http://127.0.0.1:8080", DatabaseURL: "postgres://u:p@h/d?a=b&c='d'"}.File())
-	for _, want := range []string{"SVC_BASE_URL=http://127.0.0.1:8080\n", `SVC_DATABASE_URL='postgres://u:p@h/d?a=b&c='\''d'\'''` + "\n", "SVC_API_KEY=\n"} {
+	for _, want := range []string{"SVC_BASE_URL=http://127.0.0.1:8080\n",
+		`SVC_DATABASE_URL='postgres://u:p@h/d?a=b&c='\''d'\'''` + "\n", "SVC_API_KEY=\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

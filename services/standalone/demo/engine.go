@@ -60,7 +60,8 @@ func ChooseEngine(ctx context.Context, url, ollama string, log *slog.Logger) (En
 	}
 	local := ollamaURL(ollama)
 	if models, err := ListModels(ctx, local, time.Second); err == nil && len(models) > 0 {
-		return Engine{URL: local, Name: "Ollama at " + strings.TrimSuffix(local, "/v1"), Models: models, Capacity: engineCapacity}, nil
+		return Engine{URL: local, Name: "Ollama at " + strings.TrimSuffix(local, "/v1"), Models: models,
+			Capacity: engineCapacity}, nil
 	}
 	return tiny(log)
 }

@@ -21,7 +21,9 @@ func Keep(ctx context.Context, providers hubv1.ProviderAdminServiceClient, id st
 	keep(ctx, every.C, providers, id, log)
 }
 
-func keep(ctx context.Context, ticks <-chan time.Time, providers hubv1.ProviderAdminServiceClient, id string, log *slog.Logger) {
+func keep(
+	ctx context.Context, ticks <-chan time.Time, providers hubv1.ProviderAdminServiceClient, id string, log *slog.Logger,
+) {
 	for {
 		select {
 		case <-ctx.Done():

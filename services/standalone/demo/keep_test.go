@@ -76,7 +76,8 @@ func TestTheDemosProviderIsRenewedAndComesBackWhereItFell(t *testing.T) {
 	}
 	id := made.ProviderID
 	for _, from := range []hubv1.ProviderStatus{active, pending} {
-		if _, err := providers.SetProviderStatus(t.Context(), &hubv1.SetProviderStatusRequest{ProviderId: id, Status: from}); err != nil {
+		if _, err := providers.SetProviderStatus(t.Context(), &hubv1.SetProviderStatusRequest{ProviderId: id,
+			Status: from}); err != nil {
 			t.Fatal(err)
 		}
 		at.Advance(24 * time.Hour)
@@ -84,11 +85,13 @@ func TestTheDemosProviderIsRenewedAndComesBackWhereItFell(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := detail(t, providers, id)
-		if ends := p.GetQualification().GetBenchmarkExpiresAt().AsTime(); p.GetStatus() != active || !ends.Equal(at.Now().Add(30*24*time.Hour)) {
+		if ends := p.GetQualification().GetBenchmarkExpiresAt().AsTime(); p.GetStatus() != active ||
+			!ends.Equal(at.Now().Add(30*24*time.Hour)) {
 			t.Errorf("from %v: %v until %v", from, p.GetStatus(), ends)
 		}
 	}
-	if _, err := providers.SetProviderStatus(t.Context(), &hubv1.SetProviderStatusRequest{ProviderId: id, Status: suspended}); err != nil {
+	if _, err := providers.SetProviderStatus(t.Context(), &hubv1.SetProviderStatusRequest{ProviderId: id,
+		Status: suspended}); err != nil {
 		t.Fatal(err)
 	}
 	if err := Renew(t.Context(), providers, id); err != nil || detail(t, providers, id).GetStatus() != suspended {
@@ -111,7 +114,8 @@ func TestTheDemosProviderIsRenewedDailyUntilTheEnd(t *testing.T) {
 	at.Advance(20 * 24 * time.Hour)
 	ticks <- at.Now()
 	ticks <- at.Now() // the one before is done
-	if ends := detail(t, providers, made.ProviderID).GetQualification().GetBenchmarkExpiresAt().AsTime(); !ends.Equal(at.Now().Add(30 * 24 * time.Hour)) {
+	if ends := detail(t, providers, made.ProviderID).GetQualification().GetBenchmarkExpiresAt().AsTime(); !ends.Equal(
+		at.Now().Add(30 * 24 * time.Hour)) {
 		t.Errorf("the benchmark ends %v", ends)
 	}
 	stop()

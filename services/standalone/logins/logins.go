@@ -47,7 +47,9 @@ func tables(service string) pg.Tables {
 // Make makes what is missing in the database at the administrator's URL for the
 // services, with passwords that are kept in dir, and returns their ways in. What
 // an earlier release made under the administrator's login goes to the owners.
-func Make(ctx context.Context, dir *localdata.Dir, admin, suffix string, services []string) (map[string]node.Database, error) {
+func Make(
+	ctx context.Context, dir *localdata.Dir, admin, suffix string, services []string,
+) (map[string]node.Database, error) {
 	made := map[string]node.Database{}
 	var all []pg.Access
 	for _, service := range services {

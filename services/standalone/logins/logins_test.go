@@ -27,7 +27,8 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // rooms are a table of each service.
 var rooms = map[string]string{
-	node.Catalog: "catalog.model", node.BillingLedger: "billing.wallet", node.Settlement: "settlement.earning_line", node.ProviderHub: "hub.provider_key",
+	node.Catalog: "catalog.model", node.BillingLedger: "billing.wallet", node.Settlement: "settlement.earning_line",
+	node.ProviderHub: "hub.provider_key",
 }
 
 func TestTheTextForPlatformTeamsIsThatOfTheTree(t *testing.T) {
@@ -98,7 +99,8 @@ func confined(t *testing.T, databases map[string]node.Database) {
 		}
 		schema, _, _ := strings.Cut(rooms[service], ".")
 		for _, sql := range []string{
-			"CREATE TABLE " + schema + ".x ()", "CREATE TABLE public.x ()", "CREATE TEMPORARY TABLE x ()", "CREATE SCHEMA x", "DROP TABLE " + rooms[service],
+			"CREATE TABLE " + schema + ".x ()", "CREATE TABLE public.x ()", "CREATE TEMPORARY TABLE x ()", "CREATE SCHEMA x",
+			"DROP TABLE " + rooms[service],
 			"ALTER TABLE " + rooms[service] + " ADD x int", "CREATE ROLE x", "TRUNCATE " + rooms[service],
 			"INSERT INTO " + schema + ".schema_migrations (version_id, is_applied) VALUES (99999, true)",
 			fmt.Sprintf("SET ROLE %s", tables(service).Owner()),
@@ -167,15 +169,18 @@ func TestTablesOfThePreviousReleaseGoToTheirOwners(t *testing.T) {
 			t.Fatal(err)
 		}
 		var left int
-		if err := connect(t, admin).QueryRow(t.Context(), `SELECT count(*) FROM pg_class c WHERE relnamespace = $1::regnamespace AND relowner <> $2::regrole
-			AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')`, tables(service).Schema, tables(service).Owner()).Scan(&left); err != nil || left != 0 {
+		if err := connect(t, admin).QueryRow(t.Context(),
+			`SELECT count(*) FROM pg_class c WHERE relnamespace = $1::regnamespace AND relowner <> $2::regrole
+			AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')`, tables(service).Schema,
+			tables(service).Owner()).Scan(&left); err != nil || left != 0 {
 			t.Errorf("%s: got %d relations of another owner (%v), want none", service, left, err)
 		}
 	}
 	confined(t, made)
 	// The owner may do what the migrations to come do.
 	owner := connect(t, made[node.BillingLedger].OwnerURL)
-	if _, err := owner.Exec(t.Context(), "SET ROLE svc_billing_owner; ALTER TABLE billing.wallet ADD x int; SELECT billing.ensure_usage_partitions(1, 1)"); err != nil {
+	if _, err := owner.Exec(t.Context(),
+		"SET ROLE svc_billing_owner; ALTER TABLE billing.wallet ADD x int; SELECT billing.ensure_usage_partitions(1, 1)"); err != nil {
 		t.Errorf("the owner at its tables: got %v", err)
 	}
 }
@@ -265,7 +270,8 @@ func TestTheTextMakesWhatTheServicesNeed(t *testing.T) {
 	team := "team" + suffix
 	// The schemas' roles belong to the server, where other tests have made them.
 	text := strings.NewReplacer("svc_", "t"+suffix+"_").Replace(SQL())
-	execute(t, admin, "CREATE ROLE "+team+" LOGIN CREATEROLE PASSWORD 'x'", "ALTER DATABASE "+at.Database+" OWNER TO "+team)
+	execute(t, admin, "CREATE ROLE "+team+" LOGIN CREATEROLE PASSWORD 'x'", "ALTER DATABASE "+at.Database+" OWNER TO "+
+		team)
 	teamURL := fmt.Sprintf("postgres://%s:x@%s:%d/%s?sslmode=disable", team, at.Host, at.Port, at.Database)
 	execute(t, teamURL, text, text)
 	made := map[string]node.Database{}

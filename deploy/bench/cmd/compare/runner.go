@@ -73,7 +73,8 @@ func (r *runner) sync(round int) error {
 	if err != nil {
 		return fmt.Errorf("measure the disk: %w", err)
 	}
-	return r.out.Write(record.Record{Target: record.Machine, Round: round, Measure: figures.SyncMeasure, Value: float64(took) / float64(time.Microsecond)})
+	return r.out.Write(record.Record{Target: record.Machine, Round: round, Measure: figures.SyncMeasure,
+		Value: float64(took) / float64(time.Microsecond)})
 }
 
 // spec is the load of a scenario on a target.
@@ -99,9 +100,11 @@ func (r *runner) one(s plan.Scenario, t plan.Target, round int) error {
 	res, err := r.load(s, t)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "    %s %s: %v\n", s.Name, t.Name, err)
-		return r.out.Write(record.Record{Scenario: s.Name, Target: t.Name, Round: round, Result: &loadgen.Result{Errors: 1, FirstError: err.Error()}})
+		return r.out.Write(record.Record{Scenario: s.Name, Target: t.Name, Round: round, Result: &loadgen.Result{Errors: 1,
+			FirstError: err.Error()}})
 	}
-	fmt.Fprintf(os.Stderr, "    %-12s %-10s round %d %8.0f req/s %8.0f events/s  p50 %7.0f µs  CPU %6.1f µs/req %5.1f µs/event%s\n",
+	fmt.Fprintf(os.Stderr,
+		"    %-12s %-10s round %d %8.0f req/s %8.0f events/s  p50 %7.0f µs  CPU %6.1f µs/req %5.1f µs/event%s\n",
 		s.Name, t.Name, round+1, res.ReqPerSec, res.ChunkPerSec, res.P50, res.CPUPerReq, res.CPUPerChunk, wrong(res))
 	return r.out.Write(record.Record{Scenario: s.Name, Target: t.Name, Round: round, Result: &res})
 }

@@ -45,26 +45,36 @@ func (f *crowdFigures) fill(b *bench, failure error) {
 		return new(*heap + *stacks), fmt.Sprintf("heap %s, stacks %s", sheet.Number(*heap), sheet.Number(*stacks))
 	}
 	part := "memory"
-	b.sheet.Add(sheet.Row{Part: part, Figure: "a session, hub and router", Unit: "KiB", Value: each(hub + router), Gate: new(100.0), Aim: new(30.0), Note: why})
+	b.sheet.Add(sheet.Row{Part: part, Figure: "a session, hub and router", Unit: "KiB", Value: each(hub + router),
+		Gate: new(100.0), Aim: new(30.0), Note: why})
 	b.sheet.Add(sheet.Row{Part: part, Figure: "of it the hub", Unit: "KiB", Value: each(hub)})
 	b.sheet.Add(sheet.Row{Part: part, Figure: "of it the router's view", Unit: "KiB", Value: each(router)})
 	value, note := live(f.before.hubLive, f.after.hubLive)
 	b.sheet.Add(sheet.Row{Part: part, Figure: "in use behind a collection, hub", Unit: "KiB", Value: value, Note: note})
 	value, note = live(f.before.rtLive, f.after.rtLive)
 	b.sheet.Add(sheet.Row{Part: part, Figure: "in use behind a collection, router", Unit: "KiB", Value: value, Note: note})
-	b.sheet.Add(sheet.Row{Part: part, Figure: "a bare socket of the hub", Unit: "KiB", Value: positive(f.bare), Gate: new(24.0), Note: "in use behind a collection; it has not registered"})
-	b.sheet.Add(sheet.Row{Part: part, Figure: "a bare socket of wsfloor", Unit: "KiB", Value: positive(f.floor), Note: "resident; a WebSocket with a queue of 1,024 messages, and nothing else"})
+	b.sheet.Add(sheet.Row{Part: part, Figure: "a bare socket of the hub", Unit: "KiB", Value: positive(f.bare),
+		Gate: new(24.0), Note: "in use behind a collection; it has not registered"})
+	b.sheet.Add(sheet.Row{Part: part, Figure: "a bare socket of wsfloor", Unit: "KiB", Value: positive(f.floor),
+		Note: "resident; a WebSocket with a queue of 1,024 messages, and nothing else"})
 	cut := f.quiet.Requests > 0
-	b.sheet.Add(sheet.Row{Part: part, Figure: "a session once all were cut and are back", Unit: "KiB", Value: measured(cut, float64(f.resident-f.before.hub-f.before.router)/1024/float64(b.agents))})
+	b.sheet.Add(sheet.Row{Part: part, Figure: "a session once all were cut and are back", Unit: "KiB",
+		Value: measured(cut, float64(f.resident-f.before.hub-f.before.router)/1024/float64(b.agents))})
 	part = "mass cut"
-	b.sheet.Add(sheet.Row{Part: part, Figure: "all registered again", Unit: "s", Value: positive(f.back.Seconds()), Gate: new(60.0), Note: fmt.Sprintf("%d dials refused on the way, %d connections lost again", f.refusals, f.losses)})
-	b.sheet.Add(sheet.Row{Part: part, Figure: "all in the router's view again", Unit: "s", Value: positive(f.routed.Seconds()), Gate: new(60.0)})
-	b.sheet.Add(sheet.Row{Part: part, Figure: "p99 of unaffected requests, to quiet", Unit: "×", Value: measured(cut && f.quiet.P99 > 0, f.during.P99/f.quiet.P99), Gate: new(2.0), Strict: true,
+	b.sheet.Add(sheet.Row{Part: part, Figure: "all registered again", Unit: "s", Value: positive(f.back.Seconds()),
+		Gate: new(60.0), Note: fmt.Sprintf("%d dials refused on the way, %d connections lost again", f.refusals, f.losses)})
+	b.sheet.Add(sheet.Row{Part: part, Figure: "all in the router's view again", Unit: "s",
+		Value: positive(f.routed.Seconds()), Gate: new(60.0)})
+	b.sheet.Add(sheet.Row{Part: part, Figure: "p99 of unaffected requests, to quiet", Unit: "×", Value: measured(cut &&
+		f.quiet.P99 > 0, f.during.P99/f.quiet.P99), Gate: new(2.0), Strict: true,
 		Note: fmt.Sprintf("%d of %d took more than twice as long, the last %s s behind the cut; %d failed %s",
 			f.slow, f.during.Requests, sheet.Number(f.last.Seconds()), f.during.Failed, f.during.Fault)})
-	b.sheet.Add(sheet.Row{Part: part, Figure: "p50 and p99 while all come back, ms", Value: measured(cut, f.during.P50), Note: fmt.Sprintf("p99 %s, longest %s", sheet.Number(f.during.P99), sheet.Number(f.during.Max))})
-	b.sheet.Add(sheet.Row{Part: part, Figure: "p50 and p99 when it is quiet, ms", Value: measured(cut, f.quiet.P50), Note: fmt.Sprintf("p99 %s (before %s, behind %s), longest %s, %d failed",
-		sheet.Number(f.quiet.P99), sheet.Number(f.twice[0].P99), sheet.Number(f.twice[1].P99), sheet.Number(f.quiet.Max), f.quiet.Failed)})
+	b.sheet.Add(sheet.Row{Part: part, Figure: "p50 and p99 while all come back, ms", Value: measured(cut, f.during.P50),
+		Note: fmt.Sprintf("p99 %s, longest %s", sheet.Number(f.during.P99), sheet.Number(f.during.Max))})
+	b.sheet.Add(sheet.Row{Part: part, Figure: "p50 and p99 when it is quiet, ms", Value: measured(cut, f.quiet.P50),
+		Note: fmt.Sprintf("p99 %s (before %s, behind %s), longest %s, %d failed",
+			sheet.Number(f.quiet.P99), sheet.Number(f.twice[0].P99), sheet.Number(f.twice[1].P99), sheet.Number(f.quiet.Max),
+			f.quiet.Failed)})
 }
 
 func measured(ok bool, v float64) *float64 {

@@ -96,7 +96,8 @@ func run(ctx context.Context) error {
 	if *asJSON {
 		return b.sheet.JSON(os.Stdout)
 	}
-	fmt.Fprintf(os.Stdout, "\n  %d agents, %d of them v1, each of a provider of its own; %d cores; load average %s before, %s after\n\n",
+	fmt.Fprintf(os.Stdout,
+		"\n  %d agents, %d of them v1, each of a provider of its own; %d cores; load average %s before, %s after\n\n",
 		b.agents, b.v1, runtime.NumCPU(), before, loadAverage())
 	return b.sheet.Text(os.Stdout)
 }

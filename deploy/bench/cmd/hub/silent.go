@@ -120,6 +120,7 @@ func (f *found) fill(b *bench, failure error) {
 		if len(all) > 0 {
 			slowest = new(slices.Max(all).Round(resolution).Seconds())
 		}
-		b.sheet.Add(sheet.Row{Part: "half open", Figure: row.figure, Unit: "s", Value: slowest, Gate: new(row.gate), Note: note})
+		b.sheet.Add(sheet.Row{Part: "half open", Figure: row.figure, Unit: "s", Value: slowest, Gate: new(row.gate),
+			Note: note})
 	}
 }

@@ -93,18 +93,22 @@ func (f *streamFigures) fill(b *bench, failure error) {
 			}
 			return nil, ""
 		}
-		return &value, fmt.Sprintf("p99 of the gaps %s without, %s with; p50 %s, %s", median(without.P99), median(with.P99), median(without.P50), median(with.P50))
+		return &value, fmt.Sprintf("p99 of the gaps %s without, %s with; p50 %s, %s", median(without.P99), median(with.P99),
+			median(without.P50), median(with.P50))
 	}
 	part := "one socket"
 	value, note := added(f.alone, f.stalled)
-	b.sheet.Add(sheet.Row{Part: part, Figure: "a stalled stream adds to the others' p99", Unit: "ms", Value: value, Gate: new(5.0), Strict: true, Note: note})
+	b.sheet.Add(sheet.Row{Part: part, Figure: "a stalled stream adds to the others' p99", Unit: "ms", Value: value,
+		Gate: new(5.0), Strict: true, Note: note})
 	value, note = added(f.bodies.Without, f.bodies.Same)
-	b.sheet.Add(sheet.Row{Part: part, Figure: "bodies of 10 MiB add to the others' p99", Unit: "ms", Value: value, Gate: new(10.0), Strict: true, Note: note})
+	b.sheet.Add(sheet.Row{Part: part, Figure: "bodies of 10 MiB add to the others' p99", Unit: "ms", Value: value,
+		Gate: new(10.0), Strict: true, Note: note})
 	value, note = added(f.bodies.Without, f.bodies.Elsewhere)
 	b.sheet.Add(sheet.Row{Part: part, Figure: "bodies to another agent add", Unit: "ms", Value: value, Note: note})
 	value, note = added(f.bodies.Elsewhere, f.bodies.Same)
 	if value != nil {
-		note = fmt.Sprintf("the same socket to another; %d bodies one after another, %s ms each", f.bodies.Count, sheet.Number(f.bodies.P50))
+		note = fmt.Sprintf("the same socket to another; %d bodies one after another, %s ms each", f.bodies.Count,
+			sheet.Number(f.bodies.P50))
 	}
 	b.sheet.Add(sheet.Row{Part: part, Figure: "of it because of the socket", Unit: "ms", Value: value, Note: note})
 }

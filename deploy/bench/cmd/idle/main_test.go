@@ -16,7 +16,8 @@ func TestAnAckAcceptsAndAnErrorSaysWhy(t *testing.T) {
 	if err := accepted(append(seq, field(frameRegisterAck, "")...)); err != nil {
 		t.Errorf("an ack is refused: %v", err)
 	}
-	if err := accepted(append(seq, field(frameError, "suspended")...)); err == nil || !strings.Contains(err.Error(), "suspended") {
+	if err := accepted(append(seq, field(frameError, "suspended")...)); err == nil ||
+		!strings.Contains(err.Error(), "suspended") {
 		t.Errorf("an error is %v", err)
 	}
 	if accepted(nil) == nil || accepted(seq) == nil {

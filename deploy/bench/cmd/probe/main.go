@@ -150,7 +150,8 @@ func answers(ctx context.Context, client *http.Client, url, want string) (ok boo
 		return false, err.Error()
 	}
 	text := strings.TrimSpace(string(body))
-	return res.StatusCode == http.StatusOK && strings.Contains(text, want), fmt.Sprintf("%s: %s", res.Status, text[:min(len(text), 400)])
+	return res.StatusCode == http.StatusOK && strings.Contains(text, want), fmt.Sprintf("%s: %s", res.Status,
+		text[:min(len(text), 400)])
 }
 
 // benchmarks makes a record of each metric but those by operation. A server

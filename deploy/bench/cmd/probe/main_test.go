@@ -50,7 +50,8 @@ func TestReadySaysWhatIsMissing(t *testing.T) {
 }
 
 func TestABenchmarkWithoutFlushesHasAnotherName(t *testing.T) {
-	recs, err := benchmarks(strings.NewReader("BenchmarkS/fsync=on/a-2 1 5 ns/op 7 s/s\nBenchmarkS/fsync=off/a-2 1 5 ns/op 9 s/s\n"), "ledger")
+	recs, err := benchmarks(
+		strings.NewReader("BenchmarkS/fsync=on/a-2 1 5 ns/op 7 s/s\nBenchmarkS/fsync=off/a-2 1 5 ns/op 9 s/s\n"), "ledger")
 	if err != nil || len(recs) != 2 {
 		t.Fatalf("%v, %v", recs, err)
 	}

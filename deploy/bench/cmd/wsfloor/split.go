@@ -38,7 +38,8 @@ func overGRPC() dispatcher {
 	var lines []*line
 	var n atomic.Uint64
 	for i := 0; i < *mux; i++ {
-		st, err := dialG(*hubAt).NewStream(context.Background(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/floor.Hub/Line")
+		st, err := dialG(*hubAt).NewStream(context.Background(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+			"/floor.Hub/Line")
 		if err != nil {
 			log.Fatal(err)
 		}

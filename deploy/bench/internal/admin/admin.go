@@ -49,7 +49,8 @@ func (c Client) Provider(ctx context.Context, name string) (key string, err erro
 			ID string `json:"provider_id"`
 		} `json:"provider"`
 	}
-	if err := c.call(ctx, http.MethodPost, "providers", fields{"name": name, "region": "local", "idempotency_key": "bench-" + name}, &made); err != nil {
+	if err := c.call(ctx, http.MethodPost, "providers", fields{"name": name, "region": "local",
+		"idempotency_key": "bench-" + name}, &made); err != nil {
 		return "", err
 	}
 	path := "providers/" + made.Provider.ID
@@ -71,14 +72,17 @@ func (c Client) Consumer(ctx context.Context, name, usd string) (key string, err
 			ID string `json:"account_id"`
 		} `json:"account"`
 	}
-	if err := c.call(ctx, http.MethodPost, "accounts", fields{"name": name, "idempotency_key": "bench-" + name}, &made); err != nil {
+	if err := c.call(ctx, http.MethodPost, "accounts", fields{"name": name, "idempotency_key": "bench-" + name},
+		&made); err != nil {
 		return "", err
 	}
 	path := "accounts/" + made.Account.ID
-	if err := c.call(ctx, http.MethodPost, path+"/credit", fields{"amount_usd": usd, "idempotency_key": "bench-credit-" + name, "memo": "bench"}, nil); err != nil {
+	if err := c.call(ctx, http.MethodPost, path+"/credit", fields{"amount_usd": usd, "idempotency_key": "bench-credit-" +
+		name, "memo": "bench"}, nil); err != nil {
 		return "", err
 	}
-	if err := c.call(ctx, http.MethodPut, path+"/limits", fields{"requests_per_minute": -1, "concurrent_requests": -1}, nil); err != nil {
+	if err := c.call(ctx, http.MethodPut, path+"/limits", fields{"requests_per_minute": -1, "concurrent_requests": -1},
+		nil); err != nil {
 		return "", err
 	}
 	var issued struct {

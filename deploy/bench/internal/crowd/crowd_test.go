@@ -68,7 +68,8 @@ func TestAnswersToARegistrationAreToldFromOthers(t *testing.T) {
 	}{
 		{&agentv2.Frame{Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{}}}, message{registered: true}},
 		{&agentv2.Frame{Body: &agentv2.Frame_HeartbeatAck{HeartbeatAck: &agentv2.HeartbeatAck{}}}, message{}},
-		{&agentv2.Frame{Body: &agentv2.Frame_Error{Error: &agentv2.Error{Code: "c", Message: "m", ReconnectAfterMs: 1500}}}, message{refusal: "c: m", after: 1500 * time.Millisecond}},
+		{&agentv2.Frame{Body: &agentv2.Frame_Error{Error: &agentv2.Error{Code: "c", Message: "m", ReconnectAfterMs: 1500}}},
+			message{refusal: "c: m", after: 1500 * time.Millisecond}},
 	} {
 		if got := read(V2, encode(c.frame)); got != c.want {
 			t.Errorf("%v: %+v", c.frame, got)
@@ -91,7 +92,8 @@ func FuzzReadingWhatAHubSays(f *testing.F) {
 func TestWhatAgentsSayCanBeRead(t *testing.T) {
 	m := Member{Dialect: V2, Key: "k", Node: "node-0001", Models: []string{"a", "b"}}
 	f := &agentv2.Frame{}
-	if err := proto.Unmarshal(registerV2(m), f); err != nil || f.GetSeq() != 1 || f.GetRegister().GetToken() != "k" || len(f.GetRegister().GetModels()) != 2 {
+	if err := proto.Unmarshal(registerV2(m), f); err != nil || f.GetSeq() != 1 || f.GetRegister().GetToken() != "k" ||
+		len(f.GetRegister().GetModels()) != 2 {
 		t.Errorf("%v, %v", f, err)
 	}
 	if err := proto.Unmarshal(heartbeatV2(7), f); err != nil || f.GetSeq() != 7 || f.GetHeartbeat() == nil {
@@ -104,7 +106,8 @@ func TestWhatAgentsSayCanBeRead(t *testing.T) {
 				Models []string
 			}
 		}
-		if err := json.Unmarshal(text, &v); err != nil || !strings.Contains("register heartbeat", v.Type) || len(v.Payload.Models) != 2 {
+		if err := json.Unmarshal(text, &v); err != nil || !strings.Contains("register heartbeat", v.Type) ||
+			len(v.Payload.Models) != 2 {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -41,7 +41,8 @@ func readV2(b []byte) message {
 		return message{registered: true}
 	case *agentv2.Frame_Error:
 		e := body.Error
-		return message{refusal: e.GetCode() + ": " + e.GetMessage(), after: time.Duration(e.GetReconnectAfterMs()) * time.Millisecond}
+		return message{refusal: e.GetCode() + ": " + e.GetMessage(),
+			after: time.Duration(e.GetReconnectAfterMs()) * time.Millisecond}
 	default:
 		return message{}
 	}
@@ -134,10 +135,12 @@ func heartbeatV1(m Member) []byte {
 		health[id] = "healthy"
 	}
 	return envelope("heartbeat", "beat", object{
-		"node_id": m.Node, "provider_id": m.Node, "timestamp": 1, "models": m.Models, "model_health": health, "hardware": v1Machine(),
+		"node_id": m.Node, "provider_id": m.Node, "timestamp": 1, "models": m.Models, "model_health": health,
+		"hardware": v1Machine(),
 		"metrics": object{
 			"active_requests": 0, "avg_latency_ms": 0, "gpu_utilization": 0, "memory_utilization": 0,
-			"requests_per_minute": 0, "tokens_per_second": 0, "total_requests": 0, "gpu_0_memory_total_mb": 24564, "gpu_0_memory_used_mb": 10240,
+			"requests_per_minute": 0, "tokens_per_second": 0, "total_requests": 0, "gpu_0_memory_total_mb": 24564,
+			"gpu_0_memory_used_mb": 10240,
 		},
 	})
 }

@@ -63,14 +63,16 @@ func TestAddedLatencyIsGivenWithAndWithoutFlushes(t *testing.T) {
 }
 
 func TestMemoryIsTheDifferenceByOpenStreams(t *testing.T) {
-	set := record.Set{result("streams-mem", Standalone, loadgen.Result{MemBefore: 100 << 10, MemOpen: 356 << 10, OpenAtEnd: 4})}
+	set := record.Set{result("streams-mem", Standalone, loadgen.Result{MemBefore: 100 << 10, MemOpen: 356 << 10,
+		OpenAtEnd: 4})}
 	if c := cell(t, set, "memory", Standalone); c.Value != 64 {
 		t.Errorf("got %v KiB, want 64", c.Value)
 	}
 }
 
 func TestTheLedgersShareIsThatOfItsProcesses(t *testing.T) {
-	set := record.Set{result("chat-16", Fleet, loadgen.Result{CPUPerReq: 400, CPU: 4, CPUBy: map[string]float64{"postgres": 1, "billing-ledger": 0.5, "edge-gateway": 2.5}})}
+	set := record.Set{result("chat-16", Fleet, loadgen.Result{CPUPerReq: 400, CPU: 4,
+		CPUBy: map[string]float64{"postgres": 1, "billing-ledger": 0.5, "edge-gateway": 2.5}})}
 	if c := cell(t, set, "ledger_small", Fleet); math.Abs(c.Value-150) > 1e-9 {
 		t.Errorf("got %v µs, want 150", c.Value)
 	}

@@ -23,8 +23,10 @@ func judge(t *testing.T, set record.Set, gate Gate) Verdict {
 }
 
 func TestARatioIsHeldAgainstEachLevel(t *testing.T) {
-	set := record.Set{load("chat-16", "nginx", loadgen.Result{CPUPerReq: 10}), load("chat-16", figures.Standalone, loadgen.Result{CPUPerReq: 150})}
-	v := judge(t, set, Gate{Figure: "cpu_small", Target: figures.Standalone, Gate: limit(20), Aim: limit(15), Stretch: limit(8)})
+	set := record.Set{load("chat-16", "nginx", loadgen.Result{CPUPerReq: 10}), load("chat-16", figures.Standalone,
+		loadgen.Result{CPUPerReq: 150})}
+	v := judge(t, set, Gate{Figure: "cpu_small", Target: figures.Standalone, Gate: limit(20), Aim: limit(15),
+		Stretch: limit(8)})
 	if v.Measured != 15 || !v.Gate.Met || !v.Aim.Met || v.Stretch.Met {
 		t.Errorf("15 times: %+v %+v %+v", v, v.Aim, v.Stretch)
 	}
@@ -35,7 +37,8 @@ func TestLatencyIsHeldNetOfFlushes(t *testing.T) {
 		load("chat-1", "direct", loadgen.Result{P50: 100}), load("chat-1", figures.Standalone, loadgen.Result{P50: 1100}),
 		{Target: record.Machine, Measure: figures.SyncMeasure, Value: 200},
 	}
-	if v := judge(t, set, Gate{Figure: "added_p50", Target: figures.Standalone, Gate: limit(600), Aim: limit(599)}); !v.Gate.Met || v.Aim.Met {
+	if v := judge(t, set, Gate{Figure: "added_p50", Target: figures.Standalone, Gate: limit(600),
+		Aim: limit(599)}); !v.Gate.Met || v.Aim.Met {
 		t.Errorf("600 µs: %+v", v)
 	}
 }
@@ -62,7 +65,8 @@ func TestTheSplitFloorBoundsTheFleet(t *testing.T) {
 
 func TestABoundThatRefersToNothingIsNoVerdict(t *testing.T) {
 	set := record.Set{{Target: figures.Ledger, Measure: "Settles/accounts=32/batch=200 settles/s", Value: 9}}
-	gate := Gate{Figure: "settles", Target: figures.Ledger, AtLeast: true, Gate: &Bound{Limit: 2, Times: &Ref{"rate", figures.Standalone}}, Aim: limit(10)}
+	gate := Gate{Figure: "settles", Target: figures.Ledger, AtLeast: true,
+		Gate: &Bound{Limit: 2, Times: &Ref{"rate", figures.Standalone}}, Aim: limit(10)}
 	v := judge(t, set, gate)
 	if v.Gate != nil || v.Aim == nil || v.Aim.Met {
 		t.Errorf("%+v", v)

@@ -19,7 +19,8 @@ func TestMetricsAreRead(t *testing.T) {
 	if err != nil || len(lines) != 2 {
 		t.Fatalf("%d lines, %v", len(lines), err)
 	}
-	if l := lines[0]; l.Name != "Admissions/fsync=on/accounts=32/callers=64" || l.Metrics["admissions/s"] != 8901 || l.Metrics["ns/op"] != 112345 {
+	if l := lines[0]; l.Name != "Admissions/fsync=on/accounts=32/callers=64" || l.Metrics["admissions/s"] != 8901 ||
+		l.Metrics["ns/op"] != 112345 {
 		t.Errorf("first: %+v", l)
 	}
 	if l := lines[1]; l.Name != "Settles/fsync=on/accounts=1/batch=200" || l.Metrics["settles/s"] != 22222.5 {
@@ -28,7 +29,8 @@ func TestMetricsAreRead(t *testing.T) {
 }
 
 func TestAFailedBenchmarkIsAnError(t *testing.T) {
-	for _, bad := range []string{"--- FAIL: BenchmarkSettles", "FAIL\texample/store\t1s", "BenchmarkX-2 10 fast ns/op", "BenchmarkX-2 10 5"} {
+	for _, bad := range []string{"--- FAIL: BenchmarkSettles", "FAIL\texample/store\t1s", "BenchmarkX-2 10 fast ns/op",
+		"BenchmarkX-2 10 5"} {
 		if _, err := Parse(strings.NewReader(bad + "\n")); err == nil {
 			t.Errorf("%q was taken", bad)
 		}

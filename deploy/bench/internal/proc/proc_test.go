@@ -24,7 +24,8 @@ func TestANameMayHoldBlanksAndBrackets(t *testing.T) {
 }
 
 func TestPssIsReadInBytes(t *testing.T) {
-	n, err := parsePss([]byte("55c9-7ffc ---p 00000000 00:00 0   [rollup]\nRss:      1808 kB\nPss:       284 kB\nPss_Dirty:  1 kB\n"))
+	n, err := parsePss(
+		[]byte("55c9-7ffc ---p 00000000 00:00 0   [rollup]\nRss:      1808 kB\nPss:       284 kB\nPss_Dirty:  1 kB\n"))
 	if err != nil || n != 284<<10 {
 		t.Errorf("read %d, %v", n, err)
 	}

@@ -34,7 +34,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Write(Record{Scenario: "chat-1", Target: "nginx", Round: round, Result: &loadgen.Result{Requests: 2, P50: float64(10 + round)}}); err != nil {
+		if err := w.Write(Record{Scenario: "chat-1", Target: "nginx", Round: round, Result: &loadgen.Result{Requests: 2,
+			P50: float64(10 + round)}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Write(Record{Target: Machine, Measure: "sync_us", Value: float64(100 * round)}); err != nil {
@@ -74,13 +75,15 @@ func TestARoundOfErrorsIsAFailureAndNoMedian(t *testing.T) {
 }
 
 func TestADamagedFileIsRefused(t *testing.T) {
-	if _, err := Read(strings.NewReader("{\"target\":\"x\"}\n{\"tar")); err == nil || !strings.Contains(err.Error(), "record 2") {
+	if _, err := Read(strings.NewReader("{\"target\":\"x\"}\n{\"tar")); err == nil ||
+		!strings.Contains(err.Error(), "record 2") {
 		t.Errorf("error %v does not name record 2", err)
 	}
 }
 
 func TestTheLastTextCounts(t *testing.T) {
-	set := Set{{Target: Machine, Measure: "go", Text: "old"}, {Target: Machine, Measure: "go", Text: "new"}, {Target: "x", Measure: "go", Text: "other"}}
+	set := Set{{Target: Machine, Measure: "go", Text: "old"}, {Target: Machine, Measure: "go", Text: "new"},
+		{Target: "x", Measure: "go", Text: "other"}}
 	if got := set.Text("go"); got != "new" {
 		t.Errorf("text is %q", got)
 	}

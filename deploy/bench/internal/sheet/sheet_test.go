@@ -67,7 +67,8 @@ func TestJSONSaysThatAFigureIsMissing(t *testing.T) {
 }
 
 func TestNumbersHaveThreeDigits(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", -0.001: "0", 0.004: "0", 1.5: "1.5", 9.996: "10", 27.25: "27.2", 99.96: "100", 12345.6: "12346", -3.25: "-3.25"} {
+	for v, want := range map[float64]string{0: "0", -0.001: "0", 0.004: "0", 1.5: "1.5", 9.996: "10", 27.25: "27.2",
+		99.96: "100", 12345.6: "12346", -3.25: "-3.25"} {
 		if got := Number(v); got != want {
 			t.Errorf("%v: %s, want %s", v, got, want)
 		}

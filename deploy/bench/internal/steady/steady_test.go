@@ -44,13 +44,15 @@ func TestLatencyCountsFromWhenARequestWasDue(t *testing.T) {
 		if second.Requests != 10 || second.Failed != 10 || second.Fault != "broken" || second.P99 != 0 {
 			t.Errorf("%+v", second)
 		}
-		if n, last, each := l.Beyond(Span{began, began.Add(time.Minute)}, 20); n != 10 || last != 1900*time.Millisecond || each[0] != 0 || each[1] != 10 || len(each) != 61 {
+		if n, last, each := l.Beyond(Span{began, began.Add(time.Minute)}, 20); n != 10 || last != 1900*time.Millisecond ||
+			each[0] != 0 || each[1] != 10 || len(each) != 61 {
 			t.Errorf("%d beyond, the last after %v", n, last)
 		}
 		if n, _, _ := l.Beyond(Span{began, began.Add(time.Second)}, 19.9); n != 10 {
 			t.Errorf("%d took longer than 19.9 ms", n)
 		}
-		if both := l.During(Span{began, began.Add(time.Second)}, Span{began.Add(time.Second), began.Add(time.Minute)}); both.Requests != 20 {
+		if both := l.During(Span{began, began.Add(time.Second)},
+			Span{began.Add(time.Second), began.Add(time.Minute)}); both.Requests != 20 {
 			t.Errorf("%+v", both)
 		}
 	})

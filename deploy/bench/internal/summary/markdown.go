@@ -56,13 +56,16 @@ func (s Summary) Markdown() string {
 		bounds, reached := s.reached(r)
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", title(r), strings.Join(cells, " | "), bounds, reached)
 	}
-	fmt.Fprintf(&b, "\n%s. Bold is held against the gates: for CPU the ratio to %s, for latency what is left without the flushes to disk that the path waits for", s.Machine, heading(s.Table.Reference))
+	fmt.Fprintf(&b,
+		"\n%s. Bold is held against the gates: for CPU the ratio to %s, for latency what is left without the flushes to disk that the path waits for", s.Machine, heading(s.Table.Reference))
 	if s.Table.SyncMicros > 0 {
-		fmt.Fprintf(&b, " (one for the hold, one for the usage; %s µs each, the median in the same run)", number(s.Table.SyncMicros))
+		fmt.Fprintf(&b, " (one for the hold, one for the usage; %s µs each, the median in the same run)",
+			number(s.Table.SyncMicros))
 	}
 	b.WriteString(".")
 	if held := s.fleetHeld(); len(held) > 0 {
-		fmt.Fprintf(&b, " The fleet is held against 1.5 × the floor of separate processes and the ledger's share: %s.", strings.Join(held, ", "))
+		fmt.Fprintf(&b, " The fleet is held against 1.5 × the floor of separate processes and the ledger's share: %s.",
+			strings.Join(held, ", "))
 	}
 	return b.String() + "\n"
 }

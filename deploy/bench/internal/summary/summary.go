@@ -68,7 +68,8 @@ func (s Summary) Terminal(w io.Writer, colours bool) error {
 	p := paint{on: colours}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n", p.bold("Figures")+"  "+s.Machine)
-	fmt.Fprintf(&b, "  (… ×) is the ratio to %s; (… net) is less the flushes that the path waits for, at %s µs each (fdatasync p50 in this run)\n\n",
+	fmt.Fprintf(&b,
+		"  (… ×) is the ratio to %s; (… net) is less the flushes that the path waits for, at %s µs each (fdatasync p50 in this run)\n\n",
 		s.Table.Reference, number(s.Table.SyncMicros))
 	for _, r := range s.shown() {
 		fmt.Fprintf(&b, "  %s\n", r.Title)
@@ -78,7 +79,8 @@ func (s Summary) Terminal(w io.Writer, colours bool) error {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "\n%s\n\n  %s %s %s %s %s\n", p.bold("Gates"), pad("", 60), pad("measured", 12), pad("gate", 20), pad("target", 20), "stretch")
+	fmt.Fprintf(&b, "\n%s\n\n  %s %s %s %s %s\n", p.bold("Gates"), pad("", 60), pad("measured", 12), pad("gate", 20),
+		pad("target", 20), "stretch")
 	for _, v := range s.Verdicts {
 		row, _ := s.Table.Row(v.Figure)
 		fmt.Fprintf(&b, "  %s %s %s %s %s\n", pad(v.Target+": "+row.Title, 60), pad(counted(row, v, v.Measured), 12),

@@ -35,7 +35,8 @@ func setup() Summary {
 }
 
 func TestNumbersShowThreeDigits(t *testing.T) {
-	for x, want := range map[float64]string{0: "0", 7: "7", 1.234: "1.23", 9.999: "10.0", 12.34: "12.3", 99.96: "100", 123.4: "123", 12345: "12,345", 1234567.8: "1,234,568", -1234: "-1,234", 1000: "1,000"} {
+	for x, want := range map[float64]string{0: "0", 7: "7", 1.234: "1.23", 9.999: "10.0", 12.34: "12.3", 99.96: "100",
+		123.4: "123", 12345: "12,345", 1234567.8: "1,234,568", -1234: "-1,234", 1000: "1,000"} {
 		if got := number(x); got != want {
 			t.Errorf("number(%v) = %q, want %q", x, got, want)
 		}
@@ -47,7 +48,8 @@ func TestTheTerminalNamesWhatIsMissed(t *testing.T) {
 	if err := setup().Terminal(&out, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"≤ 20 × ok", "≤ 12 × ok", "≤ 8 × MISSED", "≥ 20,000/s MISSED", "2 of 6 gates missed", "400 net"} {
+	for _, want := range []string{"≤ 20 × ok", "≤ 12 × ok", "≤ 8 × MISSED", "≥ 20,000/s MISSED", "2 of 6 gates missed",
+		"400 net"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, out.String())
 		}
@@ -102,7 +104,8 @@ func TestTheTableIsReplacedBetweenItsMarks(t *testing.T) {
 }
 
 func TestADocumentWithoutItsMarksIsLeftAlone(t *testing.T) {
-	for _, bad := range []string{"", "<!-- bench -->", "<!-- /bench --><!-- bench -->", "<!-- bench --><!-- /bench --><!-- bench --><!-- /bench -->"} {
+	for _, bad := range []string{"", "<!-- bench -->", "<!-- /bench --><!-- bench -->",
+		"<!-- bench --><!-- /bench --><!-- bench --><!-- /bench -->"} {
 		if _, err := Replace(bad, "x"); err == nil {
 			t.Errorf("%q was taken", bad)
 		}

@@ -127,7 +127,9 @@ func (b *Bench) Bodies(ctx context.Context, rounds int, each time.Duration, size
 
 // measure reads the streams while the disturbances take turns, and returns the
 // gaps of each.
-func (b *Bench) measure(ctx context.Context, rounds int, each time.Duration, disturb ...disturbance) (all []Gaps, err error) {
+func (b *Bench) measure(
+	ctx context.Context, rounds int, each time.Duration, disturb ...disturbance,
+) (all []Gaps, err error) {
 	all = make([]Gaps, len(disturb))
 	stop, err := b.readAll(ctx)
 	if err != nil {

@@ -25,7 +25,8 @@ func TestALargeBodyIsARequestOfExactlyItsSize(t *testing.T) {
 			Model    string
 			Messages []struct{ Content string }
 		}
-		if err := json.Unmarshal(body, &asked); err != nil || len(body) != size || asked.Model != Answer || len(asked.Messages) != 1 {
+		if err := json.Unmarshal(body, &asked); err != nil || len(body) != size || asked.Model != Answer ||
+			len(asked.Messages) != 1 {
 			t.Errorf("%d bytes for %d: %v", len(body), size, err)
 		}
 	}
@@ -40,7 +41,8 @@ func TestARoundIsItsPercentilesInMilliseconds(t *testing.T) {
 	h.Record(int64(80 * time.Millisecond))
 	var g Gaps
 	g.add(&h)
-	if near := func(v, want float64) bool { return v > 0.98*want && v < 1.02*want }; !near(g.P50[0], 20) || !near(g.P99[0], 40) {
+	if near := func(v, want float64) bool { return v > 0.98*want && v < 1.02*want }; !near(g.P50[0], 20) ||
+		!near(g.P99[0], 40) {
 		t.Errorf("%+v", g)
 	}
 }

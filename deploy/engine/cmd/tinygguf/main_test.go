@@ -11,7 +11,8 @@ import (
 
 func TestFlagsShapeTheModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.gguf")
-	if err := run([]string{"-o", path, "-name", "n", "-seed", "4", "-layers", "1", "-width", "8", "-heads", "2", "-ff", "12", "-context", "99", "-half", "-sharpness", "2"}); err != nil {
+	if err := run([]string{"-o", path, "-name", "n", "-seed", "4", "-layers", "1", "-width", "8", "-heads", "2", "-ff",
+		"12", "-context", "99", "-half", "-sharpness", "2"}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
@@ -19,7 +20,8 @@ func TestFlagsShapeTheModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want bytes.Buffer
-	if err := gguf.Write(&want, gguf.Config{Name: "n", Seed: 4, Layers: 1, Width: 8, Heads: 2, FeedForward: 12, Context: 99, Half: true, Sharpness: 2}); err != nil {
+	if err := gguf.Write(&want, gguf.Config{Name: "n", Seed: 4, Layers: 1, Width: 8, Heads: 2, FeedForward: 12,
+		Context: 99, Half: true, Sharpness: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want.Bytes()) {

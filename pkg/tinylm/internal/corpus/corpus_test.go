@@ -69,7 +69,8 @@ func TestTextIsCleanAndBounded(t *testing.T) {
 		}
 		for _, x := range c.Turns {
 			for _, text := range []string{c.System, x.Question, x.Answer} {
-				if !utf8.ValidString(text) || len(text) > 400 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' }) {
+				if !utf8.ValidString(text) || len(text) > 400 ||
+					strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\n' }) {
 					t.Fatalf("text %q", text)
 				}
 			}

@@ -37,12 +37,15 @@ func counting() []Intent {
 			continue
 		}
 		out = append(out,
-			Intent{[]string{fmt.Sprintf("Count to %d in words.", n), "Count to " + w + " in words."}, strings.Join(spelled, ", ") + "."},
-			Intent{[]string{fmt.Sprintf("Count down from %d.", n), "Count down from " + w + ".", fmt.Sprintf("Count backwards from %d.", n), "Count backwards from " + w + "."}, sequence(n, 1, -1)})
+			Intent{[]string{fmt.Sprintf("Count to %d in words.", n), "Count to " + w + " in words."},
+				strings.Join(spelled, ", ") + "."},
+			Intent{[]string{fmt.Sprintf("Count down from %d.", n), "Count down from " + w + ".",
+				fmt.Sprintf("Count backwards from %d.", n), "Count backwards from " + w + "."}, sequence(n, 1, -1)})
 	}
 	for a := 2; a <= 5; a++ {
 		for b := a + 2; b <= 10; b++ {
-			out = append(out, Intent{[]string{fmt.Sprintf("Count from %d to %d.", a, b), "Count from " + numberWords[a] + " to " + numberWords[b] + "."}, sequence(a, b, 1)})
+			out = append(out, Intent{[]string{fmt.Sprintf("Count from %d to %d.", a, b), "Count from " + numberWords[a] +
+				" to " + numberWords[b] + "."}, sequence(a, b, 1)})
 		}
 	}
 	return append(out,
@@ -81,25 +84,34 @@ func sum(a, b, result int, word, sign string) Intent {
 // calendar holds days, months and seasons.
 func calendar() []Intent {
 	days := []string{"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"}
-	months := []string{"January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"}
+	months := []string{"January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+		"November", "December"}
 	out := []Intent{
-		{[]string{"Name the days of the week.", "What are the days of the week?", "List the days of the week.", "Which days are there?", "Tell me the days."}, "The days are " + list(days) + "."},
-		{[]string{"Name the months.", "What are the months of the year?", "List the months.", "Name the months of the year."}, "The months are " + list(months) + "."},
-		{[]string{"Name the seasons.", "What are the seasons?", "List the four seasons."}, "The seasons are spring, summer, autumn and winter."},
+		{[]string{"Name the days of the week.", "What are the days of the week?", "List the days of the week.",
+			"Which days are there?", "Tell me the days."}, "The days are " + list(days) + "."},
+		{[]string{"Name the months.", "What are the months of the year?", "List the months.", "Name the months of the year."},
+			"The months are " + list(months) + "."},
+		{[]string{"Name the seasons.", "What are the seasons?", "List the four seasons."},
+			"The seasons are spring, summer, autumn and winter."},
 		{[]string{"How many days are in a week?", "How many days does a week have?"}, "A week has seven days."},
 		{[]string{"How many months are in a year?", "How many months does a year have?"}, "A year has twelve months."},
-		{[]string{"How many days are in a year?", "How many days does a year have?"}, "A year has 365 days, and a leap year has 366."},
+		{[]string{"How many days are in a year?", "How many days does a year have?"},
+			"A year has 365 days, and a leap year has 366."},
 		{[]string{"How many hours are in a day?", "How many hours does a day have?"}, "A day has 24 hours."},
-		{[]string{"What day is it?", "What is the date?", "What time is it?", "What is today?", "What year is it?"}, "I cannot tell. I have no clock."},
+		{[]string{"What day is it?", "What is the date?", "What time is it?", "What is today?", "What year is it?"},
+			"I cannot tell. I have no clock."},
 	}
 	for i, day := range days {
 		next, last := days[(i+1)%7], days[(i+6)%7]
 		out = append(out,
-			Intent{[]string{"What day comes after " + day + "?", "Which day follows " + day + "?", "What is the day after " + day + "?"}, "After " + day + " comes " + next + "."},
-			Intent{[]string{"What day comes before " + day + "?", "What is the day before " + day + "?"}, "Before " + day + " comes " + last + "."})
+			Intent{[]string{"What day comes after " + day + "?", "Which day follows " + day + "?", "What is the day after " +
+				day + "?"}, "After " + day + " comes " + next + "."},
+			Intent{[]string{"What day comes before " + day + "?", "What is the day before " + day + "?"},
+				"Before " + day + " comes " + last + "."})
 	}
 	for i, month := range months {
-		out = append(out, Intent{[]string{"What month comes after " + month + "?", "Which month follows " + month + "?"}, "After " + month + " comes " + months[(i+1)%12] + "."})
+		out = append(out, Intent{[]string{"What month comes after " + month + "?", "Which month follows " + month + "?"},
+			"After " + month + " comes " + months[(i+1)%12] + "."})
 	}
 	return out
 }

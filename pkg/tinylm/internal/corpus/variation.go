@@ -49,13 +49,18 @@ func lowerFirst(text string) string {
 }
 
 var (
-	openers = []string{"Please ", "Hi, ", "Hello, ", "Hey, ", "Now ", "Could you please ", "OK, ", "Quick question: ", "Tell me: "}
+	openers = []string{"Please ", "Hi, ", "Hello, ", "Hey, ", "Now ", "Could you please ", "OK, ", "Quick question: ",
+		"Tell me: "}
 	closers = []string{"Please.", "please", "Thanks.", "Thank you.", "Answer briefly.", "Be short."}
 	leads   = []string{
-		"why is the", "why does my", "why are", "how do I", "how can you", "how does the", "can you", "could you", "do you", "did the", "is it", "is there a",
-		"are there", "will the", "where is the", "where can I", "when will", "who is", "who was the", "what is the", "what are", "what do you", "what happens when",
-		"write a", "write me a", "write one", "explain", "explain the", "describe", "give me", "give me a", "tell me", "tell me the", "tell me about", "make a",
-		"I want", "I need", "I have a", "my", "the", "reply with", "say", "list", "name", "show me", "find", "help me", "translate", "please", "which", "if the",
+		"why is the", "why does my", "why are", "how do I", "how can you", "how does the", "can you", "could you", "do you",
+		"did the", "is it", "is there a",
+		"are there", "will the", "where is the", "where can I", "when will", "who is", "who was the", "what is the",
+		"what are", "what do you", "what happens when",
+		"write a", "write me a", "write one", "explain", "explain the", "describe", "give me", "give me a", "tell me",
+		"tell me the", "tell me about", "make a",
+		"I want", "I need", "I have a", "my", "the", "reply with", "say", "list", "name", "show me", "find", "help me",
+		"translate", "please", "which", "if the",
 	}
 	systems = []string{
 		"You are a helpful assistant.", "You are a helpful assistant.", "You are helpful.",

@@ -12,8 +12,10 @@ func addBlock(out []float32, x *[block]float32, w []float32) {
 		addBlockPlain(out, x, w)
 		return
 	}
-	f0, f1, f2, f3 := archsimd.BroadcastFloat32x8(x[0]), archsimd.BroadcastFloat32x8(x[1]), archsimd.BroadcastFloat32x8(x[2]), archsimd.BroadcastFloat32x8(x[3])
-	f4, f5, f6, f7 := archsimd.BroadcastFloat32x8(x[4]), archsimd.BroadcastFloat32x8(x[5]), archsimd.BroadcastFloat32x8(x[6]), archsimd.BroadcastFloat32x8(x[7])
+	f0, f1, f2, f3 := archsimd.BroadcastFloat32x8(x[0]), archsimd.BroadcastFloat32x8(x[1]),
+		archsimd.BroadcastFloat32x8(x[2]), archsimd.BroadcastFloat32x8(x[3])
+	f4, f5, f6, f7 := archsimd.BroadcastFloat32x8(x[4]), archsimd.BroadcastFloat32x8(x[5]),
+		archsimd.BroadcastFloat32x8(x[6]), archsimd.BroadcastFloat32x8(x[7])
 	w0, w1, w2, w3 := w[:n], w[n:][:n], w[2*n:][:n], w[3*n:][:n]
 	w4, w5, w6, w7 := w[4*n:][:n], w[5*n:][:n], w[6*n:][:n], w[7*n:][:n]
 	for j := 0; j <= n-lanes; j += lanes {

@@ -14,21 +14,26 @@ import (
 func TestHostile35_TheStatusTellsWhatTheEngineCallsItself(t *testing.T) {
 	sentence := "For acme/m, the engine's answers name another model: 3 since 2026-11-21T20:00:00Z, the last at 2026-11-21T20:01:00Z as \"cheap\". " +
 		strings.Repeat("Correct it. ", 20) + "Done."
-	body := strings.Replace(answer, `"traffic"`, `"answered_as":[{"model_id":"acme/m","answered_as":"cheap","first_at":"2026-11-21T20:00:00Z","last_at":"2026-11-21T20:01:00Z","answers":3,"meaning":`+
-		strings.ReplaceAll(`"`+strings.ReplaceAll(sentence, `"`, `\"`)+`\u001b[31m"`, "\n", "")+`}],"traffic"`, 1)
+	body := strings.Replace(answer, `"traffic"`,
+		`"answered_as":[{"model_id":"acme/m","answered_as":"cheap","first_at":"2026-11-21T20:00:00Z","last_at":"2026-11-21T20:01:00Z","answers":3,"meaning":`+
+			strings.ReplaceAll(`"`+strings.ReplaceAll(sentence, `"`, `\"`)+`\u001b[31m"`, "\n", "")+`}],"traffic"`, 1)
 	told, err := service.ParseStatus([]byte(body))
-	if err != nil || len(told.AnsweredAs) != 1 || told.AnsweredAs[0].AnsweredAs != "cheap" || told.AnsweredAs[0].Answers != 3 {
+	if err != nil || len(told.AnsweredAs) != 1 || told.AnsweredAs[0].AnsweredAs != "cheap" ||
+		told.AnsweredAs[0].Answers != 3 {
 		t.Fatalf("%+v, %v", told.AnsweredAs, err)
 	}
 	var out bytes.Buffer
-	if err := command(t.Context(), []string{"status", "-service", serving(t, 200, body)}, []string{"SVC_PROVIDER_KEY=sk-prov-x"}, &out, io.Discard); err != nil {
+	if err := command(t.Context(), []string{"status", "-service", serving(t, 200, body)},
+		[]string{"SVC_PROVIDER_KEY=sk-prov-x"}, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	if text := out.String(); !strings.Contains(text, "\nWhat engines call models otherwise\n"+sentence) || strings.Contains(text, "\x1b") {
+	if text := out.String(); !strings.Contains(text, "\nWhat engines call models otherwise\n"+sentence) ||
+		strings.Contains(text, "\x1b") {
 		t.Errorf("it is\n%q", text)
 	}
 	out.Reset()
-	if err := command(t.Context(), []string{"status", "-service", serving(t, 200, answer)}, []string{"SVC_PROVIDER_KEY=sk-prov-x"}, &out, io.Discard); err != nil || strings.Contains(out.String(), "otherwise") {
+	if err := command(t.Context(), []string{"status", "-service", serving(t, 200, answer)},
+		[]string{"SVC_PROVIDER_KEY=sk-prov-x"}, &out, io.Discard); err != nil || strings.Contains(out.String(), "otherwise") {
 		t.Errorf("%v, with nothing to tell it is\n%s", err, &out)
 	}
 }

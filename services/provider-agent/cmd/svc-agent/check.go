@@ -51,7 +51,8 @@ func writeTable(out io.Writer, findings []provideragent.Finding) error {
 		if f.Fault != "" {
 			unfit, state = true, f.Fault
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", f.Model.ModelID, f.Model.EngineURL, f.Model.LocalModel, window, f.Model.Capacity, state)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", f.Model.ModelID, f.Model.EngineURL, f.Model.LocalModel, window,
+			f.Model.Capacity, state)
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("print the table: %w", err)

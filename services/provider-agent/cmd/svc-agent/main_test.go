@@ -30,21 +30,25 @@ func TestCheckPrintsATableAndFailsWhenSomethingIsWrong(t *testing.T) {
 	engine.Script("local", fakeengine.Behaviour{})
 	entry := `{"model_id":"good","engine_url":"` + engine.URL + `/v1","local_model":"local","context_length":4096}`
 	var out, diagnostics bytes.Buffer
-	err := command(t.Context(), []string{"check", "--models", write(t, "models.json", `{"models":[`+entry+`]}`)}, nil, &out, &diagnostics)
+	err := command(t.Context(), []string{"check", "--models", write(t, "models.json", `{"models":[`+entry+`]}`)},
+		nil, &out, &diagnostics)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &diagnostics)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 2 || strings.Index(lines[0], "STATE") != strings.Index(lines[1], "ok") || !strings.Contains(lines[1], "4096") {
+	if len(lines) != 2 || strings.Index(lines[0], "STATE") != strings.Index(lines[1], "ok") ||
+		!strings.Contains(lines[1], "4096") {
 		t.Errorf("the table is\n%s", &out)
 	}
 	out.Reset()
 	bad := `,{"model_id":"bad","engine_url":"` + engine.URL + `/v1"}`
-	err = command(t.Context(), []string{"check", "--models", write(t, "models.json", `{"models":[`+entry+bad+`]}`)}, nil, &out, &diagnostics)
+	err = command(t.Context(), []string{"check", "--models", write(t, "models.json", `{"models":[`+entry+bad+`]}`)},
+		nil, &out, &diagnostics)
 	if !errors.Is(err, errUnfit) || !strings.Contains(out.String(), `does not list "bad"`) {
 		t.Errorf("%v\n%s", err, &out)
 	}
-	err = command(t.Context(), []string{"check", "--models", write(t, "models.json", `{"models":[{}]}`)}, nil, &out, &diagnostics)
+	err = command(t.Context(), []string{"check", "--models", write(t, "models.json", `{"models":[{}]}`)}, nil, &out,
+		&diagnostics)
 	if err == nil || strings.Count(err.Error(), "line 1") != 2 {
 		t.Errorf("faults of the file: %v", err)
 	}
@@ -59,9 +63,12 @@ func TestRunConnectsWithWhatItIsGiven(t *testing.T) {
 	models := write(t, "models.json", `{"models":[{"model_id":"ok","engine_url":"`+engine.URL+`/v1"}]}`)
 	keyFile := write(t, "key", key+"\n")
 	for name, c := range map[string]struct{ args, environ []string }{
-		"environment": {[]string{"--models", models}, []string{"SVC_PROVIDER_KEY=" + key, "SVC_WS_URL=", "SVC_STATE_DIR=" + t.TempDir(), "SVC_NODE_NAME=rig", "SVC_REGION=eu", "SVC_CAPABILITIES=chat,stream,images"}},
-		"key file":    {[]string{"--key-file", keyFile, "--state", t.TempDir(), "--name", "rig", "--region", "eu", "--capabilities", "chat,stream,images"}, []string{"SVC_MODELS=" + models, "SVC_CAPABILITIES=embeddings"}},
-		"named file":  {[]string{"--capabilities", "chat,stream,images", "--models", models, "--state", t.TempDir(), "--name", "rig", "--region", "eu"}, []string{"SVC_PROVIDER_KEY=file:" + keyFile}},
+		"environment": {[]string{"--models", models}, []string{"SVC_PROVIDER_KEY=" + key, "SVC_WS_URL=",
+			"SVC_STATE_DIR=" + t.TempDir(), "SVC_NODE_NAME=rig", "SVC_REGION=eu", "SVC_CAPABILITIES=chat,stream,images"}},
+		"key file": {[]string{"--key-file", keyFile, "--state", t.TempDir(), "--name", "rig", "--region", "eu",
+			"--capabilities", "chat,stream,images"}, []string{"SVC_MODELS=" + models, "SVC_CAPABILITIES=embeddings"}},
+		"named file": {[]string{"--capabilities", "chat,stream,images", "--models", models, "--state", t.TempDir(), "--name",
+			"rig", "--region", "eu"}, []string{"SVC_PROVIDER_KEY=file:" + keyFile}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hub := hubtest.New(t)
@@ -69,10 +76,12 @@ func TestRunConnectsWithWhatItIsGiven(t *testing.T) {
 			var out, diagnostics bytes.Buffer
 			done := make(chan error, 1)
 			go func() {
-				done <- command(ctx, append([]string{"run", "--ws", strings.TrimSuffix(hub.URL, "/ws")}, c.args...), c.environ, &out, &diagnostics)
+				done <- command(ctx, append([]string{"run", "--ws", strings.TrimSuffix(hub.URL, "/ws")}, c.args...), c.environ,
+					&out, &diagnostics)
 			}()
 			s := hub.AcceptLive()
-			if r := s.Register; r.GetToken() != key || r.GetNodeName() != "rig" || r.GetRegion() != "eu" || r.GetModels()[0].GetModelId() != "ok" || r.GetAgentVersion() == "" ||
+			if r := s.Register; r.GetToken() != key || r.GetNodeName() != "rig" || r.GetRegion() != "eu" ||
+				r.GetModels()[0].GetModelId() != "ok" || r.GetAgentVersion() == "" ||
 				strings.Join(r.GetCapabilities(), " ") != "chat stream images" {
 				t.Errorf("REGISTER is %v", r)
 			}
@@ -80,7 +89,8 @@ func TestRunConnectsWithWhatItIsGiven(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Errorf("run: %v", err)
 			}
-			if log := diagnostics.String(); strings.Contains(log, key) || !strings.Contains(log, "agent starts") || !strings.Contains(log, "agent stops") {
+			if log := diagnostics.String(); strings.Contains(log, key) || !strings.Contains(log, "agent starts") ||
+				!strings.Contains(log, "agent stops") {
 				t.Errorf("the log is\n%s", log)
 			}
 		})
@@ -88,7 +98,8 @@ func TestRunConnectsWithWhatItIsGiven(t *testing.T) {
 }
 
 func TestWrongCommandsAreRefused(t *testing.T) {
-	for _, args := range [][]string{nil, {"serve"}, {"run", "--nonsense"}, {"run", "--ws", "ws://h", "stray"}, {"run", "--key-file", "/nowhere"}, {"run", "--models", "/nowhere"}} {
+	for _, args := range [][]string{nil, {"serve"}, {"run", "--nonsense"}, {"run", "--ws", "ws://h", "stray"},
+		{"run", "--key-file", "/nowhere"}, {"run", "--models", "/nowhere"}} {
 		var out, diagnostics bytes.Buffer
 		if err := command(t.Context(), args, nil, &out, &diagnostics); err == nil {
 			t.Errorf("%v is accepted", args)

@@ -22,7 +22,8 @@ func status(ctx context.Context, args, environ []string, out, diagnostics io.Wri
 	}
 	flags := flag.NewFlagSet("svc-agent status", flag.ContinueOnError)
 	flags.SetOutput(diagnostics)
-	flags.StringVar(&cfg.ServiceURL, "service", cfg.ServiceURL, "`URL` of the marketplace's API, https:// (SVC_SERVICE_URL; default: from the hub's)")
+	flags.StringVar(&cfg.ServiceURL, "service", cfg.ServiceURL,
+		"`URL` of the marketplace's API, https:// (SVC_SERVICE_URL; default: from the hub's)")
 	flags.StringVar(&cfg.WSURL, "ws", cfg.WSURL, "`URL` of the hub, ws:// or wss:// (SVC_WS_URL)")
 	keyFile := flags.String("key-file", "", "`file` that holds the provider key (instead of SVC_PROVIDER_KEY)")
 	asJSON := flags.Bool("json", false, "print the service's answer as it is, indented")

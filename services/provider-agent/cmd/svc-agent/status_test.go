@@ -40,15 +40,19 @@ func serving(t *testing.T, status int, body string) string {
 func TestStatusIsPrintedInColumns(t *testing.T) {
 	var out, diagnostics bytes.Buffer
 	hub := strings.Replace(serving(t, 200, answer), "http", "ws", 1) + "/ws"
-	err := command(t.Context(), []string{"status"}, []string{"SVC_WS_URL=" + hub, "SVC_PROVIDER_KEY=sk-prov-x"}, &out, &diagnostics)
+	err := command(t.Context(), []string{"status"}, []string{"SVC_WS_URL=" + hub, "SVC_PROVIDER_KEY=sk-prov-x"}, &out,
+		&diagnostics)
 	if err != nil || diagnostics.Len() > 0 {
 		t.Fatalf("%v\n%s", err, &diagnostics)
 	}
 	text := out.String()
 	for _, want := range []string{
-		"status      Active (Probation)\n", "step        5 of 5  Active\n", "uptime      99.5 % of 24 h, 100.0 % of 30 days\n",
-		"probation   until 2026-11-22 20:00 UTC\n", "next        keep it running\n", "warning     two machines have one node id\n",
-		"2 x NVIDIA GeForce RTX 4090  23 GB", "offline\n", "Requests since 2026-11-21 19:00 UTC\n", "12     full    The machine was busy.\n",
+		"status      Active (Probation)\n", "step        5 of 5  Active\n",
+		"uptime      99.5 % of 24 h, 100.0 % of 30 days\n",
+		"probation   until 2026-11-22 20:00 UTC\n", "next        keep it running\n",
+		"warning     two machines have one node id\n",
+		"2 x NVIDIA GeForce RTX 4090  23 GB", "offline\n", "Requests since 2026-11-21 19:00 UTC\n",
+		"12     full    The machine was busy.\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
@@ -77,24 +81,27 @@ func TestStatusIsPrintedInColumns(t *testing.T) {
 func TestStatusIsPrintedAsItIs(t *testing.T) {
 	var out bytes.Buffer
 	key := write(t, "key", "sk-prov-x\n")
-	if err := command(t.Context(), []string{"status", "-json", "-key-file", key, "-service", serving(t, 200, answer)}, nil, &out, io.Discard); err != nil {
+	if err := command(t.Context(), []string{"status", "-json", "-key-file", key, "-service", serving(t, 200, answer)}, nil,
+		&out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	var want, got bytes.Buffer
-	if json.Compact(&want, []byte(answer)) != nil || json.Compact(&got, out.Bytes()) != nil || want.String() != got.String() || !strings.HasSuffix(out.String(), "}\n") {
+	if json.Compact(&want, []byte(answer)) != nil || json.Compact(&got, out.Bytes()) != nil ||
+		want.String() != got.String() || !strings.HasSuffix(out.String(), "}\n") {
 		t.Errorf("it is\n%s", &out)
 	}
 }
 
 func TestStatusThatCannotBeToldIsAFault(t *testing.T) {
 	for want, args := range map[string][]string{
-		"refuses the provider key: wrong": {"status", "-service", serving(t, 401, `{"api_key_valid":false,"error":{"message":"wrong"}}`)},
-		"answers 503: try later":          {"status", "-service", serving(t, 503, "try later\n")},
-		"is no status":                    {"status", "-service", serving(t, 200, "<html>")},
-		"is no JSON":                      {"status", "-json", "-service", serving(t, 200, "<html>")},
-		"SVC_SERVICE_URL":                 {"status"},
-		"not a flag":                      {"status", "stray"},
-		"read secret":                     {"status", "-key-file", "/nowhere"},
+		"refuses the provider key: wrong": {"status", "-service",
+			serving(t, 401, `{"api_key_valid":false,"error":{"message":"wrong"}}`)},
+		"answers 503: try later": {"status", "-service", serving(t, 503, "try later\n")},
+		"is no status":           {"status", "-service", serving(t, 200, "<html>")},
+		"is no JSON":             {"status", "-json", "-service", serving(t, 200, "<html>")},
+		"SVC_SERVICE_URL":        {"status"},
+		"not a flag":             {"status", "stray"},
+		"read secret":            {"status", "-key-file", "/nowhere"},
 	} {
 		var out bytes.Buffer
 		err := command(t.Context(), args, []string{"SVC_PROVIDER_KEY=sk-prov-x"}, &out, io.Discard)
@@ -102,7 +109,8 @@ func TestStatusThatCannotBeToldIsAFault(t *testing.T) {
 			t.Errorf("%v: %v\n%s", args, err, &out)
 		}
 	}
-	if err := command(t.Context(), []string{"status"}, nil, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "SVC_PROVIDER_KEY") {
+	if err := command(t.Context(), []string{"status"}, nil, io.Discard, io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "SVC_PROVIDER_KEY") {
 		t.Errorf("without a key: %v", err)
 	}
 }
@@ -112,11 +120,14 @@ func TestEveryStandingIsExplained(t *testing.T) {
 		told service.Status
 		want []string
 	}{
-		"suspended":     {service.Status{Status: "suspended"}, []string{"suspended", "connection  refused"}},
-		"no router":     {service.Status{Status: "active"}, []string{"no router could be asked"}},
-		"no model":      {service.Status{Status: "offline", CanConnect: true, Traffic: &service.Traffic{}}, []string{"no machine is connected", "no model is offered", "never passed over"}},
-		"a tiny GPU":    {service.Status{Status: "pending", CanConnect: true, Nodes: []service.Node{{Online: true}}}, []string{"GPU not eligible"}},
-		"hostile texts": {service.Status{Status: "x\x1b[31m\n", Label: "a\tb\nc", Name: strings.Repeat("n", 5000)}, []string{"abc"}},
+		"suspended": {service.Status{Status: "suspended"}, []string{"suspended", "connection  refused"}},
+		"no router": {service.Status{Status: "active"}, []string{"no router could be asked"}},
+		"no model": {service.Status{Status: "offline", CanConnect: true, Traffic: &service.Traffic{}},
+			[]string{"no machine is connected", "no model is offered", "never passed over"}},
+		"a tiny GPU": {service.Status{Status: "pending", CanConnect: true, Nodes: []service.Node{{Online: true}}},
+			[]string{"GPU not eligible"}},
+		"hostile texts": {service.Status{Status: "x\x1b[31m\n", Label: "a\tb\nc", Name: strings.Repeat("n", 5000)},
+			[]string{"abc"}},
 	} {
 		var out bytes.Buffer
 		if err := writeStatus(&out, c.told, func(text string, _ colour) string { return text }); err != nil {

@@ -108,7 +108,8 @@ func (s sheet) nodes(nodes []service.Node) {
 		case !n.GPUEligible:
 			state, c = "online, GPU not eligible", yellow
 		}
-		s.row(dash(n.NodeID), dash(n.NodeName), dash(n.AgentVersion), dash(n.Engine), dash(gpu), vram, moment(n.LastSeenAt), s.paint(state, c))
+		s.row(dash(n.NodeID), dash(n.NodeName), dash(n.AgentVersion), dash(n.Engine), dash(gpu), vram, moment(n.LastSeenAt),
+			s.paint(state, c))
 	}
 }
 

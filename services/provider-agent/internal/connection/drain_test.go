@@ -107,7 +107,10 @@ func TestDrainedAgentStaysUntilAnotherHubTakesIt(t *testing.T) {
 		b := setup(t, echo, options{piped: true, random: constant(0xff)})
 		old := b.hub.AcceptLive()
 		for range 3 {
-			b.hub.Refuse(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "stopping", http.StatusServiceUnavailable) })
+			b.hub.Refuse(func(w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, "stopping",
+					http.StatusServiceUnavailable)
+			})
 		}
 		old.Send(drainIn(time.Second))
 		for range 6 {
@@ -208,7 +211,8 @@ func TestStopEndsAllConnectionsWithinTheDrainTimeout(t *testing.T) {
 
 func TestConnectionsThatAreLeavingAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, blocked, options{piped: true, random: constant(0), offers: []Offer{{ModelID: "m", Capacity: 16, Healthy: true}}})
+		b := setup(t, blocked, options{piped: true, random: constant(0),
+			offers: []Offer{{ModelID: "m", Capacity: 16, Healthy: true}}})
 		var all []*hubtest.Session
 		for range maxLeaving + 1 {
 			s := b.hub.AcceptLive()
@@ -242,7 +246,8 @@ func TestReceiptsGoOverTheNewConnection(t *testing.T) {
 			}
 		}
 		b := setup(t, serve, options{
-			piped: true, random: constant(0), receipts: keep(t, ""), offers: []Offer{{ModelID: "m", Capacity: 16, Healthy: true}},
+			piped: true, random: constant(0), receipts: keep(t, ""),
+			offers: []Offer{{ModelID: "m", Capacity: 16, Healthy: true}},
 		})
 		old := b.hub.AcceptLive()
 		for i := range ended + 1 { // the last stays, and the connection with it

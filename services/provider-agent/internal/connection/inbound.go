@@ -170,7 +170,8 @@ func (s *session) onOpenLocked(id, seq uint32, o *agentv2.Open) *ending {
 	ctx, stop := context.WithTimeoutCause(s.ctx, timeout+hubFirst, errTimeout)
 	s.streams[id] = &stream{
 		session: s, id: id, ctx: ctx, stop: stop, reserve: int64(o.GetBodyLength()), room: make(chan struct{}, 1),
-		bodyLength: int(o.GetBodyLength()), seqIn: 1, recv: agentwire.NewWindow(agentwire.StreamWindow), credit: agentwire.StreamWindow,
+		bodyLength: int(o.GetBodyLength()), seqIn: 1, recv: agentwire.NewWindow(agentwire.StreamWindow),
+		credit:  agentwire.StreamWindow,
 		attempt: o.GetAttempt(), proof: o.GetProof(),
 		// What is served besides chat is not counted as it is sent.
 		counted: s.receipts != nil && len(o.GetProof()) > 0 && kind == endpoint.Chat, count: counter{stream: o.GetStream()},

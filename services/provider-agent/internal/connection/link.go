@@ -81,7 +81,8 @@ func (l *Link) Run(ctx context.Context) error {
 		var pause time.Duration
 		if moving {
 			pause = wait.beside(end)
-			l.deps.Log.Info("the agent connects anew before it leaves this connection", "reason", end.reason(), "in", pause.Round(time.Millisecond), "under_way", l.slots.active())
+			l.deps.Log.Info("the agent connects anew before it leaves this connection", "reason", end.reason(), "in",
+				pause.Round(time.Millisecond), "under_way", l.slots.active())
 		} else {
 			pause = wait.after(end)
 			told = l.tell(end, pause, told)
@@ -174,12 +175,14 @@ func (l *Link) welcome(s *session) time.Duration {
 	l.once.Do(func() { close(l.registered) })
 	ack := s.ack
 	log := l.deps.Log.With("provider", clean(ack.GetProviderName()), "provider_id", clean(ack.GetProviderId()))
-	log.Info("registered at the hub", "status", clean(ack.GetStatus()), "epoch", ack.GetEpoch(), "models", len(l.deps.Offers()))
+	log.Info("registered at the hub", "status", clean(ack.GetStatus()), "epoch", ack.GetEpoch(),
+		"models", len(l.deps.Offers()))
 	for _, model := range slices.Sorted(maps.Keys(ack.GetRefusedModels())) {
 		log.Warn("the hub refuses a model", "model", clean(model), "reason", clean(ack.GetRefusedModels()[model]))
 	}
 	if status := ack.GetStatus(); status != "" && status != "active" {
-		log.Warn("the provider account is not active: no requests will come", "status", clean(status), "meaning", meaningOf(status))
+		log.Warn("the provider account is not active: no requests will come", "status", clean(status), "meaning",
+			meaningOf(status))
 	}
 	if warning := ack.GetWarning(); warning != "" {
 		log.Warn("the hub warns: " + cut(clean(warning), maxError))
@@ -238,7 +241,8 @@ func (l *Link) tell(e ending, pause time.Duration, told string) string {
 	case agentwire.CodeSuspended:
 		text = "the hub refuses the agent: the provider account is suspended"
 	case agentwire.CodeSuperseded:
-		text = fmt.Sprintf("another agent with the node id %s is connected; give each machine its own state folder", l.cfg.NodeID)
+		text = fmt.Sprintf("another agent with the node id %s is connected; give each machine its own state folder",
+			l.cfg.NodeID)
 	}
 	switch {
 	case reason == told && e.lived == 0:

@@ -101,7 +101,8 @@ func TestStableMinuteStartsTheBackOffAnew(t *testing.T) {
 func TestHubSaysWhenToComeBack(t *testing.T) {
 	for told, least := range map[time.Duration]time.Duration{8 * time.Second: 8 * time.Second, time.Hour: maxHubPause} {
 		early, late := backoff{random: constant(0)}, backoff{random: constant(0xff)}
-		first, last := early.after(ending{code: "shutting_down", after: told}), late.after(ending{code: "shutting_down", after: told})
+		first, last := early.after(ending{code: "shutting_down", after: told}),
+			late.after(ending{code: "shutting_down", after: told})
 		if first != least || last <= least+least/5 || last > least+least/4 {
 			t.Errorf("told %v it waits %v to %v", told, first, last)
 		}
@@ -236,7 +237,8 @@ func TestHeartbeatsComeAsTheHubWantsAndAtOnceOnChange(t *testing.T) {
 		s := b.hub.Accept()
 		synctest.Wait()
 		pass(15 * time.Second) // an agent that is not acknowledged is silent
-		s.Send(&agentv2.Frame{Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{Status: "pending", HeartbeatIntervalMs: 3000}}})
+		s.Send(&agentv2.Frame{Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{Status: "pending",
+			HeartbeatIntervalMs: 3000}}})
 		s.ControlOf(isHeartbeat) // brings what has changed since REGISTER
 		last := time.Now()
 		for range 4 {
@@ -261,7 +263,8 @@ func TestHeartbeatsComeAsTheHubWantsAndAtOnceOnChange(t *testing.T) {
 }
 
 func TestHeartbeatIntervalIsBounded(t *testing.T) {
-	for ms, want := range map[int64]time.Duration{1: heartbeatLeast, 0: heartbeatDefault, -5: heartbeatDefault, 1 << 62: maxHeartbeat} {
+	for ms, want := range map[int64]time.Duration{1: heartbeatLeast, 0: heartbeatDefault, -5: heartbeatDefault,
+		1 << 62: maxHeartbeat} {
 		synctest.Test(t, func(t *testing.T) {
 			b := setup(t, echo, options{piped: true})
 			s := b.hub.Accept()
@@ -469,7 +472,8 @@ func TestTheLogHoldsNeitherKeyNorPrompt(t *testing.T) {
 func TestRegistrationThatFitsNoFrameIsRefusedEarly(t *testing.T) {
 	var offers []Offer
 	for i := range 256 {
-		offers = append(offers, Offer{ModelID: fmt.Sprintf("%s%d", strings.Repeat("m", 197), i), Quantization: strings.Repeat("q", 32)})
+		offers = append(offers, Offer{ModelID: fmt.Sprintf("%s%d", strings.Repeat("m", 197), i),
+			Quantization: strings.Repeat("q", 32)})
 	}
 	if _, err := New(Config{}, Deps{Offers: func() []Offer { return offers }}); err == nil {
 		t.Error("it is accepted")

@@ -18,11 +18,13 @@ import (
 )
 
 func dataFrame(stream, seq uint32, n int, fin bool) *agentv2.Frame {
-	return &agentv2.Frame{Stream: stream, Seq: seq, Body: &agentv2.Frame_Data{Data: &agentv2.Data{Data: make([]byte, n), Fin: fin}}}
+	return &agentv2.Frame{Stream: stream, Seq: seq,
+		Body: &agentv2.Frame_Data{Data: &agentv2.Data{Data: make([]byte, n), Fin: fin}}}
 }
 
 func openFrame(stream, seq uint32, length int) *agentv2.Frame {
-	return &agentv2.Frame{Stream: stream, Seq: seq, Body: &agentv2.Frame_Open{Open: hubtest.OpenOf("m", []byte(body(length)))}}
+	return &agentv2.Frame{Stream: stream, Seq: seq,
+		Body: &agentv2.Frame_Open{Open: hubtest.OpenOf("m", []byte(body(length)))}}
 }
 
 func TestHubThatBreaksTheProtocolIsToldAndLeft(t *testing.T) {
@@ -33,25 +35,39 @@ func TestHubThatBreaksTheProtocolIsToldAndLeft(t *testing.T) {
 		raw    []byte
 		kind   int
 	}{
-		"gap on stream 0":        {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{{Seq: 3, Body: &agentv2.Frame_HeartbeatAck{}}}},
-		"repeat on stream 0":     {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{{Seq: 1, Body: &agentv2.Frame_HeartbeatAck{}}}},
-		"second acknowledgement": {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{{Seq: 2, Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{}}}}},
-		"REGISTER from a hub":    {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{{Seq: 2, Body: &agentv2.Frame_Register{Register: &agentv2.Register{}}}}},
-		"DATA on stream 0":       {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{dataFrame(0, 2, 1, false)}},
-		"DATA before OPEN":       {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{dataFrame(9, 1, 1, false)}},
-		"CANCEL before OPEN":     {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{{Stream: 9, Seq: 1, Body: &agentv2.Frame_Cancel{}}}},
+		"gap on stream 0": {code: agentwire.CodeProtocolError,
+			frames: []*agentv2.Frame{{Seq: 3, Body: &agentv2.Frame_HeartbeatAck{}}}},
+		"repeat on stream 0": {code: agentwire.CodeProtocolError,
+			frames: []*agentv2.Frame{{Seq: 1, Body: &agentv2.Frame_HeartbeatAck{}}}},
+		"second acknowledgement": {code: agentwire.CodeProtocolError,
+			frames: []*agentv2.Frame{{Seq: 2, Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{}}}}},
+		"REGISTER from a hub": {code: agentwire.CodeProtocolError,
+			frames: []*agentv2.Frame{{Seq: 2, Body: &agentv2.Frame_Register{Register: &agentv2.Register{}}}}},
+		"DATA on stream 0": {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{dataFrame(0, 2, 1, false)}},
+		"DATA before OPEN": {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{dataFrame(9, 1, 1, false)}},
+		"CANCEL before OPEN": {code: agentwire.CodeProtocolError,
+			frames: []*agentv2.Frame{{Stream: 9, Seq: 1, Body: &agentv2.Frame_Cancel{}}}},
 		"OPEN that is not first": {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 2, 100)}},
-		"a number used again":    {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), openFrame(1, 2, 100)}},
-		"a lower number":         {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(5, 1, 100), openFrame(4, 1, 100)}},
-		"gap in a request":       {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), dataFrame(1, 3, 1, false)}},
-		"END from a hub":         {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), {Stream: 1, Seq: 2, Body: &agentv2.Frame_End{}}}},
-		"a body too long":        {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), dataFrame(1, 2, whole+1, true)}},
-		"a body too short":       {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), dataFrame(1, 2, whole-1, true)}},
-		"DATA behind fin":        {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100), dataFrame(1, 2, whole, true), dataFrame(1, 3, 0, true)}},
-		"DATA above 16 KiB":      {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100_000), dataFrame(1, 2, agentwire.MaxData+1, false)}},
-		"credit without end":     {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{{Seq: 2, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: 1 << 31}}}}},
-		"not a frame":            {code: agentwire.CodeProtocolError, raw: []byte{0xff, 0xff}, kind: websocket.BinaryMessage},
-		"a text message":         {code: agentwire.CodeProtocolError, raw: []byte("{}"), kind: websocket.TextMessage},
+		"a number used again": {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100),
+			openFrame(1, 2, 100)}},
+		"a lower number": {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(5, 1, 100),
+			openFrame(4, 1, 100)}},
+		"gap in a request": {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100),
+			dataFrame(1, 3, 1, false)}},
+		"END from a hub": {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100),
+			{Stream: 1, Seq: 2, Body: &agentv2.Frame_End{}}}},
+		"a body too long": {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100),
+			dataFrame(1, 2, whole+1, true)}},
+		"a body too short": {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100),
+			dataFrame(1, 2, whole-1, true)}},
+		"DATA behind fin": {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100),
+			dataFrame(1, 2, whole, true), dataFrame(1, 3, 0, true)}},
+		"DATA above 16 KiB": {code: agentwire.CodeProtocolError, frames: []*agentv2.Frame{openFrame(1, 1, 100_000),
+			dataFrame(1, 2, agentwire.MaxData+1, false)}},
+		"credit without end": {code: agentwire.CodeProtocolError,
+			frames: []*agentv2.Frame{{Seq: 2, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: 1 << 31}}}}},
+		"not a frame":    {code: agentwire.CodeProtocolError, raw: []byte{0xff, 0xff}, kind: websocket.BinaryMessage},
+		"a text message": {code: agentwire.CodeProtocolError, raw: []byte("{}"), kind: websocket.TextMessage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t, blocked, options{random: constant(0)})
@@ -191,13 +207,19 @@ func FuzzHandle(f *testing.F) {
 		return all
 	}
 	text := body(3)
-	f.Add(pack(openFrame(1, 1, 3), &agentv2.Frame{Stream: 1, Seq: 2, Body: &agentv2.Frame_Data{Data: &agentv2.Data{Data: []byte(text), Fin: true}}}))
-	f.Add(pack(openFrame(1, 1, 3), &agentv2.Frame{Stream: 1, Seq: 2, Body: &agentv2.Frame_Cancel{Cancel: &agentv2.Cancel{}}}, dataFrame(1, 3, 5, false)))
-	f.Add(pack(openFrame(1, 1, 300), dataFrame(1, 2, 100, false), openFrame(3, 1, 3), &agentv2.Frame{Seq: 2, Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{ReconnectAfterMs: 1 << 62}}}))
+	f.Add(pack(openFrame(1, 1, 3), &agentv2.Frame{Stream: 1, Seq: 2,
+		Body: &agentv2.Frame_Data{Data: &agentv2.Data{Data: []byte(text), Fin: true}}}))
+	f.Add(pack(openFrame(1, 1, 3), &agentv2.Frame{Stream: 1, Seq: 2,
+		Body: &agentv2.Frame_Cancel{Cancel: &agentv2.Cancel{}}}, dataFrame(1, 3, 5, false)))
+	f.Add(pack(openFrame(1, 1, 300), dataFrame(1, 2, 100, false), openFrame(3, 1, 3),
+		&agentv2.Frame{Seq: 2, Body: &agentv2.Frame_Drain{Drain: &agentv2.Drain{ReconnectAfterMs: 1 << 62}}}))
 	f.Add(pack(&agentv2.Frame{Seq: 2, Body: &agentv2.Frame_Window{Window: &agentv2.Window{Bytes: 1 << 31}}}))
-	f.Add(pack(&agentv2.Frame{Seq: 2, Body: &agentv2.Frame_Error{Error: &agentv2.Error{Code: "superseded", ReconnectAfterMs: -1}}}))
-	f.Add(pack(&agentv2.Frame{Seq: 2}, &agentv2.Frame{Seq: 3, Body: &agentv2.Frame_Open{}}, &agentv2.Frame{Seq: 3, Body: &agentv2.Frame_Data{}}))
-	f.Add(pack(&agentv2.Frame{Seq: 2, Body: &agentv2.Frame_Warmup{Warmup: &agentv2.Warmup{ModelId: "m"}}}, &agentv2.Frame{Seq: 3, Body: &agentv2.Frame_Warmup{}}))
+	f.Add(pack(&agentv2.Frame{Seq: 2, Body: &agentv2.Frame_Error{Error: &agentv2.Error{Code: "superseded",
+		ReconnectAfterMs: -1}}}))
+	f.Add(pack(&agentv2.Frame{Seq: 2}, &agentv2.Frame{Seq: 3, Body: &agentv2.Frame_Open{}},
+		&agentv2.Frame{Seq: 3, Body: &agentv2.Frame_Data{}}))
+	f.Add(pack(&agentv2.Frame{Seq: 2, Body: &agentv2.Frame_Warmup{Warmup: &agentv2.Warmup{ModelId: "m"}}},
+		&agentv2.Frame{Seq: 3, Body: &agentv2.Frame_Warmup{}}))
 	f.Fuzz(func(t *testing.T, input []byte) {
 		s, slots := newTestSession(t, Config{MaxRequestBytes: 1 << 20, MaxBufferedBytes: 16 << 20}, echo)
 		var b batch

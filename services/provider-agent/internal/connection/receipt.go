@@ -172,7 +172,8 @@ func (s *session) onReceiptAckLocked(a *agentv2.ReceiptAck) {
 	}
 	for _, r := range a.GetReceipts() {
 		if len(r.GetRequestId()) == len(ids.RequestID{}) {
-			s.receipts.Acked(workreceipt.Key{Request: ids.RequestID(r.GetRequestId()), Attempt: r.GetAttempt()}, cut(clean(r.GetRefused()), 64))
+			s.receipts.Acked(workreceipt.Key{Request: ids.RequestID(r.GetRequestId()), Attempt: r.GetAttempt()},
+				cut(clean(r.GetRefused()), 64))
 		}
 	}
 }

@@ -111,7 +111,8 @@ func TestAServedRequestIsClaimedUntilItIsAcknowledged(t *testing.T) {
 		if err != nil || signed.Verify(store.PublicKey()) != nil {
 			t.Fatalf("%v: %v", first, err)
 		}
-		if r := signed.Receipt; len(first) != 1 || r.Request != requestID(1) || r.Attempt != 1 || r.SentTokens != 3 || r.SentBytes != 15 || !r.Complete ||
+		if r := signed.Receipt; len(first) != 1 || r.Request != requestID(1) || r.Attempt != 1 || r.SentTokens != 3 ||
+			r.SentBytes != 15 || !r.Complete ||
 			!r.Claimed || r.ClaimedPrompt != 5 || r.ClaimedCompletion != 3 || string(r.Proof) != "proof" || r.Model != "m" {
 			t.Errorf("%+v", r)
 		}
@@ -182,7 +183,8 @@ func TestOnlyWhatWasSentIsClaimed(t *testing.T) {
 		"nothing":             {serve: written("", nil), text: streamText},
 		"garbage":             {serve: written("data: {\n\n", nil), text: streamText},
 		// 256 KiB of credit hold some 4,000 chunks of 62 bytes.
-		"a stream without credit": {serve: streamed(10_000), text: streamText, hold: true, kill: true, least: 4000, limit: agentwire.StreamWindow / int64(len(chunk))},
+		"a stream without credit": {serve: streamed(10_000), text: streamText, hold: true, kill: true, least: 4000,
+			limit: agentwire.StreamWindow / int64(len(chunk))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -26,11 +26,13 @@ func TestRegistrationTellsOfTheMachine(t *testing.T) {
 			t.Errorf("of nothing it tells %v", h)
 		}
 		found.Store(&hardware.Report{
-			Type: "RTX 4090", Model: "NVIDIA GeForce RTX 4090", Count: 2, MemoryMB: 24564, ComputeCapability: "8.9", Driver: "550", Engine: "vllm",
+			Type: "RTX 4090", Model: "NVIDIA GeForce RTX 4090", Count: 2, MemoryMB: 24564, ComputeCapability: "8.9",
+			Driver: "550", Engine: "vllm",
 		})
 		s.Kill()
 		h := b.hub.AcceptLive().Register.GetHardware()
-		if h.GetGpuType() != "RTX 4090" || h.GetGpuModel() != "NVIDIA GeForce RTX 4090" || h.GetGpuCount() != 2 || h.GetMemoryTotalMb() != 24564 ||
+		if h.GetGpuType() != "RTX 4090" || h.GetGpuModel() != "NVIDIA GeForce RTX 4090" || h.GetGpuCount() != 2 ||
+			h.GetMemoryTotalMb() != 24564 ||
 			h.GetComputeCapability() != "8.9" || h.GetDriverVersion() != "550" || h.GetServingEngine() != "vllm" {
 			t.Errorf("it tells %v", h)
 		}
@@ -74,7 +76,8 @@ func TestEveryRegistrationShowsACredentialOfItsOwn(t *testing.T) {
 			}
 		}})
 		s := b.hub.AcceptLive()
-		if r := s.Register; r.GetToken() != "" || r.GetOwnerAddress() != "0xabc" || r.GetSignature()[0] != 1 || r.GetAuthNonce() != "nonce" {
+		if r := s.Register; r.GetToken() != "" || r.GetOwnerAddress() != "0xabc" || r.GetSignature()[0] != 1 ||
+			r.GetAuthNonce() != "nonce" {
 			t.Errorf("REGISTER is %v", r)
 		}
 		s.Kill()
@@ -103,7 +106,8 @@ func TestOwnerIsToldOfTheStatusAndTheWarning(t *testing.T) {
 		if !strings.Contains(log, "the hub warns: this connection tookanother's place") {
 			t.Errorf("%s: the warning is missing:\n%s", status, log)
 		}
-		if told := strings.Contains(log, "provider account is not active"); told != (want != "") || !strings.Contains(log, want) {
+		if told := strings.Contains(log, "provider account is not active"); told != (want != "") ||
+			!strings.Contains(log, want) {
 			t.Errorf("%s: the log is\n%s", status, log)
 		}
 	}

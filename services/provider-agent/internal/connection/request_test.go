@@ -20,11 +20,14 @@ import (
 func TestRegisterTellsWhoAndWhatIsOffered(t *testing.T) {
 	b := setup(t, echo, options{})
 	got := b.hub.Accept().Register
-	if got.GetToken() != testKey || got.GetNodeId() != "node-under-test" || got.GetNodeName() != "rig" || got.GetRegion() != "here" ||
-		got.GetAgentVersion() != "1" || got.GetMaxRequestBytes() != 10<<20 || strings.Join(got.GetCapabilities(), " ") != "chat stream cancel logprobs" {
+	if got.GetToken() != testKey || got.GetNodeId() != "node-under-test" || got.GetNodeName() != "rig" ||
+		got.GetRegion() != "here" ||
+		got.GetAgentVersion() != "1" || got.GetMaxRequestBytes() != 10<<20 ||
+		strings.Join(got.GetCapabilities(), " ") != "chat stream cancel logprobs" {
 		t.Errorf("REGISTER is %v", got)
 	}
-	if m := got.GetModels(); len(m) != 1 || m[0].GetModelId() != "m" || m[0].GetContextLength() != 4096 || m[0].GetCapacity() != 4 ||
+	if m := got.GetModels(); len(m) != 1 || m[0].GetModelId() != "m" || m[0].GetContextLength() != 4096 ||
+		m[0].GetCapacity() != 4 ||
 		m[0].GetQuantization() != "fp8" || !m[0].GetHealthy() {
 		t.Errorf("models are %v", m)
 	}
@@ -81,7 +84,8 @@ func TestRequestKeepsWhatTheHubSaid(t *testing.T) {
 	st := b.hub.AcceptLive().OpenOnly(open)
 	st.SendBody(text)
 	r := <-seen
-	if r.ID != open.GetRequestId() || r.ModelID != "m" || !r.Stream || string(r.Body) != string(text) || r.Traceparent != open.GetTraceparent() ||
+	if r.ID != open.GetRequestId() || r.ModelID != "m" || !r.Stream || string(r.Body) != string(text) ||
+		r.Traceparent != open.GetTraceparent() ||
 		string(r.Body[r.ModelOffset:r.ModelOffset+r.ModelLength]) != `"m"` {
 		t.Errorf("the request is %+v", r)
 	}
@@ -345,7 +349,10 @@ func TestEndpointAndMediaTypeReachTheEngine(t *testing.T) {
 			asked <- r
 			_, err := io.WriteString(w, `{"choices":[{"message":{"content":"as if it were chat"},"finish_reason":"stop"}]}`)
 			return Answer{Status: 200, Err: err}
-		}, options{piped: true, receipts: keep(t, ""), cfg: func(c *Config) { c.Capabilities = []string{"embeddings", "images", "transcriptions"} }})
+		}, options{piped: true, receipts: keep(t, ""), cfg: func(c *Config) {
+			c.Capabilities = []string{"embeddings",
+				"images", "transcriptions"}
+		}})
 		s := b.hub.AcceptLive()
 		if got := s.Register.GetCapabilities(); len(got) != 3 || got[1] != "images" {
 			t.Errorf("declared are %v", got)
@@ -357,8 +364,10 @@ func TestEndpointAndMediaTypeReachTheEngine(t *testing.T) {
 		} {
 			text := []byte("--b m --b--")
 			open := &agentv2.Open{
-				RequestId: fmt.Sprintf("0190a000-0000-7000-8000-00000000000%d", wire), Attempt: 1, ModelId: "m", BodyLength: uint32(len(text)),
-				ModelOffset: 4, ModelLength: 1, Endpoint: wire, ContentType: "multipart/form-data; boundary=b", Proof: []byte("proof"),
+				RequestId: fmt.Sprintf("0190a000-0000-7000-8000-00000000000%d", wire), Attempt: 1, ModelId: "m",
+				BodyLength:  uint32(len(text)),
+				ModelOffset: 4, ModelLength: 1, Endpoint: wire, ContentType: "multipart/form-data; boundary=b",
+				Proof: []byte("proof"),
 			}
 			st := s.OpenOnly(open)
 			st.SendBody(text)

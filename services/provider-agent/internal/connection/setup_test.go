@@ -61,7 +61,8 @@ func setup(t testing.TB, serve Serve, opts options) *bench {
 		b.hub = hubtest.New(t)
 	}
 	cfg := Config{
-		URL: b.hub.URL, Key: config.NewSecret(testKey), NodeID: "node-under-test", NodeName: "rig", Region: "here", Version: "1",
+		URL: b.hub.URL, Key: config.NewSecret(testKey), NodeID: "node-under-test", NodeName: "rig", Region: "here",
+		Version:         "1",
 		Capabilities:    []string{"chat", "stream", "cancel", "logprobs"},
 		MaxRequestBytes: 10 << 20, MaxBufferedBytes: 64 << 20, DrainTimeout: 30 * time.Second,
 	}

@@ -120,7 +120,8 @@ func (s *session) onWarmupLocked(model string) {
 func warmupResult(model string, took time.Duration, err error) *agentv2.Frame {
 	result := &agentv2.WarmupResult{
 		ModelId: cut(clean(model), maxError), Success: err == nil, LoadTimeMs: took.Milliseconds(),
-		NotTried: errors.Is(err, errManyWarmUps) || errors.Is(err, errNoWarmUps) || errors.Is(err, errNotServed) || errors.Is(err, errLost),
+		NotTried: errors.Is(err, errManyWarmUps) || errors.Is(err, errNoWarmUps) || errors.Is(err, errNotServed) ||
+			errors.Is(err, errLost),
 	}
 	if err != nil {
 		result.Error = cut(clean(err.Error()), maxError)

@@ -81,11 +81,12 @@ func TestModelsAreLoadedOneAtATimeAndFewWait(t *testing.T) {
 		for i := range maxWarmUps + 2 {
 			offers = append(offers, Offer{ModelID: fmt.Sprintf("m%d", i), Capacity: 1})
 		}
-		b := setup(t, echo, options{piped: true, offers: offers, deps: takesWarmUps(func(_ context.Context, model string) error {
-			begun <- model
-			<-release
-			return nil
-		})})
+		b := setup(t, echo, options{piped: true, offers: offers,
+			deps: takesWarmUps(func(_ context.Context, model string) error {
+				begun <- model
+				<-release
+				return nil
+			})})
 		s := b.hub.AcceptLive()
 		for _, o := range offers {
 			warmUp(s, o.ModelID)
@@ -113,7 +114,8 @@ func TestWarmUpsThatCannotBeAreRefused(t *testing.T) {
 	s := b.hub.AcceptLive()
 	for _, model := range []string{"unknown", "", strings.Repeat("x", 3000), "a\nb"} {
 		warmUp(s, model)
-		if r := warmed(s); r.GetSuccess() || len(r.GetModelId()) > maxError || strings.Contains(r.GetModelId(), "\n") || r.GetError() == "" {
+		if r := warmed(s); r.GetSuccess() || len(r.GetModelId()) > maxError || strings.Contains(r.GetModelId(), "\n") ||
+			r.GetError() == "" {
 			t.Errorf("%.20q: the result is %v", model, r)
 		}
 	}
@@ -128,11 +130,12 @@ func TestWarmUpsThatCannotBeAreRefused(t *testing.T) {
 func TestLostConnectionEndsItsWarmUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stopped atomic.Int32
-		b := setup(t, echo, options{piped: true, random: constant(0), deps: takesWarmUps(func(ctx context.Context, _ string) error {
-			<-ctx.Done()
-			stopped.Add(1)
-			return ctx.Err()
-		})})
+		b := setup(t, echo, options{piped: true, random: constant(0),
+			deps: takesWarmUps(func(ctx context.Context, _ string) error {
+				<-ctx.Done()
+				stopped.Add(1)
+				return ctx.Err()
+			})})
 		s := b.hub.AcceptLive()
 		warmUp(s, "m")
 		synctest.Wait()
@@ -147,14 +150,15 @@ func TestLostConnectionEndsItsWarmUps(t *testing.T) {
 func TestDrainedConnectionStaysUntilItsWarmUpIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		b := setup(t, echo, options{piped: true, random: constant(0), deps: takesWarmUps(func(ctx context.Context, _ string) error {
-			select {
-			case <-release:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})})
+		b := setup(t, echo, options{piped: true, random: constant(0),
+			deps: takesWarmUps(func(ctx context.Context, _ string) error {
+				select {
+				case <-release:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})})
 		old := b.hub.AcceptLive()
 		warmUp(old, "m")
 		synctest.Wait()
@@ -178,13 +182,14 @@ func TestDrainedConnectionStaysUntilItsWarmUpIsAnswered(t *testing.T) {
 func TestWarmUpThatIsCutOffIsNotTheModelsFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var loads atomic.Int32
-		b := setup(t, echo, options{piped: true, random: constant(0), deps: takesWarmUps(func(ctx context.Context, _ string) error {
-			if loads.Add(1) > 1 {
-				return nil
-			}
-			<-ctx.Done()
-			return ctx.Err()
-		})})
+		b := setup(t, echo, options{piped: true, random: constant(0),
+			deps: takesWarmUps(func(ctx context.Context, _ string) error {
+				if loads.Add(1) > 1 {
+					return nil
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			})})
 		old := b.hub.AcceptLive()
 		warmUp(old, "m")
 		synctest.Wait()
@@ -202,10 +207,11 @@ func TestWarmUpThatIsCutOffIsNotTheModelsFailure(t *testing.T) {
 
 func TestStopDoesNotWaitForWarmUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, echo, options{piped: true, random: constant(0), deps: takesWarmUps(func(ctx context.Context, _ string) error {
-			<-ctx.Done()
-			return ctx.Err()
-		})})
+		b := setup(t, echo, options{piped: true, random: constant(0),
+			deps: takesWarmUps(func(ctx context.Context, _ string) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})})
 		old := b.hub.AcceptLive()
 		warmUp(old, "m")
 		synctest.Wait()

@@ -17,7 +17,8 @@ func form(before, model string) (body []byte, at int) {
 		return "--b\r\nContent-Disposition: form-data; " + head + "\r\n\r\n" + text + "\r\n"
 	}
 	head := before + "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n"
-	return []byte(head + model + "\r\n" + part(`name="file"; filename="a.wav"`, "RIFF\x00\xff catalog/m") + "--b--\r\n"), len(head)
+	return []byte(head + model + "\r\n" + part(`name="file"; filename="a.wav"`, "RIFF\x00\xff catalog/m") + "--b--\r\n"),
+		len(head)
 }
 
 func TestEachEndpointIsAskedAtItsOwnPath(t *testing.T) {
@@ -43,7 +44,8 @@ func TestEachEndpointIsAskedAtItsOwnPath(t *testing.T) {
 			want = strings.Replace(string(multipart), "catalog/m", "local", 1)
 		}
 		var got bytes.Buffer
-		if a := pool(engine.URL+"/v1", nil).Forward(within(t), r, &got); a.Err != nil || a.Status != 200 || !strings.Contains(got.String(), c.want) {
+		if a := pool(engine.URL+"/v1", nil).Forward(within(t), r, &got); a.Err != nil || a.Status != 200 ||
+			!strings.Contains(got.String(), c.want) {
 			t.Errorf("%v: %+v %s", kind, a, got.Bytes())
 		}
 		seen := engine.Requests()[0]
@@ -51,7 +53,8 @@ func TestEachEndpointIsAskedAtItsOwnPath(t *testing.T) {
 		if media == "" {
 			media = "application/json"
 		}
-		if seen.Path != c.path || string(seen.Body) != want || seen.Model != "local" || seen.Header.Get("Content-Type") != media ||
+		if seen.Path != c.path || string(seen.Body) != want || seen.Model != "local" ||
+			seen.Header.Get("Content-Type") != media ||
 			seen.Header.Get("Content-Length") != strconv.Itoa(len(want)) && seen.Size != len(want) {
 			t.Errorf("%v: the engine got %q of %s at %s", kind, seen.Body, seen.Header.Get("Content-Type"), seen.Path)
 		}
@@ -61,14 +64,18 @@ func TestEachEndpointIsAskedAtItsOwnPath(t *testing.T) {
 func TestPlaceOfTheModelMustFitTheBodysForm(t *testing.T) {
 	multipart, at := form("", "catalog/m")
 	for name, r := range map[string]Request{
-		"JSON without quotes":   {ModelID: "m", Body: []byte(`{"model":"catalog/m"}`), ModelOffset: 10, ModelLength: 9},
-		"JSON, one byte":        {ModelID: "m", Body: []byte(`{"model":"catalog/m"}`), ModelOffset: 9, ModelLength: 1},
-		"form, nothing":         {ModelID: "m", Body: multipart, ContentType: "multipart/form-data; boundary=b", ModelOffset: at},
-		"form, behind its end":  {ModelID: "m", Body: multipart, ContentType: "multipart/form-data; boundary=b", ModelOffset: len(multipart) - 1, ModelLength: 2},
-		"a form that says JSON": {ModelID: "m", Body: multipart, ContentType: "application/json", ModelOffset: at, ModelLength: 9},
-		"a type that is none":   {ModelID: "m", Body: multipart, ContentType: ";;", ModelOffset: at, ModelLength: 9},
+		"JSON without quotes": {ModelID: "m", Body: []byte(`{"model":"catalog/m"}`), ModelOffset: 10, ModelLength: 9},
+		"JSON, one byte":      {ModelID: "m", Body: []byte(`{"model":"catalog/m"}`), ModelOffset: 9, ModelLength: 1},
+		"form, nothing": {ModelID: "m", Body: multipart, ContentType: "multipart/form-data; boundary=b",
+			ModelOffset: at},
+		"form, behind its end": {ModelID: "m", Body: multipart, ContentType: "multipart/form-data; boundary=b",
+			ModelOffset: len(multipart) - 1, ModelLength: 2},
+		"a form that says JSON": {ModelID: "m", Body: multipart, ContentType: "application/json", ModelOffset: at,
+			ModelLength: 9},
+		"a type that is none": {ModelID: "m", Body: multipart, ContentType: ";;", ModelOffset: at, ModelLength: 9},
 	} {
-		if a := pool("http://127.0.0.1:1", nil).Forward(within(t), r, io.Discard); a.Err == nil || a.Err.Error() != errModelSpan.Error() {
+		if a := pool("http://127.0.0.1:1", nil).Forward(within(t), r, io.Discard); a.Err == nil ||
+			a.Err.Error() != errModelSpan.Error() {
 			t.Errorf("%s: %v", name, a.Err)
 		}
 	}

@@ -29,7 +29,8 @@ func pool(url string, change func(*Target)) *Pool {
 // asking is a request whose model stands at its place.
 func asking(body string) Request {
 	at := strings.Index(body, `"catalog/m"`)
-	return Request{ModelID: "m", Body: []byte(body), ModelOffset: at, ModelLength: len(`"catalog/m"`), Stream: strings.Contains(body, `"stream":true`)}
+	return Request{ModelID: "m", Body: []byte(body), ModelOffset: at, ModelLength: len(`"catalog/m"`),
+		Stream: strings.Contains(body, `"stream":true`)}
 }
 
 func within(t *testing.T) context.Context {
@@ -78,9 +79,10 @@ func TestAnswersAreHandedOnAsTheyAre(t *testing.T) {
 		stream    bool
 		status    int
 	}{
-		"whole":            {fakeengine.Behaviour{}, false, 200},
-		"stream":           {fakeengine.Behaviour{Tokens: fakeengine.Words(300)}, true, 200},
-		"not even JSON":    {fakeengine.Behaviour{Raw: "\x00\xff\r\n\n" + strings.Repeat("z", 100_000), ContentType: "image/png"}, false, 200},
+		"whole":  {fakeengine.Behaviour{}, false, 200},
+		"stream": {fakeengine.Behaviour{Tokens: fakeengine.Words(300)}, true, 200},
+		"not even JSON": {fakeengine.Behaviour{Raw: "\x00\xff\r\n\n" + strings.Repeat("z", 100_000),
+			ContentType: "image/png"}, false, 200},
 		"refused":          {fakeengine.Behaviour{Status: 400, Body: `{"error":{"message":"too long"}}`}, true, 400},
 		"busy":             {fakeengine.Behaviour{Status: 429}, false, 429},
 		"broken":           {fakeengine.Behaviour{Status: 500, Body: "Internal Server Error"}, false, 500},
@@ -90,7 +92,8 @@ func TestAnswersAreHandedOnAsTheyAre(t *testing.T) {
 			engine := fakeengine.New(t)
 			engine.Script("local", c.behaviour)
 			body := fmt.Sprintf(`{"model":"catalog/m","stream":%v}`, c.stream)
-			direct, err := http.Post(engine.URL+"/v1/chat/completions", "application/json", strings.NewReader(strings.Replace(body, "catalog/m", "local", 1)))
+			direct, err := http.Post(engine.URL+"/v1/chat/completions", "application/json",
+				strings.NewReader(strings.Replace(body, "catalog/m", "local", 1)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +169,8 @@ func (failing) Write([]byte) (int, error) { return 0, errors.New("nobody wants i
 func TestWriterThatFailsStopsTheEngine(t *testing.T) {
 	engine := fakeengine.New(t)
 	p := pool(engine.URL+"/v1", func(t *Target) { t.LocalModel = "endless" })
-	if a := p.Forward(within(t), asking(`{"model":"catalog/m","stream":true}`), failing{}); a.Err == nil || a.Status != 200 {
+	if a := p.Forward(within(t), asking(`{"model":"catalog/m","stream":true}`), failing{}); a.Err == nil ||
+		a.Status != 200 {
 		t.Errorf("the answer is %+v", a)
 	}
 	if _, err := engine.WaitCancelled(within(t)); err != nil {
@@ -193,7 +197,8 @@ func TestEngineThatIsNotThereHasNoStatus(t *testing.T) {
 	if a.Status != 0 || a.Err == nil || strings.Contains(a.Err.Error(), "secret") {
 		t.Errorf("the answer is %+v", a)
 	}
-	if a := pool(closed.URL, nil).Forward(within(t), Request{ModelID: "other"}, io.Discard); !errors.Is(a.Err, errNoModel) {
+	if a := pool(closed.URL, nil).Forward(within(t), Request{ModelID: "other"}, io.Discard); !errors.Is(a.Err,
+		errNoModel) {
 		t.Errorf("another model: %+v", a)
 	}
 }
@@ -216,12 +221,14 @@ func TestAnswersAreBounded(t *testing.T) {
 	engine := fakeengine.New(t)
 	engine.Script("local", fakeengine.Behaviour{Raw: strings.Repeat("x", maxWhole+1), ContentType: "application/json"})
 	var got bytes.Buffer
-	if a := pool(engine.URL+"/v1", nil).Forward(within(t), asking(`{"model":"catalog/m"}`), &got); !errors.Is(a.Err, errTooLarge) || got.Len() > maxWhole {
+	if a := pool(engine.URL+"/v1", nil).Forward(within(t), asking(`{"model":"catalog/m"}`), &got); !errors.Is(a.Err,
+		errTooLarge) || got.Len() > maxWhole {
 		t.Errorf("the answer is %+v with %d bytes", a, got.Len())
 	}
 	engine.Script("local", fakeengine.Behaviour{Raw: strings.Repeat("x", maxWhole), ContentType: "application/json"})
 	got.Reset()
-	if a := pool(engine.URL+"/v1", nil).Forward(within(t), asking(`{"model":"catalog/m"}`), &got); a.Err != nil || got.Len() != maxWhole {
+	if a := pool(engine.URL+"/v1", nil).Forward(within(t), asking(`{"model":"catalog/m"}`), &got); a.Err != nil ||
+		got.Len() != maxWhole {
 		t.Errorf("the largest answer is %+v with %d bytes", a, got.Len())
 	}
 }
@@ -232,7 +239,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Cleanup(server.Close)
 	for _, p := range []*Pool{
 		pool(server.URL, nil),
-		New(Config{Client: &http.Client{}}, []Target{{ModelID: "m", URL: server.URL, LocalModel: "local"}}, slog.New(slog.DiscardHandler)),
+		New(Config{Client: &http.Client{}}, []Target{{ModelID: "m", URL: server.URL, LocalModel: "local"}},
+			slog.New(slog.DiscardHandler)),
 	} {
 		if a := p.Forward(within(t), asking(`{"model":"catalog/m"}`), io.Discard); a.Status != http.StatusTemporaryRedirect {
 			t.Errorf("the answer is %+v", a)
@@ -267,7 +275,8 @@ func TestHeadersOfARequest(t *testing.T) {
 				t.Fatalf("the answer is %+v", a)
 			}
 			h := engine.Requests()[0].Header
-			if h.Get("Traceparent") != c.wantTrace || h.Get("Authorization") != c.wantBearer || h.Get("Content-Type") != "application/json" {
+			if h.Get("Traceparent") != c.wantTrace || h.Get("Authorization") != c.wantBearer ||
+				h.Get("Content-Type") != "application/json" {
 				t.Errorf("the headers are %v", h)
 			}
 			if h.Get("Idempotency-Key") != "" || h.Get("Accept-Encoding") != "" {

@@ -181,7 +181,8 @@ func (p *Pool) note(t Target, listed *listedModel, fault error) bool {
 	case s.Healthy && !before.Healthy:
 		p.log.Info("engine serves the model", "model", t.ModelID, "engine", t.URL)
 	case !s.Healthy && (before.Healthy || before.failures == 0):
-		p.log.Warn("engine does not serve the model; it is not offered", "model", t.ModelID, "engine", t.URL, "reason", s.Reason)
+		p.log.Warn("engine does not serve the model; it is not offered", "model", t.ModelID, "engine", t.URL, "reason",
+			s.Reason)
 	}
 	return s.Healthy != before.Healthy || s.ContextLength != before.ContextLength
 }
@@ -235,7 +236,8 @@ func listModels(ctx context.Context, client *http.Client, root string, key confi
 		return nil, fmt.Errorf("the engine's model list was cut off: %w", cause(err))
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
 		return nil, fmt.Errorf("the engine answers %d: api_key_file is missing or wrong", resp.StatusCode)
-	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusMethodNotAllowed, resp.StatusCode == http.StatusNotImplemented:
+	case resp.StatusCode == http.StatusNotFound, resp.StatusCode == http.StatusMethodNotAllowed,
+		resp.StatusCode == http.StatusNotImplemented:
 		return nil, nil
 	case resp.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("the engine answers %d to /models", resp.StatusCode)

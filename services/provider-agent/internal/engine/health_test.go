@@ -110,7 +110,8 @@ func TestModelsAreHealthyWhenTheirEngineListsThem(t *testing.T) {
 
 func TestOwnersContextWins(t *testing.T) {
 	engine := &lists{status: 200, body: listed}
-	p := watched(engine, &bytes.Buffer{}, Target{ModelID: "m", LocalModel: "local", ContextLength: 8192, APIKey: config.NewSecret("k")})
+	p := watched(engine, &bytes.Buffer{}, Target{ModelID: "m", LocalModel: "local", ContextLength: 8192,
+		APIKey: config.NewSecret("k")})
 	p.Probe(t.Context())
 	if got := p.States()[0].ContextLength; got != 8192 {
 		t.Errorf("the context is %d", got)
@@ -166,7 +167,8 @@ func TestEngineThatFailsARequestIsProbedAtOnce(t *testing.T) {
 	for name, fails := range map[string]func(*http.Request) (*http.Response, error){
 		"does not answer": func(*http.Request) (*http.Response, error) { return nil, errors.New("connection refused") },
 		"breaks off": func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(iotest.ErrReader(errors.New("connection reset")))}, nil
+			return &http.Response{StatusCode: http.StatusOK,
+				Body: io.NopCloser(iotest.ErrReader(errors.New("connection reset")))}, nil
 		},
 		"has lost the model": func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody}, nil
@@ -179,7 +181,8 @@ func TestEngineThatFailsARequestIsProbedAtOnce(t *testing.T) {
 func probedAtOnce(t *testing.T, fails func(*http.Request) (*http.Response, error)) {
 	lists := &lists{status: 200, body: listed}
 	engine := &switched{up: lists, fails: fails}
-	p := New(Config{Client: &http.Client{Transport: engine}}, []Target{{ModelID: "m", URL: "http://engine.invalid/v1", LocalModel: "local"}}, slog.New(slog.DiscardHandler))
+	p := New(Config{Client: &http.Client{Transport: engine}},
+		[]Target{{ModelID: "m", URL: "http://engine.invalid/v1", LocalModel: "local"}}, slog.New(slog.DiscardHandler))
 	p.Probe(t.Context())
 	ctx, cancel := context.WithCancel(t.Context())
 	var watch sync.WaitGroup

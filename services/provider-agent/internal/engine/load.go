@@ -22,7 +22,8 @@ const (
 
 // isRunning and isWaiting name the gauges of vLLM, SGLang and llama.cpp.
 func isRunning(name string) bool {
-	return name == "vllm:num_requests_running" || name == "sglang:num_running_reqs" || name == "llamacpp:requests_processing"
+	return name == "vllm:num_requests_running" || name == "sglang:num_running_reqs" ||
+		name == "llamacpp:requests_processing"
 }
 
 func isWaiting(name string) bool {

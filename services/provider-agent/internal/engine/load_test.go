@@ -33,7 +33,8 @@ func newPaths(t *testing.T, texts map[string]string) (*paths, *Pool) {
 	}
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
-	return p, New(Config{}, []Target{{ModelID: "m", URL: server.URL + "/v1", LocalModel: "local", Capacity: 4, APIKey: config.NewSecret("k")}}, slog.New(slog.DiscardHandler))
+	return p, New(Config{}, []Target{{ModelID: "m", URL: server.URL + "/v1", LocalModel: "local", Capacity: 4,
+		APIKey: config.NewSecret("k")}}, slog.New(slog.DiscardHandler))
 }
 
 func (p *paths) set(path, text string) {
@@ -100,9 +101,11 @@ func TestEnginesTellTheirLoad(t *testing.T) {
 		"vLLM":      {vllmMetrics, 5, 7},
 		"SGLang":    {"sglang:num_running_reqs{model_name=\"m\"} 4\nsglang:num_queue_reqs{model_name=\"m\"} 1\n", 4, 1},
 		"llama.cpp": {"llamacpp:requests_processing 2\nllamacpp:requests_deferred 9\n", 2, 9},
-		"nonsense":  {"vllm:num_requests_running NaN\nvllm:num_requests_waiting -3\nvllm:num_requests_running{ 4\nvllm:num_requests_running\n", 0, 0},
-		"too much":  {"vllm:num_requests_running 1e300\nvllm:num_requests_running +Inf\nvllm:num_requests_waiting 5\n", maxCount, 5},
-		"no text":   {"<html>", 0, 0},
+		"nonsense": {
+			"vllm:num_requests_running NaN\nvllm:num_requests_waiting -3\nvllm:num_requests_running{ 4\nvllm:num_requests_running\n", 0, 0},
+		"too much": {"vllm:num_requests_running 1e300\nvllm:num_requests_running +Inf\nvllm:num_requests_waiting 5\n",
+			maxCount, 5},
+		"no text": {"<html>", 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, pool := newPaths(t, map[string]string{"/metrics": c.text})
@@ -139,11 +142,12 @@ func TestRequestsOfTheAgentCountWhereTheEngineDoesNotTell(t *testing.T) {
 	pool.Probe(t.Context())
 	seen := make(chan int, 1)
 	body := []byte(`{"model":"m"}`)
-	answer := pool.Forward(t.Context(), Request{ModelID: "m", Body: body, ModelOffset: 9, ModelLength: 3}, writerFunc(func(p []byte) (int, error) {
-		active, _ := pool.Load()
-		seen <- active
-		return len(p), nil
-	}))
+	answer := pool.Forward(t.Context(), Request{ModelID: "m", Body: body, ModelOffset: 9, ModelLength: 3},
+		writerFunc(func(p []byte) (int, error) {
+			active, _ := pool.Load()
+			seen <- active
+			return len(p), nil
+		}))
 	if n := <-seen; n != 1 || answer.Err != nil {
 		t.Errorf("%d are under way (%v)", n, answer.Err)
 	}
@@ -183,13 +187,18 @@ func TestKindsOfEnginesAreTold(t *testing.T) {
 		texts map[string]string
 		want  string
 	}{
-		"SGLang":                      {map[string]string{"/get_server_args": `{"model_path":"x"}`}, "sglang"},
-		"vLLM that says so":           {map[string]string{"/version": `{"version":"vLLM 0.11"}`}, "vllm"},
-		"vLLM as it comes":            {map[string]string{"/version": `{"version":"0.11.0"}`, "/v1/models": `{"object":"list","data":[{"id":"local","owned_by":"vllm"}]}`}, "vllm"},
-		"llama.cpp":                   {map[string]string{"/v1/models": `{"object":"list","data":[{"id":"local","owned_by":"llamacpp"}]}`, "/api/tags": `{"models":[{"name":"local"}]}`}, "llamacpp"},
-		"Ollama":                      {map[string]string{"/api/tags": `{"models":[]}`, "/version": `{"version":"0.17"}`}, "ollama"},
-		"something":                   {map[string]string{"/version": `{"version":"1"}`}, "unknown"},
-		"a page for every path":       {map[string]string{"/get_server_args": "<html>", "/version": "<html>", "/api/tags": "<html>"}, "unknown"},
+		"SGLang":            {map[string]string{"/get_server_args": `{"model_path":"x"}`}, "sglang"},
+		"vLLM that says so": {map[string]string{"/version": `{"version":"vLLM 0.11"}`}, "vllm"},
+		"vLLM as it comes": {map[string]string{"/version": `{"version":"0.11.0"}`,
+			"/v1/models": `{"object":"list","data":[{"id":"local","owned_by":"vllm"}]}`}, "vllm"},
+		"llama.cpp": {
+			map[string]string{"/v1/models": `{"object":"list","data":[{"id":"local","owned_by":"llamacpp"}]}`,
+				"/api/tags": `{"models":[{"name":"local"}]}`}, "llamacpp"},
+		"Ollama": {map[string]string{"/api/tags": `{"models":[]}`, "/version": `{"version":"0.17"}`},
+			"ollama"},
+		"something": {map[string]string{"/version": `{"version":"1"}`}, "unknown"},
+		"a page for every path": {map[string]string{"/get_server_args": "<html>", "/version": "<html>",
+			"/api/tags": "<html>"}, "unknown"},
 		"an engine that is not there": {map[string]string{"/v1/models": "broken", "/api/tags": `{"models":[]}`}, "unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {

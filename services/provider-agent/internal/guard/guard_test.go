@@ -85,7 +85,8 @@ func TestMediaReachTheEngineAsDataURLs(t *testing.T) {
 				t.Errorf("%s: refused with %+v", name, refusal)
 				continue
 			}
-			if text := string(got.Bytes); !json.Valid(got.Bytes) || !strings.Contains(text, want) || strings.Contains(text, "127.0.0.1") {
+			if text := string(got.Bytes); !json.Valid(got.Bytes) || !strings.Contains(text, want) ||
+				strings.Contains(text, "127.0.0.1") {
 				t.Errorf("%s: %s", name, text)
 			}
 			if at := string(got.Bytes[got.ModelOffset:][:3]); at != `"m"` {

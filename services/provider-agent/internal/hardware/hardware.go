@@ -95,7 +95,8 @@ func parseNVIDIA(text string) *Report {
 		capability := capabilityOf(fields[last+2])
 		if r == nil {
 			r = &Report{
-				Type: typeOf(name), Model: name, MemoryMB: memory, ComputeCapability: capability, Driver: known(clean(fields[last+1])),
+				Type: typeOf(name), Model: name, MemoryMB: memory, ComputeCapability: capability,
+				Driver: known(clean(fields[last+1])),
 			}
 		}
 		r.MemoryMB = min(r.MemoryMB, memory)

@@ -120,7 +120,8 @@ func checkModelID(id string) error {
 	}
 	for i := range len(id) {
 		c := id[i]
-		if alphanumeric := '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'; !alphanumeric && strings.IndexByte("._:/@+-", c) < 0 {
+		if alphanumeric := '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'; !alphanumeric &&
+			strings.IndexByte("._:/@+-", c) < 0 {
 			return errors.New("may hold letters, digits and . _ : / @ + - only")
 		}
 	}

@@ -40,7 +40,8 @@ type Client struct {
 // New makes a client for the service at base, http://… or https://….
 func New(base string) (*Client, error) {
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return nil, errors.New("the service's address must be http://host or https://host")
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
@@ -56,7 +57,8 @@ func New(base string) (*Client, error) {
 // there. It is empty for what is no hub's address.
 func BaseOf(hub string) string {
 	u, err := url.Parse(hub)
-	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return ""
 	}
 	label := u.Host

@@ -75,7 +75,8 @@ func TestServiceOfAHubIsWhereAgentsLookForIt(t *testing.T) {
 }
 
 func TestChallengeIsAskedForAnAddress(t *testing.T) {
-	s := &scripted{status: 200, body: `{"nonce":"abcdefgh","message":"x wants","expires_at":"2026-11-21T20:00:00Z","more":1}`}
+	s := &scripted{status: 200,
+		body: `{"nonce":"abcdefgh","message":"x wants","expires_at":"2026-11-21T20:00:00Z","more":1}`}
 	c := start(t, s)
 	got, err := c.Challenge(t.Context(), "0xabc")
 	if err != nil || got.Nonce != "abcdefgh" || got.Message != "x wants" {
@@ -96,7 +97,8 @@ func TestStatusIsAskedWithTheKey(t *testing.T) {
 	s := &scripted{status: 200, body: `{"status":"active","step":5}`}
 	c := start(t, s)
 	answer, err := c.Status(t.Context(), config.NewSecret("sk-prov-x"))
-	if err != nil || string(answer) != s.body || s.path != "GET /prefix/api/v1/provider/status" || s.key != "Bearer sk-prov-x" {
+	if err != nil || string(answer) != s.body || s.path != "GET /prefix/api/v1/provider/status" ||
+		s.key != "Bearer sk-prov-x" {
 		t.Errorf("%s %v, asked is %+v", answer, err, s)
 	}
 }
@@ -119,7 +121,8 @@ func TestRefusalsAreToldInOneCleanLine(t *testing.T) {
 	} {
 		s.status, s.body = step.status, step.body
 		_, err := c.Status(t.Context(), config.NewSecret("sk-prov-x"))
-		if err == nil || !strings.Contains(err.Error(), step.want) || errors.Is(err, ErrKey) != step.isKey || len(err.Error()) > 500 || strings.ContainsAny(err.Error(), "\x1b\n") {
+		if err == nil || !strings.Contains(err.Error(), step.want) || errors.Is(err, ErrKey) != step.isKey ||
+			len(err.Error()) > 500 || strings.ContainsAny(err.Error(), "\x1b\n") {
 			t.Errorf("%d %.50q: %v", step.status, step.body, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "sk-prov-x") {
@@ -134,7 +137,8 @@ func TestRefusalsAreToldInOneCleanLine(t *testing.T) {
 }
 
 func FuzzParseStatus(f *testing.F) {
-	f.Add([]byte(`{"status":"active","nodes":[{"vram_gb":23,"last_seen_at":null}],"traffic":{"rejects":[{"reason":"full","count":3}],"models":[]}}`))
+	f.Add([]byte(
+		`{"status":"active","nodes":[{"vram_gb":23,"last_seen_at":null}],"traffic":{"rejects":[{"reason":"full","count":3}],"models":[]}}`))
 	f.Add([]byte(`{"status":"pending","next_steps":null,"later":{}}`))
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		if s, err := ParseStatus(answer); err == nil && s.Status == "" {

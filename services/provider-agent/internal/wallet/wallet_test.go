@@ -78,7 +78,8 @@ func TestKeyIsReadFromAFileOfItsOwners(t *testing.T) {
 
 func TestWhatIsNoKeyIsRefusedAndNotQuoted(t *testing.T) {
 	order := "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"
-	for _, text := range []string{"", "0x", first[1:], first + "0", strings.Repeat("0", 64), order, strings.Repeat("f", 64), strings.Repeat("secret--", 8), first + "\n" + first} {
+	for _, text := range []string{"", "0x", first[1:], first + "0", strings.Repeat("0", 64), order,
+		strings.Repeat("f", 64), strings.Repeat("secret--", 8), first + "\n" + first} {
 		key, err := Load(write(t, text, 0o600))
 		if err == nil || key != nil {
 			t.Errorf("%q is taken", text)
@@ -99,7 +100,8 @@ func TestKeyIsShownNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{log.String(), string(marshalled), fmt.Sprint(key), fmt.Sprintf("%v %+v %#v %s %q", key, key, key, key, key)} {
+	for _, text := range []string{log.String(), string(marshalled), fmt.Sprint(key), fmt.Sprintf("%v %+v %#v %s %q",
+		key, key, key, key, key)} {
 		if strings.Contains(text, "5a5a5a") || strings.Contains(text, "90 90 90") || strings.Contains(text, "1515870810") {
 			t.Errorf("it is shown: %s", text)
 		}
@@ -107,7 +109,8 @@ func TestKeyIsShownNowhere(t *testing.T) {
 }
 
 // signIn is a message as services send them.
-const signIn = "service.example wants you to sign in with your Ethereum account:\n" + firstAddress + "\n\nConnect a provider agent.\n\n" +
+const signIn = "service.example wants you to sign in with your Ethereum account:\n" + firstAddress +
+	"\n\nConnect a provider agent.\n\n" +
 	"URI: https://service.example/api/v1/provider/ws-challenge\nVersion: 1\nChain ID: 1\nNonce: abcdefgh\nIssued At: 2026-11-21T20:00:00.000Z\nExpiration Time: 2026-11-21T20:05:00.000Z"
 
 func TestOnlySignInsOfTheServiceAreSigned(t *testing.T) {
@@ -115,14 +118,17 @@ func TestOnlySignInsOfTheServiceAreSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if signature, err := key.SignIn(signIn, []string{"service.example:443", "service.example"}, "abcdefgh"); err != nil || len(signature) != 65 || signature[64] != 27 && signature[64] != 28 {
+	if signature, err := key.SignIn(signIn, []string{"service.example:443", "service.example"}, "abcdefgh"); err != nil ||
+		len(signature) != 65 || signature[64] != 27 && signature[64] != 28 {
 		t.Errorf("%x %v", signature, err)
 	}
 	for name, c := range map[string]struct{ message, domain, nonce string }{
-		"another site":        {strings.Replace(signIn, "service.example", "bank.example", 1), "service.example", "abcdefgh"},
-		"a longer domain":     {strings.Replace(signIn, "service.example", "service.example.evil", 1), "service.example", "abcdefgh"},
-		"no domain":           {signIn, "", "abcdefgh"},
-		"another wallet":      {strings.Replace(signIn, firstAddress, "0x2B5AD5c4795c026514f8317c7a215E218DcCD6cF", 1), "service.example", "abcdefgh"},
+		"another site": {strings.Replace(signIn, "service.example", "bank.example", 1), "service.example", "abcdefgh"},
+		"a longer domain": {strings.Replace(signIn, "service.example", "service.example.evil", 1), "service.example",
+			"abcdefgh"},
+		"no domain": {signIn, "", "abcdefgh"},
+		"another wallet": {strings.Replace(signIn, firstAddress, "0x2B5AD5c4795c026514f8317c7a215E218DcCD6cF", 1),
+			"service.example", "abcdefgh"},
 		"another nonce":       {signIn, "service.example", "abcdefgi"},
 		"a part of the nonce": {signIn, "service.example", "abcdefg"},
 		"no nonce":            {signIn, "service.example", ""},

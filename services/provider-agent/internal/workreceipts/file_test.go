@@ -211,7 +211,8 @@ func TestAFolderThatCannotBeOpenedIsNotLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := Open(dir, rand.Reader, clock.System, slog.New(slog.DiscardHandler)); err == nil || strings.Contains(err.Error(), "another agent") {
+		if _, err := Open(dir, rand.Reader, clock.System, slog.New(slog.DiscardHandler)); err == nil ||
+			strings.Contains(err.Error(), "another agent") {
 			t.Errorf("told %v", err)
 		}
 	}

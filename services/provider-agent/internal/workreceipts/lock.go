@@ -24,7 +24,9 @@ func lockFolder(dir string, log *slog.Logger) (*os.File, error) {
 	}
 	taken, err := flock(f)
 	if taken {
-		return nil, errors.Join(fmt.Errorf("another agent is running with the state folder %s: stop it, or give each agent a folder of its own", dir), f.Close())
+		return nil, errors.Join(
+			fmt.Errorf("another agent is running with the state folder %s: stop it, or give each agent a folder of its own",
+				dir), f.Close())
 	}
 	if err != nil {
 		log.Warn("the state folder cannot be locked: see that no other agent uses it", "folder", dir, "error", err)

@@ -72,7 +72,8 @@ func parseRecord(data []byte) (r record, size int, ok bool) {
 		if len(content) != ackSize {
 			return record{}, size, false
 		}
-		return record{acked: workreceipt.Key{Request: ids.RequestID(content[:16]), Attempt: binary.BigEndian.Uint32(content[16:])}}, size, true
+		return record{acked: workreceipt.Key{Request: ids.RequestID(content[:16]),
+			Attempt: binary.BigEndian.Uint32(content[16:])}}, size, true
 	case kindKept:
 		s, err := frame.DecodeReceipt(content)
 		return record{kept: &s}, size, err == nil

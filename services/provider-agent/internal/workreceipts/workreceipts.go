@@ -101,7 +101,8 @@ type Store struct {
 // Open reads what is kept in dir and the node's key, and makes both where there
 // are none. With an empty dir nothing outlives the process.
 func Open(dir string, random io.Reader, c clock.Clock, log *slog.Logger) (*Store, error) {
-	s := &Store{dir: dir, clock: c, log: log, create: createFile, wake: make(chan struct{}, 1), byKey: map[workreceipt.Key]*kept{}}
+	s := &Store{dir: dir, clock: c, log: log, create: createFile, wake: make(chan struct{}, 1),
+		byKey: map[workreceipt.Key]*kept{}}
 	var err error
 	if dir != "" {
 		if s.lock, err = lockFolder(dir, log); err != nil {
@@ -152,7 +153,8 @@ func (s *Store) Acked(key workreceipt.Key, refused string) {
 	}
 	if refused != "" {
 		s.refused++
-		s.log.Warn("a receipt counts for nothing", "request_id", key.Request.String(), "attempt", key.Attempt, "reason", refused)
+		s.log.Warn("a receipt counts for nothing", "request_id", key.Request.String(), "attempt", key.Attempt, "reason",
+			refused)
 	}
 	s.acked = append(s.acked, key)
 	s.signal()

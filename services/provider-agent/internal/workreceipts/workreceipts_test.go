@@ -174,7 +174,8 @@ func TestReceiptsOfAnotherKeyAreNotSent(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, keyFile), []byte("not a key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, rand.Reader, clock.System, slog.New(slog.DiscardHandler)); err == nil || strings.Contains(err.Error(), "not a key") {
+	if _, err := Open(dir, rand.Reader, clock.System, slog.New(slog.DiscardHandler)); err == nil ||
+		strings.Contains(err.Error(), "not a key") {
 		t.Errorf("a broken key: %v", err)
 	}
 }

@@ -43,9 +43,12 @@ func TestEveryTransitionIsAsDocumented(t *testing.T) {
 		{Open, success, Open}, {Open, failure, Open}, {Open, doubt, Open}, {Open, conviction, Open},
 		{Open, probeServed, HalfOpen}, {Open, probeFailed, Open}, {Open, rested, HalfOpen}, {Open, faded, Open},
 		{HalfOpen, success, Closed}, {HalfOpen, failure, Open}, {HalfOpen, doubt, Open}, {HalfOpen, conviction, Open},
-		{HalfOpen, probeServed, HalfOpen}, {HalfOpen, probeFailed, Open}, {HalfOpen, rested, HalfOpen}, {HalfOpen, faded, HalfOpen},
-		{Suspected, success, Closed}, {Suspected, failure, Suspected}, {Suspected, doubt, Suspected}, {Suspected, conviction, Open},
-		{Suspected, probeServed, Closed}, {Suspected, probeFailed, Open}, {Suspected, rested, Suspected}, {Suspected, faded, Closed},
+		{HalfOpen, probeServed, HalfOpen}, {HalfOpen, probeFailed, Open}, {HalfOpen, rested, HalfOpen},
+		{HalfOpen, faded, HalfOpen},
+		{Suspected, success, Closed}, {Suspected, failure, Suspected}, {Suspected, doubt, Suspected},
+		{Suspected, conviction, Open},
+		{Suspected, probeServed, Closed}, {Suspected, probeFailed, Open}, {Suspected, rested, Suspected},
+		{Suspected, faded, Closed},
 	}
 	if len(table) != len(transitions)*int(triggers) {
 		t.Fatalf("got %d rows, want one for each of %d transitions", len(table), len(transitions)*int(triggers))
@@ -68,7 +71,8 @@ func TestOneAccountNeverOpensABreaker(t *testing.T) {
 			t.Errorf("failure %d: got suspicion %v, want %v", i+1, suspected, want)
 		}
 		if admitted, trial := b.Admits(2, now); !admitted || trial {
-			t.Fatalf("failure %d: got admitted %v and trial %v for another account, want admitted and none", i+1, admitted, trial)
+			t.Fatalf("failure %d: got admitted %v and trial %v for another account, want admitted and none", i+1, admitted,
+				trial)
 		}
 		if b.Shunned(2) {
 			t.Fatalf("failure %d: got another account's requests kept away, want them let through", i+1)

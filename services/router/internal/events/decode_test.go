@@ -21,8 +21,9 @@ func goodPresence() *eventsv1.Presence {
 		Sessions: []*eventsv1.Session{{
 			ProviderId: providerID, ProviderName: "P", NodeId: "n", Epoch: 7, Active: true,
 			ConnectionMode: eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
-			Models:         []*eventsv1.ModelOffer{{ModelId: "m", Healthy: true, ReportedContextLength: 4096, Capacity: 4, InFlight: 1}},
-			Capabilities:   []string{"stream", "chat"}, MaxRequestBytes: 1 << 20,
+			Models: []*eventsv1.ModelOffer{{ModelId: "m", Healthy: true, ReportedContextLength: 4096, Capacity: 4,
+				InFlight: 1}},
+			Capabilities: []string{"stream", "chat"}, MaxRequestBytes: 1 << 20,
 		}},
 	}
 }
@@ -217,7 +218,8 @@ func FuzzAttempt(f *testing.F) {
 		if proto.Unmarshal(data, &m) != nil {
 			return
 		}
-		if a, ok := attemptFromProto(&m); ok && (a.Duration < 0 || a.Duration > time.Hour || len(a.Model) > maxModelID || len(a.Request) > maxShortText ||
+		if a, ok := attemptFromProto(&m); ok && (a.Duration < 0 || a.Duration > time.Hour || len(a.Model) > maxModelID ||
+			len(a.Request) > maxShortText ||
 			a.Prompt < 0 || a.Prompt > maxWindow || a.Blocked < 0 || a.Blocked > time.Hour || !a.Probe && a.Request == "") {
 			t.Fatalf("out of bounds: %+v", a)
 		}
@@ -238,7 +240,8 @@ func TestAnAbsurdWindowRemovesNoModel(t *testing.T) {
 
 func TestAWarmUpsOutcomeNeedsNoRequestAndAnAttemptDoes(t *testing.T) {
 	served := eventsv1.AttemptOutcome_ATTEMPT_OUTCOME_SERVED
-	if a, ok := attemptFromProto(&eventsv1.Attempt{Probe: true, ProviderId: providerID, ModelId: "m", Outcome: served}); !ok || !a.Probe {
+	if a, ok := attemptFromProto(&eventsv1.Attempt{Probe: true, ProviderId: providerID, ModelId: "m",
+		Outcome: served}); !ok || !a.Probe {
 		t.Errorf("got %+v and %v, want a probe", a, ok)
 	}
 	if _, ok := attemptFromProto(&eventsv1.Attempt{ProviderId: providerID, ModelId: "m", Outcome: served}); ok {
@@ -248,7 +251,8 @@ func TestAWarmUpsOutcomeNeedsNoRequestAndAnAttemptDoes(t *testing.T) {
 
 func TestAnAccountTagHasEightBytesOrNone(t *testing.T) {
 	for length, want := range map[int]bool{0: true, 1: false, 7: false, 8: true, 9: false, 1 << 16: false} {
-		_, ok := attemptFromProto(&eventsv1.Attempt{RequestId: "r", ProviderId: providerID, ModelId: "m", AccountTag: make([]byte, length)})
+		_, ok := attemptFromProto(&eventsv1.Attempt{RequestId: "r", ProviderId: providerID, ModelId: "m",
+			AccountTag: make([]byte, length)})
 		if ok != want {
 			t.Errorf("%d bytes: got read %v, want %v", length, ok, want)
 		}

@@ -72,7 +72,8 @@ func (w *Warmer) ask(ctx context.Context) {
 			return
 		}
 		w.asked.Add(1)
-		w.log.DebugContext(ctx, "a warm-up was asked for", "model", t.Model, "provider_id", t.Provider, "node_id", t.Node, "suspected", t.Suspected)
+		w.log.DebugContext(ctx, "a warm-up was asked for", "model", t.Model, "provider_id", t.Provider, "node_id", t.Node,
+			"suspected", t.Suspected)
 	}
 }
 

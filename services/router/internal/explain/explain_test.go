@@ -86,11 +86,13 @@ func TestWhatRequestsDidIsToldTheMostFrequentFirst(t *testing.T) {
 	ask(1, func(r *pick.Request) { r.Exclude = []string{"p"} })
 	ask(3, func(r *pick.Request) { r.PromptTokens = 101 })
 	for i := range breaker.Accounts {
-		b.Ended(pick.Attempt{Request: "r", Account: tag.Account(i + 1), Provider: "p", Node: "1", Epoch: 1, Model: "m", Outcome: pick.Failed})
+		b.Ended(pick.Attempt{Request: "r", Account: tag.Account(i + 1), Provider: "p", Node: "1", Epoch: 1, Model: "m",
+			Outcome: pick.Failed})
 	}
 	ask(5, func(*pick.Request) {})
 	a := b.explain("p")
-	if want := []Reject{{pick.BreakerOpen, 5}, {pick.WindowTooSmall, 3}, {pick.Excluded, 1}}; !slices.Equal(a.Rejects, want) {
+	if want := []Reject{{pick.BreakerOpen, 5}, {pick.WindowTooSmall, 3}, {pick.Excluded, 1}}; !slices.Equal(a.Rejects,
+		want) {
 		t.Errorf("rejects %v, want %v", a.Rejects, want)
 	}
 	if m := a.Models[0]; m.Chosen != 2 || m.Breaker != breaker.Open || m.Available != 0 {

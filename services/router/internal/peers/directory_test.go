@@ -16,7 +16,9 @@ import (
 // directoryOf is a hub whose answer is this error.
 type directoryOf struct{ err error }
 
-func (d directoryOf) GetProvider(context.Context, *hubv1.GetProviderRequest, ...grpc.CallOption) (*hubv1.GetProviderResponse, error) {
+func (d directoryOf) GetProvider(
+	context.Context, *hubv1.GetProviderRequest, ...grpc.CallOption,
+) (*hubv1.GetProviderResponse, error) {
 	return &hubv1.GetProviderResponse{}, d.err
 }
 

@@ -32,7 +32,10 @@ func TestRequestsGoOnlyToNodesWithTheirEndpoint(t *testing.T) {
 	} {
 		seen := map[string]bool{}
 		for range 64 {
-			choice, err := b.Select(t.Context(), b.request(func(r *Request) { r.Capabilities, r.BodyBytes = c.required, c.bytes }))
+			choice, err := b.Select(t.Context(), b.request(func(r *Request) {
+				r.Capabilities, r.BodyBytes = c.required,
+					c.bytes
+			}))
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}

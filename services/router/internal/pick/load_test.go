@@ -64,7 +64,8 @@ func TestTheEndOnAFullSessionWakesWhoWaitsForAnotherModel(t *testing.T) {
 
 func TestAProviderThatOthersKeepBusyGetsLess(t *testing.T) {
 	b := setup()
-	b.report("hub", session(1), session(2, func(s *presence.Session) { s.Said = 9 }), session(3, func(s *presence.Session) { s.Said = 1 << 30 }))
+	b.report("hub", session(1), session(2, func(s *presence.Session) { s.Said = 9 }),
+		session(3, func(s *presence.Session) { s.Said = 1 << 30 }))
 	count := map[string]int{}
 	for range 100 {
 		r := b.request()
@@ -158,19 +159,30 @@ func TestABodyThatOnlyOtherAgentsCouldTakeIsTooLarge(t *testing.T) {
 		change   func(*Request)
 		want     fault.Reason // "" when it is served
 	}{
-		"fits":                {[]presence.Session{v1(1)}, func(r *Request) { r.BodyBytes = v1Body }, ""},
-		"one byte more":       {[]presence.Session{v1(1), v1(2)}, func(r *Request) { r.BodyBytes = v1Body + 1 }, fault.RequestTooLarge},
-		"many":                {many, func(r *Request) { r.BodyBytes = 2 << 20 }, fault.RequestTooLarge},
-		"the first is full":   {[]presence.Session{v1(1, full)}, func(r *Request) { r.BodyBytes = 2 << 20 }, fault.RequestTooLarge},
-		"another takes it":    {[]presence.Session{v1(1), v2}, func(r *Request) { r.BodyBytes = 2 << 20 }, ""},
-		"another is inactive": {[]presence.Session{v1(1), session(9, away)}, func(r *Request) { r.BodyBytes = 2 << 20 }, fault.RequestTooLarge},
-		"sorted":              {many, func(r *Request) { r.BodyBytes, r.Prefer.Sort = 2<<20, ByLatency }, fault.RequestTooLarge},
+		"fits": {[]presence.Session{v1(1)}, func(r *Request) { r.BodyBytes = v1Body }, ""},
+		"one byte more": {[]presence.Session{v1(1), v1(2)}, func(r *Request) { r.BodyBytes = v1Body + 1 },
+			fault.RequestTooLarge},
+		"many": {many, func(r *Request) { r.BodyBytes = 2 << 20 }, fault.RequestTooLarge},
+		"the first is full": {[]presence.Session{v1(1, full)}, func(r *Request) { r.BodyBytes = 2 << 20 },
+			fault.RequestTooLarge},
+		"another takes it": {[]presence.Session{v1(1), v2}, func(r *Request) { r.BodyBytes = 2 << 20 }, ""},
+		"another is inactive": {[]presence.Session{v1(1), session(9, away)}, func(r *Request) { r.BodyBytes = 2 << 20 },
+			fault.RequestTooLarge},
+		"sorted": {many, func(r *Request) { r.BodyBytes, r.Prefer.Sort = 2<<20, ByLatency },
+			fault.RequestTooLarge},
 		"only": {[]presence.Session{v1(1)}, func(r *Request) { r.BodyBytes, r.Prefer.Only = 2<<20, []string{id(1)} },
 			fault.RequestTooLarge},
-		"pinned": {[]presence.Session{v1(1)}, func(r *Request) { r.BodyBytes, r.Pin = 2<<20, id(1) }, fault.RequestedProviderUnavailable},
-		"pinned, fallbacks": {[]presence.Session{v1(1)}, func(r *Request) { r.BodyBytes, r.Pin, r.AllowFallbacks = 2<<20, id(1), true },
+		"pinned": {[]presence.Session{v1(1)}, func(r *Request) { r.BodyBytes, r.Pin = 2<<20, id(1) },
+			fault.RequestedProviderUnavailable},
+		"pinned, fallbacks": {[]presence.Session{v1(1)}, func(r *Request) {
+			r.BodyBytes, r.Pin, r.AllowFallbacks = 2<<20,
+				id(1), true
+		},
 			fault.RequestTooLarge},
-		"nobody has the endpoint": {[]presence.Session{v1(1)}, func(r *Request) { r.BodyBytes, r.Capabilities = 2<<20, []string{"embeddings"} },
+		"nobody has the endpoint": {[]presence.Session{v1(1)}, func(r *Request) {
+			r.BodyBytes, r.Capabilities = 2<<20,
+				[]string{"embeddings"}
+		},
 			fault.NoProviderOnline},
 		"all are away": {[]presence.Session{v1(1, away)}, func(r *Request) { r.BodyBytes = 2 << 20 }, fault.NoProviderOnline},
 	} {
@@ -203,9 +215,12 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 		t.Fatalf("%d words for %d reasons", len(words), reasons)
 	}
 	b := setup()
-	b.report("hub", session(1, func(s *presence.Session) { s.Active = false }), session(2, func(s *presence.Session) { s.Draining = true }),
-		session(3, func(s *presence.Session) { s.Offers[0].Healthy = false }), session(4, func(s *presence.Session) { s.Capabilities = nil }),
-		session(5, func(s *presence.Session) { s.MaxRequestBytes = 1 }), session(6, func(s *presence.Session) { s.Offers[0].Window = 1 }),
+	b.report("hub", session(1, func(s *presence.Session) { s.Active = false }),
+		session(2, func(s *presence.Session) { s.Draining = true }),
+		session(3, func(s *presence.Session) { s.Offers[0].Healthy = false }),
+		session(4, func(s *presence.Session) { s.Capabilities = nil }),
+		session(5, func(s *presence.Session) { s.MaxRequestBytes = 1 }),
+		session(6, func(s *presence.Session) { s.Offers[0].Window = 1 }),
 		session(7), session(8), session(9), session(10, full),
 		session(11, func(s *presence.Session) { s.Offers[0].Model = "k" }), session(12), session(13))
 	b.fail(id(9), breaker.Threshold)
@@ -213,7 +228,8 @@ func TestEveryReasonHasItsWordAndIsCounted(t *testing.T) {
 	for i := range window.Enough {
 		rec.Window.Record(window.Sample{At: start, Account: tag.Account(i)})
 	}
-	passed := map[int]Reason{1: Inactive, 2: Draining, 3: Unhealthy, 4: LacksCapability, 5: BodyTooLarge, 6: WindowTooSmall,
+	passed := map[int]Reason{1: Inactive, 2: Draining, 3: Unhealthy, 4: LacksCapability, 5: BodyTooLarge,
+		6: WindowTooSmall,
 		7: Unwanted, 8: Excluded, 9: BreakerOpen, 10: Busy, 12: Degraded}
 	for range 64 { // the degraded one leads some
 		r := b.request(func(r *Request) { r.Prefer.Ignore, r.Exclude = []string{id(7)}, []string{id(8)} })

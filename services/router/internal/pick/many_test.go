@@ -120,14 +120,18 @@ func TestManySessionsOfAProviderTakeOnePlace(t *testing.T) {
 		prefer   Preferences
 		want     []string
 	}{
-		"order":                     {64, Preferences{Order: []string{id(4), id(2), id(5)}}, []string{id(4), id(2), id(5)}},
-		"sort":                      {64, Preferences{Sort: ByThroughput}, []string{id(5), id(4), id(3)}},
-		"sort, few":                 {30, Preferences{Sort: ByLatency}, []string{id(5), id(4), id(3)}},
-		"order, sort":               {64, Preferences{Order: []string{id(1)}, Sort: ByLatency}, []string{id(1), id(5), id(4)}},
-		"order, few":                {30, Preferences{Order: []string{id(3), id(1), id(2)}}, []string{id(3), id(1), id(2)}},
-		"only, order":               {64, Preferences{Only: []string{id(1), id(2), id(3), id(4)}, Order: []string{id(3), id(9), id(2), id(1)}}, []string{id(3), id(2), id(1)}},
-		"only, sort":                {64, Preferences{Only: []string{id(1), id(2), id(3), id(4)}, Sort: ByThroughput}, []string{id(4), id(3), id(2)}},
-		"order, long and repeated":  {64, Preferences{Order: append([]string{id(2), id(5), id(1)}, append(absent(9), id(2))...)}, []string{id(2), id(5), id(1)}},
+		"order":     {64, Preferences{Order: []string{id(4), id(2), id(5)}}, []string{id(4), id(2), id(5)}},
+		"sort":      {64, Preferences{Sort: ByThroughput}, []string{id(5), id(4), id(3)}},
+		"sort, few": {30, Preferences{Sort: ByLatency}, []string{id(5), id(4), id(3)}},
+		"order, sort": {64, Preferences{Order: []string{id(1)}, Sort: ByLatency},
+			[]string{id(1), id(5), id(4)}},
+		"order, few": {30, Preferences{Order: []string{id(3), id(1), id(2)}}, []string{id(3), id(1), id(2)}},
+		"only, order": {64, Preferences{Only: []string{id(1), id(2), id(3), id(4)},
+			Order: []string{id(3), id(9), id(2), id(1)}}, []string{id(3), id(2), id(1)}},
+		"only, sort": {64, Preferences{Only: []string{id(1), id(2), id(3), id(4)}, Sort: ByThroughput},
+			[]string{id(4), id(3), id(2)}},
+		"order, long and repeated": {64, Preferences{Order: append([]string{id(2), id(5), id(1)},
+			append(absent(9), id(2))...)}, []string{id(2), id(5), id(1)}},
 		"sort, more than its bound": {2 * sortAmong, Preferences{Sort: ByLatency}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +164,8 @@ func TestAnOrderIsFilledUpFromAllOthers(t *testing.T) {
 	order := []string{id(5), id(3), id(5), id(8)}
 	for range 5 {
 		c, err := b.Select(t.Context(), b.request(preferring(Preferences{Order: order})))
-		if got := chosen(c); err != nil || len(got) != 3 || got[0] != id(5) || got[1] != id(8) || slices.Contains(order, got[2]) {
+		if got := chosen(c); err != nil || len(got) != 3 || got[0] != id(5) || got[1] != id(8) ||
+			slices.Contains(order, got[2]) {
 			t.Fatalf("%v, %v", got, err)
 		}
 	}

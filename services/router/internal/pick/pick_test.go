@@ -76,12 +76,14 @@ func session(n int, change ...func(*presence.Session)) presence.Session {
 // report tells the view of sessions on a hub.
 func (b *bundle) report(hub string, sessions ...presence.Session) {
 	b.revision++
-	b.view.Apply(presence.Report{Hub: hub, Incarnation: 1, Address: hub, Revision: b.revision, Sessions: sessions}, b.clock.Now())
+	b.view.Apply(presence.Report{Hub: hub, Incarnation: 1, Address: hub, Revision: b.revision, Sessions: sessions},
+		b.clock.Now())
 }
 
 func (b *bundle) request(change ...func(*Request)) *Request {
 	b.requests++
-	r := &Request{ID: fmt.Sprint("r", b.requests), Model: "m", PromptTokens: 100, BodyBytes: 1000, Capabilities: []string{"chat"}}
+	r := &Request{ID: fmt.Sprint("r", b.requests), Model: "m", PromptTokens: 100, BodyBytes: 1000,
+		Capabilities: []string{"chat"}}
 	for _, c := range change {
 		c(r)
 	}
@@ -91,7 +93,8 @@ func (b *bundle) request(change ...func(*Request)) *Request {
 // fail has a provider fail requests, each of another account.
 func (b *bundle) fail(provider string, times int) {
 	for i := range times {
-		b.Ended(Attempt{Request: "other", Provider: provider, Node: "n", Model: "m", Outcome: Failed, Account: tag.Account(i + 1)})
+		b.Ended(Attempt{Request: "other", Provider: provider, Node: "n", Model: "m", Outcome: Failed,
+			Account: tag.Account(i + 1)})
 	}
 }
 
@@ -216,7 +219,8 @@ func TestAMoreSuccessfulProviderGetsMore(t *testing.T) {
 			second = Failed
 		}
 		for n, outcome := range map[int]Outcome{1: Served, 2: second} {
-			b.Ended(Attempt{Request: "x", Account: tag.Account(i), Provider: id(n), Model: "m", Outcome: outcome, FirstContent: time.Second, Duration: time.Second})
+			b.Ended(Attempt{Request: "x", Account: tag.Account(i), Provider: id(n), Model: "m", Outcome: outcome,
+				FirstContent: time.Second, Duration: time.Second})
 		}
 	}
 	count := map[string]int{}
@@ -322,19 +326,29 @@ func TestARefusalNamesWhatTheCallerCanMend(t *testing.T) {
 		req      func(*Request)
 		want     fault.Reason
 	}{
-		"nobody":         {nil, func(*Request) {}, fault.NoProviderOnline},
-		"draining":       {[]presence.Session{session(1, func(s *presence.Session) { s.Draining = true })}, func(*Request) {}, fault.NoProviderOnline},
-		"prompt":         {[]presence.Session{session(1)}, func(r *Request) { r.PromptTokens = 1001 }, fault.ContextLengthExceeded},
-		"answer":         {[]presence.Session{session(1)}, func(r *Request) { r.MaxTokens = 901 }, fault.ContextLengthExceeded},
-		"body":           {[]presence.Session{session(1, small)}, big, fault.RequestTooLarge},
-		"body, window":   {[]presence.Session{session(1, small)}, func(r *Request) { big(r); r.PromptTokens = 9999 }, fault.RequestTooLarge},
-		"capability":     {[]presence.Session{session(1)}, func(r *Request) { r.Capabilities = []string{"logprobs"} }, fault.NoProviderOnline},
-		"endpoint, body": {[]presence.Session{session(1, small)}, func(r *Request) { big(r); r.Capabilities = []string{"transcriptions"} }, fault.NoProviderOnline},
-		"body, endpoint": {[]presence.Session{session(1), session(2, small, func(s *presence.Session) { s.Capabilities = []string{"transcriptions"} })},
+		"nobody": {nil, func(*Request) {}, fault.NoProviderOnline},
+		"draining": {[]presence.Session{session(1, func(s *presence.Session) { s.Draining = true })}, func(*Request) {},
+			fault.NoProviderOnline},
+		"prompt": {[]presence.Session{session(1)}, func(r *Request) { r.PromptTokens = 1001 },
+			fault.ContextLengthExceeded},
+		"answer": {[]presence.Session{session(1)}, func(r *Request) { r.MaxTokens = 901 },
+			fault.ContextLengthExceeded},
+		"body": {[]presence.Session{session(1, small)}, big, fault.RequestTooLarge},
+		"body, window": {[]presence.Session{session(1, small)}, func(r *Request) { big(r); r.PromptTokens = 9999 },
+			fault.RequestTooLarge},
+		"capability": {[]presence.Session{session(1)}, func(r *Request) { r.Capabilities = []string{"logprobs"} },
+			fault.NoProviderOnline},
+		"endpoint, body": {[]presence.Session{session(1, small)},
+			func(r *Request) { big(r); r.Capabilities = []string{"transcriptions"} }, fault.NoProviderOnline},
+		"body, endpoint": {[]presence.Session{session(1),
+			session(2, small, func(s *presence.Session) { s.Capabilities = []string{"transcriptions"} })},
 			func(r *Request) { big(r); r.Capabilities = []string{"transcriptions"} }, fault.RequestTooLarge},
-		"unknown name": {[]presence.Session{session(1)}, func(r *Request) { r.Capabilities = []string{"chat", "telepathy"} }, fault.NoProviderOnline},
-		"excluded":     {[]presence.Session{session(1)}, func(r *Request) { r.Exclude = []string{id(1)} }, fault.NoProviderOnline},
-		"fits apart": {[]presence.Session{session(1, func(s *presence.Session) { s.Offers[0].Window = 50 }), session(2, func(s *presence.Session) { s.Capabilities = nil })},
+		"unknown name": {[]presence.Session{session(1)}, func(r *Request) { r.Capabilities = []string{"chat", "telepathy"} },
+			fault.NoProviderOnline},
+		"excluded": {[]presence.Session{session(1)}, func(r *Request) { r.Exclude = []string{id(1)} },
+			fault.NoProviderOnline},
+		"fits apart": {[]presence.Session{session(1, func(s *presence.Session) { s.Offers[0].Window = 50 }),
+			session(2, func(s *presence.Session) { s.Capabilities = nil })},
 			func(*Request) {}, fault.NoProviderOnline},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -362,7 +376,8 @@ func TestASilentProviderHasTheCatalogsWindow(t *testing.T) {
 		t.Errorf("without a catalog: %v", err)
 	}
 	b.catalog["m"] = 2000
-	if c, err := b.Select(t.Context(), b.request()); err != nil || c.Candidates[0].Window != 2000 || c.Candidates[0].Source != FromCatalog {
+	if c, err := b.Select(t.Context(), b.request()); err != nil || c.Candidates[0].Window != 2000 ||
+		c.Candidates[0].Source != FromCatalog {
 		t.Errorf("with a catalog: %+v, %v", c, err)
 	}
 	_, err := b.Select(t.Context(), b.request(huge))

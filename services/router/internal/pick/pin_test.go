@@ -39,10 +39,16 @@ func TestAPinIsHonouredEvenWhenDegraded(t *testing.T) {
 
 func TestAKnownProviderThatCannotServeIsUnavailable(t *testing.T) {
 	for name, arrange := range map[string]func(*bundle){
-		"offline":      func(b *bundle) { b.names.exist = []string{id(9)} },
-		"not active":   func(b *bundle) { b.report("hub", session(9, func(s *presence.Session) { s.Active = false })) },
-		"other model":  func(b *bundle) { b.report("hub", session(9, func(s *presence.Session) { s.Offers[0].Model = "x" })) },
-		"small window": func(b *bundle) { b.report("hub", session(9, func(s *presence.Session) { s.Offers[0].Window = 10 })) },
+		"offline":    func(b *bundle) { b.names.exist = []string{id(9)} },
+		"not active": func(b *bundle) { b.report("hub", session(9, func(s *presence.Session) { s.Active = false })) },
+		"other model": func(b *bundle) {
+			b.report("hub",
+				session(9, func(s *presence.Session) { s.Offers[0].Model = "x" }))
+		},
+		"small window": func(b *bundle) {
+			b.report("hub",
+				session(9, func(s *presence.Session) { s.Offers[0].Window = 10 }))
+		},
 		"open breaker": func(b *bundle) { b.report("hub", session(9)); b.fail(id(9), breaker.Threshold) },
 		"no directory": func(b *bundle) { b.names.err = errors.New("away") },
 	} {

@@ -35,7 +35,8 @@ func TestAnOrderIsKeptWhateverTheScores(t *testing.T) {
 		if got := chosen(c); len(got) != 3 || got[0] != id(9) || got[1] != id(7) || got[2] == id(9) || got[2] == id(7) {
 			t.Fatalf("candidates %v", got)
 		}
-		b.Ended(Attempt{Request: fmt.Sprint("r", b.requests), Provider: id(9), Node: "n", Epoch: 9, Model: "m", Outcome: Neutral})
+		b.Ended(Attempt{Request: fmt.Sprint("r", b.requests), Provider: id(9), Node: "n", Epoch: 9, Model: "m",
+			Outcome: Neutral})
 	}
 }
 
@@ -51,7 +52,8 @@ func TestADegradedProviderKeepsItsPlaceInAnOrder(t *testing.T) {
 		if err != nil || chosen(c)[0] != id(2) {
 			t.Fatalf("%v, %v", chosen(c), err)
 		}
-		b.Ended(Attempt{Request: fmt.Sprint("r", b.requests), Provider: id(2), Node: "n", Epoch: 2, Model: "m", Outcome: Neutral})
+		b.Ended(Attempt{Request: fmt.Sprint("r", b.requests), Provider: id(2), Node: "n", Epoch: 2, Model: "m",
+			Outcome: Neutral})
 	}
 	b.fail(id(2), breaker.Threshold)
 	c, err := b.Select(t.Context(), b.request(preferring(Preferences{Order: []string{id(2)}})))
@@ -112,7 +114,8 @@ func TestNobodyServesWhoIsNotWanted(t *testing.T) {
 				}
 				for _, p := range c.want {
 					for n := range 3 {
-						b.Ended(Attempt{Request: fmt.Sprint("r", b.requests), Provider: p, Node: "n", Epoch: int64(n + 1), Model: "m", Outcome: Neutral})
+						b.Ended(Attempt{Request: fmt.Sprint("r", b.requests), Provider: p, Node: "n", Epoch: int64(n + 1), Model: "m",
+							Outcome: Neutral})
 					}
 				}
 			}

@@ -23,7 +23,8 @@ func warm(s *presence.Session) { s.TakesWarmups = true }
 
 // failed is a chat of an account that a provider failed.
 func failed(n int, account tag.Account) Attempt {
-	return Attempt{Request: "r", Provider: id(n), Node: "n", Epoch: int64(n), Model: "m", Outcome: Failed, Account: account, Chat: true}
+	return Attempt{Request: "r", Provider: id(n), Node: "n", Epoch: int64(n), Model: "m", Outcome: Failed,
+		Account: account, Chat: true}
 }
 
 // asked plans for a second and returns who is asked because it is suspected.
@@ -149,7 +150,10 @@ func TestOneNodeIsNotMadeToLoadAllItsModelsInTurn(t *testing.T) {
 func TestAnAccountsOwnRequestsGoToOthersFirst(t *testing.T) {
 	b := setup()
 	// The second has hardly any room left, so that the first is preferred by others.
-	b.report("hub", session(1), session(2, func(s *presence.Session) { s.Offers[0].Capacity, s.Offers[0].InFlight = 100, 97 }))
+	b.report("hub", session(1), session(2, func(s *presence.Session) {
+		s.Offers[0].Capacity, s.Offers[0].InFlight = 100,
+			97
+	}))
 	for range breaker.Threshold {
 		b.Ended(failed(1, 7))
 	}
@@ -167,7 +171,8 @@ func TestAnAccountsOwnRequestsGoToOthersFirst(t *testing.T) {
 		}
 	}
 	if got := first[7][id(1)]; got > 40 {
-		t.Errorf("got %d of the account's 300 requests sent where all of its requests failed, want about one in %d", got, ProbeOneIn)
+		t.Errorf("got %d of the account's 300 requests sent where all of its requests failed, want about one in %d", got,
+			ProbeOneIn)
 	}
 	if got := first[8][id(1)]; got < 200 {
 		t.Errorf("got %d of another account's 300 requests sent there, want most", got)
@@ -193,7 +198,8 @@ func TestAPoisonedRequestHurtsOneProviderAtMost(t *testing.T) {
 	for n := 2; n <= 9; n++ {
 		rec := b.known.Find(health.Pair{Provider: id(n), Model: "m"})
 		if rec.Breaker.State(b.clock.Now()) != breaker.Closed || rec.Window.Health().Samples != 0 {
-			t.Errorf("provider %d: got state %d and %+v, want nothing held against it", n, rec.Breaker.State(b.clock.Now()), rec.Window.Health())
+			t.Errorf("provider %d: got state %d and %+v, want nothing held against it", n, rec.Breaker.State(b.clock.Now()),
+				rec.Window.Health())
 		}
 	}
 	if got, want := b.asked(), []warmup.Target{{Provider: id(1), Node: "n", Model: "m"}}; !slices.Equal(got, want) {
@@ -229,7 +235,8 @@ func TestAnAccountThatHasSpentItsRetriesGetsOneCandidate(t *testing.T) {
 	}
 	c, err = b.Select(t.Context(), b.request(of(8)))
 	if err != nil || c.Single || len(c.Candidates) != MaxCandidates {
-		t.Errorf("another account: got single %v with %d candidates, %v; want %d", c.Single, len(c.Candidates), err, MaxCandidates)
+		t.Errorf("another account: got single %v with %d candidates, %v; want %d", c.Single, len(c.Candidates), err,
+			MaxCandidates)
 	}
 	b.clock.Advance(2 * time.Minute)
 	b.report("hub", session(1), session(2), session(3))
@@ -259,7 +266,8 @@ func TestTheUsualFirstContentIsTheMedianOverProvidersAtThePromptsLength(t *testi
 			times = 60 // however many a slow one serves, it is one of three
 		}
 		for range times {
-			a := Attempt{Request: "x", Provider: id(n), Model: "m", Outcome: Served, Prompt: 50, FirstContent: base, Duration: base}
+			a := Attempt{Request: "x", Provider: id(n), Model: "m", Outcome: Served, Prompt: 50, FirstContent: base,
+				Duration: base}
 			b.Ended(a)
 			a.Prompt, a.FirstContent = 10_000, base+10*time.Second
 			b.Ended(a)

@@ -176,7 +176,8 @@ func TestASlotThatWasBookedAndNotUsedIsFreeAtOnce(t *testing.T) {
 	if !seat.Slots.Book("next", b.clock.Now()) {
 		t.Error("the slot is still taken")
 	}
-	if rec := b.known.Get(health.Pair{Provider: id(1), Model: "m"}); rec != nil && rec.Window.Figures(b.clock.Now()).Samples != 0 {
+	if rec := b.known.Get(health.Pair{Provider: id(1), Model: "m"}); rec != nil &&
+		rec.Window.Figures(b.clock.Now()).Samples != 0 {
 		t.Error("an attempt that never began was learnt from")
 	}
 }

@@ -23,7 +23,8 @@ func TestAFloodOfChangingModelListsLeavesNothingBehind(t *testing.T) {
 	for round := range rounds {
 		s := Session{Provider: "p", Node: fmt.Sprint("n", round%8), Epoch: int64(1 + round/4), Active: true}
 		for i := range MaxModels {
-			s.Offers = append(s.Offers, Offer{Model: fmt.Sprintf("made-up-%d-%d", round, i), Healthy: round%2 == 0, Window: int64(round), Capacity: 1 + round%100})
+			s.Offers = append(s.Offers, Offer{Model: fmt.Sprintf("made-up-%d-%d", round, i), Healthy: round%2 == 0,
+				Window: int64(round), Capacity: 1 + round%100})
 		}
 		r := Report{Hub: "h", Incarnation: 1, Address: "x", Revision: uint64(round + 1), Sessions: []Session{s}}
 		if s.Epoch > 8 {
@@ -48,7 +49,8 @@ func TestAFloodOfChangingModelListsLeavesNothingBehind(t *testing.T) {
 		}
 	}
 	if len(v.touched) != 0 || len(v.nodes) > 8 || len(v.providers) != 1 {
-		t.Errorf("got %d touched, %d nodes, %d providers; want 0, at most 8 and 1", len(v.touched), len(v.nodes), len(v.providers))
+		t.Errorf("got %d touched, %d nodes, %d providers; want 0, at most 8 and 1", len(v.touched), len(v.nodes),
+			len(v.providers))
 	}
 	if grown := heap() - before; grown > 4<<20 {
 		t.Errorf("got %d KiB more after %d changes, want none to speak of", grown>>10, rounds*9/10)

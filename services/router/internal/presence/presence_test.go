@@ -74,7 +74,8 @@ func TestTheSeatsOfAProviderAreThoseInTheList(t *testing.T) {
 	for revision := range uint64(2_000) {
 		epoch := int64(revision)/50*10 + random.Int64N(40) // one that has ended never comes back
 		provider := fmt.Sprint("p", epoch%5)
-		r := delta(fmt.Sprint("h", epoch%3), revision+1, on(provider, fmt.Sprint("n", epoch%7), epoch, []string{"m", "k"}[:1+random.IntN(2)]...))
+		r := delta(fmt.Sprint("h", epoch%3), revision+1, on(provider, fmt.Sprint("n", epoch%7), epoch,
+			[]string{"m", "k"}[:1+random.IntN(2)]...))
 		if random.IntN(4) == 0 {
 			r.Sessions, r.Ended = nil, []int64{epoch}
 		}
@@ -184,7 +185,8 @@ func TestModelsComeAndGoWithinASession(t *testing.T) {
 	if load, _ := v.Seats("m")[0].Slots.Usage(start); load != 1 {
 		t.Error("the booking was lost when another model changed")
 	}
-	if v.Find("p", "1", 1, "m") != v.Seats("m")[0] || v.Find("p", "1", 1, "gone") != nil || v.Find("p", "1", 2, "m") != nil {
+	if v.Find("p", "1", 1, "m") != v.Seats("m")[0] || v.Find("p", "1", 1, "gone") != nil ||
+		v.Find("p", "1", 2, "m") != nil {
 		t.Error("Find does not tell seats apart")
 	}
 }
@@ -271,7 +273,8 @@ func (w *world) step() {
 		w.report(h)
 	case n < 10 || len(epochs) == 0:
 		w.epoch++
-		s := on(fmt.Sprint("p", w.random.IntN(3)), fmt.Sprint("n", w.random.IntN(4)), w.epoch, "m", fmt.Sprint("m", w.random.IntN(3)))
+		s := on(fmt.Sprint("p", w.random.IntN(3)), fmt.Sprint("n", w.random.IntN(4)), w.epoch, "m",
+			fmt.Sprint("m", w.random.IntN(3)))
 		h.sessions[s.Epoch] = s
 		w.say(h, Report{Sessions: []Session{s}})
 	case n < 14:

@@ -8,9 +8,12 @@ import (
 func TestTotalsCountModelsSeatsThatServeAndBookings(t *testing.T) {
 	now := time.Unix(1_790_000_000, 0)
 	v := New(func(string) {})
-	serving := Session{Provider: "p", Node: "n", Epoch: 1, Active: true, Offers: []Offer{{Model: "a", Healthy: true, Capacity: 4}, {Model: "b", Capacity: 4}}}
-	away := Session{Provider: "q", Node: "n", Epoch: 2, Active: true, Draining: true, Offers: []Offer{{Model: "a", Healthy: true, Capacity: 4}}}
-	v.Apply(Report{Hub: "h", Incarnation: 1, Address: "x", Revision: 1, Full: true, Parts: 1, Sessions: []Session{serving, away}}, now)
+	serving := Session{Provider: "p", Node: "n", Epoch: 1, Active: true,
+		Offers: []Offer{{Model: "a", Healthy: true, Capacity: 4}, {Model: "b", Capacity: 4}}}
+	away := Session{Provider: "q", Node: "n", Epoch: 2, Active: true, Draining: true,
+		Offers: []Offer{{Model: "a", Healthy: true, Capacity: 4}}}
+	v.Apply(Report{Hub: "h", Incarnation: 1, Address: "x", Revision: 1, Full: true, Parts: 1,
+		Sessions: []Session{serving, away}}, now)
 	if got := v.Totals(); got != (Totals{Models: 2, Candidates: 1}) {
 		t.Errorf("%+v", got)
 	}

@@ -12,7 +12,9 @@ import (
 )
 
 // ExplainProvider tells why a provider is chosen or not.
-func (r *Router) ExplainProvider(_ context.Context, req *routerv1.ExplainProviderRequest) (*routerv1.ExplainProviderResponse, error) {
+func (r *Router) ExplainProvider(
+	_ context.Context, req *routerv1.ExplainProviderRequest,
+) (*routerv1.ExplainProviderResponse, error) {
 	provider, err := ids.ParseProvider(req.GetProviderId())
 	if err != nil {
 		return nil, invalid("provider_id")

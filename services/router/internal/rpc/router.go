@@ -101,7 +101,9 @@ func (r *Router) ListSupply(context.Context, *routerv1.ListSupplyRequest) (*rout
 }
 
 // ListOfferings names the providers of a model.
-func (r *Router) ListOfferings(_ context.Context, req *routerv1.ListOfferingsRequest) (*routerv1.ListOfferingsResponse, error) {
+func (r *Router) ListOfferings(
+	_ context.Context, req *routerv1.ListOfferingsRequest,
+) (*routerv1.ListOfferingsResponse, error) {
 	if !within(req.GetModelId(), 1) {
 		return nil, invalid("model_id")
 	}

@@ -50,7 +50,8 @@ func TestPreferencesOutOfBoundsAreRefused(t *testing.T) {
 		OrderProviderIds: []string{"a"}, OnlyProviderIds: []string{"b"}, IgnoreProviderIds: []string{"c"},
 		Quantizations: []string{"d"}, Sort: routerv1.Sort_SORT_LATENCY,
 	}))
-	if err != nil || !slices.Equal(slices.Concat(got.Prefer.Order, got.Prefer.Only, got.Prefer.Ignore, got.Prefer.Quantizations),
+	if err != nil || !slices.Equal(slices.Concat(got.Prefer.Order, got.Prefer.Only, got.Prefer.Ignore,
+		got.Prefer.Quantizations),
 		[]string{"a", "b", "c", "d"}) || got.Prefer.Sort != pick.ByLatency {
 		t.Errorf("%+v, %v", got, err)
 	}

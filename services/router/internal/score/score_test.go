@@ -48,7 +48,8 @@ func TestWhatIsNotKnownOfUptimeOrIsStillJudgedIsNotHeldAgainstAnybody(t *testing
 func TestAScoreIsAlwaysPositiveAndAtMostOne(t *testing.T) {
 	check := func(success, up float64, known bool, first time.Duration, load, limit int16) bool {
 		success = 0.01 + 0.99*math.Abs(math.Mod(success, 1))
-		s := Of(Input{Success: success, FirstContent: first % time.Hour, Load: int(load) & 0x7fff, Limit: int(limit), Uptime: math.Abs(math.Mod(up, 1)), UptimeKnown: known})
+		s := Of(Input{Success: success, FirstContent: first % time.Hour, Load: int(load) & 0x7fff, Limit: int(limit),
+			Uptime: math.Abs(math.Mod(up, 1)), UptimeKnown: known})
 		return s > 0 && s <= 1
 	}
 	if err := quick.Check(check, nil); err != nil {

@@ -111,7 +111,8 @@ func TestShortAttemptsNeverLowerTheLoadOfOthers(t *testing.T) {
 			now := start.Add(d)
 			events[d](now)
 			if l, _ := c.Usage(now); l < going+booked || l > going+booked+caught {
-				t.Fatalf("round %d, %v: load %d with %d that go on, %d booked, %d caught by the report", round, d, l, going, booked, caught)
+				t.Fatalf("round %d, %v: load %d with %d that go on, %d booked, %d caught by the report", round, d, l, going, booked,
+					caught)
 			}
 		}
 		end := start.Add(time.Minute)

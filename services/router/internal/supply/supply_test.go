@@ -21,7 +21,8 @@ func view(sessions ...presence.Session) *presence.View {
 
 func serving(provider string, epoch, window int64, change ...func(*presence.Session)) presence.Session {
 	s := presence.Session{
-		Provider: provider, ProviderName: "name of " + provider, Node: fmt.Sprint(epoch), Epoch: epoch, Active: true, Region: "eu",
+		Provider: provider, ProviderName: "name of " + provider, Node: fmt.Sprint(epoch), Epoch: epoch, Active: true,
+		Region: "eu",
 		Offers: []presence.Offer{{Model: "m", Healthy: true, Window: window, Quantization: "q" + provider}},
 	}
 	for _, c := range change {
@@ -50,7 +51,8 @@ func TestSupplyCountsProvidersAndTheWindowsTheyReport(t *testing.T) {
 		serving("f", 8, 1, func(s *presence.Session) { s.Offers[0].Healthy = false }),
 		serving("g", 9, 1, func(s *presence.Session) { s.Offers[0].Model = "dead"; s.Offers[0].Healthy = false }),
 	))
-	want := []Model{{ID: "m", Online: 3, Reporting: 2, MinWindow: 3000, MaxWindow: 8000, Quantizations: []string{"qa", "qb", "qc"}}}
+	want := []Model{{ID: "m", Online: 3, Reporting: 2, MinWindow: 3000, MaxWindow: 8000,
+		Quantizations: []string{"qa", "qb", "qc"}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)
 	}
@@ -65,7 +67,8 @@ func TestASilentModelReportsNoWindow(t *testing.T) {
 
 func TestOfferingsAreOnePerProviderWithItsFigures(t *testing.T) {
 	known := health.New()
-	known.Get(health.Pair{Provider: "b", Model: "m"}).Window.Record(window.Sample{At: start, Served: true, FirstContent: time.Second})
+	known.Get(health.Pair{Provider: "b", Model: "m"}).Window.Record(window.Sample{At: start, Served: true,
+		FirstContent: time.Second})
 	got := Offerings(view(serving("b", 1, 100), serving("b", 2, 50), serving("a", 3, 0)), known, "m", start)
 	if len(got) != 2 || got[0].Provider != "a" || got[1].Window != 50 || got[1].Region != "eu" {
 		t.Fatalf("got %+v", got)

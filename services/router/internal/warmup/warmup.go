@@ -257,7 +257,8 @@ func (p *Planner) relieve(model string, now time.Time) {
 // putOff has a node asked within the spread and reports whether it is worth it.
 func (p *Planner) putOff(seat *presence.Seat, now time.Time, rest, spread time.Duration) bool {
 	t := Target{seat.Session.Provider, seat.Session.Node, seat.Offer.Model}
-	if _, known := p.waiting[t]; known || len(p.waiting) >= MaxPending || !p.may(t, AskInterval, now) || !worth(seat, now, rest) {
+	if _, known := p.waiting[t]; known || len(p.waiting) >= MaxPending || !p.may(t, AskInterval, now) ||
+		!worth(seat, now, rest) {
 		return false
 	}
 	p.waiting[t] = pending{due: now.Add(time.Duration(p.random.Int64N(int64(spread)))), rest: rest}

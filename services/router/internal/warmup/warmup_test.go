@@ -89,19 +89,24 @@ func TestOnlyNodesThatNeedItAreAsked(t *testing.T) {
 		then     func(b *bundle, now time.Time)
 		want     int
 	}{
-		"one":              {[]presence.Session{node(1)}, nil, 1},
-		"two":              {[]presence.Session{node(1), node(2)}, nil, 2},
-		"three":            {[]presence.Session{node(1), node(2), node(3)}, nil, 0},
-		"a third is away":  {[]presence.Session{node(1), node(2), node(3, func(s *presence.Session) { s.Draining = true })}, nil, 2},
-		"takes none":       {[]presence.Session{node(1, func(s *presence.Session) { s.TakesWarmups = false })}, nil, 0},
-		"not active":       {[]presence.Session{node(1, func(s *presence.Session) { s.Active = false })}, nil, 0},
-		"unhealthy":        {[]presence.Session{node(1, func(s *presence.Session) { s.Offers[0].Healthy = false })}, nil, 0},
-		"busy":             {[]presence.Session{node(1, func(s *presence.Session) { s.Offers[0].InFlight = 1 })}, nil, 0},
-		"has just served":  {[]presence.Session{node(1)}, served, 0},
-		"is booked now":    {[]presence.Session{node(1)}, func(b *bundle, now time.Time) { b.view.Of("m", "p1")[0].Slots.Book("r", now) }, 0},
-		"somebody asked":   {[]presence.Session{node(1), node(2)}, func(b *bundle, now time.Time) { b.Heard(target(2), now) }, 1},
-		"all were asked":   {[]presence.Session{node(1), node(2)}, func(b *bundle, now time.Time) { b.Heard(Target{Model: "m"}, now) }, 0},
-		"provider's asked": {[]presence.Session{node(1), node(2)}, func(b *bundle, now time.Time) { b.Heard(Target{Provider: "p1", Model: "m"}, now) }, 1},
+		"one":   {[]presence.Session{node(1)}, nil, 1},
+		"two":   {[]presence.Session{node(1), node(2)}, nil, 2},
+		"three": {[]presence.Session{node(1), node(2), node(3)}, nil, 0},
+		"a third is away": {[]presence.Session{node(1), node(2), node(3, func(s *presence.Session) { s.Draining = true })},
+			nil, 2},
+		"takes none":      {[]presence.Session{node(1, func(s *presence.Session) { s.TakesWarmups = false })}, nil, 0},
+		"not active":      {[]presence.Session{node(1, func(s *presence.Session) { s.Active = false })}, nil, 0},
+		"unhealthy":       {[]presence.Session{node(1, func(s *presence.Session) { s.Offers[0].Healthy = false })}, nil, 0},
+		"busy":            {[]presence.Session{node(1, func(s *presence.Session) { s.Offers[0].InFlight = 1 })}, nil, 0},
+		"has just served": {[]presence.Session{node(1)}, served, 0},
+		"is booked now": {[]presence.Session{node(1)},
+			func(b *bundle, now time.Time) { b.view.Of("m", "p1")[0].Slots.Book("r", now) }, 0},
+		"somebody asked": {[]presence.Session{node(1), node(2)}, func(b *bundle, now time.Time) { b.Heard(target(2), now) },
+			1},
+		"all were asked": {[]presence.Session{node(1), node(2)},
+			func(b *bundle, now time.Time) { b.Heard(Target{Model: "m"}, now) }, 0},
+		"provider's asked": {[]presence.Session{node(1), node(2)},
+			func(b *bundle, now time.Time) { b.Heard(Target{Provider: "p1", Model: "m"}, now) }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup()

@@ -28,7 +28,8 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("standalone", flag.ContinueOnError)
-	services := flags.String("services", "", "comma-separated subset to run here (default: all of "+strings.Join(node.Names(), ", ")+")")
+	services := flags.String("services", "", "comma-separated subset to run here (default: all of "+
+		strings.Join(node.Names(), ", ")+")")
 	var options node.Options
 	options.AddFlags(flags)
 	if err := flags.Parse(args); err != nil {

@@ -214,14 +214,16 @@ func (s *Session) Foresee(id uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if id != 0 && s.streams[id] == nil {
-		s.streams[id] = &Stream{s: s, id: id, frames: make(chan *agentv2.Frame, 16), recv: agentwire.StreamWindow, credit: agentwire.StreamWindow}
+		s.streams[id] = &Stream{s: s, id: id, frames: make(chan *agentv2.Frame, 16), recv: agentwire.StreamWindow,
+			credit: agentwire.StreamWindow}
 	}
 }
 
 // Ack accepts the registration, with heartbeats each 10 s.
 func (s *Session) Ack() {
 	s.Send(&agentv2.Frame{Body: &agentv2.Frame_RegisterAck{RegisterAck: &agentv2.RegisterAck{
-		ProviderId: "0190a000-0000-7000-8000-0000000000aa", ProviderName: "tester", Epoch: 1, Status: "active", HeartbeatIntervalMs: 10_000,
+		ProviderId: "0190a000-0000-7000-8000-0000000000aa", ProviderName: "tester", Epoch: 1, Status: "active",
+		HeartbeatIntervalMs: 10_000,
 	}}})
 }
 

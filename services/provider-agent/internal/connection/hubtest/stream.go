@@ -51,7 +51,8 @@ func (s *Session) OpenOnly(open *agentv2.Open) *Stream {
 	s.t.Helper()
 	s.mu.Lock()
 	s.last++
-	st := &Stream{s: s, id: s.last, frames: make(chan *agentv2.Frame, backlog), recv: agentwire.StreamWindow, credit: agentwire.StreamWindow}
+	st := &Stream{s: s, id: s.last, frames: make(chan *agentv2.Frame, backlog), recv: agentwire.StreamWindow,
+		credit: agentwire.StreamWindow}
 	s.streams[st.id] = st
 	s.mu.Unlock()
 	st.Send(&agentv2.Frame{Body: &agentv2.Frame_Open{Open: open}})
