@@ -20,7 +20,8 @@ type kept struct {
 
 func (b *bundle) kept(t *testing.T, known int) []kept {
 	t.Helper()
-	rows, err := b.pool.Query(t.Context(), `SELECT actor, action, model_id, detail FROM operator_action ORDER BY id OFFSET $1`, known)
+	rows, err := b.pool.Query(t.Context(),
+		`SELECT actor, action, model_id, detail FROM operator_action ORDER BY id OFFSET $1`, known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,9 +64,11 @@ func TestEachActionOfAnOperatorLeavesAnEntryWithTheOperatorsName(t *testing.T) {
 			return map[string]any{"created": true, "active": true, "price_version_id": version}
 		}},
 		"PutModelFiles": {func(ctx context.Context) error {
-			_, err := b.admin.PutModelFiles(ctx, &catalogv1.PutModelFilesRequest{ModelId: id, WeightSourceUrl: "https://weights.example/", Files: []*catalogv1.ModelFile{{
-				Filename: "a.gguf", Hash: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", SizeBytes: 1, Url: "https://weights.example/a.gguf",
-			}}})
+			_, err := b.admin.PutModelFiles(ctx, &catalogv1.PutModelFilesRequest{ModelId: id,
+				WeightSourceUrl: "https://weights.example/", Files: []*catalogv1.ModelFile{{
+					Filename: "a.gguf", Hash: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", SizeBytes: 1,
+					Url: "https://weights.example/a.gguf",
+				}}})
 			return err
 		}, "put_model_files", func() map[string]any {
 			return map[string]any{"files": 1.0, "weight_source_url": "https://weights.example/"}
@@ -108,7 +111,9 @@ func TestEachActionOfAnOperatorLeavesAnEntryWithTheOperatorsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := b.kept(t, known)
-	if len(list) != 1 || list[0].actor != "operator" || list[0].detail["price_version_id"] != resp.GetPriceVersionId() || list[0].detail["created"] != false {
-		t.Errorf("got the entries %+v of a new price, want one without a name that has version %s", list, resp.GetPriceVersionId())
+	if len(list) != 1 || list[0].actor != "operator" || list[0].detail["price_version_id"] != resp.GetPriceVersionId() ||
+		list[0].detail["created"] != false {
+		t.Errorf("got the entries %+v of a new price, want one without a name that has version %s", list,
+			resp.GetPriceVersionId())
 	}
 }

@@ -20,7 +20,8 @@ const source = "https://weights.example/"
 func weightsOf(id string, names ...string) *catalogv1.PutModelFilesRequest {
 	req := &catalogv1.PutModelFilesRequest{ModelId: id, WeightSourceUrl: source}
 	for _, name := range names {
-		req.Files = append(req.Files, &catalogv1.ModelFile{Filename: name, Hash: strings.Repeat("0a", 32), SizeBytes: 1 << 40, Url: source + name})
+		req.Files = append(req.Files, &catalogv1.ModelFile{Filename: name, Hash: strings.Repeat("0a", 32), SizeBytes: 1 << 40,
+			Url: source + name})
 	}
 	return req
 }
@@ -104,11 +105,13 @@ func TestFilesAreFoundByIdsWithSlashes(t *testing.T) {
 		for _, path := range []string{id, strings.ReplaceAll(id, "/", "%2F"), strings.ReplaceAll(id, "/", "%2f")} {
 			code, data := get(t, rest, "/api/v1/models/"+path+"/files")
 			files, _ := data["files"].([]any)
-			if code != http.StatusOK || data["model_id"] != id || data["file_count"] != 1.0 || data["total_size_bytes"] != float64(1<<40) || len(files) != 1 {
+			if code != http.StatusOK || data["model_id"] != id || data["file_count"] != 1.0 ||
+				data["total_size_bytes"] != float64(1<<40) || len(files) != 1 {
 				t.Fatalf("files of %s: %d %v", path, code, data)
 			}
 			file, _ := json.Marshal(files[0])
-			if want := `{"algorithm":"sha256","filename":"a","hash":"` + strings.Repeat("0a", 32) + `","size_bytes":1099511627776,"url":"https://weights.example/a"}`; string(file) != want {
+			if want := `{"algorithm":"sha256","filename":"a","hash":"` + strings.Repeat("0a", 32) +
+				`","size_bytes":1099511627776,"url":"https://weights.example/a"}`; string(file) != want {
 				t.Errorf("a file is %s, want %s", file, want)
 			}
 		}
@@ -117,11 +120,13 @@ func TestFilesAreFoundByIdsWithSlashes(t *testing.T) {
 		}
 	}
 	b.put(t, wish("test/bare"))
-	if code, data := get(t, rest, "/api/v1/models/test/bare/files"); code != http.StatusOK || data["file_count"] != 0.0 || data["files"] == nil {
+	if code, data := get(t, rest, "/api/v1/models/test/bare/files"); code != http.StatusOK || data["file_count"] != 0.0 ||
+		data["files"] == nil {
 		t.Errorf("a model without known weights: %d %v", code, data)
 	}
 	for _, id := range []string{"no/such", "catalog", ""} {
-		if _, err := b.public.ListModelFiles(t.Context(), &catalogv1.ListModelFilesRequest{ModelId: id}); !fault.Is(err, fault.ModelNotFound) {
+		if _, err := b.public.ListModelFiles(t.Context(), &catalogv1.ListModelFilesRequest{ModelId: id}); !fault.Is(err,
+			fault.ModelNotFound) {
 			t.Errorf("files of %q: %v", id, err)
 		}
 	}

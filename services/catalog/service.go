@@ -54,7 +54,8 @@ type Config struct {
 // DefaultConfig asks the router each second and trusts its answer for as long
 // as the router trusts a presence report.
 func DefaultConfig() Config {
-	return Config{SupplyInterval: time.Second, SupplyExpiry: 30 * time.Second, RepairInterval: 30 * time.Second, ListenRetry: time.Second}
+	return Config{SupplyInterval: time.Second, SupplyExpiry: 30 * time.Second, RepairInterval: 30 * time.Second,
+		ListenRetry: time.Second}
 }
 
 // Validate returns every fault of the configuration.
@@ -148,7 +149,8 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 		s.watchers.Add(context.Background(), delta)
 	}))
 	catalogv1.RegisterPublicCatalogServiceServer(r, rpc.NewPublic(s.keeper, s.deps.Router))
-	catalogv1.RegisterCatalogAdminServiceServer(r, rpc.NewAdmin(editor, &weights.Editor{Store: s.store}, s.keeper, s.deps.Log))
+	catalogv1.RegisterCatalogAdminServiceServer(r, rpc.NewAdmin(editor, &weights.Editor{Store: s.store}, s.keeper,
+		s.deps.Log))
 }
 
 // Run keeps the catalog in memory up to date until ctx ends.

@@ -62,7 +62,9 @@ func (r *router) ListSupply(context.Context, *routerv1.ListSupplyRequest) (*rout
 	return &routerv1.ListSupplyResponse{Models: r.supply}, nil
 }
 
-func (r *router) ListOfferings(context.Context, *routerv1.ListOfferingsRequest) (*routerv1.ListOfferingsResponse, error) {
+func (r *router) ListOfferings(
+	context.Context, *routerv1.ListOfferingsRequest,
+) (*routerv1.ListOfferingsResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.away {
@@ -91,8 +93,9 @@ type bundle struct {
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{
-		router: &router{refused: make(chan struct{}, 1)}, clock: clock.NewManual(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
-		url: pgtest.Database(t, Schema, Role, store.Migrations),
+		router: &router{refused: make(chan struct{}, 1)},
+		clock:  clock.NewManual(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
+		url:    pgtest.Database(t, Schema, Role, store.Migrations),
 	}
 	b.pool = pgtest.Open(t, b.url, Schema, Role)
 	b.replica = b.start(t)
@@ -209,7 +212,8 @@ func TestEveryReplicaHearsOfAChangeAtOnce(t *testing.T) {
 		m := w.until(t, "test/plain", "the model arrives", func(*catalogv1.Model) bool { return true })
 		rates := m.GetPrice().GetRates()
 		if m.GetPrice().GetPriceVersionId() != put.GetPriceVersionId() || rates.GetInputPicoUsdPerToken() != 1_000_000 ||
-			rates.GetPayoutOutputPicoUsdPerToken() != 2_700_000 || m.GetTier() != catalogv1.Tier_TIER_STANDARD || !m.GetActive() ||
+			rates.GetPayoutOutputPicoUsdPerToken() != 2_700_000 || m.GetTier() != catalogv1.Tier_TIER_STANDARD ||
+			!m.GetActive() ||
 			m.GetSupply().GetGuaranteedContextBasis() != catalogv1.GuaranteeBasis_GUARANTEE_BASIS_NO_ONLINE_PROVIDERS {
 			t.Errorf("a replica says %v", m)
 		}
@@ -229,7 +233,8 @@ func TestSupplyIsPushedWhenItChangesAndForgottenWhenTheRouterStaysAway(t *testin
 			MinReportedContextLength: 4096, MaxReportedContextLength: 16384, Quantizations: []string{"q8", "fp16", "q8"}},
 			{ModelId: "unknown/elsewhere", OnlineProviders: 1}}
 	})
-	m := w.until(t, "test/plain", "three providers", func(m *catalogv1.Model) bool { return m.GetSupply().GetOnlineProviders() == 3 })
+	m := w.until(t, "test/plain", "three providers",
+		func(m *catalogv1.Model) bool { return m.GetSupply().GetOnlineProviders() == 3 })
 	want := &catalogv1.Supply{OnlineProviders: 3, GuaranteedContextLength: 4096, MaxReportedContextLength: 16384,
 		GuaranteedContextBasis: catalogv1.GuaranteeBasis_GUARANTEE_BASIS_PARTIAL, Quantizations: []string{"fp16", "q8"}}
 	if !proto.Equal(m.GetSupply(), want) {
@@ -242,9 +247,11 @@ func TestSupplyIsPushedWhenItChangesAndForgottenWhenTheRouterStaysAway(t *testin
 		t.Fatal("the router is not asked any more")
 	}
 	b.clock.Advance(DefaultConfig().SupplyExpiry)
-	w.until(t, "test/plain", "the old answer is forgotten", func(m *catalogv1.Model) bool { return m.GetSupply().GetOnlineProviders() == 0 })
+	w.until(t, "test/plain", "the old answer is forgotten",
+		func(m *catalogv1.Model) bool { return m.GetSupply().GetOnlineProviders() == 0 })
 	b.router.set(func(r *router) { r.away = false })
-	w.until(t, "test/plain", "the router is back", func(m *catalogv1.Model) bool { return m.GetSupply().GetOnlineProviders() == 3 })
+	w.until(t, "test/plain", "the router is back",
+		func(m *catalogv1.Model) bool { return m.GetSupply().GetOnlineProviders() == 3 })
 }
 
 func TestTheSameWishTwiceChangesNothing(t *testing.T) {
@@ -273,10 +280,12 @@ func TestAChangeOfPriceIsANewVersionAndKeepsTheOld(t *testing.T) {
 	if second.GetPriceVersionId() == first.GetPriceVersionId() || second.GetModel().GetInputPriceStr() != "1.000001" {
 		t.Fatalf("after the change: %v", second)
 	}
-	if n := b.count(t, "SELECT count(*) FROM price_version WHERE input_pico_usd = 1000000 AND valid_to IS NOT NULL"); n != 1 {
+	if n := b.count(t,
+		"SELECT count(*) FROM price_version WHERE input_pico_usd = 1000000 AND valid_to IS NOT NULL"); n != 1 {
 		t.Errorf("%d old versions are kept", n)
 	}
-	if n := b.count(t, `SELECT count(*) FROM price_version o JOIN price_version n ON n.valid_from = o.valid_to AND n.valid_to IS NULL`); n != 1 {
+	if n := b.count(t,
+		`SELECT count(*) FROM price_version o JOIN price_version n ON n.valid_from = o.valid_to AND n.valid_to IS NULL`); n != 1 {
 		t.Errorf("the new version does not begin where the old one ends")
 	}
 	renamed := proto.CloneOf(dearer)
@@ -298,13 +307,15 @@ func TestAChangeOfWhatThePriceIsForIsANewVersion(t *testing.T) {
 	}
 	free.OutputPrice, free.PayoutOutputPrice = "0.04", "0.036"
 	third := b.put(t, free)
-	if got := third.GetModel(); got.GetOutputPrice() != 0.04 || got.GetOutputPriceStr() != "0.04" || got.GetPayoutOutputPriceStr() != "0.036" {
+	if got := third.GetModel(); got.GetOutputPrice() != 0.04 || got.GetOutputPriceStr() != "0.04" ||
+		got.GetPayoutOutputPriceStr() != "0.036" {
 		t.Errorf("four cents an image: %v", got)
 	}
 	m := b.watch(t).until(t, "test/plain", "the price per image", func(m *catalogv1.Model) bool {
 		return m.GetPrice().GetRates().GetOutputPicoUsdPerToken() == 40_000_000_000
 	})
-	if m.GetCategory() != catalogv1.Category_CATEGORY_IMAGE || m.GetPrice().GetRates().GetUnit() != moneyv1.Unit_UNIT_IMAGE {
+	if m.GetCategory() != catalogv1.Category_CATEGORY_IMAGE ||
+		m.GetPrice().GetRates().GetUnit() != moneyv1.Unit_UNIT_IMAGE {
 		t.Errorf("services hear of %v", m)
 	}
 }
@@ -317,7 +328,8 @@ func TestAnAnnouncementStandsAndCanOnlyBePutOff(t *testing.T) {
 		return b.admin.PutModel(t.Context(), req)
 	}
 	inTime := b.clock.Now().Add(30 * 24 * time.Hour)
-	for name, at := range map[string]time.Time{"too late": inTime.Add(-time.Second), "no moment": time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+	for name, at := range map[string]time.Time{"too late": inTime.Add(-time.Second), "no moment": time.Date(10000, 1, 1,
+		0, 0, 0, 0, time.UTC)} {
 		if _, err := announce(at); !fault.Is(err, fault.InvalidValue) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -332,7 +344,8 @@ func TestAnAnnouncementStandsAndCanOnlyBePutOff(t *testing.T) {
 	if resp := b.put(t, wish("test/plain")); !resp.GetModel().GetDeprecatedAt().AsTime().Equal(inTime) {
 		t.Errorf("left out: %v", resp)
 	}
-	if resp, err := announce(inTime.Add(time.Hour)); err != nil || !resp.GetModel().GetDeprecatedAt().AsTime().Equal(inTime.Add(time.Hour)) {
+	if resp, err := announce(inTime.Add(time.Hour)); err != nil ||
+		!resp.GetModel().GetDeprecatedAt().AsTime().Equal(inTime.Add(time.Hour)) {
 		t.Errorf("put off: %v, %v", resp, err)
 	}
 	if _, err := announce(inTime); !fault.Is(err, fault.InvalidValue) {
@@ -397,7 +410,8 @@ func TestAnybodyCanReadTheCatalogPageByPage(t *testing.T) {
 	var got []string
 	for page := int32(1); page <= 3; page++ {
 		resp, err := b.public.ListModels(t.Context(), &catalogv1.ListModelsRequest{Page: page, PageSize: 2})
-		if err != nil || resp.GetCode() != 0 || resp.GetMsg() != "success" || resp.GetData().GetTotal() != 3 || resp.GetData().GetPage() != page {
+		if err != nil || resp.GetCode() != 0 || resp.GetMsg() != "success" || resp.GetData().GetTotal() != 3 ||
+			resp.GetData().GetPage() != page {
 			t.Fatalf("page %d: %v, %v", page, resp, err)
 		}
 		for _, m := range resp.GetData().GetList() {
@@ -423,8 +437,10 @@ func TestProvidersOfAModelCarryItsPriceAndTheirWindow(t *testing.T) {
 	b.put(t, wish("test/plain"))
 	b.router.set(func(r *router) {
 		r.offerings = []*routerv1.Offering{
-			{ProviderId: "2", ConnectionMode: eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET, ReportedContextLength: math.MaxInt64,
-				Samples: 100, TtftMsP50: 12, TtftMsP95: math.NaN(), SuccessRate: 0, Uptime_30D: proto.Float64(math.NaN())},
+			{ProviderId: "2", ConnectionMode: eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET,
+				ReportedContextLength: math.MaxInt64,
+				Samples:               100, TtftMsP50: 12, TtftMsP95: math.NaN(), SuccessRate: 0,
+				Uptime_30D: proto.Float64(math.NaN())},
 			{ProviderId: "1", Samples: 9, TtftMsP50: 12, Probation: true, Uptime_30D: proto.Float64(1.5)},
 		}
 	})
@@ -435,19 +451,23 @@ func TestProvidersOfAModelCarryItsPriceAndTheirWindow(t *testing.T) {
 	want := []*catalogv1.PublicOffering{
 		{ProviderId: "1", InputPrice: 1, OutputPrice: 3, InputPriceStr: "1.00", OutputPriceStr: "3.00",
 			ContextLength: 8192, ContextBasis: "catalog", Online: true, Trust: "probation", Uptime_30D: proto.Float64(1)},
-		{ProviderId: "2", ConnectionMode: "websocket", InputPrice: 1, OutputPrice: 3, InputPriceStr: "1.00", OutputPriceStr: "3.00",
-			ContextLength: 8192, ContextBasis: "catalog", TtftMsP50: proto.Float64(12), SuccessRate_24H: proto.Float64(0), Online: true, Trust: "normal"},
+		{ProviderId: "2", ConnectionMode: "websocket", InputPrice: 1, OutputPrice: 3, InputPriceStr: "1.00",
+			OutputPriceStr: "3.00",
+			ContextLength:  8192, ContextBasis: "catalog", TtftMsP50: proto.Float64(12), SuccessRate_24H: proto.Float64(0),
+			Online: true, Trust: "normal"},
 	}
 	for i, o := range resp.GetData().GetList() {
 		if !proto.Equal(o, want[i]) {
 			t.Errorf("offering %v, want %v", o, want[i])
 		}
 	}
-	if _, err := b.public.ListModelProviders(t.Context(), &catalogv1.ListModelProvidersRequest{ModelId: "no/such"}); !fault.Is(err, fault.ModelNotFound) {
+	if _, err := b.public.ListModelProviders(t.Context(),
+		&catalogv1.ListModelProvidersRequest{ModelId: "no/such"}); !fault.Is(err, fault.ModelNotFound) {
 		t.Errorf("an unknown model: %v", err)
 	}
 	b.router.set(func(r *router) { r.away = true })
-	if _, err := b.public.ListModelProviders(t.Context(), &catalogv1.ListModelProvidersRequest{ModelId: "test/plain"}); !fault.Is(err, fault.ServiceUnavailable) {
+	if _, err := b.public.ListModelProviders(t.Context(),
+		&catalogv1.ListModelProvidersRequest{ModelId: "test/plain"}); !fault.Is(err, fault.ServiceUnavailable) {
 		t.Errorf("without a router: %v", err)
 	}
 }
@@ -466,7 +486,8 @@ func TestAWatchEndsWithTheServiceAndIsRefusedBeforeIt(t *testing.T) {
 		}
 		break
 	}
-	idle, err := New(t.Context(), DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler), Meters: noop.NewMeterProvider(), Clock: b.clock})
+	idle, err := New(t.Context(), DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler),
+		Meters: noop.NewMeterProvider(), Clock: b.clock})
 	if err != nil {
 		t.Fatal(err)
 	}

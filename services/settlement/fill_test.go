@@ -11,7 +11,8 @@ import (
 // asSettled is an event as billing-ledger settles it.
 func asSettled(e *eventsv1.UsageEvent, payout int64, source eventsv1.EvidenceSource) *billingv1.SettledRequest {
 	return &billingv1.SettledRequest{
-		RequestId: e.GetRequestId(), ProviderId: e.GetProviderId(), PriceVersionId: e.GetPriceVersionId(), ModelId: e.GetModelId(),
+		RequestId: e.GetRequestId(), ProviderId: e.GetProviderId(), PriceVersionId: e.GetPriceVersionId(),
+		ModelId: e.GetModelId(),
 		Attempt: e.GetAttempt(), PromptTokens: e.GetBillablePromptTokens(), CompletionTokens: e.GetBillableCompletionTokens(),
 		Rates: e.GetRates(), PayoutNanoUsd: payout, EvidenceSource: source,
 	}

@@ -45,14 +45,16 @@ func TestForgedUsageBecomesNoLine(t *testing.T) {
 	b.publish(t, "7", encode(t, event))
 	b.settled(t)
 	var lines, payout, rejected int
-	if err := b.pool.QueryRow(t.Context(), `SELECT count(*), sum(payout_nano_usd) FROM earning_line WHERE request_id = $1`, event.GetRequestId()).
+	if err := b.pool.QueryRow(t.Context(), `SELECT count(*), sum(payout_nano_usd) FROM earning_line WHERE request_id = $1`,
+		event.GetRequestId()).
 		Scan(&lines, &payout); err != nil {
 		t.Fatal(err)
 	}
 	if lines != 1 || payout != 10 {
 		t.Errorf("got %d lines of %d nano-USD, want the true one of 10", lines, payout)
 	}
-	if err := b.pool.QueryRow(t.Context(), `SELECT count(*) FROM quarantine WHERE reason LIKE 'forged%'`).Scan(&rejected); err != nil {
+	if err := b.pool.QueryRow(t.Context(), `SELECT count(*) FROM quarantine WHERE reason LIKE 'forged%'`).Scan(
+		&rejected); err != nil {
 		t.Fatal(err)
 	}
 	if rejected != 7 {
@@ -116,14 +118,16 @@ func TestUsageOfAnOutageWaitsForItsKeyHoweverMuchThereIs(t *testing.T) {
 	b.underKey(t, "hub-2", later, most+10)
 	b.settled(t)
 	lines++
-	if n := b.count(t, "SELECT count(*) FROM quarantine WHERE reason LIKE 'forged: sealed with a key that hub-2%'"); n != 10 {
+	if n := b.count(t,
+		"SELECT count(*) FROM quarantine WHERE reason LIKE 'forged: sealed with a key that hub-2%'"); n != 10 {
 		t.Errorf("got %d of hub-2 set aside, want what is above the %d that wait", n, most)
 	}
 	if err := b.service.ring.Take(t.Context(), "hub-1", later); err != nil {
 		t.Fatal(err)
 	}
 	b.lined(t, lines)
-	if n := b.count(t, "SELECT count(*) FROM quarantine WHERE reason LIKE 'forged: sealed with a key that hub-1%'"); n != 0 {
+	if n := b.count(t,
+		"SELECT count(*) FROM quarantine WHERE reason LIKE 'forged: sealed with a key that hub-1%'"); n != 0 {
 		t.Errorf("got %d of hub-1 set aside, want none", n)
 	}
 }

@@ -21,7 +21,8 @@ func newMetrics(meters metric.MeterProvider) (*metrics, error) {
 	m := &metrics{}
 	var err error
 	if m.persistent, err = meter.Int64Gauge("svc.settlement.differences_persistent",
-		metric.WithDescription("Provider days on which earning lines and the ledger's accruals have differed in two comparisons in a row.")); err != nil {
+		metric.WithDescription(
+			"Provider days on which earning lines and the ledger's accruals have differed in two comparisons in a row.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
 	if m.unconfirmed, err = meter.Int64Gauge("svc.settlement.lines_unconfirmed",
@@ -37,7 +38,8 @@ func newMetrics(meters metric.MeterProvider) (*metrics, error) {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
 	if m.heldOut, err = meter.Int64Counter("svc.settlement.lines_excluded",
-		metric.WithDescription("Lines that this process held out, because the ledger has settled no such requests.")); err != nil {
+		metric.WithDescription(
+			"Lines that this process held out, because the ledger has settled no such requests.")); err != nil {
 		return nil, fmt.Errorf("make metrics: %w", err)
 	}
 	return m, nil

@@ -40,7 +40,10 @@ func (b *bundle) settles(settled ...*billingv1.SettledRequest) {
 		sums[s.GetProviderId()].PayoutNanoUsd += s.GetPayoutNanoUsd()
 		sums[s.GetProviderId()].Requests++
 	}
-	slices.SortFunc(b.ledger.accruals, func(x, y *billingv1.Accrual) int { return strings.Compare(x.GetProviderId(), y.GetProviderId()) })
+	slices.SortFunc(b.ledger.accruals, func(x, y *billingv1.Accrual) int {
+		return strings.Compare(x.GetProviderId(),
+			y.GetProviderId())
+	})
 }
 
 // agrees fails unless lines and accruals are equal, with so many lines resting on
@@ -98,7 +101,8 @@ func TestTheLedgerOverrulesTheFirstStoryOfAHub(t *testing.T) {
 		b.fillAnew(t)
 		for name, e := range want {
 			b.publish(t, name+", again", encode(t, e))
-			if n := b.count(t, `SELECT count(*) FROM earning WHERE settled AND model_id = 'm' AND attempt = 1 AND prompt_tokens = 7
+			if n := b.count(t,
+				`SELECT count(*) FROM earning WHERE settled AND model_id = 'm' AND attempt = 1 AND prompt_tokens = 7
 				AND completion_tokens = 3 AND payout_nano_usd = 10 AND provider_id = '`+e.GetProviderId()+`'
 				AND price_version_id = '`+e.GetPriceVersionId()+`' AND request_id = '`+e.GetRequestId()+`'`); n != 1 {
 				t.Errorf("%s: the line is not as the ledger settled it", name)
@@ -146,7 +150,8 @@ func TestTheLedgersBooksOverruleWhatTheySaidBefore(t *testing.T) {
 		b.settles(step.says)
 		b.fillAnew(t)
 		if got, rows := b.paid(t, hub), b.rows(t); got != step.want || rows != step.rows {
-			t.Errorf("step %d: got %d nano-USD, and %v corrections and rulings, want %d and %v", i, got, rows, step.want, step.rows)
+			t.Errorf("step %d: got %d nano-USD, and %v corrections and rulings, want %d and %v", i, got, rows, step.want,
+				step.rows)
 		}
 		b.agrees(t, "after each", 0)
 	}
@@ -185,7 +190,8 @@ func TestALineOfNoRequestIsHeldOutUntilTheLedgerSettlesIt(t *testing.T) {
 	b.ledger.settled = append(b.ledger.settled, bad)
 	search()
 	if b.paid(t, invented) != 0 || b.paid(t, late) != 10 {
-		t.Errorf("got %d and %d nano-USD, want the invented one held out and what is settled not", b.paid(t, invented), b.paid(t, late))
+		t.Errorf("got %d and %d nano-USD, want the invented one held out and what is settled not", b.paid(t, invented),
+			b.paid(t, late))
 	}
 	b.ledger.settled = b.ledger.settled[:2]
 	search()
@@ -203,7 +209,8 @@ func TestALineOfNoRequestIsHeldOutUntilTheLedgerSettlesIt(t *testing.T) {
 	if got := b.paid(t, late); got != 0 {
 		t.Errorf("got %d nano-USD by the stream's word, want none", got)
 	}
-	b.settles(asSettled(honest, 10, byHub), asSettled(gone, 10, byHub), asSettled(late, 10, byHub), asSettled(behind, 10, byHub))
+	b.settles(asSettled(honest, 10, byHub), asSettled(gone, 10, byHub), asSettled(late, 10, byHub),
+		asSettled(behind, 10, byHub))
 	for range 2 {
 		b.fillAnew(t)
 		b.agrees(t, "settled late", 1)

@@ -37,7 +37,8 @@ func (b *bundle) lose(t *testing.T, keep int) {
 // lines are all of them but for when they were recorded.
 func (b *bundle) lines(t *testing.T) (text string) {
 	t.Helper()
-	if err := b.pool.QueryRow(t.Context(), `SELECT coalesce(string_agg((to_jsonb(l) - 'recorded_at')::text, E'\n' ORDER BY request_id), '')
+	if err := b.pool.QueryRow(t.Context(),
+		`SELECT coalesce(string_agg((to_jsonb(l) - 'recorded_at')::text, E'\n' ORDER BY request_id), '')
 		FROM earning_line l`).Scan(&text); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,8 @@ func TestAfterLostCommitsARewindBringsBackEveryLineAsItWas(t *testing.T) {
 	if n := b.count(t, "SELECT count(*) FROM earning_line"); n != kept {
 		t.Fatalf("got %d lines left, want %d", n, kept)
 	}
-	if _, err := b.bus.Rewind(t.Context(), bus.UsageStream.Name, bus.DurableSettlement, begun.Add(-time.Hour)); !errors.Is(err, bus.ErrTooOld) {
+	if _, err := b.bus.Rewind(t.Context(), bus.UsageStream.Name, bus.DurableSettlement,
+		begun.Add(-time.Hour)); !errors.Is(err, bus.ErrTooOld) {
 		t.Errorf("to before the stream was made: got %v, want it refused", err)
 	}
 	n, err := b.bus.Rewind(t.Context(), bus.UsageStream.Name, bus.DurableSettlement, begun)

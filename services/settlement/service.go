@@ -39,9 +39,9 @@ const (
 type Config struct {
 	// ReconcileInterval is the pause between two comparisons with the ledger.
 	ReconcileInterval time.Duration `yaml:"reconcile_interval" env:"SVC_SETTLEMENT_RECONCILE_INTERVAL"`
-	// FillAfter is how long billing-ledger must have settled a request before
-	// its line is filled in from there, 2 minutes: usage has come by itself
-	// within seconds by then.
+	// FillAfter is how long ago billing-ledger must have settled a request before its
+	// line is filled in from there: 2 minutes, because usage comes by itself within
+	// seconds.
 	FillAfter time.Duration `yaml:"fill_after" env:"SVC_SETTLEMENT_FILL_AFTER"`
 }
 
@@ -138,8 +138,8 @@ func (s *Service) Ready(ctx context.Context) error {
 	return s.store.Ping(ctx)
 }
 
-// watch fills in what usage never brought, compares with the ledger, and says
-// aloud what stays different, again and again.
+// watch fills in lines whose usage never came, compares with the ledger, and logs what
+// stays different, at every interval until ctx ends.
 func (s *Service) watch(ctx context.Context) {
 	var watch reconcile.Watch
 	for range clock.Every(ctx, s.cfg.ReconcileInterval) {
@@ -161,8 +161,8 @@ func (s *Service) watch(ctx context.Context) {
 	}
 }
 
-// fill makes a pass of the filler, unless usage that waits in the stream may
-// bring by itself what is missing.
+// fill makes a pass of the filler, unless usage waits in the stream that may bring the
+// missing lines by itself.
 func (s *Service) fill(ctx context.Context) {
 	if s.consumer.Behind() {
 		return
@@ -173,17 +173,20 @@ func (s *Service) fill(ctx context.Context) {
 	}
 	s.metrics.mended(ctx, outcome)
 	if outcome.Filled > 0 {
-		s.deps.Log.WarnContext(ctx, "earning lines were filled in from the ledger, because their usage never came", "lines", outcome.Filled)
+		s.deps.Log.WarnContext(ctx, "earning lines were filled in from the ledger, because their usage never came",
+			"lines", outcome.Filled)
 	}
 	if n := len(outcome.Corrected); n > 0 {
-		s.deps.Log.WarnContext(ctx, "the ledger settled otherwise than was heard of first; its word counts", "lines", n, "request_ids", some(outcome.Corrected))
+		s.deps.Log.WarnContext(ctx, "the ledger settled other counts than those heard first; the ledger's count", "lines", n,
+			"request_ids", some(outcome.Corrected))
 	}
 	if n := len(outcome.Excluded); n > 0 {
-		s.deps.Log.ErrorContext(ctx, "earning lines are held out: the ledger has settled no such requests", "lines", n, "request_ids", some(outcome.Excluded))
+		s.deps.Log.ErrorContext(ctx, "earning lines are held out because the ledger has settled no such requests", "lines", n,
+			"request_ids", some(outcome.Excluded))
 	}
 }
 
-// some are the first of many requests, for a line of the log.
+// some returns the first of many requests, for a line of the log.
 func some(requests []ids.RequestID) []string {
 	text := make([]string, min(len(requests), 10))
 	for i := range text {

@@ -43,7 +43,9 @@ type ledger struct {
 }
 
 // ListSettled gives all in one page.
-func (l *ledger) ListSettled(_ context.Context, req *billingv1.ListSettledRequest) (*billingv1.ListSettledResponse, error) {
+func (l *ledger) ListSettled(
+	_ context.Context, req *billingv1.ListSettledRequest,
+) (*billingv1.ListSettledResponse, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if req.GetWatermark() != "" {
@@ -53,7 +55,9 @@ func (l *ledger) ListSettled(_ context.Context, req *billingv1.ListSettledReques
 }
 
 // ListAccruals gives one row a page, so that paging is walked.
-func (l *ledger) ListAccruals(_ context.Context, req *billingv1.ListAccrualsRequest) (*billingv1.ListAccrualsResponse, error) {
+func (l *ledger) ListAccruals(
+	_ context.Context, req *billingv1.ListAccrualsRequest,
+) (*billingv1.ListAccrualsResponse, error) {
 	i := len(req.GetPageToken())
 	if i >= len(l.accruals) {
 		return &billingv1.ListAccrualsResponse{}, nil
@@ -135,7 +139,8 @@ var hubKey = usageseal.Key{ID: usageseal.KeyID{1}, Secret: [32]byte{2}}
 func (b *bundle) publish(t *testing.T, msgID string, payload []byte) {
 	t.Helper()
 	e := &eventsv1.UsageEvent{}
-	if err := proto.Unmarshal(payload, e); err == nil && (e.GetSettled() || e.GetEvidenceSource() > eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB) {
+	if err := proto.Unmarshal(payload, e); err == nil &&
+		(e.GetSettled() || e.GetEvidenceSource() > eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB) {
 		b.forge(t, bus.SubjectUsageLedger, msgID, payload)
 		return
 	}
@@ -234,10 +239,12 @@ func TestWhatIsNotOfItsUnitIsSetAsideAndTheRestEarnsInIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	audio := b.usage(t)
-	audio.Rates = &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_AUDIO_MINUTE, InputPicoUsdPerToken: 60_000_000_000, PayoutInputPicoUsdPerToken: 54_000_000_000}
+	audio.Rates = &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_AUDIO_MINUTE, InputPicoUsdPerToken: 60_000_000_000,
+		PayoutInputPicoUsdPerToken: 54_000_000_000}
 	audio.BillablePromptTokens, audio.BillableCompletionTokens = 1_500, 0
 	image := b.usage(t)
-	image.Rates = &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_IMAGE, OutputPicoUsdPerToken: 2_000, PayoutOutputPicoUsdPerToken: 1_000}
+	image.Rates = &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_IMAGE, OutputPicoUsdPerToken: 2_000,
+		PayoutOutputPicoUsdPerToken: 1_000}
 	image.BillablePromptTokens = 0
 	mixed := b.usage(t)
 	mixed.Rates = image.GetRates()
@@ -245,7 +252,8 @@ func TestWhatIsNotOfItsUnitIsSetAsideAndTheRestEarnsInIt(t *testing.T) {
 		b.publish(t, name, encode(t, e))
 	}
 	b.settled(t)
-	if n := b.count(t, "SELECT payout_nano_usd FROM earning_line WHERE unit = 2 AND prompt_tokens = 1500"); n != 1_350_000 {
+	if n := b.count(t,
+		"SELECT payout_nano_usd FROM earning_line WHERE unit = 2 AND prompt_tokens = 1500"); n != 1_350_000 {
 		t.Errorf("1.5 s of audio earn %d nano-USD", n)
 	}
 	if n := b.count(t, "SELECT payout_nano_usd FROM earning_line WHERE unit = 1 AND completion_tokens = 3"); n != 3 {
@@ -277,7 +285,8 @@ func TestReconciliationFindsWhatDiffersFromTheLedger(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.settled(t)
-	accrual := &billingv1.Accrual{Day: "2026-11-21", ProviderId: "0192f0c0-0000-7000-8000-000000000001", PayoutNanoUsd: 10, Requests: 1}
+	accrual := &billingv1.Accrual{Day: "2026-11-21", ProviderId: "0192f0c0-0000-7000-8000-000000000001", PayoutNanoUsd: 10,
+		Requests: 1}
 	b.ledger.accruals = []*billingv1.Accrual{accrual}
 	report, err := b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{})
 	if err != nil || !report.GetEqual() || report.GetCompared() != 1 || report.GetLinesUsdStr() != "0.00000001" {
@@ -286,13 +295,16 @@ func TestReconciliationFindsWhatDiffersFromTheLedger(t *testing.T) {
 	b.ledger.accruals = append(b.ledger.accruals,
 		&billingv1.Accrual{Day: "2026-11-20", ProviderId: accrual.GetProviderId(), PayoutNanoUsd: 1, Requests: 1})
 	report, err = b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{})
-	if err != nil || report.GetEqual() || report.GetDifferencesTotal() != 1 || report.GetDifferences()[0].GetDay() != "2026-11-20" {
+	if err != nil || report.GetEqual() || report.GetDifferencesTotal() != 1 ||
+		report.GetDifferences()[0].GetDay() != "2026-11-20" {
 		t.Errorf("a credit without a line: %v, %v", report, err)
 	}
-	if _, err := b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{FirstDay: "yesterday"}); !fault.Is(err, fault.InvalidValue) {
+	if _, err := b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{FirstDay: "yesterday"}); !fault.Is(err,
+		fault.InvalidValue) {
 		t.Errorf("a day that is none: %v", err)
 	}
-	if _, err := b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{FirstDay: "0001-01-01"}); !fault.Is(err, fault.InvalidValue) {
+	if _, err := b.client.Reconcile(t.Context(), &settlementv1.ReconcileRequest{FirstDay: "0001-01-01"}); !fault.Is(err,
+		fault.InvalidValue) {
 		t.Errorf("all days that ever were: %v", err)
 	}
 }

@@ -26,7 +26,8 @@ func TestAHubHandsOverSoManyNewKeysADay(t *testing.T) {
 		n    int
 		want error
 	}{
-		"one too many": {"hub-1", most, usageseal.ErrTooManyKeys}, "one that stands": {"hub-1", 5, nil}, "one of another hub": {"hub-2", 5, nil},
+		"one too many": {"hub-1", most, usageseal.ErrTooManyKeys}, "one that stands": {"hub-1", 5, nil},
+		"one of another hub": {"hub-2", 5, nil},
 	} {
 		if err := b.service.ring.Take(t.Context(), c.hub, key(c.n)); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)

@@ -29,7 +29,8 @@ func settledAs(e *eventsv1.UsageEvent) *eventsv1.UsageEvent {
 // paid is what counts for one request.
 func (b *bundle) paid(t *testing.T, e *eventsv1.UsageEvent) int {
 	t.Helper()
-	return b.count(t, "SELECT coalesce(sum(payout_nano_usd), 0)::int FROM earning WHERE settled AND request_id = '"+e.GetRequestId()+"'")
+	return b.count(t, "SELECT coalesce(sum(payout_nano_usd), 0)::int FROM earning WHERE settled AND request_id = '"+
+		e.GetRequestId()+"'")
 }
 
 func TestOfTwoEvidenceSourcesTheFirstInTheStreamStandsAndNoneIsSetAside(t *testing.T) {

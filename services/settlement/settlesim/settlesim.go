@@ -141,7 +141,9 @@ func (d *Database) spoken(r ids.RequestID) bool {
 }
 
 // Suspects implements fill.Store.
-func (d *Database) Suspects(_ context.Context, slots []reconcile.Slot, after ids.RequestID, limit int) ([]ids.RequestID, error) {
+func (d *Database) Suspects(
+	_ context.Context, slots []reconcile.Slot, after ids.RequestID, limit int,
+) ([]ids.RequestID, error) {
 	var suspects []ids.RequestID
 	for id, l := range d.lines {
 		if !d.spoken(id) && bytes.Compare(id[:], after[:]) > 0 &&

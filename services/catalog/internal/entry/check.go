@@ -63,7 +63,8 @@ func (d Draft) check() error {
 	switch {
 	case len(d.Slug) > maxIDBytes || !isWord(d.Slug, isIDByte) || d.Slug == "." || d.Slug == "..":
 		return invalid("slug", `must be 1 to 128 of A-Z a-z 0-9 . _ : - and not "." or ".."`)
-	case !utf8.ValidString(d.Name) || utf8.RuneCountInString(d.Name) > maxNameChars || strings.ContainsFunc(d.Name, unicode.IsControl):
+	case !utf8.ValidString(d.Name) || utf8.RuneCountInString(d.Name) > maxNameChars ||
+		strings.ContainsFunc(d.Name, unicode.IsControl):
 		return invalid("name", "must be 1 to 128 characters without control characters")
 	case !slices.Contains([]Category{LLM, Multimodal, Embedding, Image, Audio}, d.Category):
 		return invalid("category", "must be llm, multimodal, embedding, image or audio")

@@ -107,7 +107,8 @@ type Draft struct {
 func (d Draft) Equal(other Draft) bool {
 	return d.ID == other.ID && d.Slug == other.Slug && d.Name == other.Name &&
 		d.Category == other.Category && d.Kind == other.Kind && d.Tier == other.Tier && d.Active == other.Active &&
-		d.ContextTokens == other.ContextTokens && d.MaxOutputTokens == other.MaxOutputTokens && d.MinVRAMGB == other.MinVRAMGB &&
+		d.ContextTokens == other.ContextTokens && d.MaxOutputTokens == other.MaxOutputTokens &&
+		d.MinVRAMGB == other.MinVRAMGB &&
 		slices.Equal(d.Capabilities, other.Capabilities) && slices.Equal(d.Parameters, other.Parameters) &&
 		d.DeprecatedAt.Equal(other.DeprecatedAt) && d.Successor == other.Successor
 }
@@ -156,7 +157,8 @@ func deprecate(announced, wanted, now time.Time) (time.Time, error) {
 	case wanted.Year() > maxYear:
 		return time.Time{}, invalid("deprecated_at", "is too far ahead")
 	case !putOff && wanted.Before(now.Add(Notice)):
-		return time.Time{}, fault.New(fault.Invalid, fault.InvalidValue, "deprecated_at must be at least %d days ahead", Notice/(24*time.Hour)).On("deprecated_at")
+		return time.Time{}, fault.New(fault.Invalid, fault.InvalidValue, "deprecated_at must be at least %d days ahead",
+			Notice/(24*time.Hour)).On("deprecated_at")
 	}
 	return wanted, nil
 }

@@ -19,7 +19,8 @@ func TestWhatIsLeftOutIsFilledIn(t *testing.T) {
 	d := draft("vendor/Model-1:latest")
 	d.Capabilities = []string{"tools", "chat", "tools"}
 	got, err := d.Normalize()
-	want := Draft{ID: d.ID, Slug: "vendor-Model-1:latest", Name: d.ID, Category: LLM, Kind: Open, Tier: Standard, Active: true,
+	want := Draft{ID: d.ID, Slug: "vendor-Model-1:latest", Name: d.ID, Category: LLM, Kind: Open, Tier: Standard,
+		Active:        true,
 		ContextTokens: 8192, MaxOutputTokens: 8192, Capabilities: []string{"chat", "tools"}}
 	if err != nil || !got.Equal(want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
@@ -104,7 +105,8 @@ func TestReplaceKeepsAgeAndPrice(t *testing.T) {
 	renamed := draft("m")
 	renamed.Name = "another"
 	second := replace(t, renamed, &first, rates, now.Add(time.Hour), ids.PriceVersionID{2})
-	if second.Name != "another" || second.CreatedAt != now || second.DeprecatedAt != first.DeprecatedAt || second.Price != first.Price {
+	if second.Name != "another" || second.CreatedAt != now || second.DeprecatedAt != first.DeprecatedAt ||
+		second.Price != first.Price {
 		t.Errorf("a renamed model: %+v", second)
 	}
 	if third := replace(t, renamed, &first, money.Rates{}, now.Add(time.Hour), ids.PriceVersionID{2}); third.Price.ID != (ids.PriceVersionID{2}) {
@@ -178,14 +180,16 @@ func TestAModelIsAnnouncedToGoThirtyDaysBeforeItDoes(t *testing.T) {
 func FuzzIDs(f *testing.F) {
 	for _, seed := range []string{
 		"m", "vendor/model", "a/b/c", "Llama-3.1:8b_q4", "", "/", "a/", "/a", "a//b", "a/./b", "a/../b", ".", "..", "...",
-		"providers", "a/providers", "a/providers/b", "a/providers:1", "ä", "a b", "a\n", "a\x00", "a%2Fb", "a'--", strings.Repeat("a/", 64),
+		"providers", "a/providers", "a/providers/b", "a/providers:1", "ä", "a b", "a\n", "a\x00", "a%2Fb", "a'--",
+		strings.Repeat("a/", 64),
 	} {
 		f.Add(seed)
 	}
 	rule := regexp.MustCompile(`\A[A-Za-z0-9._:-]+(/[A-Za-z0-9._:-]+)*\z`)
 	f.Fuzz(func(t *testing.T, id string) {
 		segments := strings.Split(id, "/")
-		want := len(id) <= 128 && rule.MatchString(id) && !slices.Contains(segments, ".") && !slices.Contains(segments, "..") &&
+		want := len(id) <= 128 && rule.MatchString(id) && !slices.Contains(segments, ".") &&
+			!slices.Contains(segments, "..") &&
 			(len(segments) == 1 || segments[len(segments)-1] != "providers")
 		_, err := draft(id).Normalize()
 		if (err == nil) != want {

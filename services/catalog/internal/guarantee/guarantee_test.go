@@ -13,9 +13,10 @@ func TestTheGuaranteeFollowsTheRuleForEveryKindOfSupply(t *testing.T) {
 		supply Supply
 		want   Guarantee
 	}{
-		"nobody online":     {Supply{}, Guarantee{}},
-		"a negative count":  {Supply{Online: -1, Reporting: 1, MinReported: 5, MaxReported: 5}, Guarantee{}},
-		"nobody but a past": {Supply{Reporting: 2, MinReported: 5, MaxReported: 9, Quantizations: []string{"q4"}}, Guarantee{}},
+		"nobody online":    {Supply{}, Guarantee{}},
+		"a negative count": {Supply{Online: -1, Reporting: 1, MinReported: 5, MaxReported: 5}, Guarantee{}},
+		"nobody but a past": {Supply{Reporting: 2, MinReported: 5, MaxReported: 9, Quantizations: []string{"q4"}},
+			Guarantee{}},
 		"all report": {Supply{Online: 2, Reporting: 2, MinReported: 4096, MaxReported: 16384},
 			Guarantee{Online: 2, Tokens: 4096, Basis: Reported, MaxReported: 16384}},
 		"all report more than the catalog": {Supply{Online: 1, Reporting: 1, MinReported: 16384, MaxReported: 16384},
@@ -90,7 +91,8 @@ func TestQuantizationsAreBoundedWhateverProvidersSay(t *testing.T) {
 
 func TestAProviderThatIsSilentOrClaimsMoreHasTheCatalogsWindow(t *testing.T) {
 	for reported, want := range map[int64]int64{
-		0: catalogTokens, -1: catalogTokens, 1: 1, catalogTokens: catalogTokens, 99_999: catalogTokens, 10_000_000: catalogTokens,
+		0: catalogTokens, -1: catalogTokens, 1: 1, catalogTokens: catalogTokens, 99_999: catalogTokens,
+		10_000_000: catalogTokens,
 	} {
 		if got, own := Effective(reported, catalogTokens); got != want || own != (reported > 0 && reported <= catalogTokens) {
 			t.Errorf("reported %d: got %d, %v; want %d", reported, got, own, want)

@@ -45,7 +45,8 @@ func TestAVersionBeginsAfterTheOneBefore(t *testing.T) {
 
 func TestABadPriceIsRefusedByField(t *testing.T) {
 	good := Texts{Input: "0.15", Output: "0.6", PayoutInput: "0.135", PayoutOutput: "0.54"}
-	if rates, err := Parse(money.Token, good); err != nil || rates != (money.Rates{Input: 150_000, Output: 600_000, PayoutInput: 135_000, PayoutOutput: 540_000}) {
+	if rates, err := Parse(money.Token, good); err != nil ||
+		rates != (money.Rates{Input: 150_000, Output: 600_000, PayoutInput: 135_000, PayoutOutput: 540_000}) {
 		t.Fatalf("%+v, %v", rates, err)
 	}
 	if rates, err := Parse(money.Token, Texts{}); err != nil || !rates.Free() {
@@ -110,7 +111,8 @@ func FuzzParsedPricesAreExactAndKeepTheInvariants(f *testing.F) {
 		if err := rates.Validate(); err != nil {
 			t.Fatalf("%+v passed and breaks an invariant: %v", texts, err)
 		}
-		again, err := Parse(unit, Texts{unit.Price(rates.Input), unit.Price(rates.Output), unit.Price(rates.PayoutInput), unit.Price(rates.PayoutOutput)})
+		again, err := Parse(unit, Texts{unit.Price(rates.Input), unit.Price(rates.Output), unit.Price(rates.PayoutInput),
+			unit.Price(rates.PayoutOutput)})
 		if err != nil || again != rates {
 			t.Fatalf("%+v written and read again is %+v, %v", rates, again, err)
 		}

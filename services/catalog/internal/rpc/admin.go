@@ -78,7 +78,8 @@ func draftFromProto(req *catalogv1.PutModelRequest) (entry.Draft, error) {
 	}
 	if at := req.GetDeprecatedAt(); at != nil {
 		if !at.IsValid() {
-			return entry.Draft{}, fault.New(fault.Invalid, fault.InvalidValue, "deprecated_at is not a moment").On("deprecated_at")
+			return entry.Draft{}, fault.New(fault.Invalid, fault.InvalidValue, "deprecated_at is not a moment").On(
+				"deprecated_at")
 		}
 		// What the store keeps of an instant.
 		d.DeprecatedAt = at.AsTime().Truncate(time.Microsecond)

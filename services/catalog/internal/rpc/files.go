@@ -38,7 +38,9 @@ func (s *Public) ListCatalog(context.Context, *catalogv1.ListCatalogRequest) (*c
 }
 
 // ListModelFiles names the files of a model's weights, from memory.
-func (s *Public) ListModelFiles(_ context.Context, req *catalogv1.ListModelFilesRequest) (*catalogv1.ListModelFilesResponse, error) {
+func (s *Public) ListModelFiles(
+	_ context.Context, req *catalogv1.ListModelFilesRequest,
+) (*catalogv1.ListModelFilesResponse, error) {
 	current, _, err := s.keeper.Current()
 	if err != nil {
 		return nil, err
@@ -74,12 +76,15 @@ func filesToProto(modelID string, set weights.Set) *catalogv1.ModelFiles {
 			Filename: f.Name, Hash: f.Hash.String(), Algorithm: weights.Algorithm, SizeBytes: float64(f.Size), Url: f.URL,
 		}
 	}
-	return &catalogv1.ModelFiles{ModelId: modelID, Files: files, TotalSizeBytes: float64(set.Bytes), FileCount: int32(len(files))}
+	return &catalogv1.ModelFiles{ModelId: modelID, Files: files, TotalSizeBytes: float64(set.Bytes),
+		FileCount: int32(len(files))}
 }
 
 // PutModelFiles replaces the files of a model's weights. Readers of this process
 // see them once the call has returned, those of others a moment later.
-func (s *Admin) PutModelFiles(ctx context.Context, req *catalogv1.PutModelFilesRequest) (*catalogv1.PutModelFilesResponse, error) {
+func (s *Admin) PutModelFiles(
+	ctx context.Context, req *catalogv1.PutModelFilesRequest,
+) (*catalogv1.PutModelFilesResponse, error) {
 	listings := make([]weights.Listing, len(req.GetFiles()))
 	for i, f := range req.GetFiles() {
 		listings[i] = weights.Listing{

@@ -30,7 +30,8 @@ func modelToProto(m snapshot.Model) *catalogv1.Model {
 		ModelId: m.ID, Slug: m.Slug, Name: m.Name,
 		Category: categoryToProto(m.Category), Kind: kindToProto(m.Kind), Tier: tierToProto(m.Tier), Active: m.Active,
 		Price: &catalogv1.PriceVersion{
-			PriceVersionId: m.Price.ID.String(), Rates: moneypb.FromRates(m.Price.Rates), ValidFrom: timestamppb.New(m.Price.ValidFrom),
+			PriceVersionId: m.Price.ID.String(), Rates: moneypb.FromRates(m.Price.Rates),
+			ValidFrom: timestamppb.New(m.Price.ValidFrom),
 		},
 		ContextLength: m.ContextTokens, MaxOutputTokens: m.MaxOutputTokens,
 		Capabilities: m.Capabilities, SupportedParameters: m.Parameters,

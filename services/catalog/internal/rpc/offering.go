@@ -31,8 +31,9 @@ const (
 func publicOffering(o *routerv1.Offering, m snapshot.Model) *catalogv1.PublicOffering {
 	tokens, reported := guarantee.Effective(o.GetReportedContextLength(), m.ContextTokens)
 	public := &catalogv1.PublicOffering{
-		ProviderId: o.GetProviderId(), ProviderName: o.GetProviderName(), ConnectionMode: connectionMode(o.GetConnectionMode()),
-		ContextLength: publicTokens(tokens), ContextBasis: contextCatalog,
+		ProviderId: o.GetProviderId(), ProviderName: o.GetProviderName(),
+		ConnectionMode: connectionMode(o.GetConnectionMode()),
+		ContextLength:  publicTokens(tokens), ContextBasis: contextCatalog,
 		Quantization: o.GetQuantization(), Region: o.GetRegion(), Online: true,
 		Trust: trust(o.GetProbation()),
 	}

@@ -36,7 +36,9 @@ func NewPublic(keeper *snapshot.Keeper, router routerv1.RouterServiceClient) *Pu
 }
 
 // ListModels is one page of the catalog, from memory.
-func (s *Public) ListModels(_ context.Context, req *catalogv1.ListModelsRequest) (*catalogv1.ListModelsResponse, error) {
+func (s *Public) ListModels(
+	_ context.Context, req *catalogv1.ListModelsRequest,
+) (*catalogv1.ListModelsResponse, error) {
 	page, err := pageFromProto(req.GetPage(), req.GetPageSize())
 	if err != nil {
 		return nil, err
@@ -57,7 +59,9 @@ func (s *Public) ListModels(_ context.Context, req *catalogv1.ListModelsRequest)
 
 // ListModelProviders is one page of a model's providers, ordered by id, as the
 // router knows them now.
-func (s *Public) ListModelProviders(ctx context.Context, req *catalogv1.ListModelProvidersRequest) (*catalogv1.ListModelProvidersResponse, error) {
+func (s *Public) ListModelProviders(
+	ctx context.Context, req *catalogv1.ListModelProvidersRequest,
+) (*catalogv1.ListModelProvidersResponse, error) {
 	page, err := pageFromProto(req.GetPage(), req.GetPageSize())
 	if err != nil {
 		return nil, err
@@ -71,7 +75,10 @@ func (s *Public) ListModelProviders(ctx context.Context, req *catalogv1.ListMode
 		return nil, fmt.Errorf("list offerings: %w", err)
 	}
 	offerings := slices.Clone(resp.GetOfferings()[:min(len(resp.GetOfferings()), maxOfferings)])
-	slices.SortStableFunc(offerings, func(a, b *routerv1.Offering) int { return cmp.Compare(a.GetProviderId(), b.GetProviderId()) })
+	slices.SortStableFunc(offerings, func(a, b *routerv1.Offering) int {
+		return cmp.Compare(a.GetProviderId(),
+			b.GetProviderId())
+	})
 	start, end := snapshot.Window(len(offerings), page.number, page.size)
 	list := make([]*catalogv1.PublicOffering, 0, end-start)
 	for _, o := range offerings[start:end] {

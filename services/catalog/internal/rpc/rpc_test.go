@@ -29,7 +29,8 @@ import (
 
 func model(id string) entry.Model {
 	return entry.Model{
-		Draft: entry.Draft{ID: id, Slug: "s", Name: "N", Category: entry.LLM, Kind: entry.Open, Tier: entry.Free, Active: true,
+		Draft: entry.Draft{ID: id, Slug: "s", Name: "N", Category: entry.LLM, Kind: entry.Open, Tier: entry.Free,
+			Active:        true,
 			ContextTokens: 8192, MaxOutputTokens: 1024, Capabilities: []string{"chat"}},
 		CreatedAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 		Price: price.Version{ID: ids.PriceVersionID{1}, ValidFrom: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
@@ -52,17 +53,20 @@ func publicJSON(t *testing.T, m snapshot.Model) map[string]any {
 }
 
 func TestAPublicModelHasThePublishedFields(t *testing.T) {
-	g := guarantee.Of(guarantee.Supply{Online: 2, Reporting: 1, MinReported: 4096, MaxReported: 4096, Quantizations: []string{"q8"}}, 8192)
+	g := guarantee.Of(guarantee.Supply{Online: 2, Reporting: 1, MinReported: 4096, MaxReported: 4096,
+		Quantizations: []string{"q8"}}, 8192)
 	got := publicJSON(t, snapshot.Model{Model: model("a/b"), Supply: g})
 	want := map[string]any{
 		"id": "a/b", "slug": "s", "name": "N", "category": "llm", "kind": "open", "active": true, "tier": "free",
 		"pricing_unit": "per_1m_tokens", "currency": "USD",
 		"input_price": 0.0375, "output_price": 0.15, "payout_input_price": 0.03375, "payout_output_price": 0.135,
-		"input_price_str": "0.0375", "output_price_str": "0.15", "payout_input_price_str": "0.03375", "payout_output_price_str": "0.135",
-		"context_length": 8192.0, "max_output_tokens": 1024.0, "online_providers": 2.0,
+		"input_price_str": "0.0375", "output_price_str": "0.15", "payout_input_price_str": "0.03375",
+		"payout_output_price_str": "0.135",
+		"context_length":          8192.0, "max_output_tokens": 1024.0, "online_providers": 2.0,
 		"guaranteed_context_length": 4096.0, "guaranteed_context_basis": "partial", "max_reported_context_length": 4096.0,
-		"min_vram_gb": 0.0, "successor": "", "capabilities": []any{"chat"}, "supported_parameters": []any{}, "quantizations": []any{"q8"},
-		"created_at": "2026-11-21T12:00:00Z", "deprecated_at": nil,
+		"min_vram_gb": 0.0, "successor": "", "capabilities": []any{"chat"}, "supported_parameters": []any{},
+		"quantizations": []any{"q8"},
+		"created_at":    "2026-11-21T12:00:00Z", "deprecated_at": nil,
 	}
 	if len(got) != len(want) {
 		t.Errorf("%d fields, want %d", len(got), len(want))
@@ -89,7 +93,8 @@ func TestPricesAreToldInTheModelsUnit(t *testing.T) {
 		m := snapshot.Model{Model: model("m")}
 		m.Price.Rates = c.rates
 		got := publicModel(m)
-		if got.GetPricingUnit() != c.unit || got.GetInputPriceStr() != c.in || got.GetOutputPriceStr() != c.out || got.GetOutputPrice() != c.number {
+		if got.GetPricingUnit() != c.unit || got.GetInputPriceStr() != c.in || got.GetOutputPriceStr() != c.out ||
+			got.GetOutputPrice() != c.number {
 			t.Errorf("%+v is told as %v", c.rates, got)
 		}
 		offer := publicOffering(&routerv1.Offering{}, m)
@@ -110,11 +115,13 @@ func TestWhatIsNotKnownHasNoNumber(t *testing.T) {
 	}{
 		"nobody online":  {guarantee.Supply{}, nil, nil, "no_online_providers"},
 		"all are silent": {guarantee.Supply{Online: 1}, 8192.0, nil, "unknown"},
-		"a made-up window": {guarantee.Supply{Online: 1, Reporting: 1, MinReported: math.MaxInt64, MaxReported: math.MaxInt64},
+		"a made-up window": {guarantee.Supply{Online: 1, Reporting: 1, MinReported: math.MaxInt64,
+			MaxReported: math.MaxInt64},
 			float64(math.MaxInt32), float64(math.MaxInt32), "reported"},
 	} {
 		got := publicJSON(t, snapshot.Model{Model: model("m"), Supply: guarantee.Of(c.supply, 8192)})
-		if got["guaranteed_context_length"] != c.guaranteed || got["max_reported_context_length"] != c.reported || got["guaranteed_context_basis"] != c.basis {
+		if got["guaranteed_context_length"] != c.guaranteed || got["max_reported_context_length"] != c.reported ||
+			got["guaranteed_context_basis"] != c.basis {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -136,7 +143,8 @@ func TestEveryNameHasItsNumber(t *testing.T) {
 			t.Errorf("%s is %v", tier, got)
 		}
 	}
-	for _, b := range []guarantee.Basis{guarantee.NoOnlineProviders, guarantee.Reported, guarantee.Partial, guarantee.Unknown} {
+	for _, b := range []guarantee.Basis{guarantee.NoOnlineProviders, guarantee.Reported, guarantee.Partial,
+		guarantee.Unknown} {
 		if got := basisToProto(b); got.String() != "GUARANTEE_BASIS_"+strings.ToUpper(b.String()) {
 			t.Errorf("%v is %v", b, got)
 		}
@@ -148,14 +156,16 @@ func TestEveryNameHasItsNumber(t *testing.T) {
 func TestTheFullestCatalogFitsOneMessage(t *testing.T) {
 	const textBytes = 6 << 20
 	s := &snapshot.Snapshot{Revision: math.MaxUint64}
-	supply := guarantee.Supply{Online: math.MaxInt32, Reporting: math.MaxInt32, MinReported: math.MaxInt64, MaxReported: math.MaxInt64}
+	supply := guarantee.Supply{Online: math.MaxInt32, Reporting: math.MaxInt32, MinReported: math.MaxInt64,
+		MaxReported: math.MaxInt64}
 	for i := range 8 {
 		supply.Quantizations = append(supply.Quantizations, strings.Repeat(strconv.Itoa(i), 16))
 	}
 	for i := range entry.MaxModels {
 		m := model(strconv.Itoa(i))
 		m.ContextTokens, m.MaxOutputTokens, m.DeprecatedAt = math.MaxInt64, math.MaxInt64, m.CreatedAt.Add(math.MaxInt32)
-		m.Price.Rates = money.Rates{Unit: money.AudioMinute, Input: math.MaxInt64, Output: math.MaxInt64, PayoutInput: math.MaxInt64, PayoutOutput: math.MaxInt64}
+		m.Price.Rates = money.Rates{Unit: money.AudioMinute, Input: math.MaxInt64, Output: math.MaxInt64,
+			PayoutInput: math.MaxInt64, PayoutOutput: math.MaxInt64}
 		m.Name = strings.Repeat("x", textBytes/entry.MaxModels)
 		s.Models = append(s.Models, snapshot.Model{Model: m, Supply: guarantee.Of(supply, 1)})
 	}

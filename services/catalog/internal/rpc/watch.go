@@ -30,7 +30,9 @@ func NewCatalog(keeper *snapshot.Keeper, watchers func(delta int64)) *Catalog {
 
 // WatchModels sends the newest snapshot at once and each newer one, leaving
 // out those that came and went while one was being sent.
-func (s *Catalog) WatchModels(_ *catalogv1.WatchModelsRequest, stream grpc.ServerStreamingServer[catalogv1.WatchModelsResponse]) error {
+func (s *Catalog) WatchModels(
+	_ *catalogv1.WatchModelsRequest, stream grpc.ServerStreamingServer[catalogv1.WatchModelsResponse],
+) error {
 	s.watchers(1)
 	defer s.watchers(-1)
 	ctx := stream.Context()

@@ -86,7 +86,8 @@ func (k *Keeper) Current() (*Snapshot, <-chan struct{}, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.current == nil {
-		return nil, nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "the catalog has not been read yet").After(time.Second)
+		return nil, nil, fault.New(fault.Unavailable, fault.ServiceUnavailable, "the catalog has not been read yet").After(
+			time.Second)
 	}
 	return k.current, k.next, nil
 }

@@ -180,7 +180,8 @@ func TestASnapshotIsMadeOnlyWhenSomethingChanged(t *testing.T) {
 		}
 		o.set(func(o *outside) { o.supply = map[string]guarantee.Supply{"a": {Online: 2}} })
 		pass(pace.SupplyInterval)
-		if after := now(t, k); after.Revision != before.Revision+1 || after.Models[0].Supply.Online != 2 || before.Models[0].Supply.Online != 1 {
+		if after := now(t, k); after.Revision != before.Revision+1 || after.Models[0].Supply.Online != 2 ||
+			before.Models[0].Supply.Online != 1 {
 			t.Errorf("after another provider came: %+v, before: %+v", after, before)
 		}
 	})
@@ -298,7 +299,8 @@ func BenchmarkSupplyOfAFullCatalog(b *testing.B) {
 	supply := map[string]guarantee.Supply{}
 	for i := range entries {
 		entries[i].ID = strconv.Itoa(i)
-		supply[entries[i].ID] = guarantee.Supply{Online: 3, Reporting: 3, MinReported: 1, MaxReported: 2, Quantizations: []string{"q8", "fp16"}}
+		supply[entries[i].ID] = guarantee.Supply{Online: 3, Reporting: 3, MinReported: 1, MaxReported: 2,
+			Quantizations: []string{"q8", "fp16"}}
 	}
 	models, _ := merge(entries, supply, nil)
 	b.ReportAllocs()

@@ -29,7 +29,8 @@ func listings(names ...string) []Listing {
 }
 
 func TestTheCompositeHashIsOfTheSortedLines(t *testing.T) {
-	const a, b = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "00000000000000000000000000000000000000000000000000000000000000ff"
+	const a, b = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+		"00000000000000000000000000000000000000000000000000000000000000ff"
 	given := []Listing{
 		{Name: "model/shard-1", Hash: strings.ToUpper(b), Algorithm: "sha256", Bytes: 7, URL: source + "1"},
 		{Name: "config.json", Hash: a, Bytes: 0, URL: source + "2"},
@@ -61,8 +62,10 @@ func TestABadFileIsRefusedByField(t *testing.T) {
 	address := func(u string) spoil { return func(l *Listing) { l.URL = u } }
 	for field, spoils := range map[string][]spoil{
 		"filename": {
-			name(""), name("/etc/passwd"), name("../up"), name("a/../../up"), name("a/.."), name("./a"), name("a//b"), name("a/"),
-			name(`a\b`), name("C:file"), name("a\nb"), name("a\x00b"), name("a\x7f"), name("ü"), name("\xff"), name("what?"), name("a."),
+			name(""), name("/etc/passwd"), name("../up"), name("a/../../up"), name("a/.."), name("./a"), name("a//b"),
+			name("a/"),
+			name(`a\b`), name("C:file"), name("a\nb"), name("a\x00b"), name("a\x7f"), name("ü"), name("\xff"), name("what?"),
+			name("a."),
 			name("a /b"), name(" a"), name(strings.Repeat("x", MaxFilenameBytes+1)),
 		},
 		"hash": {
@@ -75,8 +78,10 @@ func TestABadFileIsRefusedByField(t *testing.T) {
 		},
 		"url": {
 			address(""), address("http://weights.example/Qwen/Qwen3-8B/x"), address(source + "x#y"), address(source + " x"),
-			address("https://user:secret@weights.example/x"), address("https:///x"), address("https:x"), address("file:///etc/passwd"),
-			address(source + "\n"), address(source + strings.Repeat("x", MaxURLBytes)), address("https://elsewhere.example/x"), address("%"),
+			address("https://user:secret@weights.example/x"), address("https:///x"), address("https:x"),
+			address("file:///etc/passwd"),
+			address(source + "\n"), address(source + strings.Repeat("x", MaxURLBytes)), address("https://elsewhere.example/x"),
+			address("%"),
 		},
 	} {
 		for i, change := range spoils {
@@ -123,7 +128,8 @@ func TestASetKeepsItsBounds(t *testing.T) {
 	if _, err := Parse(source, two); !onField(err, "files") {
 		t.Errorf("2^53 bytes: %v", err)
 	}
-	for _, bad := range []string{"http://x.example/", "https://" + strings.Repeat("x", MaxSourceBytes), "https://u@x.example/"} {
+	for _, bad := range []string{"http://x.example/", "https://" + strings.Repeat("x", MaxSourceBytes),
+		"https://u@x.example/"} {
 		if _, err := Parse(bad, nil); !onField(err, "weight_source_url") {
 			t.Errorf("from %.40s: %v", bad, err)
 		}
@@ -137,7 +143,8 @@ func onField(err error, field string) bool {
 
 // FuzzANameNeverLeavesItsFolder looks at names as a provider's machine will.
 func FuzzANameNeverLeavesItsFolder(f *testing.F) {
-	for _, seed := range []string{"config.json", "model/shard-00001-of-00002.safetensors", "../x", "/x", "a/./b", `..\x`, ".gitattributes", "a\n:b"} {
+	for _, seed := range []string{"config.json", "model/shard-00001-of-00002.safetensors", "../x", "/x", "a/./b", `..\x`,
+		".gitattributes", "a\n:b"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

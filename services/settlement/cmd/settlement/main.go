@@ -39,7 +39,8 @@ func (p *program) Build(ctx context.Context, n *node.Node) error {
 func main() {
 	p := &program{node.DefaultConfig(), settlement.DefaultConfig()}
 	if len(os.Args) >= 2 && os.Args[1] == "rewind" {
-		rewinder := node.Rewinder{Name: node.Settlement, Program: p, Durable: bus.DurableSettlement, Streams: []string{bus.UsageStream.Name}}
+		rewinder := node.Rewinder{Name: node.Settlement, Program: p, Durable: bus.DurableSettlement,
+			Streams: []string{bus.UsageStream.Name}}
 		os.Exit(rewinder.Main(os.Args[2:]))
 	}
 	os.Exit(node.Main(node.Settlement, p))

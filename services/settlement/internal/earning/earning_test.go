@@ -52,8 +52,10 @@ func TestALinePaysForImagesAndMinutesByTheirUnit(t *testing.T) {
 		tokens money.Tokens
 		want   money.NanoUSD
 	}{
-		{money.Rates{Unit: money.Image, Output: 40_000_000_000, PayoutOutput: 36_000_000_001}, money.Tokens{Completion: 3}, 108_000_000},
-		{money.Rates{Unit: money.AudioMinute, Input: 6_000_000_000, PayoutInput: 5_400_000_000}, money.Tokens{Prompt: 1_001}, 90_090},
+		{money.Rates{Unit: money.Image, Output: 40_000_000_000, PayoutOutput: 36_000_000_001}, money.Tokens{Completion: 3},
+			108_000_000},
+		{money.Rates{Unit: money.AudioMinute, Input: 6_000_000_000, PayoutInput: 5_400_000_000}, money.Tokens{Prompt: 1_001},
+			90_090},
 	} {
 		l := usage(t)
 		l.Tokens = c.tokens

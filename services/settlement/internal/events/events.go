@@ -1,6 +1,6 @@
-// Package events hears of served requests on NATS and turns them into earning
-// lines. A message may come twice, late or out of order; the lines' primary
-// key makes that harmless.
+// Package events hears of served requests on NATS and turns them into earning lines. A
+// message may come twice, late or out of order. The primary key of lines makes that
+// harmless.
 package events
 
 import (
@@ -22,13 +22,13 @@ import (
 	"svc.internal/services/settlement/internal/earning"
 )
 
-// durable is settlement's place in the stream, shared by its replicas.
+// durable names settlement's consumer of the stream, which its replicas share.
 const durable = bus.DurableSettlement
 
-// linger lets a trickle of usage become batches; nobody waits for a line.
+// linger lets single events become batches, because nobody waits for a line.
 const linger = 250 * time.Millisecond
 
-// Ledger takes lines and what could not become one.
+// Ledger stores lines, and events that could not become one.
 type Ledger interface {
 	Add(ctx context.Context, b earning.Batch) (earning.Outcome, error)
 }
@@ -39,9 +39,9 @@ type Consumer struct {
 	ledger Ledger
 	log    *slog.Logger
 	behind atomic.Bool
-	// ring checks who wrote an event; nil takes every event for its hub's.
+	// ring checks who wrote an event. Without one, every event counts as its hub's.
 	ring    *usageseal.Ring
-	parking *keyWait
+	keyWait *keyWait
 }
 
 // NewConsumer makes a consumer; Run starts it.
@@ -49,13 +49,14 @@ func NewConsumer(conn Bus, ledger Ledger, log *slog.Logger) *Consumer {
 	return &Consumer{bus: conn, ledger: ledger, log: log}
 }
 
-// Behind reports whether the stream had more usage than one batch behind the
-// last batch that was handed over, or that batch could not be recorded.
+// Behind reports whether more than one batch of usage waited in the stream when the last
+// batch came, or that batch could not be recorded.
 func (c *Consumer) Behind() bool { return c.behind.Load() }
 
 // Run consumes until ctx ends and then finishes the batch under way.
 func (c *Consumer) Run(ctx context.Context) error {
-	if err := c.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: durable, Linger: linger}, c.handle); err != nil {
+	if err := c.bus.Consume(ctx, bus.ConsumerConfig{Stream: bus.UsageStream, Durable: durable, Linger: linger},
+		c.handle); err != nil {
 		return fmt.Errorf("consume usage: %w", err)
 	}
 	return nil
@@ -87,16 +88,17 @@ func (c *Consumer) record(ctx context.Context, batch []bus.Msg) error {
 		c.log.ErrorContext(ctx, "usage set aside", "request_id", r.RequestID, "reason", r.Reason)
 	}
 	for _, id := range outcome.Differing {
-		c.log.ErrorContext(ctx, "usage repeats a request with other content; the first stands", "request_id", id.String())
+		c.log.ErrorContext(ctx, "usage repeats a request with another payout; the first stands", "request_id", id.String())
 	}
 	for _, id := range outcome.Corrected {
-		c.log.WarnContext(ctx, "the ledger settled otherwise than was heard of first; its word counts", "request_id", id.String())
+		c.log.WarnContext(ctx, "the ledger settled another count than the one heard first; the ledger's counts", "request_id",
+			id.String())
 	}
 	return nil
 }
 
-// sortOut decodes a batch into lines, one a request, the ledger's own word on
-// some of them, and what cannot become a line.
+// sortOut decodes a batch into lines, of which each request has one, rulings of the
+// ledger, and events that cannot become a line.
 func sortOut(all []incoming) earning.Batch {
 	b := earning.Batch{Lines: make([]earning.Line, 0, len(all))}
 	seen := make(map[ids.RequestID]earning.Line, len(all))
@@ -129,7 +131,7 @@ func sortOut(all []incoming) earning.Batch {
 	return b
 }
 
-// evidenceSources leaves out what no evidence source is.
+// evidenceSources has no entry for a value that names no evidence source.
 var evidenceSources = map[eventsv1.EvidenceSource]earning.EvidenceSource{
 	eventsv1.EvidenceSource_EVIDENCE_SOURCE_UNSPECIFIED:  earning.Hub, // from a hub older than the field
 	eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB:          earning.Hub,
@@ -137,8 +139,8 @@ var evidenceSources = map[eventsv1.EvidenceSource]earning.EvidenceSource{
 	eventsv1.EvidenceSource_EVIDENCE_SOURCE_WORK_RECEIPT: earning.WorkReceipt,
 }
 
-// lineFrom decodes one event. The text it returns is the request's id as far
-// as it is known.
+// lineFrom decodes one event. The text that it returns is the request's id, or empty
+// where the id cannot be read.
 func lineFrom(event *eventsv1.UsageEvent, payload []byte) (earning.Line, string, error) {
 	if err := proto.Unmarshal(payload, event); err != nil {
 		event.Reset() // what was read before the fault says nothing

@@ -22,7 +22,8 @@ func FuzzEveryPayloadBecomesALineOrIsSetAside(f *testing.F) {
 	image, err := proto.Marshal(&eventsv1.UsageEvent{
 		RequestId: "0192f0c0-0000-7000-8000-000000000003", Attempt: 1, ModelId: "m", HubId: "hub-1",
 		ProviderId: "0192f0c0-0000-7000-8000-000000000001", PriceVersionId: "0192f0c0-0000-7000-8000-000000000002",
-		BillableCompletionTokens: 3, Rates: &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_IMAGE, OutputPicoUsdPerToken: 2, PayoutOutputPicoUsdPerToken: 1},
+		BillableCompletionTokens: 3, Rates: &moneyv1.Rates{Unit: moneyv1.Unit_UNIT_IMAGE, OutputPicoUsdPerToken: 2,
+			PayoutOutputPicoUsdPerToken: 1},
 	})
 	if err != nil {
 		f.Fatal(err)

@@ -12,6 +12,5 @@ type Bus interface {
 	Consume(ctx context.Context, cfg bus.ConsumerConfig, handler func(context.Context, []bus.Msg) error) error
 }
 
-// Handle does with a batch what Run does; an error means that it is to come
-// again.
+// Handle does with a batch what Run does. After an error the batch has to come again.
 func (c *Consumer) Handle(ctx context.Context, batch []bus.Msg) error { return c.handle(ctx, batch) }

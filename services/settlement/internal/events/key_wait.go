@@ -6,28 +6,30 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-// Usage under a key that its hub has had the time to hand over. A hub seals with a
-// key once billing-ledger has it, so a call to this service that failed is enough
-// for usage to come before its key; the hub tries again within 10 s, and hands
-// every key over again each minute. And a hub strikes what billing-ledger has
-// settled, so it does not publish for us again: what is set aside here is filled
-// in from the ledger, and is not a second evidence source then. So it waits a while, but not
-// so that a hub that makes up keys stops the usage of others: a consumer is given
-// no more than 1,000 messages that it has not acknowledged.
+// A hub seals with a key once billing-ledger has it. So where the call that hands the
+// key to settlement fails, usage comes before its key. The hub tries that call again
+// within 10 s, and hands over every key again each minute. A hub also forgets what
+// billing-ledger has settled, so it does not publish for settlement again, and usage
+// that is set aside here is filled in from the ledger, which is not a second evidence
+// source. So such usage waits a while. The wait is bounded, because a consumer is given
+// at most 1,000 messages that it has not acknowledged, and a hub that makes up keys must
+// not stop the usage of others.
 const (
-	// maxLooks is how often a message is looked at: with keyPause between, for 90 s
-	// and more. It counts the looks that found no key, and not the deliveries, of
-	// which each failure of the database is one, nor the time since publication.
+	// maxLooks is how often a message is looked at, with keyPause between two looks:
+	// for at least 90 s. Only looks that found no key count. Deliveries do not,
+	// because each failure of the database is one, and neither does the time since
+	// publication.
 	maxLooks = 18
-	// maxPerHub and maxParked bound what waits, of a hub and in all.
-	maxPerHub = 50
-	maxParked = 300
-	// parkedFor is how long a message may not have been seen before its place is
-	// free: another replica was given it.
-	parkedFor = time.Minute
+	// maxPerHub and maxWaiting bound the messages that wait, of one hub and of all.
+	maxPerHub  = 50
+	maxWaiting = 300
+	// forgottenAfter is after how long a message that does not come again gives up its
+	// place, because another replica was given it.
+	forgottenAfter = time.Minute
 )
 
-// keyWait counts what waits in the stream for its key. It is for one goroutine.
+// keyWait counts the messages that wait in the stream for their key. It is for one
+// goroutine.
 type keyWait struct {
 	clock clock.Clock
 	hubs  map[string]map[uint64]waitingHub
@@ -39,7 +41,7 @@ type waitingHub struct {
 	seen  time.Time
 }
 
-func newParking(c clock.Clock) *keyWait {
+func newKeyWait(c clock.Clock) *keyWait {
 	return &keyWait{clock: c, hubs: map[string]map[uint64]waitingHub{}}
 }
 
@@ -47,10 +49,10 @@ func newParking(c clock.Clock) *keyWait {
 func (p *keyWait) wait(hub string, sequence uint64) bool {
 	now := p.clock.Now()
 	at, known := p.hubs[hub][sequence]
-	if !known && (len(p.hubs[hub]) >= maxPerHub || p.n >= maxParked) {
+	if !known && (len(p.hubs[hub]) >= maxPerHub || p.n >= maxWaiting) {
 		p.tidy(now)
 	}
-	if !known && (len(p.hubs[hub]) >= maxPerHub || p.n >= maxParked) {
+	if !known && (len(p.hubs[hub]) >= maxPerHub || p.n >= maxWaiting) {
 		return false
 	}
 	if at.looks >= maxLooks {
@@ -67,7 +69,7 @@ func (p *keyWait) wait(hub string, sequence uint64) bool {
 	return true
 }
 
-// free forgets a message that waits no more.
+// free forgets a message that no longer waits.
 func (p *keyWait) free(hub string, sequence uint64) {
 	if _, known := p.hubs[hub][sequence]; !known {
 		return
@@ -79,11 +81,11 @@ func (p *keyWait) free(hub string, sequence uint64) {
 	}
 }
 
-// tidy frees the places of what has not been seen for a while.
+// tidy frees the places of messages that no longer come.
 func (p *keyWait) tidy(now time.Time) {
 	for hub, messages := range p.hubs {
 		for sequence, at := range messages {
-			if now.Sub(at.seen) > parkedFor {
+			if now.Sub(at.seen) > forgottenAfter {
 				p.free(hub, sequence)
 			}
 		}

@@ -8,13 +8,13 @@ import (
 	"svc.internal/pkg/clock"
 )
 
-func newTestParking() (*keyWait, *clock.Manual) {
+func newTestKeyWait() (*keyWait, *clock.Manual) {
 	now := clock.NewManual(time.Unix(1_790_000_000, 0))
-	return newParking(now), now
+	return newKeyWait(now), now
 }
 
 func TestWhatHasNoKeyIsLookedAtSoManyTimes(t *testing.T) {
-	p, now := newTestParking()
+	p, now := newTestKeyWait()
 	for look := range maxLooks {
 		if !p.wait("hub-1", 7) {
 			t.Fatalf("got look %d refused, want %d", look+1, maxLooks)
@@ -30,7 +30,7 @@ func TestWhatHasNoKeyIsLookedAtSoManyTimes(t *testing.T) {
 }
 
 func TestAHubThatMakesUpKeysFillsItsOwnPlacesOnly(t *testing.T) {
-	p, now := newTestParking()
+	p, now := newTestKeyWait()
 	for n := range uint64(10 * maxPerHub) {
 		if got := p.wait("hub-1", n); got != (n < maxPerHub) {
 			t.Fatalf("message %d: got it waiting %v, want the first %d", n, got, maxPerHub)
@@ -47,14 +47,14 @@ func TestAHubThatMakesUpKeysFillsItsOwnPlacesOnly(t *testing.T) {
 	if !p.wait("hub-1", 20_000) || p.wait("hub-1", 20_001) {
 		t.Error("got the place of a message whose key came not given to one other, want it so")
 	}
-	for n := range uint64(2 * maxParked) {
+	for n := range uint64(2 * maxWaiting) {
 		p.wait(fmt.Sprint("hub-", n+10), n)
 	}
-	if p.n != maxParked {
-		t.Errorf("got %d waiting, want %d", p.n, maxParked)
+	if p.n != maxWaiting {
+		t.Errorf("got %d waiting, want %d", p.n, maxWaiting)
 	}
 	// Another replica was given them all.
-	now.Advance(parkedFor + 1)
+	now.Advance(forgottenAfter + 1)
 	if !p.wait("hub-3", 1) || p.n != 1 {
 		t.Errorf("got %d waiting, want the one that is here", p.n)
 	}

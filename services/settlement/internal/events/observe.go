@@ -12,8 +12,8 @@ import (
 	"svc.internal/services/settlement/internal/earning"
 )
 
-// following are the spans of a batch on its way into the ledger, one below each
-// message whose trace is recorded, by the request that the message names.
+// following holds the spans of a batch on its way into the ledger, by request: one below
+// each message whose trace is recorded.
 type following map[string]trace.Span
 
 func follow(ctx context.Context, batch []bus.Msg) following {

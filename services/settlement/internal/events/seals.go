@@ -12,28 +12,29 @@ import (
 	eventsv1 "svc.internal/proto/svc/events/v1"
 )
 
-// keyPause is how often usage is looked at again whose key may still come. After
-// the start, and a failure of the database, all usage waits whose key is not
-// known, as it may be that of an outage (usageseal.KeyWait); else see parking.
+// keyPause is the time between two looks at usage whose key may still come. After the
+// start, and after a failure of the database, all usage under an unknown key waits,
+// because its key may have come during the outage (usageseal.KeyWait). Afterwards
+// keyWait decides.
 const keyPause = 5 * time.Second
 
 // incoming is a payload, and who wrote it.
 type incoming struct {
 	payload []byte
-	// from is the hub, or "ledger"; empty where nobody checks.
+	// from is the hub, or "ledger"; empty where the author is not checked.
 	from string
-	// forged says why the event is nobody's; empty when it is not.
+	// forged says why the event is not its author's; empty for a genuine event.
 	forged string
 }
 
-// CheckedBy makes the consumer check who wrote an event, before it runs.
+// CheckedBy makes the consumer check who wrote an event. It is called before Run.
 func (c *Consumer) CheckedBy(ring *usageseal.Ring, clk clock.Clock) *Consumer {
-	c.ring, c.parking = ring, newParking(clk)
+	c.ring, c.keyWait = ring, newKeyWait(clk)
 	return c
 }
 
-// check finds out who wrote each message, and gives back those of which it
-// cannot be said yet.
+// check finds out who wrote each message. It returns messages whose key may still come
+// to the stream.
 func (c *Consumer) check(ctx context.Context, batch []bus.Msg) ([]incoming, error) {
 	out := make([]incoming, 0, len(batch))
 	for _, m := range batch {
@@ -58,8 +59,8 @@ func (c *Consumer) check(ctx context.Context, batch []bus.Msg) ([]incoming, erro
 	return out, nil
 }
 
-// judge notes when a message is not of the hub on whose subject it came. It
-// returns true when that cannot be said yet.
+// judge notes when a message is not from the hub on whose subject it came. It reports
+// whether the message has to wait for its key.
 func (c *Consumer) judge(ctx context.Context, m bus.Msg, in *incoming) (later bool, err error) {
 	if !bus.ValidHubID(in.from) {
 		in.forged = "on the subject of no hub"
@@ -71,7 +72,7 @@ func (c *Consumer) judge(ctx context.Context, m bus.Msg, in *incoming) (later bo
 		return false, err
 	case verdict == usageseal.Early:
 		return true, nil
-	case verdict == usageseal.Unknown && c.parking.wait(in.from, m.Sequence):
+	case verdict == usageseal.Unknown && c.keyWait.wait(in.from, m.Sequence):
 		return true, nil
 	case verdict == usageseal.Unknown:
 		in.forged = "sealed with a key that " + in.from + " has not handed over"
@@ -79,11 +80,11 @@ func (c *Consumer) judge(ctx context.Context, m bus.Msg, in *incoming) (later bo
 	case verdict != usageseal.Valid:
 		in.forged = "not sealed by " + in.from
 	}
-	c.parking.free(in.from, m.Sequence)
+	c.keyWait.free(in.from, m.Sequence)
 	return false, nil
 }
 
-// speaks returns an error unless the event says what its author may say.
+// speaks returns an error for an event that its author may not publish.
 func (in incoming) speaks(event *eventsv1.UsageEvent) error {
 	byHub := event.GetEvidenceSource() <= eventsv1.EvidenceSource_EVIDENCE_SOURCE_HUB && !event.GetSettled()
 	switch {

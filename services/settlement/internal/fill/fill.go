@@ -1,22 +1,20 @@
-// Package fill takes up from billing-ledger the requests whose usage settlement
-// never heard.
+// Package fill makes lines, from what billing-ledger has settled, for requests whose
+// usage never reached settlement.
 //
-// A hub forgets usage once billing-ledger has settled it, whether or not
-// settlement has a line of it, because a settlement that stands still must not
-// stop the market. The stream holds usage for settlement meanwhile. What the
-// stream loses (its store is wiped, or it is full), a pass of the Filler finds:
-// it walks through what the ledger has settled since the last pass, in the order
-// of settling, adds a line for each request that has none, and overrules each
-// line that says something else than the ledger settled: a hub can tell two
-// stories, or tell of another's request before its hub does.
+// A hub forgets usage once billing-ledger has settled it, whether or not settlement has
+// a line for it, because a settlement that stands still must not stop the market. The
+// stream keeps the usage for settlement meanwhile, and may lose it: its store is wiped,
+// or it is full. So a pass of the Filler walks through what the ledger has settled since
+// the last pass, in the order of settling. It adds a line for each request that has
+// none. It overrules each line that differs from what the ledger settled, because a hub
+// can report a request twice, or report another hub's request before that hub does.
 //
-// Where lines and accruals go on to differ, a second walk of the same list looks
-// back (see [Filler.Differ]). It has what the first walk leaves of a pass, so the
-// first always comes to the present.
+// Where lines and accruals stay different, a second walk of the same list looks back
+// (see [Filler.Differ]). The second walk gets the pages of a pass that the first leaves
+// over, so the first walk always reaches the present.
 //
-// A filled line rests on the ledger's word alone. So it is marked as such and
-// counted apart: it is not a second evidence source. Usage that comes after all confirms
-// it.
+// A filled line rests on the ledger's word alone, which is not a second evidence source.
+// So it is marked and counted apart. Usage that comes after all confirms it.
 package fill
 
 import (
@@ -29,20 +27,22 @@ import (
 	"svc.internal/services/settlement/internal/reconcile"
 )
 
-// MaxPages bounds what a pass reads for both walks: 200 pages of 1,000 requests.
+// MaxPages bounds what the two walks of a pass read together: 200 pages of 1,000
+// requests.
 const MaxPages = 200
 
-// lookBack is how much is walked through at the start of a process.
+// lookBack is how far before its start a process begins to walk.
 const lookBack = time.Hour
 
-// Cursor is where a walk goes on: at a watermark of the ledger's, or at a time.
+// Cursor is where a walk continues: at a watermark of the ledger, or at a time while
+// there is no watermark.
 type Cursor struct {
 	Since     time.Time
 	Watermark string
 }
 
-// Page is a part of what the ledger has settled. Bad are requests that it has
-// settled and that cannot become a line.
+// Page is a part of what the ledger has settled. Bad names requests that it has settled
+// and that cannot become a line.
 type Page struct {
 	Lines []earning.Line
 	Bad   []ids.RequestID
@@ -55,8 +55,9 @@ type Ledger interface {
 	Settled(ctx context.Context, from Cursor, settledFor time.Duration) (Page, error)
 }
 
-// Outcome is what a pass did: how many lines were added, which were overruled by
-// what the ledger settled, and which are held out, because it settled nothing.
+// Outcome is what a pass did. Filled counts the lines that were added. Corrected names
+// the requests that now count as the ledger settled them, and Excluded those that count
+// for nothing because the ledger settled no such request.
 type Outcome struct {
 	Filled              int
 	Corrected, Excluded []ids.RequestID
@@ -64,38 +65,38 @@ type Outcome struct {
 
 // Store keeps the lines.
 type Store interface {
-	// Fill adds the lines that are missing, and has the ledger's word take the
-	// place of what else counts of a request, be it held out.
+	// Fill adds the lines that are missing. The ledger's word takes the place of
+	// whatever else counts for a request, also of one that is held out.
 	Fill(ctx context.Context, lines []earning.Line) (Outcome, error)
-	// Suspects lists requests behind one in the order of their ids, at most
-	// limit: those with a line in one of the slots that the ledger has never
+	// Suspects lists, in the order of their ids, at most limit requests after one:
+	// those that have a line in one of the slots which the ledger has never
 	// overruled.
 	Suspects(ctx context.Context, slots []reconcile.Slot, after ids.RequestID, limit int) ([]ids.RequestID, error)
-	// Exclude has the lines of these requests count for nothing, but for those
-	// that the ledger has overruled since, and returns which. All that it does
-	// before an error stands.
+	// Exclude makes the lines of these requests count for nothing, except lines that
+	// the ledger has overruled meanwhile. It returns the requests whose lines no
+	// longer count, also those before an error.
 	Exclude(ctx context.Context, requests []ids.RequestID) ([]ids.RequestID, error)
 }
 
-// Filler fills gaps. It is not safe for concurrent use; of several processes,
-// each may have its own.
+// Filler fills gaps. It is not safe for concurrent use. Several processes may each have
+// one.
 type Filler struct {
 	Ledger Ledger
 	Store  Store
-	// After is how long a request must have been settled, so that its usage had
-	// the time to come by itself.
+	// After is how long ago a request must have been settled, so that its usage had
+	// time to come by itself.
 	After time.Duration
 
 	cursor Cursor
-	walk   *walk // nil: none is under way
+	walk   *walk // the walk back that is under way; nil for none
 	began  time.Time
 	known  map[reconcile.Slot]persistent
-	limit  int // suspects of a walk; 0 is maxSuspects
+	limit  int // the most suspects of a walk; 0 means maxSuspects
 }
 
-// Pass walks through what was settled since the last pass, and then looks back,
-// if there is reason to. It ends early, and goes on there with the next pass,
-// after MaxPages pages or at an error.
+// Pass walks through what was settled since the last pass, and then goes on with a walk
+// back if one is under way. It ends early after MaxPages pages, or at an error; the next
+// pass continues there.
 func (f *Filler) Pass(ctx context.Context, now time.Time) (Outcome, error) {
 	if f.cursor == (Cursor{}) {
 		f.cursor.Since = now.Add(-lookBack - f.After)
@@ -108,7 +109,7 @@ func (f *Filler) Pass(ctx context.Context, now time.Time) (Outcome, error) {
 	return all, err
 }
 
-// forward walks to the present and returns how many pages are left then.
+// forward walks to the present and returns how many pages of the pass are left.
 func (f *Filler) forward(ctx context.Context, all *Outcome) (left int, err error) {
 	for left = MaxPages; left > 0; {
 		page, err := f.turn(ctx, f.cursor, all)
@@ -124,7 +125,7 @@ func (f *Filler) forward(ctx context.Context, all *Outcome) (left int, err error
 	return left, nil
 }
 
-// turn reads a page and has the book take it up.
+// turn reads a page and stores its lines.
 func (f *Filler) turn(ctx context.Context, from Cursor, all *Outcome) (Page, error) {
 	page, err := f.Ledger.Settled(ctx, from, f.After)
 	if err != nil {

@@ -31,7 +31,8 @@ func (l *ledger) Settled(_ context.Context, from Cursor, _ time.Duration) (Page,
 		at, _ = strconv.Atoi(from.Watermark)
 	}
 	end := min(at+2, len(l.lines))
-	return Page{Lines: l.lines[at:end], Bad: l.bad, Next: Cursor{Since: from.Since, Watermark: strconv.Itoa(end)}, More: end < len(l.lines)}, nil
+	return Page{Lines: l.lines[at:end], Bad: l.bad, Next: Cursor{Since: from.Since, Watermark: strconv.Itoa(end)},
+		More: end < len(l.lines)}, nil
 }
 
 // book has one line for each request, and those that are held out are false.
@@ -64,7 +65,9 @@ func (b *book) Fill(_ context.Context, lines []earning.Line) (Outcome, error) {
 }
 
 // Suspects takes all lines for those of the slots.
-func (b *book) Suspects(_ context.Context, slots []reconcile.Slot, after ids.RequestID, limit int) ([]ids.RequestID, error) {
+func (b *book) Suspects(
+	_ context.Context, slots []reconcile.Slot, after ids.RequestID, limit int,
+) ([]ids.RequestID, error) {
 	if len(slots) == 0 {
 		return nil, errors.New("of no slots")
 	}
@@ -120,7 +123,8 @@ func TestAPassThatFailsLosesNothing(t *testing.T) {
 		t.Error("got no error of a ledger that is away")
 	}
 	l.fails = false
-	if out, err := f.Pass(t.Context(), now.Add(2*lookBack)); err != nil || out.Filled != 3 || !l.asked[0].Since.Equal(now.Add(-lookBack)) {
+	if out, err := f.Pass(t.Context(), now.Add(2*lookBack)); err != nil || out.Filled != 3 ||
+		!l.asked[0].Since.Equal(now.Add(-lookBack)) {
 		t.Errorf("got %d filled from %v on and %v, want 3 from where the first pass began", out.Filled, l.asked[0].Since, err)
 	}
 }

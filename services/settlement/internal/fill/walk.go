@@ -11,30 +11,31 @@ import (
 	"svc.internal/services/settlement/internal/reconcile"
 )
 
-// walkInterval is the least time between the beginnings of two walks back.
+// walkInterval is the least time from the start of one walk back to the start of the
+// next.
 const walkInterval = time.Hour
 
-// maxSuspects bounds the lines that a walk looks for in the ledger, for the sake
-// of memory: 16 MB. Of more, the rest is looked for by the next walk.
+// maxSuspects bounds the lines that a walk looks for in the ledger, because they take
+// memory: 16 MB. The next walk looks for the rest.
 const maxSuspects = 1_000_000
 
 const day = 24 * time.Hour
 
-// persistent is a difference that stands, with the same sums since a time.
+// persistent is a difference that has had the same sums since a time.
 type persistent struct {
 	lines, accruals reconcile.Sum
 	since           time.Time
-	// walked says that a walk began since, searched that it looked for the slot's
-	// lines in the ledger.
+	// walked reports whether a walk has begun since then, and searched whether that
+	// walk looked for the slot's lines in the ledger.
 	walked, searched bool
 }
 
-// walk goes through what the ledger has settled since a time, once more.
+// walk goes once more through what the ledger has settled since a time.
 type walk struct {
 	since  time.Time
 	cursor Cursor
-	// slots are those whose lines are looked for in the ledger. Suspects are
-	// such lines, in order, and seen tells of each whether the ledger has it.
+	// The lines of slots are looked for in the ledger. suspects are their requests,
+	// in order, and seen reports for each whether the ledger has it.
 	slots    []reconcile.Slot
 	behind   ids.RequestID // where the suspects begin
 	suspects []ids.RequestID
@@ -46,17 +47,17 @@ func newWalk(since time.Time, slots []reconcile.Slot, behind ids.RequestID) *wal
 	return &walk{since: since, cursor: Cursor{Since: since}, slots: slots, behind: behind, loaded: len(slots) == 0}
 }
 
-// Differ tells which differences stand, and has the next passes walk back to a
-// day before the first of them if there is reason to: a process that was away
-// for longer than lookBack has missed what was settled before, and a transaction
-// may have committed behind the walk.
+// Differ takes the differences that persist. Where one is new, the next passes walk back
+// to a day before the first of them, because a process that was away for longer than
+// lookBack has missed what was settled before, and because a transaction may have
+// committed behind the walk.
 //
-// For one slot with the same sums there is reason once: what a walk could not
-// mend needs a person, not another walk. Lines of which the ledger may have no
-// request at all are held out when all of it was walked through, but not before
-// their day is over and the slot has kept its sums for After: until then usage
-// is under way. If the ledger settles one of them later, the walk forward meets
-// it, because it is never ahead of the walk back when that ends.
+// A slot is a reason once for the same sums, because what a walk could not mend needs a
+// person and not another walk. A walk that has reached the present holds out the lines
+// of which it met no request. It looks for the lines of a slot only once their day is
+// over and the slot has kept its sums for After, because until then usage is under way.
+// If the ledger settles such a request later, the walk forward meets it, because the
+// walk forward is never ahead of a walk back that ends.
 func (f *Filler) Differ(differences []reconcile.Difference, now time.Time) {
 	known := make(map[reconcile.Slot]persistent, len(differences))
 	var reason, search []reconcile.Slot
@@ -68,7 +69,7 @@ func (f *Filler) Differ(differences []reconcile.Difference, now time.Time) {
 		}
 		known[d.Slot] = s
 		final := over(d.Day, now.Add(-f.After)) && now.Sub(s.since) >= f.After
-		// A line too many is no reason while usage may be under way.
+		// A line too many is no reason to walk while usage may be under way.
 		if final && !s.searched || !s.walked && d.Lines.Requests <= d.Accruals.Requests {
 			reason = append(reason, d.Slot)
 			first = earlier(first, d.Day)
@@ -94,8 +95,8 @@ func (f *Filler) Differ(differences []reconcile.Difference, now time.Time) {
 	}
 }
 
-// over reports whether no request of a day can begin any more. None begins on a
-// day that is further ahead than clocks differ.
+// over reports whether no request of a day can begin any more: the day is past, or it is
+// further ahead than clocks differ.
 func over(d, now time.Time) bool {
 	return !now.Before(d.Add(day)) || d.After(now.Add(day))
 }
@@ -107,13 +108,13 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// back goes on with the walk back for at most left pages.
+// back continues the walk back for at most left pages.
 func (f *Filler) back(ctx context.Context, left int, all *Outcome) error {
 	w := f.walk
 	if !w.loaded {
 		suspects, err := f.Store.Suspects(ctx, w.slots, w.behind, f.part())
 		if err != nil {
-			return fmt.Errorf("list whom the ledger may not have: %w", err)
+			return fmt.Errorf("list the requests that the ledger may not have: %w", err)
 		}
 		w.suspects, w.seen, w.loaded = suspects, make([]bool, len(suspects)), true
 	}
@@ -131,7 +132,7 @@ func (f *Filler) back(ctx context.Context, left int, all *Outcome) error {
 	return nil
 }
 
-// see notes whom the ledger has.
+// see notes which suspects the ledger has.
 func (w *walk) see(page Page) {
 	one := func(id ids.RequestID) {
 		if i, found := slices.BinarySearchFunc(w.suspects, id, compare); found {
@@ -146,9 +147,8 @@ func (w *walk) see(page Page) {
 	}
 }
 
-// arrive ends a walk that has come to the present. After an error the next pass
-// goes on from there, so that again nothing is held out that was settled
-// meanwhile.
+// arrive ends a walk that has reached the present. After an error the next pass
+// continues the walk, so that nothing is held out that was settled meanwhile.
 func (f *Filler) arrive(ctx context.Context, all *Outcome) error {
 	w := f.walk
 	var absent []ids.RequestID

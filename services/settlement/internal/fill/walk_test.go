@@ -164,7 +164,8 @@ func TestALineOfADayThatIsFarAheadIsHeldOut(t *testing.T) {
 }
 
 func TestWhatIsSettledWhileTheBookIsAwayIsNotHeldOut(t *testing.T) {
-	l, b := &ledger{lines: requests(2)}, newBook(ids.RequestID{15: 1}, ids.RequestID{15: 2}, ids.RequestID{15: 3}, ids.RequestID{15: 9})
+	l, b := &ledger{lines: requests(2)}, newBook(ids.RequestID{15: 1}, ids.RequestID{15: 2}, ids.RequestID{15: 3},
+		ids.RequestID{15: 9})
 	b.fails = true
 	f := &Filler{Ledger: l, Store: b}
 	f.Differ(differs(slot(yesterday, 1), 4, 2), now)

@@ -18,19 +18,21 @@ import (
 	"svc.internal/services/settlement/internal/fill"
 )
 
-// errPayout is returned for a settled request whose payout is not what its
-// counts and rates come to. No line is made of it: the difference stands.
+// errPayout is the error of a settled request whose payout is not its counts times its
+// rates. It becomes no line, so the difference stays visible.
 var errPayout = errors.New("the ledger's payout is not that of its counts and rates")
 
 // SettledRequests asks billing-ledger what it has settled.
 type SettledRequests struct {
 	accruals billingv1.AccrualServiceClient
-	// bad hears of each request that cannot become a line.
+	// bad is called for each request that cannot become a line.
 	bad func(requestID string, err error)
 }
 
 // NewSettledRequests makes a fill.Ledger.
-func NewSettledRequests(accruals billingv1.AccrualServiceClient, bad func(requestID string, err error)) *SettledRequests {
+func NewSettledRequests(
+	accruals billingv1.AccrualServiceClient, bad func(requestID string, err error),
+) *SettledRequests {
 	return &SettledRequests{accruals, bad}
 }
 
@@ -60,8 +62,8 @@ func (s *SettledRequests) Settled(ctx context.Context, from fill.Cursor, settled
 	return page, nil
 }
 
-// lineFromProto computes the payout anew: the sums of both sides must come from
-// two computations.
+// lineFromProto computes the payout anew, because a comparison of two sums proves
+// something only if they come from two computations.
 func lineFromProto(m *billingv1.SettledRequest) (earning.Line, error) {
 	request, err := ids.ParseRequest(m.GetRequestId())
 	if err != nil {

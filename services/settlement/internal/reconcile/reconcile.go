@@ -1,11 +1,11 @@
 // Package reconcile compares what settlement recorded as earned with what
 // billing-ledger credited, per provider and UTC day.
 //
-// Both sides hear the same usage events at their own pace, so a difference is
-// at first only usage under way. It is drift when it stays: Watch counts a
-// difference as standing once one side of it has not moved from one comparison to
-// the next: a side that hears of usage moves, and one that hears of none while
-// the other is ahead has lost something or stands still.
+// Both sides hear the same usage events at their own pace, so a difference may be usage
+// under way. A difference that stays is drift. Watch calls it persistent once one of its
+// sides has not moved from one comparison to the next, because a side that hears of
+// usage moves, and a side that hears of none while the other is ahead has lost usage or
+// stands still.
 package reconcile
 
 import (
@@ -29,8 +29,8 @@ type Slot struct {
 	ProviderID ids.ProviderID
 }
 
-// Difference is a slot on which the two sides are not equal. Filled is how many
-// of its lines rest on the ledger's word alone.
+// Difference is a slot on which the two sides differ. Filled counts its lines that rest
+// on the ledger's word alone.
 type Difference struct {
 	Slot
 	Lines    Sum
@@ -45,8 +45,8 @@ type Report struct {
 	Lines       money.NanoUSD
 	Accruals    money.NanoUSD
 	Differences []Difference
-	// Filled is the part of Lines that rests on the ledger's word alone: it
-	// equals the accruals by itself and proves nothing.
+	// Filled is the part of Lines that rests on the ledger's word alone. It equals
+	// the accruals by construction, so it proves nothing.
 	Filled Sum
 }
 
@@ -84,14 +84,14 @@ func Compare(lines, filled, accruals map[Slot]Sum, now time.Time) Report {
 	return report
 }
 
-// Watch tells standing differences from usage under way. It is not safe for
+// Watch separates differences that persist from usage under way. It is not safe for
 // concurrent use.
 type Watch struct {
 	last map[Slot]Difference
 }
 
-// Persistent takes the next report and returns those of its differences that
-// the report before had too, with a side that has not moved since.
+// Persistent takes the next report. It returns the differences that the report before
+// also had and of which one side has not moved since.
 func (w *Watch) Persistent(report Report) []Difference {
 	seen := make(map[Slot]Difference, len(report.Differences))
 	var persistent []Difference

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// defaultDays is how far back a comparison goes when nobody says.
+	// defaultDays is how far back a comparison goes unless the caller says otherwise.
 	defaultDays = 7
-	// maxDays bounds how far back anybody may have compared: each day costs both
-	// services the reading of all that it earned.
+	// maxDays bounds how far back a comparison may go, because both services read all
+	// that was earned on each day.
 	maxDays = 400
 	// maxDifferences bounds what one answer lists.
 	maxDifferences = 1000
@@ -41,7 +41,9 @@ func NewReconciliation(comparer Comparer, clk clock.Clock) *Reconciliation {
 }
 
 // Reconcile compares now and returns every difference.
-func (s *Reconciliation) Reconcile(ctx context.Context, req *settlementv1.ReconcileRequest) (*settlementv1.ReconcileResponse, error) {
+func (s *Reconciliation) Reconcile(
+	ctx context.Context, req *settlementv1.ReconcileRequest,
+) (*settlementv1.ReconcileResponse, error) {
 	first, err := firstDay(req.GetFirstDay(), s.clock.Now())
 	if err != nil {
 		return nil, err
@@ -59,15 +61,17 @@ func firstDay(text string, now time.Time) (time.Time, error) {
 	}
 	day, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return time.Time{}, fault.New(fault.Invalid, fault.InvalidValue, "first_day must be a date as YYYY-MM-DD").On("first_day")
+		return time.Time{}, fault.New(fault.Invalid, fault.InvalidValue, "first_day must be a date as YYYY-MM-DD").On(
+			"first_day")
 	}
 	if day.Before(now.UTC().AddDate(0, 0, -maxDays)) {
-		return time.Time{}, fault.New(fault.Invalid, fault.InvalidValue, "first_day must lie within the last %d days", maxDays).On("first_day")
+		return time.Time{}, fault.New(fault.Invalid, fault.InvalidValue, "first_day must lie within the last %d days",
+			maxDays).On("first_day")
 	}
 	return day, nil
 }
 
-// FirstDay is the first day of a comparison made now without a wish.
+// FirstDay is the first day of a comparison that is made now and names none.
 func FirstDay(now time.Time) time.Time {
 	return now.UTC().Truncate(24*time.Hour).AddDate(0, 0, -defaultDays)
 }
