@@ -10,7 +10,7 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// Bounds of an entry; the package comment lists them.
+// The bounds of an entry. The package comment lists them.
 const (
 	maxIDBytes       = 128
 	maxNameChars     = 128
@@ -21,17 +21,17 @@ const (
 	maxVRAMGB        = 65_536
 )
 
-// What routes under /api/v1/models take for their own.
+// Names that routes under /api/v1/models have for themselves.
 const (
 	reservedID       = "catalog"
 	providersSegment = "/providers"
 	filesSegment     = "/files"
 )
 
-// Normalize fills in what may be left out and checks all the rest. An empty
-// slug becomes the id with dashes for slashes, an empty name the id, category
-// llm, kind open, tier standard; 0 output tokens become the window if the model
-// writes tokens. Its fault names the field.
+// Normalize fills in what an operator may leave out, and checks the rest. An empty slug
+// becomes the id with dashes for slashes, an empty name the id, an empty category llm, an
+// empty kind open and an empty tier standard. 0 output tokens become the window if the
+// model writes tokens. Its fault names the field.
 func (d Draft) Normalize() (Draft, error) {
 	if problem := idProblem(d.ID); problem != "" {
 		return Draft{}, invalid("model_id", problem)
@@ -86,10 +86,10 @@ func (d Draft) check() error {
 	return nil
 }
 
-// idProblem says what is wrong with a model's id, if anything: it is segments of
-// letters, digits and . _ : - joined by slashes, none of them empty, "." or
-// "..", and not what a route is called: "catalog" as a whole, "providers" or
-// "files" as the last of several.
+// idProblem returns what is wrong with a model's id, or an empty text. An id is segments
+// of letters, digits and . _ : - joined by slashes. No segment is empty, "." or "..". The
+// id is not "catalog", and the last of several segments is neither "providers" nor
+// "files", because routes have these names.
 func idProblem(id string) string {
 	if id == "" || len(id) > maxIDBytes {
 		return fmt.Sprintf("must be 1 to %d bytes", maxIDBytes)
@@ -108,7 +108,7 @@ func idProblem(id string) string {
 	return ""
 }
 
-// words checks a list of names and returns it sorted without repeats.
+// words checks a list of names and returns it sorted, each name once.
 func words(field string, list []string, most int) ([]string, error) {
 	if len(list) > most {
 		return nil, invalid(field, fmt.Sprintf("must name at most %d", most))
@@ -123,7 +123,7 @@ func words(field string, list []string, most int) ([]string, error) {
 	return slices.Compact(sorted), nil
 }
 
-// isWord reports whether text is not empty and of allowed bytes only.
+// isWord reports whether text is not empty and has allowed bytes only.
 func isWord(text string, allowed func(byte) bool) bool {
 	for i := range len(text) {
 		if !allowed(text[i]) {

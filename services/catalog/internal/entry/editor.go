@@ -11,21 +11,21 @@ import (
 
 // Store keeps the entries.
 type Store interface {
-	// Put replaces the model of this id by what decide makes of the current
-	// one, nil when there is none, while no other Put runs. decide may be
-	// called more than once; a result equal to the current model, and an error,
-	// write nothing.
+	// Put replaces the model of this id with what decide returns for the current
+	// one, which is nil where there is none. No other Put runs meanwhile. decide may
+	// be called more than once. Nothing is written where it returns an error, or a
+	// model that equals the current one.
 	Put(ctx context.Context, id string, decide func(current *Model) (Model, error)) (Model, error)
 }
 
-// Editor carries out what operators decide.
+// Editor changes entries as operators decide.
 type Editor struct {
 	Store  Store
 	Clock  clock.Clock
 	Random io.Reader
 }
 
-// Put creates or replaces a model. The same call again changes nothing.
+// Put creates or replaces a model. A second call with the same arguments changes nothing.
 func (e *Editor) Put(ctx context.Context, d Draft, rates money.Rates) (Model, error) {
 	d, err := d.Normalize()
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package entry has the models of the catalog: what an entry may look like and
-// how an operator's wish replaces one.
+// Package entry defines the models of the catalog: what an entry may look like, and what
+// becomes of an entry when an operator replaces it.
 //
-// Bounds: an id and a slug have at most 128 bytes, a name 128 characters, a
-// model 32 capabilities and 64 parameters of at most 48 bytes each, a window
-// at most 100M tokens, a GPU 65,536 GB, the catalog 10,000 models and 6 MiB of text. The
-// database enforces the same bounds once more.
+// An id and a slug have at most 128 bytes, and a name at most 128 characters. A model has
+// at most 32 capabilities and 64 parameters of at most 48 bytes each, a window of at most
+// 100M tokens, and needs a GPU of at most 65,536 GB. The catalog has at most 10,000
+// models and 6 MiB of text. The database enforces the same bounds.
 package entry
 
 import (
@@ -20,14 +20,15 @@ import (
 // MaxModels bounds the catalog.
 const MaxModels = 10_000
 
-// Notice is how long before it goes away a model must be announced to.
+// Notice is the least time between the announcement that a model goes away and the day on
+// which it does.
 const Notice = 30 * 24 * time.Hour
 
-// maxYear keeps instants within what RFC 3339 can write.
+// maxYear is the last year that RFC 3339 can write.
 const maxYear = 9999
 
-// Category decides which endpoints a model answers, which limits apply and what
-// its prices are for.
+// Category decides which endpoints a model answers, which limits apply and which unit its
+// prices are for.
 type Category string
 
 // The categories.
@@ -39,7 +40,7 @@ const (
 	Audio      Category = "audio"
 )
 
-// Unit is what models of the category are priced by.
+// Unit is the unit that models of the category are priced by.
 func (c Category) Unit() money.Unit {
 	switch c {
 	case Image:
@@ -51,12 +52,12 @@ func (c Category) Unit() money.Unit {
 	return money.Token
 }
 
-// writesTokens reports whether an answer of the category is made of tokens, which
-// can be bounded.
+// writesTokens reports whether answers of the category consist of tokens, whose number a
+// request can bound.
 func (c Category) writesTokens() bool { return c == LLM || c == Multimodal }
 
-// Kind is who serves a model. It is never inferred from the id: open models
-// carry vendor prefixes too.
+// Kind says who serves a model. It is never inferred from the id, because open models
+// have vendor prefixes too.
 type Kind string
 
 // The kinds.
@@ -75,7 +76,7 @@ const (
 	Premium  Tier = "premium"
 )
 
-// Draft is what an operator decides about a model, prices apart.
+// Draft is what an operator decides about a model, except its prices.
 type Draft struct {
 	ID       string
 	Slug     string
@@ -85,21 +86,22 @@ type Draft struct {
 	Tier     Tier
 	// Active models are in service.
 	Active bool
-	// ContextTokens is the window in tokens, MaxOutputTokens the longest
-	// answer; only a model that writes no tokens may have 0 of the latter.
+	// ContextTokens is the window, and MaxOutputTokens bounds an answer, both in
+	// tokens. Only a model that writes no tokens may have MaxOutputTokens 0.
 	ContextTokens   int64
 	MaxOutputTokens int64
-	// MinVRAMGB is what a GPU needs for the model, in GB; 0 for not known.
+	// MinVRAMGB is the memory that a GPU needs for the model, in GB; 0 where it is
+	// not known.
 	MinVRAMGB int32
 	// Capabilities and Parameters are sorted and name each thing once.
 	Capabilities []string
 	Parameters   []string
 	// DeprecatedAt is when the model goes away, as announced. A draft without it
-	// leaves an announcement as it stands.
+	// keeps an announcement that was made.
 	DeprecatedAt time.Time
-	// Successor is the id of the model that takes its place then; empty for none. A
-	// draft without it leaves it as it stands. Nothing requires that the catalog has
-	// it yet.
+	// Successor is the id of the model that then takes its place; empty for none. A
+	// draft without it keeps the one that was named. The catalog need not have the
+	// successor yet.
 	Successor string
 }
 
@@ -120,9 +122,9 @@ type Model struct {
 	Price     price.Version
 }
 
-// Replace is the model after d and rates are put in the place of current, nil
-// when there was none. The price version stays while its rates do. Its fault
-// names the field.
+// Replace returns the model once d and rates have taken the place of current, which is
+// nil where there was none. The price version stays while its rates stay. Its fault names
+// the field.
 func (d Draft) Replace(current *Model, rates money.Rates, now time.Time, id ids.PriceVersionID) (Model, error) {
 	if rates.Unit != d.Category.Unit() {
 		return Model{}, invalid("category", "is priced "+d.Category.Unit().String())
@@ -146,9 +148,9 @@ func (d Draft) Replace(current *Model, rates money.Rates, now time.Time, id ids.
 	return next, nil
 }
 
-// deprecate is when the model goes away once wanted is asked for. What was
-// announced stands unless another moment is, which gives consumers Notice or
-// more time than they had; it cannot be taken back, only put off.
+// deprecate returns when the model goes away if an operator asks for wanted. Without a
+// wish, what was announced stands. A moment after the announced one is taken as it is. Any
+// other moment must give consumers Notice.
 func deprecate(announced, wanted, now time.Time) (time.Time, error) {
 	putOff := !announced.IsZero() && !wanted.Before(announced)
 	switch {

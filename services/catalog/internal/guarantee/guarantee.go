@@ -1,8 +1,8 @@
-// Package guarantee works out which context window the providers now online
-// can promise for a model, and what that promise rests on.
+// Package guarantee works out which context window the providers that are online can
+// guarantee for a model, and what that guarantee rests on.
 //
-// Windows are in tokens. A provider that reports no window is taken to have
-// the catalog's.
+// Windows are in tokens. A provider that reports no window counts as having the
+// catalog's.
 package guarantee
 
 import (
@@ -15,13 +15,13 @@ type Basis uint8
 
 // The bases.
 const (
-	// NoOnlineProviders: nobody is online, so nothing is guaranteed.
+	// NoOnlineProviders says that nobody is online, so nothing is guaranteed.
 	NoOnlineProviders Basis = iota
-	// Reported: every provider online reports its window.
+	// Reported says that every provider that is online reports its window.
 	Reported
-	// Partial: some report, and the smallest of these is taken.
+	// Partial says that some report, and that the smallest report is taken.
 	Partial
-	// Unknown: nobody reports, and the catalog's window is taken.
+	// Unknown says that nobody reports, and that the catalog's window is taken.
 	Unknown
 )
 
@@ -39,7 +39,7 @@ func (b Basis) String() string {
 	}
 }
 
-// Bounds of what one model's supply names.
+// The bounds of the quantizations that one model's supply names.
 const (
 	maxQuantizations     = 8
 	maxQuantizationBytes = 16
@@ -47,29 +47,30 @@ const (
 
 // Supply is what is online for one model.
 type Supply struct {
-	// Online counts providers, Reporting those of them that report a window.
+	// Online counts providers, and Reporting the providers among them that report a
+	// window.
 	Online    int32
 	Reporting int32
-	// MinReported and MaxReported are over the reporting ones.
+	// MinReported and MaxReported are the smallest and the largest report.
 	MinReported   int64
 	MaxReported   int64
 	Quantizations []string
 }
 
-// Guarantee is what a model's supply comes to.
+// Guarantee is what a model's supply guarantees.
 type Guarantee struct {
 	Online int32
-	// Tokens is 0 exactly with NoOnlineProviders.
+	// Tokens is 0 if and only if Basis is NoOnlineProviders.
 	Tokens int64
 	Basis  Basis
 	// MaxReported is 0 when no provider reports a window.
 	MaxReported int64
-	// Quantizations are sorted and each named once; at most 8.
+	// Quantizations are sorted, each once, and at most 8.
 	Quantizations []string
 }
 
-// Of is the guarantee that s gives for a model with the catalog's window.
-// Counts that contradict each other are read as if fewer providers reported.
+// Of returns the guarantee that s gives for a model with the catalog's window. Counts that
+// contradict each other are read as if fewer providers reported.
 func Of(s Supply, catalogTokens int64) Guarantee {
 	if s.Online <= 0 {
 		return Guarantee{}
@@ -86,8 +87,8 @@ func Of(s Supply, catalogTokens int64) Guarantee {
 	return g
 }
 
-// quantizations sorts names that providers gave, which may be anything, and
-// keeps as many as there is room for.
+// quantizations sorts the names that providers gave and keeps as many as there is room
+// for. A name may be any text.
 func quantizations(names []string) []string {
 	kept := make([]string, 0, min(len(names), maxQuantizations))
 	for _, name := range names {
@@ -100,15 +101,15 @@ func quantizations(names []string) []string {
 	return slices.Clip(kept[:min(len(kept), maxQuantizations)])
 }
 
-// Equal reports whether both say the same.
+// Equal reports whether the two guarantees are the same.
 func (g Guarantee) Equal(other Guarantee) bool {
 	return g.Online == other.Online && g.Tokens == other.Tokens && g.Basis == other.Basis &&
 		g.MaxReported == other.MaxReported && slices.Equal(g.Quantizations, other.Quantizations)
 }
 
-// Effective is the window of one provider, and whether it is the provider's
-// own report and not the catalog's value. A report above the catalog's value counts
-// as that, because nobody has measured it.
+// Effective returns the window of one provider, and reports whether it is the provider's
+// own report instead of the catalog's value. A report above the catalog's value counts as
+// the catalog's value, because nobody has measured it.
 func Effective(reportedTokens, catalogTokens int64) (tokens int64, reported bool) {
 	if reportedTokens > 0 && (catalogTokens <= 0 || reportedTokens <= catalogTokens) {
 		return reportedTokens, true

@@ -1,8 +1,8 @@
-// Package price has the price versions of a model: immutable sets of rates,
-// one after the other without a gap, the last of them in force.
+// Package price defines the price versions of a model: immutable sets of rates that follow
+// one another without a gap. The last is in force.
 //
-// A change of price, or of what it is for, is a new version. Requests admitted under an earlier one
-// keep it, because the hold pins its id and rates.
+// A change of a price, or of its unit, makes a new version. A request that was admitted
+// under an earlier version keeps that version, because the hold pins its id and rates.
 package price
 
 import (
@@ -14,7 +14,7 @@ import (
 	"svc.internal/pkg/money"
 )
 
-// resolution is what the store keeps of an instant.
+// resolution is how exactly the store keeps an instant.
 const resolution = time.Microsecond
 
 // Version is one immutable set of prices.
@@ -24,14 +24,14 @@ type Version struct {
 	ValidFrom time.Time
 }
 
-// First is the first version of a model.
+// First returns the first version of a model.
 func First(rates money.Rates, now time.Time, id ids.PriceVersionID) Version {
 	return Version{ID: id, Rates: rates, ValidFrom: now.UTC().Truncate(resolution)}
 }
 
-// Succeed is the version that is in force once rates are wanted: v itself when
-// it has them, else a new one named id. It begins after v did even if the
-// clock that set v was ahead of this one.
+// Succeed returns the version that is in force once rates are wanted: v itself if it has
+// these rates, and otherwise a new version with this id. The new version begins after v
+// even if the clock that set v was ahead of this one.
 func (v Version) Succeed(rates money.Rates, now time.Time, id ids.PriceVersionID) Version {
 	if v.Rates == rates {
 		return v
@@ -43,8 +43,8 @@ func (v Version) Succeed(rates money.Rates, now time.Time, id ids.PriceVersionID
 	return next
 }
 
-// Texts are the four prices in US dollars, as decimals: per 1M tokens with at
-// most six, per image or per minute with at most nine; empty is zero.
+// Texts are the four prices in US dollars, as decimal numbers. Prices per 1M tokens have
+// at most six decimals, and prices per image or minute at most nine. Empty means zero.
 type Texts struct {
 	Input        string
 	Output       string

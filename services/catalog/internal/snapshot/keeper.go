@@ -30,12 +30,13 @@ type Supplies interface {
 
 // Config paces a Keeper.
 type Config struct {
-	// SupplyInterval is the pause between two questions to the router, and the
-	// bound of each.
+	// SupplyInterval is the pause between two calls of the router, and the time that
+	// each call has.
 	SupplyInterval time.Duration
-	// SupplyExpiry is how long an answer applies while no newer one comes.
+	// SupplyExpiry is how long an answer of the router counts while no newer one
+	// comes.
 	SupplyExpiry time.Duration
-	// RepairInterval is how often entries are looked at without a hint.
+	// RepairInterval is how often entries are read without a hint.
 	RepairInterval time.Duration
 }
 
@@ -46,10 +47,10 @@ type Keeper struct {
 	supplies Supplies
 	clock    clock.Clock
 	log      *slog.Logger
-	// hints holds at most one: more would say the same.
+	// hints holds at most one, because a second would say the same.
 	hints chan struct{}
-	// loading is held by who reads entries, so that an older reading never
-	// replaces a newer one.
+	// loading is held by the goroutine that reads entries, so that an older reading
+	// never replaces a newer one.
 	loading chan struct{}
 	stopped chan struct{}
 
@@ -68,7 +69,7 @@ type Keeper struct {
 // retryAfter is the pause after entries could not be read.
 const retryAfter = time.Second
 
-// unread is no revision that the store has.
+// unread is a revision that the store never has.
 const unread = -1
 
 // NewKeeper makes a keeper that knows nothing until Run has begun.
@@ -80,7 +81,7 @@ func NewKeeper(cfg Config, entries Entries, supplies Supplies, clk clock.Clock, 
 	}
 }
 
-// Current is the newest snapshot and a channel that is closed when it is
+// Current returns the newest snapshot and a channel that is closed when the snapshot is
 // replaced. It fails with Unavailable before the first snapshot.
 func (k *Keeper) Current() (*Snapshot, <-chan struct{}, error) {
 	k.mu.Lock()
@@ -92,21 +93,23 @@ func (k *Keeper) Current() (*Snapshot, <-chan struct{}, error) {
 	return k.current, k.next, nil
 }
 
-// WithSupply is an entry with what its providers now guarantee.
+// WithSupply returns an entry with what its providers now guarantee.
 func (k *Keeper) WithSupply(e entry.Model) Model {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return withSupply(e, k.supply)
 }
 
-// SupplyAge is how long ago the router last said what is online, if ever.
+// SupplyAge returns how long ago the router last said what is online, and whether it ever
+// did.
 func (k *Keeper) SupplyAge() (age time.Duration, known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.clock.Now().Sub(k.heardAt), !k.heardAt.IsZero()
 }
 
-// Stopped is closed when Run has ended and nothing newer will come.
+// Stopped returns a channel that is closed when Run has ended, after which no newer
+// snapshot comes.
 func (k *Keeper) Stopped() <-chan struct{} { return k.stopped }
 
 // Hint says that the stored entries may have changed. It never blocks.
@@ -126,8 +129,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	both.Wait()
 }
 
-// followEntries reads entries on a hint, at each repair, and soon again after
-// a failure.
+// followEntries reads entries after a hint, at each repair, and again soon after a failure.
 func (k *Keeper) followEntries(ctx context.Context) {
 	repair := time.NewTicker(k.cfg.RepairInterval)
 	defer repair.Stop()
@@ -175,11 +177,11 @@ func (k *Keeper) Refresh(ctx context.Context) error {
 		k.weighed, k.weights = newest, sets
 	}
 	models, _ := merge(k.stored, k.supply, nil)
-	k.publish(models)
+	k.publishLocked(models)
 	return nil
 }
 
-// followSupply asks the router at an even pace.
+// followSupply asks the router at every interval.
 func (k *Keeper) followSupply(ctx context.Context) {
 	k.resupply(ctx)
 	for range clock.Every(ctx, k.cfg.SupplyInterval) {
@@ -208,15 +210,15 @@ func (k *Keeper) resupply(ctx context.Context) {
 		return
 	}
 	if models, changed := merge(k.stored, k.supply, k.current.Models); changed {
-		k.publish(models)
+		k.publishLocked(models)
 	}
 }
 
-// logSilence says once that the router went away and once that it came back.
+// logSilence logs once that the router went away, and once that it came back.
 func (k *Keeper) logSilence(ctx context.Context, err error) {
 	switch {
 	case err != nil && k.heardAt.IsZero():
-		// Services start in any order: nothing is missed yet.
+		// Services start in any order, so nothing is missed yet.
 		return
 	case err != nil && !k.silent:
 		k.log.WarnContext(ctx, "the router does not say what is online", "error", err)
@@ -226,9 +228,8 @@ func (k *Keeper) logSilence(ctx context.Context, err error) {
 	k.silent = err != nil
 }
 
-// publish makes a new snapshot the current one and wakes who waits for it; mu
-// is held.
-func (k *Keeper) publish(models []Model) {
+// publishLocked makes a new snapshot the current one and wakes everyone who waits for it.
+func (k *Keeper) publishLocked(models []Model) {
 	next := &Snapshot{Revision: 1, Models: models, Weights: k.weights}
 	if k.current != nil {
 		next.Revision = k.current.Revision + 1

@@ -1,12 +1,11 @@
-// Package snapshot holds the whole catalog in memory, live supply included,
-// and tells its watchers of every change.
+// Package snapshot holds the whole catalog in memory, with the supply of each model, and
+// tells its watchers of every change.
 //
-// A Snapshot never changes; a newer one takes its place. A watcher waits for
-// the next and always finds the newest, so that one that is slow skips those
-// between and nothing queues up for it. Entries and weights are read when the store says
-// that they changed, and in any case at each repair; supply is asked for at an
-// even pace. While the router is away its last answer goes on applying, for a
-// bounded time, and then nobody counts as online.
+// A Snapshot never changes. A newer one takes its place. A watcher waits for the next
+// snapshot and always gets the newest, so a slow watcher skips snapshots and nothing
+// queues up for it. Entries and weights are read when the store says that they changed,
+// and at each repair. The router is asked for supply at every interval. While the router
+// is away, its last answer counts for a bounded time, and then nobody counts as online.
 package snapshot
 
 import (
@@ -30,7 +29,8 @@ type Snapshot struct {
 	Revision uint64
 	// Models are ordered by id, byte by byte.
 	Models []Model
-	// Weights are what models consist of, by model id, where it is known.
+	// Weights are the files that models consist of, by model id, where they are
+	// known.
 	Weights map[string]weights.Set
 }
 
@@ -43,21 +43,20 @@ func (s *Snapshot) Find(id string) (Model, bool) {
 	return s.Models[i], true
 }
 
-// Page is the part of the models on a page, which counts from 1, and empty
-// beyond the last.
+// Page returns the models on a page. Pages count from 1. A page beyond the last is empty.
 func (s *Snapshot) Page(page, size int) []Model {
 	start, end := Window(len(s.Models), page, size)
 	return s.Models[start:end]
 }
 
-// Window is the part of total items on a page, which counts from 1.
+// Window returns where a page of total items starts and ends. Pages count from 1.
 func Window(total, page, size int) (start, end int) {
 	start = min((page-1)*size, total)
 	return start, min(start+size, total)
 }
 
-// merge makes the models of a snapshot and reports whether they differ in supply
-// from those of before, which are of the same entries.
+// merge makes the models of a snapshot. It reports whether their supply differs from that
+// of before, which has the same entries.
 func merge(entries []entry.Model, supply map[string]guarantee.Supply, before []Model) (models []Model, changed bool) {
 	models = make([]Model, len(entries))
 	for i, e := range entries {

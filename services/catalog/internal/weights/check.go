@@ -11,20 +11,20 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// Listing is one file as an operator names it.
+// Listing describes one file as an operator does.
 type Listing struct {
 	Name string
 	// Hash is hexadecimal, in either case.
 	Hash string
 	// Algorithm is sha256; empty means the same.
 	Algorithm string
-	// Bytes is a JSON number and so may be anything at first.
+	// Bytes is a JSON number, so it is checked before it is a size.
 	Bytes float64
 	URL   string
 }
 
-// Parse checks what an operator says of a model's weights and makes a set of it.
-// No files are no set, whatever the source. Its fault names the field.
+// Parse checks what an operator says of a model's weights and makes a Set of it. Without
+// files there is no set, whatever the source is. Its fault names the field.
 func Parse(sourceURL string, listings []Listing) (Set, error) {
 	if len(listings) > MaxFiles {
 		return Set{}, invalid("files", "must name at most %d", MaxFiles)
@@ -77,8 +77,8 @@ func (l Listing) parse(at, sourceURL string) (File, error) {
 	return f, nil
 }
 
-// bounded keeps a text that cannot be a hash from being decoded into one: it is
-// the text itself, or empty when it has another length.
+// bounded returns text if it has the length of a hash, and otherwise an empty text, so
+// that a longer text is never decoded.
 func bounded(text string) string {
 	if len(text) != hex.EncodedLen(len(Hash{})) {
 		return ""
@@ -86,8 +86,8 @@ func bounded(text string) string {
 	return text
 }
 
-// nameProblem says what is wrong with a filename, if anything. It becomes a path
-// on machines of any system, below a folder that it must not leave.
+// nameProblem returns what is wrong with a filename, or an empty text. The filename
+// becomes a path on machines of any system, below a folder that it must not leave.
 func nameProblem(name string) string {
 	if name == "" || len(name) > MaxFilenameBytes {
 		return fmt.Sprintf("must be 1 to %d bytes", MaxFilenameBytes)
