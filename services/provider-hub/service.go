@@ -118,12 +118,16 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s.metrics = m
-	s.usage = events.NewUsage(cfg.HubID, deps.Bus, cfg.ResettleAfter, deps.Clock, deps.Log, m.lag)
 	s.keys = events.NewKeys(cfg.HubID, deps.UsageKeys, deps.Random, deps.Clock, deps.Log)
-	s.usage.SealWith(s.keys)
+	waiting := events.NewWaitingReceipts(deps.Clock)
+	s.usage = events.NewUsage(cfg.HubID, deps.Bus, cfg.ResettleAfter, events.UsageDeps{
+		Clock: deps.Clock, Log: deps.Log, Keys: s.keys, Closed: waiting.Closed, Lag: m.lag,
+	})
 	s.attempts = events.NewAttempts(cfg.HubID, deps.Bus, deps.Log)
 	s.presence = events.NewPresence(cfg.HubID, cfg.DispatchAddress, deps.Clock.Now().UnixMilli(), deps.Bus, s.registry, deps.Log)
-	s.workReceipts = events.NewWorkReceipts(cfg.HubID, deps.Bus, s.usage, cfg.proofs(), deps.Clock, deps.Log)
+	s.workReceipts = events.NewWorkReceipts(cfg.HubID, events.WorkReceiptDeps{
+		Bus: deps.Bus, Usage: s.usage, Waiting: waiting, Secrets: cfg.proofs(), Clock: deps.Clock, Log: deps.Log,
+	})
 	s.sockets.TakeReceipts(s.workReceipts)
 	s.warmups = events.NewWarmups(deps.Bus, s.registry, m.warmUp, deps.Log)
 	s.registry.OnWarmed(func(from *session.Session, answer session.Warmed) {

@@ -107,7 +107,7 @@ func (d Disk) Before(hook func(op string)) {
 // disk only says that it has synced.
 func Open(id string, disk Disk, conn Bus, c clock.Clock, world World, noSync bool) (*Hub, error) {
 	log := slog.New(slog.DiscardHandler)
-	h := &Hub{usage: events.NewUsage(id, conn, 0, c, log, nil), world: world}
+	h := &Hub{usage: events.NewUsage(id, conn, 0, events.UsageDeps{Clock: c, Log: log}), world: world}
 	var on journal.Disk = disk.sim
 	if noSync {
 		on = liar{on}

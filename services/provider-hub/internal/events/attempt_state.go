@@ -71,9 +71,6 @@ func (u *Usage) close(keys ...journal.Key) {
 	for _, key := range keys {
 		u.closed.add(key)
 	}
-	heard := u.onClosed
 	u.mu.Unlock()
-	if heard != nil {
-		heard(keys)
-	}
+	u.onClosed(keys)
 }

@@ -81,12 +81,12 @@ type Usage struct {
 	resettle time.Duration
 	clock    clock.Clock
 	log      *slog.Logger
-	// Lag hears how old usage is when it was published for the first time.
-	lag func(time.Duration)
+	keys     *Keys // nil where nobody checks seals
+	onClosed func([]journal.Key)
+	lag      func(time.Duration)
 
 	journal atomic.Pointer[journal.Journal]
 	opened  time.Time // what is older is of an earlier process
-	keys    *Keys     // nil where nobody checks seals
 	queue   chan waiting
 	ensured bool // the stream was ensured; for the loop of usage only
 
@@ -98,21 +98,37 @@ type Usage struct {
 	pending map[journal.Key]*publication
 	voids   map[journal.Key]struct{} // their VoidEvent is in the journal
 	closed  recent
-	// onClosed hears of attempts that need no receipt any more.
-	onClosed func([]journal.Key)
+}
+
+// UsageDeps are what usage works with. Clock and Log are required.
+type UsageDeps struct {
+	Clock clock.Clock
+	Log   *slog.Logger
+	// Keys seal what is published; nil where nobody checks seals.
+	Keys *Keys
+	// Closed hears of attempts that need no receipt any more. It must not block; nil
+	// where nobody waits for them.
+	Closed func([]journal.Key)
+	// Lag hears how old usage is when it is published for the first time; nil where
+	// nobody measures it.
+	Lag func(time.Duration)
 }
 
 // NewUsage returns a Usage without a journal. What is unsettled for resettle
-// is published again; 0 means DefaultResettle. lag may be nil.
-func NewUsage(hubID string, conn Bus, resettle time.Duration, c clock.Clock, log *slog.Logger, lag func(time.Duration)) *Usage {
-	if lag == nil {
-		lag = func(time.Duration) {}
+// is published again; 0 means DefaultResettle.
+func NewUsage(hubID string, conn Bus, resettle time.Duration, deps UsageDeps) *Usage {
+	if deps.Closed == nil {
+		deps.Closed = func([]journal.Key) {}
+	}
+	if deps.Lag == nil {
+		deps.Lag = func(time.Duration) {}
 	}
 	if resettle == 0 {
 		resettle = DefaultResettle
 	}
 	return &Usage{
-		hubID: hubID, bus: conn, resettle: resettle, clock: c, log: log, lag: lag,
+		hubID: hubID, bus: conn, resettle: resettle, clock: deps.Clock, log: deps.Log,
+		keys: deps.Keys, onClosed: deps.Closed, lag: deps.Lag,
 		queue: make(chan waiting, usageQueue), pending: map[journal.Key]*publication{},
 		voidQueue: make(chan waiting, usageQueue), voids: map[journal.Key]struct{}{},
 	}

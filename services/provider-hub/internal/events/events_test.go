@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
+	"svc.internal/pkg/usageseal"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	"svc.internal/services/provider-hub/internal/dispatch"
 	"svc.internal/services/provider-hub/internal/journal"
@@ -27,16 +29,18 @@ import (
 )
 
 type fixture struct {
-	usage *Usage
-	clock *clock.Manual
-	bus   *bus.Conn
-	got   chan bus.Msg
+	usage   *Usage
+	waiting *WaitingReceipts
+	clock   *clock.Manual
+	bus     *bus.Conn
+	got     chan bus.Msg
 }
 
 func setup(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{clock: clock.NewManual(time.UnixMilli(1_790_000_000_000)), bus: bustest.New(t), got: make(chan bus.Msg, 1024)}
-	f.usage = NewUsage("hub-a", f.bus, 0, f.clock, slog.New(slog.DiscardHandler), nil)
+	f.waiting = NewWaitingReceipts(f.clock)
+	f.usage = NewUsage("hub-a", f.bus, 0, UsageDeps{Clock: f.clock, Log: discard, Closed: f.waiting.Closed})
 	if err := f.usage.Open(journal.Config{Dir: t.TempDir(), Clock: f.clock}); err != nil {
 		t.Fatal(err)
 	}
@@ -144,11 +148,32 @@ func TestUnsettledUsageIsPublishedAgainEverMoreRarely(t *testing.T) {
 	}
 }
 
+func TestUsageWaitsForAKeyAndIsSealedWithIt(t *testing.T) {
+	f := setup(t)
+	taken := make(chan usageseal.Key)
+	keys := NewKeys("hub-a", []KeyReceiver{{Name: "ledger", Hand: func(_ context.Context, _ string, key usageseal.Key) error {
+		taken <- key
+		return nil
+	}}}, rand.Reader, clock.System, discard)
+	f.usage = lifeWith(t, simdisk.New(), f.bus, UsageDeps{Clock: f.clock, Log: discard, Keys: keys})
+	f.serve(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = keys.Run(ctx) })
+	loops.Go(func() { _ = f.usage.Publish(ctx) })
+	key := <-taken // until then nothing is published: the consumer gets the usage that is sealed
+	if m := f.next(t); !key.Opens(m.Data) {
+		t.Error("got usage that the key that was handed over does not open, want it sealed with that key")
+	}
+	cancel()
+	loops.Wait()
+}
+
 func TestUsageOutlivesAServerThatLostItsStore(t *testing.T) {
 	server := bustest.NewServer(t)
 	conn := bustest.Connect(t, server)
 	c := clock.NewManual(time.UnixMilli(1_790_000_000_000))
-	f := &fixture{clock: c, bus: conn, usage: NewUsage("hub-a", conn, 0, c, slog.New(slog.DiscardHandler), nil)}
+	f := &fixture{clock: c, bus: conn, usage: NewUsage("hub-a", conn, 0, UsageDeps{Clock: c, Log: discard})}
 	if err := f.usage.Open(journal.Config{Dir: t.TempDir(), Clock: c}); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +233,7 @@ func TestDiskThatFailsStopsNewWorkAndReadiness(t *testing.T) {
 		return nil
 	}
 	c := clock.NewManual(time.UnixMilli(1_790_000_000_000))
-	f := &fixture{clock: c, usage: NewUsage("hub-a", nil, 0, c, slog.New(slog.DiscardHandler), nil)}
+	f := &fixture{clock: c, usage: NewUsage("hub-a", nil, 0, UsageDeps{Clock: c, Log: discard})}
 	if err := f.usage.Ready(); err == nil {
 		t.Error("ready without a journal")
 	}

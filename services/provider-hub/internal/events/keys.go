@@ -58,9 +58,6 @@ func NewKeys(hub string, receivers []KeyReceiver, random io.Reader, c clock.Cloc
 	return &Keys{hub: hub, receivers: receivers, random: random, clock: c, log: log, ready: make(chan struct{})}
 }
 
-// SealWith makes u seal what it publishes, before it runs.
-func (u *Usage) SealWith(k *Keys) { u.keys = k }
-
 // wait returns true once there is a key, and false when ctx ends before.
 func (k *Keys) wait(ctx context.Context) bool {
 	if k == nil {

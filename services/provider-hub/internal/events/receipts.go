@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,12 +26,7 @@ import (
 // Bounds of receipts. What exceeds them is dropped: the agent sends it again.
 const (
 	receiptQueue = 256
-	maxWaiting   = 1 << 16
-	// forwardAgain is the least pause between two questions about a receipt.
-	forwardAgain = 20 * time.Second
-	// maxWait is how long a receipt waits for its acknowledgement.
-	maxWait   = 10 * time.Minute
-	waitSweep = time.Minute
+	waitSweep    = time.Minute
 )
 
 // Why receipts are refused here.
@@ -42,14 +36,6 @@ const (
 	refusedSignature = "invalid_signature"
 	refusedProof     = "invalid_proof"
 )
-
-// Agent is the session that receipts come from; a *session.Session.
-type Agent interface {
-	Identity() session.Identity
-	ReceiptKey() []byte
-	AckReceipts(all []session.Acknowledged)
-	Forged()
-}
 
 // WorkReceipts answers the receipts of providers. One for an attempt that is in the
 // journal waits until that is settled; one for an attempt that was closed lately
@@ -61,6 +47,7 @@ type WorkReceipts struct {
 	hubID   string
 	bus     Bus
 	usage   *Usage
+	waiting *WaitingReceipts
 	secrets proofs.Secrets
 	clock   clock.Clock
 	log     *slog.Logger
@@ -68,9 +55,6 @@ type WorkReceipts struct {
 
 	queue   chan handed
 	ensured bool // the stream was ensured; for the loop only
-
-	mu      sync.Mutex
-	waiting map[journal.Key]*waiter
 
 	forwarded, refused, dropped atomic.Int64
 }
@@ -81,24 +65,23 @@ type handed struct {
 	all  []*agentv2.Receipt
 }
 
-// waiter is a receipt that is not answered yet.
-type waiter struct {
-	from         Agent
-	since, asked time.Time
-	// what billing-ledger was asked about last.
-	question digest
+// WorkReceiptDeps are what receipts are answered with. All are required.
+type WorkReceiptDeps struct {
+	Bus   Bus
+	Usage *Usage
+	// Waiting is what Usage acknowledges receipts from.
+	Waiting *WaitingReceipts
+	Secrets proofs.Secrets
+	Clock   clock.Clock
+	Log     *slog.Logger
 }
 
-// NewWorkReceipts makes a desk for receipts and has usage tell it what is closed.
-func NewWorkReceipts(hubID string, conn Bus, usage *Usage, secrets proofs.Secrets, c clock.Clock, log *slog.Logger) *WorkReceipts {
-	r := &WorkReceipts{
-		hubID: hubID, bus: conn, usage: usage, secrets: secrets, clock: c, log: log, known: newVerdicts(),
-		queue: make(chan handed, receiptQueue), waiting: map[journal.Key]*waiter{},
+// NewWorkReceipts returns an empty queue that Run answers.
+func NewWorkReceipts(hubID string, deps WorkReceiptDeps) *WorkReceipts {
+	return &WorkReceipts{
+		hubID: hubID, bus: deps.Bus, usage: deps.Usage, waiting: deps.Waiting, secrets: deps.Secrets,
+		clock: deps.Clock, log: deps.Log, known: newVerdicts(), queue: make(chan handed, receiptQueue),
 	}
-	usage.mu.Lock()
-	usage.onClosed = r.closed
-	usage.mu.Unlock()
-	return r
 }
 
 // Forwarded counts questions to billing-ledger, Refused the receipts that count
@@ -230,10 +213,10 @@ func (r *WorkReceipts) consider(from Agent, signed workreceipt.Signed, asked dig
 			return false, nil, refusedProof
 		}
 	}
-	ask := state != Closed && r.wait(key, from, asked)
+	ask := state != Closed && r.waiting.wait(key, from, asked)
 	// What was closed before anybody waited is not heard of any more.
 	if r.usage.State(key) == Closed {
-		r.take(key)
+		r.waiting.take(key)
 		return true, nil, ""
 	}
 	if state == Unknown && ask {
@@ -242,67 +225,13 @@ func (r *WorkReceipts) consider(from Agent, signed workreceipt.Signed, asked dig
 	return false, question, ""
 }
 
-// wait notes who waits for an attempt, and reports whether billing-ledger may be
-// asked now.
-func (r *WorkReceipts) wait(key journal.Key, from Agent, question digest) (ask bool) {
-	now := r.clock.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	w := r.waiting[key]
-	if w == nil {
-		if len(r.waiting) >= maxWaiting {
-			return false
-		}
-		w = &waiter{from: from}
-		r.waiting[key] = w
-	}
-	if w.from.Identity().ProviderID != from.Identity().ProviderID {
-		return false // one of the two was never given the attempt
-	}
-	w.from, w.since = from, now
-	if !w.asked.IsZero() && now.Sub(w.asked) < forwardAgain {
-		return false
-	}
-	w.asked, w.question = now, question
-	return true
-}
-
-// sweep forgets who has waited for too long: an agent that is still there asks
-// again. And it tells what was refused meanwhile.
+// sweep tells what was refused since it was last called, and forgets who has waited
+// for too long.
 func (r *WorkReceipts) sweep() {
 	if refused := r.known.drain(); len(refused) > 0 {
 		r.log.Warn("receipts of providers are refused", "by_reason", refused)
 	}
-	now := r.clock.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for key, w := range r.waiting {
-		if now.Sub(w.since) > maxWait {
-			delete(r.waiting, key)
-		}
-	}
-}
-
-// take removes who waits for an attempt; nil for nobody.
-func (r *WorkReceipts) take(key journal.Key) *waiter {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	w := r.waiting[key]
-	delete(r.waiting, key)
-	return w
-}
-
-// closed acknowledges the receipts of attempts that were just closed.
-func (r *WorkReceipts) closed(keys []journal.Key) {
-	done := map[Agent][]session.Acknowledged{}
-	for _, key := range keys {
-		if w := r.take(key); w != nil {
-			done[w.from] = append(done[w.from], session.Acknowledged{Key: workreceipt.Key{Request: key.Request, Attempt: key.Attempt}})
-		}
-	}
-	for from, all := range done {
-		from.AckReceipts(all)
-	}
+	r.waiting.sweep()
 }
 
 func questionOf(hubID string, s workreceipt.Signed, d proofs.Dispatch, key []byte) *eventsv1.WorkReceiptEvent {
@@ -393,7 +322,7 @@ func (r *WorkReceipts) verdicts(data []byte) (map[Agent][]session.Acknowledged, 
 		default:
 			continue // of a later version
 		}
-		w := r.take(journal.Key{Request: request, Attempt: v.GetAttempt()})
+		w := r.waiting.take(journal.Key{Request: request, Attempt: v.GetAttempt()})
 		if w == nil {
 			continue
 		}

@@ -76,8 +76,7 @@ func newWindow(t *testing.T) *window {
 	t.Helper()
 	f := setup(t)
 	w := &window{fixture: f, questions: make(chan *eventsv1.WorkReceiptEvent, 64)}
-	w.workReceipts = NewWorkReceipts("hub-a", f.bus, f.usage, proofs.Secrets{Current: proofs.Derive([]byte("pepper")), Previous: &rotatedOut},
-		f.clock, slog.New(slog.DiscardHandler))
+	w.workReceipts = f.receipts(proofs.Secrets{Current: proofs.Derive([]byte("pepper")), Previous: &rotatedOut}, discard)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{}, 2)
 	go func() {
@@ -104,6 +103,13 @@ func newWindow(t *testing.T) *window {
 	}()
 	t.Cleanup(func() { cancel(); <-done; <-done })
 	return w
+}
+
+// receipts answer the receipts of a fixture's usage.
+func (f *fixture) receipts(secrets proofs.Secrets, log *slog.Logger) *WorkReceipts {
+	return NewWorkReceipts("hub-a", WorkReceiptDeps{
+		Bus: f.bus, Usage: f.usage, Waiting: f.waiting, Secrets: secrets, Clock: f.clock, Log: log,
+	})
 }
 
 // attempt is an order of a's, dispatched by this fleet, with its receipt.
@@ -336,14 +342,14 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 	w, a := newWindow(t), newAgent(1)
 	for n := range uint32(maxWaiting + 5) {
-		w.workReceipts.wait(journal.Key{Attempt: n}, a, digest{})
+		w.waiting.wait(journal.Key{Attempt: n}, a, digest{})
 	}
-	if n := len(w.workReceipts.waiting); n != maxWaiting {
+	if n := len(w.waiting.all); n != maxWaiting {
 		t.Errorf("%d wait", n)
 	}
 	w.clock.Advance(maxWait + time.Second)
 	w.workReceipts.sweep()
-	if n := len(w.workReceipts.waiting); n != 0 {
+	if n := len(w.waiting.all); n != 0 {
 		t.Errorf("%d wait for ever", n)
 	}
 }
@@ -379,7 +385,7 @@ func TestWhatBecameOfAReceiptIsSaidAgainWithoutAMessage(t *testing.T) {
 func TestRefusalsAreCountedAndToldOnceAMinute(t *testing.T) {
 	var log bytes.Buffer
 	f, a := setup(t), newAgent(1)
-	r := NewWorkReceipts("hub-a", f.bus, f.usage, proofs.Secrets{Current: proofs.Derive([]byte("pepper"))}, f.clock, slog.New(slog.NewTextHandler(&log, nil)))
+	r := f.receipts(proofs.Secrets{Current: proofs.Derive([]byte("pepper"))}, slog.New(slog.NewTextHandler(&log, nil)))
 	w := &window{fixture: f, workReceipts: r}
 	_, made := w.attempt(a, 1)
 	made.Proof = []byte("made up")
@@ -423,7 +429,7 @@ func TestVerdictsAreBounded(t *testing.T) {
 
 func TestReceiptsBeyondTheQueueAreDroppedAndCounted(t *testing.T) {
 	f, a := setup(t), newAgent(1)
-	r := NewWorkReceipts("hub-a", f.bus, f.usage, proofs.Secrets{}, f.clock, slog.New(slog.DiscardHandler))
+	r := f.receipts(proofs.Secrets{}, discard)
 	for range receiptQueue + 2 {
 		r.receive(a, make([]*agentv2.Receipt, 3))
 	}

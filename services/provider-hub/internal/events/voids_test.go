@@ -27,8 +27,14 @@ var discard = slog.New(slog.DiscardHandler)
 // life is a process of a hub on a disk.
 func life(t *testing.T, disk *simdisk.Disk, conn Bus, c clock.Clock) *Usage {
 	t.Helper()
-	u := NewUsage("hub-a", conn, 0, c, discard, nil)
-	if err := u.Open(journal.Config{Disk: disk, Clock: c}); err != nil {
+	return lifeWith(t, disk, conn, UsageDeps{Clock: c, Log: discard})
+}
+
+// lifeWith is a process of a hub that works with deps.
+func lifeWith(t *testing.T, disk *simdisk.Disk, conn Bus, deps UsageDeps) *Usage {
+	t.Helper()
+	u := NewUsage("hub-a", conn, 0, deps)
+	if err := u.Open(journal.Config{Disk: disk, Clock: deps.Clock}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = u.Close() })
@@ -121,9 +127,8 @@ func TestAVoidOutlivesNATSBeingAwayAndTheHubBeingKilled(t *testing.T) {
 
 func TestAVoidIsPublishedAtOnceAndStruck(t *testing.T) {
 	disk, c, conn := simdisk.New(), clock.NewManual(time.UnixMilli(1_790_000_000_000)), bustest.New(t)
-	u := life(t, disk, conn, c)
 	heard := make(chan []journal.Key, 4)
-	u.onClosed = func(keys []journal.Key) { heard <- keys }
+	u := lifeWith(t, disk, conn, UsageDeps{Clock: c, Log: discard, Closed: func(keys []journal.Key) { heard <- keys }})
 	o := vanish(t, u, 1)
 	if keys := <-heard; len(keys) != 1 || keys[0] != keyOf(o) {
 		t.Errorf("closed %v", keys)
