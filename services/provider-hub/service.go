@@ -111,8 +111,6 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.recorder = presence.NewRecorder(cfg.HubID, tables, deps.Clock, deps.Log)
 	s.naming = naming.NewRecorder(tables, deps.Clock, deps.Log)
 	s.registry = registry.New(s.accounts, s.recorder, cfg.SessionsPerProvider)
-	s.counts = &session.Counts{}
-	s.sockets = session.NewServer(cfg.sessions(), s.registry, deps.Clock, deps.Log, s.counts)
 	m, err := newMetrics(deps.Meters)
 	if err != nil {
 		return nil, err
@@ -128,7 +126,10 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.workReceipts = events.NewWorkReceipts(cfg.HubID, events.WorkReceiptDeps{
 		Bus: deps.Bus, Usage: s.usage, Waiting: waiting, Secrets: cfg.proofs(), Clock: deps.Clock, Log: deps.Log,
 	})
-	s.sockets.TakeReceipts(s.workReceipts)
+	s.counts = &session.Counts{}
+	s.sockets = session.NewServer(cfg.sessions(), session.Deps{
+		Registrar: s.registry, Receipts: s.workReceipts, Clock: deps.Clock, Log: deps.Log, Counts: s.counts,
+	})
 	s.warmups = events.NewWarmups(deps.Bus, s.registry, m.warmUp, deps.Log)
 	s.registry.OnWarmed(func(from *session.Session, answer session.Warmed) {
 		s.warmups.Heard(from, answer)

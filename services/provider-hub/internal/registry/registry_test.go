@@ -55,8 +55,9 @@ func setup(t *testing.T, perProvider int, wrap func(*Registry) session.Registrar
 		clock.System, rand.Reader)
 	f := &fixture{accounts: accounts, recorder: presence.NewRecorder("hub-a", tables, clock.System, quiet)}
 	f.registry = New(accounts, f.recorder, perProvider)
-	server := session.NewServer(session.Config{RefuseHold: 50 * time.Millisecond}, wrap(f.registry), clock.System,
-		slog.New(slog.DiscardHandler), &session.Counts{})
+	server := session.NewServer(session.Config{RefuseHold: 50 * time.Millisecond}, session.Deps{
+		Registrar: wrap(f.registry), Clock: clock.System, Log: quiet, Counts: &session.Counts{},
+	})
 	server.Accept()
 	web := httptest.NewServer(server)
 	t.Cleanup(func() {

@@ -89,7 +89,7 @@ func TestNetworksBehindATrustedProxyAreToldApart(t *testing.T) {
 		"a peer without an IP, a pipe":  {proxies, "pipe", "192.0.2.7", "invalid IP"},
 		"two proxies, both are trusted": {proxies, "10.1.2.3:99", "192.0.2.7, 10.9.9.9", "192.0.2.7"},
 	} {
-		h := newHouse(Config{}.WithDefaults(), &desk{}, clock.System, &Counts{})
+		h := newHouse(Config{}.WithDefaults(), Deps{Registrar: &desk{}, Clock: clock.System, Counts: &Counts{}})
 		s := &Server{cfg: Config{MaxSockets: 1, Addresses: address.New(c.trusted)}, house: h, sessions: map[*Session]struct{}{}}
 		r := httptest.NewRequest("GET", "/ws", nil)
 		r.RemoteAddr = c.peer

@@ -25,10 +25,6 @@ type Receipts interface {
 	Receive(s *Session, all []*agentv2.Receipt)
 }
 
-// TakeReceipts says who takes receipts; without, they are passed over. It must
-// be called before Accept.
-func (s *Server) TakeReceipts(r Receipts) { s.house.receipts = r }
-
 // Acknowledged is the end of a receipt.
 type Acknowledged struct {
 	Key workreceipt.Key

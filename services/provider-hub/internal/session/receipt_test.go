@@ -17,8 +17,7 @@ func (p *pile) Receive(_ *Session, all []*agentv2.Receipt) { p.n += len(all) }
 
 func TestReceiptsOfASessionAreTakenAtABoundedRate(t *testing.T) {
 	c, counts, taken := clock.NewManual(time.UnixMilli(1_790_000_000_000)), &Counts{}, &pile{}
-	h := newHouse(Config{}.WithDefaults(), nil, c, counts)
-	h.receipts = taken
+	h := newHouse(Config{}.WithDefaults(), Deps{Receipts: taken, Clock: c, Counts: counts})
 	s := newSession(h, speakV2, netip.Addr{})
 	s.receiptKey = make(ed25519.PublicKey, ed25519.PublicKeySize)
 	frame := &agentv2.Receipts{Receipts: make([]*agentv2.Receipt, maxReceipts)}

@@ -33,12 +33,21 @@ type Server struct {
 	sockets  sync.WaitGroup
 }
 
+// Deps are what a server works with.
+type Deps struct {
+	Registrar Registrar
+	Receipts  Receipts // nil: receipts are passed over
+	Clock     clock.Clock
+	Log       *slog.Logger
+	Counts    *Counts
+}
+
 // NewServer returns a server that holds sockets, and registers nobody until
 // Accept.
-func NewServer(cfg Config, registrar Registrar, c clock.Clock, log *slog.Logger, counts *Counts) *Server {
+func NewServer(cfg Config, deps Deps) *Server {
 	cfg = cfg.WithDefaults()
 	return &Server{
-		cfg: cfg, log: log, house: newHouse(cfg, registrar, c, counts),
+		cfg: cfg, log: deps.Log, house: newHouse(cfg, deps),
 		upgrader: websocket.Upgrader{
 			Subprotocols: []string{Subprotocol}, HandshakeTimeout: cfg.RegisterTimeout,
 			// The library makes the handshake only: it needs no buffers.
@@ -52,10 +61,11 @@ func NewServer(cfg Config, registrar Registrar, c clock.Clock, log *slog.Logger,
 	}
 }
 
-func newHouse(cfg Config, registrar Registrar, c clock.Clock, counts *Counts) *house {
+func newHouse(cfg Config, deps Deps) *house {
 	return &house{
-		cfg: cfg, registrar: registrar, queue: newQueue(cfg, registrar, c), door: newDoor(cfg.MaxWaiting, c), exit: newExit(),
-		clock: c, counts: counts, held: newBudget(cfg.HeldBudget),
+		cfg: cfg, registrar: deps.Registrar, receipts: deps.Receipts, queue: newQueue(cfg, deps.Registrar, deps.Clock),
+		door: newDoor(cfg.MaxWaiting, deps.Clock), exit: newExit(),
+		clock: deps.Clock, counts: deps.Counts, held: newBudget(cfg.HeldBudget),
 	}
 }
 

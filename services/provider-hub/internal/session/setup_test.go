@@ -159,7 +159,7 @@ func serveSessions(t testing.TB, cfg Config) *endpoint {
 func holdSessions(t testing.TB, cfg Config) *endpoint {
 	t.Helper()
 	e := &endpoint{desk: &desk{}, pipes: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, counts: &Counts{}}
-	e.server = NewServer(cfg, e.desk, clock.System, slog.New(slog.DiscardHandler), e.counts)
+	e.server = NewServer(cfg, Deps{Registrar: e.desk, Clock: clock.System, Log: slog.New(slog.DiscardHandler), Counts: e.counts})
 	h := &http.Server{Handler: e.server}
 	done := make(chan struct{})
 	go func() {
@@ -178,7 +178,7 @@ func holdSessions(t testing.TB, cfg Config) *endpoint {
 
 // fresh is a session without a socket that is not registered.
 func fresh(cfg Config, speak func(*Session) (dialect, terms)) *Session {
-	h := newHouse(cfg.WithDefaults(), &desk{}, clock.System, &Counts{})
+	h := newHouse(cfg.WithDefaults(), Deps{Registrar: &desk{}, Clock: clock.System, Counts: &Counts{}})
 	h.queue.open()
 	return freshIn(h, speak)
 }
