@@ -110,7 +110,6 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.accounts = provider.NewDirectory(tables, cfg.Pepper, cfg.site(), deps.Clock, deps.Random)
 	s.recorder = presence.NewRecorder(cfg.HubID, tables, deps.Clock, deps.Log)
 	s.naming = naming.NewRecorder(tables, deps.Clock, deps.Log)
-	s.registry = registry.New(s.accounts, s.recorder, cfg.SessionsPerProvider)
 	m, err := newMetrics(deps.Meters)
 	if err != nil {
 		return nil, err
@@ -122,6 +121,8 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		Clock: deps.Clock, Log: deps.Log, Keys: s.keys, Closed: waiting.Closed, Lag: m.lag,
 	})
 	s.attempts = events.NewAttempts(cfg.HubID, deps.Bus, deps.Log)
+	answers := events.NewWarmAnswers(s.attempts, m.warmUp, deps.Log)
+	s.registry = registry.New(s.accounts, s.recorder, answers.Heard, cfg.SessionsPerProvider)
 	s.presence = events.NewPresence(cfg.HubID, cfg.DispatchAddress, deps.Clock.Now().UnixMilli(), deps.Bus, s.registry, deps.Log)
 	s.workReceipts = events.NewWorkReceipts(cfg.HubID, events.WorkReceiptDeps{
 		Bus: deps.Bus, Usage: s.usage, Waiting: waiting, Secrets: cfg.proofs(), Clock: deps.Clock, Log: deps.Log,
@@ -130,11 +131,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	s.sockets = session.NewServer(cfg.sessions(), session.Deps{
 		Registrar: s.registry, Receipts: s.workReceipts, Clock: deps.Clock, Log: deps.Log, Counts: s.counts,
 	})
-	s.warmups = events.NewWarmups(deps.Bus, s.registry, m.warmUp, deps.Log)
-	s.registry.OnWarmed(func(from *session.Session, answer session.Warmed) {
-		s.warmups.Heard(from, answer)
-		s.attempts.Probed(from.Identity(), answer)
-	})
+	s.warmups = events.NewWarmups(deps.Bus, s.registry, m.warmUp)
 	s.recorder.OnSeen(func(ctx context.Context) { s.swept(s.accounts.Qualify(ctx)) })
 	attempts := cfg.attempts()
 	attempts.Prove = s.workReceipts.Prove

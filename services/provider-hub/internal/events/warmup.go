@@ -3,7 +3,6 @@ package events
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"google.golang.org/protobuf/proto"
 
@@ -40,13 +39,12 @@ type Warmups struct {
 	bus      *bus.Conn
 	registry *registry.Registry
 	count    func(WarmOutcome)
-	log      *slog.Logger
 }
 
-// NewWarmups asks the sessions of reg. count hears of every outcome; it must not
-// block.
-func NewWarmups(conn *bus.Conn, reg *registry.Registry, count func(WarmOutcome), log *slog.Logger) *Warmups {
-	return &Warmups{bus: conn, registry: reg, count: count, log: log}
+// NewWarmups asks the sessions of reg. count hears of every outcome of asking; it
+// must not block.
+func NewWarmups(conn *bus.Conn, reg *registry.Registry, count func(WarmOutcome)) *Warmups {
+	return &Warmups{bus: conn, registry: reg, count: count}
 }
 
 // Ask tells all hubs. A zero provider is all that serve the model.
@@ -101,17 +99,4 @@ func (w *Warmups) onAsked(data []byte) {
 			w.count(WarmGone)
 		}
 	}
-}
-
-// Heard takes an agent's answer. It is called under the session's lock.
-func (w *Warmups) Heard(s *session.Session, answer session.Warmed) {
-	who := s.Identity()
-	line := w.log.With("provider_id", who.ProviderID, "node_id", who.NodeID, "model_id", answer.Model, "load_time", answer.LoadTime)
-	if answer.Success {
-		w.count(WarmLoaded)
-		line.Info("a model was warmed up")
-		return
-	}
-	w.count(WarmFailed)
-	line.Warn("a model could not be warmed up", "error", answer.Error)
 }

@@ -93,7 +93,7 @@ func (f *fleet) hub(id string) *hub {
 	quiet := slog.New(slog.DiscardHandler)
 	h := &hub{fleet: f, book: &mortal{Store: f.tables}}
 	h.recorder = presence.NewRecorder(id, h.book, f.clock, quiet)
-	h.registry = registry.New(f.accounts, h.recorder, 0)
+	h.registry = registry.New(f.accounts, h.recorder, nil, 0)
 	h.server = session.NewServer(session.Config{RefuseHold: 10 * time.Millisecond},
 		session.Deps{Registrar: h.registry, Clock: f.clock, Log: quiet, Counts: &session.Counts{}})
 	h.server.Accept()

@@ -52,23 +52,23 @@ type Registry struct {
 }
 
 // New returns an empty registry that admits the providers of accounts, and tells
-// recorder of their sessions. perProvider bounds the sessions of one provider; 0
-// means 64.
-func New(accounts *provider.Directory, recorder *presence.Recorder, perProvider int) *Registry {
+// recorder of their sessions. warmed hears what became of warm-ups, under the
+// session's lock; nil where nobody does. perProvider bounds the sessions of one
+// provider; 0 means 64.
+func New(accounts *provider.Directory, recorder *presence.Recorder, warmed func(*session.Session, session.Warmed), perProvider int) *Registry {
+	if warmed == nil {
+		warmed = func(*session.Session, session.Warmed) {}
+	}
 	if perProvider == 0 {
 		perProvider = defaultPerProvider
 	}
 	return &Registry{
-		accounts: accounts, recorder: recorder, warmed: func(*session.Session, session.Warmed) {}, perProvider: perProvider, changed: make(chan struct{}, 1),
+		accounts: accounts, recorder: recorder, warmed: warmed, perProvider: perProvider, changed: make(chan struct{}, 1),
 		sessions: map[node]*session.Session{}, retired: map[node]*session.Session{},
 		awaited: map[*session.Session]chan<- struct{}{},
 		spare:   map[ids.ProviderID]int{}, count: map[ids.ProviderID]int{}, dirty: map[*session.Session]struct{}{},
 	}
 }
-
-// OnWarmed says who hears what became of warm-ups; it is called under the
-// session's lock. It must be set before there are sessions.
-func (r *Registry) OnWarmed(hear func(*session.Session, session.Warmed)) { r.warmed = hear }
 
 // Check implements session.Registrar.
 func (r *Registry) Check(shown session.Credential) error {

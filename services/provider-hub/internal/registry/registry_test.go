@@ -54,7 +54,7 @@ func setup(t *testing.T, perProvider int, wrap func(*Registry) session.Registrar
 	accounts := provider.NewDirectory(tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws", ChainID: 8453},
 		clock.System, rand.Reader)
 	f := &fixture{accounts: accounts, recorder: presence.NewRecorder("hub-a", tables, clock.System, quiet)}
-	f.registry = New(accounts, f.recorder, perProvider)
+	f.registry = New(accounts, f.recorder, nil, perProvider)
 	server := session.NewServer(session.Config{RefuseHold: 50 * time.Millisecond}, session.Deps{
 		Registrar: wrap(f.registry), Clock: clock.System, Log: quiet, Counts: &session.Counts{},
 	})

@@ -54,11 +54,11 @@ func setup(t *testing.T) *desk {
 	d.tables = store.New(d.pool)
 	d.run = presence.Run{HubID: "hub-a", Incarnation: 1, Started: start}
 	d.accounts = provider.NewDirectory(d.tables, apikey.Pepper{1}, provider.Site{Domain: "svc.test", URI: "wss://svc.test/ws", ChainID: 8453}, d.clock, rand.Reader)
-	d.registry = registry.New(d.accounts, presence.NewRecorder("hub-a", d.tables, d.clock, quiet), 0)
+	d.registry = registry.New(d.accounts, presence.NewRecorder("hub-a", d.tables, d.clock, quiet), nil, 0)
 	interceptors, err := serve.NewInterceptors(quiet, noop.NewMeterProvider(), tracenoop.NewTracerProvider())
 	d.must(err)
 	channel := serve.NewInProcess(interceptors)
-	warmups := events.NewWarmups(d.bus, d.registry, func(events.WarmOutcome) {}, quiet)
+	warmups := events.NewWarmups(d.bus, d.registry, func(events.WarmOutcome) {})
 	hubv1.RegisterProviderAdminServiceServer(channel, rpc.NewAdmin(d.accounts, d.registry, warmups))
 	hubv1.RegisterProviderSelfServiceServer(channel, rpc.NewSelf(d.accounts, d.registry))
 	hubv1.RegisterProviderDirectoryServiceServer(channel, rpc.NewDirectory(d.accounts, d.registry))
