@@ -132,7 +132,6 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		Registrar: s.registry, Receipts: s.workReceipts, Clock: deps.Clock, Log: deps.Log, Counts: s.counts,
 	})
 	s.warmups = events.NewWarmups(deps.Bus, s.registry, m.warmUp)
-	s.recorder.OnSeen(func(ctx context.Context) { s.swept(s.accounts.Qualify(ctx)) })
 	attempts := cfg.attempts()
 	attempts.Prove = s.workReceipts.Prove
 	s.dispatcher = dispatch.NewDispatcher(attempts, s.registry, s.usage, s.ended, deps.Clock, deps.Log)
@@ -231,7 +230,7 @@ func (s *Service) Run(ctx context.Context) error {
 	group.Go(func() error { return s.attempts.Run(loops) })
 	group.Go(func() error { return s.presence.Run(loops) })
 	group.Go(func() error { return s.workReceipts.Run(loops) })
-	group.Go(func() error { return s.recorder.Run(loops) })
+	group.Go(func() error { return s.recorder.Run(loops, s.qualify) })
 	group.Go(func() error { return s.naming.Run(loops) })
 	group.Go(func() error { return s.warmups.Run(loops) })
 	group.Go(func() error { return s.recheck(loops) })
@@ -312,6 +311,10 @@ func (s *Service) sweepOnce(ctx context.Context) {
 	defer cancel()
 	s.swept(s.accounts.Sweep(limited))
 }
+
+// qualify activates the providers whose machines were the last thing that was
+// missing.
+func (s *Service) qualify(ctx context.Context) { s.swept(s.accounts.Qualify(ctx)) }
 
 // swept lets the sessions here feel what became of providers without anybody's
 // word.

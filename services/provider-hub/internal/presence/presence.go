@@ -137,9 +137,6 @@ type Recorder struct {
 	log   *slog.Logger
 	wake  chan struct{}
 
-	// seen hears that something new was seen of machines, once it is written.
-	seen func(context.Context)
-
 	stopping  atomic.Bool
 	forgotten atomic.Int64
 
@@ -162,15 +159,10 @@ func NewRecorder(hubID string, store Store, c clock.Clock, log *slog.Logger) *Re
 	return &Recorder{
 		run:   Run{HubID: hubID, Incarnation: now.UnixMilli(), Started: now},
 		store: store, clock: c, log: log, wake: make(chan struct{}, 1), first: true,
-		seen: func(context.Context) {},
 		live: map[*session.Session]*live{}, pending: map[int64]Connection{}, look: map[*session.Session]struct{}{},
 		left: map[Machine]Seen{}, replaced: map[Machine]int{}, warmed: map[Machine]string{},
 	}
 }
-
-// OnSeen says who hears that something new of machines was written. It must be
-// set before Run.
-func (r *Recorder) OnSeen(hear func(context.Context)) { r.seen = hear }
 
 // Began hears that a session stands.
 func (r *Recorder) Began(s *session.Session) {
@@ -269,40 +261,48 @@ func (r *Recorder) signal() {
 	}
 }
 
-// Run writes until ctx ends, and then that the hub has ended.
-func (r *Recorder) Run(ctx context.Context) error {
+// Run writes until ctx ends, and then that the hub has ended. Behind each page that
+// has something new of machines it calls seen, with the context of that page.
+func (r *Recorder) Run(ctx context.Context, seen func(context.Context)) error {
 	every := time.NewTicker(recordInterval)
 	defer every.Stop()
-	for r.write(ctx, false); cadence.Next(ctx, every.C, r.wake, recordDelay); {
-		r.write(ctx, false)
+	for r.record(ctx, false, seen); cadence.Next(ctx, every.C, r.wake, recordDelay); {
+		r.record(ctx, false, seen)
 	}
-	r.write(context.WithoutCancel(ctx), true)
+	r.record(context.WithoutCancel(ctx), true, seen)
 	return nil
 }
 
-func (r *Recorder) write(ctx context.Context, last bool) {
+func (r *Recorder) record(ctx context.Context, last bool, seen func(context.Context)) {
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
-	if err := r.Write(ctx, last); err != nil && ctx.Err() != context.Canceled {
+	machines, err := r.write(ctx, last)
+	switch {
+	case err != nil && ctx.Err() != context.Canceled:
 		r.log.Warn("presence was not recorded", "error", err, "waiting", r.Pending())
+	case machines > 0:
+		seen(ctx)
 	}
 }
 
 // Write writes what there is to write, and that the hub is there; or, last, that
 // it has ended and with it all that stands.
 func (r *Recorder) Write(ctx context.Context, last bool) error {
+	_, err := r.write(ctx, last)
+	return err
+}
+
+// write is Write, and counts the machines of which something new was written.
+func (r *Recorder) write(ctx context.Context, last bool) (machines int, err error) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	page, of := r.page(last)
 	if err := r.store.Record(ctx, r.run, page); err != nil {
 		r.restore(page, of)
-		return err
+		return 0, err
 	}
 	r.first = false
-	if len(page.Nodes) > 0 {
-		r.seen(ctx)
-	}
-	return nil
+	return len(page.Nodes), nil
 }
 
 // sources are what the nodes of a page were made from.

@@ -88,7 +88,7 @@ func (f *fixture) detail(t *testing.T) provider.Detail {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- f.recorder.Run(ctx) }()
+	go func() { ended <- f.recorder.Run(ctx, func(context.Context) {}) }()
 	for deadline := time.Now().Add(time.Minute); ; {
 		d, err := f.accounts.Detail(t.Context(), f.account.ID)
 		if err != nil {
