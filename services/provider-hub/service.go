@@ -132,9 +132,7 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 		Registrar: s.registry, Receipts: s.workReceipts, Clock: deps.Clock, Log: deps.Log, Counts: s.counts,
 	})
 	s.warmups = events.NewWarmups(deps.Bus, s.registry, m.warmUp)
-	attempts := cfg.attempts()
-	attempts.Prove = s.workReceipts.Prove
-	s.dispatcher = dispatch.NewDispatcher(attempts, s.registry, s.usage, s.ended, deps.Clock, deps.Log)
+	s.dispatcher = dispatch.New(cfg.attempts(), dispatch.LiveEnv(s.registry, s.workReceipts.Prove), s.usage, s.ended, deps.Clock, deps.Log)
 	if err := m.observe(deps.Meters, s, s.counts); err != nil {
 		return nil, err
 	}

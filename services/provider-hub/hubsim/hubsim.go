@@ -116,7 +116,7 @@ func Open(id string, disk Disk, conn Bus, c clock.Clock, world World, noSync boo
 	if err != nil {
 		return nil, fmt.Errorf("open the journal of %s: %w", id, err)
 	}
-	h.dispatcher = dispatch.NewWithEnv(dispatch.Config{}, dispatch.Env{Find: h.find, After: h.after, Wait: wait},
+	h.dispatcher = dispatch.New(dispatch.Config{}, dispatch.Env{Find: h.find, After: h.after, Wait: wait},
 		h.usage, func(dispatch.Report) {}, c, log)
 	h.dispatcher.Open()
 	return h, nil

@@ -72,7 +72,7 @@ func TestWhoeverWasSlowBearsAnAnswerThatWasGivenUp(t *testing.T) {
 			}
 			journal := &ledger{}
 			var report Report
-			d := NewWithEnv(Config{}, Env{
+			d := New(Config{}, Env{
 				Find:  func(*Order) (Session, bool) { return s, true },
 				After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
 			}, journal, func(r Report) { report = r }, clock.System, slog.New(slog.DiscardHandler))

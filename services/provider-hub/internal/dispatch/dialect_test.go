@@ -63,7 +63,7 @@ func (s *deafAgent) serve(t *testing.T, longest time.Duration, o *Order, caller 
 	t.Helper()
 	journal := &ledger{}
 	var report Report
-	d := NewWithEnv(Config{}, Env{
+	d := New(Config{}, Env{
 		Find:    func(*Order) (Session, bool) { return s, true },
 		Longest: func(Session) time.Duration { return longest },
 		After:   func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
@@ -184,7 +184,7 @@ func TestABodyThatNoAgentCanBeSentIsItsConsumersFault(t *testing.T) {
 		{session.ErrTooLarge, fault.SessionGone},
 	} {
 		var report Report
-		d := NewWithEnv(Config{}, Env{
+		d := New(Config{}, Env{
 			Find:  func(*Order) (Session, bool) { return picky{c.why}, true },
 			After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
 		}, &ledger{}, func(r Report) { report = r }, clock.System, slog.New(slog.DiscardHandler))

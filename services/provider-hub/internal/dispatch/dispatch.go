@@ -70,9 +70,6 @@ type Config struct {
 	MaxLarge int64
 	// FinalTimeout bounds the wait for the disk: 10 s.
 	FinalTimeout time.Duration
-	// Prove makes what the provider of an order shows later to be paid for it;
-	// nil makes none. Only chat has receipts, so that it is asked for no other.
-	Prove func(o *Order) []byte
 }
 
 func (c Config) withDefaults() Config {
@@ -180,15 +177,9 @@ type Dispatcher struct {
 	aborted  bool
 }
 
-// NewDispatcher returns a dispatcher that takes no orders until Open. report is told of
-// every attempt, begun or refused, and must not block.
-func NewDispatcher(cfg Config, sessions Sessions, journal UsageJournal, report func(Report), c clock.Clock, log *slog.Logger) *Dispatcher {
-	return NewWithEnv(cfg, live(sessions), journal, report, c, log)
-}
-
-// NewWithEnv returns a closed dispatcher for the sessions and timers of a rig.
-func NewWithEnv(cfg Config, env Env, journal UsageJournal, report func(Report), c clock.Clock,
-	log *slog.Logger) *Dispatcher {
+// New returns a dispatcher that takes no orders until Open. report is told of every
+// attempt, begun or refused, and must not block.
+func New(cfg Config, env Env, journal UsageJournal, report func(Report), c clock.Clock, log *slog.Logger) *Dispatcher {
 	return &Dispatcher{
 		cfg: cfg.withDefaults(), env: env, journal: journal, report: report, clock: c, log: log,
 		abort: make(chan struct{}), claims: claims.NewTracker(), prompts: claims.NewTracker(), media: claims.NewTracker(),
@@ -338,10 +329,10 @@ func (d *Dispatcher) limit(o *Order, s Session) {
 }
 
 func (d *Dispatcher) prove(o *Order) []byte {
-	if d.cfg.Prove == nil || !hasReceipts(o.Kind) {
+	if d.env.Prove == nil || !hasReceipts(o.Kind) {
 		return nil
 	}
-	return d.cfg.Prove(o)
+	return d.env.Prove(o)
 }
 
 // hasReceipts reports whether agents make receipts for a kind of requests. Nobody

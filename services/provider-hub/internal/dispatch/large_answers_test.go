@@ -129,7 +129,7 @@ func TestAWholeAnswerIsThereOnce(t *testing.T) {
 		"in three pieces": {[][]byte{slices.Clone(body[:40]), slices.Clone(body[40:70]), slices.Clone(body[70:])}, []int{0, 30, len(body) - 70}},
 	} {
 		s := &pieces{left: c.left}
-		d := NewWithEnv(Config{}, Env{
+		d := New(Config{}, Env{
 			Find:  func(*Order) (Session, bool) { return s, true },
 			After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
 		}, &ledger{}, func(Report) {}, clock.System, slog.New(slog.DiscardHandler))
@@ -224,7 +224,7 @@ func TestOnlyChatHasProofsAndVoidsThatAreTold(t *testing.T) {
 	for k := range meter.Kinds() {
 		kind := meter.Kind(k)
 		s := newSteered()
-		f := newFloor(Config{Prove: func(*Order) []byte { return []byte("proof") }}, s)
+		f := newFloor(Config{}, s)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		f.serve(ctx, orderOf(kind, false, false))
@@ -264,9 +264,10 @@ type floor struct {
 
 func newFloor(cfg Config, s *steered) *floor {
 	f := &floor{session: s}
-	f.dispatcher = NewWithEnv(cfg, Env{
+	f.dispatcher = New(cfg, Env{
 		Find:  func(*Order) (Session, bool) { return f.session, true },
 		After: func(d time.Duration, do func()) Timer { return time.AfterFunc(d, do) },
+		Prove: func(*Order) []byte { return []byte("proof") },
 	}, f, f.report, clock.System, slog.New(slog.DiscardHandler))
 	f.dispatcher.Open()
 	return f

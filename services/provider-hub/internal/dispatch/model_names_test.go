@@ -30,7 +30,7 @@ func reportedBy(t testing.TB, declared string, o *Order, answer []byte) Report {
 	s := &scripted{pieces: [][]byte{answer}, end: session.End{Status: 200, Complete: true}, ready: make(chan struct{}), named: declared}
 	close(s.ready)
 	var all []Report
-	d := NewWithEnv(Config{}, Env{
+	d := New(Config{}, Env{
 		Find:  func(*Order) (Session, bool) { return s, true },
 		After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
 	}, &ledger{}, func(r Report) { all = append(all, r) }, clock.System, slog.New(slog.NewTextHandler(io.Discard, nil)))

@@ -93,7 +93,7 @@ func answered(t testing.TB, cfg Config, o *Order, answer []byte, cut int, comple
 	s := &scripted{pieces: [][]byte{answer[:cut], answer[cut:]}, end: session.End{Status: 200, Complete: complete}, ready: make(chan struct{})}
 	close(s.ready)
 	journal := &ledger{}
-	d := NewWithEnv(cfg, Env{
+	d := New(cfg, Env{
 		Find:  func(*Order) (Session, bool) { return s, true },
 		After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
 	}, journal, func(Report) {}, clock.System, slog.New(slog.NewTextHandler(io.Discard, nil)))

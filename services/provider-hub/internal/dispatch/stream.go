@@ -54,10 +54,14 @@ type Env struct {
 	Longest func(s Session) time.Duration
 	// After is time.AfterFunc.
 	After func(d time.Duration, f func()) Timer
+	// Prove, when set, makes what the provider of an order shows later to be paid
+	// for it. Only chat has receipts, so that it is asked for no other.
+	Prove func(o *Order) []byte
 }
 
-// live is the rig of sessions with agents.
-func live(sessions Sessions) Env {
+// LiveEnv has the sessions of agents and the timers of the runtime. prove may be
+// nil.
+func LiveEnv(sessions Sessions, prove func(o *Order) []byte) Env {
 	return Env{
 		Find: func(o *Order) (Session, bool) {
 			s, ok := sessions.Find(o.Provider, o.Node, o.Epoch)
@@ -65,6 +69,7 @@ func live(sessions Sessions) Env {
 		},
 		Longest: func(s Session) time.Duration { return s.(liveSession).MaxTotal() },
 		After:   func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
+		Prove:   prove,
 	}
 }
 
@@ -79,7 +84,7 @@ func (s liveSession) Open(r session.Request) (Stream, error) {
 	return stream, nil
 }
 
-// waits tells the rig that the attempt is about to wait.
+// waits tells the Env that the attempt is about to wait.
 func (a *attempt) waits(what Waiting) {
 	if a.dispatcher.env.Wait != nil {
 		a.dispatcher.env.Wait(a.caller, what)

@@ -150,7 +150,7 @@ func TestAPictureAloneIsAnAnswer(t *testing.T) {
 }
 
 func TestAPictureIsATokenHoweverMuchWasClaimedBefore(t *testing.T) {
-	d := NewWithEnv(Config{}, Env{}, nil, nil, nil, nil)
+	d := New(Config{}, Env{}, nil, nil, nil, nil)
 	o := chatOrder(false, 100, 1)
 	for i := range 2000 {
 		d.claims.Bill(o.Provider, o.Model, 100, int64(i/1000*200)) // modest first, which later claims live on
@@ -199,7 +199,7 @@ func TestAnAnswerThatItsOwnStopEndsAtOnceCostsItsPrompt(t *testing.T) {
 }
 
 func TestInflatedPromptsGainNoMoreThanTheirEstimateAccountsFor(t *testing.T) {
-	d := NewWithEnv(Config{}, Env{}, nil, nil, nil, nil)
+	d := New(Config{}, Env{}, nil, nil, nil, nil)
 	o := chatOrder(true, 100, 1)
 	o.EstimatedPrompt, o.HeldPrompt = 1000, 2750
 	a := &attempt{dispatcher: d, order: o, relayedTokens: 1, relayedBytes: 4}
@@ -213,7 +213,7 @@ func TestInflatedPromptsGainNoMoreThanTheirEstimateAccountsFor(t *testing.T) {
 	}
 	for range 1000 {
 		s := a.served(meter.ClientGone, meter.Claim{State: meter.Valid, Prompt: 1200, Completion: 1})
-		if got := NewWithEnv(Config{}, Env{}, nil, nil, nil, nil).prompts.Bill(o.Provider, o.Model, s.PlausiblePrompt(), 1200); got != 1200 {
+		if got := New(Config{}, Env{}, nil, nil, nil, nil).prompts.Bill(o.Provider, o.Model, s.PlausiblePrompt(), 1200); got != 1200 {
 			t.Fatalf("an honest prompt was billed as %d, want 1200", got)
 		}
 	}
@@ -229,7 +229,7 @@ func TestMediaHaveAnAccountOfTheirOwn(t *testing.T) {
 		a := &attempt{dispatcher: d, order: o, relayedTokens: 1, relayedBytes: 4}
 		return a.bill(a.served(meter.WallLimit, meter.Claim{State: meter.Valid, Prompt: claimed, Completion: 1})).Prompt
 	}
-	d := NewWithEnv(Config{}, Env{}, nil, nil, nil, nil)
+	d := New(Config{}, Env{}, nil, nil, nil, nil)
 	billed := int64(0)
 	for range prompts {
 		if got := of(d, held, estimate); got != estimate {

@@ -22,7 +22,7 @@ func paidForThreeInARow(t *testing.T) {
 	var agent *deafAgent
 	var report Report
 	journal := &ledger{}
-	d := NewWithEnv(Config{}, Env{
+	d := New(Config{}, Env{
 		Find:  func(*Order) (Session, bool) { return agent, true },
 		After: func(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) },
 	}, journal, func(r Report) { report = r }, clock.System, slog.New(slog.DiscardHandler))
