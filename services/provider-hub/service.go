@@ -94,7 +94,8 @@ type Service struct {
 	metrics      *metrics
 }
 
-// New assembles a hub. It starts nothing and reaches nobody.
+// New assembles a hub, each part behind those that it is made with: nothing is set
+// in a part afterwards. It starts nothing and reaches nobody.
 func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -105,34 +106,33 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	if cfg.DrainTimeout == 0 {
 		cfg.DrainTimeout = DefaultConfig().DrainTimeout
 	}
-	s := &Service{cfg: cfg, deps: deps}
-	tables := store.New(deps.DB)
-	s.accounts = provider.NewDirectory(tables, cfg.Pepper, cfg.site(), deps.Clock, deps.Random)
-	s.recorder = presence.NewRecorder(cfg.HubID, tables, deps.Clock, deps.Log)
-	s.naming = naming.NewRecorder(tables, deps.Clock, deps.Log)
 	m, err := newMetrics(deps.Meters)
 	if err != nil {
 		return nil, err
 	}
-	s.metrics = m
+	s := &Service{cfg: cfg, deps: deps, metrics: m, counts: &session.Counts{}}
+	tables := store.New(deps.DB)
+	s.accounts = provider.NewDirectory(tables, cfg.Pepper, cfg.site(), deps.Clock, deps.Random)
+	s.recorder = presence.NewRecorder(cfg.HubID, tables, deps.Clock, deps.Log)
+	s.naming = naming.NewRecorder(tables, deps.Clock, deps.Log)
+	s.attempts = events.NewAttempts(cfg.HubID, deps.Bus, deps.Log)
 	s.keys = events.NewKeys(cfg.HubID, deps.UsageKeys, deps.Random, deps.Clock, deps.Log)
 	waiting := events.NewWaitingReceipts(deps.Clock)
 	s.usage = events.NewUsage(cfg.HubID, deps.Bus, cfg.ResettleAfter, events.UsageDeps{
 		Clock: deps.Clock, Log: deps.Log, Keys: s.keys, Closed: waiting.Closed, Lag: m.lag,
 	})
-	s.attempts = events.NewAttempts(cfg.HubID, deps.Bus, deps.Log)
-	answers := events.NewWarmAnswers(s.attempts, m.warmUp, deps.Log)
-	s.registry = registry.New(s.accounts, s.recorder, answers.Heard, cfg.SessionsPerProvider)
-	s.presence = events.NewPresence(cfg.HubID, cfg.DispatchAddress, deps.Clock.Now().UnixMilli(), deps.Bus, s.registry, deps.Log)
 	s.workReceipts = events.NewWorkReceipts(cfg.HubID, events.WorkReceiptDeps{
 		Bus: deps.Bus, Usage: s.usage, Waiting: waiting, Secrets: cfg.proofs(), Clock: deps.Clock, Log: deps.Log,
 	})
-	s.counts = &session.Counts{}
+	answers := events.NewWarmAnswers(s.attempts, m.warmUp, deps.Log)
+	s.registry = registry.New(s.accounts, s.recorder, answers.Heard, cfg.SessionsPerProvider)
+	s.presence = events.NewPresence(cfg.HubID, cfg.DispatchAddress, deps.Clock.Now().UnixMilli(), deps.Bus, s.registry, deps.Log)
+	s.warmups = events.NewWarmups(deps.Bus, s.registry, m.warmUp)
 	s.sockets = session.NewServer(cfg.sessions(), session.Deps{
 		Registrar: s.registry, Receipts: s.workReceipts, Clock: deps.Clock, Log: deps.Log, Counts: s.counts,
 	})
-	s.warmups = events.NewWarmups(deps.Bus, s.registry, m.warmUp)
-	s.dispatcher = dispatch.New(cfg.attempts(), dispatch.LiveEnv(s.registry, s.workReceipts.Prove), s.usage, s.ended, deps.Clock, deps.Log)
+	s.dispatcher = dispatch.New(cfg.attempts(), dispatch.LiveEnv(s.registry, s.workReceipts.Prove), s.usage,
+		reports{m, s.naming, s.attempts}.ended, deps.Clock, deps.Log)
 	if err := m.observe(deps.Meters, s, s.counts); err != nil {
 		return nil, err
 	}
@@ -142,16 +142,23 @@ func New(_ context.Context, cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
+// reports are where it is told how attempts ended.
+type reports struct {
+	metrics  *metrics
+	naming   *naming.Recorder
+	attempts *events.Attempts
+}
+
 // ended hears of every attempt.
-func (s *Service) ended(r dispatch.Report) {
-	s.metrics.attempt(r.Outcome)
+func (to reports) ended(r dispatch.Report) {
+	to.metrics.attempt(r.Outcome)
 	if r.Excess {
-		s.metrics.excess.Add(context.Background(), 1)
+		to.metrics.excess.Add(context.Background(), 1)
 	}
 	if r.AnsweredAs != "" {
-		s.naming.Heard(r.Provider, r.Model, r.AnsweredAs)
+		to.naming.Heard(r.Provider, r.Model, r.AnsweredAs)
 	}
-	s.attempts.Add(r)
+	to.attempts.Add(r)
 }
 
 // Register adds the gRPC services.
