@@ -10,23 +10,23 @@ import (
 	"svc.internal/services/router/internal/window"
 )
 
-// Outcome is what an attempt says of its provider.
+// Outcome is what an attempt says about its provider's health.
 type Outcome uint8
 
 // The outcomes of attempts.
 const (
-	// Neutral says nothing of health: content refused, caller gone.
+	// Neutral says nothing about health: the content was refused, or the caller has left.
 	Neutral Outcome = iota
 	Served
 	Failed
-	// TurnedAway lowers learnt capacity and leaves health alone.
+	// TurnedAway lowers the learnt capacity and leaves health alone.
 	TurnedAway
 )
 
-// leastTokens is what a speed needs to be measured on.
+// leastTokens is the shortest answer by which a speed is measured, in tokens.
 const leastTokens = 8
 
-// Attempt is one try that has ended.
+// Attempt is an attempt that has ended.
 type Attempt struct {
 	Request  string
 	Provider string
@@ -34,31 +34,31 @@ type Attempt struct {
 	Epoch    int64
 	Model    string
 	Outcome  Outcome
-	// Account is whose request it was.
+	// Account is the account whose request it was.
 	Account tag.Account
-	// Excused is a failure that says little of the provider: the request failed on
-	// another before, or had less time than its prompt needs.
+	// Excused is a failure that says little about the provider, because the request
+	// failed on another provider before, or had less time than its prompt needs.
 	Excused bool
-	// Probe is what became of a warm-up: there is no request.
+	// Probe reports whether this is a warm-up, which has no request.
 	Probe bool
-	// Chat says that a warm-up asks for the same.
+	// Chat reports whether the request was a chat. Only then does a warm-up, which is a
+	// chat of one token, try the same.
 	Chat bool
-	// Prompt is the prompt in tokens, where it is known.
+	// Prompt is the length of the prompt in tokens; 0 where it is not known.
 	Prompt int64
-	// Blocked is the part of Duration in which the consumer did not take what was
-	// there.
+	// Blocked is the part of Duration in which content waited for the consumer.
 	Blocked time.Duration
-	// NeverBegan is an attempt that a slot was booked for and that was not
-	// made: nothing is learnt from it.
+	// NeverBegan is an attempt for which a slot was booked and that was not made. Nothing
+	// is learnt from it.
 	NeverBegan       bool
 	FirstContent     time.Duration
 	Duration         time.Duration
 	CompletionTokens int64
 }
 
-// Ended takes note of an attempt: its slot is free, its provider better or
-// worse known. An attempt that is told twice counts twice in the windows, which
-// are estimates anyway.
+// Ended takes note of an attempt that has ended: its slot is free, and more is known of
+// its provider. An attempt that is reported twice counts twice in the windows, which are
+// estimates in any case.
 func (p *Picker) Ended(a Attempt) {
 	now := p.deps.Clock.Now()
 	if a.Probe {
@@ -92,7 +92,7 @@ func (p *Picker) Ended(a Attempt) {
 	})
 }
 
-// probed takes note of what became of a warm-up.
+// probed takes note of a warm-up that has ended.
 func (p *Picker) probed(a Attempt, now time.Time) {
 	if a.Outcome != Served && a.Outcome != Failed {
 		return
@@ -103,7 +103,7 @@ func (p *Picker) probed(a Attempt, now time.Time) {
 	}
 }
 
-// free gives the slot of an attempt back and rings for whoever may have it.
+// free gives back the slot of an attempt and wakes the requests that may have it.
 func (p *Picker) free(seat *presence.Seat, a *Attempt, now time.Time) {
 	var wasFull bool
 	if a.NeverBegan {

@@ -13,19 +13,19 @@ type option struct {
 	record *health.Record
 	score  float64
 	figure float64 // what the request sorts by
-	place  int     // where the request's order has its provider
-	why    Reason  // what it is in the probe lane for
+	place  int     // the provider's place in the request's order
+	why    Reason  // why it is in the probe lane
 }
 
-// drop takes all options of a provider out of both lanes, so that no draw meets
-// them again.
+// drop takes all options of a provider out of both lanes, so that they are not drawn
+// again.
 func (s *search) drop(provider string) {
 	its := func(o option) bool { return o.seat.Session.Provider == provider }
 	s.main, s.probe = slices.DeleteFunc(s.main, its), slices.DeleteFunc(s.probe, its)
 }
 
-// draw takes an option out of a lane: the one that is preferred, else the better
-// of two random ones.
+// draw takes an option out of a lane: the one that the preferences put first, or else the
+// better of two random ones.
 func (s *search) draw(from *[]option) option {
 	lane := *from
 	best := s.preferred(lane)
@@ -54,7 +54,7 @@ func (s *search) betterOfTwo(lane []option) int {
 	return best
 }
 
-// better reports whether a is to be preferred to b.
+// better reports whether a is preferred to b.
 func (s *search) better(a, b *option) bool {
 	if near := s.req.NearHub; near != "" && (a.seat.Hub == near) != (b.seat.Hub == near) {
 		high, low := max(a.score, b.score), min(a.score, b.score)

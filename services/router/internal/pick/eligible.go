@@ -12,7 +12,7 @@ import (
 // Reason says why a seat was passed over.
 type Reason uint8
 
-// The reasons, in the order in which they are looked for.
+// The reasons, in the order in which they are checked.
 const (
 	Eligible Reason = iota
 	Inactive
@@ -25,16 +25,16 @@ const (
 	Excluded
 	BreakerOpen
 	Busy
-	// NotOffered is a provider that was asked for by name, is connected and does
-	// not offer the model; Degraded one that others were preferred to because it
-	// gets probes only.
+	// NotOffered is a provider that is connected, was asked for by name and does not
+	// offer the model. Degraded is a provider that gets probes only, so others were
+	// preferred.
 	NotOffered
 	Degraded
-	reasons // how many there are
+	reasons // the number of reasons
 )
 
-// String is the reason as metrics and providers see it. The words are part of
-// the contract and do not change.
+// String returns the reason as metrics and providers see it. The words are part of the
+// contract and do not change.
 func (r Reason) String() string {
 	switch r {
 	case Eligible:
@@ -68,9 +68,9 @@ func (r Reason) String() string {
 	}
 }
 
-// effective is the window of a seat in tokens and where it is known from. What a
-// provider claims counts no further than the catalog does, because nobody has
-// measured it.
+// effective returns the window of a seat in tokens, and where it is known from. A
+// provider's claim above the catalog's window does not count, because nobody has measured
+// it.
 func effective(seat *presence.Seat, catalog int64) (int64, Source) {
 	claimed := seat.Offer.Window
 	if claimed > 0 && (catalog == 0 || claimed <= catalog) {
@@ -79,7 +79,7 @@ func effective(seat *presence.Seat, catalog int64) (int64, Source) {
 	return catalog, FromCatalog
 }
 
-// online reports whether a seat serves consumers at all.
+// online returns why a seat serves no consumers at all, or Eligible.
 func online(seat *presence.Seat) Reason {
 	switch {
 	case !seat.Session.Active:
@@ -93,8 +93,8 @@ func online(seat *presence.Seat) Reason {
 	}
 }
 
-// fits reports whether a seat that is online can serve this request. What needs
-// no look at the record is asked before.
+// fits returns why a seat that is online cannot serve this request, or Eligible. It
+// checks what needs no look at the record.
 func (s *search) fits(seat *presence.Seat) Reason {
 	if !s.capable(seat) {
 		return LacksCapability
@@ -114,8 +114,7 @@ func (s *search) fits(seat *presence.Seat) Reason {
 	return Eligible
 }
 
-// capable reports whether a seat has all that the request requires. A name that
-// nobody declares is had by nobody.
+// capable reports whether a seat declares everything that the request requires.
 func (s *search) capable(seat *presence.Seat) bool {
 	for _, c := range s.req.Capabilities {
 		if !slices.Contains(seat.Session.Capabilities, c) {
@@ -125,17 +124,17 @@ func (s *search) capable(seat *presence.Seat) bool {
 	return true
 }
 
-// lane says how a seat may be used.
+// lane says what a seat may be used for.
 type lane uint8
 
 const (
-	shut      lane = iota // not at all
-	mainLane              // for any request
-	probeLane             // for probes
+	shut      lane = iota // nothing
+	mainLane              // any request
+	probeLane             // probes only
 )
 
-// laneOf looks at what is known of a seat's provider, and says why it is not in
-// the main lane for an account's request.
+// laneOf returns the lane of a seat for an account's request, by what is known of the
+// seat's provider. For a lane other than the main lane it returns the reason.
 func laneOf(rec *health.Record, account tag.Account, now time.Time) (lane, Reason) {
 	if rec == nil {
 		return mainLane, Eligible

@@ -1,37 +1,36 @@
-// Package pick chooses who serves a request: an ordered handful of providers,
-// with a slot booked on the first.
+// Package pick chooses who serves a request. It returns up to three providers in the
+// order in which they are tried, with a slot booked on the first.
 //
-// A seat (one session's offer of a model) is eligible when its provider is
-// online for the model, has not failed this request already, declares what the
-// request needs, takes a body of that size, has a window that holds the prompt
-// and the explicit max_tokens, and is not behind an open breaker. The effective
-// window is the reported one, but never more than the catalog's, because nobody
-// has measured it, and the catalog's when none is reported; while
-// neither is known every prompt fits, because the engine itself will tell.
+// A seat is one session's offer of a model. A seat is eligible if its provider is online
+// for the model, has not failed this request already, declares what the request needs,
+// takes a body of that size, has a window that holds the prompt and the explicit
+// max_tokens, and is not behind an open breaker. The effective window is the reported
+// one, but never more than the catalog's, because nobody has measured it. A provider that
+// reports none has the catalog's window. While neither is known every prompt fits,
+// because the engine itself refuses one that does not.
 //
-// Of the eligible seats with a free slot two are drawn at random and the one
-// with the higher score (package score) is taken: power of two choices. Scores
-// within TieShare of each other are equal, and then a seat on the caller's own
-// hub wins. Alternates are drawn the same way from the other providers. Models
-// with more than sampleAbove seats are sampled instead of walked, so that a
-// choice costs the same however many there are. Only a refusal needs the walk of
-// all; another one ends once enough is found.
+// Two of the eligible seats with a free slot are drawn at random, and the one with the
+// higher score (package score) is taken: power of two choices. Scores within TieShare of
+// each other count as equal, and then a seat on the caller's own hub wins. Alternates are
+// drawn the same way from the other providers. A model with more than sampleAbove seats
+// is sampled instead of walked, so that a choice costs the same however many seats there
+// are. Only a refusal walks all of them; any other walk ends once enough is found.
 //
-// Degraded providers and those whose breaker is half open form the probe lane:
-// they come first in one of ProbeOneIn choices, otherwise behind all others, and
-// they serve normally when nobody else is eligible.
+// The probe lane holds degraded providers and providers whose breaker is half open. They
+// come first in one of ProbeOneIn choices and last in all others. They serve normally
+// where no other provider is eligible.
 //
-// Preferences narrow who is eligible and may take the place of the score:
-// providers named in an order come first in that order, and a sort by a measured
-// figure leaves nothing to chance. Then no probe leads. Whoever is named is looked
-// up and not searched for; a sort is one of all seats up to sortAmong that are
-// free, and beyond that one of as many from a random place on.
+// Preferences narrow who is eligible, and may take the place of the score. Providers
+// named in an order come first, in that order. A sort by a measured figure leaves nothing
+// to chance. With either, no probe leads. Named providers are looked up instead of
+// searched for. A sort compares all free seats up to sortAmong, and of more it compares
+// as many from a random place on.
 //
-// When all that are eligible are busy the caller waits for up to MaxWait. At
-// most MaxWaiters wait at a time; beyond that they are told so at once. Nobody
-// waits for providers that are busy with the requests of others alone while the
-// probe lane can serve: nothing of ours can end there, and what they say of
-// others is only their word.
+// A caller waits for up to MaxWait while all eligible providers are busy. At most
+// MaxWaiters callers wait at a time; further ones are refused at once. Nobody waits for
+// providers that only the requests of others keep busy while the probe lane can serve,
+// because no request of ours can end there, and the provider's word is all that is known
+// of the others.
 package pick
 
 import (
@@ -58,9 +57,10 @@ const (
 	MaxWaiters = 1024
 	// ProbeOneIn is the share of choices that the probe lane leads.
 	ProbeOneIn = 32
-	// TieShare is how far two scores may lie apart and still be equal.
+	// TieShare is how far apart two scores may lie, as a share of the higher, and still
+	// count as equal.
 	TieShare = 0.05
-	// answerMargin is kept of the caller's deadline for the answer.
+	// answerMargin is the part of the caller's deadline that is kept for the answer.
 	answerMargin = 50 * time.Millisecond
 )
 
@@ -68,15 +68,15 @@ const (
 type Request struct {
 	ID    string
 	Model string
-	// Account is whose request it is.
+	// Account is the account whose request it is.
 	Account tag.Account
-	// PromptTokens is the estimate without margin; MaxTokens is 0 unless
-	// the caller set it.
+	// PromptTokens is the estimate without its margin. MaxTokens is 0 unless the caller
+	// set it.
 	PromptTokens int64
 	MaxTokens    int64
 	BodyBytes    int64
 	Capabilities []string
-	// Pin is the id of the provider asked for; empty without a pin.
+	// Pin is the id of the provider that the request asks for; empty without a pin.
 	Pin            string
 	AllowFallbacks bool
 	NearHub        string
@@ -97,7 +97,7 @@ const (
 // Candidate is one provider to try.
 type Candidate struct {
 	Seat *presence.Seat
-	// Window is the effective one in tokens; 0 when it is not known.
+	// Window is the effective window in tokens; 0 where it is not known.
 	Window int64
 	Source Source
 }
@@ -112,21 +112,21 @@ const (
 	PinFailed
 )
 
-// Choice is who to try, in this order.
+// Choice names the candidates, in the order in which they are tried.
 type Choice struct {
 	Candidates []Candidate
 	Fallback   Fallback
-	// UsualFirstContent is the model's at the prompt's length; 0 when it is not
-	// known.
+	// UsualFirstContent is the model's usual time to first content for a prompt of this
+	// length; 0 where it is not known.
 	UsualFirstContent time.Duration
-	// Single says that the request gets one attempt, because too many of its
-	// account have failed. Then there is one candidate.
+	// Single reports whether the request gets one attempt only, because too many requests
+	// of its account have failed. Then there is one candidate.
 	Single bool
 }
 
 // Directory reports whether a provider exists.
 type Directory interface {
-	// Exists may answer from memory. An error means that it cannot tell now.
+	// Exists may answer from memory. An error means that the directory cannot answer now.
 	Exists(ctx context.Context, provider string) (bool, error)
 }
 
@@ -136,17 +136,18 @@ type Deps struct {
 	Health    *health.Registry
 	Directory Directory
 	Clock     clock.Clock
-	// Windows gives the catalog's window of a model; 0 when it is not known.
+	// Windows returns the catalog's window of a model in tokens; 0 where it is not known.
 	Windows func(model string) int64
 	// Seed starts the random choices.
 	Seed [2]uint64
-	// Waitlist wakes those who wait; the view rings it too.
+	// Waitlist wakes the requests that wait. The view wakes them too.
 	Waitlist *Waitlist
-	// Stats counts who was chosen, and who was passed over and why.
+	// Stats counts which providers were chosen, and which were passed over and why.
 	Stats *Stats
-	// Warm hears what is asked for, what there is too little of, and whom to look at.
+	// Warm hears which models are asked for, which have too few providers, and which
+	// nodes to check.
 	Warm *warmup.Planner
-	// Retries counts what fails of each account.
+	// Retries counts the failed attempts of each account.
 	Retries *retry.Budget
 }
 
@@ -173,8 +174,8 @@ func New(deps Deps) *Picker {
 
 // Select makes the choice. Its faults are those of the Select RPC.
 func (p *Picker) Select(ctx context.Context, req *Request) (Choice, error) {
-	// A name that neither catalog nor provider knows is no demand: anybody can
-	// make up as many as there is room for.
+	// A model that neither the catalog nor a provider knows is no demand, because anybody
+	// can make up names until there is no room left.
 	if p.deps.Windows(req.Model) > 0 || len(p.deps.View.Seats(req.Model)) > 0 {
 		p.deps.Warm.Asked(req.Model, p.deps.Clock.Now())
 	}
@@ -206,7 +207,7 @@ func (p *Picker) auto(ctx context.Context, req *Request) (Choice, error) {
 	})
 }
 
-// look tries once. It returns errBusy when waiting may help.
+// look tries once. It returns errBusy where waiting may help.
 func (p *Picker) look(req *Request, last bool) (Choice, error) {
 	s := p.begin(req)
 	defer p.end(s)

@@ -9,13 +9,13 @@ import (
 	"svc.internal/pkg/ids"
 )
 
-// providerHeader is where clients name the provider that they want.
+// providerHeader is the header in which clients name the provider that they want.
 const providerHeader = "X-Svc-Provider"
 
-// pinned honours a pin where it can. A pin overrides health and score: a
-// degraded provider is available, one behind an open breaker is not. A pinned
-// provider that is merely busy is waited for without fallbacks and passed over
-// at once with them, because somebody else can answer sooner.
+// pinned serves a request that has a pin. A pin overrides health and score: a degraded
+// provider is available, and one behind an open breaker is not. Where fallbacks are not
+// allowed, the request waits for a pinned provider that is busy. Where they are, it goes
+// to another provider at once, because that answers sooner.
 func (p *Picker) pinned(ctx context.Context, req *Request) (Choice, error) {
 	if _, err := ids.ParseProvider(req.Pin); err != nil {
 		return Choice{}, fault.New(fault.Invalid, fault.InvalidProvider, "the provider's id is malformed").On(providerHeader)
@@ -42,11 +42,11 @@ func (p *Picker) pinned(ctx context.Context, req *Request) (Choice, error) {
 	}
 }
 
-// errPassed says that a pinned provider is not available now.
+// errPassed says that the pinned provider is not available now.
 var errPassed = errors.New("the pinned provider is passed over")
 
-// lookPinned tries the pinned provider once. Alternates are added only where
-// falling back is allowed.
+// lookPinned tries the pinned provider once. It adds alternates only where fallbacks are
+// allowed.
 func (p *Picker) lookPinned(req *Request) (Choice, error) {
 	s := p.begin(req)
 	defer p.end(s)
@@ -70,14 +70,14 @@ func (p *Picker) lookPinned(req *Request) (Choice, error) {
 	return Choice{Candidates: slices.Clone(s.chosen)}, nil
 }
 
-// widen fills the lanes with everybody again.
+// widen fills the lanes with all providers again.
 func (s *search) widen() {
 	if !s.sample() {
 		s.walk()
 	}
 }
 
-// fallBack answers a request whose pin cannot be honoured.
+// fallBack answers a request whose pin cannot be served.
 func (p *Picker) fallBack(ctx context.Context, req *Request, why Fallback) (Choice, error) {
 	if err := p.mustExist(ctx, req.Pin); err != nil {
 		return Choice{}, err
@@ -95,8 +95,8 @@ func (p *Picker) fallBack(ctx context.Context, req *Request, why Fallback) (Choi
 	return choice, nil
 }
 
-// mustExist refuses a pin that names nobody. While the directory cannot tell,
-// a provider is taken to exist: a wrong 503 passes, a wrong 400 does not.
+// mustExist refuses a pin that names no provider. While the directory cannot answer, the
+// provider counts as existing, because a wrong 503 passes and a wrong 400 does not.
 func (p *Picker) mustExist(ctx context.Context, provider string) error {
 	if p.deps.View.Knows(provider) {
 		return nil

@@ -8,45 +8,44 @@ import (
 	"svc.internal/services/router/internal/window"
 )
 
-// Sort is what takes the place of the weights.
+// Sort is the figure that takes the place of the score.
 type Sort uint8
 
-// The sorts. All providers of a model ask the same price, so there is none by
-// price.
+// The sorts. There is none by price, because all providers of a model ask the same price.
 const (
 	ByWeight Sort = iota
 	ByThroughput
 	ByLatency
 )
 
-// unknownQuantization is how a request names providers that tell none.
+// unknownQuantization is the name by which a request means providers that report no
+// quantization.
 const unknownQuantization = "unknown"
 
-// Preferences are whom the consumer wants besides a pin. They narrow and order
-// the providers of a model, the pinned one included. Providers that they name
-// are looked up; of the others a sample is taken unless there is a sort, and all
-// seats are walked when it shows too little.
+// Preferences say which providers the consumer wants besides a pin. They narrow and order
+// the providers of a model, also the pinned one. Providers that they name are looked up.
+// The others are sampled unless there is a sort, and walked where a sample has too few.
 type Preferences struct {
-	// Order lists who is tried before all others. A degraded provider keeps
-	// its place in it, because the consumer's word is stronger than a weight.
+	// Order lists the providers that are tried before all others. A degraded provider
+	// keeps its place, because the consumer's word is stronger than a score.
 	Order []string
-	// Only lists who may serve; empty for everybody. Ignore lists who may not.
+	// Only lists who may serve; empty for all. Ignore lists who may not.
 	Only, Ignore []string
-	// Quantizations are those that may serve; empty for all.
+	// Quantizations lists the quantizations that may serve; empty for all.
 	Quantizations []string
 	Sort          Sort
 }
 
-// ordering reports whether chance has no say in the order.
+// ordering reports whether the preferences decide the order instead of chance.
 func (p *Preferences) ordering() bool { return len(p.Order) > 0 || p.Sort != ByWeight }
 
-// scanned is up to how many names a look-up compares one by one.
+// scanned is the longest list that is searched name by name.
 const scanned = 8
 
-// nameSet is a list of providers to look names up in.
+// nameSet is a list of providers in which names are looked up.
 type nameSet struct {
 	list []string
-	at   map[string]int // where each stands, of a longer list
+	at   map[string]int // the place of each name in a longer list
 }
 
 func (r *nameSet) take(list []string) {
@@ -63,7 +62,7 @@ func (r *nameSet) take(list []string) {
 	}
 }
 
-// find is where a provider stands, or -1.
+// find returns a provider's place, or -1.
 func (r *nameSet) find(provider string) int {
 	if len(r.list) <= scanned {
 		return slices.Index(r.list, provider)
@@ -92,8 +91,8 @@ func (s *search) want(seat *presence.Seat) bool {
 	return slices.ContainsFunc(s.req.Prefer.Quantizations, func(q string) bool { return strings.EqualFold(q, told) })
 }
 
-// place is where a provider stands in the order, behind all others when it is
-// not named there.
+// place returns a provider's place in the order. A provider that the order does not name
+// comes after all others.
 func (s *search) place(provider string) int {
 	if i := s.order.find(provider); i >= 0 {
 		return i
@@ -105,7 +104,7 @@ func (s *search) ordered(seat *presence.Seat) bool {
 	return s.order.find(seat.Session.Provider) >= 0
 }
 
-// figure is what seats are sorted by, more being better; 0 when it is not known.
+// figure returns what seats are sorted by: more is better, and 0 is not known.
 func (p *Preferences) figure(h window.Health) float64 {
 	switch {
 	case p.Sort == ByThroughput:
@@ -116,7 +115,7 @@ func (p *Preferences) figure(h window.Health) float64 {
 	return 0
 }
 
-// preferred is the option of a lane that the preferences put first; -1 when they
+// preferred returns the option of a lane that the preferences put first, or -1 where they
 // leave it to chance.
 func (s *search) preferred(lane []option) int {
 	prefer := &s.req.Prefer

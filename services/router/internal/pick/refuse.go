@@ -8,19 +8,19 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// How long a caller is asked to wait before the next try.
+// How long a caller is asked to wait before it tries again.
 const (
 	offlineRetry = 5 * time.Second
 	busyRetry    = 2 * time.Second
 )
 
-// errBusy says that somebody could serve and has no free slot now.
+// errBusy says that an eligible provider has no free slot now.
 var errBusy = errors.New("all eligible providers are busy")
 
-// refusal says why a walk found nobody. A request is blamed only for what fits
-// nowhere, and then the body, which only providers with the required
-// capabilities are asked about, before the window. Where named providers were
-// looked at alone, the others are asked only when these give cause to blame it.
+// refusal returns why a walk found nobody. A request is blamed only for what no provider
+// takes: first for its body, about which only providers with the required capabilities
+// count, and then for its window. Where named providers alone were looked at, the others
+// are asked only if the named ones give cause to blame the request.
 func (s *search) refusal() error {
 	if s.full() {
 		return errBusy
@@ -45,7 +45,7 @@ func (s *search) refusal() error {
 	}
 }
 
-// full reports whether somebody could serve but for a free slot.
+// full reports whether a provider could serve if it had a free slot.
 func (s *search) full() bool { return s.busy+s.busyProbe+s.engaged > 0 }
 
 func (s *search) tooBig() bool {
@@ -56,8 +56,8 @@ func (s *search) exceeds() bool {
 	return s.online > 0 && !s.boundless && s.need > s.maxWindow
 }
 
-// absent counts those that were asked for by name, are connected and do not offer
-// the model.
+// absent counts providers that were asked for by name, are connected and do not offer the
+// model.
 func (s *search) absent(providers ...string) {
 	view := s.picker.deps.View
 	for _, p := range providers {

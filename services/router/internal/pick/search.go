@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// sampleAbove is the number of seats from which they are sampled, and the
-	// number of options that a walk of more seats stops at, because more would
-	// not better two random ones. A hub lets a provider have 64 sessions, so
-	// three providers are mostly among them.
+	// sampleAbove is the number of seats above which they are sampled. A walk of more
+	// seats stops at as many options, because more would not improve on two random ones.
+	// A hub lets a provider have 64 sessions, so these seats mostly belong to three
+	// providers or more.
 	sampleAbove = 192
-	// sortAmong is what a walk stops at instead when a sort wants the best of
-	// all. The best of as many from a random place on is as a rule among the
-	// best thousandth, and to look at more costs a microsecond of a core each.
+	// sortAmong is the number of options at which a walk stops where a sort wants the
+	// best. The best of as many, from a random place on, is as a rule among the best
+	// thousandth. Each further seat costs a microsecond of a core.
 	sortAmong = 1_024
-	// sampleTries bounds the draws of a sample, sampleSize what it keeps.
+	// sampleTries bounds the draws of a sample, and sampleSize the options that it keeps.
 	sampleTries = 32
 	sampleSize  = 8
 )
@@ -33,34 +33,33 @@ type search struct {
 
 	req   *Request
 	seats []*presence.Seat
-	// first are the seats of the providers in the order; nil where all seats
-	// are looked at anyway.
+	// first are the seats of the providers in the order; nil where all seats are looked
+	// at in any case.
 	first   []*presence.Seat
 	catalog int64
 	need    int64
 	now     time.Time
-	// narrowed says that seats are those of named providers only.
+	// narrowed reports whether seats has named providers only.
 	narrowed bool
 
 	order, wanted, ignored nameSet
 
 	main  []option
 	probe []option
-	// seen are the first different providers of the main lane that may be any
-	// candidate.
+	// seen are the first providers of the main lane that can be candidates, each once.
 	seen      [MaxCandidates]string
 	providers int
 
-	// What a walk learns for a refusal.
+	// What a walk finds out for a refusal.
 	online     int
-	busy       int // eligible, for any request, without a free slot
-	busyProbe  int // the same in the probe lane
-	engaged    int // the same in the main lane, which ours alone would leave room
+	busy       int // seats that are eligible for any request and have no free slot
+	busyProbe  int // such seats in the probe lane
+	engaged    int // such seats in the main lane in which our requests alone would leave room
 	maxWindow  int64
-	boundless  bool // some window is not known
+	boundless  bool // the window of some provider is not known
 	maxBody    int64
-	bodyOpen   bool // somebody takes any body
-	capables   int  // have what the request requires
+	bodyOpen   bool // some provider takes bodies of any size
+	capables   int  // seats that have what the request requires
 	chosen     []Candidate
 	candidates [MaxCandidates]Candidate
 }
@@ -74,13 +73,13 @@ func (s *search) begin(req *Request, catalog int64, now time.Time) {
 	s.reset()
 }
 
-// among limits the search to named providers, whatever the model's other seats.
+// among limits the search to named providers, however many seats the model has.
 func (s *search) among(providers ...string) {
 	s.seats, s.first, s.narrowed = s.picker.deps.View.Of(s.req.Model, providers...), nil, true
 }
 
-// amongWanted opens the search to everybody whom the preferences want. Those
-// they name are looked up where there are too many seats to walk for them.
+// amongWanted opens the search to all providers that the preferences allow. Named ones
+// are looked up where there are too many seats to walk.
 func (s *search) amongWanted() {
 	view := s.picker.deps.View
 	s.seats, s.first, s.narrowed = view.Seats(s.req.Model), nil, false
@@ -103,7 +102,7 @@ func (s *search) reseed(hi, lo uint64) {
 	s.source.Seed(hi, lo)
 }
 
-// release lets go of what must not live on in the pool.
+// release drops what must not stay alive in the pool.
 func (s *search) release() {
 	s.main, s.probe = emptied(s.main), emptied(s.probe)
 	clear(s.candidates[:])
@@ -114,8 +113,8 @@ func (s *search) release() {
 	s.ignored.take(nil)
 }
 
-// emptied keeps a lane that is not large for the next search, without its
-// pointers; what has left the lane before is cleared already.
+// emptied returns a lane without its options for the next search, and nil for a large
+// one. What left the lane before has been cleared already.
 func emptied(lane []option) []option {
 	if cap(lane) > 2*sortAmong {
 		return nil
@@ -124,10 +123,9 @@ func emptied(lane []option) []option {
 	return lane[:0]
 }
 
-// sample looks at those who are named in an order and draws other seats at
-// random. It reports whether enough of them can be used for an answer that a walk
-// could not better. What a filter leaves too little of to be drawn is left to
-// the walk.
+// sample looks at the providers in the order and draws other seats at random. It reports
+// whether it found enough options for an answer that a walk could not improve on. Where a
+// filter leaves too few seats to be drawn, the walk finds them.
 func (s *search) sample() bool {
 	if len(s.seats) <= sampleAbove {
 		return false
@@ -151,7 +149,7 @@ func (s *search) considerFirst() {
 
 func (s *search) drawSeats() {
 	if s.providers >= MaxCandidates {
-		return // all are named
+		return // the order alone has enough
 	}
 	most := len(s.main) + sampleSize
 	for range sampleTries {
@@ -177,9 +175,8 @@ func (s *search) holds(seat *presence.Seat) bool {
 	return false
 }
 
-// walk looks at every seat, those of an order first, until it has found enough
-// that can be used. So a walk of very many seats goes on only past such as are
-// refused, and what is found nowhere else is found by it.
+// walk looks at the seats one by one, those of the order first, until it has found enough
+// options. So a walk of very many seats only continues past seats that are refused.
 func (s *search) walk() {
 	s.reset()
 	s.considerFirst()
@@ -199,19 +196,19 @@ func (s *search) walk() {
 	}
 }
 
-// enough is how many options a walk stops at.
+// enough returns at how many options a walk stops.
 func (s *search) enough() int {
 	switch {
 	case s.req.Prefer.Sort == ByWeight:
 		return sampleAbove
 	case s.narrowed:
-		return len(s.seats) // of those who are named none is left out
+		return len(s.seats) // no provider that is named is left out
 	default:
 		return sortAmong
 	}
 }
 
-// consider puts a seat into its lane or counts why not.
+// consider puts a seat into its lane, or counts why it is passed over.
 func (s *search) consider(seat *presence.Seat) {
 	reason := online(seat)
 	if reason == Eligible {
@@ -226,14 +223,13 @@ func (s *search) consider(seat *presence.Seat) {
 	}
 }
 
-// survey remembers what the online providers could take at most.
+// survey notes the largest window and body that a provider online takes.
 func (s *search) survey(seat *presence.Seat) {
 	s.online++
 	w, _ := effective(seat, s.catalog)
 	s.maxWindow = max(s.maxWindow, w)
 	s.boundless = s.boundless || w == 0
-	// What a body may be depends on what is asked for: only providers that have
-	// it are heard on that.
+	// Only providers that have what the request asks for say how large its body may be.
 	if !s.capable(seat) {
 		return
 	}
@@ -294,14 +290,14 @@ func (s *search) see(o *option) {
 		return
 	}
 	if s.mayBeHalfOpen(o) {
-		return // no alternate
+		return // it cannot be an alternate
 	}
 	s.seen[s.providers] = o.seat.Session.Provider
 	s.providers++
 }
 
-// choose books a primary and draws alternates; the result is the caller's. It
-// is empty when no slot could be booked.
+// choose books a slot on a primary and draws alternates. It returns nil where no slot
+// could be booked. The caller owns the result.
 func (s *search) choose() []Candidate {
 	first, second := &s.main, &s.probe
 	if len(s.probe) > 0 && !s.req.Prefer.ordering() && s.random.IntN(ProbeOneIn) == 0 {
@@ -319,21 +315,20 @@ func (s *search) choose() []Candidate {
 	return append([]Candidate(nil), s.chosen...)
 }
 
-// preferOthers counts the probe lane as passed over by a request that somebody
-// else leads.
+// preferOthers counts the probe lane as passed over, because another provider leads.
 func (s *search) preferOthers() {
 	for i := range s.probe {
 		s.picker.deps.Stats.reject(s.probe[i].seat.Session.Provider, s.probe[i].why)
 	}
 }
 
-// book takes the best of two from a lane until a slot is had. In the probe
-// lane the breaker must grant its one probe too.
+// book draws options from a lane until a slot is booked. In the probe lane the breaker
+// must grant its one probe, too.
 func (s *search) book(from *[]option) bool {
 	for len(*from) > 0 {
 		o := s.draw(from)
 		if !o.seat.Slots.Book(s.req.ID, s.now) {
-			s.busy++ // somebody else was faster
+			s.busy++ // another request was faster
 			continue
 		}
 		if o.record != nil && !o.record.Breaker.Probe(s.req.Account, s.now) {
@@ -348,8 +343,8 @@ func (s *search) book(from *[]option) bool {
 	return false
 }
 
-// alternates fills up with other providers, degraded ones last. A half-open
-// breaker is left alone: its probe is worth a primary's place only.
+// alternates adds other providers, degraded ones last. It leaves out providers whose
+// breaker is half open, because the breaker's one probe is for a primary.
 func (s *search) alternates() {
 	if len(s.order.list) > 0 {
 		s.main = slices.DeleteFunc(s.main, func(o option) bool { return s.mayBeHalfOpen(&o) })
@@ -366,8 +361,8 @@ func (s *search) alternates() {
 	}
 }
 
-// mayBeHalfOpen reports whether an option of the main lane is: only a provider
-// that is ordered can be.
+// mayBeHalfOpen reports whether the breaker of an option in the main lane is half open.
+// Only a provider in the order can be in the main lane then.
 func (s *search) mayBeHalfOpen(o *option) bool {
 	return o.place < len(s.order.list) && s.halfOpen(o)
 }
@@ -380,8 +375,7 @@ func (s *search) halfOpen(o *option) bool {
 	return probe
 }
 
-// add makes an option a candidate, after which nothing else of its provider can
-// be one.
+// add makes an option a candidate. No other option of its provider can be one afterwards.
 func (s *search) add(o option) {
 	w, source := effective(o.seat, s.catalog)
 	s.keep(Candidate{Seat: o.seat, Window: w, Source: source})

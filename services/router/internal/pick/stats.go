@@ -7,17 +7,16 @@ import (
 )
 
 const (
-	// maxTallied bounds the providers that are told apart; those of further ones
-	// count in the totals only.
+	// maxTallied bounds the providers that are counted one by one. Further ones count in
+	// the totals only.
 	maxTallied = 10_000
 	// maxChosen bounds the pairs of provider and model whose choices are counted.
 	maxChosen = 65_536
 )
 
-// Stats counts, since the start, how often each provider was chosen, and how
-// often it was looked at and passed over, by reason. Where not all seats are
-// looked at only those count that are: drawn, named or walked past. The zero
-// value is ready.
+// Stats counts since the start how often each provider was chosen, and how often it was
+// looked at and passed over, by reason. Where not all seats are looked at, only those
+// that are drawn, named or walked past count. The zero value is ready.
 type Stats struct {
 	totals    [reasons]atomic.Int64
 	providers sync.Map // id to *account
@@ -30,7 +29,7 @@ type providerStats struct {
 	rejects [reasons]atomic.Int64
 
 	mu     sync.Mutex
-	gone   bool             // nobody finds it any more
+	gone   bool             // it is in no map any more
 	chosen map[string]int64 // by model
 }
 
@@ -65,7 +64,7 @@ func (t *Stats) choose(provider, model string) {
 	a.chosen[model]++
 }
 
-// account is that of a provider, or nil when there is no room for it.
+// account returns a provider's counts, or nil where there is no room for them.
 func (t *Stats) account(provider string) *providerStats {
 	if v, ok := t.providers.Load(provider); ok {
 		return v.(*providerStats)
@@ -81,8 +80,8 @@ func (t *Stats) account(provider string) *providerStats {
 	return v.(*providerStats)
 }
 
-// Trim makes room when there is little left, by forgetting those who are not
-// online. What is counted of one meanwhile is lost.
+// Trim makes room where little is left, by forgetting providers that are not online. What
+// is counted of them at the same time is lost.
 func (t *Stats) Trim(online func(provider string) bool) {
 	if t.size.Load() < maxTallied*9/10 && t.pairs.Load() < maxChosen*9/10 {
 		return
@@ -102,10 +101,10 @@ func (t *Stats) Trim(online func(provider string) bool) {
 	})
 }
 
-// Totals are the rejects over all providers.
+// Totals returns the rejects of all providers together.
 func (t *Stats) Totals() map[Reason]int64 { return counts(&t.totals) }
 
-// Of are the rejects of one provider, those that are not zero.
+// Of returns the rejects of one provider, without those that are zero.
 func (t *Stats) Of(provider string) map[Reason]int64 {
 	v, ok := t.providers.Load(provider)
 	if !ok {
@@ -116,7 +115,7 @@ func (t *Stats) Of(provider string) map[Reason]int64 {
 	return all
 }
 
-// Chosen is how often a provider was chosen, by model.
+// Chosen returns how often a provider was chosen, by model.
 func (t *Stats) Chosen(provider string) map[string]int64 {
 	v, ok := t.providers.Load(provider)
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"svc.internal/pkg/fault"
 )
 
-// Waitlist wakes those who wait for a slot of a model. All waiters of the model
-// wake and look again; who looks first is served first.
+// Waitlist wakes the requests that wait for a slot of a model. All of them wake and look
+// again, and the first to look is served first.
 type Waitlist struct {
 	waiting atomic.Int64
 
@@ -19,10 +19,10 @@ type Waitlist struct {
 	byModel map[string]*waiters
 }
 
-// waiters is the waiters of one model.
+// waiters are the requests that wait for one model.
 type waiters struct {
-	ring chan struct{}
-	n    int
+	woken chan struct{}
+	n     int
 }
 
 // NewWaitlist returns a waitlist on which nobody waits.
@@ -36,15 +36,15 @@ func (b *Waitlist) Wake(model string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if r := b.byModel[model]; r != nil {
-		close(r.ring)
-		r.ring = make(chan struct{})
+		close(r.woken)
+		r.woken = make(chan struct{})
 	}
 }
 
-// Waiting is how many wait now.
+// Waiting returns how many requests wait now.
 func (b *Waitlist) Waiting() int { return int(b.waiting.Load()) }
 
-// enter adds a waiter unless there are too many.
+// enter adds a waiter and reports whether there was room.
 func (b *Waitlist) enter(model string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +54,7 @@ func (b *Waitlist) enter(model string) bool {
 	b.waiting.Add(1)
 	r := b.byModel[model]
 	if r == nil {
-		r = &waiters{ring: make(chan struct{})}
+		r = &waiters{woken: make(chan struct{})}
 		b.byModel[model] = r
 	}
 	r.n++
@@ -71,16 +71,16 @@ func (b *Waitlist) leave(model string) {
 	}
 }
 
-// next is closed at the next ring.
+// next returns a channel that is closed when the model is woken.
 func (b *Waitlist) next(model string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.byModel[model].ring
+	return b.byModel[model].woken
 }
 
-// await looks, and while that finds everybody busy it looks again at each ring
-// until MaxWait is over or the caller's deadline is near. The last look is told
-// so. It returns providers_busy when all were in vain.
+// await looks for a choice. While all are busy it looks again each time the model is
+// woken, until MaxWait is over or the caller's deadline is near. It tells the last look
+// that it is the last. It returns providers_busy where all looks were in vain.
 func (p *Picker) await(ctx context.Context, model string, look func(last bool) (Choice, error)) (Choice, error) {
 	choice, err := look(false)
 	if !errors.Is(err, errBusy) {
@@ -94,14 +94,14 @@ func (p *Picker) await(ctx context.Context, model string, look func(last bool) (
 	timer := time.NewTimer(patience(ctx))
 	defer timer.Stop()
 	for {
-		// The ring is taken before the look, so that none is missed.
-		ring := waitlist.next(model)
+		// The channel is taken before the look, so that no wake-up is missed.
+		woken := waitlist.next(model)
 		choice, err := look(false)
 		if !errors.Is(err, errBusy) {
 			return choice, err
 		}
 		select {
-		case <-ring:
+		case <-woken:
 		case <-timer.C:
 			return lastLook(look)
 		case <-ctx.Done():
@@ -118,7 +118,7 @@ func lastLook(look func(bool) (Choice, error)) (Choice, error) {
 	return choice, err
 }
 
-// patience is how long this caller can wait.
+// patience returns how long this caller can wait.
 func patience(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return min(MaxWait, max(time.Until(deadline)-answerMargin, 0))
