@@ -1,7 +1,7 @@
-// Package router chooses, for each request, the providers to try and their
-// order. It has no store: what is online it hears from the hubs' presence, what
-// is healthy from their ended attempts, and after a restart it knows the first
-// again within a second.
+// Package router chooses, for each request, the providers to try and their order. It has
+// no store. It learns what is online from the presence that hubs publish, and what is
+// healthy from their ended attempts. After a restart it knows again within a second what
+// is online.
 package router
 
 import (
@@ -34,11 +34,11 @@ import (
 	"svc.internal/services/router/internal/warmup"
 )
 
-// Config of the service. What selection weighs and waits for is fixed and
-// documented where it is used (packages pick, score, window, breaker, slot).
+// Config of the service. The weights and waits of selection are fixed, and documented
+// where they are used (packages pick, score, window, breaker, slot).
 type Config struct {
-	// SettleFor is how long the first full report of a hub is waited for
-	// before the service calls itself ready without one.
+	// SettleFor is how long a start waits for the first full report of a hub before the
+	// service is ready without one.
 	SettleFor time.Duration `yaml:"settle_for" env:"SVC_ROUTER_SETTLE_FOR"`
 	// SweepInterval is the pause between two looks for what has expired.
 	SweepInterval time.Duration `yaml:"sweep_interval" env:"SVC_ROUTER_SWEEP_INTERVAL"`
@@ -60,7 +60,7 @@ type Deps struct {
 	Log    *slog.Logger
 	Meters metric.MeterProvider
 	Clock  clock.Clock
-	// Random seeds the random choices; 32 bytes are read once.
+	// Random seeds the random choices. 32 bytes of it are read once.
 	Random    io.Reader
 	Bus       *bus.Conn
 	Catalog   catalogv1.CatalogServiceClient
@@ -83,8 +83,8 @@ type Service struct {
 	settled  atomic.Bool
 }
 
-// sweepsPerRefresh is how many sweeps pass between two refreshes of the health
-// windows, which are long against it.
+// sweepsPerRefresh is how many sweeps pass between two refreshes of the health windows,
+// which are long compared with that.
 const sweepsPerRefresh = 10
 
 // New makes the service; Run starts it.
@@ -150,9 +150,9 @@ func (s *Service) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Ready reports whether the view can be relied on: a hub has reported in full, or
-// there was time enough for one to. A bus that is away later does not matter: it
-// is away for all replicas, and what was heard last is the best there is.
+// Ready reports whether the view can be relied on, because a hub has reported in full or
+// has had the time to. A bus that is away later does not matter, because it is away for
+// all replicas and nobody knows better than what was heard last.
 func (s *Service) Ready(context.Context) error {
 	if !s.settled.Load() {
 		return errors.New("router: no hub has reported yet")
@@ -178,8 +178,8 @@ func (s *Service) sweep(ctx context.Context) {
 		n++
 		now := s.deps.Clock.Now()
 		if !s.deps.Bus.Connected() {
-			// Silence says nothing while nothing can be heard. A hub refuses
-			// what it no longer has, and the request moves on.
+			// Silence says nothing while nothing can be heard. A hub refuses a request
+			// for a session that it no longer has, and the request moves on.
 			s.view.Confirm(now)
 		}
 		s.view.Expire(now)

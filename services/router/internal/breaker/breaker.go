@@ -1,29 +1,29 @@
-// Package breaker keeps requests away from a provider that fails a model again
-// and again, and lets it back through one probe at a time.
+// Package breaker keeps requests away from a provider that fails a model again and again,
+// and lets it back with one trial at a time.
 //
 // One consumer account alone opens no breaker, because a consumer can make its own
-// requests fail. Threshold failures of one account without a success of anybody
-// between them raise suspicion. Suspicion changes nothing for other accounts; it
-// asks the platform's own probe (a warm-up) whether the provider serves, and a
-// probe that fails opens the breaker. Failures of Accounts different accounts,
-// again without a success between them, open it at once.
+// requests fail. Threshold failures of one account in a row, without a success of any
+// account between them, raise suspicion. Suspicion changes nothing for other accounts. It
+// makes the platform probe the provider with a warm-up, and a probe that fails opens the
+// breaker. Failures of Accounts different accounts, without a success between them, open
+// it at once.
 //
-// A failure that is excused (its request had failed on another provider before, had
-// less time than its prompt needs, or may itself be what failed) counts only beside a failure of another
-// account that is not excused: a request that nobody can serve must not walk
-// through all providers and hurt each.
+// A failure is excused if its request had failed on another provider before, had less
+// time than its prompt needs, or may itself be the cause. An excused failure counts only
+// beside a failure of another account that is not excused, because a request that nobody
+// can serve must not go through all providers and hurt each of them.
 //
-// An open breaker rests for FirstRest, doubled with each further opening up to
-// MaxRest, and is half open then: one request may try. If that is served the
-// breaker closes and the rest starts over; if it fails the breaker opens again, and
-// the account whose request it was waits as long again before it has another trial,
-// so that it cannot keep the breaker open for others. A trial that is never heard of
-// is given up after ProbeTimeout and another may try. A probe of the platform that
-// is served ends the rest.
+// An open breaker rests for FirstRest, and for twice as long with each further opening up
+// to MaxRest. Then it is half open: one request may try. If the trial is served, the
+// breaker closes and the rest starts over. If the trial fails, the breaker opens again,
+// and the account whose trial it was has to wait for one more rest before its next trial,
+// so that it cannot keep the breaker open for others. A trial whose outcome never comes
+// is given up after ProbeTimeout, and another request may try. A probe of the platform
+// that is served ends the rest.
 //
-// At most maxRemembered accounts are remembered, each until a success or for
-// RememberFor after its last failure. All is lost with the process; the next
-// failures raise the same suspicion again.
+// At most maxRemembered accounts are remembered, each until a success, or for RememberFor
+// after its last failure. Everything is lost with the process; the next failures raise
+// the same suspicion again.
 package breaker
 
 import (
@@ -35,22 +35,23 @@ import (
 )
 
 const (
-	// Threshold is how many failures in a row of one account raise suspicion.
+	// Threshold is how many failures of one account in a row raise suspicion.
 	Threshold = 5
-	// Accounts is how many different accounts' failures open a breaker at once.
+	// Accounts is how many different accounts must have a failure to open a breaker at
+	// once.
 	Accounts = 3
-	// RememberFor is how long a failure is held against a provider.
+	// RememberFor is how long a failure counts against a provider.
 	RememberFor = 10 * time.Minute
 	// FirstRest is how long a breaker stays open the first time.
 	FirstRest = 10 * time.Second
 	// MaxRest bounds the doubling of the rest.
 	MaxRest = 5 * time.Minute
-	// ProbeTimeout is how long the outcome of a half-open breaker's trial is
-	// waited for.
+	// ProbeTimeout is how long a half-open breaker waits for its trial's outcome.
 	ProbeTimeout = 30 * time.Second
 
 	// maxRemembered bounds the accounts whose failures are remembered. Fewer than
-	// Accounts of them are not excused, or the breaker would be open.
+	// Accounts of them have a failure that is not excused, because the breaker would be
+	// open otherwise.
 	maxRemembered = 8
 )
 
@@ -65,30 +66,30 @@ const (
 	Open
 	// HalfOpen lets one request through at a time.
 	HalfOpen
-	// Suspected lets every request through, and the platform looks for itself.
+	// Suspected lets every request through, while the platform probes the provider.
 	Suspected
 )
 
-// trigger is what can move a breaker.
+// trigger is what can change the state of a breaker.
 type trigger uint8
 
 const (
 	success     trigger = iota // a request was served
-	failure                    // one failed, and nothing follows from it alone
-	doubt                      // one failed, the last of Threshold of its account
-	conviction                 // one failed, of the last of Accounts accounts
+	failure                    // a request failed, and nothing follows from it alone
+	doubt                      // a request failed, the last of Threshold of its account
+	conviction                 // a request failed, of the last of Accounts accounts
 	probeServed                // the platform's own probe was served
 	probeFailed                // the platform's own probe failed
 	rested                     // the rest is over
-	faded                      // nothing that is remembered is recent
-	triggers                   // how many there are
+	faded                      // no failure that is remembered is recent
+	triggers                   // the number of triggers
 )
 
-// transitions is the whole behaviour: from state, by trigger, to state. A late
-// success while open changes nothing: it began before the trouble. A probe that
-// fails while nobody suspects the provider says that a model could not be loaded
-// in advance, which is its owner's to hear. A probe that is served ends an open
-// breaker's rest.
+// transitions is the whole behaviour: from a state, by a trigger, to a state. A success
+// that comes late to an open breaker changes nothing, because its request began before
+// the failures. A probe that fails while nobody suspects the provider says that a model
+// could not be loaded in advance, which concerns its owner only. A probe that is served
+// ends an open breaker's rest.
 var transitions = [...][triggers]State{
 	Closed: {
 		success: Closed, failure: Closed, doubt: Suspected, conviction: Open,
@@ -111,7 +112,7 @@ var transitions = [...][triggers]State{
 // memory is what is remembered of one account.
 type memory struct {
 	account tag.Account
-	// failures that are not excused, in a row.
+	// failures counts those in a row that are not excused.
 	failures int
 	last     time.Time
 }
@@ -119,24 +120,24 @@ type memory struct {
 // Breaker guards one provider and model. The zero value is closed. It is safe
 // for concurrent use.
 type Breaker struct {
-	// stirred is false while the breaker is closed and remembers nothing, which is
-	// all that most requests need to know.
+	// stirred is false while the breaker is closed and remembers nothing, which is all
+	// that most requests need to know.
 	stirred atomic.Bool
 
 	mu       sync.Mutex
 	state    State
 	failed   []memory // the oldest first
-	openings int      // in a row, without a close between
+	openings int      // in a row, without a close between them
 	until    time.Time
 	probing  bool
 	probedAt time.Time
-	// loser is the account whose trial failed last. Others may try first: it has
-	// no trial before patience.
+	// loser is the account whose trial failed last. It has no trial before patience, so
+	// that others may try first.
 	loser    tag.Account
 	patience time.Time
 }
 
-// State is where the breaker stands now.
+// State returns the state in which the breaker is now.
 func (b *Breaker) State(now time.Time) State {
 	if !b.stirred.Load() {
 		return Closed
@@ -147,8 +148,8 @@ func (b *Breaker) State(now time.Time) State {
 	return b.state
 }
 
-// Admits reports whether a request of an account may go through now, and whether it
-// would be a trial, for which Probe must be called.
+// Admits reports whether a request of an account may go through now, and whether it would
+// be a trial, for which Probe must be called.
 func (b *Breaker) Admits(account tag.Account, now time.Time) (admitted, probe bool) {
 	if !b.stirred.Load() {
 		return true, false
@@ -166,9 +167,9 @@ func (b *Breaker) Admits(account tag.Account, now time.Time) (admitted, probe bo
 	}
 }
 
-// Shunned reports whether the provider has failed so many requests of this account
-// in a row that its further ones are better served by others. Other accounts have no
-// part in it.
+// Shunned reports whether the provider has failed so many requests of this account in a
+// row that other providers should serve its further ones. It does not depend on other
+// accounts.
 func (b *Breaker) Shunned(account tag.Account) bool {
 	if !b.stirred.Load() {
 		return false
@@ -183,9 +184,8 @@ func (b *Breaker) Shunned(account tag.Account) bool {
 	return false
 }
 
-// Probe claims the one trial of a half-open breaker and reports whether the
-// caller got it. On one that lets every request through it is granted and claims
-// nothing.
+// Probe claims the trial of a half-open breaker and reports whether the caller got it. A
+// breaker that lets every request through grants it and claims nothing.
 func (b *Breaker) Probe(account tag.Account, now time.Time) bool {
 	if !b.stirred.Load() {
 		return true
@@ -225,8 +225,8 @@ func (b *Breaker) Idle(now time.Time) bool {
 	return !b.stirred.Load()
 }
 
-// Served takes note of a request that was served: whoever it was of, what failed
-// before it is forgotten.
+// Served takes note of a request that was served. All earlier failures are forgotten,
+// whichever account they were of.
 func (b *Breaker) Served(now time.Time) {
 	if !b.stirred.Load() {
 		return
@@ -238,14 +238,14 @@ func (b *Breaker) Served(now time.Time) {
 	b.fire(success, now)
 }
 
-// Failed takes note of a request of an account that the provider failed, and
-// reports whether the platform should look for itself.
+// Failed takes note of a request of an account that the provider failed. It reports
+// whether the platform should probe the provider.
 func (b *Breaker) Failed(account tag.Account, excused bool, now time.Time) (suspected bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.age(now)
 	if b.state == HalfOpen && excused {
-		b.probing = false // nothing was learnt, and another may try
+		b.probing = false // nothing was learnt, and another request may try
 		return false
 	}
 	tried := b.state == HalfOpen
@@ -269,7 +269,7 @@ func (b *Breaker) Failed(account tag.Account, excused bool, now time.Time) (susp
 	return b.state != Closed
 }
 
-// Probed takes note of what became of the platform's own probe.
+// Probed takes note of the outcome of the platform's own probe.
 func (b *Breaker) Probed(served bool, now time.Time) {
 	if !b.stirred.Load() {
 		return
@@ -287,8 +287,8 @@ func (b *Breaker) Probed(served bool, now time.Time) {
 	b.fire(probeServed, now)
 }
 
-// remember finds or makes the memory of an account. The one that failed longest
-// ago makes room.
+// remember finds or makes the memory of an account. The account whose last failure is the
+// oldest makes room.
 func (b *Breaker) remember(account tag.Account, now time.Time) *memory {
 	m := memory{account: account}
 	for i := range b.failed {
@@ -306,8 +306,8 @@ func (b *Breaker) remember(account tag.Account, now time.Time) *memory {
 	return &b.failed[len(b.failed)-1]
 }
 
-// accounts is how many accounts speak against the provider: those with a failure
-// that is not excused, and, once there is one of those, all others.
+// accounts returns how many accounts speak against the provider: those with a failure
+// that is not excused, and all others once there is such an account.
 func (b *Breaker) accounts() int {
 	for i := range b.failed {
 		if b.failed[i].failures > 0 {
@@ -317,7 +317,7 @@ func (b *Breaker) accounts() int {
 	return 0
 }
 
-// age lets time do what it does.
+// age does what time alone does: rests end, and old failures are forgotten.
 func (b *Breaker) age(now time.Time) {
 	if b.state == Open && !now.Before(b.until) {
 		b.fire(rested, now)
@@ -351,7 +351,7 @@ func (b *Breaker) fire(t trigger, now time.Time) {
 	b.settle()
 }
 
-// settle notes whether there is anything to look at.
+// settle notes whether the breaker is closed and remembers nothing.
 func (b *Breaker) settle() { b.stirred.Store(b.state != Closed || len(b.failed) > 0) }
 
 // restAfter is FirstRest·2^openings, at most MaxRest.

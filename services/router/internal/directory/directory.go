@@ -1,10 +1,10 @@
-// Package directory remembers which provider ids exist, so that a pin to a
-// provider that is away does not ask its hub each time.
+// Package directory remembers which provider ids exist, so that a pin to a provider that
+// is away does not ask a hub each time.
 //
-// An answer is kept for PositiveFor or NegativeFor; providers are never
-// deleted, so only the negative one can become wrong. At most MaxEntries
-// answers are kept; when there is no room all are dropped, which costs one
-// question each. Questions for one id that come together are asked once.
+// An answer is kept for PositiveFor or NegativeFor. Providers are never deleted, so only
+// a negative answer can become wrong. At most MaxEntries answers are kept. Where there is
+// no room all are dropped, which costs one question for each id. Callers that ask for one
+// id at the same time share one question.
 package directory
 
 import (
@@ -20,9 +20,9 @@ import (
 const (
 	// MaxEntries bounds the answers kept.
 	MaxEntries = 10_000
-	// PositiveFor is how long a provider is known to exist.
+	// PositiveFor is how long the answer that a provider exists is kept.
 	PositiveFor = 10 * time.Minute
-	// NegativeFor is how long one is known not to.
+	// NegativeFor is how long the answer that there is no such provider is kept.
 	NegativeFor = 10 * time.Second
 	// askTimeout bounds one question.
 	askTimeout = time.Second
@@ -46,18 +46,19 @@ type answer struct {
 	until  time.Time
 }
 
-// New is a directory that knows nothing yet.
+// New returns a directory that knows nothing yet.
 func New(ask Ask, c clock.Clock) *Directory {
 	return &Directory{ask: ask, clock: c, answers: map[string]answer{}}
 }
 
-// Exists answers from memory, or asks. Its error means that nobody could tell.
+// Exists answers from memory, or asks. An error means that the question has no answer
+// now.
 func (d *Directory) Exists(ctx context.Context, provider string) (bool, error) {
 	if a, ok := d.remembered(provider); ok {
 		return a, nil
 	}
 	done := d.group.DoChan(provider, func() (any, error) {
-		// The first caller's departure must not fail the others.
+		// A caller that leaves must not fail the others that wait for its question.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 		defer cancel()
 		exists, err := d.ask(ctx, provider)

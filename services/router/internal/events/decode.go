@@ -15,8 +15,8 @@ import (
 	"svc.internal/services/router/internal/warmup"
 )
 
-// Bounds of what a message may say. A session that exceeds one is left out and
-// counted; the rest of its message stands.
+// The bounds of a message. A session that exceeds one is left out and counted; the rest
+// of its message counts.
 const (
 	maxSessions     = 1_000
 	maxEnded        = 10_000
@@ -33,8 +33,8 @@ const (
 
 var errBounds = errors.New("a message out of bounds")
 
-// reportFromProto reads a presence message. refused counts the sessions that
-// were left out.
+// reportFromProto reads a presence message. refused counts the sessions that were left
+// out.
 func reportFromProto(m *eventsv1.Presence) (r presence.Report, refused int, err error) {
 	if !text(m.GetHubId(), 1, maxHubID) || !text(m.GetDispatchAddress(), 1, maxText) || m.GetIncarnation() <= 0 ||
 		len(m.GetSessions()) > maxSessions || len(m.GetEndedEpochs()) > maxEnded {
@@ -71,7 +71,7 @@ func sessionFromProto(m *eventsv1.Session) (presence.Session, bool) {
 		Capacity: int(max(m.GetCapacity(), 0)), Said: said(m.GetReportedActive()) + said(m.GetReportedQueued()),
 		Probation: m.GetProbation(), TakesWarmups: m.GetTakesWarmups(),
 	}
-	// Not a number is neither below nor above anything.
+	// NaN is neither below nor above anything.
 	if up := m.GetUptime_30D(); m.Uptime_30D != nil && up >= 0 && up <= 1 {
 		s.Uptime, s.UptimeKnown = up, true
 	}
@@ -93,8 +93,8 @@ func sessionFromProto(m *eventsv1.Session) (presence.Session, bool) {
 	return s, true
 }
 
-// said reads a number that an agent reports of itself: one that cannot be is
-// taken for the nearest that can, so that it harms nobody else.
+// said reads a number that an agent reports of itself. A number that cannot be true
+// becomes the nearest that can, so that it harms nobody else.
 func said(n int32) int { return int(min(max(n, 0), maxSaid)) }
 
 func offerFromProto(m *eventsv1.ModelOffer) (presence.Offer, bool) {
@@ -104,7 +104,7 @@ func offerFromProto(m *eventsv1.ModelOffer) (presence.Offer, bool) {
 	}
 	return presence.Offer{
 		Model: m.GetModelId(), Healthy: m.GetHealthy(),
-		// What a provider claims must not cost it its other models.
+		// A claim of a provider must not cost it its other models.
 		Window:   min(max(m.GetReportedContextLength(), 0), maxWindow),
 		Capacity: int(m.GetCapacity()), InFlight: int(m.GetInFlight()), Quantization: m.GetQuantization(),
 	}, true
@@ -123,13 +123,13 @@ func text(s string, least, most int) bool {
 	return true
 }
 
-// attemptFromProto reads one attempt; durations out of range are unknown.
+// attemptFromProto reads one attempt. Durations out of range count as not known.
 func attemptFromProto(m *eventsv1.Attempt) (pick.Attempt, bool) {
 	provider, err := ids.ParseProvider(m.GetProviderId())
 	account, ok := tag.FromBytes(m.GetAccountTag())
 	least := 1
 	if m.GetProbe() {
-		least = 0 // of a request that there is not
+		least = 0 // a warm-up has no request
 	}
 	if err != nil || !ok || !text(m.GetModelId(), 1, maxModelID) || !text(m.GetNodeId(), 0, maxText) ||
 		!text(m.GetRequestId(), least, maxShortText) {
@@ -158,8 +158,8 @@ func outcomeFromProto(o eventsv1.AttemptOutcome) pick.Outcome {
 	}
 }
 
-// targetFromProto reads whom a warm-up is asked of: one node, all of a provider
-// or all that serve the model.
+// targetFromProto reads which nodes a warm-up is asked of: one node, all nodes of a
+// provider, or all that serve the model.
 func targetFromProto(m *eventsv1.WarmUp) (warmup.Target, bool) {
 	t := warmup.Target{Provider: m.GetProviderId(), Node: m.GetNodeId(), Model: m.GetModelId()}
 	if !text(t.Model, 1, maxModelID) || !text(t.Node, 0, maxText) || t.Provider == "" && t.Node != "" {

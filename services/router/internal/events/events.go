@@ -1,8 +1,7 @@
-// Package events listens to what hubs publish: presence, which is the router's
-// view of the world, and ended attempts, which are its memory. Both may be
-// lost; a full report mends the view within ten seconds, and this package asks
-// for one when it starts, when the connection is back, and when no hub has been
-// heard for SilenceAfter.
+// Package events listens to what hubs publish: presence, from which the router's view is
+// made, and ended attempts, from which it learns. Both may be lost. A full report mends
+// the view within ten seconds. This package asks for a full report when it starts, when
+// the connection is back, and when no hub has been heard for SilenceAfter.
 package events
 
 import (
@@ -23,13 +22,13 @@ import (
 )
 
 const (
-	// SilenceAfter is how long no hub may be heard before all are asked.
+	// SilenceAfter is after how long without a message of any hub all hubs are asked.
 	SilenceAfter = 12 * time.Second
-	// connectionPoll is how soon a connection that is back is noticed; the
-	// bus waits at least 250 ms before it reconnects.
+	// connectionPoll is how often the connection is looked at. The bus waits at least 250
+	// ms before it reconnects.
 	connectionPoll = 100 * time.Millisecond
-	// eagerPause and eagerTries are for the time after a connection: hubs
-	// that lost it too may come back a little later than we do.
+	// eagerPause and eagerTries are for the time after a reconnect, because hubs that
+	// lost the connection, too, may be back a little later than the router.
 	eagerPause = 500 * time.Millisecond
 	eagerTries = 10
 )
@@ -53,7 +52,8 @@ func NewListener(conn *bus.Conn, view *presence.View, picker *pick.Picker, c clo
 	return &Listener{bus: conn, view: view, picker: picker, clock: c, log: log, first: make(chan struct{})}
 }
 
-// First is closed when a hub's full report has been taken over completely.
+// First returns a channel that is closed once a hub's full report has been taken over
+// completely.
 func (l *Listener) First() <-chan struct{} { return l.first }
 
 // Refused counts messages and sessions that were out of bounds.
@@ -91,8 +91,8 @@ func (l *Listener) Run(ctx context.Context) error {
 	}
 }
 
-// inquiry decides when hubs are asked: at once after a connection, again every
-// eagerPause until one is heard, and whenever none was for SilenceAfter.
+// inquiry decides when hubs are asked: at once after a connection, then every eagerPause
+// until a hub is heard, and whenever none was heard for SilenceAfter.
 type inquiry struct {
 	began time.Time
 	asked time.Time
@@ -114,7 +114,7 @@ func (i *inquiry) due(now, heard time.Time) bool {
 	return true
 }
 
-// ask has every hub send a full report.
+// ask asks every hub for a full report.
 func (l *Listener) ask(ctx context.Context) {
 	if err := l.bus.Publish(ctx, bus.SubjectPresenceSync, nil, nil); err != nil {
 		l.log.WarnContext(ctx, "hubs could not be asked for their presence", "error", err)

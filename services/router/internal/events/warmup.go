@@ -15,12 +15,12 @@ import (
 	"svc.internal/services/router/internal/warmup"
 )
 
-// planInterval is the pause between two plans: short against the wait for a slot
-// and the random while that keeps replicas apart.
+// planInterval is the pause between two plans. It is short compared with the wait for a
+// slot, and with the random time that keeps replicas apart.
 const planInterval = 250 * time.Millisecond
 
-// Warmer asks hubs for what the planner decides and hears what other replicas
-// ask for.
+// Warmer asks hubs for the warm-ups that the planner decides on, and hears which ones
+// other replicas ask for.
 type Warmer struct {
 	bus     *bus.Conn
 	planner *warmup.Planner
@@ -48,7 +48,7 @@ func (w *Warmer) Run(ctx context.Context) error {
 		return fmt.Errorf("listen to warm-ups: %w", err)
 	}
 	for range clock.Every(ctx, planInterval) {
-		// What nobody hears is better asked later than kept for sending.
+		// While nobody can hear it, a warm-up is better asked for later than queued.
 		if w.bus.Connected() {
 			w.ask(ctx)
 		}

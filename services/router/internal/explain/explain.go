@@ -1,8 +1,8 @@
-// Package explain tells a provider why it is chosen or not: what requests passed
-// it over for, and how each of its models stands now.
+// Package explain reports why a provider is chosen or not: why requests passed it over,
+// and how each of its models stands now.
 //
-// Both are what this replica knows: counts since it started, and the sessions in
-// its view. At most MaxModels models are told.
+// Both are what this replica knows: counts since it started, and the sessions in its
+// view. At most MaxModels models are reported.
 package explain
 
 import (
@@ -17,7 +17,7 @@ import (
 	"svc.internal/services/router/internal/presence"
 )
 
-// MaxModels bounds the models that are told of.
+// MaxModels bounds the models of a report.
 const MaxModels = 256
 
 // Reject is how often a provider was passed over for a reason.
@@ -29,24 +29,24 @@ type Reject struct {
 // Model is how one model of a provider stands.
 type Model struct {
 	ID string
-	// Nodes offer it, and Available ones of them could be chosen now.
+	// Nodes counts the nodes that offer it, and Available those that could be chosen now.
 	Nodes, Available int
-	// InFlight and Capacity are sums over the nodes of requests of ours under
-	// way and of how many may be.
+	// InFlight and Capacity are sums over the nodes: how many requests of ours are under
+	// way, and how many may be.
 	InFlight, Capacity int
 	Breaker            breaker.State
 	// Chosen counts requests since the start.
 	Chosen int64
 }
 
-// Account is all that is told of a provider: the most frequent reason first,
-// models by id.
+// Account is what is reported of a provider: the most frequent reason first, models by
+// id.
 type Account struct {
 	Rejects []Reject
 	Models  []Model
 }
 
-// Provider sums up what is known of a provider. One that is not connected has no
+// Provider reports what is known of a provider. A provider that is not connected has no
 // models.
 func Provider(view *presence.View, known *health.Registry, stats *pick.Stats, provider string, now time.Time) Account {
 	var a Account

@@ -1,11 +1,10 @@
-// Package health keeps what the router has learnt of each provider and
-// model: its health window and its circuit breaker. A reconnect changes
-// neither. What attempts say of a model over all its providers (its usual time to
-// first content) is summed up with each Refresh.
+// Package health keeps what the router has learnt about each provider and model: a health
+// window and a circuit breaker. A reconnect changes neither. Refresh sums up what the
+// attempts of all providers say about a model, its usual time to first content.
 //
-// At most MaxPairs pairs are kept. A pair of which nothing was heard for a day
-// is forgotten; while the registry is full, further pairs are judged as unknown
-// and their attempts are not recorded.
+// At most MaxPairs pairs are kept. A pair of which nothing was heard for a day is
+// forgotten. While the registry is full, further pairs count as unknown and their
+// attempts are not recorded.
 package health
 
 import (
@@ -17,7 +16,7 @@ import (
 	"svc.internal/services/router/internal/window"
 )
 
-// MaxPairs bounds the registry: about 130 MiB when all windows are full.
+// MaxPairs bounds the registry, which takes about 130 MiB when all windows are full.
 const MaxPairs = 65_536
 
 // Pair names a provider and one of its models.
@@ -40,10 +39,10 @@ type Registry struct {
 	limit   int64
 }
 
-// New is a registry in which nothing is known.
+// New returns a registry in which nothing is known.
 func New() *Registry { return &Registry{limit: MaxPairs} }
 
-// Find returns the record of a pair, or nil when nothing is known of it.
+// Find returns the record of a pair, or nil where nothing is known of it.
 func (r *Registry) Find(p Pair) *Record {
 	if v, ok := r.records.Load(p); ok {
 		return v.(*Record)
@@ -51,8 +50,8 @@ func (r *Registry) Find(p Pair) *Record {
 	return nil
 }
 
-// Get returns the record of a pair, made if need be, or nil when the registry
-// is full.
+// Get returns the record of a pair and makes it where there is none. It returns nil while
+// the registry is full.
 func (r *Registry) Get(p Pair) *Record {
 	if rec := r.Find(p); rec != nil {
 		return rec
@@ -68,11 +67,11 @@ func (r *Registry) Get(p Pair) *Record {
 	return v.(*Record)
 }
 
-// Len is how many pairs are known.
+// Len returns how many pairs are known.
 func (r *Registry) Len() int { return int(r.size.Load()) }
 
-// Breakers counts the pairs that are kept from serving, half open ones included,
-// and those that are suspected.
+// Breakers counts the pairs whose breaker is open or half open, and those that are
+// suspected.
 func (r *Registry) Breakers(now time.Time) (open, suspected int) {
 	r.records.Range(func(_, value any) bool {
 		if s := value.(*Record).Breaker.State(now); s == breaker.Open || s == breaker.HalfOpen {
@@ -85,9 +84,9 @@ func (r *Registry) Breakers(now time.Time) (open, suspected int) {
 	return open, suspected
 }
 
-// Pace is how the time to first content of a model depends on the prompt: the median
-// over its providers of what the last Refresh saw of each, so that many attempts on
-// one count for no more than few on another. The zero Pace is not known.
+// Pace returns how the time to first content of a model depends on the prompt: the median
+// of its providers' paces at the last Refresh. So many attempts on one provider count no
+// more than few on another. The zero Pace is not known.
 func (r *Registry) Pace(model string) window.Pace {
 	if paces := r.paces.Load(); paces != nil {
 		return (*paces)[model]
@@ -95,11 +94,11 @@ func (r *Registry) Pace(model string) window.Pace {
 	return window.Pace{}
 }
 
-// gathered are the paces of one model's providers.
+// gathered holds the paces of one model's providers.
 type gathered struct{ bases, slopes []time.Duration }
 
-// Refresh ages all windows and forgets pairs of which nothing is left. An
-// attempt recorded on a pair while it is being forgotten is lost.
+// Refresh ages all windows and forgets empty pairs. An attempt that is recorded on a pair
+// while the pair is being forgotten is lost.
 func (r *Registry) Refresh(now time.Time) {
 	models := map[string]*gathered{}
 	defer func() { r.publish(models) }()
@@ -115,7 +114,7 @@ func (r *Registry) Refresh(now time.Time) {
 	})
 }
 
-// gather adds what one provider says of a model.
+// gather adds what one provider says about a model.
 func gather(models map[string]*gathered, model string, w *window.Window, now time.Time) {
 	if w.Health().Samples == 0 {
 		return
@@ -137,7 +136,7 @@ func gather(models map[string]*gathered, model string, w *window.Window, now tim
 	}
 }
 
-// publish lets readers see the paces of all models.
+// publish makes the paces of all models visible to readers.
 func (r *Registry) publish(models map[string]*gathered) {
 	paces := make(map[string]window.Pace, len(models))
 	for model, g := range models {

@@ -5,23 +5,22 @@ import "time"
 const (
 	// maxEnded bounds the epochs remembered as ended between full reports.
 	maxEnded = 65_536
-	// maxAssemblies bounds the full reports of one hub that are incomplete
-	// at a time.
+	// maxAssemblies bounds the incomplete full reports of one hub at a time.
 	maxAssemblies = 4
-	// maxParts bounds the parts of a full report: hubs split at 500 sessions or
-	// earlier, where sessions have many models.
+	// maxParts bounds the parts of a full report. Hubs begin a new part at 500 sessions,
+	// or earlier where sessions have many models.
 	maxParts = 4_096
 )
 
-// hub is what one incarnation of a hub has said.
+// hub is what one incarnation of a hub has reported.
 type hub struct {
 	id          string
 	incarnation int64
 	heard       time.Time
 	sessions    map[int64]*record // by epoch
 	ended       map[int64]uint64  // epoch to the revision that ended it
-	// fullFrom is the first revision of the newest complete full report:
-	// what is older says nothing any more.
+	// fullFrom is the first revision of the newest complete full report. Anything older
+	// is ignored.
 	fullFrom   uint64
 	assemblies map[uint64]*assembly // by first revision
 }
@@ -32,8 +31,8 @@ type assembly struct {
 	seen  map[uint32]bool
 }
 
-// hubOf finds the hub that a report comes from, or nil when the report is to
-// be ignored.
+// hubOf returns the hub that a report comes from, or nil where the report is to be
+// ignored.
 func (v *View) hubOf(r Report) *hub {
 	h := v.hubs[r.Hub]
 	switch {
@@ -57,9 +56,8 @@ func (v *View) hubOf(r Report) *hub {
 	return h
 }
 
-// full takes note of a part of a full report. With the last missing one it
-// removes what the report does not name: every session whose newest mention is
-// older than the report.
+// full takes note of a part of a full report. With the last missing part it removes what
+// the report does not name: every session whose newest mention is older than the report.
 func (v *View) full(h *hub, r Report) (complete bool) {
 	if r.Parts == 0 || r.Parts > maxParts || r.Part >= r.Parts || r.Revision < uint64(r.Part) {
 		return false

@@ -5,21 +5,21 @@ import (
 	"sync/atomic"
 )
 
-// list is the seats of one model.
+// list has the seats of one model.
 type list struct {
 	seats atomic.Pointer[[]*Seat]
-	// at is where a record's seat stands; guarded by View.mu.
+	// at has the place of each record's seat. View.mu guards it.
 	at map[*record]int
 }
 
-// edit is a list that is being changed: readers see seats once it is published.
+// edit is a list that is being changed. Readers see its seats once it is published.
 type edit struct {
 	list  *list
 	seats []*Seat
 	dirty bool
 }
 
-// Seats lists who offers a model now, in no order. It must not be changed.
+// Seats returns the seats of a model, in no order. The caller must not change it.
 func (v *View) Seats(model string) []*Seat {
 	if l, ok := v.models.Load(model); ok {
 		return *l.(*list).seats.Load()
@@ -37,7 +37,7 @@ func (v *View) touch(model string) *edit {
 	return e
 }
 
-// open makes the list of a model ready to be changed.
+// open prepares the list of a model for a change.
 func (v *View) open(model string) *edit {
 	e := v.touch(model)
 	if e.dirty {
@@ -53,7 +53,7 @@ func (v *View) open(model string) *edit {
 	return e
 }
 
-// publish lets readers see the changes and returns the models touched.
+// publish makes the changes visible and returns the models that were touched.
 func (v *View) publish() []string {
 	models := make([]string, 0, len(v.touched))
 	for model, e := range v.touched {
@@ -85,7 +85,8 @@ func (v *View) index(rec *record) {
 	}
 }
 
-// unindex takes them out; the last seat of a list moves into the gap.
+// unindex takes the seats of a record out of the lists. The last seat of a list moves
+// into the gap.
 func (v *View) unindex(rec *record) {
 	rec.indexed = false
 	for i := range rec.session.Offers {
@@ -115,8 +116,8 @@ func (v *View) Find(provider, node string, epoch int64, model string) *Seat {
 	return nil
 }
 
-// Of lists the seats that these providers have for a model, at the cost of
-// their sessions only, of which a hub lets a provider have 64.
+// Of returns the seats that these providers have for a model. It costs a look at each of
+// their sessions, of which a hub lets a provider have 64.
 func (v *View) Of(model string, providers ...string) []*Seat {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -134,7 +135,7 @@ func (v *View) Of(model string, providers ...string) []*Seat {
 	return seats
 }
 
-// By lists the seats that a provider has for any model.
+// By returns the seats that a provider has for any model.
 func (v *View) By(provider string) []*Seat {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -149,7 +150,7 @@ func (v *View) By(provider string) []*Seat {
 	return seats
 }
 
-// seatOf is the seat of a record that serves, or nil.
+// seatOf returns the seat of a record that serves, or nil.
 func (v *View) seatOf(rec *record, model string) *Seat {
 	if !rec.indexed {
 		return nil

@@ -1,28 +1,27 @@
-// Package presence is the live view of who serves what, put together from what
-// hubs report of their sessions.
+// Package presence is the live view of which session serves which model. It is put
+// together from what hubs report of their sessions.
 //
-// What a hub says is ordered by its incarnation (a newer one replaces all that
-// an older one said) and within it by revision. Each session keeps the revision
-// that last spoke of it, so that messages which arrive late or out of order end
-// in the same view as the same messages in order:
+// Reports of a hub are ordered by the hub's incarnation, of which a newer one replaces
+// all that an older one reported, and within an incarnation by revision. Each session
+// keeps the revision that last named it. So messages that arrive late or out of order
+// end in the same view as the same messages in order:
 //
-//   - the newest revision that names a session decides what it is;
+//   - the newest revision that names a session decides what the session is;
 //   - a session that has ended never comes back, because an epoch is used once;
-//   - a session that a complete full report does not name is gone, unless a
-//     later revision names it; anything older than that report is ignored.
+//   - a session that a complete full report does not name is gone, unless a later
+//     revision names it; what is older than that report is ignored.
 //
-// The parts of one full report carry consecutive revisions. A report that never
-// becomes complete removes nothing. A session that nothing confirms for Expiry
-// is gone, which also covers a hub that dies. Of several sessions of one
-// provider's node the one with the newest epoch serves; the others wait unseen
-// until they end.
+// The parts of one full report carry consecutive revisions. A report that never becomes
+// complete removes nothing. A session that nothing confirms for Expiry is gone, which
+// also covers a hub that dies. Of several sessions of one provider's node the one with
+// the newest epoch serves. The others wait, invisible, until they end.
 //
-// Readers see, for each model, an immutable list that writers replace (copy on
-// write); they take no lock that a writer holds while it works. Only what is
-// asked of a provider by name does.
+// Readers see, for each model, an immutable list that writers replace (copy on write).
+// They take no lock that a writer holds while it works, except where they look providers
+// up by name.
 //
-// Bounds: MaxSessions sessions and MaxHubs hubs over all, MaxModels models each
-// (enforced where reports are decoded); what exceeds them is dropped and
+// A view has at most MaxSessions sessions, MaxHubs hubs, and MaxModels models of each
+// session (enforced where reports are decoded). What exceeds a bound is dropped and
 // counted.
 package presence
 
@@ -37,11 +36,11 @@ import (
 )
 
 const (
-	// Expiry is how long a session lives that nothing confirms.
+	// Expiry is how long a session lives after it was last confirmed.
 	Expiry = 30 * time.Second
 	// MaxSessions bounds the view.
 	MaxSessions = 200_000
-	// MaxHubs bounds the hubs that are listened to.
+	// MaxHubs bounds the hubs whose reports are taken.
 	MaxHubs = 1_024
 	// MaxModels bounds the models of one session.
 	MaxModels = 256
@@ -51,7 +50,7 @@ const (
 type Offer struct {
 	Model   string
 	Healthy bool
-	// Window is the reported context in tokens; 0 when none is reported.
+	// Window is the reported context in tokens; 0 where none is reported.
 	Window       int64
 	Capacity     int
 	InFlight     int
@@ -67,18 +66,19 @@ type Session struct {
 	Active       bool
 	Draining     bool
 	Offers       []Offer
-	// Capabilities in ascending order.
+	// Capabilities are in ascending order.
 	Capabilities []string
-	// MaxRequestBytes is the largest body it takes; 0 when it sets no limit.
+	// MaxRequestBytes is the largest body that the session takes; 0 where it sets no
+	// limit.
 	MaxRequestBytes int64
 	Region          string
-	// Capacity bounds the requests over all models; 0 when it sets no limit.
+	// Capacity bounds the requests over all models; 0 where the session sets no limit.
 	Capacity int
-	// Said is how many requests its engines have by the agent's own count, those
-	// of others and those that wait included.
+	// Said is how many requests the engines have by the agent's own count, including
+	// those of others and those that wait.
 	Said int
-	// Probation says that the provider is in its first day. Uptime is its share
-	// of the last 30 days, where it is known.
+	// Probation reports whether the provider is in its first day. Uptime is the share of
+	// the last 30 days in which it was online; it counts if UptimeKnown.
 	Probation    bool
 	Uptime       float64
 	UptimeKnown  bool
@@ -91,15 +91,15 @@ type Report struct {
 	Incarnation int64
 	Address     string
 	Revision    uint64
-	// Full marks a part of a full report; Part counts from 0 to Parts-1.
+	// Full marks a part of a full report. Part counts from 0 to Parts-1.
 	Full        bool
 	Part, Parts uint32
 	Sessions    []Session
 	Ended       []int64
 }
 
-// Seat is one session's place in the list of one model. It is immutable but
-// for its Slots.
+// Seat is one session's place in the list of one model. It never changes, except its
+// Slots.
 type Seat struct {
 	Session *Session
 	Offer   *Offer
@@ -147,8 +147,8 @@ type record struct {
 	indexed   bool
 }
 
-// New is an empty view. changed is called, without locks held, for each model
-// whose seats or loads a report has changed.
+// New returns an empty view. changed is called, without locks held, for each model whose
+// seats or loads a report has changed.
 func New(changed func(model string)) *View {
 	return &View{
 		changed: changed, hubs: map[string]*hub{}, nodes: map[nodeKey][]*record{},
@@ -182,7 +182,7 @@ func (v *View) Apply(r Report, now time.Time) (complete bool) {
 	return complete
 }
 
-// Expire drops sessions that nothing has confirmed and bookings that are too
+// Expire drops sessions that nothing has confirmed for Expiry, and bookings that are too
 // old.
 func (v *View) Expire(now time.Time) {
 	v.mu.Lock()
@@ -196,7 +196,7 @@ func (v *View) Expire(now time.Time) {
 			for _, c := range rec.slots {
 				expired += c.Expire(now)
 			}
-			if expired > 0 { // the slot of one may be wanted by another
+			if expired > 0 { // another request may want the slot
 				for model := range rec.slots {
 					v.touch(model)
 				}
@@ -213,8 +213,8 @@ func (v *View) Expire(now time.Time) {
 	}
 }
 
-// Confirm takes all sessions and hubs for confirmed, for a time in which they
-// could not be heard.
+// Confirm confirms all sessions and hubs, for a time in which their reports could not be
+// heard.
 func (v *View) Confirm(now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -226,7 +226,7 @@ func (v *View) Confirm(now time.Time) {
 	}
 }
 
-// put takes over one session unless something newer is known of it.
+// put takes over one session, unless something newer is known of it.
 func (v *View) put(h *hub, r Report, s *Session, now time.Time) {
 	if r.Revision < h.fullFrom || h.ended[s.Epoch] != 0 {
 		return
@@ -258,8 +258,8 @@ func (v *View) put(h *hub, r Report, s *Session, now time.Time) {
 	rec.load.Report(s.Capacity, s.Said, now)
 }
 
-// replace gives a record its new description and keeps the counters of the
-// models that stay.
+// replace gives a record its new description, and keeps the counters of the models that
+// stay.
 func (v *View) replace(rec *record, s *Session, address string) {
 	serves := rec.indexed
 	if serves {
@@ -322,8 +322,8 @@ func without(all []*record, gone *record) []*record {
 	return slices.DeleteFunc(all, func(r *record) bool { return r == gone })
 }
 
-// elect lets the newest session of a node serve and no other. One that two
-// hubs claim serves where its hub was started last.
+// elect lets the newest session of a node serve and no other. A session that two hubs
+// claim serves at the hub that was started last.
 func (v *View) elect(key nodeKey) {
 	all := v.nodes[key]
 	newest := all[0]
@@ -352,12 +352,12 @@ func (r *record) newerThan(o *record) bool {
 	return r.hub.id > o.hub.id
 }
 
-// uptimeStep is a difference in uptime that is worth a new description: twenty
+// uptimeStep is the least difference in uptime that makes a new description: twenty
 // minutes of the 30 days.
 const uptimeStep = 0.0005
 
-// same reports whether two descriptions of a session differ only in load, or by
-// nothing to speak of.
+// same reports whether two descriptions of a session differ in load only, or by less than
+// uptimeStep.
 func same(a, b *Session) bool {
 	return a.ProviderName == b.ProviderName && a.Active == b.Active && a.Draining == b.Draining &&
 		a.MaxRequestBytes == b.MaxRequestBytes && a.Region == b.Region &&
@@ -376,8 +376,8 @@ func (v *View) Knows(provider string) bool {
 	return len(v.providers[provider]) > 0
 }
 
-// Size is how many sessions the view has, of how many hubs, and how many it
-// had no room for.
+// Size returns how many sessions the view has, how many hubs they are of, and for how
+// many there was no room.
 func (v *View) Size() (sessions, hubs int, dropped int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -396,12 +396,12 @@ func (v *View) Models() []string {
 
 // Totals are sums over all models.
 type Totals struct {
-	// Models have a seat, Candidates are the seats that consumers may be sent
-	// to, Bookings the slots that are booked on any.
+	// Models counts those that have a seat, Candidates the seats that consumers may be
+	// sent to, and Bookings the slots that are booked.
 	Models, Candidates, Bookings int
 }
 
-// Totals walks every seat, which is work for a moment in which nobody waits.
+// Totals walks every seat, so it is called when nobody waits.
 func (v *View) Totals() Totals {
 	var t Totals
 	v.models.Range(func(_, value any) bool {

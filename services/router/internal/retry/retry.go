@@ -1,16 +1,16 @@
-// Package retry bounds what one consumer account's failing requests may take from
-// everybody: each request is tried on up to three providers, so an account whose
-// requests all fail costs threefold. After PerMinute failed attempts within a minute
-// its further requests get one attempt each, until fewer have failed.
+// Package retry bounds what the failing requests of one consumer account cost everybody
+// else. Each request is tried on up to three providers, so an account whose requests all
+// fail costs three times as much. After PerMinute failed attempts within a minute the
+// account's requests get one attempt each, until fewer have failed.
 //
-// Every replica hears every attempt of every hub, so each counts all of an account's
-// failures whichever gateways they came through, within the time that an event
-// takes. A minute is judged by two counts, this minute's and the part of the last
-// one's that is less than a minute old, which is exact for an even rate.
+// Every replica hears of every attempt of every hub. So each replica counts all failures
+// of an account, through whichever gateways they came, as late as an event is. A minute
+// is judged by two counts, that of the current minute and the share of the last minute's
+// that is less than a minute old, which is exact where the rate is even.
 //
-// At most MaxAccounts accounts are counted, those of which something failed within
-// two minutes. Further ones keep their retries. An account that is not known is not
-// counted, because all that are not known would share one count.
+// At most MaxAccounts accounts are counted: those with a failure within two minutes.
+// Further accounts keep their retries. Accounts that are not known are not counted,
+// because they would all share one count.
 package retry
 
 import (
@@ -22,17 +22,18 @@ import (
 )
 
 const (
-	// PerMinute is how many failed attempts an account has within a minute before
-	// its requests get no more retries.
+	// PerMinute is how many failed attempts an account has within a minute before its
+	// requests get one attempt each.
 	PerMinute = 60
 	// MaxAccounts bounds the accounts that are counted, about 100 bytes each.
 	MaxAccounts = 65_536
 )
 
-// count is one account's.
+// count is one account's count of failed attempts.
 type count struct {
 	mu sync.Mutex
-	// minute is that of now, in minutes since the epoch, last the one before.
+	// minute counts the current minute, which is in minutes since the epoch, and last the
+	// minute before.
 	minute    int64
 	now, last int64
 }
@@ -44,7 +45,7 @@ type Budget struct {
 	size   atomic.Int64
 }
 
-// Failed takes note of a failed attempt.
+// Failed takes note of a failed attempt of an account.
 func (b *Budget) Failed(account tag.Account, now time.Time) {
 	if account == 0 {
 		return
@@ -81,7 +82,7 @@ func (b *Budget) Spent(account tag.Account, now time.Time) bool {
 	return float64(c.now)+float64(c.last)*left.Minutes() >= PerMinute
 }
 
-// Trim forgets accounts of which nothing has failed lately.
+// Trim forgets accounts without a recent failure.
 func (b *Budget) Trim(now time.Time) {
 	b.counts.Range(func(key, value any) bool {
 		c := value.(*count)
@@ -97,10 +98,10 @@ func (b *Budget) Trim(now time.Time) {
 	})
 }
 
-// Len is how many accounts are counted.
+// Len returns how many accounts are counted.
 func (b *Budget) Len() int { return int(b.size.Load()) }
 
-// turn goes on to the minute of now.
+// turn moves the counts on to the current minute.
 func (c *count) turn(now time.Time) {
 	minute := now.Unix() / 60
 	switch {

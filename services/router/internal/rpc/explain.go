@@ -11,7 +11,7 @@ import (
 	"svc.internal/services/router/internal/explain"
 )
 
-// ExplainProvider tells why a provider is chosen or not.
+// ExplainProvider reports why a provider is chosen or not.
 func (r *Router) ExplainProvider(
 	_ context.Context, req *routerv1.ExplainProviderRequest,
 ) (*routerv1.ExplainProviderResponse, error) {
@@ -34,7 +34,7 @@ func (r *Router) ExplainProvider(
 	return resp, nil
 }
 
-// breakerToProto is the word for a breaker's state; it is part of the contract.
+// breakerToProto returns the word for a breaker's state, which is part of the contract.
 func breakerToProto(s breaker.State) string {
 	switch s {
 	case breaker.Open:

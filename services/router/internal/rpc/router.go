@@ -1,5 +1,5 @@
-// Package rpc answers the router's calls and makes those that it needs of its
-// peers: it reads messages into the domain's words and back.
+// Package rpc answers the router's gRPC calls: it translates messages to the domain's
+// types and back.
 package rpc
 
 import (
@@ -37,10 +37,10 @@ type Parts struct {
 	Health *health.Registry
 	Stats  *pick.Stats
 	Clock  clock.Clock
-	// Windows gives the catalog's window of a model; 0 when it is not known.
+	// Windows returns the catalog's window of a model in tokens; 0 where it is not known.
 	Windows func(model string) int64
-	// Settled tells whether the view is worth summing up: one that is being
-	// rebuilt would say that nobody is online.
+	// Settled reports whether the view is complete. A view that is being rebuilt would
+	// say that nobody is online.
 	Settled func() bool
 	Log     *slog.Logger
 }
@@ -52,7 +52,7 @@ type Router struct {
 	since time.Time
 }
 
-// NewRouter makes the server. What it tells of counts is since now.
+// NewRouter makes the server. The counts that it reports begin now.
 func NewRouter(p Parts) *Router { return &Router{Parts: p, since: p.Clock.Now()} }
 
 // Select names the candidates for a request.
@@ -70,8 +70,7 @@ func (r *Router) Select(ctx context.Context, req *routerv1.SelectRequest) (*rout
 	return selectToProto(choice), nil
 }
 
-// tell says at debug level who was chosen. A refusal is the interceptors' to
-// log.
+// tell logs at debug level who was chosen. Interceptors log refusals.
 func (r *Router) tell(ctx context.Context, request *pick.Request, choice *pick.Choice) {
 	if !r.Log.Enabled(ctx, slog.LevelDebug) {
 		return

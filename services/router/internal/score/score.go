@@ -3,32 +3,32 @@
 //
 //	score = trust · success² · uptime · spare · speed
 //
-// trust is 1, and ProbationWeight in a provider's first day. success is the health
-// window's rate: squared, so that a provider that fails one in five loses a third
-// of its weight and not a fifth. uptime is (1 + share of the last 30 days)/2: who
-// is away half of the time loses a quarter, because what counts most is being here
-// now. spare is the share of its slots that would stay free, never below 0.05 so
-// that a full provider is still comparable. speed is 1/(1 + first content in
-// seconds/2): 1 s more is worth about a third at first and less and less later. A
-// latency that is not known counts as PriorFirstContent, an uptime that is not
-// known or that a probation will judge holds nothing back.
+// trust is 1, and ProbationWeight in a provider's first day. success is the success rate
+// of the health window, squared, so that a provider that fails one request in five loses
+// a third of its weight and not a fifth. uptime is (1 + share of the last 30 days)/2: a
+// provider that is away half of the time loses a quarter, because it matters most that
+// the provider is here now. spare is the share of its slots that would stay free, at
+// least 0.05, so that full providers can still be compared. speed is 1/(1 + first content
+// in seconds/2): the first second costs a third, and each further second costs less. A
+// latency that is not known counts as PriorFirstContent. An uptime that is not known, or
+// that a probation is still to judge, costs nothing.
 package score
 
 import "time"
 
-// PriorFirstContent is assumed of a provider that has not been measured.
+// PriorFirstContent is the latency of a provider that has not been measured.
 const PriorFirstContent = 800 * time.Millisecond
 
-// ProbationWeight is the trust in a provider whose probation goes on.
+// ProbationWeight is the trust in a provider on probation.
 const ProbationWeight = 0.8
 
 const leastSpare = 0.05
 
-// Trust is what verification has found of a provider.
+// Trust is what verification has found about a provider.
 type Trust uint8
 
-// The trusts there are until providers are verified: nothing has been checked,
-// so nothing is held against anybody but that they are new.
+// The trusts that exist until providers are verified. Nothing has been checked, so
+// nothing counts against a provider but that it is new.
 const (
 	Unverified Trust = iota
 	Probation
@@ -42,7 +42,7 @@ func (t Trust) Weight() float64 {
 	case Probation:
 		return ProbationWeight
 	default:
-		return 0.01 // a value of a newer release: keep it comparable, prefer what is known
+		return 0.01 // a value of a newer release: it stays comparable, and what is known is preferred
 	}
 }
 
@@ -51,7 +51,7 @@ type Input struct {
 	Trust        Trust
 	Success      float64
 	FirstContent time.Duration
-	// Uptime counts where it is known.
+	// Uptime counts if UptimeKnown.
 	Uptime      float64
 	UptimeKnown bool
 	Load, Limit int

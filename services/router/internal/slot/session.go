@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// confirmedAfter is by when an agent has said its load again, so that one which
-// has not changed is what it is now: agents speak every 30 s at the slowest, and
-// hubs pass it on 10 s later at the latest.
+// confirmedAfter is after how long an agent has reported its load again, so that a load
+// which has not changed is the load now. Agents report every 30 s at the slowest, and
+// hubs pass a report on at most 10 s later.
 const confirmedAfter = 45 * time.Second
 
-// An agent asks its engines every 10 s and says so at its next heartbeat, which a
-// hub passes on within 10 s: what was ours in a new number was so within the last
-// pastSlices of sliceLength, or in the current one.
+// An agent asks its engines every 10 s and reports at its next heartbeat, which a hub
+// passes on within 10 s. So our part in a new number was under way within the last
+// pastSlices of sliceLength, or in the current slice.
 const (
 	sliceLength = 5 * time.Second
 	pastSlices  = 6
@@ -21,36 +21,35 @@ const (
 
 // Pool counts over all models of one session. It is safe for concurrent use.
 //
-// An agent says from time to time how many requests its engines have, those of
-// others included. What it says may be older than all else that is known, so
-// ours among them cannot be told exactly. They are taken to be the most that we
-// had under way in the last 30 s, however often the hub reports, and when the
-// number has stayed the same for confirmedAfter, since then. So the requests of
-// others are never more than what was said, and requests of ours that have ended
-// meanwhile are not mistaken for theirs. They add to our load and never lower it:
-// an agent that says too much gets less to do, one that says nothing gets what its
-// capacity allows.
+// An agent reports from time to time how many requests its engines have, including those
+// of others. Its report may be older than all else that is known, so our part in it is
+// not known exactly. Our part is taken to be the most that we had under way in the last
+// 30 s, however often the hub reports, and, once the number has been the same for
+// confirmedAfter, the most since then. So the requests of others never count more than
+// was reported, and requests of ours that have ended meanwhile do not count as theirs.
+// The requests of others add to our load and never lower it: an agent that reports too
+// much gets less work, and an agent that reports nothing gets what its capacity allows.
 type Pool struct {
 	mu       sync.Mutex
-	capacity int // 0 when it declared none
+	capacity int // 0 if the session declared none
 	declared int // sum over the models
-	own      int // load, sum over the models
+	own      int // our load, sum over the models
 	others   int
 
 	heard  bool
 	said   int
 	saidAt time.Time
-	peak   int // the most that own was since saidAt
-	// recent is the most that own was in the slice that began at sliceAt, and in
-	// those before it, latest first.
+	peak   int // the highest own since saidAt
+	// recent has the highest own of the slice that began at sliceAt, and of the slices
+	// before it, latest first.
 	recent  [1 + pastSlices]int
 	sliceAt time.Time
 }
 
-// NewPool is a session of which nothing has been reported.
+// NewPool returns a session of which nothing has been reported.
 func NewPool() *Pool { return &Pool{} }
 
-// Counter is a counter for one more model, of which nothing has been reported.
+// Counter returns a counter for one more model, of which nothing has been reported.
 func (s *Pool) Counter() *Counter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,8 +57,8 @@ func (s *Pool) Counter() *Counter {
 	return &Counter{pool: s, declared: DefaultCapacity}
 }
 
-// Drop takes a counter out whose model is served no longer. Those who still
-// hold it may go on, and the session does not hear of it.
+// Drop removes the counter of a model that is no longer served. Who still holds the
+// counter may use it, and the session ignores it.
 func (s *Pool) Drop(c *Counter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,9 +67,9 @@ func (s *Pool) Drop(c *Counter) {
 	c.gone = true
 }
 
-// Report takes over what a hub says of the session as a whole, after the reports
-// of its models: the declared capacity, 0 for none, and how many requests the
-// agent has said that its engines have.
+// Report takes over what a hub reports of the session as a whole, after the reports of
+// its models: the declared capacity, 0 for none, and how many requests the agent says its
+// engines have.
 func (s *Pool) Report(capacity, said int, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,13 +87,13 @@ func (s *Pool) Report(capacity, said int, now time.Time) {
 	s.heard, s.said, s.saidAt, s.peak = true, said, now, s.own
 }
 
-// add changes our load, in the current slice.
+// add changes our load in the current slice.
 func (s *Pool) add(n int) {
 	s.own += n
 	s.recent[0], s.peak = max(s.recent[0], s.own), max(s.peak, s.own)
 }
 
-// pass begins the slices that have passed, with our load as it has stayed.
+// pass begins the slices that have passed, with our load as it was.
 func (s *Pool) pass(now time.Time) {
 	for range s.recent {
 		if now.Sub(s.sliceAt) < sliceLength {

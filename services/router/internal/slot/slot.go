@@ -1,67 +1,67 @@
-// Package slot counts what one provider session has under way, for each of its
-// models and over all of them, and learns how much it takes.
+// Package slot counts the requests that are under way at one provider session, for
+// each of its models and for all of them, and learns how many it takes.
 //
-// A hub reports the requests in flight every 10 s or so. Between two reports
-// the router adds what it has booked itself and subtracts the attempts whose
-// end it hears of:
+// A hub reports the requests in flight about every 10 s. Between two reports the
+// router adds what it has booked itself, and subtracts the attempts whose end it hears:
 //
 //	load = max(0, reported − ended since) + fresh bookings
 //
-// A booking is fresh until a report made well after it arrives: from then on
-// the report has counted it, or the caller never dispatched. So a booking that
-// is abandoned weighs at most until the next report. One that a report made just
-// after it has counted too weighs twice while it runs, and not at all once it
+// A booking is fresh until a report comes that was made well after it. From then on the
+// report has counted the booking, or the caller never dispatched. So an abandoned
+// booking weighs until the next report at the latest. A booking that a report counts
+// although it was made just before weighs twice while it runs, and not at all once it
 // has ended.
 //
-// Whether a report counted an attempt that ends soon after cannot be told. A
-// fresh booking whose end is heard within settling of the report is taken not to
-// be in it, because a load that is too high only sends a request elsewhere. So
-// of the attempts that last less than settling none is missing from the load,
-// and those that the last report caught weigh one each until the next.
+// Nobody knows whether a report has counted an attempt that ends soon after it. A fresh
+// booking whose end is heard within settling of the report counts as not in the report,
+// because a load that is too high only sends a request elsewhere. So the load misses
+// none of the attempts that take less than settling, and each of them that the last
+// report did count weighs one until the next report.
 //
-// A slot is free when both the model and the session have one. The session's own
-// bound is the one it declared, or what its models take together when it
-// declared none, and the requests that others have under way there count beside
-// ours (session.go says how they are known).
+// A slot is free if both the model and the session have one. The bound of the session is
+// the one that it declared, or what its models take together if it declared none. The
+// requests that others have under way there count beside ours (session.go says how they
+// are known).
 //
-// Capacity is what the provider declared. Each time it turns a request away the
-// learnt capacity falls to what it had under way then, at most once a second and
-// never below one: by no less than a quarter and by no more than a half, or to
-// twice what was proven when that is less. Proven is the highest load under which
-// an attempt was served, and never more than what was under way at a refusal
-// since. Every RegainInterval the learnt capacity grows back: up to twice what was
-// proven when it fell by one a step, or by what makes slowSteps of it when that is
-// more; beyond, each step without a refusal is twice the one before. So it is
-// whole again after five minutes at the latest, and what was declared decides
-// neither how often a provider is asked in vain nor how fast one that has grown is
-// found.
+// The capacity is what the provider declared. Each time the provider turns a request
+// away, the learnt capacity falls to the number of requests under way, at most once a
+// second and never below one. It falls by at least a quarter, and at most by a half or
+// to twice the proven load, whichever is lower. The proven load is the highest load
+// under which an attempt was served, and never more than what was under way at a later
+// refusal. Every RegainInterval the learnt capacity grows back: up to twice the load
+// that was proven when it fell in steps of one, or in slowSteps steps where those would
+// be more; beyond that, each step without a refusal is twice the step before. So the
+// whole capacity is back after five minutes at the latest. What a provider declared
+// decides neither how often it is asked in vain, nor how soon the router finds that it
+// has grown.
 //
-// Bounds: a counter keeps at most MaxBookings bookings, each for MaxAge.
+// A counter keeps at most MaxBookings bookings, each for at most MaxAge.
 package slot
 
 import "time"
 
 const (
-	// DefaultCapacity is assumed of a provider that declares none.
+	// DefaultCapacity is the capacity of a provider that declares none.
 	DefaultCapacity = 10
 	// MaxCapacity bounds what a provider may declare.
 	MaxCapacity = 4096
-	// MaxBookings bounds the bookings that one counter keeps; it cannot be
-	// reached while a booking needs a free slot.
+	// MaxBookings bounds the bookings of one counter. It cannot be reached while each
+	// booking needs a free slot.
 	MaxBookings = MaxCapacity
-	// MaxAge ends a booking whose attempt is never heard of.
+	// MaxAge is after how long a booking ends whose attempt is never heard of.
 	MaxAge = 10 * time.Minute
-	// RegainInterval is how long learnt capacity takes to grow by a step.
+	// RegainInterval is the time between two steps in which learnt capacity grows.
 	RegainInterval = 5 * time.Second
-	// regainSteps are enough from nothing to all that is declared: slowSteps up to
-	// twice what was proven, and doublings from one to MaxCapacity.
+	// regainSteps suffice to grow from nothing to all that is declared: slowSteps up to
+	// twice the proven load, and doublings from one to MaxCapacity.
 	regainSteps    = slowSteps + doublingsToMax
 	slowSteps      = 45
 	doublingsToMax = 13
-	// settling is how long a request may take from its booking to the hub's
-	// count: a report counts bookings older than this and no others.
+	// settling is how long a request may take from its booking to the hub's count. A
+	// report counts the bookings that are older than this, and no others.
 	settling = 250 * time.Millisecond
-	// busyPause keeps one burst of refusals from counting many times.
+	// busyPause is the least time between two refusals that count, so that a burst counts
+	// once.
 	busyPause = time.Second
 )
 
@@ -72,24 +72,24 @@ type booking struct {
 
 // Counter counts for one session and model. It is safe for concurrent use.
 type Counter struct {
-	pool       *Pool // whose mutex guards what follows
-	gone       bool  // the session does not count it any more
+	pool       *Pool // its mutex guards what follows
+	gone       bool  // the session no longer counts it
 	declared   int
 	reported   int
 	reportedAt time.Time
 	ended      int
 	fresh      int
 	bookings   map[string]booking
-	proven     int // 0 while nothing was served
-	learnt     int // 0 while nothing was learnt
+	proven     int // 0 until an attempt was served
+	learnt     int // 0 until something was learnt
 	learntAt   time.Time
-	slowTo     int // up to where learnt grows slowly
+	slowTo     int // where learnt stops growing slowly
 	busyAt     time.Time
-	servedAt   time.Time // or when the first report came
+	servedAt   time.Time // the last time that an attempt was served, or the time of the first report
 }
 
-// Report takes over what a hub says: declared capacity (0 when it says none)
-// and requests in flight.
+// Report takes over what a hub reports: the declared capacity, 0 for none, and the
+// requests in flight.
 func (c *Counter) Report(capacity, inFlight int, now time.Time) {
 	defer c.leave(c.enter(now))
 	if capacity <= 0 {
@@ -111,8 +111,8 @@ func (c *Counter) Report(capacity, inFlight int, now time.Time) {
 	}
 }
 
-// Book takes a slot for a request and reports whether one was free. A request
-// that has one already keeps it.
+// Book books a slot for a request and reports whether it has one. A request that has a
+// slot already keeps it.
 func (c *Counter) Book(request string, now time.Time) bool {
 	defer c.leave(c.enter(now))
 	if _, held := c.bookings[request]; held {
@@ -129,10 +129,9 @@ func (c *Counter) Book(request string, now time.Time) bool {
 	return true
 }
 
-// End takes note of an attempt that has ended and is heard of now. startedAt,
-// which is an estimate, reports whether the last report can have counted it. The
-// result says that the session as a whole was full, so that its other models may
-// have a slot now.
+// End takes note of an attempt whose end is heard now. startedAt is an estimate, by which
+// End decides whether the last report can have counted the attempt. It reports whether
+// the session as a whole was full, so that its other models may have a slot now.
 func (c *Counter) End(request string, startedAt, now time.Time) (wasFull bool) {
 	defer c.leave(c.enter(now))
 	wasFull = c.pool.spare() <= 0
@@ -148,10 +147,9 @@ func (c *Counter) End(request string, startedAt, now time.Time) (wasFull bool) {
 	return wasFull
 }
 
-// Cancel gives back the slot of a request that never began. The result is that
-// of End.
+// Cancel gives back the slot of a request that never began. It reports what End does.
 func (c *Counter) Cancel(request string) (wasFull bool) {
-	// When it was does not matter: no agent can have counted it.
+	// The time does not matter, because no agent can have counted the request.
 	defer c.leave(c.enter(time.Time{}))
 	wasFull = c.pool.spare() <= 0
 	if b, held := c.bookings[request]; held {
@@ -160,13 +158,12 @@ func (c *Counter) Cancel(request string) (wasFull bool) {
 	return wasFull
 }
 
-// Busy takes note of a request that was turned away for want of a slot, after
-// its End.
+// Busy takes note, after End, of a request that was turned away because no slot was free.
 func (c *Counter) Busy(now time.Time) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	limit, proven := c.limit(now), c.proven
-	// Of a burst the last refusals show best how much is really under way.
+	// The last refusals of a burst show best how much is really under way.
 	if proven > 0 {
 		c.proven = min(proven, max(1, c.load()))
 		c.slowTo = min(c.slowTo, 2*c.proven)
@@ -182,7 +179,7 @@ func (c *Counter) Busy(now time.Time) {
 	c.learntAt, c.busyAt, c.slowTo = now, now, 2*c.proven
 }
 
-// Served takes note of an attempt that was served, after its End.
+// Served takes note, after End, of an attempt that was served.
 func (c *Counter) Served(now time.Time) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
@@ -190,15 +187,15 @@ func (c *Counter) Served(now time.Time) {
 	c.proven = max(c.proven, c.load()+1)
 }
 
-// Rested is how long nothing has been served as far as is known: since the last
-// time, or since the model was first reported here.
+// Rested returns for how long, as far as is known, the model has served nothing: since it
+// last did, or since it was first reported here.
 func (c *Counter) Rested(now time.Time) time.Duration {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	return now.Sub(c.servedAt)
 }
 
-// Expire drops bookings that are too old and tells how many.
+// Expire drops bookings that are too old, and returns how many.
 func (c *Counter) Expire(now time.Time) int {
 	defer c.leave(c.enter(now))
 	dropped := 0
@@ -218,8 +215,8 @@ func (c *Counter) drop(request string, b booking) {
 	}
 }
 
-// Usage is how many requests are under way and how many may be: of the model or
-// of the session as a whole, whichever is closer to full.
+// Usage returns how many requests are under way and how many may be: of the model or of
+// the session as a whole, whichever is closer to full.
 func (c *Counter) Usage(now time.Time) (load, limit int) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
@@ -231,9 +228,9 @@ func (c *Counter) Usage(now time.Time) (load, limit int) {
 	return load, limit
 }
 
-// Room is how many requests of ours are under way for the model and how many
-// may be, which is less than was declared when less was learnt, or when the rest
-// of the session leaves no room.
+// Room returns how many requests of ours are under way for the model and how many may be.
+// That is less than declared if less was learnt, or if the rest of the session leaves no
+// room.
 func (c *Counter) Room(now time.Time) (inFlight, capacity int) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
@@ -241,31 +238,31 @@ func (c *Counter) Room(now time.Time) (inFlight, capacity int) {
 	return load, min(c.limit(now), load+max(0, c.pool.spare()))
 }
 
-// Idle reports whether the session has nothing under way for any model, of ours
-// or of others.
+// Idle reports whether the session has no request under way for any model, neither ours
+// nor those of others.
 func (c *Counter) Idle() bool {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	return c.pool.load() == 0
 }
 
-// OthersAlone tells of a session without room that ours alone would leave some: it
-// is for the requests of others to end, of which nobody hears.
+// OthersAlone reports whether a session without room would have some if only our requests
+// counted. Then it has to wait for the requests of others, whose ends nobody hears.
 func (c *Counter) OthersAlone(now time.Time) bool {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	return c.load() < c.limit(now) && c.pool.own < c.pool.limit()
 }
 
-// Booked is how many bookings wait for their attempt to end or to be forgotten.
+// Booked returns how many bookings wait for their attempt to end or to be forgotten.
 func (c *Counter) Booked() int {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	return len(c.bookings)
 }
 
-// enter locks the session for a change of the load, and leave unlocks it and
-// lets the session know the change.
+// enter locks the session for a change of the load. leave unlocks it and tells the
+// session of the change.
 func (c *Counter) enter(now time.Time) (before int) {
 	c.pool.mu.Lock()
 	c.pool.pass(now)

@@ -1,10 +1,10 @@
-// Package supply sums up what the providers now online offer: per model for
-// the catalog, per provider for the public.
+// Package supply sums up what the providers that are online offer: per model for the
+// catalog, per provider for the public.
 //
-// A provider counts once for a model however many sessions it has. Online is
-// what may be routed to: an active provider whose session is not draining and
-// whose engine serves the model. A provider reports a window when all of its
-// sessions do, and then the smallest of them is its own.
+// A provider counts once for a model, however many sessions it has. A provider is online
+// for a model if it is active, and one of its sessions is not draining and has an engine
+// that serves the model. A provider reports a window if all of its sessions do, and then
+// its window is the smallest of them.
 package supply
 
 import (
@@ -21,12 +21,12 @@ import (
 const (
 	// MaxOfferings bounds the providers named for one model.
 	MaxOfferings = 1_000
-	// MaxQuantizations bounds those named for one model.
+	// MaxQuantizations bounds the quantizations named for one model.
 	MaxQuantizations = 16
 )
 
-// Model is what is online for one model. Windows are in tokens and 0 when
-// nobody reports one.
+// Model is what is online for one model. Windows are in tokens, and 0 where nobody
+// reports one.
 type Model struct {
 	ID            string
 	Online        int
@@ -44,14 +44,16 @@ type Offering struct {
 	Quantization string
 	Region       string
 	Probation    bool
-	// Uptime is the share of the last 30 days, where it is known.
+	// Uptime is the share of the last 30 days in which the provider was online; it counts
+	// if UptimeKnown.
 	Uptime      float64
 	UptimeKnown bool
 	Figures     window.Figures
 }
 
-// Models sums up all models that somebody is online for, ordered by id. windows gives
-// the catalog's window of a model, 0 when it has none; a larger one counts as that.
+// Models sums up all models for which a provider is online, ordered by id. windows
+// returns the catalog's window of a model, or 0. A larger report counts as the catalog's
+// window.
 func Models(view *presence.View, windows func(model string) int64) []Model {
 	var out []Model
 	for _, id := range view.Models() {
@@ -82,7 +84,7 @@ func Models(view *presence.View, windows func(model string) int64) []Model {
 	return out
 }
 
-// Offerings names the providers online for a model, ordered by id.
+// Offerings returns the providers that are online for a model, ordered by id.
 func Offerings(view *presence.View, known *health.Registry, model string, now time.Time) []Offering {
 	providers := merge(view.Seats(model))
 	providers = providers[:min(len(providers), MaxOfferings)]
@@ -94,8 +96,8 @@ func Offerings(view *presence.View, known *health.Registry, model string, now ti
 	return providers
 }
 
-// merge makes one offering of all sessions of a provider. What is said of the
-// provider, region and quantization are those of its newest session.
+// merge makes one offering of all sessions of a provider. Name, region and quantization
+// are those of the provider's newest session.
 func merge(seats []*presence.Seat) []Offering {
 	sorted := slices.DeleteFunc(slices.Clone(seats), func(s *presence.Seat) bool { return !s.Online() })
 	slices.SortFunc(sorted, func(a, b *presence.Seat) int {

@@ -1,25 +1,25 @@
-// Package warmup decides which nodes are asked to load a model before somebody
-// waits for it.
+// Package warmup decides which nodes are asked to load a model before a request waits for
+// it.
 //
-// Two causes. A model that was asked for within DemandFor and that at most
-// ScarceNodes nodes are online for is kept loaded: a node that has served none
-// of it for RestedFor is asked. And when a request found all providers of a
-// model busy, nodes are asked that offer it and have nothing at all to do, as
-// far as they may not be ready: the model is unhealthy there, or nothing was
-// served for KeptFor, which is how long engines keep a model as a rule.
+// There are two causes. A model that was asked for within DemandFor, and for which at
+// most ScarceNodes nodes are online, is kept loaded: nodes that have served none of it
+// for RestedFor are asked. And when a request found all providers of a model busy, nodes
+// are asked that offer the model, have nothing to do, and may not be ready. A node may
+// not be ready if the model is unhealthy there, or if it has served none of it for
+// KeptFor, which is how long engines usually keep a model loaded.
 //
-// A third cause comes from outside: a node that a consumer's requests failed on is
-// suspected, and how it answers decides whether it is kept from serving. It is asked
-// whatever it has to do, at most once every SuspectInterval.
+// A third cause comes from outside. A node on which a consumer's requests failed is
+// suspected, and its answer decides whether it goes on to serve. A suspected node is
+// asked whatever it has to do, at most once every SuspectInterval.
 //
-// A node is otherwise asked for a model at most once every AskInterval. Replicas decide alike
-// and see the same nodes, so each waits a random while before it asks and does
-// not when it hears another ask. A replica that starts takes all nodes for just
-// used, so a restart causes no burst.
+// Any other node is asked for a model at most once every AskInterval. Replicas see the
+// same nodes and decide alike. So each waits for a random time before it asks, and does
+// not ask if it hears another replica do so. A replica that starts treats all nodes as
+// just used, so a restart causes no burst.
 //
-// Bounds: MaxModels models asked for, MaxShort short ones between two plans,
-// MaxPending nodes waiting to be asked, MaxAsked remembered as asked, MaxAtOnce
-// a plan. What does not fit is not asked.
+// At most MaxModels models count as asked for, MaxShort models as short of capacity
+// between two plans, MaxPending nodes as about to be asked and MaxAsked as asked, and a
+// plan asks at most MaxAtOnce. What exceeds a bound is not asked.
 package warmup
 
 import (
@@ -34,18 +34,18 @@ import (
 const (
 	// DemandFor is how long a model counts as asked for.
 	DemandFor = time.Hour
-	// ScarceNodes is up to how many online nodes make a model scarce.
+	// ScarceNodes is up to how many online nodes a model counts as scarce.
 	ScarceNodes = 2
 	// RestedFor is how long a node of a scarce model may serve none of it.
 	RestedFor = 10 * time.Minute
-	// KeptFor is how long after serving a model a node is taken to have it ready.
+	// KeptFor is how long after serving a model a node counts as ready for it.
 	KeptFor = 5 * time.Minute
-	// AskInterval is the least time between two requests to one node for one model.
+	// AskInterval is the least time between two warm-ups of one node for one model.
 	AskInterval = 5 * time.Minute
-	// SuspectInterval is the same for a node that is suspected: longer than the minute in
-	// which an agent tells its last outcome again.
+	// SuspectInterval is the same for a suspected node. It is longer than the minute in
+	// which an agent repeats its last outcome.
 	SuspectInterval = 90 * time.Second
-	// SuspectNodeInterval is the least time between two such requests to one node for any
+	// SuspectNodeInterval is the least time between two such warm-ups of one node for any
 	// model, so that nobody makes a node load all of its models in turn.
 	SuspectNodeInterval = 5 * time.Second
 	// MaxModels bounds the models whose demand is remembered.
@@ -63,20 +63,20 @@ const (
 const (
 	// scanInterval is the pause between two looks for scarce models.
 	scanInterval = 15 * time.Second
-	// scarceSpread and shortSpread are how long an ask is put off at most.
+	// scarceSpread and shortSpread bound the random time for which an ask is put off.
 	scarceSpread  = 20 * time.Second
 	shortSpread   = time.Second
 	suspectSpread = 500 * time.Millisecond
-	// perShort bounds the nodes asked for one shortage, walked the seats looked
-	// at for them.
+	// perShort bounds the nodes that are asked for one shortage, and walked the seats
+	// that are looked at for them.
 	perShort = 4
 	walked   = 1_024
-	// demandStep is how exactly demand is remembered.
+	// demandStep is how exactly the time of demand is remembered.
 	demandStep = 10 * time.Second
 )
 
-// Target is a model of a node. Node is empty where all of the provider are meant,
-// and Provider too where all that serve the model are.
+// Target is a model of a node. An empty Node means all nodes of the provider, and an
+// empty Provider all providers of the model.
 type Target struct {
 	Provider, Node, Model string
 }
@@ -84,15 +84,15 @@ type Target struct {
 // Ask is a warm-up that is due.
 type Ask struct {
 	Target
-	// Suspected says that the answer decides whether the node serves on.
+	// Suspected reports whether the answer decides if the node goes on to serve.
 	Suspected bool
 }
 
-// pending is an ask that is put off.
+// pending is an ask that has been put off.
 type pending struct {
 	due time.Time
-	// rest is how long the node must have had nothing to do for it to be worth it
-	// still; a suspected one is asked whatever it does.
+	// rest is how long the node must have had nothing to do if it is still worth asking.
+	// A suspected node is asked whatever it does.
 	rest      time.Duration
 	suspected bool
 }
@@ -112,7 +112,7 @@ type Planner struct {
 	scanned time.Time
 }
 
-// New is a planner for the nodes of a view. The seed makes replicas differ.
+// New returns a planner for the nodes of a view. The seed makes replicas differ.
 func New(view *presence.View, seed [2]uint64) *Planner {
 	return &Planner{
 		view:    view,
@@ -152,7 +152,7 @@ func (p *Planner) Short(model string) {
 	}
 }
 
-// Suspect has a node asked soon, because a consumer's requests failed on it.
+// Suspect makes the planner ask a node soon, because a consumer's requests failed on it.
 func (p *Planner) Suspect(t Target, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,7 +173,7 @@ func (p *Planner) Heard(t Target, now time.Time) {
 	p.remember(t, now)
 }
 
-// Plan returns whom to ask now, and remembers them as asked.
+// Plan returns the nodes to ask now, and remembers them as asked.
 func (p *Planner) Plan(now time.Time) []Ask {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,7 +205,7 @@ func (p *Planner) forget(now time.Time) {
 	})
 }
 
-// scan looks for scarce models that are asked for.
+// scan looks for scarce models that were asked for.
 func (p *Planner) scan(now time.Time) {
 	p.demand.Range(func(key, _ any) bool {
 		model := key.(string)
@@ -228,7 +228,7 @@ func (p *Planner) scan(now time.Time) {
 	})
 }
 
-// relieve looks for nodes that could share the load of a model.
+// relieve looks for nodes that could take a part of the load of a model.
 func (p *Planner) relieve(model string, now time.Time) {
 	seats := p.view.Seats(model)
 	if len(seats) == 0 {
@@ -254,7 +254,7 @@ func (p *Planner) relieve(model string, now time.Time) {
 	}
 }
 
-// putOff has a node asked within the spread and reports whether it is worth it.
+// putOff plans to ask a node within the spread, and reports whether the node is worth it.
 func (p *Planner) putOff(seat *presence.Seat, now time.Time, rest, spread time.Duration) bool {
 	t := Target{seat.Session.Provider, seat.Session.Node, seat.Offer.Model}
 	if _, known := p.waiting[t]; known || len(p.waiting) >= MaxPending || !p.may(t, AskInterval, now) ||
@@ -265,8 +265,8 @@ func (p *Planner) putOff(seat *presence.Seat, now time.Time, rest, spread time.D
 	return true
 }
 
-// worth reports whether a node takes warm-ups and has had nothing to do for the
-// model.
+// worth reports whether a node takes warm-ups and has served none of the model for long
+// enough.
 func worth(seat *presence.Seat, now time.Time, rest time.Duration) bool {
 	if !takes(seat) {
 		return false
@@ -290,17 +290,17 @@ func (p *Planner) may(t Target, pause time.Duration, now time.Time) bool {
 	return true
 }
 
-// maySuspect reports whether a suspected node has not been asked lately.
+// maySuspect reports whether a suspected node has not been asked within its intervals.
 func (p *Planner) maySuspect(t Target, now time.Time) bool {
 	at, asked := p.asked[nodeOf(t)]
 	return p.may(t, SuspectInterval, now) && (!asked || now.Sub(at) >= SuspectNodeInterval)
 }
 
-// nodeOf is the target under which it is remembered when a node was asked last
-// because it was suspected.
+// nodeOf returns the target under which the time is remembered at which a node was last
+// asked because it was suspected.
 func nodeOf(t Target) Target { return Target{Provider: t.Provider, Node: t.Node} }
 
-// take returns who is due and still worth asking.
+// take returns the nodes that are due and still worth asking.
 func (p *Planner) take(now time.Time) []Ask {
 	var out []Ask
 	for t, w := range p.waiting {
@@ -325,7 +325,7 @@ func (p *Planner) take(now time.Time) []Ask {
 	return out
 }
 
-// stands reports whether what made a node worth asking holds still.
+// stands reports whether the reason for asking a node still holds.
 func (p *Planner) stands(t Target, now time.Time, w pending) bool {
 	for _, seat := range p.view.Of(t.Model, t.Provider) {
 		if seat.Session.Node != t.Node {

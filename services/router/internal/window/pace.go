@@ -6,27 +6,28 @@ import (
 )
 
 const (
-	// ShortPrompt is up to how many tokens a prompt takes no time to speak of.
+	// ShortPrompt is the length up to which a prompt takes no noticeable time, in tokens.
 	ShortPrompt = 1_024
-	// paceSamples is how many answers a pace is taken from at least, of either length.
+	// paceSamples is the least number of answers to short prompts, and to long ones, that
+	// a pace is made of.
 	paceSamples = 5
-	// priorBase and priorSlope are taken of a model whose pace is not known: 800 ms,
+	// priorBase and priorSlope are the pace of a model whose pace is not known: 800 ms,
 	// and 4,000 tokens of prompt a second.
 	priorBase  = 800 * time.Millisecond
 	priorSlope = 250 * time.Microsecond
-	// maxFactor bounds what the length of a prompt can excuse.
+	// maxFactor bounds how much longer the length of a prompt can make the usual time.
 	maxFactor = 100
 )
 
-// Pace is how the time to first content depends on the prompt: Base of a short one,
-// and Slope for each token of a longer one. The zero Pace is not known.
+// Pace is how the time to first content depends on the prompt: Base for a short prompt,
+// and Slope more for each token of a longer one. The zero Pace is not known.
 type Pace struct {
 	Base  time.Duration // 0 where too few short prompts were seen
-	Slope time.Duration // for a token; 0 where too few long prompts were seen
+	Slope time.Duration // for each token; 0 where too few long prompts were seen
 }
 
-// At is the usual time to first content at a prompt's length; 0 when too few prompts
-// of its kind were seen.
+// At returns the usual time to first content for a prompt of this length; 0 where too few
+// prompts of its kind were seen.
 func (p Pace) At(promptTokens int64) time.Duration {
 	switch {
 	case promptTokens <= ShortPrompt:
@@ -37,7 +38,7 @@ func (p Pace) At(promptTokens int64) time.Duration {
 	return p.Base + grow(p.Slope, promptTokens)
 }
 
-// grow is the time for a prompt, at most an hour.
+// grow returns the time that a prompt of this length takes, at most an hour.
 func grow(slope time.Duration, promptTokens int64) time.Duration {
 	const most = time.Hour
 	if promptTokens > int64(most/max(slope, 1)) {
@@ -46,8 +47,8 @@ func grow(slope time.Duration, promptTokens int64) time.Duration {
 	return slope * time.Duration(promptTokens)
 }
 
-// Short is what a time to first content at a prompt's length would have been for a
-// short prompt: providers that are sent long prompts compare with others by it.
+// Short converts a time to first content for a prompt of this length to that of a short
+// prompt, so that providers with long prompts can be compared with others.
 func (p Pace) Short(first time.Duration, promptTokens int64) time.Duration {
 	if promptTokens <= ShortPrompt {
 		return first
@@ -62,8 +63,8 @@ func (p Pace) Short(first time.Duration, promptTokens int64) time.Duration {
 	return max(time.Duration(float64(first)/factor), 1)
 }
 
-// Pace is what the answers of the last Span say; the zero Pace of fewer than
-// paceSamples. It sorts the samples and is for a moment in which nobody waits.
+// Pace returns the pace of the answers of the last Span; the zero Pace where there are
+// fewer than paceSamples. It sorts the samples, so it is called when nobody waits.
 func (w *Window) Pace(now time.Time) Pace {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,8 +97,8 @@ func (w *Window) Pace(now time.Time) Pace {
 	return p
 }
 
-// Median sorts all and returns the one in the middle; of an even number the greater
-// of the two. All must not be empty.
+// Median sorts all and returns the middle one, and the greater of the two in the middle
+// of an even number. all must not be empty.
 func Median(all []time.Duration) time.Duration {
 	slices.Sort(all)
 	return all[len(all)/2]

@@ -1,21 +1,21 @@
-// Package window keeps what recent attempts say of one provider and model:
-// how often it serves, how soon the first content comes, how fast it goes on.
+// Package window keeps what recent attempts say about one provider and model: how often
+// it serves, how soon the first content comes, and how fast the rest follows.
 //
-// Two horizons. Health, on which selection rests, is the last MaxSamples
-// attempts of the last Span: success rate and quantiles exactly, the latency
-// for scoring as a moving average that gives the newest attempt a weight of a
-// fifth. The public success rate covers 24 hours in hourly counts.
+// It has two horizons. Health, which selection uses, is the last MaxSamples attempts of
+// the last Span: the success rate and the quantiles are exact, and the latency for
+// scoring is a moving average in which the newest attempt has a weight of a fifth. The
+// public success rate covers 24 hours in hourly counts.
 //
-// Only attempts that say something of the provider are recorded: served or
-// failed. Refused content, a caller who left and a full provider are not. Of one
-// account's failures at most FailuresOfAccount count at a time, and a provider is
-// degraded only when DegradedBy accounts have seen it fail: a consumer can make its
-// own requests fail, and must not take a provider from others by it.
+// Only attempts that say something about the provider are recorded: served or failed.
+// Refused content, a caller who left and a full provider are not. At most
+// FailuresOfAccount failures of one account count at a time, and a provider is degraded
+// only after failures of DegradedBy accounts, because a consumer can make its own
+// requests fail and must not take a provider from others that way.
 //
-// The latency for scoring is taken as if each prompt had been short (see Pace), so
-// that long prompts make nobody slow.
+// The latency for scoring is that of short prompts (see Pace), so that long prompts make
+// no provider look slow.
 //
-// Memory is at most about 2 KiB for a pair.
+// A pair takes at most about 2 KiB of memory.
 package window
 
 import (
@@ -29,53 +29,51 @@ import (
 )
 
 const (
-	// MaxSamples bounds the attempts that health looks at.
+	// MaxSamples bounds the attempts that health counts.
 	MaxSamples = 64
-	// Span is how far back health looks.
+	// Span is how far back health counts.
 	Span = 10 * time.Minute
 	// Enough is how many samples a judgement needs.
 	Enough = 10
-	// DegradedBelow is the success rate under which a provider gets probe
-	// traffic only.
+	// DegradedBelow is the success rate below which a provider gets probes only.
 	DegradedBelow = 0.8
 	// FailuresOfAccount bounds the failures of one account that count within Span.
 	FailuresOfAccount = 2
-	// DegradedBy is how many accounts must have seen a degraded provider fail.
+	// DegradedBy is how many accounts must have a failure before a provider is degraded.
 	DegradedBy   = 3
 	hours        = 24
 	newestWeight = 0.2
 )
 
-// Sample is one attempt. The zero latency or rate says that it is unknown.
+// Sample is one attempt. A latency or rate of zero is not known.
 type Sample struct {
 	At     time.Time
 	Served bool
-	// Account is whose request it was, which matters where it failed.
+	// Account is the account whose request it was. It matters for failures.
 	Account         tag.Account
 	FirstContent    time.Duration
 	TokensPerSecond float64
-	// Prompt is the prompt in tokens, and Pace how the time to first content of the
-	// model depends on it.
+	// Prompt is the length of the prompt in tokens, and Pace how the model's time to
+	// first content depends on it.
 	Prompt int64
 	Pace   Pace
 }
 
-// Health is what selection needs to know. The zero value is that of a pair
-// nothing is known of.
+// Health is what selection needs to know. The zero value is that of a pair of which
+// nothing is known.
 type Health struct {
 	Samples int
-	// Success is the share of samples that were served, with one success
-	// and no failure assumed beforehand; 1 when nothing is known.
+	// Success is the share of samples that were served, with one success and no failure
+	// assumed beforehand; 1 where nothing is known.
 	Success float64
-	// FirstContent is the moving average, as of short prompts; 0 when nothing is
-	// known.
+	// FirstContent is the moving average for short prompts; 0 where nothing is known.
 	FirstContent time.Duration
 	// TokensPerSecond is a moving average too.
 	TokensPerSecond float64
 	Degraded        bool
 }
 
-// Figures are what the public sees. All zero without samples.
+// Figures are what the public sees. All are zero without samples.
 type Figures struct {
 	Samples            int
 	FirstContentP50    time.Duration
@@ -84,18 +82,19 @@ type Figures struct {
 	Success24h         float64
 }
 
-// kept is a sample as it is remembered, at less than half of its size.
+// kept is a sample as it is remembered, in less than half of its size.
 type kept struct {
 	at     int64 // Unix milliseconds
 	first  uint32
 	speed  float32
 	prompt uint32
-	// account is enough of the tag of a failure's account to tell a few apart.
+	// account is a part of the tag, which suffices to tell a few accounts apart. It is
+	// set for failures.
 	account uint16
 	served  bool
 }
 
-// firstUnit is what the first content is remembered in: up to 71 minutes.
+// firstUnit is the unit in which the first content is remembered, up to 71 minutes.
 const firstUnit = time.Microsecond
 
 func keep(s Sample) kept {
@@ -127,7 +126,7 @@ type Window struct {
 // unknown is the health of a pair without samples.
 var unknown = Health{Success: 1}
 
-// Health is the judgement as of the last Record or Refresh; it takes no lock.
+// Health returns the judgement of the last Record or Refresh. It takes no lock.
 func (w *Window) Health() Health {
 	if h := w.health.Load(); h != nil {
 		return *h
@@ -135,8 +134,8 @@ func (w *Window) Health() Health {
 	return unknown
 }
 
-// Record adds an attempt, unless it is a failure of an account that has had its
-// share of them.
+// Record adds an attempt, unless it is a failure of an account that already has
+// FailuresOfAccount of them.
 func (w *Window) Record(s Sample) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,8 +189,7 @@ func (w *Window) count(s Sample) {
 	}
 }
 
-// Refresh lets what has become too old fall out of the judgement and tells
-// whether nothing is left at all.
+// Refresh drops samples that have become too old, and reports whether none is left.
 func (w *Window) Refresh(now time.Time) (empty bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,8 +241,8 @@ func (w *Window) day(now time.Time) (served, failed int64) {
 	return served, failed
 }
 
-// Figures sums up what the public sees. Latency and speed are of the samples
-// that health looks at, or of older ones when there are no newer.
+// Figures sums up what the public sees. Latency and speed are of the samples that health
+// counts, or of older ones where there are no newer.
 func (w *Window) Figures(now time.Time) Figures {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -273,7 +271,7 @@ func (w *Window) Figures(now time.Time) Figures {
 	}
 }
 
-// quantile is the nearest rank of sorted values; 0 of none.
+// quantile returns the nearest rank of sorted values; 0 for none.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
