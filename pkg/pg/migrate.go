@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
@@ -28,7 +29,9 @@ const (
 )
 
 // Migrate brings schema to the newest version in migrations, which holds
-// numbered .sql files of goose at its root or in a folder named "migrations".
+// numbered .sql files of goose at its root or in a folder named "migrations",
+// and beside that folder "functions" and "views", with one file for each, of
+// which Migrate applies those that are new or changed.
 //
 // It first creates what is missing: the schema, the role (NOLOGIN), the role's
 // USAGE on the schema and, for a user who may give it, the current user's
@@ -51,6 +54,10 @@ func Migrate(ctx context.Context, url, schema, role string, migrations fs.FS) er
 		}
 	}
 	files, err := sqlRoot(migrations)
+	if err != nil {
+		return err
+	}
+	beside, err := readDefinitions(migrations)
 	if err != nil {
 		return err
 	}
@@ -82,10 +89,19 @@ func Migrate(ctx context.Context, url, schema, role string, migrations fs.FS) er
 	if err := workAsOwner(ctx, conn, cc, schema); err != nil {
 		return err
 	}
+	if err := beside.makeSchemas(ctx, conn, role); err != nil {
+		return err
+	}
+	if err := beside.makeNew(ctx, conn); err != nil {
+		return fmt.Errorf("migrate schema %s: %w", schema, err)
+	}
 	if err := up(ctx, cc, files); err != nil {
 		return fmt.Errorf("migrate schema %s: %w", schema, err)
 	}
-	return showVersions(ctx, conn, role)
+	if err := beside.replaceChanged(ctx, conn, role); err != nil {
+		return fmt.Errorf("migrate schema %s: %w", schema, err)
+	}
+	return letRead(ctx, conn, role, versionTable)
 }
 
 // workAsOwner makes the schema's owner the role of conn and of the connections
@@ -110,18 +126,22 @@ func workAsOwner(ctx context.Context, conn *pgx.Conn, cc *pgx.ConnConfig, schema
 	return nil
 }
 
-// showVersions lets the role read the list that Tables.Await waits for.
-func showVersions(ctx context.Context, conn *pgx.Conn, role string) error {
+// letRead lets the role read a list that Tables.Await waits for.
+func letRead(ctx context.Context, db interface {
+	querier
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}, role, table string,
+) error {
 	if role == "" {
 		return nil
 	}
 	var may bool
-	err := conn.QueryRow(ctx, "SELECT has_table_privilege($1, $2, 'SELECT')", role, versionTable).Scan(&may)
+	err := db.QueryRow(ctx, "SELECT has_table_privilege($1, $2, 'SELECT')", role, table).Scan(&may)
 	if err == nil && !may {
-		_, err = conn.Exec(ctx, "GRANT SELECT ON "+versionTable+" TO "+quoteName(role))
+		_, err = db.Exec(ctx, "GRANT SELECT ON "+table+" TO "+quoteName(role))
 	}
 	if err != nil {
-		return fmt.Errorf("let %s read the schema's versions: %w", role, err)
+		return fmt.Errorf("let %s read %s: %w", role, table, err)
 	}
 	return nil
 }
@@ -197,30 +217,40 @@ func lostSetupRace(err error) bool {
 	return false
 }
 
-// prepareOnce asks before it acts, because CREATE ... IF NOT EXISTS and GRANT
-// demand their privilege even when there is nothing to do, and on a managed
-// server the role and schema may have been made by somebody with more rights.
-func prepareOnce(ctx context.Context, conn *pgx.Conn, schema, role string) error {
-	steps := []struct {
-		name, missing, statement string
-		args                     []any
-	}{
-		{"create schema", "SELECT to_regnamespace($1) IS NULL",
-			"CREATE SCHEMA " + quoteName(schema), []any{quoteName(schema)}},
-	}
+// step is something that may be there already.
+type step struct {
+	name, missing, statement string
+	args                     []any
+}
+
+// schemaSteps make a schema that role may use.
+func schemaSteps(schema, role string) []step {
+	steps := []step{{"create schema", "SELECT to_regnamespace($1) IS NULL",
+		"CREATE SCHEMA " + quoteName(schema), []any{quoteName(schema)}}}
 	if role != "" {
-		steps = append(steps, []struct {
-			name, missing, statement string
-			args                     []any
-		}{
+		steps = append(steps, step{"grant usage", "SELECT NOT has_schema_privilege($1, $2, 'USAGE')",
+			"GRANT USAGE ON SCHEMA " + quoteName(schema) + " TO " + quoteName(role), []any{role, schema}})
+	}
+	return steps
+}
+
+func prepareOnce(ctx context.Context, conn *pgx.Conn, schema, role string) error {
+	var steps []step
+	if role != "" {
+		steps = []step{
 			{"create role", "SELECT NOT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)",
 				"CREATE ROLE " + quoteName(role) + " NOLOGIN", []any{role}},
 			{"grant membership", missingMembership(conn),
 				"GRANT " + quoteName(role) + " TO CURRENT_USER", []any{role}},
-			{"grant usage", "SELECT NOT has_schema_privilege($1, $2, 'USAGE')",
-				"GRANT USAGE ON SCHEMA " + quoteName(schema) + " TO " + quoteName(role), []any{role, schema}},
-		}...)
+		}
 	}
+	return runMissing(ctx, conn, schema, append(steps, schemaSteps(schema, role)...))
+}
+
+// runMissing asks before it acts, because CREATE ... IF NOT EXISTS and GRANT
+// demand their privilege even when there is nothing to do, and on a managed
+// server the role and schema may have been made by somebody with more rights.
+func runMissing(ctx context.Context, conn *pgx.Conn, schema string, steps []step) error {
 	for _, s := range steps {
 		var missing bool
 		if err := conn.QueryRow(ctx, s.missing, s.args...).Scan(&missing); err != nil {

@@ -24,7 +24,8 @@ type Tables struct {
 	More   []string
 	// Role is granted, by the migrations, what the service needs.
 	Role string
-	// Migrations are numbered files of goose, as Migrate takes them.
+	// Migrations are numbered files of goose, and the functions and views beside
+	// them, as Migrate takes them.
 	Migrations fs.FS
 	// Extensions are made in the schema before the migrations run: the owner of
 	// the schema may not make them.
@@ -57,11 +58,15 @@ const (
 var ErrSchemaBehind = errors.New("the schema is behind this program")
 
 // Await returns once the schema, which db is opened for, has every version that
-// the program brings; it may have more. It waits at most for limit, and says in
+// the program brings, and functions at least as new; it may have more. It waits at most for limit, and says in
 // the log that it waits. The login of db must be allowed to read the schema's
 // list of versions, which Migrate grants to the role.
 func (t Tables) Await(ctx context.Context, db *pgxpool.Pool, limit time.Duration, log *slog.Logger) error {
-	wanted, err := t.versions()
+	wanted, err := versions(t.Migrations)
+	if err != nil {
+		return err
+	}
+	beside, err := readDefinitions(t.Migrations)
 	if err != nil {
 		return err
 	}
@@ -70,7 +75,12 @@ func (t Tables) Await(ctx context.Context, db *pgxpool.Pool, limit time.Duration
 	var said time.Time
 	for {
 		missing, err := t.missing(ctx, db, wanted)
-		if err == nil && len(missing) == 0 {
+		behind := len(missing) > 0
+		if err == nil && !behind {
+			// Functions are replaced after the migrations.
+			behind, err = beside.behind(ctx, db)
+		}
+		if err == nil && !behind {
 			return nil
 		}
 		if err != nil && !notMigrated(err) && ctx.Err() == nil {
@@ -92,8 +102,8 @@ func (t Tables) Await(ctx context.Context, db *pgxpool.Pool, limit time.Duration
 }
 
 // versions are those of the migrations, in their order.
-func (t Tables) versions() ([]int64, error) {
-	files, err := sqlRoot(t.Migrations)
+func versions(migrations fs.FS) ([]int64, error) {
+	files, err := sqlRoot(migrations)
 	if err != nil {
 		return nil, err
 	}
@@ -101,14 +111,14 @@ func (t Tables) versions() ([]int64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list migrations: %w", err)
 	}
-	versions := make([]int64, len(names))
+	found := make([]int64, len(names))
 	for i, name := range names {
-		if versions[i], err = goose.NumericComponent(name); err != nil {
+		if found[i], err = goose.NumericComponent(name); err != nil {
 			return nil, fmt.Errorf("migration %s: %w", name, err)
 		}
 	}
-	slices.Sort(versions)
-	return versions, nil
+	slices.Sort(found)
+	return found, nil
 }
 
 func (t Tables) missing(ctx context.Context, db *pgxpool.Pool, wanted []int64) ([]int64, error) {
