@@ -28,9 +28,9 @@ const (
 // maxPayloadBytes bounds what is kept of a rejected event.
 const maxPayloadBytes = 64 << 10
 
-// Migrations make the schema.
+// Migrations make the schema, with the functions and views beside them.
 //
-//go:embed migrations/*.sql
+//go:embed migrations/*.sql functions/*.sql views/*.sql
 var Migrations embed.FS
 
 // Store reads and writes settlement's tables.

@@ -8,7 +8,9 @@ CREATE TABLE usage_key (
     created_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (hub_id, key_id)
 );
-GRANT SELECT, INSERT ON usage_key TO svc_settlement;
 
--- +goose Down
-DROP TABLE usage_key;
+CREATE INDEX usage_key_new ON usage_key (hub_id, created_at);
+CREATE TRIGGER usage_key_bound AFTER INSERT ON usage_key
+    FOR EACH ROW EXECUTE FUNCTION bound_usage_keys();
+
+GRANT SELECT, INSERT ON usage_key TO svc_settlement;

@@ -1,10 +1,8 @@
--- +goose Up
 -- Keys stay for good, so a hub may add only so many. It has one at each start and
 -- daily: 300 within 24 hours are more than a hub uses that starts again every five
 -- minutes, and less than 50 KB. The bound slides, so it is no hub's for longer
 -- than it overdoes it. A key that stands already is not inserted, and not counted.
--- +goose StatementBegin
-CREATE FUNCTION bound_usage_keys() RETURNS trigger LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
+CREATE OR REPLACE FUNCTION bound_usage_keys() RETURNS trigger LANGUAGE plpgsql SET search_path = settlement, pg_temp AS $$
 DECLARE
     c_most CONSTANT integer := 300;
 BEGIN
@@ -16,12 +14,3 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
--- +goose StatementEnd
-CREATE INDEX usage_key_new ON usage_key (hub_id, created_at);
-CREATE TRIGGER usage_key_bound AFTER INSERT ON usage_key
-    FOR EACH ROW EXECUTE FUNCTION bound_usage_keys();
-
--- +goose Down
-DROP TRIGGER usage_key_bound ON usage_key;
-DROP INDEX usage_key_new;
-DROP FUNCTION bound_usage_keys;
