@@ -77,7 +77,7 @@ func Triggers() []Trigger {
 // transitions is the whole machine; what is not in it is not allowed. A status
 // that leads to itself takes the trigger, as one that comes twice, and nothing
 // changes. The conditions are in life.go, and the database refuses every pair
-// of statuses that is not here (migrations/00002_life.sql).
+// of statuses that is not here (store/functions/provider_transition_allowed.sql).
 var transitions = map[Status]map[Trigger]Status{
 	Pending: {
 		RequestReview: UnderReview, ConfirmCollateral: Pending, Qualify: Active, Suspend: Suspended,

@@ -28,9 +28,9 @@ const (
 	Role   = "svc_hub"
 )
 
-// Migrations make the schema.
+// Migrations make the schema, with the functions and views beside them.
 //
-//go:embed migrations/*.sql
+//go:embed migrations/*.sql functions/*.sql views/*.sql
 var Migrations embed.FS
 
 // Store is the tables of this service. It is safe for concurrent use.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -68,61 +67,6 @@ func TestTheDatabaseRefusesWhatTheTableDoesNotHold(t *testing.T) {
 		INSERT INTO provider (provider_id, name, status, region, created_at)
 		VALUES (gen_random_uuid(), 'x', 'active', '', now())`); err == nil {
 		t.Error("a provider begins as active")
-	}
-}
-
-func TestThoseWhoWereActiveBeforeKeepTheirStatus(t *testing.T) {
-	t.Parallel()
-	url := pgtest.URL(t)
-	first, err := Migrations.ReadFile("migrations/00001_provider.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := fstest.MapFS{"00001_provider.sql": {Data: first}}
-	if err := pg.Migrate(t.Context(), url, Schema, Role, before); err != nil {
-		t.Fatal(err)
-	}
-	pool := pgtest.Open(t, url, Schema, Role)
-	for _, status := range append([]string{"pending", "suspended"}, slices.Repeat([]string{"active"}, 20)...) {
-		if _, err := pool.Exec(t.Context(), `
-			INSERT INTO provider (provider_id, name, status, region, created_at) VALUES (gen_random_uuid(), $1, $1, '', now())`, status); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := pg.Migrate(t.Context(), url, Schema, Role, Migrations); err != nil {
-		t.Fatal(err)
-	}
-	list, _, err := New(pool).List(t.Context(), 0, 50)
-	if err != nil || len(list) != 22 {
-		t.Fatalf("%+v, %v", list, err)
-	}
-	now := time.Now()
-	days := map[int]bool{}
-	for _, a := range list {
-		if left := a.Facts.BenchmarkExpires().Sub(now); a.Status == provider.Active {
-			if days[int(left.Hours()/24)] = true; left < 19*24*time.Hour || left > 30*24*time.Hour {
-				t.Errorf("a benchmark counts for %v more", left)
-			}
-		}
-		if string(a.Status) != a.Name || a.InProbation() || a.Facts.Qualified(now) != (a.Status == provider.Active) {
-			t.Errorf("%+v", a)
-		}
-		history, _, err := New(pool).History(t.Context(), a.ID, 0, 10)
-		if want := map[provider.Status]int{provider.Active: 3}[a.Status]; err != nil || len(history) != want {
-			t.Errorf("%s: %d lines of history, %v", a.Status, len(history), err)
-		}
-	}
-	if len(days) < 4 {
-		t.Errorf("all benchmarks expire on %v", days)
-	}
-	// The version before goes on while the new one is being brought in.
-	for _, sql := range []string{
-		`UPDATE provider SET status = 'active' WHERE name = 'pending'`,
-		`INSERT INTO provider_status_change (provider_id, from_status, to_status) SELECT provider_id, 'pending', 'active' FROM provider WHERE name = 'pending'`,
-	} {
-		if _, err := pool.Exec(t.Context(), sql); err != nil {
-			t.Errorf("%s: %v", sql, err)
-		}
 	}
 }
 
