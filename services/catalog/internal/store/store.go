@@ -28,9 +28,9 @@ const (
 // CatalogFull refuses a change that would take the catalog over its bounds.
 const CatalogFull fault.Reason = "catalog_full"
 
-// Migrations make the schema.
+// Migrations make the schema, with the functions beside them.
 //
-//go:embed migrations/*.sql
+//go:embed migrations/*.sql functions/*.sql
 var Migrations embed.FS
 
 // Store reads and writes the catalog's tables.

@@ -13,20 +13,9 @@ CREATE TABLE operator_action (
 COMMENT ON TABLE operator_action IS 'What operators did, with their names. Only ever added.';
 CREATE INDEX operator_action_model ON operator_action (model_id, id);
 
--- +goose StatementBegin
-CREATE FUNCTION operator_action_keep() RETURNS trigger
-LANGUAGE plpgsql SET search_path = catalog, pg_temp AS $$
-BEGIN
-    RAISE EXCEPTION 'an audit entry is immutable' USING ERRCODE = 'restrict_violation';
-END $$;
--- +goose StatementEnd
 CREATE TRIGGER operator_action_keep BEFORE UPDATE OR DELETE ON operator_action
     FOR EACH ROW EXECUTE FUNCTION operator_action_keep();
 CREATE TRIGGER operator_action_keep_all BEFORE TRUNCATE ON operator_action
     FOR EACH STATEMENT EXECUTE FUNCTION operator_action_keep();
 
 GRANT SELECT, INSERT (actor, action, model_id, detail) ON operator_action TO svc_catalog;
-
--- +goose Down
-DROP TABLE operator_action;
-DROP FUNCTION operator_action_keep;
