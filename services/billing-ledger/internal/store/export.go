@@ -114,7 +114,7 @@ func exportTables(ctx context.Context, tx pgx.Tx) ([]exportedTable, error) {
 				WHERE i.indrelid = c.oid AND i.indisprimary)
 		FROM pg_class c
 		WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-			AND c.relname <> 'schema_migrations'
+			AND c.relname NOT LIKE 'schema\_%'
 		ORDER BY c.relname`)
 	if err != nil {
 		return nil, fmt.Errorf("list tables: %w", err)

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"svc.internal/pkg/fault"
 	"svc.internal/services/billing-ledger/internal/idempotency"
 	"svc.internal/services/billing-ledger/internal/key"
@@ -323,28 +321,6 @@ func TestWhoNeverPaidHasHalfOfAllKeptAnswers(t *testing.T) {
 	}
 }
 
-// What was kept before the share came is counted by who has paid since.
-func TestKeptAnswersFromBeforeAreCountedByWhoPaid(t *testing.T) {
-	e := setup(t, unlimited)
-	for _, c := range []consumer{e.consumer(t, 0), e.paying(t), e.consumer(t, 0)} {
-		keep(t, e.store, c, 1000, roomyQuota)
-	}
-	text, err := store.Migrations.ReadFile("migrations/00029_kept_answers_share.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, sql := range []string{
-		`DROP VIEW paid_deposit; DROP INDEX posting_paid_deposit; ALTER TABLE kept.hour DROP COLUMN unpaid; DROP FUNCTION kept.has_paid`, string(text),
-	} {
-		if _, err := e.owner.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, want := scan[int64](t, e, `SELECT sum(unpaid)::bigint FROM kept.hour`), int64(2*(1000+idempotency.KeptRow)); got != want {
-		t.Errorf("%d bytes are counted of those who never paid, want %d", got, want)
-	}
-}
-
 // lockTable keeps everybody from changing a table until release is called.
 func (e *env) lockTable(t testing.TB, table string) (release func()) {
 	t.Helper()
@@ -484,42 +460,4 @@ func TestAnAccountHasAtMostAHundredThousandClaims(t *testing.T) {
 	if left := scan[int64](t, e, `SELECT sum(live)::bigint FROM idempotency_account`); left != 0 {
 		t.Errorf("%d claims are counted when none is left", left)
 	}
-}
-
-// The migration takes claims with answers over as they stand.
-func TestClaimsFromBeforeAreCountedByAccount(t *testing.T) {
-	e := setup(t, unlimited)
-	c := e.consumer(t, 0)
-	for range 3 {
-		a := ask(t, e.issue(t, c.account, key.IssueRequest{}))
-		wantStanding(t, e.store, a, idempotency.Granted, a.Request)
-	}
-	err := pgx.BeginFunc(t.Context(), e.owner, func(tx pgx.Tx) error {
-		for _, sql := range keptMigration(t) {
-			if _, err := tx.Exec(t.Context(), sql); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if live := scan[int](t, e, `SELECT live FROM idempotency_account WHERE account_id = $1`, [16]byte(c.account)); live != 3 {
-		t.Errorf("%d claims are counted, want 3", live)
-	}
-}
-
-// keptMigration is the migration of kept answers, down and up again.
-func keptMigration(t testing.TB) []string {
-	t.Helper()
-	text, err := store.Migrations.ReadFile("migrations/00025_kept_answers.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	up, down, ok := bytes.Cut(text, []byte("-- +goose Down"))
-	if !ok {
-		t.Fatal("the migration has no way down")
-	}
-	return []string{string(down), string(up)}
 }

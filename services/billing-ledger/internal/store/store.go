@@ -57,9 +57,9 @@ const (
 	Role   = "svc_billing"
 )
 
-// Migrations make the schema.
+// Migrations make the schema, with the functions and views beside them.
 //
-//go:embed migrations/*.sql
+//go:embed migrations/*.sql functions/*.sql views/*.sql
 var Migrations embed.FS
 
 // Store reads and writes billing-ledger's tables.

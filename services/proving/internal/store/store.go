@@ -145,7 +145,7 @@ func head(ctx context.Context, tx pgx.Tx, schema string, w io.Writer) error {
 // tables are those of a schema, partitions and the migrations' own left out.
 func tables(ctx context.Context, tx pgx.Tx, schema string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname NOT LIKE 'goose%' ORDER BY 1`, schema)
+		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname NOT LIKE 'schema\_%' ORDER BY 1`, schema)
 	if err != nil {
 		return nil, fmt.Errorf("list the tables of %s: %w", schema, err)
 	}
