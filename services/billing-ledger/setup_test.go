@@ -232,8 +232,8 @@ func (f *fleet) pass(t *testing.T, d time.Duration) {
 	for _, sql := range []string{
 		`UPDATE hold SET admitted_at = admitted_at - $1::interval, expires_at = expires_at - $1::interval WHERE state = 'open'`,
 		`UPDATE renewal SET renewed_at = renewed_at - $1::interval`,
-		`UPDATE witness SET recorded_at = recorded_at - $1::interval`,
-		`UPDATE receipt SET received_at = received_at - $1::interval`,
+		`UPDATE request_report SET recorded_at = recorded_at - $1::interval`,
+		`UPDATE work_receipt SET received_at = received_at - $1::interval`,
 		`UPDATE orphan_review SET next_at = next_at - $1::interval`,
 	} {
 		if _, err := tx.Exec(t.Context(), sql, d); err != nil {

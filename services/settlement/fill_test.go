@@ -46,7 +46,7 @@ func TestWhatNoUsageBroughtIsFilledInFromTheLedgerAndMarked(t *testing.T) {
 			t.Errorf("%s: got %d nano-USD, want %d", name, got, c.want)
 		}
 	}
-	if n := b.count(t, "SELECT count(*) FROM earning_line WHERE witness = 'ledger'"); n != 2 {
+	if n := b.count(t, "SELECT count(*) FROM earning_line WHERE evidence_source = 'ledger'"); n != 2 {
 		t.Errorf("got %d marked lines, want 2: a payout that its counts do not come to makes none", n)
 	}
 	filled := func() int32 {

@@ -272,7 +272,7 @@ func TestLinesAreOnlyEverAdded(t *testing.T) {
 		"UPDATE earning_line SET payout_nano_usd = 0", "DELETE FROM earning_line", "TRUNCATE earning_line",
 		"UPDATE earning_correction SET payout_nano_usd = 0", "DELETE FROM earning_correction",
 		"UPDATE earning_ruling SET settled = false", "DELETE FROM earning_ruling",
-		"UPDATE earning_confirmation SET witness = 'hub'", "DELETE FROM earning_confirmation",
+		"UPDATE earning_confirmation SET evidence_source = 'hub'", "DELETE FROM earning_confirmation",
 		"UPDATE quarantine SET reason = ''", "DELETE FROM quarantine",
 	} {
 		if _, err := b.pool.Exec(t.Context(), statement); err == nil {

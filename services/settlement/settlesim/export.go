@@ -42,7 +42,7 @@ func columns(r ids.RequestID, l earning.Line) map[string]any {
 		"day": r.Day().Format(time.DateOnly), "request_id": r.String(), "provider_id": l.ProviderID.String(),
 		"attempt": l.Attempt, "model_id": l.ModelID, "price_version_id": l.PriceVersionID.String(),
 		"prompt_tokens": l.Tokens.Prompt, "completion_tokens": l.Tokens.Completion,
-		"payout_nano_usd": l.Payout, "witness": l.EvidenceSource, "unit": l.Unit,
+		"payout_nano_usd": l.Payout, "evidence_source": l.EvidenceSource, "unit": l.Unit,
 	}
 }
 

@@ -129,7 +129,7 @@ func (p *pair) pass(t *testing.T, d time.Duration) {
 	}
 	for _, sql := range []string{
 		`UPDATE hold SET admitted_at = admitted_at - $1::interval, expires_at = expires_at - $1::interval, closed_at = closed_at - $1::interval`,
-		`UPDATE witness SET recorded_at = recorded_at - $1::interval`,
+		`UPDATE request_report SET recorded_at = recorded_at - $1::interval`,
 		`UPDATE renewal SET renewed_at = renewed_at - $1::interval`,
 		`UPDATE orphan_review SET next_at = next_at - $1::interval`,
 		`UPDATE usage_settlement SET settled_at = settled_at - $1::interval`,
@@ -392,7 +392,8 @@ func (p *pair) compare(t *testing.T, where string) {
 	var states, lines string
 	err := p.owner.QueryRow(t.Context(), `SELECT
 		(SELECT coalesce(string_agg(request_id || ' ' || state, ', ' ORDER BY request_id), '') FROM hold),
-		(SELECT coalesce(string_agg(request_id || ' ' || source || ' ' || witness || ' ' || charged || ' ' || shortfall || ' ' || payout || ' ' || coalesce(rule, ''), ', ' ORDER BY request_id), '')
+		(SELECT coalesce(string_agg(request_id || ' ' || source || ' ' || evidence_source || ' ' || charged || ' ' ||
+			shortfall || ' ' || payout || ' ' || coalesce(rule, ''), ', ' ORDER BY request_id), '')
 			FROM usage_settlement LEFT JOIN held_earning USING (request_id, day, account_id, provider_id, payout))`).Scan(&states, &lines)
 	if err != nil {
 		t.Fatal(err)

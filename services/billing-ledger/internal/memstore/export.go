@@ -96,7 +96,7 @@ func (s *Store) exportHolds(e *export) {
 	}
 	for _, r := range sorted(s.reports) {
 		w := s.reports[r]
-		e.row("witness", row{"request_id": r.String(), "outcome": w.Outcome, "recorded_at": w.at})
+		e.row("request_report", row{"request_id": r.String(), "outcome": w.Outcome, "recorded_at": w.at})
 	}
 	for _, r := range sorted(s.reviews) {
 		e.row("orphan_review", row{"request_id": r.String(), "publications": s.reviews[r].publications})
@@ -110,7 +110,7 @@ func (s *Store) exportLines(e *export) {
 			"day": v.Request.Day().Format(time.DateOnly), "request_id": v.Request.String(),
 			"account_id": l.Account.String(), "key_id": l.Key.String(), "provider_id": v.Provider.String(),
 			"price_version_id": v.Price.String(), "model_id": v.Model, "attempt": v.Attempt, "hub_id": v.Hub,
-			"source": l.Source, "ending": v.Ending, "claim_state": v.ClaimState, "witness": v.EvidenceSource,
+			"source": l.Source, "ending": v.Ending, "claim_state": v.ClaimState, "evidence_source": v.EvidenceSource,
 			"prompt_tokens": v.Billable.Prompt, "completion_tokens": v.Billable.Completion,
 			"list_price": l.ListPrice, "payout": l.Payout, "fee": l.ListPrice - l.Payout,
 			"charged": l.Charged, "shortfall": l.Shortfall, "settled_at": s.settledAt[i],

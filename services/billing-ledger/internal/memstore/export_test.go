@@ -56,7 +56,7 @@ func (p *pair) compareExports(t *testing.T) {
 			p.compareRow(t, table, got[i], want[i])
 		}
 	}
-	for _, table := range []string{"entry", "hold", "usage_settlement", "witness", "orphan_review", "quarantine"} {
+	for _, table := range []string{"entry", "hold", "usage_settlement", "request_report", "orphan_review", "quarantine"} {
 		if len(memory[table].rows) == 0 {
 			t.Errorf("no row of %s was compared", table)
 		}

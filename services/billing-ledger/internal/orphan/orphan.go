@@ -163,7 +163,8 @@ func (r *Reviewer) Open(ctx context.Context, limit int) (int, error) {
 	for i, c := range cases {
 		all[i] = Publication{Event: c.Event(), Number: c.Publication}
 		r.Log.WarnContext(ctx, "the hub reports no usage; that of another evidence source is published",
-			"request_id", c.Request.String(), "hub_id", all[i].Event.Hub, "witness", string(all[i].Event.EvidenceSource), "publication", c.Publication)
+			"request_id", c.Request.String(), "hub_id", all[i].Event.Hub,
+			"evidence_source", string(all[i].Event.EvidenceSource), "publication", c.Publication)
 	}
 	return len(cases) + failed, r.publish(ctx, all)
 }

@@ -52,7 +52,8 @@ const settledDays = 8
 // database's clock; see accrual.SettledStore.
 func (s *Store) SettledAfter(ctx context.Context, after accrual.SettledCursor, age time.Duration, limit int) ([]accrual.Settled, error) {
 	rows, err := s.pool.Query(ctx, `SELECT settled_at, request_id, provider_id, price_version_id, model_id, attempt,
-			prompt_tokens, completion_tokens, unit, input_rate, output_rate, payout_input_rate, payout_output_rate, payout, witness
+			prompt_tokens, completion_tokens, unit, input_rate, output_rate, payout_input_rate, payout_output_rate,
+			payout, evidence_source
 		FROM usage_settlement
 		WHERE settled_at >= $1 AND (settled_at, request_id) > ($1, $2) AND settled_at <= now() - $3::interval
 			AND day BETWEEN ($1 AT TIME ZONE 'UTC')::date - $4::integer AND (now() AT TIME ZONE 'UTC')::date + 1

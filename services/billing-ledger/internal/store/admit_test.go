@@ -107,7 +107,7 @@ func TestWhatIsAcknowledgedIsFlushedWhateverTheServersDefault(t *testing.T) {
 	e.exec(t, `GRANT INSERT ON flushed TO svc_billing`)
 	e.exec(t, `CREATE FUNCTION note_flush() RETURNS trigger LANGUAGE plpgsql AS
 		'BEGIN INSERT INTO flushed VALUES (TG_ARGV[0], current_setting(''synchronous_commit'')); RETURN NULL; END'`)
-	for _, table := range []string{"hold", "usage_settlement", "witness"} {
+	for _, table := range []string{"hold", "usage_settlement", "request_report"} {
 		// Deferred, so that it sees what holds at the commit.
 		e.exec(t, `CREATE CONSTRAINT TRIGGER note AFTER INSERT ON `+table+`
 			DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION note_flush(`+table+`)`)
@@ -122,7 +122,7 @@ func TestWhatIsAcknowledgedIsFlushedWhateverTheServersDefault(t *testing.T) {
 	released := e.reservation(t, c, 1)
 	e.admitOne(t, released, hold.Admitted)
 	e.release(t, released.Request)
-	const want = "hold on, usage_settlement on, witness on"
+	const want = "hold on, request_report on, usage_settlement on"
 	got := scan[string](t, e, `SELECT string_agg(DISTINCT what || ' ' || how, ', ' ORDER BY what || ' ' || how) FROM flushed`)
 	if got != want {
 		t.Errorf("at the commits: %s, want %s", got, want)

@@ -52,7 +52,8 @@ func TestApplicationRoleMayOnlyAddToTheLedger(t *testing.T) {
 	e, _, _ := populated(t)
 	for table, column := range map[string]string{
 		"entry": "memo = 'x'", "posting": "amount = -amount", "usage_settlement": "charged = 0",
-		"witness": "total_ms = 0", "renewal": "request_id = request_id", "orphan_review": "opened_at = now()", "quarantine": "detail = ''", "chart": "normal = 'debit'", "posting_rule": "entry_kind = 'x'",
+		"request_report": "total_ms = 0", "renewal": "request_id = request_id", "orphan_review": "opened_at = now()",
+		"quarantine": "detail = ''", "chart": "normal = 'debit'", "posting_rule": "entry_kind = 'x'",
 	} {
 		refusedSQL(t, e, "permission denied", "UPDATE "+table+" SET "+column)
 		refusedSQL(t, e, "permission denied", "DELETE FROM "+table)

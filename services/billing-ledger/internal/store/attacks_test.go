@@ -218,20 +218,20 @@ quarantine quarantine_payload_hash_check | payload_hash = 'short'
 quarantine quarantine_payload_hash_reason_key | =
 quarantine quarantine_pkey | ! INSERT INTO quarantine OVERRIDING SYSTEM VALUE SELECT * FROM quarantine
 quarantine quarantine_reason_check | reason = 'disliked'
-receipt receipt_attempt_check | attempt = 0
-receipt receipt_claim | claimed_prompt = NULL
-receipt receipt_claimed_completion_check | claimed_completion = -1
-receipt receipt_claimed_prompt_check | claimed_prompt = -1
-receipt receipt_hub_id_check | hub_id = repeat('x', 65)
-receipt receipt_model_id_check | model_id = ''
-receipt receipt_pkey | =
-receipt receipt_proof_check | proof = ''
-receipt receipt_public_key_check | public_key = 'short'
-receipt receipt_sent_bytes_check | sent_bytes = 0
-receipt receipt_sent_tokens_check | sent_tokens = 0
-receipt receipt_signature_check | signature = 'short'
-receipt receipt_is_kept | ! DELETE FROM receipt => before its day is cleared
-receipt receipt_stands | ! UPDATE receipt SET sent_tokens = 99 => may not change any more
+work_receipt work_receipt_attempt_check | attempt = 0
+work_receipt work_receipt_claim | claimed_prompt = NULL
+work_receipt work_receipt_claimed_completion_check | claimed_completion = -1
+work_receipt work_receipt_claimed_prompt_check | claimed_prompt = -1
+work_receipt work_receipt_hub_id_check | hub_id = repeat('x', 65)
+work_receipt work_receipt_model_id_check | model_id = ''
+work_receipt work_receipt_pkey | =
+work_receipt work_receipt_proof_check | proof = ''
+work_receipt work_receipt_public_key_check | public_key = 'short'
+work_receipt work_receipt_sent_bytes_check | sent_bytes = 0
+work_receipt work_receipt_sent_tokens_check | sent_tokens = 0
+work_receipt work_receipt_signature_check | signature = 'short'
+work_receipt work_receipt_is_kept | ! DELETE FROM work_receipt => before its day is cleared
+work_receipt work_receipt_stands | ! UPDATE work_receipt SET sent_tokens = 99 => may not change any more
 renewal renewal_check | provider_id = NULL
 renewal renewal_check1 | committed_attempt = 0, provider_id = NULL
 renewal renewal_committed_attempt_check | committed_attempt = -1, provider_id = NULL, relayed_tokens = 0, relayed_bytes = 0 => renewal_
@@ -273,7 +273,7 @@ usage_settlement usage_settlement_prompt_tokens_check | prompt_tokens = -1
 usage_settlement usage_settlement_route_mode_check | route_mode = 'odd'
 usage_settlement usage_settlement_shortfall_check | shortfall = -1, charged = list_price + 1
 usage_settlement usage_settlement_source_check | source = 'gift', charged = 0
-usage_settlement usage_settlement_witness_check | witness = 'nobody'
+usage_settlement usage_settlement_evidence_source_check | evidence_source = 'nobody'
 ledger_secret ledger_secret_one_check | one = false
 ledger_secret ledger_secret_pkey | =
 ledger_secret ledger_secret_secret_check | secret = 'short'
@@ -311,26 +311,26 @@ wallet wallet_account_id_fkey | account_id = gen_random_uuid()
 wallet wallet_bounds | held = posted + 1
 wallet wallet_ceiling | posted = 1000000000000000001
 wallet wallet_pkey | =
-witness witness_attempts_check | attempts = '{}'::jsonb
-witness witness_committed_attempt_check | committed_attempt = -1
-witness witness_continues_another | continued_as = request_id
-witness witness_error_code_check | error_code = repeat('x', 65)
-witness witness_fallback_reason_check | fallback_reason = repeat('x', 65)
-witness witness_first_content_ms_check | first_content_ms = -1
-witness witness_http_status_check | http_status = 600
-witness witness_hub_id_check | hub_id = repeat('x', 65)
-witness witness_is_kept | ! DELETE FROM witness => before its day is cleared
-witness witness_metered | metered_prompt = 1
-witness witness_metered_completion_check | metered_prompt = 1, metered_completion = -1
-witness witness_metered_prompt_check | metered_prompt = -1, metered_completion = 1
-witness witness_outcome_check | outcome = 'bliss'
-witness witness_pkey | =
-witness witness_provider | provider_id = gen_random_uuid(), committed_attempt = 0
-witness witness_relayed_bytes_check | relayed_bytes = -1
-witness witness_relayed_tokens_check | relayed_tokens = -1
-witness witness_requested_provider_check | requested_provider = repeat('x', 65)
-witness witness_route_mode_check | route_mode = 'odd'
-witness witness_total_ms_check | total_ms = -1
+request_report request_report_attempts_check | attempts = '{}'::jsonb
+request_report request_report_committed_attempt_check | committed_attempt = -1
+request_report request_report_continues_another | continued_as = request_id
+request_report request_report_error_code_check | error_code = repeat('x', 65)
+request_report request_report_fallback_reason_check | fallback_reason = repeat('x', 65)
+request_report request_report_first_content_ms_check | first_content_ms = -1
+request_report request_report_http_status_check | http_status = 600
+request_report request_report_hub_id_check | hub_id = repeat('x', 65)
+request_report request_report_is_kept | ! DELETE FROM request_report => before its day is cleared
+request_report request_report_metered | metered_prompt = 1
+request_report request_report_metered_completion_check | metered_prompt = 1, metered_completion = -1
+request_report request_report_metered_prompt_check | metered_prompt = -1, metered_completion = 1
+request_report request_report_outcome_check | outcome = 'bliss'
+request_report request_report_pkey | =
+request_report request_report_provider | provider_id = gen_random_uuid(), committed_attempt = 0
+request_report request_report_relayed_bytes_check | relayed_bytes = -1
+request_report request_report_relayed_tokens_check | relayed_tokens = -1
+request_report request_report_requested_provider_check | requested_provider = repeat('x', 65)
+request_report request_report_route_mode_check | route_mode = 'odd'
+request_report request_report_total_ms_check | total_ms = -1
 `
 
 // besieged has a row in every table.
@@ -363,7 +363,8 @@ func besieged(t *testing.T) *env {
 	e.exec(t, `INSERT INTO account_rate SELECT account_id, 4, now() FROM consumer_key WHERE id = $1`, key)
 	e.exec(t, `INSERT INTO renewal VALUES ($1, 1, 'h', gen_random_uuid(), 5, 5)`, request)
 	e.exec(t, `INSERT INTO orphan_review VALUES ($1, 1, now())`, request)
-	e.exec(t, `INSERT INTO receipt VALUES ($1, 1, gen_random_uuid(), 1, 'h', 'm', 1, 1, 1, 1, true, now(), 'x', sha256('x'), sha256('x') || sha256('x'))`, request)
+	e.exec(t, `INSERT INTO work_receipt VALUES ($1, 1, gen_random_uuid(), 1, 'h', 'm', 1, 1, 1, 1, true, now(),
+		'x', sha256('x'), sha256('x') || sha256('x'))`, request)
 	e.exec(t, `INSERT INTO usage_key VALUES ('h', 'keykeyke', sha256('k'))`)
 	e.exec(t, `INSERT INTO ledger_secret VALUES (true, sha256('s'))`)
 	e.exec(t, `INSERT INTO void_attempt VALUES ($1, 1, 'h', gen_random_uuid())`, request)
@@ -546,22 +547,24 @@ func TestTheApplicationsRoleHasTheseRightsAndNoOthers(t *testing.T) {
 		"ledger_secret": "INSERT SELECT", "usage_key": "INSERT SELECT",
 		"asset": "SELECT", "balance_snapshot": "INSERT SELECT", "chart": "SELECT", "cleared_day": "SELECT", "closed_day": "SELECT INSERT(day)",
 		"consumer_key": "INSERT SELECT UPDATE(state,revoked_at)", "entry": "INSERT SELECT", "entry_kind": "SELECT", "evidence": "SELECT",
-		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) UPDATE(ended_as,ended_at,reason)", "kinship": "SELECT", "unpaid_credit": "SELECT", "paid_deposit": "SELECT",
+		"held_earning": "SELECT INSERT(request_id,day,account_id,provider_id,rule,book,payout) UPDATE(ended_as,ended_at,reason)",
+		"common_owner": "SELECT", "granted_credit": "SELECT", "paid_deposit": "SELECT",
 		"hold":     "INSERT SELECT UPDATE(plan_refunded,state,expires_at,closed_at)",
 		"hold_leg": "SELECT", "account_rate": "INSERT SELECT UPDATE(full_at)", "key_inflight": "INSERT SELECT UPDATE(n)", "key_rate": "INSERT SELECT UPDATE(full_at)",
 		"idempotency_account": "INSERT SELECT UPDATE(live)",
 		"idempotency_claim":   "DELETE INSERT SELECT UPDATE(state,leased_until,sealed,kept_slot)", "idempotency_quota": "INSERT SELECT UPDATE(live)",
 		"ledger_leg": "SELECT", "operator_action": "SELECT INSERT(actor,action,subject,detail)", "orphan_review": "INSERT SELECT UPDATE(publications,next_at)", "plan": "SELECT",
 		"plan_counter": "INSERT SELECT UPDATE(used,cap,excess)", "plan_gate": "INSERT SELECT UPDATE(open,full_at)", "plan_limit": "SELECT",
-		"posting": "INSERT SELECT", "posting_rule": "SELECT", "quarantine": "INSERT SELECT", "receipt": "INSERT SELECT",
+		"posting": "INSERT SELECT", "posting_rule": "SELECT", "quarantine": "INSERT SELECT", "work_receipt": "INSERT SELECT",
 		"renewal":           "INSERT SELECT UPDATE(committed_attempt,hub_id,provider_id,relayed_tokens,relayed_bytes,renewed_at)",
 		"schema_migrations": "SELECT", "schema_function": "SELECT",
-		"seal": "SELECT INSERT(day,version,lines,entries,postings,digest,previous,root)", "usage_leg": "SELECT", "usage_settlement": "INSERT SELECT",
+		"seal":      "SELECT INSERT(day,version,lines,entries,postings,digest,previous,root)",
+		"usage_leg": "SELECT", "usage_settlement": "INSERT SELECT",
 		"sign_in_count": "DELETE INSERT SELECT UPDATE(full_at)", "known_network": "DELETE INSERT SELECT UPDATE(used_at)",
 		"sign_in_attempt": "DELETE INSERT SELECT UPDATE(made_at,networks,expires_at)", "user_session": "DELETE SELECT INSERT(token_sha256,user_id,expires_at) UPDATE(expires_at)",
 		"void_attempt": "DELETE SELECT INSERT(request_id,attempt,hub_id,provider_id)",
 		"visitor":      "DELETE INSERT SELECT UPDATE(taken_at,expires_at)",
-		"wallet":       "INSERT SELECT UPDATE(posted,held)", "witness": "INSERT SELECT",
+		"wallet":       "INSERT SELECT UPDATE(posted,held)", "request_report": "INSERT SELECT",
 	}
 	rows, err := e.owner.Query(t.Context(), `SELECT c.relname::text, concat_ws(' ',
 			(SELECT string_agg(a.privilege_type, ' ' ORDER BY a.privilege_type) FROM aclexplode(c.relacl) a

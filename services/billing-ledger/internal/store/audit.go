@@ -59,7 +59,8 @@ var auditChecks = []check{
 		`SELECT count(*) FROM key_inflight`,
 		`SELECT format('key %s: in flight %s, open holds %s', key_id, f.n, h.n)
 		FROM key_inflight f FULL JOIN (SELECT key_id, count(*) AS n FROM hold
-			WHERE state = 'open' AND NOT EXISTS (SELECT FROM witness w WHERE w.request_id = hold.request_id) GROUP BY key_id) h USING (key_id)
+			WHERE state = 'open'
+				AND NOT EXISTS (SELECT FROM request_report w WHERE w.request_id = hold.request_id) GROUP BY key_id) h USING (key_id)
 		WHERE coalesce(f.n, 0) <> coalesce(h.n, 0)`,
 	},
 }

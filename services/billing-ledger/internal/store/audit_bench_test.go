@@ -43,7 +43,9 @@ func (e *env) fill(t testing.TB, accounts, holds int) {
 		LEFT JOIN (SELECT account_id, sum(amount) AS amount FROM hold WHERE state = 'open' GROUP BY 1) h ON h.account_id = a.id`)
 	e.exec(t, `INSERT INTO key_inflight (key_id, n) SELECT k.id, count(h.request_id) FROM consumer_key k
 		LEFT JOIN hold h ON h.key_id = k.id AND h.state = 'open' GROUP BY k.id`)
-	for _, table := range []string{"hold", "usage_settlement", "wallet", "posting", "entry", "key_inflight", "witness"} {
+	for _, table := range []string{
+		"hold", "usage_settlement", "wallet", "posting", "entry", "key_inflight", "request_report",
+	} {
 		e.exec(t, `ANALYZE `+table)
 	}
 }

@@ -21,7 +21,7 @@ import (
 // their seals speak for them. What could escape that is a chance of one in 2^64.
 const linesQuery = `WITH line AS MATERIALIZED (
 	SELECT s.account_id, s.source, count(*) AS lines,
-		count(*) FILTER (WHERE s.witness = 'gateway') AS reviewed,
+		count(*) FILTER (WHERE s.evidence_source = 'gateway') AS reviewed,
 		count(*) FILTER (WHERE s.request_id >= (SELECT kept_from())) AS kept,
 		count(*) FILTER (WHERE h.request_id IS NULL AND s.request_id >= (SELECT kept_from())
 			OR (s.account_id, s.key_id, s.model_id) <> (h.account_id, h.key_id, h.model_id)
@@ -172,7 +172,8 @@ var passChecks = []struct {
 		func(p pass) int64 { return p.sum(func(s sourceSums) int64 { return s.reviewed }) },
 		func(p pass) bool { return p.sum(func(s sourceSums) int64 { return s.reviewed }) > 0 },
 		`SELECT format('request %s: settled from the gateway, and there is no review', s.request_id) FROM usage_settlement s
-		WHERE s.witness = 'gateway' AND s.request_id >= (SELECT kept_from()) AND NOT EXISTS (SELECT FROM orphan_review v WHERE v.request_id = s.request_id)`,
+		WHERE s.evidence_source = 'gateway' AND s.request_id >= (SELECT kept_from())
+			AND NOT EXISTS (SELECT FROM orphan_review v WHERE v.request_id = s.request_id)`,
 	}, {
 		"no payout exceeds its list price",
 		func(p pass) int64 { return p.sum(func(s sourceSums) int64 { return s.lines }) },

@@ -24,7 +24,8 @@ func TestVerifyNamesEveryPlantedDrift(t *testing.T) {
 			` + copyLine("day = day + 1")},
 		{"orphan work has its entry, and no entry is without it", "request", `DELETE FROM posting WHERE entry_kind = 'orphan_work'`},
 		{"orphan work has its entry, and no entry is without it", "request", `DELETE FROM usage_settlement WHERE source = 'orphan'`},
-		{"what the gateway's count settled was reviewed", "request", `UPDATE usage_settlement SET witness = 'gateway' WHERE source = 'payg'`},
+		{"what the gateway's count settled was reviewed", "request",
+			`UPDATE usage_settlement SET evidence_source = 'gateway' WHERE source = 'payg'`},
 		{"every entry balances", "entry", `UPDATE posting SET amount = amount + 1 WHERE account_kind = 'e:goodwill'`},
 		{"every entry balances", "entry", `DELETE FROM posting WHERE account_kind = 'e:orphan_work'`},
 		{"no payout exceeds its list price", "request", `ALTER TABLE usage_settlement DROP CONSTRAINT payout_within_list_price;

@@ -122,7 +122,7 @@ func giveBack(ctx context.Context, tx pgx.Tx, rows pgx.Rows, why hold.Trigger) (
 }
 
 func readOutcomes(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map[ids.RequestID]string, error) {
-	rows, err := tx.Query(ctx, `SELECT request_id, outcome FROM witness WHERE request_id = ANY ($1)`, raw(requests))
+	rows, err := tx.Query(ctx, `SELECT request_id, outcome FROM request_report WHERE request_id = ANY ($1)`, raw(requests))
 	if err != nil {
 		return nil, fmt.Errorf("read reports: %w", err)
 	}

@@ -23,7 +23,8 @@ const progressRows = 10_000
 // exported are the tables in the order in which they are written; those that
 // are not named here come after them, by name.
 var exported = []string{
-	"account", "wallet", "chart", "posting_rule", "entry", "posting", "hold", "usage_settlement", "witness", "renewal",
+	"account", "wallet", "chart", "posting_rule", "entry", "posting", "hold",
+	"usage_settlement", "request_report", "renewal",
 	"orphan_review", "quarantine", "key_inflight", "key_rate",
 }
 

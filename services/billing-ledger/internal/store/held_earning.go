@@ -20,8 +20,10 @@ import (
 
 // selectKin costs next to nothing beyond one look for each account, since few
 // own a provider. An EXISTS could be planned as reading all unpaid credit.
-const selectKin = `SELECT k.account_id, k.provider_id, k.rule, (SELECT true FROM unpaid_credit c WHERE c.account_id = k.account_id LIMIT 1) IS NOT NULL
-	FROM (SELECT DISTINCT account_id FROM hold WHERE request_id = ANY ($1)) h JOIN kinship k ON k.account_id = h.account_id`
+const selectKin = `SELECT k.account_id, k.provider_id, k.rule,
+	(SELECT true FROM granted_credit c WHERE c.account_id = k.account_id LIMIT 1) IS NOT NULL
+	FROM (SELECT DISTINCT account_id FROM hold WHERE request_id = ANY ($1)) h
+		JOIN common_owner k ON k.account_id = h.account_id`
 
 func scanRelated(rows pgx.Rows, snapshot usage.Snapshot) error {
 	var account, provider [16]byte

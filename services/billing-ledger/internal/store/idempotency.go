@@ -136,7 +136,8 @@ func readLeg(ctx context.Context, tx pgx.Tx, request ids.RequestID) (fate idempo
 				WHERE day = $2 AND request_id = $1 AND list_price > 0)
 				THEN 'served' ELSE 'nothing' END
 			ELSE 'nothing' END,
-		(SELECT continued_as FROM witness WHERE request_id = $1)`, [16]byte(request), request.Day()).Scan(&fate, &continued)
+		(SELECT continued_as FROM request_report WHERE request_id = $1)`,
+		[16]byte(request), request.Day()).Scan(&fate, &continued)
 	if err != nil {
 		return "", next, fmt.Errorf("select what became of a request: %w", err)
 	}

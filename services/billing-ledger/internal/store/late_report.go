@@ -14,10 +14,10 @@ import (
 func (s *Store) LateReports(ctx context.Context, limit int) ([]refund.Late, error) {
 	rows, err := s.pool.Query(ctx, `SELECT s.request_id, s.account_id, s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate,
 			s.charged, s.completion_tokens, w.relayed_tokens, w.relayed_bytes
-		FROM witness w JOIN usage_settlement s ON s.request_id = w.request_id AND s.day = date '1970-01-01'
+		FROM request_report w JOIN usage_settlement s ON s.request_id = w.request_id AND s.day = date '1970-01-01'
 			+ (('x' || left(replace(w.request_id::text, '-', ''), 12))::bit(48)::bigint / 86400000)::integer
 		WHERE w.outcome = 'failed' AND w.committed_attempt > 0 AND w.metered_prompt IS NULL
-			AND w.recorded_at > now() - interval '1 hour' AND s.witness <> 'gateway' AND s.source = 'payg'
+			AND w.recorded_at > now() - interval '1 hour' AND s.evidence_source <> 'gateway' AND s.source = 'payg'
 			AND s.charged > round(least(w.relayed_tokens, w.relayed_bytes, s.completion_tokens) * s.output_rate::numeric / 1000) + 1
 			AND NOT EXISTS (SELECT FROM entry e WHERE e.business_id = w.request_id::text
 				AND e.kind IN ('request_refund', 'goodwill_refund', 'broken_answer'))

@@ -76,16 +76,17 @@ func TestWhatIsOverOnlySinceTheLookBeganDoesNotExpire(t *testing.T) {
 // ever removed.
 func TestLooksForWhatIsOverReadNoTableWhole(t *testing.T) {
 	e := setup(t, unlimited)
-	e.exec(t, `INSERT INTO witness (request_id, outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
+	e.exec(t, `INSERT INTO request_report (request_id, outcome, committed_attempt, relayed_tokens, relayed_bytes,
+		http_status, error_code,
 			route_mode, requested_provider, fallback_reason, stream, attempts, first_content_ms, total_ms, hub_id, provider_id)
 		SELECT gen_random_uuid(), 'completed', 1, 5, 50, 200, '', 'auto', '', '', true, '[]', 1, 1, 'hub-1', gen_random_uuid()
 		FROM generate_series(1, 20000)`)
-	e.exec(t, `ANALYZE witness`)
+	e.exec(t, `ANALYZE request_report`)
 	plan := column[string](t, e, `EXPLAIN SELECT h.request_id FROM hold h
 		LEFT JOIN LATERAL (SELECT e.request_id FROM evidence e WHERE e.request_id = h.request_id LIMIT 1) served ON true
 		WHERE h.state = 'open' AND h.expires_at <= now() AND served.request_id IS NULL`)
 	for _, line := range plan {
-		for _, table := range []string{"witness", "renewal", "receipt"} {
+		for _, table := range []string{"request_report", "renewal", "work_receipt"} {
 			if strings.Contains(line, "Seq Scan on "+table) {
 				t.Errorf("%s is read whole:\n%s", table, strings.Join(plan, "\n"))
 			}

@@ -54,10 +54,11 @@ func (s *Store) OpenReviews(ctx context.Context, limit int) (cases []orphan.Case
 func (s *Store) awaitHubs(ctx context.Context, limit int) error {
 	return s.inTx(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `WITH fresh AS (
-			SELECT h.request_id, e.told_at FROM hold h CROSS JOIN LATERAL (SELECT * FROM evidence o WHERE o.request_id = h.request_id LIMIT 1) e
-			WHERE h.state = 'open' AND h.expires_at <= now() AND e.told_at > now() - $2::interval
+			SELECT h.request_id, e.reported_at FROM hold h
+				CROSS JOIN LATERAL (SELECT * FROM evidence o WHERE o.request_id = h.request_id LIMIT 1) e
+			WHERE h.state = 'open' AND h.expires_at <= now() AND e.reported_at > now() - $2::interval
 			ORDER BY h.expires_at LIMIT $1 FOR UPDATE OF h SKIP LOCKED)
-		UPDATE hold h SET expires_at = f.told_at + $2::interval FROM fresh f WHERE h.request_id = f.request_id`,
+		UPDATE hold h SET expires_at = f.reported_at + $2::interval FROM fresh f WHERE h.request_id = f.request_id`,
 			limit, s.terms.Orphan)
 		if err != nil {
 			return fmt.Errorf("extend holds that await usage: %w", err)
@@ -78,15 +79,15 @@ func failReviews(ctx context.Context, tx pgx.Tx, limit int) (int, error) {
 }
 
 const selectCases = caseColumns + `
-WHERE h.state = 'open' AND h.expires_at <= now() AND e.told_at <= now() - $3::interval
+WHERE h.state = 'open' AND h.expires_at <= now() AND e.reported_at <= now() - $3::interval
 	AND NOT EXISTS (SELECT FROM orphan_review v WHERE v.request_id = h.request_id AND v.publications >= $2)
 ORDER BY h.expires_at LIMIT $1 FOR UPDATE OF h SKIP LOCKED`
 
 const caseColumns = `SELECT h.request_id, h.model_id, h.price_version_id, h.unit, h.input_rate, h.output_rate, h.payout_input_rate,
 	h.payout_output_rate, h.prompt_tokens, h.max_completion_tokens, h.pinned,
 	e.committed_attempt, e.hub_id, e.provider_id, e.relayed_tokens, e.relayed_bytes, e.metered_prompt, e.metered_completion,
-	e.route_mode, e.requested_provider, e.fallback_reason, e.first_content_ms, e.told_at,
-	e.witness, e.epoch, e.receipt_tokens, e.receipt_bytes,
+	e.route_mode, e.requested_provider, e.fallback_reason, e.first_content_ms, e.reported_at,
+	e.source, e.epoch, e.work_receipt_tokens, e.work_receipt_bytes,
 	coalesce((SELECT v.publications FROM orphan_review v WHERE v.request_id = h.request_id), 0) + 1
 FROM hold h CROSS JOIN LATERAL (SELECT * FROM evidence o WHERE o.request_id = h.request_id LIMIT 1) e`
 
@@ -167,7 +168,8 @@ func readEvents(ctx context.Context, tx pgx.Tx, requests []ids.RequestID) (map[i
 	rows, err := tx.Query(ctx, `SELECT s.request_id, s.attempt, s.hub_id, s.provider_id, s.epoch, s.model_id, s.price_version_id,
 			s.unit, s.input_rate, s.output_rate, s.payout_input_rate, s.payout_output_rate, s.ending, s.prompt_tokens, s.completion_tokens,
 			s.claim_state, s.claimed_prompt, s.claimed_completion, s.recounted_completion, s.delivered_bytes, s.estimated_prompt,
-			s.route_mode, s.requested_provider, s.fallback_reason, s.dispatched_at, s.ended_at, s.first_content_ms, s.witness
+			s.route_mode, s.requested_provider, s.fallback_reason, s.dispatched_at, s.ended_at,
+				s.first_content_ms, s.evidence_source
 		FROM unnest($1::date[], $2::uuid[]) AS u (day, request_id)
 		JOIN usage_settlement s ON s.day = u.day AND s.request_id = u.request_id`, days(requests), raw(requests))
 	if err != nil {

@@ -186,9 +186,9 @@ func TestWithoutEvidenceAHoldIsGivenBack(t *testing.T) {
 
 func TestReviewSettlesOnceFromTheGatewaysCount(t *testing.T) {
 	for name, tell := range map[string]func(*env, ids.RequestID){
-		"witness": func(e *env, r ids.RequestID) { e.conclude(t, servedWord(r, 4)) },
+		"report":  func(e *env, r ids.RequestID) { e.conclude(t, servedWord(r, 4)) },
 		"renewal": func(e *env, r ids.RequestID) { e.renew(t, running(r, 4)) },
-		"both, and the witness has the last word": func(e *env, r ids.RequestID) {
+		"both, and the report has the last word": func(e *env, r ids.RequestID) {
 			e.renew(t, running(r, 3))
 			e.conclude(t, servedWord(r, 4))
 		},
@@ -304,7 +304,8 @@ func TestAHubThatComesBackIsHeldToWhatTheGatewayRelayed(t *testing.T) {
 	hubs := e.served(t, reservation, 6)
 	e.settle(t, usage.Settled, hubs)
 	e.settle(t, usage.Duplicate, hubs)
-	if got := scan[int64](t, e, `SELECT completion_tokens FROM usage_settlement WHERE prompt_tokens = 0 AND witness = 'gateway'`); got != 4 {
+	if got := scan[int64](t, e, `SELECT completion_tokens FROM usage_settlement
+		WHERE prompt_tokens = 0 AND evidence_source = 'gateway'`); got != 4 {
 		t.Errorf("%d tokens are settled, want the 4 that came", got)
 	}
 	all := e.review(t)

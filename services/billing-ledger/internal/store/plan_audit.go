@@ -35,7 +35,8 @@ var planChecks = []check{
 		`SELECT count(*) FROM plan_gate`,
 		`SELECT format('account %s: %s places are taken, by %s open holds', account_id, g.open, h.n)
 		FROM plan_gate g FULL JOIN (SELECT account_id, count(*) AS n FROM hold
-			WHERE state = 'open' AND plan_id IS NOT NULL AND NOT EXISTS (SELECT FROM witness w WHERE w.request_id = hold.request_id)
+			WHERE state = 'open' AND plan_id IS NOT NULL
+				AND NOT EXISTS (SELECT FROM request_report w WHERE w.request_id = hold.request_id)
 			GROUP BY account_id) h USING (account_id)
 		WHERE coalesce(g.open, 0) <> coalesce(h.n, 0)`,
 	}, {

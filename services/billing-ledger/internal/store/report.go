@@ -129,7 +129,8 @@ func leftAtOnce(batch *pgx.Batch, all []hold.RequestReport, told map[ids.Request
 				THEN greatest(r.full_at, now()) + (excluded.full_at - now()) ELSE now() + interval '68 seconds' END`, counts)
 }
 
-const insertReport = `INSERT INTO witness (request_id, outcome, committed_attempt, relayed_tokens, relayed_bytes, http_status, error_code,
+const insertReport = `INSERT INTO request_report (request_id, outcome, committed_attempt, relayed_tokens, relayed_bytes,
+	http_status, error_code,
 		route_mode, requested_provider, fallback_reason, stream, attempts, received_at, first_content_ms, total_ms,
 		hub_id, provider_id, metered_prompt, metered_completion, continued_as)
 	SELECT u.* FROM unnest($1::uuid[], $2::text[], $3::integer[], $4::bigint[], $5::bigint[], $6::integer[], $7::text[],

@@ -15,7 +15,7 @@ import (
 const retention = store.RetentionLeast // each more is a day to seal
 
 // left are the tables in which a request leaves something beside its line.
-var left = []string{"hold", "witness", "renewal", "receipt", "orphan_review"}
+var left = []string{"hold", "request_report", "renewal", "work_receipt", "orphan_review"}
 
 // closedAt serves and settles a request with an id of that time, and puts a row
 // about it into each of the tables.
@@ -32,7 +32,8 @@ func (e *env) closedAt(t testing.TB, c consumer, at time.Time) (hold.Reservation
 	e.settle(t, usage.Settled, served)
 	e.exec(t, `INSERT INTO renewal (request_id, committed_attempt, hub_id, provider_id, relayed_tokens, relayed_bytes)
 		VALUES ($1, 1, 'hub-1', $2, 1, 4)`, [16]byte(reservation.Request), [16]byte(served.Event.Provider))
-	e.exec(t, `INSERT INTO receipt (request_id, attempt, provider_id, epoch, hub_id, model_id, sent_tokens, sent_bytes, complete, ended_at, proof, public_key, signature)
+	e.exec(t, `INSERT INTO work_receipt (request_id, attempt, provider_id, epoch, hub_id, model_id, sent_tokens,
+		sent_bytes, complete, ended_at, proof, public_key, signature)
 		VALUES ($1, 1, $2, 7, 'hub-1', 'acme/large', 1, 4, true, now(), '\x00', $3, $4)`,
 		[16]byte(reservation.Request), [16]byte(served.Event.Provider), make([]byte, 32), make([]byte, 64))
 	e.exec(t, `INSERT INTO orphan_review (request_id, publications) VALUES ($1, 1)`, [16]byte(reservation.Request))

@@ -21,7 +21,7 @@ const sealedLines = `SELECT day, request_id, account_id, key_id, provider_id, hu
 			input_rate, output_rate, payout_input_rate, payout_output_rate, prompt_tokens, completion_tokens,
 			list_price, payout, charged, shortfall, source, ending, claim_state, claimed_prompt, claimed_completion,
 			recounted_completion, delivered_bytes, estimated_prompt, route_mode, requested_provider, fallback_reason,
-			payload_hash, first_content_ms, dispatched_at, ended_at, settled_at, witness`
+			payload_hash, first_content_ms, dispatched_at, ended_at, settled_at, evidence_source`
 
 // sealedPart is one kind of rows of a digest; $1 and $2 are the bounds of its
 // day.

@@ -90,7 +90,7 @@ func readSnapshot(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID)
 		FROM hold h WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanHolds(rows, snapshot.Holds) })
 	batch.Queue(`SELECT request_id, outcome = 'failed' AND committed_attempt > 0 AND metered_prompt IS NULL, relayed_tokens, relayed_bytes
-		FROM witness WHERE request_id = ANY ($1)`, raw(requests)).
+		FROM request_report WHERE request_id = ANY ($1)`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanReports(rows, snapshot) })
 	batch.Queue(selectVoids, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanVoids(rows, snapshot.Voids) })
@@ -148,7 +148,7 @@ func scanReports(rows pgx.Rows, snapshot usage.Snapshot) error {
 }
 
 func readSettled(ctx context.Context, conn *pgx.Conn, requests []ids.RequestID) (map[ids.RequestID]usage.First, error) {
-	rows, err := conn.Query(ctx, `SELECT s.request_id, s.payload_hash, s.witness
+	rows, err := conn.Query(ctx, `SELECT s.request_id, s.payload_hash, s.evidence_source
 		FROM unnest($1::date[], $2::uuid[]) AS u (day, request_id)
 		JOIN usage_settlement s ON s.day = u.day AND s.request_id = u.request_id`, days(requests), raw(requests))
 	if err != nil {

@@ -293,8 +293,8 @@ func TestConcludeKeepsTheFirstWordAndIgnoresUnknownRequests(t *testing.T) {
 	if n := e.release(t, reservation.Request, request(t)); n != 0 {
 		t.Errorf("a second word released %d holds", n)
 	}
-	if n := scan[int64](t, e, `SELECT count(*) FROM witness`); n != 1 {
-		t.Errorf("%d witnesses, want 1", n)
+	if n := scan[int64](t, e, `SELECT count(*) FROM request_report`); n != 1 {
+		t.Errorf("%d reports, want 1", n)
 	}
 	e.wantWallet(t, c, money.USD, 4*cent)
 

@@ -13,7 +13,7 @@ const insertLine = `INSERT INTO usage_settlement (day, request_id, account_id, k
 	attempt, epoch, input_rate, output_rate, payout_input_rate, payout_output_rate,
 	prompt_tokens, completion_tokens, list_price, payout, charged, shortfall,
 	claimed_prompt, claimed_completion, recounted_completion, delivered_bytes, estimated_prompt, first_content_ms,
-	payload_hash, dispatched_at, ended_at, witness, unit)
+	payload_hash, dispatched_at, ended_at, evidence_source, unit)
 SELECT * FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::uuid[],
 	$7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[],
 	$15::integer[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[],

@@ -40,7 +40,7 @@ func (s *Store) KeepVoids(ctx context.Context, all []orphan.Void) (settled []orp
 			ON CONFLICT (request_id, attempt) DO NOTHING`, requests, attempts, hubs, providers)
 		batch.Queue(`SELECT u.nth FROM unnest($1::date[], $2::uuid[], $3::integer[]) WITH ORDINALITY AS u (day, request_id, attempt, nth)
 			JOIN usage_settlement s ON s.day = u.day AND s.request_id = u.request_id AND s.attempt <= u.attempt
-			WHERE s.witness = 'receipt'`, at, requests, attempts).
+			WHERE s.evidence_source = 'receipt'`, at, requests, attempts).
 			Query(func(rows pgx.Rows) error {
 				var nth int64
 				_, err := pgx.ForEachRow(rows, []any{&nth}, func() error {
@@ -67,7 +67,7 @@ func (s *Store) KeepVoids(ctx context.Context, all []orphan.Void) (settled []orp
 // relayed.
 const selectVoids = `SELECT v.request_id, max(v.attempt), coalesce(
 		(SELECT CASE WHEN w.relayed_tokens > 0 AND w.relayed_bytes > 0 THEN w.committed_attempt ELSE 0 END
-			FROM witness w WHERE w.request_id = v.request_id),
+			FROM request_report w WHERE w.request_id = v.request_id),
 		(SELECT CASE WHEN n.relayed_tokens > 0 AND n.relayed_bytes > 0 THEN n.committed_attempt ELSE 0 END
 			FROM renewal n WHERE n.request_id = v.request_id), 0)
 	FROM void_attempt v WHERE v.request_id = ANY ($1) GROUP BY v.request_id`

@@ -63,12 +63,14 @@ func lockRequests(ctx context.Context, tx pgx.Tx, all []orphan.WorkReceipt) (map
 	batch.Queue(`SELECT request_id, model_id, price_version_id, unit, state, coalesce(closed_at < now() - $2::interval, false)
 		FROM hold WHERE request_id = ANY ($1) ORDER BY request_id FOR UPDATE`, raw(requests), orphan.MaxLate).
 		Query(func(rows pgx.Rows) error { return scanRequests(rows, known) })
-	batch.Queue(`SELECT request_id, attempt, signature FROM receipt WHERE request_id = ANY ($1)`, raw(requests)).
+	batch.Queue(`SELECT request_id, attempt, signature FROM work_receipt WHERE request_id = ANY ($1)`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanKept(rows, known) })
-	batch.Queue(`SELECT request_id, true, committed_attempt, provider_id, relayed_tokens, relayed_bytes FROM witness WHERE request_id = ANY ($1)
+	batch.Queue(`SELECT request_id, true, committed_attempt, provider_id, relayed_tokens, relayed_bytes
+		FROM request_report WHERE request_id = ANY ($1)
 		UNION ALL
 		SELECT n.request_id, false, n.committed_attempt, n.provider_id, n.relayed_tokens, n.relayed_bytes FROM renewal n
-		WHERE n.request_id = ANY ($1) AND NOT EXISTS (SELECT FROM witness w WHERE w.request_id = n.request_id)`, raw(requests)).
+		WHERE n.request_id = ANY ($1)
+			AND NOT EXISTS (SELECT FROM request_report w WHERE w.request_id = n.request_id)`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanGatewayReports(rows, known) })
 	batch.Queue(`SELECT request_id, max(attempt) FROM void_attempt WHERE request_id = ANY ($1) GROUP BY request_id`, raw(requests)).
 		Query(func(rows pgx.Rows) error { return scanVoid(rows, known) })
@@ -154,7 +156,8 @@ func queueWorkReceipt(batch *pgx.Batch, r orphan.WorkReceipt) {
 	if r.Claimed {
 		prompt, completion = &r.ClaimedPrompt, &r.ClaimedCompletion
 	}
-	batch.Queue(`INSERT INTO receipt (request_id, attempt, provider_id, epoch, hub_id, model_id, claimed_prompt, claimed_completion,
+	batch.Queue(`INSERT INTO work_receipt (request_id, attempt, provider_id, epoch, hub_id, model_id,
+		claimed_prompt, claimed_completion,
 			sent_tokens, sent_bytes, complete, ended_at, proof, public_key, signature)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 		[16]byte(r.Request), int32(r.Attempt), [16]byte(r.Provider), r.Epoch, r.Hub, r.Model, prompt, completion,
@@ -174,7 +177,8 @@ func addLate(ctx context.Context, tx pgx.Tx, requests []ids.RequestID, events ma
 		return nil
 	}
 	rows, err := tx.Query(ctx, caseColumns+`
-		WHERE h.request_id = ANY ($1) AND h.state IN ('released', 'expired') AND e.receipt_tokens IS NOT NULL`, raw(open))
+		WHERE h.request_id = ANY ($1) AND h.state IN ('released', 'expired')
+			AND e.work_receipt_tokens IS NOT NULL`, raw(open))
 	if err != nil {
 		return fmt.Errorf("read late receipts: %w", err)
 	}

@@ -60,7 +60,7 @@ func refusedAs(why orphan.Reason) orphan.Verdict {
 // wait puts everything past its time, receipts too.
 func (e *env) wait(t testing.TB) {
 	t.Helper()
-	e.exec(t, `UPDATE receipt SET received_at = received_at - interval '1 hour'`)
+	e.exec(t, `UPDATE work_receipt SET received_at = received_at - interval '1 hour'`)
 	e.overdue(t)
 }
 
@@ -91,7 +91,7 @@ func TestAReceiptSettlesWhatNobodyElseReported(t *testing.T) {
 	e.hand(t, stored, signed(reservation, 4))
 	e.overdue(t)
 	if n := e.expire(t); n != 1 {
-		t.Errorf("%d expired, want the one without a witness", n)
+		t.Errorf("%d expired, want the one without a report", n)
 	}
 	if all := e.review(t); len(all) != 0 {
 		t.Errorf("reviewed before the hub has had its time: %+v", all)
@@ -111,7 +111,7 @@ func TestAReceiptSettlesWhatNobodyElseReported(t *testing.T) {
 	e.hand(t, settled, signed(reservation, 4))
 	e.wantWallet(t, c, 96*cent, 0)
 	e.wantPaid(t, 4*payout, 0)
-	if n := scan[int](t, e, `SELECT count(*) FROM receipt`); n != 1 {
+	if n := scan[int](t, e, `SELECT count(*) FROM work_receipt`); n != 1 {
 		t.Errorf("%d receipts are kept", n)
 	}
 	e.sound(t)
@@ -262,13 +262,13 @@ func TestAReceiptThatCannotBeTrueMovesNoMoney(t *testing.T) {
 			if tc.arrange != nil {
 				tc.arrange(e, reservation)
 			}
-			before := scan[int](t, e, `SELECT count(*) FROM receipt`)
+			before := scan[int](t, e, `SELECT count(*) FROM work_receipt`)
 			change := tc.change
 			if change == nil {
 				change = func(*orphan.WorkReceipt) {}
 			}
 			e.hand(t, tc.want, signed(reservation, 9, change), signed(reservation, 9, change))
-			if n := scan[int](t, e, `SELECT count(*) FROM receipt`); n != before {
+			if n := scan[int](t, e, `SELECT count(*) FROM work_receipt`); n != before {
 				t.Errorf("it is kept")
 			}
 			posted, held := e.wallet(t, c)
@@ -314,22 +314,23 @@ func TestReceiptsAreOnlyEverAdded(t *testing.T) {
 	e.admit(t, reservation)
 	e.hand(t, stored, signed(reservation, 4))
 	for _, sql := range []string{
-		`UPDATE receipt SET sent_tokens = 5`, `DELETE FROM receipt`, `TRUNCATE receipt`,
+		`UPDATE work_receipt SET sent_tokens = 5`, `DELETE FROM work_receipt`, `TRUNCATE work_receipt`,
 	} {
 		if _, err := e.pool.Exec(t.Context(), sql); err == nil {
 			t.Errorf("%s is allowed", sql)
 		}
 	}
 	for sql, why := range map[string]string{
-		`UPDATE receipt SET sent_tokens = 5`: "may not change any more",
-		`DELETE FROM receipt`:                "before its day is cleared",
+		`UPDATE work_receipt SET sent_tokens = 5`: "may not change any more",
+		`DELETE FROM work_receipt`:                "before its day is cleared",
 	} {
 		if _, err := e.owner.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s by the owner: %v", sql, err)
 		}
 	}
-	const insert = `INSERT INTO receipt SELECT request_id, attempt + 1, provider_id, epoch, hub_id, model_id, claimed_prompt, claimed_completion,
-		sent_tokens, sent_bytes, complete, ended_at, proof, public_key, signature FROM receipt LIMIT 1`
+	const insert = `INSERT INTO work_receipt SELECT request_id, attempt + 1, provider_id, epoch, hub_id, model_id,
+		claimed_prompt, claimed_completion,
+		sent_tokens, sent_bytes, complete, ended_at, proof, public_key, signature FROM work_receipt LIMIT 1`
 	for column, value := range map[string]string{
 		"sent_tokens": "0", "sent_bytes": "-1", "public_key": `'\x00'`, "signature": `'\x00'`, "proof": `''`, "claimed_prompt": "NULL", "attempt + 1": "0",
 	} {

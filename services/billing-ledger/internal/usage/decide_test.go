@@ -233,10 +233,10 @@ func TestHashTellsEveryFieldApart(t *testing.T) {
 		"estimate": func(e *Event) { e.EstimatedPrompt++ }, "ending": func(e *Event) { e.Ending = "truncated" },
 		"claim state": func(e *Event) { e.ClaimState = "valid" }, "route": func(e *Event) { e.RouteMode = "auto" },
 		"requested": func(e *Event) { e.RequestedProvider = "p" }, "fallback": func(e *Event) { e.FallbackReason = "f" },
-		"witness":       func(e *Event) { e.EvidenceSource = Gateway },
-		"first content": func(e *Event) { e.FirstContentMS++ },
-		"dispatched":    func(e *Event) { e.DispatchedAt = e.DispatchedAt.AddDate(2000, 0, 0) },
-		"ended":         func(e *Event) { e.EndedAt = e.EndedAt.AddDate(2000, 0, 0) },
+		"evidence source": func(e *Event) { e.EvidenceSource = Gateway },
+		"first content":   func(e *Event) { e.FirstContentMS++ },
+		"dispatched":      func(e *Event) { e.DispatchedAt = e.DispatchedAt.AddDate(2000, 0, 0) },
+		"ended":           func(e *Event) { e.EndedAt = e.EndedAt.AddDate(2000, 0, 0) },
 	} {
 		e := base
 		change(&e)

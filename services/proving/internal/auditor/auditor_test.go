@@ -99,7 +99,7 @@ func TestACutConnectionIsJudgedAsAClientThatLeft(t *testing.T) {
 	if r.Clean() {
 		t.Error("a prompt is charged without anybody's word")
 	}
-	f.row("witness", "request_id", requestID(hungUp))["outcome"] = "client_gone"
+	f.row("request_report", "request_id", requestID(hungUp))["outcome"] = "client_gone"
 	wantClean(t, mustAudit(t, f, Options{}))
 }
 

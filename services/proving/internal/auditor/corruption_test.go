@@ -99,7 +99,7 @@ func againstClients() []corruption {
 		{"a client that left pays for more prompt than is held", func(f *fixture) { resettle(f, hungUp, 101, 4) }, Doubled, onRequest(hungUp), "at most 100 + 6"},
 		{"a client that left pays for less than it got", func(f *fixture) { resettle(f, hungUp, 9, 2) }, Unpaid, onRequest(hungUp), "at least 0 + 3"},
 		{"an error is charged after the gateway's word", func(f *fixture) {
-			f.row("witness", "request_id", requestID(finishedFirst))["recorded_at"] = at(3*finishedFirst - 1)
+			f.row("request_report", "request_id", requestID(finishedFirst))["recorded_at"] = at(3*finishedFirst - 1)
 		}, Doubled, onRequest(finishedFirst), "at most 0 + 0"},
 		{"what an engine did not report is charged beyond what it sent", func(f *fixture) { resettle(f, finishedSilent, 9, 6) }, Doubled, onRequest(finishedSilent), "at most 100 + 5"},
 		{"an answer that never came is charged beyond", func(f *fixture) { resettle(f, nameless, 7, 6) }, Doubled, onRequest(nameless), "at most 7 + 5"},
@@ -250,14 +250,17 @@ func withinTheBooks() []corruption {
 			bump(l[1], "amount", -1)
 		}, Drift, onRequest(orphaned), "orphan work credits"},
 
-		{"a receipt is missing", func(f *fixture) { f.tables["receipt"] = nil }, Drift, onRequest(receipted), "settled by a receipt of provider"},
-		{"a receipt is of less", func(f *fixture) { f.tables["receipt"][0]["sent_tokens"] = 4 }, Drift, onRequest(receipted), "is not signed by its key"},
+		{"a receipt is missing", func(f *fixture) { f.tables["work_receipt"] = nil }, Drift, onRequest(receipted),
+			"settled by a receipt of provider"},
+		{"a receipt is of less", func(f *fixture) { f.tables["work_receipt"][0]["sent_tokens"] = 4 }, Drift,
+			onRequest(receipted), "is not signed by its key"},
 		{"a receipt is of another attempt", func(f *fixture) { f.line(receipted)["attempt"] = 2 }, Drift, onRequest(receipted), "settled by a receipt of provider"},
 		{"a receipt is exceeded", func(f *fixture) {
 			bump(f.engine(receipted), "completion_tokens", 1)
 			resettle(f, receipted, 0, 6)
 		}, Drift, onRequest(receipted), "settled by a receipt of provider"},
-		{"a receipt has another key", func(f *fixture) { f.tables["receipt"][0]["public_key"] = `\x00` }, Drift, onRequest(receipted), "is not signed by its key"},
+		{"a receipt has another key", func(f *fixture) { f.tables["work_receipt"][0]["public_key"] = `\x00` }, Drift,
+			onRequest(receipted), "is not signed by its key"},
 
 		{"an earning is missing", func(f *fixture) { f.earnings["earning_line"] = f.earnings["earning_line"][1:] }, Unpaid, onRequest(wholeAnswer), "settlement has no line"},
 		{"and the day is short", func(f *fixture) { f.earnings["earning_line"] = f.earnings["earning_line"][1:] }, Drift, onProvider(first), "the ledger accrued"},
@@ -288,7 +291,7 @@ func withinTheBooks() []corruption {
 		{"a plan's gate is off by one", func(f *fixture) { f.tables["plan_gate"][0]["open"] = 1 }, Drift, onAccount(planner), "1 requests of its plan are under way, and 0"},
 		{"a plan's gate is missing", func(f *fixture) {
 			f.tables["plan_gate"] = nil
-			f.drop("witness", "request_id", requestID(planned))
+			f.drop("request_report", "request_id", requestID(planned))
 			maps.Copy(f.hold(planned), row{"state": "open", "closed_at": nil})
 		}, Drift, onAccount(planner), "1 requests of its plan are under way, and nothing"},
 		{"a covered request is of credit", func(f *fixture) { f.hold(planned)["billing_type"] = "payg" }, Drift, onRequest(planned), "a plan is pinned: true"},

@@ -290,7 +290,7 @@ func (f *fixture) tell(n int, s story) {
 	}
 	f.add("hold", hold)
 	if !s.noReport {
-		f.add("witness", row{"request_id": requestID(n), "recorded_at": at(begin + 1.5), "outcome": "completed"})
+		f.add("request_report", row{"request_id": requestID(n), "recorded_at": at(begin + 1.5), "outcome": "completed"})
 	}
 	if s.source != "" {
 		f.settle(n, s, r, pinned, end)
@@ -329,7 +329,8 @@ func (f *fixture) settle(n int, s story, r rates, pinned row, end float64) {
 	line := maps.Clone(pinned)
 	maps.Copy(line, row{"day": start.Format(time.DateOnly), "request_id": requestID(n), "provider_id": providerID(s.provider),
 		"prompt_tokens": s.prompt, "completion_tokens": s.completion, "list_price": list, "payout": payout, "fee": list - payout,
-		"charged": charged, "shortfall": shortfall, "source": s.source, "ending": s.ending, "claim_state": s.claim, "witness": s.evidence, "settled_at": at(end), "attempt": 1})
+		"charged": charged, "shortfall": shortfall, "source": s.source, "ending": s.ending, "claim_state": s.claim,
+		"evidence_source": s.evidence, "settled_at": at(end), "attempt": 1})
 	f.add("usage_settlement", line)
 	f.earn("earning_line", n, s.provider, s.prompt, s.completion, payout)
 	if s.source == "orphan" {
@@ -370,8 +371,8 @@ func (f *fixture) tellSpecials() {
 	f.engines = append(f.engines, row{"nonce": fmt.Sprint("nonce ", retried), "request_id": requestID(retried), "engine": "engine 1", "provider_id": "",
 		"model": "priced", "prompt_tokens": 7, "completion_tokens": 0, "status": 500, "complete": true, "cut": false, "at": at(1)})
 	// The gateway's word came after the usage was settled.
-	f.row("witness", "request_id", requestID(finishedFirst))["recorded_at"] = at(3*finishedFirst + 3)
-	f.row("witness", "request_id", requestID(finishedSilent))["recorded_at"] = at(3*finishedSilent + 3)
+	f.row("request_report", "request_id", requestID(finishedFirst))["recorded_at"] = at(3*finishedFirst + 3)
+	f.row("request_report", "request_id", requestID(finishedSilent))["recorded_at"] = at(3*finishedSilent + 3)
 	// One engine never heard the request's id.
 	f.engine(costless)["request_id"] = ""
 	f.addReceipt(receipted)
@@ -389,7 +390,8 @@ func (f *fixture) addReceipt(n int) {
 		Request: ids.RequestID(request), Attempt: 1, Provider: ids.ProviderID(provider), Epoch: 3, Model: "priced",
 		Claimed: true, ClaimedPrompt: 7, ClaimedCompletion: 5, SentTokens: 5, SentBytes: 25, Complete: true, EndedAt: start, Proof: []byte("proof"),
 	})
-	f.add("receipt", row{"request_id": requestID(n), "attempt": 1, "provider_id": providerID(first), "epoch": 3, "hub_id": "hub-1", "model_id": "priced",
+	f.add("work_receipt", row{"request_id": requestID(n), "attempt": 1, "provider_id": providerID(first),
+		"epoch": 3, "hub_id": "hub-1", "model_id": "priced",
 		"claimed_prompt": 7, "claimed_completion": 5, "sent_tokens": 5, "sent_bytes": 25, "complete": true, "ended_at": at(0),
 		"proof": fmt.Sprintf(`\x%x`, "proof"), "public_key": fmt.Sprintf(`\x%x`, signer.Public()), "signature": fmt.Sprintf(`\x%x`, signed.Signature)})
 }
@@ -486,7 +488,8 @@ func (f *fixture) drop(table, column, value string) {
 type texts struct{ export, earnings, clients, engines, setup string }
 
 var exportOrder = []string{
-	"account", "wallet", "chart", "posting_rule", "entry", "posting", "hold", "usage_settlement", "witness", "receipt", "renewal", "orphan_review",
+	"account", "wallet", "chart", "posting_rule", "entry", "posting", "hold", "usage_settlement",
+	"request_report", "work_receipt", "renewal", "orphan_review",
 	"quarantine", "key_inflight", "key_rate", "seal", "balance_snapshot", "plan_limit", "plan_counter", "plan_gate", "novelty",
 }
 

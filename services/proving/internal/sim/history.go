@@ -43,7 +43,7 @@ type Totals struct {
 	Complete  int `json:"complete"`
 	Settled   int `json:"settled"`
 	Orphans   int `json:"orphans"`
-	ByGateway int `json:"witnessed"`
+	ByGateway int `json:"by_gateway"`
 	Released  int `json:"released"`
 	Expired   int `json:"expired"`
 	Struck    int `json:"faults_struck"`

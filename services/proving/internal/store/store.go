@@ -95,7 +95,7 @@ func (b *Databases) Waiting(ctx context.Context, age time.Duration, before time.
 func (b *Databases) Unreported(ctx context.Context, before time.Time) (int64, error) {
 	var n int64
 	err := b.pool.QueryRow(ctx, `SELECT count(*) FROM billing.hold h WHERE state = 'open' AND admitted_at < $1
-		AND NOT EXISTS (SELECT FROM billing.witness w WHERE w.request_id = h.request_id)`, before).Scan(&n)
+		AND NOT EXISTS (SELECT FROM billing.request_report w WHERE w.request_id = h.request_id)`, before).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("count what is untold: %w", err)
 	}
@@ -145,7 +145,8 @@ func head(ctx context.Context, tx pgx.Tx, schema string, w io.Writer) error {
 // tables are those of a schema, partitions and the migrations' own left out.
 func tables(ctx context.Context, tx pgx.Tx, schema string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relname NOT LIKE 'schema\_%' ORDER BY 1`, schema)
+		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+			AND c.relname NOT LIKE 'schema\_%' ORDER BY 1`, schema)
 	if err != nil {
 		return nil, fmt.Errorf("list the tables of %s: %w", schema, err)
 	}

@@ -73,17 +73,17 @@ func TestALinePaysForImagesAndMinutesByTheirUnit(t *testing.T) {
 func TestUsageThatCannotBecomeALineIsRefused(t *testing.T) {
 	good := money.Rates{Input: 1, PayoutInput: 1}
 	for name, spoil := range map[string]func(*Line, *money.Rates){
-		"no request":       func(l *Line, _ *money.Rates) { l.RequestID = ids.RequestID{} },
-		"no provider":      func(l *Line, _ *money.Rates) { l.ProviderID = ids.ProviderID{} },
-		"no price version": func(l *Line, _ *money.Rates) { l.PriceVersionID = ids.PriceVersionID{} },
-		"no model":         func(l *Line, _ *money.Rates) { l.ModelID = "" },
-		"endless attempt":  func(l *Line, _ *money.Rates) { l.Attempt = math.MaxUint32 },
-		"NUL in the model": func(l *Line, _ *money.Rates) { l.ModelID = "a\x00" },
-		"no witness":       func(l *Line, _ *money.Rates) { l.EvidenceSource = "" },
-		"no attempt":       func(l *Line, _ *money.Rates) { l.Attempt = 0 },
-		"negative tokens":  func(l *Line, _ *money.Rates) { l.Tokens.Prompt = -1 },
-		"unknown unit":     func(_ *Line, r *money.Rates) { r.Unit = -1 },
-		"payout > price":   func(_ *Line, r *money.Rates) { r.PayoutInput = 2 },
+		"no request":         func(l *Line, _ *money.Rates) { l.RequestID = ids.RequestID{} },
+		"no provider":        func(l *Line, _ *money.Rates) { l.ProviderID = ids.ProviderID{} },
+		"no price version":   func(l *Line, _ *money.Rates) { l.PriceVersionID = ids.PriceVersionID{} },
+		"no model":           func(l *Line, _ *money.Rates) { l.ModelID = "" },
+		"endless attempt":    func(l *Line, _ *money.Rates) { l.Attempt = math.MaxUint32 },
+		"NUL in the model":   func(l *Line, _ *money.Rates) { l.ModelID = "a\x00" },
+		"no evidence source": func(l *Line, _ *money.Rates) { l.EvidenceSource = "" },
+		"no attempt":         func(l *Line, _ *money.Rates) { l.Attempt = 0 },
+		"negative tokens":    func(l *Line, _ *money.Rates) { l.Tokens.Prompt = -1 },
+		"unknown unit":       func(_ *Line, r *money.Rates) { r.Unit = -1 },
+		"payout > price":     func(_ *Line, r *money.Rates) { r.PayoutInput = 2 },
 	} {
 		line, rates := usage(t), good
 		spoil(&line, &rates)

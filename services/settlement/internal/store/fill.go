@@ -20,13 +20,13 @@ const columns = `
 FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::uuid[],
             $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::smallint[])
      AS i(day, request_id, provider_id, attempt, model_id, price_version_id,
-          prompt_tokens, completion_tokens, payout_nano_usd, witness, unit)`
+          prompt_tokens, completion_tokens, payout_nano_usd, evidence_source, unit)`
 
 // Nearly all lines stand already, so they are looked for before anything is
 // locked or written.
 const insertFilled = `
 INSERT INTO earning_line (day, request_id, provider_id, attempt, model_id, price_version_id,
-                          prompt_tokens, completion_tokens, payout_nano_usd, witness, unit)
+                          prompt_tokens, completion_tokens, payout_nano_usd, evidence_source, unit)
 SELECT i.day, i.request_id, i.provider_id, i.attempt, i.model_id, i.price_version_id,
        i.prompt_tokens, i.completion_tokens, i.payout_nano_usd, 'ledger', i.unit` + columns + `
 WHERE NOT EXISTS (SELECT FROM earning_line l WHERE l.day = i.day AND l.request_id = i.request_id)
@@ -36,19 +36,21 @@ RETURNING request_id`
 
 // Usage that says what a filled line says confirms it.
 const insertConfirmations = `
-INSERT INTO earning_confirmation (day, request_id, witness)
-SELECT i.day, i.request_id, i.witness` + columns + `
+INSERT INTO earning_confirmation (day, request_id, evidence_source)
+SELECT i.day, i.request_id, i.evidence_source` + columns + `
 JOIN earning_line l USING (day, request_id)
-WHERE l.witness = 'ledger' AND (l.provider_id, l.payout_nano_usd) = (i.provider_id, i.payout_nano_usd)
+WHERE l.evidence_source = 'ledger' AND (l.provider_id, l.payout_nano_usd) = (i.provider_id, i.payout_nano_usd)
 ORDER BY i.day, i.request_id
 ON CONFLICT (day, request_id) DO NOTHING`
 
 // insertRulings overrules what counts of a line that the ledger has spoken of
 // before. Of two that do it at once only one gets the number.
 const insertRulings = `
-INSERT INTO earning_ruling (day, request_id, ruling, settled, witness, provider_id, attempt, model_id, price_version_id,
+INSERT INTO earning_ruling (day, request_id, ruling, settled, evidence_source,
+                            provider_id, attempt, model_id, price_version_id,
                             prompt_tokens, completion_tokens, payout_nano_usd, unit)
-SELECT e.day, e.request_id, e.rulings + 1, true, i.witness, i.provider_id, i.attempt, i.model_id, i.price_version_id,
+SELECT e.day, e.request_id, e.rulings + 1, true, i.evidence_source,
+       i.provider_id, i.attempt, i.model_id, i.price_version_id,
        i.prompt_tokens, i.completion_tokens, i.payout_nano_usd, i.unit` + columns + `
 JOIN earning e USING (day, request_id)
 WHERE e.overruled AND (NOT e.settled OR

@@ -57,11 +57,11 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('en
 // Adding a line that stands already changes nothing.
 const insertLines = `
 INSERT INTO earning_line (day, request_id, provider_id, attempt, model_id, price_version_id,
-                          prompt_tokens, completion_tokens, payout_nano_usd, witness, unit)
+                          prompt_tokens, completion_tokens, payout_nano_usd, evidence_source, unit)
 SELECT * FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::uuid[],
                      $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::smallint[])
     AS u(day, request_id, provider_id, attempt, model_id, price_version_id,
-         prompt_tokens, completion_tokens, payout_nano_usd, witness, unit)
+         prompt_tokens, completion_tokens, payout_nano_usd, evidence_source, unit)
 ORDER BY day, request_id
 ON CONFLICT (day, request_id) DO NOTHING
 RETURNING request_id`
@@ -73,9 +73,9 @@ SELECT i.request_id
 FROM unnest($1::date[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::uuid[],
             $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::smallint[])
     AS i(day, request_id, provider_id, attempt, model_id, price_version_id,
-         prompt_tokens, completion_tokens, payout_nano_usd, witness, unit)
+         prompt_tokens, completion_tokens, payout_nano_usd, evidence_source, unit)
 JOIN earning_line l USING (day, request_id)
-WHERE l.witness = 'hub' AND i.witness = 'hub'
+WHERE l.evidence_source = 'hub' AND i.evidence_source = 'hub'
   AND (l.provider_id, l.attempt, l.payout_nano_usd) IS DISTINCT FROM (i.provider_id, i.attempt, i.payout_nano_usd)`
 
 // What the ledger says takes the place of a line that says anything else,
@@ -83,11 +83,11 @@ WHERE l.witness = 'hub' AND i.witness = 'hub'
 // ruling stands, only the ledger's books themselves overrule it (insertRulings).
 // Usage of the stream may be delivered again long after.
 const insertCorrections = `
-INSERT INTO earning_correction (day, request_id, was_witness, was_provider_id, was_payout_nano_usd,
-                                witness, provider_id, attempt, model_id, price_version_id,
+INSERT INTO earning_correction (day, request_id, was_evidence_source, was_provider_id, was_payout_nano_usd,
+                                evidence_source, provider_id, attempt, model_id, price_version_id,
                                 prompt_tokens, completion_tokens, payout_nano_usd, unit)
-SELECT l.day, l.request_id, l.witness, l.provider_id, l.payout_nano_usd,
-       i.witness, i.provider_id, i.attempt, i.model_id, i.price_version_id,
+SELECT l.day, l.request_id, l.evidence_source, l.provider_id, l.payout_nano_usd,
+       i.evidence_source, i.provider_id, i.attempt, i.model_id, i.price_version_id,
        i.prompt_tokens, i.completion_tokens, i.payout_nano_usd, i.unit` + columns + `
 JOIN earning_line l USING (day, request_id)
 WHERE (l.provider_id, l.attempt, l.model_id, l.price_version_id, l.prompt_tokens, l.completion_tokens, l.payout_nano_usd, l.unit)
@@ -220,7 +220,9 @@ WITH spoken AS (
 	UNION SELECT day, request_id FROM earning_ruling WHERE day >= $1
 ), overruled AS (
 	SELECT l.day, l.provider_id AS was_provider, l.payout_nano_usd AS was_payout, e.settled, e.provider_id, e.payout_nano_usd,
-	       CASE WHEN l.witness = 'ledger' OR e.witness = l.witness AND (e.provider_id, e.payout_nano_usd) <> (l.provider_id, l.payout_nano_usd)
+	       CASE WHEN l.evidence_source = 'ledger' OR
+	                 e.evidence_source = l.evidence_source
+	                 AND (e.provider_id, e.payout_nano_usd) <> (l.provider_id, l.payout_nano_usd)
 	            THEN 1 ELSE 0 END AS alone
 	FROM spoken JOIN earning_line l USING (day, request_id) JOIN earning e USING (day, request_id)
 )
@@ -230,7 +232,7 @@ SELECT day, provider_id, sum(payout)::bigint, sum(lines)::bigint, sum(filled)::b
 	UNION ALL SELECT day, was_provider, -was_payout, -1, 0, 0 FROM overruled
 	UNION ALL SELECT day, provider_id, payout_nano_usd, 1, alone, alone * payout_nano_usd FROM overruled WHERE settled
 	UNION ALL SELECT day, provider_id, 0, 0, count(*), sum(payout_nano_usd) FROM earning_line l
-		WHERE day >= $1 AND witness = 'ledger'
+		WHERE day >= $1 AND evidence_source = 'ledger'
 			AND NOT EXISTS (SELECT FROM earning_confirmation c WHERE c.day = l.day AND c.request_id = l.request_id)
 			AND NOT EXISTS (SELECT FROM earning_correction c WHERE c.day = l.day AND c.request_id = l.request_id)
 			AND NOT EXISTS (SELECT FROM earning_ruling r WHERE r.day = l.day AND r.request_id = l.request_id)

@@ -65,7 +65,7 @@ DECLARE
     v_used     bigint[];
     -- What the caller is told: how far its rate is ahead, and by how much the
     -- request moves it on.
-    v_told     bigint;
+    v_reported bigint;
     v_step     bigint;
     v_touched  boolean[];
     v_decided  integer := 0;
@@ -237,7 +237,7 @@ BEGIN
             o_input := p_input[i]; o_output := p_output[i];
             o_payout_input := p_payout_input[i]; o_payout_output := p_payout_output[i]; o_unit := p_unit[i];
             o_limit := 0; o_remaining := 0; o_reset_at := v_now; o_retry_at := v_now;
-            v_told := NULL;
+            v_reported := NULL;
             o_expires_at := v_now + p_ttl;
 
             IF p_request[i] = ANY (n_request) THEN
@@ -277,7 +277,7 @@ BEGIN
             IF v_room IS NOT NULL THEN
                 o_limit := v_limits[c];
                 o_remaining := greatest(v_room, 0);
-                v_told := v_ahead[c];
+                v_reported := v_ahead[c];
                 v_step := v_every[c];
             END IF;
 
@@ -296,12 +296,12 @@ BEGIN
             IF v_covered AND v_rate IS NOT NULL AND (v_room IS NULL OR v_rate - v_rate_used < v_room) THEN
                 o_limit := v_rate;
                 o_remaining := greatest(v_rate - v_rate_used, 0);
-                v_told := v_rate_ahead;
+                v_reported := v_rate_ahead;
                 v_step := v_rate_every;
             END IF;
-            IF v_told IS NOT NULL THEN
-                o_reset_at := v_now + v_told * interval '1 microsecond';
-                o_retry_at := v_now + greatest(v_told - (o_limit - 1) * v_step, 0) * interval '1 microsecond';
+            IF v_reported IS NOT NULL THEN
+                o_reset_at := v_now + v_reported * interval '1 microsecond';
+                o_retry_at := v_now + greatest(v_reported - (o_limit - 1) * v_step, 0) * interval '1 microsecond';
             END IF;
 
             o_outcome := CASE
@@ -355,7 +355,7 @@ BEGIN
                 v_ahead[4] := v_ahead[4] + v_every[4];
                 v_touched[4] := true;
             END IF;
-            IF v_told IS NOT NULL THEN
+            IF v_reported IS NOT NULL THEN
                 o_remaining := greatest(o_remaining - 1, 0);
                 o_reset_at := o_reset_at + v_step * interval '1 microsecond';
             END IF;

@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION count_claims() RETURNS trigger LANGUAGE plpgsql SET search_path = billing, pg_temp AS $$
 DECLARE
     -- No CHECK, because an account may have had more when the bound was made.
-    c_most CONSTANT integer := 100000;
+    c_max CONSTANT integer := 100000;
 BEGIN
     IF TG_OP = 'INSERT' THEN
         UPDATE idempotency_quota q SET live = q.live + c.n
@@ -11,9 +11,9 @@ BEGIN
         INSERT INTO idempotency_account AS a (account_id, live)
         SELECT k.account_id, count(*) FROM changed c JOIN consumer_key k ON k.id = c.key_id GROUP BY k.account_id ORDER BY k.account_id
         ON CONFLICT (account_id) DO UPDATE SET live = a.live + excluded.live;
-        IF EXISTS (SELECT FROM idempotency_account WHERE live > c_most
+        IF EXISTS (SELECT FROM idempotency_account WHERE live > c_max
             AND account_id IN (SELECT k.account_id FROM changed c JOIN consumer_key k ON k.id = c.key_id)) THEN
-            RAISE EXCEPTION 'an account has at most % claims', c_most
+            RAISE EXCEPTION 'an account has at most % claims', c_max
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'idempotency_account_bound', TABLE = 'idempotency_account';
         END IF;
     ELSE

@@ -34,9 +34,9 @@ BEGIN
     v_requests := ARRAY(SELECT h.request_id FROM hold h WHERE h.request_id < v_end AND h.state <> 'open'
         ORDER BY h.request_id LIMIT p_limit FOR UPDATE SKIP LOCKED);
     IF cardinality(v_requests) > 0 THEN
-        DELETE FROM receipt WHERE request_id = ANY (v_requests);
+        DELETE FROM work_receipt WHERE request_id = ANY (v_requests);
         DELETE FROM renewal WHERE request_id = ANY (v_requests);
-        DELETE FROM witness WHERE request_id = ANY (v_requests);
+        DELETE FROM request_report WHERE request_id = ANY (v_requests);
         DELETE FROM orphan_review WHERE request_id = ANY (v_requests);
         DELETE FROM hold WHERE request_id = ANY (v_requests);
     END IF;

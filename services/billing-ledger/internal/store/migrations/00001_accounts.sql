@@ -85,7 +85,7 @@ CREATE TABLE account_rate (
     PRIMARY KEY (account_id, class)
 ) WITH (fillfactor = 70);
 
--- How many open holds of a key have no witness: the place of a request ends with
+-- How many open holds of a key have no request report: the place of a request ends with
 -- the gateway's word, or with its hold when that comes first.
 CREATE TABLE key_inflight (
     key_id uuid PRIMARY KEY REFERENCES consumer_key,

@@ -74,8 +74,8 @@ CREATE TABLE posting (
 );
 
 CREATE INDEX posting_account ON posting (account_kind, owner_id, book, asset);
--- Credit which nobody paid for: see the view unpaid_credit.
-CREATE INDEX posting_unpaid_credit ON posting (owner_id)
+-- Credit which nobody paid for: see the view granted_credit.
+CREATE INDEX posting_granted_credit ON posting (owner_id)
     WHERE account_kind = 'l:consumer:available' AND amount > 0
         AND entry_kind IN ('deposit_native', 'goodwill', 'goodwill_refund', 'broken_answer');
 -- Deposits that somebody paid for: see the view paid_deposit.

@@ -38,7 +38,7 @@ CREATE TABLE usage_settlement (
     ending                text NOT NULL CHECK (ending IN ('completed', 'client_gone', 'provider_lost', 'truncated',
                                                           'engine_error', 'wall_limit', 'platform_lost')),
     -- On whose count it rests.
-    witness               text NOT NULL DEFAULT 'hub' CHECK (witness IN ('hub', 'gateway', 'receipt')),
+    evidence_source       text NOT NULL DEFAULT 'hub' CHECK (evidence_source IN ('hub', 'gateway', 'receipt')),
     claim_state           text NOT NULL CHECK (claim_state IN ('absent', 'valid', 'absurd')),
     claimed_prompt        bigint NOT NULL,
     claimed_completion    bigint NOT NULL,

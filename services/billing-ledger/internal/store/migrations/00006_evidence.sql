@@ -5,7 +5,7 @@
 
 -- +goose Up
 -- The gateways' own accounts of how requests ended.
-CREATE TABLE witness (
+CREATE TABLE request_report (
     request_id         uuid PRIMARY KEY,
     outcome            text NOT NULL CHECK (outcome IN ('completed', 'client_gone', 'failed', 'timeout', 'refused')),
     committed_attempt  integer NOT NULL CHECK (committed_attempt >= 0),
@@ -29,13 +29,13 @@ CREATE TABLE witness (
     total_ms           bigint NOT NULL CHECK (total_ms >= 0),
     recorded_at        timestamptz NOT NULL DEFAULT now(),
     -- The request that this one was continued as.
-    continued_as       uuid CONSTRAINT witness_continues_another CHECK (continued_as <> request_id),
-    CONSTRAINT witness_metered CHECK ((metered_prompt IS NULL) = (metered_completion IS NULL)),
-    CONSTRAINT witness_provider CHECK (provider_id IS NULL OR committed_attempt > 0)
+    continued_as       uuid CONSTRAINT request_report_continues_another CHECK (continued_as <> request_id),
+    CONSTRAINT request_report_metered CHECK ((metered_prompt IS NULL) = (metered_completion IS NULL)),
+    CONSTRAINT request_report_provider CHECK (provider_id IS NULL OR committed_attempt > 0)
 );
 
 -- Words that an answer broke off may come late: they are among these.
-CREATE INDEX witness_broken ON witness (recorded_at)
+CREATE INDEX request_report_broken ON request_report (recorded_at)
     WHERE outcome = 'failed' AND committed_attempt > 0 AND metered_prompt IS NULL;
 
 -- The last word of gateways on requests that still ran.
@@ -74,9 +74,9 @@ CREATE TRIGGER orphan_review_counts_up BEFORE UPDATE ON orphan_review
     FOR EACH ROW WHEN (NEW.request_id <> OLD.request_id OR NEW.publications NOT IN (OLD.publications, OLD.publications + 1))
     EXECUTE FUNCTION refuse_change();
 
--- The third witness: what providers sign that they sent, of requests whose hub
+-- The third evidence source: what providers sign that they sent, of requests whose hub
 -- knows nothing of them any more.
-CREATE TABLE receipt (
+CREATE TABLE work_receipt (
     request_id         uuid NOT NULL,
     attempt            integer NOT NULL CHECK (attempt BETWEEN 1 AND 1073741824),
     provider_id        uuid NOT NULL,
@@ -97,10 +97,10 @@ CREATE TABLE receipt (
     signature          bytea NOT NULL CHECK (octet_length(signature) = 64),
     received_at        timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (request_id, attempt),
-    CONSTRAINT receipt_claim CHECK ((claimed_prompt IS NULL) = (claimed_completion IS NULL))
+    CONSTRAINT work_receipt_claim CHECK ((claimed_prompt IS NULL) = (claimed_completion IS NULL))
 );
 
-CREATE TRIGGER receipt_stands BEFORE UPDATE ON receipt
+CREATE TRIGGER work_receipt_stands BEFORE UPDATE ON work_receipt
     FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- Attempts of which nothing is owed although their provider may have served:
@@ -128,7 +128,7 @@ CREATE TRIGGER void_attempt_is_kept BEFORE DELETE ON void_attempt
     FOR EACH ROW WHEN (OLD.received_at > now() - interval '7 days')
     EXECUTE FUNCTION refuse_change();
 
-GRANT SELECT, INSERT ON witness, renewal, orphan_review, receipt TO svc_billing;
+GRANT SELECT, INSERT ON request_report, renewal, orphan_review, work_receipt TO svc_billing;
 GRANT UPDATE (committed_attempt, hub_id, provider_id, relayed_tokens, relayed_bytes, renewed_at) ON renewal TO svc_billing;
 GRANT UPDATE (publications, next_at) ON orphan_review TO svc_billing;
 GRANT SELECT, DELETE ON void_attempt TO svc_billing;

@@ -1,5 +1,5 @@
 -- What is known of requests of which something was served by a provider that
--- can be paid. The gateway's witness is its last word; a renewal stands in for
+-- can be paid. The gateway's report is its last word; a renewal stands in for
 -- it. Where neither says what was served, a receipt does that contradicts
 -- neither; of several attempts it is the last one's, because a later one is
 -- made only when nothing was served by those before. Where a gateway does, the
@@ -12,10 +12,10 @@
 CREATE OR REPLACE VIEW evidence AS
     SELECT w.request_id, w.committed_attempt, coalesce(w.hub_id, '') AS hub_id, w.provider_id, w.relayed_tokens, w.relayed_bytes,
         w.metered_prompt, w.metered_completion, w.route_mode, w.requested_provider, w.fallback_reason, w.first_content_ms,
-        w.recorded_at AS told_at,
-        'gateway'::text AS witness, coalesce(r.epoch, 0) AS epoch, r.sent_tokens AS receipt_tokens, r.sent_bytes AS receipt_bytes
-    FROM witness w
-    LEFT JOIN receipt r ON r.request_id = w.request_id AND r.attempt = w.committed_attempt AND r.provider_id = w.provider_id
+        w.recorded_at AS reported_at,
+        'gateway'::text AS source, coalesce(r.epoch, 0) AS epoch, r.sent_tokens AS work_receipt_tokens, r.sent_bytes AS work_receipt_bytes
+    FROM request_report w
+    LEFT JOIN work_receipt r ON r.request_id = w.request_id AND r.attempt = w.committed_attempt AND r.provider_id = w.provider_id
     WHERE w.committed_attempt > 0 AND w.provider_id IS NOT NULL AND w.relayed_bytes > 0
         AND (w.relayed_tokens > 0 OR w.metered_prompt > 0)
     UNION ALL
@@ -23,9 +23,9 @@ CREATE OR REPLACE VIEW evidence AS
         NULL, NULL, '', '', '', 0, n.renewed_at,
         'gateway', coalesce(r.epoch, 0), r.sent_tokens, r.sent_bytes
     FROM renewal n
-    LEFT JOIN receipt r ON r.request_id = n.request_id AND r.attempt = n.committed_attempt AND r.provider_id = n.provider_id
+    LEFT JOIN work_receipt r ON r.request_id = n.request_id AND r.attempt = n.committed_attempt AND r.provider_id = n.provider_id
     WHERE n.committed_attempt > 0 AND n.relayed_tokens > 0 AND n.relayed_bytes > 0
-        AND NOT EXISTS (SELECT FROM witness w WHERE w.request_id = n.request_id)
+        AND NOT EXISTS (SELECT FROM request_report w WHERE w.request_id = n.request_id)
     UNION ALL
     SELECT r.request_id, r.attempt, r.hub_id, r.provider_id,
         -- A gateway that relayed, and did not say whose answer.
@@ -33,8 +33,8 @@ CREATE OR REPLACE VIEW evidence AS
         NULL, NULL, coalesce(w.route_mode, ''), coalesce(w.requested_provider, ''), coalesce(w.fallback_reason, ''),
         coalesce(w.first_content_ms, 0), r.received_at,
         'receipt', r.epoch, r.sent_tokens, r.sent_bytes
-    FROM receipt r
-    LEFT JOIN witness w ON w.request_id = r.request_id
+    FROM work_receipt r
+    LEFT JOIN request_report w ON w.request_id = r.request_id
     LEFT JOIN renewal n ON n.request_id = r.request_id
     WHERE CASE
         WHEN w.request_id IS NOT NULL THEN
@@ -43,7 +43,7 @@ CREATE OR REPLACE VIEW evidence AS
             false
         WHEN n.committed_attempt > 0 THEN
             n.committed_attempt = r.attempt AND n.provider_id = r.provider_id AND (n.relayed_tokens = 0 OR n.relayed_bytes = 0)
-        ELSE NOT EXISTS (SELECT FROM receipt later WHERE later.request_id = r.request_id AND later.attempt > r.attempt)
+        ELSE NOT EXISTS (SELECT FROM work_receipt later WHERE later.request_id = r.request_id AND later.attempt > r.attempt)
     END;
 
 GRANT SELECT ON evidence TO svc_billing;

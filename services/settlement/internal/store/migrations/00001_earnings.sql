@@ -13,14 +13,14 @@ CREATE TABLE earning_line (
     completion_tokens bigint NOT NULL CHECK (completion_tokens >= 0),
     payout_nano_usd bigint NOT NULL CHECK (payout_nano_usd >= 0),
     unit smallint NOT NULL DEFAULT 0 CHECK (unit BETWEEN 0 AND 2),
-    witness text NOT NULL DEFAULT 'hub' CONSTRAINT earning_line_witness_known
-        CHECK (witness IN ('hub', 'gateway', 'receipt', 'ledger')),
+    evidence_source text NOT NULL DEFAULT 'hub' CONSTRAINT earning_line_evidence_source_known
+        CHECK (evidence_source IN ('hub', 'gateway', 'receipt', 'ledger')),
     recorded_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (day, request_id),
     CONSTRAINT earning_line_counts CHECK ((unit <> 1 OR prompt_tokens = 0) AND (unit <> 2 OR completion_tokens = 0))
 );
 COMMENT ON TABLE earning_line IS 'What a provider earned with one request. The day is the UTC day inside the request id, so that a late delivery meets the same row.';
-COMMENT ON COLUMN earning_line.witness IS 'On whose count the line rests: the hub''s journal, or, of a request whose hub told nothing, what the gateway relayed or what the provider signed that it sent; or the ledger''s word alone, where no usage came.';
+COMMENT ON COLUMN earning_line.evidence_source IS 'On whose count the line rests: the hub''s journal, or, of a request whose hub told nothing, what the gateway relayed or what the provider signed that it sent; or the ledger''s word alone, where no usage came.';
 COMMENT ON COLUMN earning_line.unit IS 'What was paid for: 0 tokens, 1 images, which are the completion, 2 milliseconds of audio, which are the prompt, at rates per minute.';
 
 -- Answers the daily sums from the index alone.
@@ -28,17 +28,17 @@ CREATE INDEX earning_line_provider ON earning_line (day, provider_id) INCLUDE (p
 
 -- Lines that were filled in from billing-ledger's accruals, because the usage of
 -- their requests never came. They are few; the index is of those alone.
-CREATE INDEX earning_line_filled ON earning_line (day, provider_id) WHERE witness = 'ledger';
+CREATE INDEX earning_line_filled ON earning_line (day, provider_id) WHERE evidence_source = 'ledger';
 
--- The ledger may settle by the same witness and yet otherwise: a hub that tells
+-- The ledger may settle by the same evidence source and yet otherwise: a hub that tells
 -- two stories is believed at most one.
 CREATE TABLE earning_correction (
     day date NOT NULL,
     request_id uuid NOT NULL,
-    was_witness text NOT NULL,
+    was_evidence_source text NOT NULL,
     was_provider_id uuid NOT NULL,
     was_payout_nano_usd bigint NOT NULL CHECK (was_payout_nano_usd >= 0),
-    witness text NOT NULL CHECK (witness IN ('hub', 'gateway', 'receipt')),
+    evidence_source text NOT NULL CHECK (evidence_source IN ('hub', 'gateway', 'receipt')),
     provider_id uuid NOT NULL,
     attempt integer CHECK (attempt > 0),
     model_id text CHECK (model_id <> ''),
@@ -59,7 +59,7 @@ CREATE TABLE earning_ruling (
     request_id uuid NOT NULL,
     ruling integer NOT NULL CHECK (ruling > 0),
     settled boolean NOT NULL,
-    witness text CHECK (witness IN ('hub', 'gateway', 'receipt')),
+    evidence_source text CHECK (evidence_source IN ('hub', 'gateway', 'receipt')),
     provider_id uuid,
     attempt integer CHECK (attempt > 0),
     model_id text CHECK (model_id <> ''),
@@ -71,7 +71,7 @@ CREATE TABLE earning_ruling (
     recorded_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (day, request_id, ruling),
     FOREIGN KEY (day, request_id) REFERENCES earning_line,
-    CONSTRAINT earning_ruling_whole CHECK (num_nulls(witness, provider_id, attempt, model_id, price_version_id,
+    CONSTRAINT earning_ruling_whole CHECK (num_nulls(evidence_source, provider_id, attempt, model_id, price_version_id,
         prompt_tokens, completion_tokens, payout_nano_usd, unit) = CASE WHEN settled THEN 0 ELSE 9 END),
     CONSTRAINT earning_ruling_counts CHECK ((unit <> 1 OR prompt_tokens = 0) AND (unit <> 2 OR completion_tokens = 0))
 );
@@ -80,7 +80,7 @@ COMMENT ON TABLE earning_ruling IS 'What the ledger''s books were found to say o
 CREATE TABLE earning_confirmation (
     day date NOT NULL,
     request_id uuid NOT NULL,
-    witness text NOT NULL CHECK (witness IN ('hub', 'gateway', 'receipt')),
+    evidence_source text NOT NULL CHECK (evidence_source IN ('hub', 'gateway', 'receipt')),
     recorded_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (day, request_id),
     FOREIGN KEY (day, request_id) REFERENCES earning_line

@@ -1,6 +1,6 @@
 CREATE OR REPLACE VIEW earning AS
 SELECT l.day, l.request_id, coalesce(r.settled, true) AS settled,
-       coalesce(r.witness, c.witness, l.witness) AS witness,
+       coalesce(r.evidence_source, c.evidence_source, l.evidence_source) AS evidence_source,
        coalesce(r.provider_id, c.provider_id, l.provider_id) AS provider_id,
        coalesce(r.attempt, c.attempt, l.attempt) AS attempt,
        coalesce(r.model_id, c.model_id, l.model_id) AS model_id,

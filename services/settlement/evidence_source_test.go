@@ -71,7 +71,7 @@ func TestWorkThatOnlyItsProviderReportsIsALineLikeAnyOther(t *testing.T) {
 	if got := b.paid(t, receipt); got != 3 {
 		t.Errorf("%d nano-USD, want 3", got)
 	}
-	if n := b.count(t, "SELECT count(*) FROM earning_line WHERE witness = 'receipt'"); n != 1 {
+	if n := b.count(t, "SELECT count(*) FROM earning_line WHERE evidence_source = 'receipt'"); n != 1 {
 		t.Errorf("%d lines of receipts", n)
 	}
 	if n := b.count(t, "SELECT (SELECT count(*) FROM quarantine) + (SELECT count(*) FROM earning_correction)"); n != 0 {
