@@ -1,11 +1,13 @@
 package pgtest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Describe is what the database at url has in the schemas, a line for each
@@ -16,7 +18,8 @@ import (
 // names the columns it means, and so is the list of migrations.
 //
 // Objects of extensions are left out. The database should be fresh from its
-// migrations: every row counts as a seed.
+// migrations: every row counts as a seed. Where a fact has several lines, the
+// further ones begin with a tab.
 func Describe(t testing.TB, url string, schemas ...string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -24,6 +27,17 @@ func Describe(t testing.TB, url string, schemas ...string) string {
 		t.Fatalf("connect to describe a database: %v", err)
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
+	return describe(t, conn, schemas)
+}
+
+// session is a connection, or a transaction on one.
+type session interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+func describe(t testing.TB, conn session, schemas []string) string {
+	t.Helper()
 	// Names are written without a schema where they are in the search path.
 	if _, err := conn.Exec(t.Context(), "SELECT set_config('search_path', 'pg_catalog', false)"); err != nil {
 		t.Fatalf("describe a database: %v", err)
@@ -34,10 +48,13 @@ func Describe(t testing.TB, url string, schemas ...string) string {
 			literal(table), table), collect(t, conn, describeTimes, table))
 		lines = append(lines, rows...)
 	}
+	for i, line := range lines {
+		lines[i] = strings.ReplaceAll(line, "\n", "\n\t")
+	}
 	return strings.Join(lines, "\n") + "\n"
 }
 
-func collect(t testing.TB, conn *pgx.Conn, sql string, arg any) []string {
+func collect(t testing.TB, conn session, sql string, arg any) []string {
 	t.Helper()
 	rows, err := conn.Query(t.Context(), sql, arg)
 	if err != nil {
