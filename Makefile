@@ -133,7 +133,7 @@ sbom: build ## Write what each program is made of, as CycloneDX, to .bin/sbom
 
 .PHONY: lint
 lint: ## Run the linters
-	@tool=$$(deploy/dev/tool.sh buf) && $$tool/buf lint
+	@tool=$$(deploy/dev/tool.sh buf) && $$tool/buf lint && $$tool/buf breaking --against proto/baseline.binpb
 	@tool=$$(deploy/dev/tool.sh golangci-lint) && $$tool/golangci-lint run $(MODULES:%=./%/...)
 
 .PHONY: generate
@@ -144,6 +144,12 @@ generate: ## Generate code from the contracts
 generate-check: # Fails if the generated code is not what the contracts say
 	@into=$$(mktemp -d) && trap 'rm -rf "$$into"' EXIT && $(GENERATE) -o "$$into" && \
 	  diff -rq -x '*.proto' "$$into/proto/svc" proto/svc || (echo "generated code differs: run make generate"; exit 1)
+
+.PHONY: baseline
+baseline: postgres ## Make the present contracts and tables what later ones are held to (the commit says why)
+	@tool=$$(deploy/dev/tool.sh buf) && $$tool/buf build --exclude-source-info -o proto/baseline.binpb
+	@. deploy/dev/postgres.env.sh && PGTEST_BASELINE=1 go test -count=1 -run OfTheBaseline \
+	  $(patsubst %/schema_test.go,./%,$(wildcard services/*/internal/store/schema_test.go))
 
 .PHONY: tidy
 tidy: ## Bring every go.mod and go.sum in order
