@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/pressly/goose/v3"
 
 	"svc.internal/pkg/clock"
 )
@@ -99,26 +97,6 @@ func (t Tables) Await(ctx context.Context, db *pgxpool.Pool, limit time.Duration
 				t.Schema, max(len(missing), 1), len(wanted), limit, wanted[len(wanted)-1], ErrSchemaBehind)
 		}
 	}
-}
-
-// versions are those of the migrations, in their order.
-func versions(migrations fs.FS) ([]int64, error) {
-	files, err := sqlRoot(migrations)
-	if err != nil {
-		return nil, err
-	}
-	names, err := fs.Glob(files, "*.sql")
-	if err != nil {
-		return nil, fmt.Errorf("list migrations: %w", err)
-	}
-	found := make([]int64, len(names))
-	for i, name := range names {
-		if found[i], err = goose.NumericComponent(name); err != nil {
-			return nil, fmt.Errorf("migration %s: %w", name, err)
-		}
-	}
-	slices.Sort(found)
-	return found, nil
 }
 
 func (t Tables) missing(ctx context.Context, db *pgxpool.Pool, wanted []int64) ([]int64, error) {
