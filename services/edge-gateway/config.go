@@ -11,7 +11,7 @@ import (
 	"svc.internal/pkg/config"
 
 	"svc.internal/pkg/address"
-	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/httpapi"
 	"svc.internal/services/edge-gateway/internal/idempotency"
@@ -273,8 +273,8 @@ func (c Config) auth() auth.Config {
 	}
 }
 
-func (c Config) admit(report func(context.Context)) admit.Config {
-	return admit.Config{
+func (c Config) admit(report func(context.Context)) admission.Config {
+	return admission.Config{
 		Report:       report,
 		AdmitTimeout: c.AdmitTimeout, SelectTimeout: c.SelectTimeout, SelectGrace: selectGrace, NearHubID: c.NearHubID,
 	}

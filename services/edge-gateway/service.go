@@ -34,7 +34,7 @@ import (
 	settlementv1 "svc.internal/proto/svc/settlement/v1"
 
 	"svc.internal/pkg/address"
-	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/httpapi"
@@ -157,7 +157,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Auth:        s.auth,
 		Addresses:   address.New(proxies),
 		Catalog:     s.models,
-		Gate:        admit.NewGate(deps.Admission, deps.Router, s.giveBack, cfg.admit(s.witness.Flush)),
+		Gate:        admission.NewGate(deps.Admission, deps.Router, s.giveBack, cfg.admit(s.witness.Flush)),
 		Engine:      relay.New(deps.Hubs, deps.Clock, cfg.relay()),
 		Witness:     s.witness,
 		Leases:      s.leases,

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tiktoken-go/tokenizer"
 
-	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 )
@@ -97,7 +97,7 @@ func hold(t *testing.T, s *share, v vocabulary, model *catalog.Model, p Prompt) 
 	if err != nil {
 		t.Fatalf("%v: %.200s", err, p.Body)
 	}
-	bounds, err := admit.BoundsOf(req, model)
+	bounds, err := admission.BoundsOf(req, model)
 	if err != nil {
 		t.Fatal(err)
 	}

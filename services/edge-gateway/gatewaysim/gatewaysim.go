@@ -32,7 +32,7 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
-	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/httpapi"
@@ -149,7 +149,7 @@ func (s *Shared) New(p Peers) (*Gateway, error) {
 			WrongKeys: 1000, WrongKeyNetworks: 16,
 		}),
 		Catalog: s.models,
-		Gate: admit.NewGate(p.Admission, p.Router, giveBack, admit.Config{
+		Gate: admission.NewGate(p.Admission, p.Router, giveBack, admission.Config{
 			AdmitTimeout: never, SelectTimeout: never, SelectGrace: never,
 		}),
 		Engine: relay.New(p.Hubs, p.Clock, relay.Config{

@@ -7,7 +7,7 @@ import (
 	"svc.internal/pkg/fault"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 
-	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/relay"
@@ -55,7 +55,7 @@ func (h *Handler) answerJSON(x *exchange, as asJSON) error {
 // prepare reads and checks the body, and leaves in sent what goes to the
 // provider. The body itself is not kept for the length of the answer. There is one
 // call for each prompt of a legacy completion, and otherwise one.
-func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admit.Pin, sent *bytes.Buffer) ([]*relay.Call, error) {
+func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admission.Pin, sent *bytes.Buffer) ([]*relay.Call, error) {
 	raw := h.buffers.get()
 	defer h.buffers.put(raw)
 	if err := readBody(x, raw, h.cfg.MaxBody); err != nil {
@@ -72,7 +72,7 @@ func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admit
 		return nil, tooLarge(h.cfg.MaxBody)
 	}
 	h.rateOf(x, req.Model)
-	pin, prefer := admit.Choose(pin, req.Routing)
+	pin, prefer := admission.Choose(pin, req.Routing)
 	setRoute(x.header(), pin)
 	split := req.Split()
 	choices, err := h.resolve(as, who, split[0])
@@ -110,7 +110,7 @@ func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admit
 		Inputs:          int32(req.Inputs),
 		Base64:          req.Base64,
 		Sent:            body,
-		Order: admit.Order{
+		Order: admission.Order{
 			RequestID:         x.id,
 			KeyID:             who.KeyID,
 			AccountTag:        who.AccountTag,

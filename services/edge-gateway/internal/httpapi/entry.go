@@ -6,7 +6,7 @@ import (
 	"svc.internal/pkg/fault"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 
-	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
@@ -17,9 +17,9 @@ import (
 // of at most limit bytes is read: who asks, and of whom. The order of its steps
 // is the public order of errors: 413, 401, 400. checkHead looks at the headers
 // that describe the body.
-func (h *Handler) enter(x *exchange, limit int64, checkHead func(http.Header) error) (*auth.Principal, admit.Pin, error) {
+func (h *Handler) enter(x *exchange, limit int64, checkHead func(http.Header) error) (*auth.Principal, admission.Pin, error) {
 	if err := checkDeclared(x.request, limit); err != nil {
-		return nil, admit.Pin{}, err
+		return nil, admission.Pin{}, err
 	}
 	ask := h.authenticate
 	if idempotency.Given(x.request.Header) {
@@ -27,18 +27,18 @@ func (h *Handler) enter(x *exchange, limit int64, checkHead func(http.Header) er
 	}
 	who, err := ask(x)
 	if err != nil {
-		return nil, admit.Pin{}, err
+		return nil, admission.Pin{}, err
 	}
-	pin, err := admit.ParsePin(x.request.Header)
+	pin, err := admission.ParsePin(x.request.Header)
 	if err != nil {
-		if len(x.request.Header.Values(admit.ProviderHeader)) > 0 {
+		if len(x.request.Header.Values(admission.ProviderHeader)) > 0 {
 			x.header().Set("X-Svc-Route-Mode", "explicit")
 		}
-		return nil, admit.Pin{}, overrules(x, err, limit)
+		return nil, admission.Pin{}, overrules(x, err, limit)
 	}
 	setRoute(x.header(), pin)
 	if err := checkHead(x.request.Header); err != nil {
-		return nil, admit.Pin{}, overrules(x, err, limit)
+		return nil, admission.Pin{}, overrules(x, err, limit)
 	}
 	return who, pin, nil
 }

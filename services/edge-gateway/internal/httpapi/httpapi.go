@@ -28,7 +28,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
 	"svc.internal/pkg/address"
-	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
@@ -76,7 +76,7 @@ type Parts struct {
 	// Addresses finds the client's address; nil trusts no proxy.
 	Addresses *address.Finder
 	Catalog   *catalog.View
-	Gate      *admit.Gate
+	Gate      *admission.Gate
 	Engine    *relay.Engine
 	Witness   *witness.Queue
 	Leases    *witness.Leases

@@ -12,7 +12,7 @@ import (
 	"svc.internal/pkg/telemetry"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
-	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
@@ -33,7 +33,7 @@ const maxNextModels = 3
 // choice is a model that may serve a request.
 type choice struct {
 	model  *catalog.Model
-	bounds admit.Bounds
+	bounds admission.Bounds
 }
 
 // resolve finds the models that may serve a request, in the order in which they
@@ -57,7 +57,7 @@ func (h *Handler) resolve(as asJSON, who *auth.Principal, req *openaiapi.Request
 		if slices.ContainsFunc(all, func(other choice) bool { return other.model == model }) {
 			continue
 		}
-		if bounds, err := admit.BoundsOf(req, model); err == nil {
+		if bounds, err := admission.BoundsOf(req, model); err == nil {
 			all = append(all, choice{model, bounds})
 		}
 	}
@@ -76,7 +76,7 @@ func (h *Handler) resolveOne(as asJSON, who *auth.Principal, req *openaiapi.Requ
 	if err != nil {
 		return choice{}, err
 	}
-	bounds, err := admit.BoundsOf(req, model)
+	bounds, err := admission.BoundsOf(req, model)
 	if err != nil {
 		return choice{}, err
 	}

@@ -15,7 +15,7 @@ import (
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/jsonscan"
 
-	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/playground"
@@ -61,7 +61,7 @@ func (h *Handler) playgroundChat(x *exchange) error {
 	x.request.Body, x.request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	sent := h.buffers.get()
 	defer h.buffers.put(sent)
-	calls, err := h.prepare(x, asChat, who, admit.Pin{}, sent)
+	calls, err := h.prepare(x, asChat, who, admission.Pin{}, sent)
 	if err != nil {
 		return err
 	}
@@ -93,8 +93,8 @@ func (h *Handler) checkVisit(x *exchange, raw []byte) ([]byte, error) {
 		return fault.New(fault.Invalid, fault.InvalidValue, format, args...).On(param)
 	}
 	switch {
-	case len(x.request.Header.Values(admit.ProviderHeader)) > 0:
-		return nil, refuse(admit.ProviderHeader, "The playground chooses the provider.")
+	case len(x.request.Header.Values(admission.ProviderHeader)) > 0:
+		return nil, refuse(admission.ProviderHeader, "The playground chooses the provider.")
 	case !reflect.ValueOf(req.Routing).IsZero():
 		// Whoever could choose would earn from the platform by asking itself.
 		return nil, refuse("provider", "The playground chooses the provider.")

@@ -17,7 +17,7 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
-	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
@@ -48,7 +48,7 @@ const requestIDs = "X-Svc-Request-Ids"
 func (h *Handler) forEach(split []*openaiapi.Request, model *catalog.Model, first *relay.Call) ([]*relay.Call, error) {
 	calls := []*relay.Call{first}
 	for _, req := range split[1:] {
-		bounds, err := admit.BoundsOf(req, model)
+		bounds, err := admission.BoundsOf(req, model)
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func (h *Handler) forEach(split []*openaiapi.Request, model *catalog.Model, firs
 type prompt struct {
 	call    *relay.Call
 	at      int // among the prompts
-	grant   admit.Grant
+	grant   admission.Grant
 	began   time.Time // when admission was asked for
 	running *witness.Running
 	found   bool // it has candidates
@@ -179,7 +179,7 @@ func (h *Handler) admitAll(x *exchange, prompts []*prompt) error {
 		x.setRate(rate)
 		relay.SetBillingType(x.header(), longest.grant.Terms.GetBillingType())
 	}
-	at, err := admit.Foremost(errs)
+	at, err := admission.Foremost(errs)
 	if err == nil || longest.found && prompts[at].waits() {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
-	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/relay"
 )
@@ -181,7 +181,7 @@ func outcome(a apierror.Answer) billingv1.Outcome {
 }
 
 // setRoute says how the request was asked to be routed.
-func setRoute(h http.Header, pin admit.Pin) {
+func setRoute(h http.Header, pin admission.Pin) {
 	if pin.ProviderID == "" {
 		h.Set("X-Svc-Route-Mode", "auto")
 		return

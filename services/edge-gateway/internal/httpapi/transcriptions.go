@@ -10,7 +10,7 @@ import (
 	"svc.internal/pkg/jsonscan"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 
-	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/audio"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/idempotency"
@@ -92,7 +92,7 @@ func formBoundary(header http.Header) (string, error) {
 }
 
 // transcribe serves a form. What is sent on takes its place.
-func (h *Handler) transcribe(x *exchange, who *auth.Principal, pin admit.Pin, form multipartform.Form, sent *upload) error {
+func (h *Handler) transcribe(x *exchange, who *auth.Principal, pin admission.Pin, form multipartform.Form, sent *upload) error {
 	asked, err := h.readForm(form)
 	h.rateOf(x, asked.model)
 	if err != nil {
@@ -134,14 +134,14 @@ func (h *Handler) transcribe(x *exchange, who *auth.Principal, pin admit.Pin, fo
 		AnswerType:  "text/plain; charset=utf-8",
 		ContentType: multipartform.ContentType(own),
 		Sent:        openaiapi.Sent{Body: body, Model: jsonscan.Span{Start: at.Start, End: at.Start + at.Length}},
-		Order: admit.Order{
+		Order: admission.Order{
 			RequestID:    x.id,
 			KeyID:        who.KeyID,
 			AccountTag:   who.AccountTag,
 			ModelID:      model.ID,
 			PromptTokens: asked.millis,
 			PromptParam:  "file",
-			Bounds:       admit.AudioBounds(asked.millis),
+			Bounds:       admission.AudioBounds(asked.millis),
 			BodyBytes:    int64(len(body)),
 			Capabilities: need,
 			Pin:          pin,
@@ -252,7 +252,7 @@ func notInForms(form multipartform.Form) error {
 		name, _, _ := strings.Cut(strings.ToLower(p.Name), "[")
 		if name == "provider" || name == "models" {
 			return fault.New(fault.Invalid, fault.InvalidValue,
-				"%s cannot be sent in a form. Use the header %s.", name, admit.ProviderHeader).On(name)
+				"%s cannot be sent in a form. Use the header %s.", name, admission.ProviderHeader).On(name)
 		}
 	}
 	return nil

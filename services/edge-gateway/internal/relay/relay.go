@@ -38,7 +38,7 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
-	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/witness"
@@ -94,8 +94,8 @@ func New(hubs func(string) (hubv1.DispatchServiceClient, error), c clock.Clock, 
 type Call struct {
 	RequestID  string
 	ReceivedAt time.Time
-	Order      admit.Order
-	Grant      admit.Grant
+	Order      admission.Order
+	Grant      admission.Grant
 	// BeganAt is when a leg that follows another began, which its time to the
 	// first content counts from; ReceivedAt when it is zero. Begun tells that
 	// an earlier leg has begun the answer.

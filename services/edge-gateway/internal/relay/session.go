@@ -13,7 +13,7 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
-	"svc.internal/services/edge-gateway/internal/admit"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
@@ -129,7 +129,7 @@ func (s *session) route(candidate *routerv1.Candidate) {
 }
 
 // RouteOf is the route of a request that has met no provider yet.
-func RouteOf(pin admit.Pin) *eventsv1.Route {
+func RouteOf(pin admission.Pin) *eventsv1.Route {
 	if pin.ProviderID == "" {
 		return &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_AUTO}
 	}

@@ -1,11 +1,11 @@
-// Package admit lets a checked request in: billing-ledger holds its money while
+// Package admission lets a checked request in: billing-ledger holds its money while
 // the router looks for providers, both at once.
 //
 // A request may be refused by both; the public order of errors decides which
 // refusal the client sees. Whenever a hold may have been made and the request
 // does not run, Grant.Held says so and the caller concludes the request, which
 // releases the hold.
-package admit
+package admission
 
 import (
 	"context"
