@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
@@ -249,6 +250,37 @@ func TestTheSecondOfTwoWaitsForTheFirst(t *testing.T) {
 	}
 	if n := len(f.billing.admits); n != 1 {
 		t.Errorf("%d requests were admitted", n)
+	}
+}
+
+// The claim is granted long after the key was looked up, and whoever has it is served.
+func TestAKeyThatIsRevokedWhileItsRequestWaitsIsRefused(t *testing.T) {
+	f := start(t)
+	runs, fails := make(chan struct{}), make(chan struct{})
+	f.hub.set(func(p *played) error {
+		close(runs)
+		<-fails
+		return failing(&hubFailed)(p)
+	})
+	const body = `{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`
+	var both sync.WaitGroup
+	both.Go(func() { read(t, f.post(body, keyed, "k")) })
+	<-runs
+	waited := make(chan *http.Response, 1)
+	both.Go(func() { waited <- f.post(body, keyed, "k") })
+	for f.claims.times() < 3 { // the second has asked twice: it waits
+		yield()
+	}
+	f.keys.set(fault.New(fault.Unauthenticated, fault.KeyRevoked, "no"))
+	f.clock.standStill(2 * time.Second) // what is remembered of the key is no longer fresh
+	close(fails)
+	both.Wait()
+	told := refused(t, <-waited, http.StatusUnauthorized, "key_revoked")
+	if want := "This API key has been revoked."; !strings.Contains(told, want) {
+		t.Errorf("the waiting request is told %s, want %q", told, want)
+	}
+	if n := len(f.billing.admits); n != 1 {
+		t.Errorf("%d requests were admitted, want the first only", n)
 	}
 }
 
