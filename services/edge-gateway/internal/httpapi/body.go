@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"svc.internal/pkg/fault"
 
@@ -65,34 +64,6 @@ func overrules(x *exchange, refusal error, limit int64) error {
 		return tooLarge(limit)
 	}
 	return refusal
-}
-
-// expectBody bounds the time in which the body must arrive, whether or not
-// anybody reads it: net/http itself reads what a handler left. A connection that
-// knows no deadlines has none.
-func (h *Handler) expectBody(x *exchange) {
-	_ = x.control.SetReadDeadline(time.Now().Add(h.cfg.BodyTimeout))
-	x.answer.unread = true
-	x.request.Body = &arrival{ReadCloser: x.request.Body, whole: func() {
-		x.answer.unread = false
-		// The connection goes on being watched for a client that leaves, and a
-		// deadline must not pass for one.
-		_ = x.control.SetReadDeadline(time.Time{})
-	}}
-}
-
-// linger is how long the connection of a refused request without a good key stays
-// open for what its client has sent already: a connection that is closed on unread
-// bytes is reset, and the client might not read the answer.
-const linger = 500 * time.Millisecond
-
-// leaveUnread waits no longer for a body that belongs to nobody. Otherwise net/http
-// would wait for up to 256 KiB of it after the answer, for as long as a body may
-// take.
-func (x *exchange) leaveUnread() {
-	if x.answer.unread && x.who == nil && x.answer.status >= http.StatusBadRequest {
-		_ = x.control.SetReadDeadline(time.Now().Add(linger))
-	}
 }
 
 // arrival is a body that tells when it was read to its end.

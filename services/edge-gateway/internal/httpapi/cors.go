@@ -1,9 +1,6 @@
 package httpapi
 
-import (
-	"net/http"
-	"strings"
-)
+import "net/http"
 
 // What browsers may read of our answers, and send when they do not say.
 const (
@@ -18,13 +15,6 @@ const (
 	maxAskedHeaders = 2048
 )
 
-// crossOrigin reports whether pages of any origin may call a path: those of the
-// OpenAI API, for which a page brings a key of its own. The playground needs no
-// key, and other pages shall not spend its visits.
-func crossOrigin(path string) bool {
-	return strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, "/v1/playground/")
-}
-
 // allowOrigin lets any page read the answer: keys are sent by the page itself
 // and never by the browser on its own, so no origin has more than another.
 func allowOrigin(x *exchange) {
@@ -33,18 +23,6 @@ func allowOrigin(x *exchange) {
 	}
 	x.header().Set("Access-Control-Allow-Origin", "*")
 	x.header().Set("Access-Control-Expose-Headers", exposedHeaders)
-}
-
-// preflight answers without a key, whatever the route and whatever comes of it.
-func (h *Handler) preflight(x *exchange) error {
-	header := x.header()
-	header.Set("Access-Control-Allow-Origin", "*")
-	header.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
-	header.Set("Access-Control-Allow-Headers", askedHeaders(x.request.Header))
-	header.Set("Access-Control-Max-Age", "86400")
-	header.Set("Vary", "Access-Control-Request-Headers")
-	x.answer.WriteHeader(http.StatusNoContent)
-	return nil
 }
 
 // askedHeaders echoes the headers that the browser asks for, if they are a

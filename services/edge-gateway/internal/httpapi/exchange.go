@@ -1,22 +1,14 @@
 package httpapi
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
-	"svc.internal/pkg/fault"
-	"svc.internal/pkg/ids"
 	"svc.internal/pkg/telemetry"
 
-	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/relay"
@@ -33,7 +25,7 @@ type exchange struct {
 	rest    string // the path's variable part, escaped
 	pages   bool   // whether pages of other origins may call; see surface
 
-	// Whose rate the answer tells of; see limits.go.
+	// Whose rate the answer tells of; see rate.go.
 	who      *auth.Principal // nil without a good key
 	asked    bool            // whether who has been found out
 	category string          // of the model, once it is known
@@ -124,157 +116,96 @@ func (r *recorder) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController find the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// ServeHTTP answers one request of the public listener and writes its log line.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.serve(w, r, public) }
-
-// lastOfConnection reports whether nothing behind a request may be read as another,
-// because its framing is in doubt.
-//
-// A body in chunks is the last of its connection. net/http drops a Content-Length
-// that stands beside the chunks, so it cannot be refused here; but whatever a
-// front that goes by that length takes for the next request is not read. So is a
-// request of HTTP/1.0: net/http drops its Transfer-Encoding and takes the chunks
-// for the next request.
-func lastOfConnection(r *http.Request) bool {
-	return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1)
+// route is one kind of request.
+type route struct {
+	// pattern names the route in logs and metrics.
+	pattern string
+	methods []string
+	// serve answers, or returns the error to answer with.
+	serve func(*Handler, *exchange) error
 }
 
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s surface) {
-	if lastOfConnection(r) {
-		w.Header().Set("Connection", "close")
+var (
+	get  = []string{http.MethodGet, http.MethodHead}
+	post = []string{http.MethodPost}
+)
+
+var put = []string{http.MethodPut}
+
+// surface is what one listener answers.
+type surface struct {
+	// find gives the route of an escaped path and the path's variable part, still escaped.
+	find func(path string) (route, string)
+	// pages reports whether pages of other origins may call, and consumers hear of
+	// their rates: on the public listener, and on no other.
+	pages bool
+	// admit refuses a request before it has a route; nil refuses none.
+	admit func(*http.Request) error
+}
+
+// enter does what every request that is paid for begins with, before its body
+// of at most limit bytes is read: who asks, and of whom. The order of its steps
+// is the public order of errors: 413, 401, 400. checkHead looks at the headers
+// that describe the body.
+func (h *Handler) enter(x *exchange, limit int64, checkHead func(http.Header) error) (*auth.Principal, admission.Pin, error) {
+	if err := checkDeclared(x.request, limit); err != nil {
+		return nil, admission.Pin{}, err
 	}
-	x := &exchange{
-		started: h.Clock.Now(), answer: &recorder{ResponseWriter: w}, control: http.NewResponseController(w), pages: s.pages,
+	ask := h.authenticate
+	if idempotency.Given(x.request.Header) {
+		ask = h.authenticateAfresh // a kept answer is given without admission
 	}
-	var refused error
-	if s.admit != nil {
-		refused = s.admit(r)
-	}
-	if x.route = unknown; refused == nil {
-		x.route, x.rest = s.find(r.URL.EscapedPath())
-	}
-	if h.Rates != nil && s.pages && tellsRate(r) {
-		x.answer.before = func(status int) { h.tellRate(x, status) }
-	}
-	ctx, span := h.startSpan(r, x.route.pattern)
-	defer span.End()
-	id, err := ids.NewRequest(x.started, h.Random)
-	if err == nil {
-		x.id = id.String()
-		ctx = telemetry.WithRequestID(ctx, x.id)
-	}
-	x.request = r.WithContext(ctx)
-	if r.ContentLength != 0 {
-		h.expectBody(x)
-	}
-	defer h.end(ctx, x)
+	who, err := ask(x)
 	if err != nil {
-		h.tell(x, err)
-		return
+		return nil, admission.Pin{}, err
 	}
+	pin, err := admission.ParsePin(x.request.Header)
+	if err != nil {
+		if len(x.request.Header.Values(admission.ProviderHeader)) > 0 {
+			x.header().Set("X-Svc-Route-Mode", "explicit")
+		}
+		return nil, admission.Pin{}, overrules(x, err, limit)
+	}
+	setRoute(x.header(), pin)
+	if err := checkHead(x.request.Header); err != nil {
+		return nil, admission.Pin{}, overrules(x, err, limit)
+	}
+	return who, pin, nil
+}
+
+// expectBody bounds the time in which the body must arrive, whether or not
+// anybody reads it: net/http itself reads what a handler left. A connection that
+// knows no deadlines has none.
+func (h *Handler) expectBody(x *exchange) {
+	_ = x.control.SetReadDeadline(time.Now().Add(h.cfg.BodyTimeout))
+	x.answer.unread = true
+	x.request.Body = &arrival{ReadCloser: x.request.Body, whole: func() {
+		x.answer.unread = false
+		// The connection goes on being watched for a client that leaves, and a
+		// deadline must not pass for one.
+		_ = x.control.SetReadDeadline(time.Time{})
+	}}
+}
+
+// goOn makes the exchange that of its next leg. The client is told where the
+// receipts of all its legs begin.
+func (x *exchange) goOn(call *relay.Call) {
+	if x.header().Get(firstRequest) == "" {
+		x.header().Set(firstRequest, x.id)
+	}
+	x.facts = append(x.facts, slog.String("continues", x.id))
+	x.id, x.model = call.RequestID, call.Order.ModelID
+	x.request = x.request.WithContext(telemetry.WithRequestID(x.request.Context(), x.id))
 	x.nameRequest()
-	x.header().Set("X-Content-Type-Options", "nosniff")
-	if s.pages && crossOrigin(r.URL.Path) {
-		allowOrigin(x)
-	}
-	if err := h.dispatch(x); err != nil {
-		h.tell(x, err)
-	}
 }
 
-// tell answers with an error, unless nobody is there to read it or an answer
-// was begun.
-func (h *Handler) tell(x *exchange, err error) {
-	if f, ok := fault.As(err); ok && f.Kind == fault.Canceled && !clientLeft(x.request.Context()) {
-		// It was a peer that went away or this server that stops, not the client.
-		err = fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "A part of the service does not answer.")
-	}
-	x.told = err
-	a := apierror.Of(err)
-	if x.answer.status != 0 {
-		return
-	}
-	if a.Status == apierror.StatusClientClosed {
-		x.answer.status = a.Status
-		return
-	}
-	h.setWriteDeadline(x)
-	_ = formOf(x.request.URL.EscapedPath())(a, x.answer, x.id) // a client that left is nobody's fault
-	x.leaveUnread()
-}
+// firstRequest names the first leg of an answer that a later one gives; each
+// receipt names the leg that went on.
+const firstRequest = "X-Svc-First-Request-Id"
 
-// clientLeft tells a client that left, for which net/http has no cause, from a
-// server that ends its requests.
-func clientLeft(ctx context.Context) bool {
-	return ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled)
-}
-
-// end catches a panic, measures, and writes the log line.
-func (h *Handler) end(ctx context.Context, x *exchange) {
-	p := recover()
-	if p != nil {
-		begun := x.answer.status != 0
-		h.tell(x, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-		if begun {
-			// What was written cannot be taken back; the client must see that
-			// it is cut off.
-			defer panic(http.ErrAbortHandler)
-		}
-	}
-	// The next request on this connection begins without a deadline.
-	defer func() { _ = x.control.SetWriteDeadline(time.Time{}) }()
-	took := h.Clock.Now().Sub(x.started)
-	status := x.answer.status
-	if a := apierror.Of(x.told); x.told != nil && a.Status == apierror.StatusClientClosed {
-		status = a.Status
-	}
-	h.Metrics.request(ctx, x.route.pattern, status, took)
-	h.Metrics.model(ctx, x, took)
-	describe(trace.SpanFromContext(ctx), x, status)
-	h.log(ctx, x, status, took)
-	if status == apierror.StatusClientClosed && p == nil {
-		// net/http would end the answer properly, and a client that has only closed
-		// its side for writing would read 200 and nothing, or half an answer.
-		panic(http.ErrAbortHandler)
-	}
-}
-
-func (h *Handler) log(ctx context.Context, x *exchange, status int, took time.Duration) {
-	level := slog.LevelInfo
-	attrs := append([]slog.Attr{
-		slog.String("request_id", x.id),
-		slog.String("method", method(x.request.Method)),
-		slog.String("route", x.route.pattern),
-		slog.Int("status", status),
-		slog.Int64("duration_ms", took.Milliseconds()),
-	}, x.facts...)
-	if x.told != nil {
-		a := apierror.Of(x.told)
-		attrs = append(attrs, slog.String("code", a.KnownCode()))
-		if a.Internal || status >= http.StatusInternalServerError {
-			attrs = append(attrs, slog.Any("error", x.told))
-		}
-		if a.Internal {
-			level = slog.LevelError
-		}
-	}
-	h.Log.LogAttrs(ctx, level, "request", attrs...)
-}
-
-// operatorFacts are what the log line of an operator's call says besides.
-func operatorFacts(name, path string) []slog.Attr {
-	return []slog.Attr{slog.String("operator", name), slog.String("path", path[:min(len(path), maxLoggedPath)])}
-}
-
-// maxLoggedPath bounds the path of an operator's call in the log, in bytes.
-const maxLoggedPath = 512
-
-// method keeps what is logged within the methods that exist.
-func method(m string) string {
-	switch m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch,
-		http.MethodDelete, http.MethodOptions, http.MethodConnect, http.MethodTrace:
-		return m
-	}
-	return "other"
+// nameRequest tells the client which request this is; once headers are sent, it
+// is the receipt of the first leg that leads to the last.
+func (x *exchange) nameRequest() {
+	x.header().Set("X-Svc-Request-Id", x.id)
+	x.header().Set("X-Request-Id", x.id)
 }

@@ -13,114 +13,23 @@ package httpapi
 
 import (
 	"context"
-	"io"
+	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
 
-	"svc.internal/pkg/clock"
 	"svc.internal/pkg/fault"
-	billingv1 "svc.internal/proto/svc/billing/v1"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/telemetry"
 
-	"svc.internal/pkg/address"
-	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
-	"svc.internal/services/edge-gateway/internal/auth"
-	"svc.internal/services/edge-gateway/internal/catalog"
-	"svc.internal/services/edge-gateway/internal/idempotency"
-	"svc.internal/services/edge-gateway/internal/marketapi"
 	"svc.internal/services/edge-gateway/internal/openapi"
-	"svc.internal/services/edge-gateway/internal/playground"
 	"svc.internal/services/edge-gateway/internal/providerapi"
-	"svc.internal/services/edge-gateway/internal/ratelimit"
-	"svc.internal/services/edge-gateway/internal/relay"
-	"svc.internal/services/edge-gateway/internal/witness"
-)
-
-// maxModelName bounds the model id of a path.
-const maxModelName = 256
-
-// Config bounds what is read.
-type Config struct {
-	// MaxBody bounds the body of a /v1 request in bytes.
-	MaxBody int64
-	// MaxUpload bounds a file that is uploaded, Uploads the memory of all
-	// uploads together, UploadsOfKey that of one consumer key's, in bytes.
-	MaxUpload, Uploads, UploadsOfKey int64
-	// MaxMessages bounds the messages of a chat.
-	MaxMessages int64
-	// BodyTimeout is how long a client may take to send it.
-	BodyTimeout time.Duration
-	// AnswerTimeout is how long a client may take to read an answer that is
-	// not a completion.
-	AnswerTimeout time.Duration
-	// TrustTraceContext continues the traces that clients name, and records
-	// those that they record. Without it a request begins a trace of its own,
-	// linked to the client's.
-	TrustTraceContext bool
-}
-
-// Parts are what the surface is made of.
-type Parts struct {
-	Log     *slog.Logger
-	Tracer  trace.Tracer
-	Clock   clock.Clock
-	Random  io.Reader
-	Metrics *Metrics
-	Auth    *auth.Authenticator
-	// Addresses finds the client's address; nil trusts no proxy.
-	Addresses *address.Finder
-	Catalog   *catalog.View
-	Gate      *admission.Gate
-	Engine    *relay.Engine
-	Witness   *witness.Queue
-	Leases    *witness.Leases
-	Receipts  billingv1.ReceiptServiceClient
-	// Playground answers visitors without a key; nil where there is none.
-	Playground *playground.Playground
-	// Idempotency claims the keys of requests that carry one.
-	Idempotency *idempotency.Keeper
-	// Rates tells what is left of keys' rates where admission has not; nil leaves
-	// it unsaid there.
-	Rates  *ratelimit.Reader
-	Market *marketapi.API
-	// Provider answers the agents of providers.
-	Provider *providerapi.API
-	Ready    func(context.Context) error
-}
-
-// Handler answers all public requests.
-type Handler struct {
-	Parts
-	cfg     Config
-	buffers buffers
-	uploads uploads
-}
-
-// New makes the handler.
-func New(parts Parts, cfg Config) *Handler {
-	return &Handler{Parts: parts, cfg: cfg, uploads: uploads{
-		most: cfg.Uploads, mostOfKey: cfg.UploadsOfKey, ofKey: map[string]int64{},
-	}}
-}
-
-// route is one kind of request.
-type route struct {
-	// pattern names the route in logs and metrics.
-	pattern string
-	methods []string
-	// serve answers, or returns the error to answer with.
-	serve func(*Handler, *exchange) error
-}
-
-var (
-	get  = []string{http.MethodGet, http.MethodHead}
-	post = []string{http.MethodPost}
 )
 
 // Routes without a variable part.
@@ -137,7 +46,7 @@ var fixed = map[string]route{
 	"/v1/messages":             {"/v1/messages", nil, useChat},
 	"/api/v1/models":           {"/api/v1/models", get, (*Handler).market},
 	"/api/v1/models/catalog":   {"/api/v1/models/catalog", get, (*Handler).market},
-	"/openapi.json":            {"/openapi.json", get, (*Handler).describe},
+	"/openapi.json":            {"/openapi.json", get, (*Handler).describeAPI},
 	healthPath:                 {healthPath, get, (*Handler).healthz},
 	readyPath:                  {readyPath, get, (*Handler).readyz},
 }
@@ -211,44 +120,133 @@ func useChat(*Handler, *exchange) error {
 		"This endpoint is not served. Use POST /v1/chat/completions, which every model here answers.")
 }
 
-// market goes through calls of bounded time, so one write deadline suffices.
-func (h *Handler) market(x *exchange) error {
-	h.setWriteDeadline(x)
-	return h.Market.Serve(x.answer, x.request)
+func (h *Handler) describeAPI(x *exchange) error { return h.json(x, openapi.Document()) }
+
+// ServeHTTP answers one request of the public listener and writes its log line.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.serve(w, r, public) }
+
+// lastOfConnection reports whether nothing behind a request may be read as another,
+// because its framing is in doubt.
+//
+// A body in chunks is the last of its connection. net/http drops a Content-Length
+// that stands beside the chunks, so it cannot be refused here; but whatever a
+// front that goes by that length takes for the next request is not read. So is a
+// request of HTTP/1.0: net/http drops its Transfer-Encoding and takes the chunks
+// for the next request.
+func lastOfConnection(r *http.Request) bool {
+	return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1)
 }
 
-func (h *Handler) describe(x *exchange) error { return h.json(x, openapi.Document()) }
-
-func (h *Handler) healthz(x *exchange) error { return h.json(x, []byte(`{"status":"ok"}`)) }
-
-// readyz says in one text what is missing.
-func (h *Handler) readyz(x *exchange) error {
-	if err := h.Ready(x.request.Context()); err != nil {
-		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "The service is not ready.")
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s surface) {
+	if lastOfConnection(r) {
+		w.Header().Set("Connection", "close")
 	}
-	return h.json(x, []byte(`{"status":"ready"}`))
-}
-
-func (h *Handler) listModels(x *exchange) error {
-	body, err := h.Catalog.List(x.request.URL.Query().Get("all") == "true")
+	x := &exchange{
+		started: h.Clock.Now(), answer: &recorder{ResponseWriter: w}, control: http.NewResponseController(w), pages: s.pages,
+	}
+	var refused error
+	if s.admit != nil {
+		refused = s.admit(r)
+	}
+	if x.route = unknown; refused == nil {
+		x.route, x.rest = s.find(r.URL.EscapedPath())
+	}
+	if h.Rates != nil && s.pages && tellsRate(r) {
+		x.answer.before = func(status int) { h.tellRate(x, status) }
+	}
+	ctx, span := h.startSpan(r, x.route.pattern)
+	defer span.End()
+	id, err := ids.NewRequest(x.started, h.Random)
+	if err == nil {
+		x.id = id.String()
+		ctx = telemetry.WithRequestID(ctx, x.id)
+	}
+	x.request = r.WithContext(ctx)
+	if r.ContentLength != 0 {
+		h.expectBody(x)
+	}
+	defer h.end(ctx, x)
 	if err != nil {
-		return err
+		h.tell(x, err)
+		return
 	}
-	return h.json(x, body)
+	x.nameRequest()
+	x.header().Set("X-Content-Type-Options", "nosniff")
+	if s.pages && crossOrigin(r.URL.Path) {
+		allowOrigin(x)
+	}
+	if err := h.dispatch(x); err != nil {
+		h.tell(x, err)
+	}
 }
 
-func (h *Handler) getModel(x *exchange) error {
-	name, err := url.PathUnescape(x.rest)
-	if err != nil || len(name) > maxModelName {
-		name = "" // no model has it
+// end catches a panic, measures, and writes the log line.
+func (h *Handler) end(ctx context.Context, x *exchange) {
+	p := recover()
+	if p != nil {
+		begun := x.answer.status != 0
+		h.tell(x, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		if begun {
+			// What was written cannot be taken back; the client must see that
+			// it is cut off.
+			defer panic(http.ErrAbortHandler)
+		}
 	}
-	h.rateOf(x, name)
-	body, err := h.Catalog.Object(name)
-	if err != nil {
-		return err
+	// The next request on this connection begins without a deadline.
+	defer func() { _ = x.control.SetWriteDeadline(time.Time{}) }()
+	took := h.Clock.Now().Sub(x.started)
+	status := x.answer.status
+	if a := apierror.Of(x.told); x.told != nil && a.Status == apierror.StatusClientClosed {
+		status = a.Status
 	}
-	if model, err := h.Catalog.Find(name); err == nil {
-		setDeprecation(x.header(), model.DeprecatedAt)
+	h.Metrics.request(ctx, x.route.pattern, status, took)
+	h.Metrics.model(ctx, x, took)
+	describe(trace.SpanFromContext(ctx), x, status)
+	h.log(ctx, x, status, took)
+	if status == apierror.StatusClientClosed && p == nil {
+		// net/http would end the answer properly, and a client that has only closed
+		// its side for writing would read 200 and nothing, or half an answer.
+		panic(http.ErrAbortHandler)
 	}
-	return h.json(x, body)
+}
+
+func (h *Handler) log(ctx context.Context, x *exchange, status int, took time.Duration) {
+	level := slog.LevelInfo
+	attrs := append([]slog.Attr{
+		slog.String("request_id", x.id),
+		slog.String("method", method(x.request.Method)),
+		slog.String("route", x.route.pattern),
+		slog.Int("status", status),
+		slog.Int64("duration_ms", took.Milliseconds()),
+	}, x.facts...)
+	if x.told != nil {
+		a := apierror.Of(x.told)
+		attrs = append(attrs, slog.String("code", a.KnownCode()))
+		if a.Internal || status >= http.StatusInternalServerError {
+			attrs = append(attrs, slog.Any("error", x.told))
+		}
+		if a.Internal {
+			level = slog.LevelError
+		}
+	}
+	h.Log.LogAttrs(ctx, level, "request", attrs...)
+}
+
+var public = surface{find: find, pages: true}
+
+// absent reports whether a route is not there as the gateway is configured.
+func (h *Handler) absent(r route) bool {
+	return h.Playground == nil && strings.HasPrefix(r.pattern, playgroundRoutes)
+}
+
+// preflight answers without a key, whatever the route and whatever comes of it.
+func (h *Handler) preflight(x *exchange) error {
+	header := x.header()
+	header.Set("Access-Control-Allow-Origin", "*")
+	header.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+	header.Set("Access-Control-Allow-Headers", askedHeaders(x.request.Header))
+	header.Set("Access-Control-Max-Age", "86400")
+	header.Set("Vary", "Access-Control-Request-Headers")
+	x.answer.WriteHeader(http.StatusNoContent)
+	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -127,93 +126,6 @@ func (h *Handler) replay(x *exchange, kept *idempotency.Answer) error {
 	x.answer.WriteHeader(kept.Status)
 	_, _ = x.answer.Write(kept.Body) // a client that left is nobody's fault
 	return nil
-}
-
-// ownPrefix begins the names of the service's own headers.
-const ownPrefix = "X-Svc-"
-
-// said reports whether a header belongs to the answer, and is said again with it.
-// What speaks of the connection or of the moment (rates, keep-alive) does not.
-func said(name string) bool {
-	switch name {
-	case "Content-Type", "X-Request-Id", "Deprecation", "Sunset":
-		return true
-	}
-	return strings.HasPrefix(name, ownPrefix)
-}
-
-// tape keeps a whole answer on its way to the client, up to what can be kept. Of
-// a stream it keeps nothing.
-//
-// An answer that is paid for is kept although its client left while it was
-// written: the error of the write is told with the answer's last byte.
-type tape struct {
-	http.ResponseWriter
-	status   int
-	stream   bool
-	over     bool
-	declared string // Content-Length
-	body     []byte
-	failed   error // of the first write that failed
-}
-
-// WriteHeader notes the status.
-func (t *tape) WriteHeader(status int) {
-	t.begin(status)
-	t.ResponseWriter.WriteHeader(status)
-}
-
-func (t *tape) begin(status int) {
-	if t.status != 0 {
-		return
-	}
-	t.status = status
-	kind, _, err := mime.ParseMediaType(t.Header().Get("Content-Type"))
-	t.stream = err != nil || kind == "text/event-stream"
-	t.declared = t.Header().Get("Content-Length")
-	if size, err := strconv.Atoi(t.declared); err != nil || size > idempotency.MaxAnswer {
-		t.over = true
-	}
-}
-
-// Write notes what is sent, whether or not it arrives.
-func (t *tape) Write(p []byte) (int, error) {
-	t.begin(http.StatusOK)
-	switch {
-	case t.stream || t.over:
-	case len(t.body)+len(p) > idempotency.MaxAnswer:
-		t.over, t.body = true, nil
-	default:
-		t.body = append(t.body, p...)
-	}
-	n := len(p)
-	if t.failed == nil {
-		n, t.failed = t.ResponseWriter.Write(p)
-	}
-	if t.failed != nil && !t.stream && !t.over && !t.whole() {
-		return len(p), nil
-	}
-	return n, t.failed
-}
-
-// whole reports whether all that was declared has been noted.
-func (t *tape) whole() bool { return t.declared == strconv.Itoa(len(t.body)) }
-
-// Unwrap lets http.ResponseController find the connection.
-func (t *tape) Unwrap() http.ResponseWriter { return t.ResponseWriter }
-
-// answer is what was said, nil when that is not a whole answer, or too large.
-func (t *tape) answer() *idempotency.Answer {
-	if t.status != http.StatusOK || t.stream || t.over || !t.whole() {
-		return nil
-	}
-	header := http.Header{}
-	for name, values := range t.Header() {
-		if said(name) {
-			header[name] = values
-		}
-	}
-	return &idempotency.Answer{Status: t.status, Header: header, Body: t.body}
 }
 
 // repeated is a body that was read before. Whoever reads it to its end frees it.

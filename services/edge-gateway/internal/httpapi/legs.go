@@ -2,21 +2,16 @@ package httpapi
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"strconv"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/jsonscan"
-	"svc.internal/pkg/telemetry"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
-	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
-	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
-	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/relay"
 )
 
@@ -26,70 +21,6 @@ import (
 // that went on. At most one of them is committed, so at most one is billed. A
 // leg is concluded before the next is admitted, so that their holds and places
 // never stand beside each other.
-
-// maxNextModels is how many models are tried after the first.
-const maxNextModels = 3
-
-// choice is a model that may serve a request.
-type choice struct {
-	model  *catalog.Model
-	bounds admission.Bounds
-}
-
-// resolve finds the models that may serve a request, in the order in which they
-// are tried. Each must exist, serve this endpoint and be allowed. Those that
-// nobody serves now are left out, unless there is no other behind; so are those
-// after the first that do not give as long an answer as is asked for.
-func (h *Handler) resolve(as asJSON, who *auth.Principal, req *openaiapi.Request) ([]choice, error) {
-	first, err := h.resolveOne(as, who, req)
-	if err != nil {
-		return nil, err
-	}
-	all := []choice{first}
-	for i, name := range req.Models {
-		model, err := h.findModel(name, as.endpoint)
-		if err == nil {
-			err = mayUse(who, model)
-		}
-		if err != nil {
-			return nil, onModel(err, openaiapi.ModelParam(i))
-		}
-		if slices.ContainsFunc(all, func(other choice) bool { return other.model == model }) {
-			continue
-		}
-		if bounds, err := admission.BoundsOf(req, model); err == nil {
-			all = append(all, choice{model, bounds})
-		}
-	}
-	reached := all[:0]
-	for i, c := range all {
-		if c.model.Online || i == len(all)-1 {
-			reached = append(reached, c)
-		}
-	}
-	return reached[:min(len(reached), 1+maxNextModels)], nil
-}
-
-// resolveOne finds the first model and checks that the key may use it so.
-func (h *Handler) resolveOne(as asJSON, who *auth.Principal, req *openaiapi.Request) (choice, error) {
-	model, err := h.findModel(req.Model, as.endpoint)
-	if err != nil {
-		return choice{}, err
-	}
-	bounds, err := admission.BoundsOf(req, model)
-	if err != nil {
-		return choice{}, err
-	}
-	return choice{model, bounds}, mayUse(who, model)
-}
-
-// onModel lets an error that blames the model name the entry where it stands.
-func onModel(err error, param string) error {
-	if f, ok := fault.As(err); ok && f.Param == "model" {
-		return f.On(param)
-	}
-	return err
-}
 
 // mendable are the errors of a leg that another model may not have.
 var mendable = []fault.Reason{
@@ -133,29 +64,6 @@ func (h *Handler) begin(x *exchange, call *relay.Call, model *catalog.Model) *re
 	call.RequestID, call.Order.RequestID = id.String(), id.String()
 	call.BeganAt, call.Running = now, nil
 	return call
-}
-
-// goOn makes the exchange that of its next leg. The client is told where the
-// receipts of all its legs begin.
-func (x *exchange) goOn(call *relay.Call) {
-	if x.header().Get(firstRequest) == "" {
-		x.header().Set(firstRequest, x.id)
-	}
-	x.facts = append(x.facts, slog.String("continues", x.id))
-	x.id, x.model = call.RequestID, call.Order.ModelID
-	x.request = x.request.WithContext(telemetry.WithRequestID(x.request.Context(), x.id))
-	x.nameRequest()
-}
-
-// firstRequest names the first leg of an answer that a later one gives; each
-// receipt names the leg that went on.
-const firstRequest = "X-Svc-First-Request-Id"
-
-// nameRequest tells the client which request this is; once headers are sent, it
-// is the receipt of the first leg that leads to the last.
-func (x *exchange) nameRequest() {
-	x.header().Set("X-Svc-Request-Id", x.id)
-	x.header().Set("X-Request-Id", x.id)
 }
 
 // settle gives billing-ledger the account of a leg, now, and reports whether the

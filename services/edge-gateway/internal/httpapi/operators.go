@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -10,19 +11,6 @@ import (
 
 // adminRoutes is where operators' routes begin.
 const adminRoutes = "/api/v1/admin/"
-
-// surface is what one listener answers.
-type surface struct {
-	// find gives the route of an escaped path and the path's variable part, still escaped.
-	find func(path string) (route, string)
-	// pages reports whether pages of other origins may call, and consumers hear of
-	// their rates: on the public listener, and on no other.
-	pages bool
-	// admit refuses a request before it has a route; nil refuses none.
-	admit func(*http.Request) error
-}
-
-var public = surface{find: find, pages: true}
 
 // Operators answers the operators' listener: the routes under /api/v1/admin,
 // whether the process lives and is ready, and nothing else. Requests whose Host is
@@ -60,3 +48,11 @@ func (h *Handler) admin(gate *operator.Gate, x *exchange) error {
 	_ = x.control.SetWriteDeadline(time.Now().Add(h.cfg.BodyTimeout + h.cfg.AnswerTimeout))
 	return h.Market.ServeOperator(x.answer, x.request, name)
 }
+
+// operatorFacts are what the log line of an operator's call says besides.
+func operatorFacts(name, path string) []slog.Attr {
+	return []slog.Attr{slog.String("operator", name), slog.String("path", path[:min(len(path), maxLoggedPath)])}
+}
+
+// maxLoggedPath bounds the path of an operator's call in the log, in bytes.
+const maxLoggedPath = 512

@@ -21,14 +21,6 @@ import (
 	"svc.internal/services/edge-gateway/internal/playground"
 )
 
-// playgroundRoutes begins the patterns of the playground's routes.
-const playgroundRoutes = "/v1/playground/"
-
-// absent reports whether a route is not there as the gateway is configured.
-func (h *Handler) absent(r route) bool {
-	return h.Playground == nil && strings.HasPrefix(r.pattern, playgroundRoutes)
-}
-
 // playgroundChat serves POST /v1/playground/chat: a short chat for a visitor of
 // the site, without a key, paid for by the platform. The order of its steps is
 // that of a chat, with the visit before admission: what is refused before it

@@ -12,15 +12,12 @@ import (
 	"time"
 
 	"svc.internal/pkg/fault"
-	"svc.internal/pkg/ids"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
-	"svc.internal/services/edge-gateway/internal/catalog"
-	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/relay"
 	"svc.internal/services/edge-gateway/internal/witness"
 )
@@ -42,31 +39,6 @@ const promptsAtOnce = 4
 
 // requestIDs names the requests of all prompts, in their order.
 const requestIDs = "X-Svc-Request-Ids"
-
-// forEach makes a call for each of the requests that one was split into, like
-// that of the first.
-func (h *Handler) forEach(split []*openaiapi.Request, model *catalog.Model, first *relay.Call) ([]*relay.Call, error) {
-	calls := []*relay.Call{first}
-	for _, req := range split[1:] {
-		bounds, err := admission.BoundsOf(req, model)
-		if err != nil {
-			return nil, err
-		}
-		id, err := ids.NewRequest(h.Clock.Now(), h.Random)
-		if err != nil {
-			return nil, fmt.Errorf("make an id: %w", err)
-		}
-		call := *first
-		call.RequestID, call.Order.RequestID = id.String(), id.String()
-		call.Sent = req.Body(nil, model.ID, bounds.MaxOutputTokens)
-		if call.Order.BodyBytes = int64(len(call.Sent.Body)); call.Order.BodyBytes > h.cfg.MaxBody {
-			return nil, tooLarge(h.cfg.MaxBody) // a hub takes no more either
-		}
-		call.Order.PromptTokens, call.Order.WindowTokens, call.Order.Bounds = req.BillablePrompt(), req.LargestTokens, bounds
-		calls = append(calls, &call)
-	}
-	return calls, nil
-}
 
 // prompt is one of several prompts of a request.
 type prompt struct {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/providerapi"
 )
 
@@ -29,8 +28,6 @@ var ofProviders = map[string]route{
 	"/api/v1/consumer/upgrade-to-provider": {"/api/v1/consumer/upgrade-to-provider", post, agents((*providerapi.API).Upgrade)},
 }
 
-const statusPath = "/api/v1/provider/status"
-
 const (
 	providersOf = "/api/v1/models/{id}/providers"
 	filesOf     = "/api/v1/models/{id}/files"
@@ -42,26 +39,6 @@ func (r route) of(rest string) route {
 		r.pattern = filesOf
 	}
 	return r
-}
-
-var put = []string{http.MethodPut}
-
-// formOf is the form of a path's errors: agents read another than OpenAI's on some,
-// whether or not there is such a route.
-func formOf(path string) apierror.Form {
-	switch {
-	case path == statusPath:
-		return apierror.Answer.WriteStatus
-	case strings.HasSuffix(path, statusPath):
-		// An agent with a prefix or a slash too much in its address must not take the
-		// 404 for a verdict on its key.
-		return apierror.Answer.WriteText
-	case path == "/v1/messages", strings.HasPrefix(path, "/v1/messages/"):
-		return apierror.Answer.WriteWrapped
-	case strings.HasPrefix(path, "/api/v1/user/"), strings.HasPrefix(path, "/api/v1/consumer/"):
-		return apierror.Answer.WriteFlat
-	}
-	return apierror.Answer.Write
 }
 
 // ask is one call of package providerapi.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -14,7 +13,6 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
-	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/relay"
 )
@@ -178,27 +176,4 @@ func outcome(a apierror.Answer) billingv1.Outcome {
 		return billingv1.Outcome_OUTCOME_REFUSED
 	}
 	return billingv1.Outcome_OUTCOME_FAILED
-}
-
-// setRoute says how the request was asked to be routed.
-func setRoute(h http.Header, pin admission.Pin) {
-	if pin.ProviderID == "" {
-		h.Set("X-Svc-Route-Mode", "auto")
-		return
-	}
-	h.Set("X-Svc-Route-Mode", "explicit")
-	h.Set("X-Svc-Requested-Provider", pin.ProviderID)
-}
-
-// setDeprecation says when a model leaves, if ever: it is deprecated (RFC 9745)
-// and gone (RFC 8594) at the same time, of which its users are told 30 days
-// ahead and more.
-func setDeprecation(h http.Header, leaves time.Time) {
-	if leaves.IsZero() {
-		h.Del("Deprecation")
-		h.Del("Sunset")
-		return
-	}
-	h.Set("Deprecation", "@"+strconv.FormatInt(leaves.Unix(), 10))
-	h.Set("Sunset", leaves.UTC().Format(http.TimeFormat))
 }

@@ -25,12 +25,6 @@ const (
 	requestAttr = attribute.Key("svc.request_id")
 )
 
-// The routes of probes.
-const (
-	healthPath = "/healthz"
-	readyPath  = "/readyz"
-)
-
 // startSpan starts the span of a request. A client's trace is continued only
 // where clients are trusted; elsewhere it becomes a link, since it would
 // otherwise be the client's to say how much is recorded.

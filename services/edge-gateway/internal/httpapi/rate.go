@@ -3,12 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
-
-	"svc.internal/pkg/fault"
-	billingv1 "svc.internal/proto/svc/billing/v1"
 
 	"svc.internal/services/edge-gateway/internal/auth"
 )
@@ -21,14 +16,6 @@ import (
 // ratePatience is how long an answer waits for whose key it is, and as long again for
 // what is left of its rate; without either it says nothing.
 const ratePatience = 250 * time.Millisecond
-
-// tellsRate reports whether answers to a request speak of its key's rate: those of
-// the playground speak of the visitor's, and browsers ask in advance without a
-// key.
-func tellsRate(r *http.Request) bool {
-	path := r.URL.Path
-	return strings.HasPrefix(path, "/v1/") && !strings.HasPrefix(path, playgroundRoutes) && r.Method != http.MethodOptions
-}
 
 // categoryOf is the category of a route's models as long as no model is known;
 // llm of all others.
@@ -82,33 +69,4 @@ func (h *Handler) caller(x *exchange) *auth.Principal {
 // patience ends with time and not with the client, since others may wait for it.
 func patience(x *exchange) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(x.request.Context()), ratePatience)
-}
-
-// setRate says how much of the key's rate is left, nothing where it has no
-// limit, and keeps it from being read.
-func (x *exchange) setRate(requests *billingv1.RateLimit) {
-	x.rated = true
-	if requests.GetLimit() <= 0 {
-		return
-	}
-	h := x.header()
-	h.Set("X-Ratelimit-Limit-Requests", strconv.Itoa(int(requests.GetLimit())))
-	h.Set("X-Ratelimit-Remaining-Requests", strconv.Itoa(int(max(requests.GetRemaining(), 0))))
-	h.Set("X-Ratelimit-Reset-Requests", (time.Duration(max(requests.GetResetMs(), 0)) * time.Millisecond).String())
-}
-
-// leftBy is what a refusal by admission tells of the rate; nil when it tells
-// nothing, or of a key that is no good any more.
-func leftBy(refusal error) *billingv1.RateLimit {
-	f, ok := fault.As(refusal)
-	if !ok || f.Kind == fault.Unauthenticated {
-		return nil
-	}
-	limit, errLimit := strconv.ParseInt(f.Meta["limit"], 10, 32)
-	remaining, errRemaining := strconv.ParseInt(f.Meta["remaining"], 10, 32)
-	reset, errReset := strconv.ParseInt(f.Meta["reset_ms"], 10, 64)
-	if errLimit != nil || errRemaining != nil || errReset != nil {
-		return nil
-	}
-	return &billingv1.RateLimit{Limit: int32(limit), Remaining: int32(remaining), ResetMs: reset}
 }

@@ -2,13 +2,16 @@ package httpapi
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 
 	"svc.internal/pkg/fault"
+	"svc.internal/pkg/ids"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
+	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/relay"
 )
@@ -139,4 +142,29 @@ func capabilities(as asJSON, req *openaiapi.Request) []string {
 		need = append(need, "logprobs")
 	}
 	return need
+}
+
+// forEach makes a call for each of the requests that one was split into, like
+// that of the first.
+func (h *Handler) forEach(split []*openaiapi.Request, model *catalog.Model, first *relay.Call) ([]*relay.Call, error) {
+	calls := []*relay.Call{first}
+	for _, req := range split[1:] {
+		bounds, err := admission.BoundsOf(req, model)
+		if err != nil {
+			return nil, err
+		}
+		id, err := ids.NewRequest(h.Clock.Now(), h.Random)
+		if err != nil {
+			return nil, fmt.Errorf("make an id: %w", err)
+		}
+		call := *first
+		call.RequestID, call.Order.RequestID = id.String(), id.String()
+		call.Sent = req.Body(nil, model.ID, bounds.MaxOutputTokens)
+		if call.Order.BodyBytes = int64(len(call.Sent.Body)); call.Order.BodyBytes > h.cfg.MaxBody {
+			return nil, tooLarge(h.cfg.MaxBody) // a hub takes no more either
+		}
+		call.Order.PromptTokens, call.Order.WindowTokens, call.Order.Bounds = req.BillablePrompt(), req.LargestTokens, bounds
+		calls = append(calls, &call)
+	}
+	return calls, nil
 }

@@ -1,0 +1,89 @@
+package httpapi
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"svc.internal/pkg/address"
+	"svc.internal/pkg/clock"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+
+	"svc.internal/services/edge-gateway/internal/admission"
+	"svc.internal/services/edge-gateway/internal/auth"
+	"svc.internal/services/edge-gateway/internal/catalog"
+	"svc.internal/services/edge-gateway/internal/idempotency"
+	"svc.internal/services/edge-gateway/internal/marketapi"
+	"svc.internal/services/edge-gateway/internal/playground"
+	"svc.internal/services/edge-gateway/internal/providerapi"
+	"svc.internal/services/edge-gateway/internal/ratelimit"
+	"svc.internal/services/edge-gateway/internal/relay"
+	"svc.internal/services/edge-gateway/internal/witness"
+)
+
+// Config bounds what is read.
+type Config struct {
+	// MaxBody bounds the body of a /v1 request in bytes.
+	MaxBody int64
+	// MaxUpload bounds a file that is uploaded, Uploads the memory of all
+	// uploads together, UploadsOfKey that of one consumer key's, in bytes.
+	MaxUpload, Uploads, UploadsOfKey int64
+	// MaxMessages bounds the messages of a chat.
+	MaxMessages int64
+	// BodyTimeout is how long a client may take to send it.
+	BodyTimeout time.Duration
+	// AnswerTimeout is how long a client may take to read an answer that is
+	// not a completion.
+	AnswerTimeout time.Duration
+	// TrustTraceContext continues the traces that clients name, and records
+	// those that they record. Without it a request begins a trace of its own,
+	// linked to the client's.
+	TrustTraceContext bool
+}
+
+// Parts are what the surface is made of.
+type Parts struct {
+	Log     *slog.Logger
+	Tracer  trace.Tracer
+	Clock   clock.Clock
+	Random  io.Reader
+	Metrics *Metrics
+	Auth    *auth.Authenticator
+	// Addresses finds the client's address; nil trusts no proxy.
+	Addresses *address.Finder
+	Catalog   *catalog.View
+	Gate      *admission.Gate
+	Engine    *relay.Engine
+	Witness   *witness.Queue
+	Leases    *witness.Leases
+	Receipts  billingv1.ReceiptServiceClient
+	// Playground answers visitors without a key; nil where there is none.
+	Playground *playground.Playground
+	// Idempotency claims the keys of requests that carry one.
+	Idempotency *idempotency.Keeper
+	// Rates tells what is left of keys' rates where admission has not; nil leaves
+	// it unsaid there.
+	Rates  *ratelimit.Reader
+	Market *marketapi.API
+	// Provider answers the agents of providers.
+	Provider *providerapi.API
+	Ready    func(context.Context) error
+}
+
+// Handler answers all public requests.
+type Handler struct {
+	Parts
+	cfg     Config
+	buffers buffers
+	uploads uploads
+}
+
+// New makes the handler.
+func New(parts Parts, cfg Config) *Handler {
+	return &Handler{Parts: parts, cfg: cfg, uploads: uploads{
+		most: cfg.Uploads, mostOfKey: cfg.UploadsOfKey, ofKey: map[string]int64{},
+	}}
+}

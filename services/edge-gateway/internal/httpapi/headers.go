@@ -1,0 +1,64 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+
+	"svc.internal/services/edge-gateway/internal/admission"
+)
+
+// setRoute says how the request was asked to be routed.
+func setRoute(h http.Header, pin admission.Pin) {
+	if pin.ProviderID == "" {
+		h.Set("X-Svc-Route-Mode", "auto")
+		return
+	}
+	h.Set("X-Svc-Route-Mode", "explicit")
+	h.Set("X-Svc-Requested-Provider", pin.ProviderID)
+}
+
+// setDeprecation says when a model leaves, if ever: it is deprecated (RFC 9745)
+// and gone (RFC 8594) at the same time, of which its users are told 30 days
+// ahead and more.
+func setDeprecation(h http.Header, leaves time.Time) {
+	if leaves.IsZero() {
+		h.Del("Deprecation")
+		h.Del("Sunset")
+		return
+	}
+	h.Set("Deprecation", "@"+strconv.FormatInt(leaves.Unix(), 10))
+	h.Set("Sunset", leaves.UTC().Format(http.TimeFormat))
+}
+
+// setRate says how much of the key's rate is left, nothing where it has no
+// limit, and keeps it from being read.
+func (x *exchange) setRate(requests *billingv1.RateLimit) {
+	x.rated = true
+	if requests.GetLimit() <= 0 {
+		return
+	}
+	h := x.header()
+	h.Set("X-Ratelimit-Limit-Requests", strconv.Itoa(int(requests.GetLimit())))
+	h.Set("X-Ratelimit-Remaining-Requests", strconv.Itoa(int(max(requests.GetRemaining(), 0))))
+	h.Set("X-Ratelimit-Reset-Requests", (time.Duration(max(requests.GetResetMs(), 0)) * time.Millisecond).String())
+}
+
+// leftBy is what a refusal by admission tells of the rate; nil when it tells
+// nothing, or of a key that is no good any more.
+func leftBy(refusal error) *billingv1.RateLimit {
+	f, ok := fault.As(refusal)
+	if !ok || f.Kind == fault.Unauthenticated {
+		return nil
+	}
+	limit, errLimit := strconv.ParseInt(f.Meta["limit"], 10, 32)
+	remaining, errRemaining := strconv.ParseInt(f.Meta["remaining"], 10, 32)
+	reset, errReset := strconv.ParseInt(f.Meta["reset_ms"], 10, 64)
+	if errLimit != nil || errRemaining != nil || errReset != nil {
+		return nil
+	}
+	return &billingv1.RateLimit{Limit: int32(limit), Remaining: int32(remaining), ResetMs: reset}
+}

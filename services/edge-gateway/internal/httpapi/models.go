@@ -1,0 +1,36 @@
+package httpapi
+
+import "net/url"
+
+// maxModelName bounds the model id of a path.
+const maxModelName = 256
+
+func (h *Handler) listModels(x *exchange) error {
+	body, err := h.Catalog.List(x.request.URL.Query().Get("all") == "true")
+	if err != nil {
+		return err
+	}
+	return h.json(x, body)
+}
+
+func (h *Handler) getModel(x *exchange) error {
+	name, err := url.PathUnescape(x.rest)
+	if err != nil || len(name) > maxModelName {
+		name = "" // no model has it
+	}
+	h.rateOf(x, name)
+	body, err := h.Catalog.Object(name)
+	if err != nil {
+		return err
+	}
+	if model, err := h.Catalog.Find(name); err == nil {
+		setDeprecation(x.header(), model.DeprecatedAt)
+	}
+	return h.json(x, body)
+}
+
+// market goes through calls of bounded time, so one write deadline suffices.
+func (h *Handler) market(x *exchange) error {
+	h.setWriteDeadline(x)
+	return h.Market.Serve(x.answer, x.request)
+}

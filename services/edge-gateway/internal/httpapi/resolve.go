@@ -1,0 +1,113 @@
+package httpapi
+
+import (
+	"slices"
+
+	"svc.internal/pkg/fault"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+
+	"svc.internal/services/edge-gateway/internal/admission"
+	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/auth"
+	"svc.internal/services/edge-gateway/internal/catalog"
+	"svc.internal/services/edge-gateway/internal/openaiapi"
+)
+
+// findModel looks for the model of a request that asks for an endpoint.
+func (h *Handler) findModel(name string, asked hubv1.Endpoint) (*catalog.Model, error) {
+	model, err := h.Catalog.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	if model.Endpoint != asked {
+		return nil, wrongEndpoint(model.Endpoint)
+	}
+	return model, nil
+}
+
+// routeOf is the route that serves the models of an endpoint.
+var routeOf = map[hubv1.Endpoint]string{
+	hubv1.Endpoint_ENDPOINT_CHAT:           "POST /v1/chat/completions",
+	hubv1.Endpoint_ENDPOINT_EMBEDDINGS:     "POST /v1/embeddings",
+	hubv1.Endpoint_ENDPOINT_IMAGES:         "POST /v1/images/generations",
+	hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS: "POST /v1/audio/transcriptions",
+}
+
+func wrongEndpoint(served hubv1.Endpoint) error {
+	message := "This model is not served by this endpoint."
+	if route := routeOf[served]; route != "" {
+		message += " Use " + route + "."
+	}
+	return fault.New(fault.Invalid, apierror.UnsupportedEndpointForModel, "%s", message).On("model")
+}
+
+func mayUse(who *auth.Principal, model *catalog.Model) error {
+	if who.MayUse(model.ID) {
+		return nil
+	}
+	return fault.New(fault.Denied, fault.ModelNotAllowed, "This key may not use this model.").On("model")
+}
+
+// maxNextModels is how many models are tried after the first.
+const maxNextModels = 3
+
+// choice is a model that may serve a request.
+type choice struct {
+	model  *catalog.Model
+	bounds admission.Bounds
+}
+
+// resolve finds the models that may serve a request, in the order in which they
+// are tried. Each must exist, serve this endpoint and be allowed. Those that
+// nobody serves now are left out, unless there is no other behind; so are those
+// after the first that do not give as long an answer as is asked for.
+func (h *Handler) resolve(as asJSON, who *auth.Principal, req *openaiapi.Request) ([]choice, error) {
+	first, err := h.resolveOne(as, who, req)
+	if err != nil {
+		return nil, err
+	}
+	all := []choice{first}
+	for i, name := range req.Models {
+		model, err := h.findModel(name, as.endpoint)
+		if err == nil {
+			err = mayUse(who, model)
+		}
+		if err != nil {
+			return nil, onModel(err, openaiapi.ModelParam(i))
+		}
+		if slices.ContainsFunc(all, func(other choice) bool { return other.model == model }) {
+			continue
+		}
+		if bounds, err := admission.BoundsOf(req, model); err == nil {
+			all = append(all, choice{model, bounds})
+		}
+	}
+	reached := all[:0]
+	for i, c := range all {
+		if c.model.Online || i == len(all)-1 {
+			reached = append(reached, c)
+		}
+	}
+	return reached[:min(len(reached), 1+maxNextModels)], nil
+}
+
+// resolveOne finds the first model and checks that the key may use it so.
+func (h *Handler) resolveOne(as asJSON, who *auth.Principal, req *openaiapi.Request) (choice, error) {
+	model, err := h.findModel(req.Model, as.endpoint)
+	if err != nil {
+		return choice{}, err
+	}
+	bounds, err := admission.BoundsOf(req, model)
+	if err != nil {
+		return choice{}, err
+	}
+	return choice{model, bounds}, mayUse(who, model)
+}
+
+// onModel lets an error that blames the model name the entry where it stands.
+func onModel(err error, param string) error {
+	if f, ok := fault.As(err); ok && f.Param == "model" {
+		return f.On(param)
+	}
+	return err
+}
