@@ -1,0 +1,99 @@
+package inference
+
+import (
+	"time"
+
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
+
+	"svc.internal/services/edge-gateway/internal/admission"
+	"svc.internal/services/edge-gateway/internal/catalog"
+	"svc.internal/services/edge-gateway/internal/idempotency"
+	"svc.internal/services/edge-gateway/internal/openaiapi"
+	"svc.internal/services/edge-gateway/internal/rewrite"
+)
+
+// Request is one checked request. It does not change while it runs.
+type Request struct {
+	Prompt
+	// More are the further prompts of a text completion with several.
+	More       []Prompt
+	ReceivedAt time.Time
+	KeyID      string
+	// AccountTag is how routers and hubs know whose request it is.
+	AccountTag []byte
+	// Claim is the right to run the request; nil without an Idempotency-Key.
+	Claim *idempotency.KeyClaim
+	// Models are tried in this order. There is at least one.
+	Models []Model
+	// Endpoint is what the provider is asked for.
+	Endpoint hubv1.Endpoint
+	Stream   bool
+	// StopAsked reports that the client names what ends the answer.
+	StopAsked bool
+	// NamesMedia reports that messages name media by address, EngineMembers that the body has members that
+	// are an engine's own.
+	NamesMedia, EngineMembers bool
+	// Choices is how many answers are asked for, of images how many images; Inputs is how many embeddings.
+	Choices, Inputs int32
+	AnswerForm      hubv1.AnswerForm
+	// ContentType is that of the bodies, with its parameters; empty for JSON.
+	ContentType string
+	// Answer is what the answer looks like. Its RequestID and Model are set for each model attempt.
+	Answer rewrite.Spec
+	// Capabilities are what the provider must have declared.
+	Capabilities []string
+	Pin          admission.Pin
+	// Prefer is whom the client wants besides.
+	Prefer admission.Preferences
+	// PromptParam and MaxTokensParam name the parameters with the prompt and with the answer's bound, should
+	// they be too large.
+	PromptParam, MaxTokensParam string
+	// MaxTokens is 0 when the client did not say.
+	MaxTokens int64
+}
+
+// Prompt is one prompt of a request, which has an id of its own.
+type Prompt struct {
+	ID string
+	// Sent is what is sent, with where the model's name and the bound of the answer stand in it.
+	Sent openaiapi.Sent
+	// Bounds are those of the first model.
+	Bounds admission.Bounds
+	// PromptTokens is the estimate without margin, in the unit of the model's prices: of audio the exact
+	// milliseconds, of images 0.
+	PromptTokens int64
+	// WindowTokens is what the model's context window has to hold at once; 0 when that is no question.
+	WindowTokens int64
+}
+
+// Model is a model that may serve a request, and what the request may use of it.
+type Model struct {
+	*catalog.Model
+	Bounds admission.Bounds
+}
+
+// Result is what became of a request's last model attempt, or of all its prompts together.
+type Result struct {
+	// Err is nil when the answer was served to its end.
+	Err error
+	// Held reports that a hold was made, or may have been.
+	Held bool
+	// Committed is the number of the attempt whose answer was relayed, or whose prompt is billed although
+	// the client left; 0 for none.
+	Committed uint32
+	// Served is the candidate of that attempt.
+	Served   *routerv1.Candidate
+	Attempts []*billingv1.AttemptRecord
+	Route    *eventsv1.Route
+	// Tokens and Bytes count what was relayed.
+	Tokens, Bytes int64
+	// Lapsed reports that the hold was released before the answer was relayed.
+	Lapsed bool
+	// Usage is what is billed of a served answer.
+	Usage *hubv1.DispatchFinished
+	// FirstContent is the time from receipt to the first content; 0 when there was none.
+	FirstContent time.Duration
+}
