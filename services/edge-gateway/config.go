@@ -273,9 +273,9 @@ func (c Config) auth() auth.Config {
 	}
 }
 
-func (c Config) admit(report func(context.Context)) admission.Config {
+func (c Config) admission(flush func(context.Context)) admission.Config {
 	return admission.Config{
-		Report:       report,
+		FlushReports: flush,
 		AdmitTimeout: c.AdmitTimeout, SelectTimeout: c.SelectTimeout, SelectGrace: selectGrace, NearHubID: c.NearHubID,
 	}
 }

@@ -157,7 +157,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Auth:        s.auth,
 		Addresses:   address.New(proxies),
 		Catalog:     s.models,
-		Gate:        admission.NewGate(deps.Admission, deps.Router, s.giveBack, cfg.admit(s.witness.Flush)),
+		Gate:        admission.New(deps.Admission, deps.Router, s.releaseSlot, cfg.admission(s.witness.Flush)),
 		Engine:      relay.New(deps.Hubs, deps.Clock, cfg.relay()),
 		Witness:     s.witness,
 		Leases:      s.leases,
@@ -220,9 +220,9 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// giveBack tells routers of an attempt that never began. It may be lost: a
+// releaseSlot tells routers of an attempt that never began. It may be lost: a
 // booking ages out by itself.
-func (s *Service) giveBack(ctx context.Context, attempt *eventsv1.Attempt) {
+func (s *Service) releaseSlot(ctx context.Context, attempt *eventsv1.Attempt) {
 	data, err := proto.Marshal(&eventsv1.AttemptBatch{Attempts: []*eventsv1.Attempt{attempt}})
 	if err == nil {
 		err = s.deps.Bus.Publish(ctx, bus.SubjectAttempts(attemptsFrom), data, nil)

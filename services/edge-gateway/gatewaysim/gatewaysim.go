@@ -149,7 +149,7 @@ func (s *Shared) New(p Peers) (*Gateway, error) {
 			WrongKeys: 1000, WrongKeyNetworks: 16,
 		}),
 		Catalog: s.models,
-		Gate: admission.NewGate(p.Admission, p.Router, giveBack, admission.Config{
+		Gate: admission.New(p.Admission, p.Router, releaseSlot, admission.Config{
 			AdmitTimeout: never, SelectTimeout: never, SelectGrace: never,
 		}),
 		Engine: relay.New(p.Hubs, p.Clock, relay.Config{
@@ -176,5 +176,5 @@ func (g *Gateway) Conclude(ctx context.Context, batch []*billingv1.RequestReport
 	return g.reports.Send(ctx, batch)
 }
 
-// giveBack has no router to tell.
-func giveBack(context.Context, *eventsv1.Attempt) {}
+// releaseSlot has no router to tell.
+func releaseSlot(context.Context, *eventsv1.Attempt) {}

@@ -20,7 +20,7 @@ type Pin struct {
 	ProviderID string
 	// AllowFallbacks means nothing without a pin.
 	AllowFallbacks bool
-	// saidFallbacks tells that AllowFallbacks is the client's own word.
+	// saidFallbacks reports that AllowFallbacks is the client's own word.
 	saidFallbacks bool
 }
 
@@ -35,13 +35,15 @@ func ParsePin(h http.Header) (Pin, error) {
 		case len(values) == 1 && value == "false":
 			pin.AllowFallbacks = false
 		default:
-			return Pin{}, fault.New(fault.Invalid, fault.InvalidValue, "%s must be true or false", FallbacksHeader).On(FallbacksHeader)
+			return Pin{}, fault.New(fault.Invalid, fault.InvalidValue,
+				"%s must be true or false", FallbacksHeader).On(FallbacksHeader)
 		}
 	}
 	if values := h.Values(ProviderHeader); len(values) > 0 {
 		id, err := ids.ParseProvider(strings.TrimSpace(values[0]))
 		if err != nil || len(values) > 1 {
-			return Pin{}, fault.New(fault.Invalid, fault.InvalidProvider, "%s must be one provider id", ProviderHeader).On(ProviderHeader)
+			return Pin{}, fault.New(fault.Invalid, fault.InvalidProvider,
+				"%s must be one provider id", ProviderHeader).On(ProviderHeader)
 		}
 		pin.ProviderID = id.String()
 	}

@@ -113,8 +113,8 @@ func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admis
 		Inputs:          int32(req.Inputs),
 		Base64:          req.Base64,
 		Sent:            body,
-		Order: admission.Order{
-			RequestID:         x.id,
+		Order: admission.Request{
+			ID:                x.id,
 			KeyID:             who.KeyID,
 			AccountTag:        who.AccountTag,
 			ModelID:           model.ID,
@@ -158,7 +158,7 @@ func (h *Handler) forEach(split []*openaiapi.Request, model *catalog.Model, firs
 			return nil, fmt.Errorf("make an id: %w", err)
 		}
 		call := *first
-		call.RequestID, call.Order.RequestID = id.String(), id.String()
+		call.RequestID, call.Order.ID = id.String(), id.String()
 		call.Sent = req.Body(nil, model.ID, bounds.MaxOutputTokens)
 		if call.Order.BodyBytes = int64(len(call.Sent.Body)); call.Order.BodyBytes > h.cfg.MaxBody {
 			return nil, tooLarge(h.cfg.MaxBody) // a hub takes no more either

@@ -55,7 +55,7 @@ type Parts struct {
 	// Addresses finds the client's address; nil trusts no proxy.
 	Addresses *address.Finder
 	Catalog   *catalog.View
-	Gate      *admission.Gate
+	Gate      *admission.Admitter
 	Engine    *relay.Engine
 	Witness   *witness.Queue
 	Leases    *witness.Leases

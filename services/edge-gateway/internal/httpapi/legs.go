@@ -61,7 +61,7 @@ func (h *Handler) begin(x *exchange, call *relay.Call, model *catalog.Model) *re
 		return nil
 	}
 	setDeprecation(x.header(), model.DeprecatedAt)
-	call.RequestID, call.Order.RequestID = id.String(), id.String()
+	call.RequestID, call.Order.ID = id.String(), id.String()
 	call.BeganAt, call.Running = now, nil
 	return call
 }

@@ -124,7 +124,7 @@ func (h *Handler) runAll(x *exchange, calls []*relay.Call) error {
 func (h *Handler) admitAll(x *exchange, prompts []*prompt) error {
 	ctx, longest := x.request.Context(), longestOf(prompts)
 	longest.began = h.Clock.Now()
-	longest.grant, longest.err = h.Gate.Enter(ctx, longest.call.Order)
+	longest.grant, longest.err = h.Gate.Admit(ctx, &longest.call.Order)
 	if longest.found = longest.err == nil; longest.found {
 		var others sync.WaitGroup
 		for _, p := range prompts {
@@ -132,7 +132,7 @@ func (h *Handler) admitAll(x *exchange, prompts []*prompt) error {
 				continue
 			}
 			p.began = h.Clock.Now()
-			others.Go(func() { p.grant, p.err = h.Gate.Hold(ctx, p.call.Order) })
+			others.Go(func() { p.grant, p.err = h.Gate.Hold(ctx, &p.call.Order) })
 		}
 		others.Wait()
 	}
@@ -234,12 +234,12 @@ func (h *Handler) serveOne(x *exchange, p *prompt) {
 	switch {
 	case !p.admitted():
 		p.began = h.Clock.Now()
-		p.grant, p.err = h.Gate.Enter(ctx, call.Order)
+		p.grant, p.err = h.Gate.Admit(ctx, &call.Order)
 		if p.admitted() {
 			h.lease(p)
 		}
 	case !p.found:
-		p.grant, p.err = h.Gate.Find(ctx, call.Order, p.grant.Terms)
+		p.grant, p.err = h.Gate.Select(ctx, &call.Order, p.grant.Terms)
 	}
 	if p.err != nil {
 		p.err = h.unserved(call.Order.ModelID, p.err)
@@ -248,7 +248,7 @@ func (h *Handler) serveOne(x *exchange, p *prompt) {
 	p.found, p.served = true, true
 	call.Grant, call.Running, call.BeganAt = p.grant, p.running, h.Clock.Now()
 	call.Again = func(ctx context.Context, failed []string) ([]*routerv1.Candidate, error) {
-		return h.Gate.Again(ctx, call.Order, failed)
+		return h.Gate.Reselect(ctx, &call.Order, failed)
 	}
 	h.Metrics.open.Add(ctx, 1)
 	defer h.Metrics.open.Add(context.WithoutCancel(ctx), -1)
@@ -264,7 +264,7 @@ func (h *Handler) reportOne(x *exchange, prompts []*prompt, p *prompt) {
 		h.Leases.End(p.running)
 	}
 	if !p.served {
-		h.Gate.Unbook(x.request.Context(), p.call.Order, p.grant.Candidates)
+		h.Gate.ReleaseSlot(x.request.Context(), &p.call.Order, p.grant.Candidates)
 		p.result = relay.Result{Err: p.err, Route: relay.RouteOf(p.call.Order.Pin)}
 	}
 	if !p.grant.Held {

@@ -39,7 +39,7 @@ func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err erro
 		}
 		return nil, err
 	}
-	grant, err := h.Gate.Enter(ctx, call.Order)
+	grant, err := h.Gate.Admit(ctx, &call.Order)
 	if grant.Terms != nil {
 		x.setRate(grant.Terms.GetRequests())
 	}
@@ -65,7 +65,7 @@ func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err erro
 	call.Running = h.Leases.Begin(call.RequestID, began, lease)
 	defer h.Leases.End(call.Running)
 	call.Again = func(ctx context.Context, failed []string) ([]*routerv1.Candidate, error) {
-		return h.Gate.Again(ctx, call.Order, failed)
+		return h.Gate.Reselect(ctx, &call.Order, failed)
 	}
 	call.GoesOn = func(err error) bool {
 		next = h.next(x, call, err)

@@ -134,8 +134,8 @@ func (h *Handler) transcribe(x *exchange, who *auth.Principal, pin admission.Pin
 		AnswerType:  "text/plain; charset=utf-8",
 		ContentType: multipartform.ContentType(own),
 		Sent:        openaiapi.Sent{Body: body, Model: jsonscan.Span{Start: at.Start, End: at.Start + at.Length}},
-		Order: admission.Order{
-			RequestID:    x.id,
+		Order: admission.Request{
+			ID:           x.id,
 			KeyID:        who.KeyID,
 			AccountTag:   who.AccountTag,
 			ModelID:      model.ID,

@@ -26,7 +26,7 @@ func TestABoundFitsTheWindowOfItsCandidate(t *testing.T) {
 		}
 		call := &Call{
 			Sent:  req.Body(nil, "m", 1000),
-			Order: admission.Order{ExplicitMaxTokens: c.explicit, Bounds: admission.Bounds{MaxOutputTokens: 1000, PromptRoom: 100, HoldPromptTokens: 1 << 20}},
+			Order: admission.Request{ExplicitMaxTokens: c.explicit, Bounds: admission.Bounds{MaxOutputTokens: 1000, PromptRoom: 100, HoldPromptTokens: 1 << 20}},
 		}
 		sent, bound := call.sentTo(&routerv1.Candidate{ContextLength: c.window})
 		if bound != c.want {

@@ -14,7 +14,7 @@ import (
 func noon() time.Time { return time.Unix(17, 0) }
 
 func callOf(legacy, stream bool) *Call {
-	return &Call{RequestID: "r-1", Order: admission.Order{ModelID: `acme/"m"`}, Legacy: legacy, Stream: stream}
+	return &Call{RequestID: "r-1", Order: admission.Request{ModelID: `acme/"m"`}, Legacy: legacy, Stream: stream}
 }
 
 // What an engine says of itself stays; what it does not say is said for it.

@@ -94,7 +94,7 @@ func New(hubs func(string) (hubv1.DispatchServiceClient, error), c clock.Clock, 
 type Call struct {
 	RequestID  string
 	ReceivedAt time.Time
-	Order      admission.Order
+	Order      admission.Request
 	Grant      admission.Grant
 	// BeganAt is when a leg that follows another began, which its time to the
 	// first content counts from; ReceivedAt when it is zero. Begun tells that

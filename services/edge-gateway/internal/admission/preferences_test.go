@@ -53,7 +53,8 @@ func TestAHeaderWinsAndTheBodyIsKept(t *testing.T) {
 		switch {
 		case said.ProviderID != "" && (pin.ProviderID != said.ProviderID || !may(pin.ProviderID) || len(p.Order) > 0),
 			h.Get(FallbacksHeader) != "" && said.ProviderID != "" && pin.AllowFallbacks != said.AllowFallbacks,
-			said.ProviderID == "" && pin.ProviderID != "" && !slices.Contains(slices.Concat(body.Order, body.Only), pin.ProviderID):
+			said.ProviderID == "" && pin.ProviderID != "" &&
+				!slices.Contains(slices.Concat(body.Order, body.Only), pin.ProviderID):
 			t.Fatalf("headers %v, body %+v: %+v, %+v", h, body, pin, p)
 		}
 		for _, id := range ids {
@@ -77,11 +78,13 @@ func TestAPinDoesNotMakeAListTooLong(t *testing.T) {
 		full[i] = fmt.Sprintf("01890000-0000-7000-8001-%012x", i)
 	}
 	pin, p := Choose(Pin{ProviderID: pinned, AllowFallbacks: true}, openaiapi.Routing{Only: full})
-	if len(p.Only) != openaiapi.MaxProviders || !slices.Contains(p.Only, pin.ProviderID) || !slices.Equal(p.Only[:len(full)-1], full[:len(full)-1]) {
+	if len(p.Only) != openaiapi.MaxProviders || !slices.Contains(p.Only, pin.ProviderID) ||
+		!slices.Equal(p.Only[:len(full)-1], full[:len(full)-1]) {
 		t.Errorf("%d ids: %v", len(p.Only), p.Only)
 	}
 	full[3] = pinned
-	if _, p := Choose(Pin{ProviderID: pinned, AllowFallbacks: true}, openaiapi.Routing{Only: full}); !slices.Equal(p.Only, full) {
+	_, p = Choose(Pin{ProviderID: pinned, AllowFallbacks: true}, openaiapi.Routing{Only: full})
+	if !slices.Equal(p.Only, full) {
 		t.Errorf("with the pin among them: %v", p.Only)
 	}
 	if _, p := Choose(Pin{ProviderID: pinned}, openaiapi.Routing{Only: full, NoFallbacks: true}); len(p.Only) != 0 {

@@ -40,27 +40,27 @@ func (f *full) free() {
 	f.places++
 }
 
-func gate(f *full, report func(context.Context)) *Gate {
-	return NewGate(f, f, nil, Config{AdmitTimeout: time.Second, Report: report})
+func admitter(f *full, flush func(context.Context)) *Admitter {
+	return New(f, f, nil, Config{AdmitTimeout: time.Second, FlushReports: flush})
 }
 
 func TestAPlaceThatThisGatewayHasYetToGiveBackIsFoundAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &full{}
-		g := gate(f, func(context.Context) { f.free() })
+		a := admitter(f, func(context.Context) { f.free() })
 		began := time.Now()
-		if _, err := g.admitWhenEnded(t.Context(), Order{KeyID: "k"}); err != nil {
+		if _, err := a.admitWithPlace(t.Context(), &Request{KeyID: "k"}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != 0 || f.calls != 2 {
 			t.Errorf("got %d admissions in %v, want the second to be made at once", f.calls, took)
 		}
-		if !g.Contended("k") || g.Contended("other") {
+		if !a.Contended("k") || a.Contended("other") {
 			t.Error("want the reports of this key to go out at once, and those of no other")
 		}
 		pass(contendedFor)
 		synctest.Wait()
-		if g.Contended("k") {
+		if a.Contended("k") {
 			t.Errorf("want reports to linger again after %v", contendedFor)
 		}
 	})
@@ -69,10 +69,10 @@ func TestAPlaceThatThisGatewayHasYetToGiveBackIsFoundAtOnce(t *testing.T) {
 func TestAPlaceThatAnotherGatewayGivesBackIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &full{}
-		g := gate(f, func(context.Context) {})
+		a := admitter(f, func(context.Context) {})
 		for _, wait := range []time.Duration{60 * time.Millisecond, 400 * time.Millisecond} {
 			time.AfterFunc(wait, f.free)
-			if _, err := g.admitWhenEnded(t.Context(), Order{KeyID: "k"}); err != nil {
+			if _, err := a.admitWithPlace(t.Context(), &Request{KeyID: "k"}); err != nil {
 				t.Errorf("got %v, want the place that was given back after %v", err, wait)
 			}
 		}
@@ -82,12 +82,12 @@ func TestAPlaceThatAnotherGatewayGivesBackIsWaitedFor(t *testing.T) {
 func TestWhoHasTooManyOpenIsRefusedSoonAndCostsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &full{}
-		g := gate(f, func(context.Context) {})
+		a := admitter(f, func(context.Context) {})
 		began := time.Now()
 		var callers sync.WaitGroup
 		for range 3 * maxWaiting {
 			callers.Go(func() {
-				if _, err := g.admitWhenEnded(t.Context(), Order{KeyID: "k"}); !fault.Is(err, fault.ConcurrencyLimitExceeded) {
+				if _, err := a.admitWithPlace(t.Context(), &Request{KeyID: "k"}); !fault.Is(err, fault.ConcurrencyLimitExceeded) {
 					t.Errorf("got %v, want %s", err, fault.ConcurrencyLimitExceeded)
 				}
 			})
@@ -99,8 +99,8 @@ func TestWhoHasTooManyOpenIsRefusedSoonAndCostsLittle(t *testing.T) {
 		if want := 3*maxWaiting + maxWaiting*len(placeWaits); f.calls != want {
 			t.Errorf("got %d admissions, want %d: %d wait, and no more", f.calls, want, maxWaiting)
 		}
-		if len(g.places.waiting) != 0 || g.places.all != 0 {
-			t.Errorf("%v wait when nobody does", g.places.waiting)
+		if len(a.places.waiting) != 0 || a.places.all != 0 {
+			t.Errorf("%v wait when nobody does", a.places.waiting)
 		}
 		pass(contendedFor)
 	})

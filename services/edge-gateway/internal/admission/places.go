@@ -1,13 +1,8 @@
 package admission
 
 import (
-	"context"
 	"sync"
 	"time"
-
-	"svc.internal/pkg/clock"
-	"svc.internal/pkg/fault"
-	billingv1 "svc.internal/proto/svc/billing/v1"
 )
 
 // A place in the concurrency of a key, account or plan is given back by the
@@ -42,45 +37,18 @@ type places struct {
 	contended map[string]*time.Timer
 }
 
-// Contended reports whether a request of a key was lately refused for want of a
-// place, so that the end of the next is to be reported at once.
-func (g *Gate) Contended(keyID string) bool {
-	g.places.mu.Lock()
-	defer g.places.mu.Unlock()
-	return g.places.contended[keyID] != nil
-}
-
-// admitWhenEnded admits an order. While it is refused for want of a place, it is
-// tried again after each of placeWaits.
-func (g *Gate) admitWhenEnded(ctx context.Context, o Order) (*billingv1.AdmitResponse, error) {
-	terms, err := g.admit(ctx, o)
-	if g.cfg.Report == nil || !fault.Is(err, fault.ConcurrencyLimitExceeded) || !g.places.begin(o.KeyID) {
-		return terms, err
-	}
-	defer g.places.end(o.KeyID)
-	for _, wait := range placeWaits {
-		if clock.Sleep(ctx, wait) != nil {
-			break
-		}
-		g.report(ctx)
-		if terms, err = g.admit(ctx, o); !fault.Is(err, fault.ConcurrencyLimitExceeded) {
-			break
-		}
-	}
-	return terms, err
-}
-
-func (g *Gate) report(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, flushTime)
-	defer cancel()
-	g.cfg.Report(ctx)
-}
-
-// begin notes that a request of a key waits; false when too many do.
-func (p *places) begin(keyID string) bool {
+// isContended reports whether the reports of a key go out without lingering.
+func (p *places) isContended(keyID string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.contend(keyID)
+	return p.contended[keyID] != nil
+}
+
+// enter notes that a request of a key waits; it reports false when too many do.
+func (p *places) enter(keyID string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.contendLocked(keyID)
 	if p.waiting[keyID] >= maxWaiting || p.all >= maxWaitingAll {
 		return false
 	}
@@ -92,7 +60,7 @@ func (p *places) begin(keyID string) bool {
 	return true
 }
 
-func (p *places) end(keyID string) {
+func (p *places) leave(keyID string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all--
@@ -101,8 +69,7 @@ func (p *places) end(keyID string) {
 	}
 }
 
-// contend needs the mutex.
-func (p *places) contend(keyID string) {
+func (p *places) contendLocked(keyID string) {
 	if timer := p.contended[keyID]; timer != nil {
 		timer.Reset(contendedFor)
 		return

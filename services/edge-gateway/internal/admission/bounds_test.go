@@ -1,10 +1,7 @@
 package admission
 
 import (
-	"errors"
 	"math/rand/v2"
-	"net/http"
-	"strings"
 	"testing"
 
 	"svc.internal/pkg/fault"
@@ -42,12 +39,13 @@ func TestBoundsNeverWrapAndAlwaysCover(t *testing.T) {
 }
 
 func TestTheHoldHasItsMargin(t *testing.T) {
-	b, err := BoundsOf(&openaiapi.Request{PromptTokens: 101, Choices: 1, Messages: 3}, &catalog.Model{ContextLength: 500, MaxOutputTokens: 1000})
+	m := &catalog.Model{ContextLength: 500, MaxOutputTokens: 1000}
+	b, err := BoundsOf(&openaiapi.Request{PromptTokens: 101, Choices: 1, Messages: 3}, m)
 	if err != nil || b.HoldPromptTokens != 117+16+24 || b.MaxOutputTokens != 500-157 {
 		t.Errorf("%+v, %v", b, err)
 	}
 	// Who names a bound is held to the estimate alone, as eligibility is.
-	b, err = BoundsOf(&openaiapi.Request{PromptTokens: 101, Choices: 1, Messages: 3, MaxTokens: 400}, &catalog.Model{ContextLength: 500, MaxOutputTokens: 1000})
+	b, err = BoundsOf(&openaiapi.Request{PromptTokens: 101, Choices: 1, Messages: 3, MaxTokens: 400}, m)
 	if err != nil || b.HoldPromptTokens != 117+16+24 || b.MaxOutputTokens != 399 {
 		t.Errorf("with a bound of its own: got %+v, %v", b, err)
 	}
@@ -66,51 +64,4 @@ func TestTheHoldCoversTheBoundWithinTheWindow(t *testing.T) {
 	if b, err := BoundsOf(several, m); err != nil || b.HoldPromptTokens != 12_000+holdPerRequest+3*holdPerMessage {
 		t.Errorf("got %+v, %v; want 12000 and the margins: each input has a window", b, err)
 	}
-}
-
-func TestTheEarlierErrorIsTold(t *testing.T) {
-	ranked := []error{
-		fault.New(fault.Exhausted, fault.RequestTooLarge, ""),
-		fault.New(fault.Unauthenticated, fault.KeyRevoked, ""),
-		fault.New(fault.Invalid, fault.InvalidProvider, ""),
-		fault.New(fault.NotFound, fault.ModelNotFound, ""),
-		fault.New(fault.Denied, fault.ModelNotAllowed, ""),
-		fault.New(fault.Precondition, fault.InsufficientCredits, ""),
-		fault.New(fault.Exhausted, fault.RateLimitExceeded, ""),
-		fault.New(fault.Unavailable, fault.NoProviderOnline, ""),
-	}
-	for i, a := range ranked {
-		for j, b := range ranked {
-			if got := first(a, b); !errors.Is(got, ranked[min(i, j)]) {
-				t.Errorf("of %v and %v: %v", a, b, got)
-			}
-		}
-		if first(a, nil) == nil || first(nil, a) == nil {
-			t.Error("an error was lost")
-		}
-	}
-	if first(nil, nil) != nil {
-		t.Error("an error was made up")
-	}
-}
-
-func FuzzParsePin(f *testing.F) {
-	f.Add("01890000-0000-7000-8000-00000000000a", "true")
-	f.Add("01890000-0000-7000-8000-00000000000A ", "FALSE")
-	f.Add("", "")
-	f.Add("x\r\ny", "yes")
-	f.Fuzz(func(t *testing.T, provider, allow string) {
-		pin, err := ParsePin(http.Header{ProviderHeader: {provider}, FallbacksHeader: {allow}})
-		if err != nil {
-			refused, ok := fault.As(err)
-			if !ok || refused.Kind != fault.Invalid || len(provider) > 8 && strings.Contains(refused.Message, provider) {
-				t.Errorf("%v", err)
-			}
-			return
-		}
-		if len(pin.ProviderID) != 36 || strings.ToLower(pin.ProviderID) != pin.ProviderID ||
-			pin.AllowFallbacks != strings.EqualFold(strings.TrimSpace(allow), "true") {
-			t.Errorf("%q %q: %+v", provider, allow, pin)
-		}
-	})
 }

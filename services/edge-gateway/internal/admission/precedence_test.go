@@ -1,0 +1,34 @@
+package admission
+
+import (
+	"errors"
+	"testing"
+
+	"svc.internal/pkg/fault"
+)
+
+func TestTheEarlierErrorIsTold(t *testing.T) {
+	ranked := []error{
+		fault.New(fault.Exhausted, fault.RequestTooLarge, ""),
+		fault.New(fault.Unauthenticated, fault.KeyRevoked, ""),
+		fault.New(fault.Invalid, fault.InvalidProvider, ""),
+		fault.New(fault.NotFound, fault.ModelNotFound, ""),
+		fault.New(fault.Denied, fault.ModelNotAllowed, ""),
+		fault.New(fault.Precondition, fault.InsufficientCredits, ""),
+		fault.New(fault.Exhausted, fault.RateLimitExceeded, ""),
+		fault.New(fault.Unavailable, fault.NoProviderOnline, ""),
+	}
+	for i, a := range ranked {
+		for j, b := range ranked {
+			if got := earlier(a, b); !errors.Is(got, ranked[min(i, j)]) {
+				t.Errorf("of %v and %v: %v", a, b, got)
+			}
+		}
+		if earlier(a, nil) == nil || earlier(nil, a) == nil {
+			t.Error("an error was lost")
+		}
+	}
+	if earlier(nil, nil) != nil {
+		t.Error("an error was made up")
+	}
+}
