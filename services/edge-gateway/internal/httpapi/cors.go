@@ -21,8 +21,8 @@ func allowOrigin(x *exchange) {
 	if x.request.Header.Get("Origin") == "" {
 		return
 	}
-	x.header().Set("Access-Control-Allow-Origin", "*")
-	x.header().Set("Access-Control-Expose-Headers", exposedHeaders)
+	x.Header().Set("Access-Control-Allow-Origin", "*")
+	x.Header().Set("Access-Control-Expose-Headers", exposedHeaders)
 }
 
 // askedHeaders echoes the headers that the browser asks for, if they are a

@@ -76,7 +76,7 @@ func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admis
 	}
 	h.rateOf(x, req.Model)
 	pin, prefer := admission.Choose(pin, req.Routing)
-	setRoute(x.header(), pin)
+	setRoute(x.Header(), pin)
 	split := req.Split()
 	choices, err := h.resolve(as, who, split[0])
 	if err != nil {
@@ -84,7 +84,7 @@ func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admis
 	}
 	model, bounds := choices[0].model, choices[0].bounds
 	x.choices = choices[1:]
-	setDeprecation(x.header(), model.DeprecatedAt)
+	setDeprecation(x.Header(), model.DeprecatedAt)
 	x.model, x.stream = model.ID, req.Stream
 	x.facts = append(x.facts, slog.String("model", model.ID), slog.Bool("stream", req.Stream))
 	if model.TakesResponseFormat {

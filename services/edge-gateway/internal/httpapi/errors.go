@@ -19,17 +19,17 @@ func (h *Handler) tell(x *exchange, err error) {
 		// It was a peer that went away or this server that stops, not the client.
 		err = fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "A part of the service does not answer.")
 	}
-	x.told = err
+	x.err = err
 	a := apierror.Of(err)
-	if x.answer.status != 0 {
+	if x.status != 0 {
 		return
 	}
 	if a.Status == apierror.StatusClientClosed {
-		x.answer.status = a.Status
+		x.status = a.Status
 		return
 	}
 	h.setWriteDeadline(x)
-	_ = formOf(x.request.URL.EscapedPath())(a, x.answer, x.id) // a client that left is nobody's fault
+	_ = formOf(x.request.URL.EscapedPath())(a, x, x.id) // a client that left is nobody's fault
 	x.leaveUnread()
 }
 
@@ -66,7 +66,7 @@ const linger = 500 * time.Millisecond
 // would wait for up to 256 KiB of it after the answer, for as long as a body may
 // take.
 func (x *exchange) leaveUnread() {
-	if x.answer.unread && x.who == nil && x.answer.status >= http.StatusBadRequest {
+	if x.unread && x.who == nil && x.status >= http.StatusBadRequest {
 		_ = x.control.SetReadDeadline(time.Now().Add(linger))
 	}
 }

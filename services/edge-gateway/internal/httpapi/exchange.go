@@ -7,114 +7,13 @@ import (
 	"time"
 
 	"svc.internal/pkg/telemetry"
+	billingv1 "svc.internal/proto/svc/billing/v1"
 
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/relay"
 )
-
-// exchange is one request and its answer.
-type exchange struct {
-	id      string
-	started time.Time
-	request *http.Request
-	answer  *recorder
-	control *http.ResponseController
-	route   route
-	rest    string // the path's variable part, escaped
-	pages   bool   // whether pages of other origins may call; see surface
-
-	// Whose rate the answer tells of; see rate.go.
-	who      *auth.Principal // nil without a good key
-	asked    bool            // whether who has been found out
-	category string          // of the model, once it is known
-	rated    bool            // the rate is told, or is none
-
-	told  error       // the error that was answered, if any
-	facts []slog.Attr // what the log line says besides
-
-	// Of a chat completion, as far as it came.
-	model   string
-	stream  bool
-	choices []choice              // the models that may be tried next
-	claim   *idempotency.KeyClaim // nil without an Idempotency-Key
-	result  relay.Result
-}
-
-func (x *exchange) header() http.Header { return x.answer.Header() }
-
-// begun reports whether headers have been sent.
-func (x *exchange) begun() bool { return x.answer.status != 0 }
-
-// authenticate tells whose key the request carries.
-func (h *Handler) authenticate(x *exchange) (who *auth.Principal, err error) {
-	who, err = h.Auth.Authenticate(x.request.Context(), x.request.Header, h.Addresses.Of(x.request))
-	x.who, x.asked = who, true
-	return who, err
-}
-
-// authenticateAfresh is authenticate for what billing-ledger does not admit.
-func (h *Handler) authenticateAfresh(x *exchange) (who *auth.Principal, err error) {
-	who, err = h.Auth.AuthenticateAfresh(x.request.Context(), x.request.Header, h.Addresses.Of(x.request))
-	x.who, x.asked = who, true
-	return who, err
-}
-
-// setWriteDeadline bounds the time in which the client must read an answer. A
-// connection that knows no deadlines has none.
-func (h *Handler) setWriteDeadline(x *exchange) {
-	_ = x.control.SetWriteDeadline(time.Now().Add(h.cfg.AnswerTimeout))
-}
-
-// json answers 200 with a body that is JSON already.
-func (h *Handler) json(x *exchange, body []byte) error {
-	h.setWriteDeadline(x)
-	header := x.header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	x.answer.WriteHeader(http.StatusOK)
-	_, _ = x.answer.Write(body) // a client that left is nobody's fault
-	return nil
-}
-
-// recorder remembers the status that was sent.
-type recorder struct {
-	http.ResponseWriter
-	status int
-	unread bool             // the request's body has not been read to its end
-	before func(status int) // adds the headers that come last; nil for none
-}
-
-// begin notes the status. A connection with a body still to come is not used
-// again, so that net/http does not wait for the body before it answers.
-func (r *recorder) begin(status int) {
-	if r.status != 0 {
-		return
-	}
-	if r.before != nil {
-		r.before(status)
-	}
-	r.status = status
-	if r.unread {
-		r.Header().Set("Connection", "close")
-	}
-}
-
-// WriteHeader sends the status.
-func (r *recorder) WriteHeader(status int) {
-	r.begin(status)
-	r.ResponseWriter.WriteHeader(status)
-}
-
-// Write sends a part of the body.
-func (r *recorder) Write(p []byte) (int, error) {
-	r.begin(http.StatusOK)
-	return r.ResponseWriter.Write(p)
-}
-
-// Unwrap lets http.ResponseController find the connection.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // route is one kind of request.
 type route struct {
@@ -128,9 +27,8 @@ type route struct {
 var (
 	get  = []string{http.MethodGet, http.MethodHead}
 	post = []string{http.MethodPost}
+	put  = []string{http.MethodPut}
 )
-
-var put = []string{http.MethodPut}
 
 // surface is what one listener answers.
 type surface struct {
@@ -141,6 +39,113 @@ type surface struct {
 	pages bool
 	// admit refuses a request before it has a route; nil refuses none.
 	admit func(*http.Request) error
+}
+
+// exchange is one request and its answer. It is the http.ResponseWriter of the
+// answer, and remembers the status that was sent.
+type exchange struct {
+	id      string
+	started time.Time
+	request *http.Request
+	route   route
+	rest    string // the path's variable part, escaped
+	pages   bool   // whether pages of other origins may call; see surface
+
+	w       http.ResponseWriter
+	control *http.ResponseController
+	status  int              // that was sent; 0 before
+	unread  bool             // the request's body has not been read to its end
+	before  func(status int) // adds the headers that come last; nil for none
+	tape    *tape            // keeps the answer; nil for none
+
+	// Whose rate the answer tells of; see rate.go.
+	who           *auth.Principal // nil without a good key
+	authenticated bool            // whether who has been found out
+	category      string          // of the model, once it is known
+	rateKnown     bool            // the rate is told, or is none
+
+	err   error       // the error that was answered, if any
+	facts []slog.Attr // what the log line says besides
+
+	// Of a chat completion, as far as it came.
+	model   string
+	stream  bool
+	choices []choice              // the models that may be tried next
+	claim   *idempotency.KeyClaim // nil without an Idempotency-Key
+	result  relay.Result
+}
+
+// Header returns the headers of the answer.
+func (x *exchange) Header() http.Header { return x.w.Header() }
+
+// Begun reports whether headers have been sent.
+func (x *exchange) Begun() bool { return x.status != 0 }
+
+// begin notes the status. A connection with a body still to come is not used
+// again, so that net/http does not wait for the body before it answers.
+func (x *exchange) begin(status int) {
+	if x.status != 0 {
+		return
+	}
+	if x.before != nil {
+		x.before(status)
+	}
+	x.status = status
+	if x.unread {
+		x.Header().Set("Connection", "close")
+	}
+	if x.tape != nil {
+		x.tape.begin(status, x.Header())
+	}
+}
+
+// WriteHeader sends the status.
+func (x *exchange) WriteHeader(status int) {
+	x.begin(status)
+	x.w.WriteHeader(status)
+}
+
+// Write sends a part of the body.
+func (x *exchange) Write(p []byte) (int, error) {
+	x.begin(http.StatusOK)
+	if x.tape != nil {
+		return x.tape.write(x.w, p)
+	}
+	return x.w.Write(p)
+}
+
+// Unwrap lets http.ResponseController find the connection.
+func (x *exchange) Unwrap() http.ResponseWriter { return x.w }
+
+// authenticate tells whose key the request carries.
+func (h *Handler) authenticate(x *exchange) (who *auth.Principal, err error) {
+	who, err = h.Auth.Authenticate(x.request.Context(), x.request.Header, h.Addresses.Of(x.request))
+	x.who, x.authenticated = who, true
+	return who, err
+}
+
+// authenticateAfresh is authenticate for what billing-ledger does not admit.
+func (h *Handler) authenticateAfresh(x *exchange) (who *auth.Principal, err error) {
+	who, err = h.Auth.AuthenticateAfresh(x.request.Context(), x.request.Header, h.Addresses.Of(x.request))
+	x.who, x.authenticated = who, true
+	return who, err
+}
+
+// setWriteDeadline bounds the time in which the client must read an answer. A
+// connection that knows no deadlines has none.
+func (h *Handler) setWriteDeadline(x *exchange) {
+	_ = x.control.SetWriteDeadline(time.Now().Add(h.cfg.AnswerTimeout))
+}
+
+// json answers 200 with a body that is JSON already.
+func (h *Handler) json(x *exchange, body []byte) error {
+	h.setWriteDeadline(x)
+	header := x.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	x.WriteHeader(http.StatusOK)
+	_, _ = x.Write(body) // a client that left is nobody's fault
+	return nil
 }
 
 // enter does what every request that is paid for begins with, before its body
@@ -162,11 +167,11 @@ func (h *Handler) enter(x *exchange, limit int64, checkHead func(http.Header) er
 	pin, err := admission.ParsePin(x.request.Header)
 	if err != nil {
 		if len(x.request.Header.Values(admission.ProviderHeader)) > 0 {
-			x.header().Set("X-Svc-Route-Mode", "explicit")
+			x.Header().Set("X-Svc-Route-Mode", "explicit")
 		}
 		return nil, admission.Pin{}, overrules(x, err, limit)
 	}
-	setRoute(x.header(), pin)
+	setRoute(x.Header(), pin)
 	if err := checkHead(x.request.Header); err != nil {
 		return nil, admission.Pin{}, overrules(x, err, limit)
 	}
@@ -178,23 +183,29 @@ func (h *Handler) enter(x *exchange, limit int64, checkHead func(http.Header) er
 // knows no deadlines has none.
 func (h *Handler) expectBody(x *exchange) {
 	_ = x.control.SetReadDeadline(time.Now().Add(h.cfg.BodyTimeout))
-	x.answer.unread = true
+	x.unread = true
 	x.request.Body = &arrival{ReadCloser: x.request.Body, whole: func() {
-		x.answer.unread = false
+		x.unread = false
 		// The connection goes on being watched for a client that leaves, and a
 		// deadline must not pass for one.
 		_ = x.control.SetReadDeadline(time.Time{})
 	}}
 }
 
-// goOn makes the exchange that of its next leg. The client is told where the
+// setRate says how much of the key's rate is left, and keeps it from being read.
+func (x *exchange) setRate(requests *billingv1.RateLimit) {
+	x.rateKnown = true
+	setRate(x.Header(), requests)
+}
+
+// advance makes the exchange that of its next leg. The client is told where the
 // receipts of all its legs begin.
-func (x *exchange) goOn(call *relay.Call) {
-	if x.header().Get(firstRequest) == "" {
-		x.header().Set(firstRequest, x.id)
+func (x *exchange) advance(id, model string) {
+	if x.Header().Get(firstRequest) == "" {
+		x.Header().Set(firstRequest, x.id)
 	}
 	x.facts = append(x.facts, slog.String("continues", x.id))
-	x.id, x.model = call.RequestID, call.Order.ModelID
+	x.id, x.model = id, model
 	x.request = x.request.WithContext(telemetry.WithRequestID(x.request.Context(), x.id))
 	x.nameRequest()
 }
@@ -206,6 +217,6 @@ const firstRequest = "X-Svc-First-Request-Id"
 // nameRequest tells the client which request this is; once headers are sent, it
 // is the receipt of the first leg that leads to the last.
 func (x *exchange) nameRequest() {
-	x.header().Set("X-Svc-Request-Id", x.id)
-	x.header().Set("X-Request-Id", x.id)
+	x.Header().Set("X-Svc-Request-Id", x.id)
+	x.Header().Set("X-Request-Id", x.id)
 }

@@ -3,12 +3,14 @@ package httpapi
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
 	"svc.internal/services/edge-gateway/internal/admission"
+	"svc.internal/services/edge-gateway/internal/playground"
 )
 
 // setRoute says how the request was asked to be routed.
@@ -34,17 +36,30 @@ func setDeprecation(h http.Header, leaves time.Time) {
 	h.Set("Sunset", leaves.UTC().Format(http.TimeFormat))
 }
 
-// setRate says how much of the key's rate is left, nothing where it has no
-// limit, and keeps it from being read.
-func (x *exchange) setRate(requests *billingv1.RateLimit) {
-	x.rated = true
+// setRate says how much of the key's rate is left, nothing where it has no limit.
+func setRate(h http.Header, requests *billingv1.RateLimit) {
 	if requests.GetLimit() <= 0 {
 		return
 	}
-	h := x.header()
 	h.Set("X-Ratelimit-Limit-Requests", strconv.Itoa(int(requests.GetLimit())))
 	h.Set("X-Ratelimit-Remaining-Requests", strconv.Itoa(int(max(requests.GetRemaining(), 0))))
 	h.Set("X-Ratelimit-Reset-Requests", (time.Duration(max(requests.GetResetMs(), 0)) * time.Millisecond).String())
+}
+
+// setVisit says who pays for a visitor, and what the visitor has left, in place of
+// the paying account's own terms.
+func setVisit(h http.Header, left playground.Left) {
+	h.Set("X-Svc-Billing-Type", "playground")
+	for name := range h {
+		if strings.HasPrefix(name, "X-Ratelimit-") {
+			h.Del(name)
+		}
+	}
+	if left.Limit > 0 {
+		h.Set("X-Ratelimit-Limit-Requests", strconv.Itoa(left.Limit))
+		h.Set("X-Ratelimit-Remaining-Requests", strconv.Itoa(left.Remaining))
+		h.Set("X-Ratelimit-Reset-Requests", left.Reset.String())
+	}
 }
 
 // leftBy is what a refusal by admission tells of the rate; nil when it tells

@@ -109,7 +109,7 @@ func (h *Handler) dispatch(x *exchange) error {
 		return h.preflight(x)
 	}
 	if methods := x.route.methods; methods != nil && !slices.Contains(methods, x.request.Method) {
-		x.header().Set("Allow", strings.Join(methods, ", "))
+		x.Header().Set("Allow", strings.Join(methods, ", "))
 		return fault.New(fault.Invalid, apierror.MethodNotAllowed, "This route answers %s.", strings.Join(methods, " and "))
 	}
 	return x.route.serve(h, x)
@@ -142,7 +142,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s surface) {
 		w.Header().Set("Connection", "close")
 	}
 	x := &exchange{
-		started: h.Clock.Now(), answer: &recorder{ResponseWriter: w}, control: http.NewResponseController(w), pages: s.pages,
+		started: h.Clock.Now(), pages: s.pages, w: w, control: http.NewResponseController(w),
 	}
 	var refused error
 	if s.admit != nil {
@@ -152,7 +152,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s surface) {
 		x.route, x.rest = s.find(r.URL.EscapedPath())
 	}
 	if h.Rates != nil && s.pages && tellsRate(r) {
-		x.answer.before = func(status int) { h.tellRate(x, status) }
+		x.before = func(status int) { h.tellRate(x, status) }
 	}
 	ctx, span := h.startSpan(r, x.route.pattern)
 	defer span.End()
@@ -171,7 +171,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s surface) {
 		return
 	}
 	x.nameRequest()
-	x.header().Set("X-Content-Type-Options", "nosniff")
+	x.Header().Set("X-Content-Type-Options", "nosniff")
 	if s.pages && crossOrigin(r.URL.Path) {
 		allowOrigin(x)
 	}
@@ -184,7 +184,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s surface) {
 func (h *Handler) end(ctx context.Context, x *exchange) {
 	p := recover()
 	if p != nil {
-		begun := x.answer.status != 0
+		begun := x.status != 0
 		h.tell(x, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		if begun {
 			// What was written cannot be taken back; the client must see that
@@ -195,8 +195,8 @@ func (h *Handler) end(ctx context.Context, x *exchange) {
 	// The next request on this connection begins without a deadline.
 	defer func() { _ = x.control.SetWriteDeadline(time.Time{}) }()
 	took := h.Clock.Now().Sub(x.started)
-	status := x.answer.status
-	if a := apierror.Of(x.told); x.told != nil && a.Status == apierror.StatusClientClosed {
+	status := x.status
+	if a := apierror.Of(x.err); x.err != nil && a.Status == apierror.StatusClientClosed {
 		status = a.Status
 	}
 	h.Metrics.request(ctx, x.route.pattern, status, took)
@@ -219,11 +219,11 @@ func (h *Handler) log(ctx context.Context, x *exchange, status int, took time.Du
 		slog.Int("status", status),
 		slog.Int64("duration_ms", took.Milliseconds()),
 	}, x.facts...)
-	if x.told != nil {
-		a := apierror.Of(x.told)
+	if x.err != nil {
+		a := apierror.Of(x.err)
 		attrs = append(attrs, slog.String("code", a.KnownCode()))
 		if a.Internal || status >= http.StatusInternalServerError {
-			attrs = append(attrs, slog.Any("error", x.told))
+			attrs = append(attrs, slog.Any("error", x.err))
 		}
 		if a.Internal {
 			level = slog.LevelError
@@ -241,12 +241,12 @@ func (h *Handler) absent(r route) bool {
 
 // preflight answers without a key, whatever the route and whatever comes of it.
 func (h *Handler) preflight(x *exchange) error {
-	header := x.header()
+	header := x.Header()
 	header.Set("Access-Control-Allow-Origin", "*")
 	header.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
 	header.Set("Access-Control-Allow-Headers", askedHeaders(x.request.Header))
 	header.Set("Access-Control-Max-Age", "86400")
 	header.Set("Vary", "Access-Control-Request-Headers")
-	x.answer.WriteHeader(http.StatusNoContent)
+	x.WriteHeader(http.StatusNoContent)
 	return nil
 }

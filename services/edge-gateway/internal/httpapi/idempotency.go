@@ -73,10 +73,10 @@ func (h *Handler) once(x *exchange, who *auth.Principal, ask idempotency.Ask, bo
 	held, release := claim.Hold(ctx)
 	defer release()
 	x.claim = claim
-	heard := &tape{ResponseWriter: x.answer.ResponseWriter}
-	x.answer.ResponseWriter = heard
+	heard := &tape{}
+	x.tape = heard
 	err = serve(x.request.WithContext(held))
-	x.answer.ResponseWriter = heard.ResponseWriter
+	x.tape = nil // an error is not kept
 	h.sendOff(x, err)
 	release()
 	h.finish(ctx, x, claim, heard)
@@ -89,7 +89,7 @@ func (h *Handler) sendOff(x *exchange, err error) {
 	if err != nil {
 		h.tell(x, err)
 	}
-	if x.begun() && x.answer.status != apierror.StatusClientClosed {
+	if x.Begun() && x.status != apierror.StatusClientClosed {
 		_ = x.control.Flush() // a client that left is nobody's fault
 	}
 }
@@ -110,7 +110,7 @@ func (h *Handler) finish(ctx context.Context, x *exchange, claim *idempotency.Ke
 // replay gives the answer that was given before, as a part of the request that
 // was answered then.
 func (h *Handler) replay(x *exchange, kept *idempotency.Answer) error {
-	header := x.header()
+	header := x.Header()
 	for name := range header {
 		if strings.HasPrefix(name, ownPrefix) {
 			header.Del(name)
@@ -123,8 +123,8 @@ func (h *Handler) replay(x *exchange, kept *idempotency.Answer) error {
 	header.Set("Content-Length", strconv.Itoa(len(kept.Body)))
 	x.facts = append(x.facts, slog.String("replays", kept.RequestID))
 	h.setWriteDeadline(x)
-	x.answer.WriteHeader(kept.Status)
-	_, _ = x.answer.Write(kept.Body) // a client that left is nobody's fault
+	x.WriteHeader(kept.Status)
+	_, _ = x.Write(kept.Body) // a client that left is nobody's fault
 	return nil
 }
 

@@ -60,7 +60,7 @@ func (h *Handler) begin(x *exchange, call *relay.Call, model *catalog.Model) *re
 	if err != nil {
 		return nil
 	}
-	setDeprecation(x.header(), model.DeprecatedAt)
+	setDeprecation(x.Header(), model.DeprecatedAt)
 	call.RequestID, call.Order.ID = id.String(), id.String()
 	call.BeganAt, call.Running = now, nil
 	return call
@@ -90,11 +90,11 @@ func (h *Handler) settle(x *exchange, w *billingv1.RequestReport, next *relay.Ca
 // stay lets a leg that was to go on be the last: its own error is the answer.
 func (h *Handler) stay(x *exchange, call *relay.Call, r relay.Result) {
 	if model, err := h.Catalog.Find(call.Order.ModelID); err == nil {
-		setDeprecation(x.header(), model.DeprecatedAt)
+		setDeprecation(x.Header(), model.DeprecatedAt)
 	}
 	if r.Begun {
-		h.Engine.Tell(x.answer, call, r.Err)
+		h.Engine.Tell(x, call, r.Err)
 	} else if n := len(r.Attempts); n > 0 {
-		x.header().Set("X-Svc-Attempts", strconv.Itoa(n))
+		x.Header().Set("X-Svc-Attempts", strconv.Itoa(n))
 	}
 }

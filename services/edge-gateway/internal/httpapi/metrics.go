@@ -104,8 +104,8 @@ func (m *Metrics) model(ctx context.Context, x *exchange, took time.Duration) {
 		return
 	}
 	r := genai.Request{Operation: operations[x.route.pattern], Model: x.model, Took: took}
-	if x.told != nil {
-		r.Reason = apierror.Of(x.told).KnownCode()
+	if x.err != nil {
+		r.Reason = apierror.Of(x.err).KnownCode()
 	}
 	if x.stream {
 		r.FirstToken = x.result.FirstContent

@@ -24,7 +24,7 @@ func (h *Handler) getModel(x *exchange) error {
 		return err
 	}
 	if model, err := h.Catalog.Find(name); err == nil {
-		setDeprecation(x.header(), model.DeprecatedAt)
+		setDeprecation(x.Header(), model.DeprecatedAt)
 	}
 	return h.json(x, body)
 }
@@ -32,5 +32,5 @@ func (h *Handler) getModel(x *exchange) error {
 // market goes through calls of bounded time, so one write deadline suffices.
 func (h *Handler) market(x *exchange) error {
 	h.setWriteDeadline(x)
-	return h.Market.Serve(x.answer, x.request)
+	return h.Market.Serve(x, x.request)
 }

@@ -46,7 +46,7 @@ func (h *Handler) admin(gate *operator.Gate, x *exchange) error {
 		return err
 	}
 	_ = x.control.SetWriteDeadline(time.Now().Add(h.cfg.BodyTimeout + h.cfg.AnswerTimeout))
-	return h.Market.ServeOperator(x.answer, x.request, name)
+	return h.Market.ServeOperator(x, x.request, name)
 }
 
 // operatorFacts are what the log line of an operator's call says besides.

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/jsonscan"
@@ -58,7 +56,7 @@ func (h *Handler) playgroundChat(x *exchange) error {
 		return err
 	}
 	left, err := h.Playground.Visit(ctx, client)
-	x.answer.ResponseWriter = &visited{ResponseWriter: x.answer.ResponseWriter, left: left}
+	x.before = func(int) { setVisit(x.Header(), left) }
 	if err != nil {
 		return err
 	}
@@ -171,45 +169,3 @@ func (h *Handler) playgroundModels(x *exchange) error {
 	}
 	return h.json(x, body)
 }
-
-// visited says in the headers of an answer who pays, and what a visitor has left,
-// in place of the paying account's own terms.
-type visited struct {
-	http.ResponseWriter
-	left playground.Left
-	told bool
-}
-
-func (v *visited) tell() {
-	if v.told {
-		return
-	}
-	v.told = true
-	h := v.Header()
-	h.Set("X-Svc-Billing-Type", "playground")
-	for name := range h {
-		if strings.HasPrefix(name, "X-Ratelimit-") {
-			h.Del(name)
-		}
-	}
-	if v.left.Limit > 0 {
-		h.Set("X-Ratelimit-Limit-Requests", strconv.Itoa(v.left.Limit))
-		h.Set("X-Ratelimit-Remaining-Requests", strconv.Itoa(v.left.Remaining))
-		h.Set("X-Ratelimit-Reset-Requests", v.left.Reset.String())
-	}
-}
-
-// WriteHeader sends the status.
-func (v *visited) WriteHeader(status int) {
-	v.tell()
-	v.ResponseWriter.WriteHeader(status)
-}
-
-// Write sends a part of the body.
-func (v *visited) Write(p []byte) (int, error) {
-	v.tell()
-	return v.ResponseWriter.Write(p)
-}
-
-// Unwrap lets http.ResponseController find the connection.
-func (v *visited) Unwrap() http.ResponseWriter { return v.ResponseWriter }

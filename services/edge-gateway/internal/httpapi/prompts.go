@@ -75,9 +75,9 @@ func (h *Handler) runAll(x *exchange, calls []*relay.Call) error {
 	for i, call := range calls {
 		prompts[i], names[i] = &prompt{call: call, at: i}, call.RequestID
 	}
-	x.header().Set(requestIDs, strings.Join(names, ","))
+	x.Header().Set(requestIDs, strings.Join(names, ","))
 	x.facts = append(x.facts, slog.Int("prompts", len(prompts)))
-	merge := h.Engine.NewMerge(x.answer, calls)
+	merge := h.Engine.NewMerge(x, calls)
 	err := h.admitAll(x, prompts)
 	failed := (*prompt)(nil)
 	if err == nil {
@@ -104,7 +104,7 @@ func (h *Handler) runAll(x *exchange, calls []*relay.Call) error {
 	if failed == nil {
 		return err
 	}
-	if !x.begun() {
+	if !x.Begun() {
 		failed.call.Part.CopyHeaders()
 	}
 	if a := apierror.Of(err); a.Status != apierror.StatusClientClosed {
@@ -149,7 +149,7 @@ func (h *Handler) admitAll(x *exchange, prompts []*prompt) error {
 	}
 	if rate != nil {
 		x.setRate(rate)
-		relay.SetBillingType(x.header(), longest.grant.Terms.GetBillingType())
+		relay.SetBillingType(x.Header(), longest.grant.Terms.GetBillingType())
 	}
 	at, err := admission.Foremost(errs)
 	if err == nil || longest.found && prompts[at].waits() {
@@ -252,7 +252,7 @@ func (h *Handler) serveOne(x *exchange, p *prompt) {
 	}
 	h.Metrics.open.Add(ctx, 1)
 	defer h.Metrics.open.Add(context.WithoutCancel(ctx), -1)
-	p.result = h.Engine.Serve(x.answer, x.request, call)
+	p.result = h.Engine.Serve(x, x.request, call)
 	p.err = p.result.Err
 	h.Metrics.completion(ctx, call.Endpoint, &p.result)
 }
@@ -284,7 +284,7 @@ func (h *Handler) reportOne(x *exchange, prompts []*prompt, p *prompt) {
 // asks again with the same Idempotency-Key: an answer that failed is billed when
 // one of its prompts is.
 func (x *exchange) sumUp(prompts []*prompt, err error) {
-	sum := relay.Result{Err: err, Begun: x.begun()}
+	sum := relay.Result{Err: err, Begun: x.Begun()}
 	usage, attempts := &hubv1.DispatchFinished{}, 0
 	for _, p := range prompts {
 		r := p.result

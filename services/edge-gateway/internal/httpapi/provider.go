@@ -65,15 +65,15 @@ func agents(ask ask) func(*Handler, *exchange) error {
 			return err
 		}
 		h.setWriteDeadline(x)
-		header := x.header()
+		header := x.Header()
 		maps.Copy(header, answer.Header)
 		header.Set("Content-Type", "application/json")
 		header.Set("Content-Length", strconv.Itoa(len(answer.JSON)))
 		if header.Get("Cache-Control") == "" {
 			header.Set("Cache-Control", "no-store")
 		}
-		x.answer.WriteHeader(answer.Status)
-		_, _ = x.answer.Write(answer.JSON) // a client that left is nobody's fault
+		x.WriteHeader(answer.Status)
+		_, _ = x.Write(answer.JSON) // a client that left is nobody's fault
 		return nil
 	}
 }

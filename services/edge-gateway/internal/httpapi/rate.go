@@ -36,7 +36,7 @@ func (h *Handler) rateOf(x *exchange, model string) {
 // tellRate says what is left of the key's rate in an answer that begins, unless
 // admission has told it.
 func (h *Handler) tellRate(x *exchange, status int) {
-	if x.rated || status == http.StatusUnauthorized {
+	if x.rateKnown || status == http.StatusUnauthorized {
 		return
 	}
 	who := h.caller(x)
@@ -58,7 +58,7 @@ func (h *Handler) tellRate(x *exchange, status int) {
 // caller is whose key the request carries, nil without a good one. A route that
 // needs no key has not asked yet, nor has one that refused before it came to it.
 func (h *Handler) caller(x *exchange) *auth.Principal {
-	if x.asked {
+	if x.authenticated {
 		return x.who
 	}
 	ctx, cancel := patience(x)

@@ -24,7 +24,7 @@ func (h *Handler) run(x *exchange, call *relay.Call) error {
 		if next == nil {
 			return err
 		}
-		x.goOn(next)
+		x.advance(next.RequestID, next.Order.ModelID)
 		call = next
 	}
 }
@@ -34,8 +34,8 @@ func (h *Handler) run(x *exchange, call *relay.Call) error {
 func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err error) {
 	ctx, began := x.request.Context(), h.Clock.Now()
 	if err := sure(ctx, x); err != nil {
-		if x.begun() {
-			h.Engine.Tell(x.answer, call, err)
+		if x.Begun() {
+			h.Engine.Tell(x, call, err)
 		}
 		return nil, err
 	}
@@ -43,23 +43,23 @@ func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err erro
 	if grant.Terms != nil {
 		x.setRate(grant.Terms.GetRequests())
 	}
-	relay.SetBillingType(x.header(), grant.Terms.GetBillingType())
+	relay.SetBillingType(x.Header(), grant.Terms.GetBillingType())
 	if err != nil {
 		err = h.unserved(call.Order.ModelID, err)
 		if left := leftBy(err); left != nil {
 			x.setRate(left)
 		}
 		next = h.next(x, call, err)
-		if next == nil && x.begun() {
-			h.Engine.Tell(x.answer, call, err)
+		if next == nil && x.Begun() {
+			h.Engine.Tell(x, call, err)
 		}
 		if grant.Held {
-			next = h.report(x, call, next, relay.Result{Err: err, Route: relay.RouteOf(call.Order.Pin), Begun: x.begun()})
+			next = h.report(x, call, next, relay.Result{Err: err, Route: relay.RouteOf(call.Order.Pin), Begun: x.Begun()})
 		}
 		return next, err
 	}
 	crash.At("gateway.admitted")
-	call.Grant, call.Begun = grant, x.begun()
+	call.Grant, call.Begun = grant, x.Begun()
 	lease := time.Duration(grant.Terms.GetLeaseMs()) * time.Millisecond
 	h.Leases.Last(lease)
 	call.Running = h.Leases.Begin(call.RequestID, began, lease)
@@ -73,7 +73,7 @@ func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err erro
 	}
 	h.Metrics.open.Add(ctx, 1)
 	defer h.Metrics.open.Add(context.WithoutCancel(ctx), -1)
-	result := h.Engine.Serve(x.answer, x.request, call)
+	result := h.Engine.Serve(x, x.request, call)
 	h.Metrics.completion(ctx, call.Endpoint, &result)
 	crash.At("gateway.answered")
 	return h.report(x, call, next, result), result.Err

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"io"
 	"mime"
 	"net/http"
 	"strconv"
@@ -15,8 +16,8 @@ import (
 // An answer that is paid for is kept although its client left while it was
 // written: the error of the write is told with the answer's last byte.
 type tape struct {
-	http.ResponseWriter
 	status   int
+	header   http.Header
 	stream   bool
 	over     bool
 	declared string // Content-Length
@@ -24,28 +25,18 @@ type tape struct {
 	failed   error // of the first write that failed
 }
 
-// WriteHeader notes the status.
-func (t *tape) WriteHeader(status int) {
-	t.begin(status)
-	t.ResponseWriter.WriteHeader(status)
-}
-
-func (t *tape) begin(status int) {
-	if t.status != 0 {
-		return
-	}
-	t.status = status
-	kind, _, err := mime.ParseMediaType(t.Header().Get("Content-Type"))
+func (t *tape) begin(status int, header http.Header) {
+	t.status, t.header = status, header
+	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
 	t.stream = err != nil || kind == "text/event-stream"
-	t.declared = t.Header().Get("Content-Length")
+	t.declared = header.Get("Content-Length")
 	if size, err := strconv.Atoi(t.declared); err != nil || size > idempotency.MaxAnswer {
 		t.over = true
 	}
 }
 
-// Write notes what is sent, whether or not it arrives.
-func (t *tape) Write(p []byte) (int, error) {
-	t.begin(http.StatusOK)
+// write notes what is sent to w, whether or not it arrives.
+func (t *tape) write(w io.Writer, p []byte) (int, error) {
 	switch {
 	case t.stream || t.over:
 	case len(t.body)+len(p) > idempotency.MaxAnswer:
@@ -55,7 +46,7 @@ func (t *tape) Write(p []byte) (int, error) {
 	}
 	n := len(p)
 	if t.failed == nil {
-		n, t.failed = t.ResponseWriter.Write(p)
+		n, t.failed = w.Write(p)
 	}
 	if t.failed != nil && !t.stream && !t.over && !t.whole() {
 		return len(p), nil
@@ -66,16 +57,13 @@ func (t *tape) Write(p []byte) (int, error) {
 // whole reports whether all that was declared has been noted.
 func (t *tape) whole() bool { return t.declared == strconv.Itoa(len(t.body)) }
 
-// Unwrap lets http.ResponseController find the connection.
-func (t *tape) Unwrap() http.ResponseWriter { return t.ResponseWriter }
-
 // answer is what was said, nil when that is not a whole answer, or too large.
 func (t *tape) answer() *idempotency.Answer {
 	if t.status != http.StatusOK || t.stream || t.over || !t.whole() {
 		return nil
 	}
 	header := http.Header{}
-	for name, values := range t.Header() {
+	for name, values := range t.header {
 		if said(name) {
 			header[name] = values
 		}

@@ -59,13 +59,13 @@ func describe(span trace.Span, x *exchange, status int) {
 		span.SetAttributes(modelAttr.String(x.model))
 	}
 	switch {
-	case x.told != nil:
-		span.SetAttributes(errorAttr.String(apierror.Of(x.told).KnownCode()))
+	case x.err != nil:
+		span.SetAttributes(errorAttr.String(apierror.Of(x.err).KnownCode()))
 	case status >= http.StatusInternalServerError:
 		span.SetAttributes(errorAttr.String(strconv.Itoa(status)))
 	}
 	// An answer that broke off after its 200 has failed too.
-	if failed := status >= http.StatusInternalServerError; failed || x.told != nil && apierror.Of(x.told).Status >= http.StatusInternalServerError {
+	if failed := status >= http.StatusInternalServerError; failed || x.err != nil && apierror.Of(x.err).Status >= http.StatusInternalServerError {
 		span.SetStatus(codes.Error, "")
 	}
 }

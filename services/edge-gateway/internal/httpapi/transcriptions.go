@@ -105,7 +105,7 @@ func (h *Handler) transcribe(x *exchange, who *auth.Principal, pin admission.Pin
 	if err := mayUse(who, model); err != nil {
 		return err
 	}
-	setDeprecation(x.header(), model.DeprecatedAt)
+	setDeprecation(x.Header(), model.DeprecatedAt)
 	x.model, x.stream = model.ID, asked.stream
 	x.facts = append(x.facts, slog.String("model", model.ID), slog.Bool("stream", asked.stream),
 		slog.String("audio_format", string(asked.format)), slog.Int64("audio_ms", asked.millis))
