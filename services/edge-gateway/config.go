@@ -15,13 +15,13 @@ import (
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/httpapi"
 	"svc.internal/services/edge-gateway/internal/idempotency"
+	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/operator"
 	"svc.internal/services/edge-gateway/internal/playground"
 	"svc.internal/services/edge-gateway/internal/providerapi"
 	"svc.internal/services/edge-gateway/internal/ratelimit"
 	"svc.internal/services/edge-gateway/internal/relay"
-	"svc.internal/services/edge-gateway/internal/witness"
 )
 
 // maxReportBatch is billing-ledger's own bound on one call.
@@ -288,15 +288,15 @@ func (c Config) relay() relay.Config {
 	}
 }
 
-func (c Config) reports() witness.Config {
-	return witness.Config{
+func (c Config) reports() inference.ReportConfig {
+	return inference.ReportConfig{
 		Queue: c.ReportQueue, BatchSize: c.ReportBatch, Linger: reportLinger, CallTimeout: c.AdmitTimeout,
 		RetryFirst: firstReportRetry, RetryMost: maxReportRetry, Drain: c.ReportDrain,
 	}
 }
 
-func (c Config) leases() witness.LeaseConfig {
-	return witness.LeaseConfig{Every: c.HoldLease / 4, Retry: renewRetry, CallTimeout: c.AdmitTimeout, Most: maxRunning}
+func (c Config) leases() inference.LeaseConfig {
+	return inference.LeaseConfig{Every: c.HoldLease / 4, Retry: renewRetry, CallTimeout: c.AdmitTimeout, Most: maxRunning}
 }
 
 func (c Config) hasPlayground() bool {

@@ -39,6 +39,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/httpapi"
 	"svc.internal/services/edge-gateway/internal/idempotency"
+	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/marketapi"
 	"svc.internal/services/edge-gateway/internal/operator"
 	"svc.internal/services/edge-gateway/internal/playground"
@@ -46,7 +47,6 @@ import (
 	"svc.internal/services/edge-gateway/internal/ratelimit"
 	"svc.internal/services/edge-gateway/internal/relay"
 	"svc.internal/services/edge-gateway/internal/sockets"
-	"svc.internal/services/edge-gateway/internal/witness"
 )
 
 // Deps are what the gateway works with. All are needed.
@@ -95,8 +95,8 @@ type Service struct {
 	deps    Deps
 	auth    *auth.Authenticator
 	models  *catalog.View
-	witness *witness.Queue
-	leases  *witness.Leases
+	witness *inference.Queue
+	leases  *inference.Leases
 	handler http.Handler
 	// operators is the handler of the operators' listener.
 	operators http.Handler
@@ -134,8 +134,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 			Trusted: proxies},
 		auth:    auth.New(deps.Keys, deps.Clock, cfg.auth()),
 		models:  catalog.NewView(deps.Catalog, deps.Clock, deps.Log),
-		witness: witness.NewQueue(deps.Admission, deps.Log, metrics.WitnessesDropped, cfg.reports()),
-		leases:  witness.NewLeases(deps.Admission, deps.Clock, deps.Log, cfg.leases()),
+		witness: inference.NewQueue(deps.Admission, deps.Log, metrics.WitnessesDropped, cfg.reports()),
+		leases:  inference.NewLeases(deps.Admission, deps.Clock, deps.Log, cfg.leases()),
 	}
 	provider, err := providerapi.New(providerapi.Peers{
 		Self: deps.ProviderSelf, Users: deps.Users, Demand: deps.Demand,

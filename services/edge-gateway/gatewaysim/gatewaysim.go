@@ -36,8 +36,8 @@ import (
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/httpapi"
+	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/relay"
-	"svc.internal/services/edge-gateway/internal/witness"
 )
 
 // The times of gateways in production that a simulator plays.
@@ -124,8 +124,8 @@ func (s snapshotOnce) Recv() (*catalogv1.WatchModelsResponse, error) {
 // Gateway is one gateway. Its memory is lost with it.
 type Gateway struct {
 	handler http.Handler
-	leases  *witness.Leases
-	reports *witness.Queue
+	leases  *inference.Leases
+	reports *inference.Queue
 }
 
 // New makes a gateway.
@@ -135,10 +135,10 @@ func (s *Shared) New(p Peers) (*Gateway, error) {
 		return nil, fmt.Errorf("make a counter: %w", err)
 	}
 	g := &Gateway{
-		leases: witness.NewLeases(p.Admission, p.Clock, s.log, witness.LeaseConfig{
+		leases: inference.NewLeases(p.Admission, p.Clock, s.log, inference.LeaseConfig{
 			Every: RenewInterval, Retry: RenewRetry, CallTimeout: never, Most: 1 << 10, Await: p.Await,
 		}),
-		reports: witness.NewQueue(p.Admission, s.log, dropped, witness.Config{
+		reports: inference.NewQueue(p.Admission, s.log, dropped, inference.ReportConfig{
 			Queue: 1 << 10, BatchSize: 200, Linger: Linger, CallTimeout: never, RetryFirst: RetryFirst, RetryMost: MaxRetry,
 		}),
 	}

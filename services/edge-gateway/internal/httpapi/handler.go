@@ -16,12 +16,12 @@ import (
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/idempotency"
+	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/marketapi"
 	"svc.internal/services/edge-gateway/internal/playground"
 	"svc.internal/services/edge-gateway/internal/providerapi"
 	"svc.internal/services/edge-gateway/internal/ratelimit"
 	"svc.internal/services/edge-gateway/internal/relay"
-	"svc.internal/services/edge-gateway/internal/witness"
 )
 
 // Config bounds what is read.
@@ -57,8 +57,8 @@ type Parts struct {
 	Catalog   *catalog.View
 	Gate      *admission.Admitter
 	Engine    *relay.Engine
-	Witness   *witness.Queue
-	Leases    *witness.Leases
+	Witness   *inference.Queue
+	Leases    *inference.Leases
 	Receipts  billingv1.ReceiptServiceClient
 	// Playground answers visitors without a key; nil where there is none.
 	Playground *playground.Playground

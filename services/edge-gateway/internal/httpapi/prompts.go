@@ -18,8 +18,8 @@ import (
 
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/relay"
-	"svc.internal/services/edge-gateway/internal/witness"
 )
 
 // A legacy completion with several prompts is as many requests, one for each
@@ -46,7 +46,7 @@ type prompt struct {
 	at      int // among the prompts
 	grant   admission.Grant
 	began   time.Time // when admission was asked for
-	running *witness.Running
+	running *inference.Running
 	found   bool // it has candidates
 	served  bool // it was run on its candidates
 	ended   bool // and reported

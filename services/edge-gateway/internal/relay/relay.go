@@ -40,8 +40,8 @@ import (
 
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
-	"svc.internal/services/edge-gateway/internal/witness"
 )
 
 const (
@@ -108,7 +108,7 @@ type Call struct {
 	// client gets by itself.
 	Part *Part
 	// Running is told of the commit and of what is relayed; nil for nobody.
-	Running *witness.Running
+	Running *inference.Running
 	// Again finds further candidates; failed names those not to be tried.
 	Again func(ctx context.Context, failed []string) ([]*routerv1.Candidate, error)
 

@@ -1,4 +1,4 @@
-package witness
+package inference
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func setup(t *testing.T, l *ledger) (*Queue, *sdkmetric.ManualReader) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewQueue(l, slog.New(slog.DiscardHandler), dropped, Config{
+	return NewQueue(l, slog.New(slog.DiscardHandler), dropped, ReportConfig{
 		Queue: 500, BatchSize: 200, Linger: 25 * time.Millisecond, CallTimeout: time.Second,
 		RetryFirst: 100 * time.Millisecond, RetryMost: 5 * time.Second, Drain: 10 * time.Second,
 	}), reader

@@ -1,13 +1,4 @@
-// Package witness carries the gateway's own account of each admitted request
-// to billing-ledger, off the request's path.
-//
-// Accounts wait in a queue of bounded length, and there for others to share a
-// transaction with, unless a request waits for the place that one of them gives
-// back; what comes when it is full is
-// dropped and counted, for no charge rests on it: a hold that nobody concludes
-// expires. Batches of at most BatchSize are sent again with growing waits
-// until billing-ledger has taken them.
-package witness
+package inference
 
 import (
 	"context"
@@ -23,8 +14,8 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
 
-// Config bounds the queue.
-type Config struct {
+// ReportConfig bounds the queue.
+type ReportConfig struct {
 	// Queue is how many accounts may wait.
 	Queue int
 	// BatchSize is how many go in one call, at most 200.
@@ -39,11 +30,18 @@ type Config struct {
 	Drain time.Duration
 }
 
-// Queue is where accounts wait. It is safe for concurrent use.
+// Queue carries the gateway's own account of each admitted request to
+// billing-ledger, off the request's path. It is safe for concurrent use.
+//
+// Accounts wait in a queue of bounded length, and there for others to share a
+// transaction with, unless a request waits for the place that one of them gives
+// back; what comes when it is full is dropped and counted, for no charge rests
+// on it: a hold that nobody concludes expires. Batches of at most BatchSize are
+// sent again with growing waits until billing-ledger has taken them.
 type Queue struct {
 	admission billingv1.AdmissionServiceClient
 	log       *slog.Logger
-	cfg       Config
+	cfg       ReportConfig
 	waiting   chan *billingv1.RequestReport
 	dropped   metric.Int64Counter
 	// hurry ends the wait of the first of a batch for others.
@@ -62,7 +60,8 @@ type flush struct {
 }
 
 // NewQueue makes an empty queue; dropped counts what did not fit.
-func NewQueue(admission billingv1.AdmissionServiceClient, log *slog.Logger, dropped metric.Int64Counter, cfg Config) *Queue {
+func NewQueue(admission billingv1.AdmissionServiceClient, log *slog.Logger, dropped metric.Int64Counter,
+	cfg ReportConfig) *Queue {
 	return &Queue{
 		admission: admission, log: log, cfg: cfg, dropped: dropped,
 		waiting: make(chan *billingv1.RequestReport, cfg.Queue), hurry: make(chan struct{}, 1),
