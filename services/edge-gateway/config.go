@@ -291,12 +291,12 @@ func (c Config) relay() relay.Config {
 func (c Config) reports() inference.ReportConfig {
 	return inference.ReportConfig{
 		Queue: c.ReportQueue, BatchSize: c.ReportBatch, Linger: reportLinger, CallTimeout: c.AdmitTimeout,
-		RetryFirst: firstReportRetry, RetryMost: maxReportRetry, Drain: c.ReportDrain,
+		RetryFirst: firstReportRetry, RetryMax: maxReportRetry, Drain: c.ReportDrain,
 	}
 }
 
 func (c Config) leases() inference.LeaseConfig {
-	return inference.LeaseConfig{Every: c.HoldLease / 4, Retry: renewRetry, CallTimeout: c.AdmitTimeout, Most: maxRunning}
+	return inference.LeaseConfig{Interval: c.HoldLease / 4, Retry: renewRetry, CallTimeout: c.AdmitTimeout, MaxRequests: maxRunning}
 }
 
 func (c Config) hasPlayground() bool {

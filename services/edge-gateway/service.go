@@ -95,7 +95,7 @@ type Service struct {
 	deps    Deps
 	auth    *auth.Authenticator
 	models  *catalog.View
-	witness *inference.Queue
+	reports *inference.Reports
 	leases  *inference.Leases
 	handler http.Handler
 	// operators is the handler of the operators' listener.
@@ -134,7 +134,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 			Trusted: proxies},
 		auth:    auth.New(deps.Keys, deps.Clock, cfg.auth()),
 		models:  catalog.NewView(deps.Catalog, deps.Clock, deps.Log),
-		witness: inference.NewQueue(deps.Admission, deps.Log, metrics.WitnessesDropped, cfg.reports()),
+		reports: inference.NewReports(deps.Admission, deps.Log, metrics.WitnessesDropped, cfg.reports()),
 		leases:  inference.NewLeases(deps.Admission, deps.Clock, deps.Log, cfg.leases()),
 	}
 	provider, err := providerapi.New(providerapi.Peers{
@@ -157,9 +157,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Auth:        s.auth,
 		Addresses:   address.New(proxies),
 		Catalog:     s.models,
-		Gate:        admission.New(deps.Admission, deps.Router, s.releaseSlot, cfg.admission(s.witness.Flush)),
+		Gate:        admission.New(deps.Admission, deps.Router, s.releaseSlot, cfg.admission(s.reports.Flush)),
 		Engine:      relay.New(deps.Hubs, deps.Clock, cfg.relay()),
-		Witness:     s.witness,
+		Witness:     s.reports,
 		Leases:      s.leases,
 		Receipts:    deps.Receipts,
 		Playground:  newPlayground(deps.Visits, cfg),
@@ -202,7 +202,7 @@ func (s *Service) Bound(lis net.Listener) net.Listener {
 func (s *Service) Register(grpc.ServiceRegistrar) {}
 
 // Run keeps models and keys up to date, renews the holds of what runs and reports what was relayed, until ctx
-// ends; then it reports what is left, for at most Config.WitnessDrain. Its
+// ends; then it reports what is left, for at most Config.ReportDrain. Its
 // caller stops the HTTP server first.
 func (s *Service) Run(ctx context.Context) error {
 	stop, err := s.auth.Listen(s.deps.Bus, s.deps.Log)
@@ -211,7 +211,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	var loops sync.WaitGroup
 	loops.Go(func() { s.models.Run(ctx) })
-	loops.Go(func() { s.witness.Run(ctx) })
+	loops.Go(func() { s.reports.Run(ctx) })
 	loops.Go(func() { s.leases.Run(ctx) })
 	loops.Wait()
 	if err := stop(); err != nil && s.deps.Bus.Connected() {

@@ -221,7 +221,7 @@ func (f *fleet) loops() {
 	ctx, stop := context.WithCancel(f.t.Context())
 	var loops sync.WaitGroup
 	loops.Go(func() { f.svc.models.Run(ctx) })
-	loops.Go(func() { f.svc.witness.Run(ctx) })
+	loops.Go(func() { f.svc.reports.Run(ctx) })
 	loops.Go(func() { f.svc.leases.Run(ctx) })
 	f.t.Cleanup(func() {
 		stop()

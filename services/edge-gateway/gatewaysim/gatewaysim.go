@@ -125,7 +125,7 @@ func (s snapshotOnce) Recv() (*catalogv1.WatchModelsResponse, error) {
 type Gateway struct {
 	handler http.Handler
 	leases  *inference.Leases
-	reports *inference.Queue
+	reports *inference.Reports
 }
 
 // New makes a gateway.
@@ -136,10 +136,10 @@ func (s *Shared) New(p Peers) (*Gateway, error) {
 	}
 	g := &Gateway{
 		leases: inference.NewLeases(p.Admission, p.Clock, s.log, inference.LeaseConfig{
-			Every: RenewInterval, Retry: RenewRetry, CallTimeout: never, Most: 1 << 10, Await: p.Await,
+			Interval: RenewInterval, Retry: RenewRetry, CallTimeout: never, MaxRequests: 1 << 10, Await: p.Await,
 		}),
-		reports: inference.NewQueue(p.Admission, s.log, dropped, inference.ReportConfig{
-			Queue: 1 << 10, BatchSize: 200, Linger: Linger, CallTimeout: never, RetryFirst: RetryFirst, RetryMost: MaxRetry,
+		reports: inference.NewReports(p.Admission, s.log, dropped, inference.ReportConfig{
+			Queue: 1 << 10, BatchSize: 200, Linger: Linger, CallTimeout: never, RetryFirst: RetryFirst, RetryMax: MaxRetry,
 		}),
 	}
 	g.handler = httpapi.New(httpapi.Parts{

@@ -57,7 +57,7 @@ type Parts struct {
 	Catalog   *catalog.View
 	Gate      *admission.Admitter
 	Engine    *relay.Engine
-	Witness   *inference.Queue
+	Witness   *inference.Reports
 	Leases    *inference.Leases
 	Receipts  billingv1.ReceiptServiceClient
 	// Playground answers visitors without a key; nil where there is none.

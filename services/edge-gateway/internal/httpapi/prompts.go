@@ -46,7 +46,7 @@ type prompt struct {
 	at      int // among the prompts
 	grant   admission.Grant
 	began   time.Time // when admission was asked for
-	running *inference.Running
+	running *inference.Lease
 	found   bool // it has candidates
 	served  bool // it was run on its candidates
 	ended   bool // and reported
@@ -175,7 +175,7 @@ func (h *Handler) lease(p *prompt) {
 		return
 	}
 	lease := time.Duration(p.grant.Terms.GetLeaseMs()) * time.Millisecond
-	h.Leases.Last(lease)
+	h.Leases.SetLeaseDuration(lease)
 	p.running = h.Leases.Begin(p.call.RequestID, p.began, lease)
 }
 

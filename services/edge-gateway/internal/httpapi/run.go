@@ -61,7 +61,7 @@ func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err erro
 	crash.At("gateway.admitted")
 	call.Grant, call.Begun = grant, x.Begun()
 	lease := time.Duration(grant.Terms.GetLeaseMs()) * time.Millisecond
-	h.Leases.Last(lease)
+	h.Leases.SetLeaseDuration(lease)
 	call.Running = h.Leases.Begin(call.RequestID, began, lease)
 	defer h.Leases.End(call.Running)
 	call.Again = func(ctx context.Context, failed []string) ([]*routerv1.Candidate, error) {

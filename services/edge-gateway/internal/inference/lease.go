@@ -17,17 +17,17 @@ const maxRenewals = 1000
 
 // LeaseConfig bounds what is kept of running requests.
 type LeaseConfig struct {
-	// Every is the pause between two renewals until billing-ledger tells how
+	// Interval is the pause between two renewals until billing-ledger tells how
 	// long a lease lasts; then it is a quarter of that. A request that ends
 	// before costs no call.
-	Every time.Duration
+	Interval time.Duration
 	// Retry is the pause after one that failed, when that is shorter.
 	Retry time.Duration
 	// CallTimeout bounds one call.
 	CallTimeout time.Duration
-	// Most is how many requests are kept; the leases of more are not renewed
-	// while they run.
-	Most int
+	// MaxRequests is how many requests are kept; the leases of more are not
+	// renewed while they run.
+	MaxRequests int
 	// Await returns when done is closed or ctx ends; nil for the obvious way. A
 	// simulation has another.
 	Await func(ctx context.Context, done <-chan struct{})
@@ -38,25 +38,25 @@ type LeaseConfig struct {
 // that a gateway that dies leaves a witness. It is safe for concurrent use.
 //
 // A gateway that stood still may wake when holds of its requests were given back
-// long ago. What it relayed of them nobody would pay for; see Running.Held.
+// long ago. What it relayed of them nobody would pay for; see Lease.EnsureHeld.
 type Leases struct {
 	admission billingv1.AdmissionServiceClient
 	clock     clock.Clock
 	log       *slog.Logger
 	cfg       LeaseConfig
 
-	// every is the pause in force; changed tells Run of another.
-	every   atomic.Int64
-	changed chan struct{}
+	// interval is the pause in force; changed tells Run of another.
+	interval atomic.Int64
+	changed  chan struct{}
 
 	mu      sync.Mutex
-	running map[*Running]struct{}
-	wave    *wave // under way; nil for none
+	running map[*Lease]struct{}
+	renewal *renewal // under way; nil for none
 }
 
-// wave is a renewal of all that is due, for which everybody waits who finds a
+// renewal is a renewal of all that is due, for which everybody waits who finds a
 // lease over meanwhile: when a process wakes that stood still, all of them are.
-type wave struct {
+type renewal struct {
 	done chan struct{}
 	err  error
 }
@@ -65,12 +65,12 @@ type wave struct {
 func NewLeases(admission billingv1.AdmissionServiceClient, clk clock.Clock, log *slog.Logger, cfg LeaseConfig) *Leases {
 	l := &Leases{
 		admission: admission, clock: clk, log: log, cfg: cfg,
-		changed: make(chan struct{}, 1), running: map[*Running]struct{}{},
+		changed: make(chan struct{}, 1), running: map[*Lease]struct{}{},
 	}
 	if l.cfg.Await == nil {
 		l.cfg.Await = await
 	}
-	l.every.Store(int64(cfg.Every))
+	l.interval.Store(int64(cfg.Interval))
 	return l
 }
 
@@ -88,13 +88,14 @@ const (
 	perLease = 4
 )
 
-// Last takes what billing-ledger tells of how long leases last; 0 tells nothing.
-func (l *Leases) Last(lease time.Duration) {
-	if lease <= 0 {
+// SetLeaseDuration takes what billing-ledger tells of how long leases last; 0 tells
+// nothing.
+func (l *Leases) SetLeaseDuration(duration time.Duration) {
+	if duration <= 0 {
 		return
 	}
-	every := int64(max(lease/perLease, shortestPause))
-	if l.every.Swap(every) == every {
+	interval := int64(max(duration/perLease, shortestPause))
+	if l.interval.Swap(interval) == interval {
 		return
 	}
 	select {
@@ -104,16 +105,16 @@ func (l *Leases) Last(lease time.Duration) {
 }
 
 func (l *Leases) pause() time.Duration {
-	return time.Duration(l.every.Load())
+	return time.Duration(l.interval.Load())
 }
 
-// lease is how long a hold is surely open after a renewal.
-func (l *Leases) lease() time.Duration { return perLease * l.pause() }
+// duration is how long a hold is surely open after a renewal.
+func (l *Leases) duration() time.Duration { return perLease * l.pause() }
 
-// Running is one admitted request under way. Its own goroutine writes what was
+// Lease is the hold of one admitted request under way. The request's own goroutine writes what was
 // committed and relayed, and Leases reads it, without a lock. A nil one takes
 // everything and keeps nothing.
-type Running struct {
+type Lease struct {
 	leases  *Leases
 	id      string
 	started time.Time
@@ -130,46 +131,46 @@ type Running struct {
 
 // Begin takes up a request whose admission was asked for at a time and granted
 // for a lease; one of 0 is as long as others were. The caller calls End.
-func (l *Leases) Begin(requestID string, at time.Time, lease time.Duration) *Running {
-	if lease <= 0 {
-		lease = l.lease()
+func (l *Leases) Begin(requestID string, at time.Time, duration time.Duration) *Lease {
+	if duration <= 0 {
+		duration = l.duration()
 	}
-	r := &Running{leases: l, id: requestID, started: at}
-	r.extend(at.Add(lease))
+	lease := &Lease{leases: l, id: requestID, started: at}
+	lease.extend(at.Add(duration))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r.kept = len(l.running) < l.cfg.Most; r.kept {
-		l.running[r] = struct{}{}
+	if lease.kept = len(l.running) < l.cfg.MaxRequests; lease.kept {
+		l.running[lease] = struct{}{}
 	}
-	return r
+	return lease
 }
 
 // End forgets a request.
-func (l *Leases) End(r *Running) {
+func (l *Leases) End(lease *Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.running, r)
+	delete(l.running, lease)
 }
 
 // Committed notes the attempt whose answer is relayed. It is called once.
-func (r *Running) Committed(attempt uint32, hubID, providerID string) {
-	if r == nil {
+func (l *Lease) Committed(attempt uint32, hubID, providerID string) {
+	if l == nil {
 		return
 	}
-	r.hub, r.provider = hubID, providerID
-	r.attempt.Store(attempt)
+	l.hub, l.provider = hubID, providerID
+	l.attempt.Store(attempt)
 }
 
 // Relayed notes how much has been written to the client by now.
-func (r *Running) Relayed(tokens, bytes int64) {
-	if r == nil {
+func (l *Lease) Relayed(tokens, bytes int64) {
+	if l == nil {
 		return
 	}
-	r.bytes.Store(bytes) // first: whoever sees the tokens sees their bytes
-	r.tokens.Store(tokens)
+	l.bytes.Store(bytes) // first: whoever sees the tokens sees their bytes
+	l.tokens.Store(tokens)
 }
 
-// Held reports whether the hold of the request still stands for what is relayed
+// EnsureHeld reports whether the hold of the request still stands for what is relayed
 // next; false also when ctx ends first. It asks billing-ledger only when the
 // lease may be over, which takes a process that stood still, or renewals that
 // failed for as long. When billing-ledger cannot be asked it is true for one
@@ -179,44 +180,45 @@ func (r *Running) Relayed(tokens, bytes int64) {
 //
 // It is the same for requests that cost nothing: with its hold a request has
 // lost its place among those that run at once.
-func (r *Running) Held(ctx context.Context) bool {
-	for tries := 0; !r.Sure(); tries++ {
-		if r.lapsed.Load() {
+func (l *Lease) EnsureHeld(ctx context.Context) bool {
+	for tries := 0; !l.Valid(); tries++ {
+		if l.lapsed.Load() {
 			return false
 		}
-		err := r.leases.ask(ctx, r)
+		err := l.leases.ask(ctx, l)
 		switch {
 		case ctx.Err() != nil:
 			return false
-		case (err != nil || tries > 0) && !r.lapsed.Load() && !r.Sure():
-			r.extend(r.leases.clock.Now().Add(r.leases.lease()))
+		case (err != nil || tries > 0) && !l.lapsed.Load() && !l.Valid():
+			l.extend(l.leases.clock.Now().Add(l.leases.duration()))
 		}
 	}
 	return true
 }
 
-// Sure reports whether the hold stands for all that is known without asking. Time
+// Valid reports whether the hold stands for all that is known without asking. Time
 // counts by both of the machine's clocks: the one goes on while the machine is
 // suspended, the other is not set.
-func (r *Running) Sure() bool {
-	if r == nil {
+func (l *Lease) Valid() bool {
+	if l == nil {
 		return true
 	}
-	if r.lapsed.Load() {
+	if l.lapsed.Load() {
 		return false
 	}
-	now, until := r.leases.clock.Now(), *r.until.Load()
+	now, until := l.leases.clock.Now(), *l.until.Load()
 	return now.Before(until) && now.Round(0).Before(until.Round(0))
 }
 
-func (r *Running) extend(until time.Time) { r.until.Store(&until) }
+func (l *Lease) extend(until time.Time) { l.until.Store(&until) }
 
-func (r *Running) report() *billingv1.RunningRequest {
-	m := &billingv1.RunningRequest{RequestId: r.id, CommittedAttempt: r.attempt.Load()}
+// progress is what is told of the request with a renewal.
+func (l *Lease) progress() *billingv1.RunningRequest {
+	m := &billingv1.RunningRequest{RequestId: l.id, CommittedAttempt: l.attempt.Load()}
 	if m.GetCommittedAttempt() > 0 {
-		m.HubId, m.ProviderId = r.hub, r.provider
-		m.RelayedTokens = r.tokens.Load()
-		m.RelayedBytes = r.bytes.Load()
+		m.HubId, m.ProviderId = l.hub, l.provider
+		m.RelayedTokens = l.tokens.Load()
+		m.RelayedBytes = l.bytes.Load()
 	}
 	return m
 }
@@ -249,38 +251,38 @@ func (l *Leases) Run(ctx context.Context) {
 
 // ask finds out about a request whose lease may be over, together with all
 // others that are due.
-func (l *Leases) ask(ctx context.Context, r *Running) error {
+func (l *Leases) ask(ctx context.Context, lease *Lease) error {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
-	if !r.kept {
-		return l.call(ctx, []*Running{r})
+	if !lease.kept {
+		return l.call(ctx, []*Lease{lease})
 	}
 	l.mu.Lock()
-	w, leads := l.wave, l.wave == nil
+	r, leads := l.renewal, l.renewal == nil
 	if leads {
-		w = &wave{done: make(chan struct{})}
-		l.wave = w
+		r = &renewal{done: make(chan struct{})}
+		l.renewal = r
 	}
 	l.mu.Unlock()
 	if !leads {
-		if l.cfg.Await(ctx, w.done); ctx.Err() != nil {
+		if l.cfg.Await(ctx, r.done); ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return w.err
+		return r.err
 	}
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.wave = nil
-		close(w.done)
+		l.renewal = nil
+		close(r.done)
 	}()
 	// It is for the others, too, whoever leaves meanwhile.
 	all, cancelAll := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.CallTimeout)
 	defer cancelAll()
-	if w.err = l.Renew(all); w.err != nil {
-		l.log.WarnContext(ctx, "whether holds are still open could not be asked", "error", w.err)
+	if r.err = l.Renew(all); r.err != nil {
+		l.log.WarnContext(ctx, "whether holds are still open could not be asked", "error", r.err)
 	}
-	return w.err
+	return r.err
 }
 
 // Renew tells of every request that runs for longer than the pause, and returns
@@ -295,15 +297,15 @@ func (l *Leases) Renew(ctx context.Context) error {
 	return first
 }
 
-func (l *Leases) call(ctx context.Context, batch []*Running) error {
+func (l *Leases) call(ctx context.Context, batch []*Lease) error {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.CallTimeout)
 	defer cancel()
 	req := &billingv1.RenewRequest{Requests: make([]*billingv1.RunningRequest, len(batch))}
-	for i, r := range batch {
-		req.Requests[i] = r.report()
+	for i, lease := range batch {
+		req.Requests[i] = lease.progress()
 	}
 	// From before the call on: it is not known when the store extends a lease.
-	until := l.clock.Now().Add(l.lease())
+	until := l.clock.Now().Add(l.duration())
 	resp, err := l.admission.Renew(ctx, req)
 	if err != nil {
 		return err
@@ -312,25 +314,25 @@ func (l *Leases) call(ctx context.Context, batch []*Running) error {
 	for _, id := range resp.GetLapsedRequestIds() {
 		lapsed[id] = true
 	}
-	for _, r := range batch {
-		if lapsed[r.id] {
-			r.lapsed.Store(true)
+	for _, lease := range batch {
+		if lapsed[lease.id] {
+			lease.lapsed.Store(true)
 		}
-		r.extend(until)
+		lease.extend(until)
 	}
 	return nil
 }
 
 // due are the requests that are old enough, or of which it is not sure any more
 // that their holds are open.
-func (l *Leases) due() []*Running {
+func (l *Leases) due() []*Lease {
 	latest := l.clock.Now().Add(-l.pause())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out []*Running
-	for r := range l.running {
-		if !r.started.After(latest) || !r.Sure() && !r.lapsed.Load() {
-			out = append(out, r)
+	var out []*Lease
+	for lease := range l.running {
+		if !lease.started.After(latest) || !lease.Valid() && !lease.lapsed.Load() {
+			out = append(out, lease)
 		}
 	}
 	return out

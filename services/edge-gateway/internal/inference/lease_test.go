@@ -28,7 +28,8 @@ type lessor struct {
 	at    []time.Time
 }
 
-func (l *lessor) Renew(ctx context.Context, req *billingv1.RenewRequest, _ ...grpc.CallOption) (*billingv1.RenewResponse, error) {
+func (l *lessor) Renew(ctx context.Context, req *billingv1.RenewRequest,
+	_ ...grpc.CallOption) (*billingv1.RenewResponse, error) {
 	select {
 	case <-time.After(l.slow):
 	case <-ctx.Done():
@@ -46,9 +47,9 @@ func (l *lessor) Renew(ctx context.Context, req *billingv1.RenewRequest, _ ...gr
 	return &billingv1.RenewResponse{LapsedRequestIds: l.gone}, nil
 }
 
-func leases(l *lessor, most int) *Leases {
+func leases(l *lessor, maxRequests int) *Leases {
 	return NewLeases(l, clock.System, slog.New(slog.DiscardHandler), LeaseConfig{
-		Every: 15 * time.Second, Retry: 2 * time.Second, CallTimeout: time.Second, Most: most})
+		Interval: 15 * time.Second, Retry: 2 * time.Second, CallTimeout: time.Second, MaxRequests: maxRequests})
 }
 
 // during runs the renewals while the bubble's time passes.
@@ -64,8 +65,8 @@ func TestTheLeaseThatIsToldReplacesTheSetting(t *testing.T) {
 		l := leases(peer, 100)
 		l.Begin("long", time.Now(), 0)
 		time.AfterFunc(time.Second, func() {
-			l.Last(0)
-			l.Last(8 * time.Second)
+			l.SetLeaseDuration(0)
+			l.SetLeaseDuration(8 * time.Second)
 		})
 		during(l, 5*time.Second)
 		if len(peer.calls) != 2 {
@@ -89,11 +90,13 @@ func TestShortRequestsCostNoCallAndLongOnesAreRenewedWithTheirCount(t *testing.T
 		if len(peer.calls) != 2 {
 			t.Fatalf("%d calls", len(peer.calls))
 		}
-		if got := peer.calls[0].GetRequests(); len(got) != 1 || got[0].GetRequestId() != "long" || got[0].GetCommittedAttempt() != 0 {
+		if got := peer.calls[0].GetRequests(); len(got) != 1 || got[0].GetRequestId() != "long" ||
+			got[0].GetCommittedAttempt() != 0 {
 			t.Errorf("first %v", got)
 		}
 		for _, got := range peer.calls[1].GetRequests() {
-			if got.GetRequestId() == "long" && (got.GetCommittedAttempt() != 2 || got.GetHubId() != "hub-1" || got.GetProviderId() != "p1" ||
+			if got.GetRequestId() == "long" && (got.GetCommittedAttempt() != 2 ||
+				got.GetHubId() != "hub-1" || got.GetProviderId() != "p1" ||
 				got.GetRelayedTokens() != 7 || got.GetRelayedBytes() != 700) {
 				t.Errorf("then %v", got)
 			}
@@ -154,7 +157,7 @@ func TestCountsAreReadWhileTheyAreWritten(t *testing.T) {
 			running = false
 		default:
 		}
-		m := l.due()[0].report()
+		m := l.due()[0].progress()
 		if m.GetRelayedBytes() < m.GetRelayedTokens() || m.GetCommittedAttempt() > 0 && m.GetProviderId() == "" {
 			t.Fatalf("read %v", m)
 		}
@@ -166,25 +169,25 @@ func TestARequestWhoseLeaseMayBeOverIsAskedForBeforeAnythingIsRelayed(t *testing
 		peer := &lessor{}
 		l := leases(peer, 100) // leases of a minute
 		kept, lost := l.Begin("kept", time.Now(), 0), l.Begin("lost", time.Now(), 0)
-		pass(59 * time.Second)
-		if !kept.Held(t.Context()) || len(peer.calls) > 0 {
-			t.Fatalf("within the lease: held %v, %d calls", kept.Held(t.Context()), len(peer.calls))
+		passTime(59 * time.Second)
+		if !kept.EnsureHeld(t.Context()) || len(peer.calls) > 0 {
+			t.Fatalf("within the lease: held %v, %d calls", kept.EnsureHeld(t.Context()), len(peer.calls))
 		}
-		pass(time.Second) // nobody has renewed: the process stood still
+		passTime(time.Second) // nobody has renewed: the process stood still
 		peer.gone = []string{"lost", "another"}
 		for range 3 {
-			if !kept.Held(t.Context()) {
+			if !kept.EnsureHeld(t.Context()) {
 				t.Fatal("a hold that is open counts as gone")
 			}
-			if lost.Held(t.Context()) {
+			if lost.EnsureHeld(t.Context()) {
 				t.Fatal("a hold that was given back counts as open")
 			}
 		}
 		if len(peer.calls) != 1 || len(peer.calls[0].GetRequests()) != 2 {
 			t.Errorf("asked with %v, want one call for both", peer.calls)
 		}
-		pass(59 * time.Second)
-		if !kept.Held(t.Context()) || len(peer.calls) != 1 {
+		passTime(59 * time.Second)
+		if !kept.EnsureHeld(t.Context()) || len(peer.calls) != 1 {
 			t.Errorf("within the lease that was renewed: %d calls", len(peer.calls))
 		}
 	})
@@ -194,23 +197,23 @@ func TestAllThatWakeTogetherAskTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{slow: time.Second / 4, gone: []string{"7"}}
 		l := leases(peer, 1500)
-		var all []*Running
+		var all []*Lease
 		for i := range 1501 {
 			all = append(all, l.Begin(strconv.Itoa(i), time.Now(), time.Minute))
 		}
-		pass(time.Minute)
+		passTime(time.Minute)
 		var wg sync.WaitGroup
 		var held atomic.Int32
 		for _, r := range all {
 			wg.Go(func() {
-				if r.Held(t.Context()) {
+				if r.EnsureHeld(t.Context()) {
 					held.Add(1)
 				}
 			})
 		}
 		wg.Wait()
 		// Two batches, and one for the request that is not kept.
-		if held.Load() != 1500 || len(peer.calls) != 3 || all[7].Held(t.Context()) {
+		if held.Load() != 1500 || len(peer.calls) != 3 || all[7].EnsureHeld(t.Context()) {
 			t.Errorf("%d are held, asked with %d calls", held.Load(), len(peer.calls))
 		}
 	})
@@ -220,11 +223,11 @@ func TestNobodyWaitsForLongerThanACallMayTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{slow: time.Hour}
 		l := leases(peer, 2500)
-		var all []*Running
+		var all []*Lease
 		for i := range 2500 {
 			all = append(all, l.Begin(strconv.Itoa(i), time.Now(), time.Minute))
 		}
-		pass(time.Minute)
+		passTime(time.Minute)
 		gone, leave := context.WithTimeout(t.Context(), time.Millisecond)
 		defer leave()
 		var wg sync.WaitGroup
@@ -234,7 +237,7 @@ func TestNobodyWaitsForLongerThanACallMayTake(t *testing.T) {
 				if i == 0 {
 					ctx = gone // its client leaves meanwhile
 				}
-				if held, took := r.Held(ctx), time.Since(began); took > l.cfg.CallTimeout || held == (i == 0) {
+				if held, took := r.EnsureHeld(ctx), time.Since(began); took > l.cfg.CallTimeout || held == (i == 0) {
 					t.Errorf("request %d: held %v after %v", i, held, took)
 				}
 			})
@@ -247,19 +250,19 @@ func TestALeaseIsAsLongAsItsGrantSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		peer := &lessor{}
 		l := leases(peer, 10)
-		l.Last(time.Hour)
+		l.SetLeaseDuration(time.Hour)
 		r := l.Begin("short", time.Now(), 10*time.Second)
-		pass(10*time.Second - 1)
-		if !r.Sure() {
+		passTime(10*time.Second - 1)
+		if !r.Valid() {
 			t.Error("it is over too soon")
 		}
-		pass(1)
-		if r.Sure() {
+		passTime(1)
+		if r.Valid() {
 			t.Error("another grant's lease makes it longer")
 		}
 		// However young it is, it is asked for.
 		peer.gone = []string{"short"}
-		if r.Held(t.Context()) {
+		if r.EnsureHeld(t.Context()) {
 			t.Error("it is held, and has lapsed")
 		}
 	})
@@ -271,8 +274,9 @@ func TestARenewalThatComesTooLateIsNoted(t *testing.T) {
 		l := leases(peer, 100)
 		lost, kept := l.Begin("lost", time.Now(), 0), l.Begin("kept", time.Now(), 0)
 		during(l, 16*time.Second)
-		if lost.Held(t.Context()) || !kept.Held(t.Context()) || len(peer.calls) != 1 {
-			t.Errorf("lost held %v, kept held %v, %d calls", lost.Held(t.Context()), kept.Held(t.Context()), len(peer.calls))
+		if lost.EnsureHeld(t.Context()) || !kept.EnsureHeld(t.Context()) || len(peer.calls) != 1 {
+			t.Errorf("lost held %v, kept held %v, %d calls",
+				lost.EnsureHeld(t.Context()), kept.EnsureHeld(t.Context()), len(peer.calls))
 		}
 	})
 }
@@ -282,38 +286,38 @@ func TestAnOutageOfBillingEndsNoAnswer(t *testing.T) {
 		peer := &lessor{errs: []error{errors.New("down"), errors.New("down")}}
 		l := leases(peer, 100)
 		r := l.Begin("long", time.Now(), 0)
-		pass(time.Minute)
+		passTime(time.Minute)
 		for range 3 { // asked once, and then for a lease no more
-			if !r.Held(t.Context()) || len(peer.at) != 1 {
-				t.Fatalf("held %v after %d calls", r.Held(t.Context()), len(peer.at))
+			if !r.EnsureHeld(t.Context()) || len(peer.at) != 1 {
+				t.Fatalf("held %v after %d calls", r.EnsureHeld(t.Context()), len(peer.at))
 			}
 		}
-		pass(time.Minute)
-		if !r.Held(t.Context()) || len(peer.at) != 2 {
-			t.Errorf("a lease later: held %v after %d calls", r.Held(t.Context()), len(peer.at))
+		passTime(time.Minute)
+		if !r.EnsureHeld(t.Context()) || len(peer.at) != 2 {
+			t.Errorf("a lease later: held %v after %d calls", r.EnsureHeld(t.Context()), len(peer.at))
 		}
-		pass(time.Minute)
+		passTime(time.Minute)
 		peer.gone = []string{"long"}
-		if r.Held(t.Context()) {
+		if r.EnsureHeld(t.Context()) {
 			t.Error("when billing-ledger is back, its word counts")
 		}
 	})
 }
 
-// pass lets time go by in a bubble.
-func pass(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's time
+// passTime lets time go by in a bubble.
+func passTime(d time.Duration) { time.Sleep(d) } //nolint:forbidigo // the bubble's time
 
-func BenchmarkHeld(b *testing.B) {
+func BenchmarkEnsureHeld(b *testing.B) {
 	r := leases(&lessor{}, 1).Begin("id", time.Now(), time.Hour)
 	b.ReportAllocs()
 	for b.Loop() {
-		if !r.Held(b.Context()) {
+		if !r.EnsureHeld(b.Context()) {
 			b.Fatal("not held")
 		}
 	}
 }
 
-func BenchmarkRunning(b *testing.B) {
+func BenchmarkLease(b *testing.B) {
 	l := leases(&lessor{}, 1<<16)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

@@ -16,7 +16,7 @@ import (
 
 // ReportConfig bounds the queue.
 type ReportConfig struct {
-	// Queue is how many accounts may wait.
+	// Queue is how many reports may wait.
 	Queue int
 	// BatchSize is how many go in one call, at most 200.
 	BatchSize int
@@ -24,21 +24,21 @@ type ReportConfig struct {
 	Linger time.Duration
 	// CallTimeout bounds one call.
 	CallTimeout time.Duration
-	// RetryFirst and MaxRetry bound the wait before a batch is sent again.
-	RetryFirst, RetryMost time.Duration
+	// RetryFirst and RetryMax bound the wait before a batch is sent again.
+	RetryFirst, RetryMax time.Duration
 	// Drain is how long Run goes on sending after its context has ended.
 	Drain time.Duration
 }
 
-// Queue carries the gateway's own account of each admitted request to
+// Reports carries the gateway's own report of each admitted request to
 // billing-ledger, off the request's path. It is safe for concurrent use.
 //
-// Accounts wait in a queue of bounded length, and there for others to share a
+// Reports wait in a queue of bounded length, and there for others to share a
 // transaction with, unless a request waits for the place that one of them gives
 // back; what comes when it is full is dropped and counted, for no charge rests
 // on it: a hold that nobody concludes expires. Batches of at most BatchSize are
 // sent again with growing waits until billing-ledger has taken them.
-type Queue struct {
+type Reports struct {
 	admission billingv1.AdmissionServiceClient
 	log       *slog.Logger
 	cfg       ReportConfig
@@ -48,7 +48,7 @@ type Queue struct {
 	hurry chan struct{}
 
 	mu sync.Mutex
-	// added and delivered count accounts; flushes wait for some number.
+	// added and delivered count reports; flushes wait for some number.
 	added, delivered int64
 	flushes          []flush
 }
@@ -59,47 +59,47 @@ type flush struct {
 	done chan struct{}
 }
 
-// NewQueue makes an empty queue; dropped counts what did not fit.
-func NewQueue(admission billingv1.AdmissionServiceClient, log *slog.Logger, dropped metric.Int64Counter,
-	cfg ReportConfig) *Queue {
-	return &Queue{
+// NewReports makes an empty queue; dropped counts what did not fit.
+func NewReports(admission billingv1.AdmissionServiceClient, log *slog.Logger, dropped metric.Int64Counter,
+	cfg ReportConfig) *Reports {
+	return &Reports{
 		admission: admission, log: log, cfg: cfg, dropped: dropped,
 		waiting: make(chan *billingv1.RequestReport, cfg.Queue), hurry: make(chan struct{}, 1),
 	}
 }
 
-// Add takes an account, or drops it when the queue is full; it never blocks.
-func (q *Queue) Add(w *billingv1.RequestReport) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+// Add takes a report, or drops it when the queue is full; it never blocks.
+func (r *Reports) Add(report *billingv1.RequestReport) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	select {
-	case q.waiting <- w:
-		q.added++
+	case r.waiting <- report:
+		r.added++
 	default:
-		q.dropped.Add(context.Background(), 1)
+		r.dropped.Add(context.Background(), 1)
 	}
 }
 
 // Hurry has what waits be sent without waiting for others.
-func (q *Queue) Hurry() {
+func (r *Reports) Hurry() {
 	select {
-	case q.hurry <- struct{}{}:
+	case r.hurry <- struct{}{}:
 	default:
 	}
 }
 
-// Flush returns when all accounts that were added before are delivered, or when
+// Flush returns when all reports that were added before are delivered, or when
 // ctx ends.
-func (q *Queue) Flush(ctx context.Context) {
-	q.mu.Lock()
-	if q.delivered == q.added {
-		q.mu.Unlock()
+func (r *Reports) Flush(ctx context.Context) {
+	r.mu.Lock()
+	if r.delivered == r.added {
+		r.mu.Unlock()
 		return
 	}
-	f := flush{upTo: q.added, done: make(chan struct{})}
-	q.flushes = append(q.flushes, f)
-	q.mu.Unlock()
-	q.Hurry()
+	f := flush{upTo: r.added, done: make(chan struct{})}
+	r.flushes = append(r.flushes, f)
+	r.mu.Unlock()
+	r.Hurry()
 	select {
 	case <-f.done:
 	case <-ctx.Done():
@@ -107,12 +107,12 @@ func (q *Queue) Flush(ctx context.Context) {
 }
 
 // sent counts a batch that was delivered and ends the flushes that waited for it.
-func (q *Queue) sent(n int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.delivered += int64(n)
-	q.flushes = slices.DeleteFunc(q.flushes, func(f flush) bool {
-		if f.upTo > q.delivered {
+func (r *Reports) sent(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.delivered += int64(n)
+	r.flushes = slices.DeleteFunc(r.flushes, func(f flush) bool {
+		if f.upTo > r.delivered {
 			return false
 		}
 		close(f.done)
@@ -122,61 +122,62 @@ func (q *Queue) sent(n int) {
 
 // Run sends batches until ctx ends, then what still waits, within the time to
 // drain.
-func (q *Queue) Run(ctx context.Context) {
+func (r *Reports) Run(ctx context.Context) {
 	// What was taken from the queue is sent even as ctx ends.
 	live, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	unlink := context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(q.cfg.Drain, stop)
+		timer := time.AfterFunc(r.cfg.Drain, stop)
 		context.AfterFunc(live, func() { timer.Stop() })
 	})
 	defer unlink()
 	for {
-		batch := q.collect(ctx)
+		batch := r.collect(ctx)
 		if len(batch) == 0 {
 			return
 		}
-		if !q.deliver(live, batch) {
-			q.log.WarnContext(ctx, "accounts of requests were not delivered before the stop", "lost", len(batch)+len(q.waiting))
+		if !r.deliver(live, batch) {
+			r.log.WarnContext(ctx, "accounts of requests were not delivered before the stop",
+				"lost", len(batch)+len(r.waiting))
 			return
 		}
-		q.sent(len(batch))
+		r.sent(len(batch))
 	}
 }
 
 // collect waits for the next batch. It is empty when ctx has ended and nothing
 // waits.
-func (q *Queue) collect(ctx context.Context) []*billingv1.RequestReport {
+func (r *Reports) collect(ctx context.Context) []*billingv1.RequestReport {
 	var batch []*billingv1.RequestReport
 	select {
-	case w := <-q.waiting:
-		batch = append(batch, w)
+	case report := <-r.waiting:
+		batch = append(batch, report)
 	case <-ctx.Done():
-		return q.fill(nil)
+		return r.fill(nil)
 	}
-	timer := time.NewTimer(q.cfg.Linger)
+	timer := time.NewTimer(r.cfg.Linger)
 	defer timer.Stop()
-	for len(batch) < q.cfg.BatchSize {
+	for len(batch) < r.cfg.BatchSize {
 		select {
-		case w := <-q.waiting:
-			batch = append(batch, w)
+		case report := <-r.waiting:
+			batch = append(batch, report)
 		case <-timer.C:
 			return batch
-		case <-q.hurry:
-			return q.fill(batch)
+		case <-r.hurry:
+			return r.fill(batch)
 		case <-ctx.Done():
-			return q.fill(batch)
+			return r.fill(batch)
 		}
 	}
 	return batch
 }
 
 // fill takes what waits now.
-func (q *Queue) fill(batch []*billingv1.RequestReport) []*billingv1.RequestReport {
-	for len(batch) < q.cfg.BatchSize {
+func (r *Reports) fill(batch []*billingv1.RequestReport) []*billingv1.RequestReport {
+	for len(batch) < r.cfg.BatchSize {
 		select {
-		case w := <-q.waiting:
-			batch = append(batch, w)
+		case report := <-r.waiting:
+			batch = append(batch, report)
 		default:
 			return batch
 		}
@@ -184,16 +185,16 @@ func (q *Queue) fill(batch []*billingv1.RequestReport) []*billingv1.RequestRepor
 	return batch
 }
 
-// deliver sends a batch until it is taken; false when ctx ended first. A batch
+// deliver sends a batch until it is taken; it reports false when ctx ended first. A batch
 // that billing-ledger calls malformed is given up: sending it again changes
 // nothing, and the holds expire.
-func (q *Queue) deliver(ctx context.Context, batch []*billingv1.RequestReport) bool {
-	for wait := q.cfg.RetryFirst; ; wait = min(2*wait, q.cfg.RetryMost) {
-		err := q.Send(ctx, batch)
+func (r *Reports) deliver(ctx context.Context, batch []*billingv1.RequestReport) bool {
+	for wait := r.cfg.RetryFirst; ; wait = min(2*wait, r.cfg.RetryMax) {
+		err := r.Send(ctx, batch)
 		if err == nil {
 			return true
 		}
-		q.log.WarnContext(ctx, "accounts of requests are sent again later", "error", err, "wait", wait)
+		r.log.WarnContext(ctx, "accounts of requests are sent again later", "error", err, "wait", wait)
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -206,25 +207,25 @@ func (q *Queue) deliver(ctx context.Context, batch []*billingv1.RequestReport) b
 
 // Waiting takes up to a batch of what waits now, for those who run the queue by
 // hand; they Send each batch until it is taken.
-func (q *Queue) Waiting() []*billingv1.RequestReport { return q.fill(nil) }
+func (r *Reports) Waiting() []*billingv1.RequestReport { return r.fill(nil) }
 
 // Send sends a batch once. An error tells that it is to be sent again.
-func (q *Queue) Send(ctx context.Context, batch []*billingv1.RequestReport) error {
-	err := q.conclude(ctx, batch)
+func (r *Reports) Send(ctx context.Context, batch []*billingv1.RequestReport) error {
+	err := r.conclude(ctx, batch)
 	if err == nil {
 		crash.At("gateway.concluded")
 		return nil
 	}
 	if f, ok := fault.As(err); ok && f.Kind == fault.Invalid {
-		q.log.ErrorContext(ctx, "billing-ledger refuses accounts of requests", "error", err, "lost", len(batch))
+		r.log.ErrorContext(ctx, "billing-ledger refuses accounts of requests", "error", err, "lost", len(batch))
 		return nil
 	}
 	return err
 }
 
-func (q *Queue) conclude(ctx context.Context, batch []*billingv1.RequestReport) error {
-	ctx, cancel := context.WithTimeout(ctx, q.cfg.CallTimeout)
+func (r *Reports) conclude(ctx context.Context, batch []*billingv1.RequestReport) error {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.CallTimeout)
 	defer cancel()
-	_, err := q.admission.Conclude(ctx, &billingv1.ConcludeRequest{Reports: batch})
+	_, err := r.admission.Conclude(ctx, &billingv1.ConcludeRequest{Reports: batch})
 	return err
 }

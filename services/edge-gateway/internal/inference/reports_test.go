@@ -18,8 +18,8 @@ import (
 	billingv1 "svc.internal/proto/svc/billing/v1"
 )
 
-// ledger takes witnesses, or fails as told.
-type ledger struct {
+// reportLedger takes reports, or fails as told.
+type reportLedger struct {
 	billingv1.AdmissionServiceClient
 	mu      sync.Mutex
 	errs    []error // one for each call to come; then none
@@ -27,7 +27,8 @@ type ledger struct {
 	calls   int
 }
 
-func (l *ledger) Conclude(_ context.Context, req *billingv1.ConcludeRequest, _ ...grpc.CallOption) (*billingv1.ConcludeResponse, error) {
+func (l *reportLedger) Conclude(_ context.Context, req *billingv1.ConcludeRequest,
+	_ ...grpc.CallOption) (*billingv1.ConcludeResponse, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls++
@@ -44,31 +45,31 @@ func (l *ledger) Conclude(_ context.Context, req *billingv1.ConcludeRequest, _ .
 	return &billingv1.ConcludeResponse{}, nil
 }
 
-func setup(t *testing.T, l *ledger) (*Queue, *sdkmetric.ManualReader) {
+func setupReports(t *testing.T, l *reportLedger) (*Reports, *sdkmetric.ManualReader) {
 	t.Helper()
 	reader := sdkmetric.NewManualReader()
 	dropped, err := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)).Meter("t").Int64Counter("dropped")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewQueue(l, slog.New(slog.DiscardHandler), dropped, ReportConfig{
+	return NewReports(l, slog.New(slog.DiscardHandler), dropped, ReportConfig{
 		Queue: 500, BatchSize: 200, Linger: 25 * time.Millisecond, CallTimeout: time.Second,
-		RetryFirst: 100 * time.Millisecond, RetryMost: 5 * time.Second, Drain: 10 * time.Second,
+		RetryFirst: 100 * time.Millisecond, RetryMax: 5 * time.Second, Drain: 10 * time.Second,
 	}), reader
 }
 
-func add(q *Queue, n int) {
+func addReports(r *Reports, n int) {
 	for i := range n {
-		q.Add(&billingv1.RequestReport{RequestId: strconv.Itoa(i)})
+		r.Add(&billingv1.RequestReport{RequestId: strconv.Itoa(i)})
 	}
 }
 
-func run(q *Queue) (stop func()) {
+func runReports(r *Reports) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		q.Run(ctx)
+		r.Run(ctx)
 	}()
 	return func() {
 		cancel()
@@ -76,7 +77,7 @@ func run(q *Queue) (stop func()) {
 	}
 }
 
-func (l *ledger) delivered() (n int) {
+func (l *reportLedger) delivered() (n int) {
 	for _, b := range l.batches {
 		n += len(b)
 	}
@@ -85,10 +86,10 @@ func (l *ledger) delivered() (n int) {
 
 func TestAccountsGoInBatchesOfBoundedSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &ledger{}
-		q, _ := setup(t, l)
-		add(q, 450)
-		stop := run(q)
+		l := &reportLedger{}
+		r, _ := setupReports(t, l)
+		addReports(r, 450)
+		stop := runReports(r)
 		time.Sleep(time.Second) //nolint:forbidigo // the bubble's time
 		stop()
 		if len(l.batches) != 3 || len(l.batches[0]) != 200 || len(l.batches[2]) != 50 || l.batches[2][49] != "449" {
@@ -98,28 +99,28 @@ func TestAccountsGoInBatchesOfBoundedSize(t *testing.T) {
 }
 
 func TestWhatDoesNotFitIsDroppedAndCounted(t *testing.T) {
-	q, reader := setup(t, &ledger{})
-	add(q, 507)
+	r, reader := setupReports(t, &reportLedger{})
+	addReports(r, 507)
 	var data metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &data); err != nil {
 		t.Fatal(err)
 	}
 	sum := data.ScopeMetrics[0].Metrics[0].Data.(metricdata.Sum[int64])
-	if sum.DataPoints[0].Value != 7 || len(q.waiting) != 500 {
-		t.Errorf("%d dropped, %d waiting", sum.DataPoints[0].Value, len(q.waiting))
+	if sum.DataPoints[0].Value != 7 || len(r.waiting) != 500 {
+		t.Errorf("%d dropped, %d waiting", sum.DataPoints[0].Value, len(r.waiting))
 	}
 }
 
 func TestABatchIsSentUntilItIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &ledger{}
+		l := &reportLedger{}
 		for range 10 {
 			l.errs = append(l.errs, fault.New(fault.Unavailable, fault.ServiceUnavailable, "down"))
 		}
 		l.errs = append(l.errs, errors.New("boom"))
-		q, _ := setup(t, l)
-		stop := run(q)
-		add(q, 3)
+		r, _ := setupReports(t, l)
+		stop := runReports(r)
+		addReports(r, 3)
 		begun := time.Now()
 		time.Sleep(time.Minute) //nolint:forbidigo // the bubble's time
 		stop()
@@ -132,12 +133,12 @@ func TestABatchIsSentUntilItIsTaken(t *testing.T) {
 
 func TestAMalformedBatchIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &ledger{errs: []error{fault.New(fault.Invalid, fault.InvalidValue, "no")}}
-		q, _ := setup(t, l)
-		stop := run(q)
-		add(q, 1)
+		l := &reportLedger{errs: []error{fault.New(fault.Invalid, fault.InvalidValue, "no")}}
+		r, _ := setupReports(t, l)
+		stop := runReports(r)
+		addReports(r, 1)
 		time.Sleep(time.Second) //nolint:forbidigo // the bubble's time
-		add(q, 2)
+		addReports(r, 2)
 		time.Sleep(time.Second) //nolint:forbidigo // the bubble's time
 		stop()
 		if l.calls != 2 || l.delivered() != 2 {
@@ -148,10 +149,10 @@ func TestAMalformedBatchIsGivenUp(t *testing.T) {
 
 func TestAStopDeliversWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &ledger{errs: []error{errors.New("boom"), errors.New("boom")}}
-		q, _ := setup(t, l)
-		add(q, 500)
-		stop := run(q)
+		l := &reportLedger{errs: []error{errors.New("boom"), errors.New("boom")}}
+		r, _ := setupReports(t, l)
+		addReports(r, 500)
+		stop := runReports(r)
 		stop()
 		if l.delivered() != 500 {
 			t.Errorf("%d delivered", l.delivered())
@@ -161,13 +162,13 @@ func TestAStopDeliversWhatWaits(t *testing.T) {
 
 func TestAStopDoesNotWaitForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &ledger{}
+		l := &reportLedger{}
 		for range 1000 {
 			l.errs = append(l.errs, errors.New("boom"))
 		}
-		q, _ := setup(t, l)
-		add(q, 1)
-		stop := run(q)
+		r, _ := setupReports(t, l)
+		addReports(r, 1)
+		stop := runReports(r)
 		begun := time.Now()
 		stop()
 		if took := time.Since(begun); took != 10*time.Second {
@@ -178,13 +179,13 @@ func TestAStopDoesNotWaitForever(t *testing.T) {
 
 func TestAFlushReturnsOnceAllThatWaitedIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &ledger{errs: []error{fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")}}
-		q, _ := setup(t, l)
-		stop := run(q)
+		l := &reportLedger{errs: []error{fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")}}
+		r, _ := setupReports(t, l)
+		stop := runReports(r)
 		defer stop()
-		add(q, 3)
+		addReports(r, 3)
 		began := time.Now()
-		q.Flush(t.Context())
+		r.Flush(t.Context())
 		if l.delivered() != 3 {
 			t.Errorf("got %d delivered after a flush, want 3", l.delivered())
 		}
@@ -192,7 +193,7 @@ func TestAFlushReturnsOnceAllThatWaitedIsDelivered(t *testing.T) {
 			t.Errorf("the flush took %v, want 100ms", took)
 		}
 		began = time.Now()
-		if q.Flush(t.Context()); time.Since(began) != 0 {
+		if r.Flush(t.Context()); time.Since(began) != 0 {
 			t.Errorf("a flush of nothing took %v, want no time", time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -200,9 +201,9 @@ func TestAFlushReturnsOnceAllThatWaitedIsDelivered(t *testing.T) {
 		l.mu.Lock()
 		l.errs = []error{fault.New(fault.Unavailable, fault.ServiceUnavailable, "away")}
 		l.mu.Unlock()
-		add(q, 1)
+		addReports(r, 1)
 		began = time.Now()
-		if q.Flush(ctx); time.Since(began) != 10*time.Millisecond {
+		if r.Flush(ctx); time.Since(began) != 10*time.Millisecond {
 			t.Errorf("a flush without a ledger took %v, want the 10ms of its context", time.Since(began))
 		}
 	})
@@ -210,12 +211,12 @@ func TestAFlushReturnsOnceAllThatWaitedIsDelivered(t *testing.T) {
 
 func TestWhatIsHurriedDoesNotLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &ledger{}
-		q, _ := setup(t, l)
-		stop := run(q)
+		l := &reportLedger{}
+		r, _ := setupReports(t, l)
+		stop := runReports(r)
 		defer stop()
-		add(q, 1)
-		q.Hurry()
+		addReports(r, 1)
+		r.Hurry()
 		synctest.Wait()
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -156,7 +156,7 @@ func (s *session) committed(candidate *routerv1.Candidate) {
 // held is a failure when nobody would pay for what is relayed now: the request's
 // hold was given back while this process stood still.
 func (s *session) held(ctx context.Context) *failure {
-	switch held := s.call.Running.Held(ctx); {
+	switch held := s.call.Running.EnsureHeld(ctx); {
 	case held:
 		return nil
 	case ctx.Err() != nil:

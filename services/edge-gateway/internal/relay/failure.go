@@ -143,7 +143,7 @@ func (s *session) tell(err error) {
 	if !s.out.begun || a.Status == apierror.StatusClientClosed || !s.call.Stream {
 		return
 	}
-	if s.call.Running.Sure() {
+	if s.call.Running.Valid() {
 		s.answer.release(s.out)
 	} else {
 		s.drop() // there is no time left to ask whether it is paid for

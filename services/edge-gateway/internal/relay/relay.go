@@ -108,7 +108,7 @@ type Call struct {
 	// client gets by itself.
 	Part *Part
 	// Running is told of the commit and of what is relayed; nil for nobody.
-	Running *inference.Running
+	Running *inference.Lease
 	// Again finds further candidates; failed names those not to be tried.
 	Again func(ctx context.Context, failed []string) ([]*routerv1.Candidate, error)
 
@@ -187,7 +187,7 @@ func (e *Engine) Serve(w http.ResponseWriter, r *http.Request, call *Call) Resul
 	}
 	s.out.part = call.Part
 	if call.Stream {
-		s.beat = startBeat(s.out, call.Running.Sure, e.cfg.HoldHeaders-e.since(call), e.cfg.KeepAlive)
+		s.beat = startBeat(s.out, call.Running.Valid, e.cfg.HoldHeaders-e.since(call), e.cfg.KeepAlive)
 		defer s.beat.stop()
 	}
 	s.out.begun = call.Begun
