@@ -23,7 +23,7 @@ type Walk struct {
 var Walks = []Walk{{
 	Name:  "chat in edge-gateway",
 	Under: "services/edge-gateway",
-	Start: "internal/httpapi.Handler.chat",
+	Start: "internal/httpapi.Handler.answerJSON",
 	Forms: []string{
 		"internal/httpapi.exchange", "internal/openaiapi.Request",
 		"internal/relay.Call", "internal/relay.output", "internal/relay.Result",

@@ -55,11 +55,11 @@ func checkDeclared(r *http.Request, limit int64) error {
 // overrules gives the error of a request with a good key that is refused before its
 // body was read: a body of unknown length is read to the limit, and thrown away,
 // since 413 comes before 400. Without a good key nothing is read.
-func overrules(x *exchange, refusal error, limit int64) error {
-	if x.request.ContentLength >= 0 {
+func overrules(r *http.Request, refusal error, limit int64) error {
+	if r.ContentLength >= 0 {
 		return refusal
 	}
-	n, _ := io.Copy(io.Discard, io.LimitReader(x.request.Body, limit+1))
+	n, _ := io.Copy(io.Discard, io.LimitReader(r.Body, limit+1))
 	if n > limit {
 		return tooLarge(limit)
 	}
@@ -105,11 +105,11 @@ func checkForm(h http.Header) error {
 
 // readBody reads the whole body into buf. It is read before anything is sent
 // anywhere, so that no answer can cross it.
-func readBody(x *exchange, buf *bytes.Buffer, limit int64) error {
-	if n := x.request.ContentLength; n > 0 {
+func readBody(r *http.Request, buf *bytes.Buffer, limit int64) error {
+	if n := r.ContentLength; n > 0 {
 		buf.Grow(int(min(n, firstBuffer)) + bytes.MinRead)
 	}
-	_, err := buf.ReadFrom(io.LimitReader(x.request.Body, limit+1))
+	_, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
 	switch {
 	case int64(buf.Len()) > limit:
 		return tooLarge(limit)

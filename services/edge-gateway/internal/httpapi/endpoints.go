@@ -12,6 +12,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
+	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/relay"
 )
@@ -21,31 +22,61 @@ import (
 // legacy prompt.
 const patchRoom = 512
 
-// asJSON is an endpoint whose bodies are JSON.
-type asJSON struct {
+// jsonEndpoint is an endpoint whose bodies are JSON.
+type jsonEndpoint struct {
 	kind     openaiapi.Kind
 	endpoint hubv1.Endpoint
 	// capability is what the provider must have declared for it.
 	capability string
-	// prompt is the parameter that may be too long.
-	prompt string
+	// promptParam is the parameter that may be too long.
+	promptParam string
 }
 
-var asChat = asJSON{openaiapi.Chat, hubv1.Endpoint_ENDPOINT_CHAT, "chat", "messages"}
+// The provider of a text completion sees a chat completion.
+var (
+	chatCompletions  = jsonEndpoint{openaiapi.Chat, hubv1.Endpoint_ENDPOINT_CHAT, "chat", "messages"}
+	completions      = jsonEndpoint{openaiapi.Completion, hubv1.Endpoint_ENDPOINT_CHAT, "chat", "prompt"}
+	embeddings       = jsonEndpoint{openaiapi.Embeddings, hubv1.Endpoint_ENDPOINT_EMBEDDINGS, "embeddings", "input"}
+	imageGenerations = jsonEndpoint{openaiapi.Images, hubv1.Endpoint_ENDPOINT_IMAGES, "images", "prompt"}
+)
 
-// chat serves POST /v1/chat/completions.
-func (h *Handler) chat(x *exchange) error { return h.answerJSON(x, asChat) }
+// serve answers a POST.
+func (e jsonEndpoint) serve(h *Handler, x *exchange) error { return h.answerJSON(x, e) }
 
 // answerJSON serves one request whose body is JSON. The order of its steps is
 // the public order of errors: 413, 401, 400, 404, 403, then what admission says.
-func (h *Handler) answerJSON(x *exchange, as asJSON) error {
-	who, pin, err := h.enter(x, h.cfg.MaxBody, checkForm)
+//
+// The body is read before a claim is made, because it is part of what an
+// Idempotency-Key stands for.
+func (h *Handler) answerJSON(x *exchange, e jsonEndpoint) error {
+	in, err := h.enter(x, h.cfg.MaxBody, checkForm)
 	if err != nil {
 		return err
 	}
+	defer h.freeBody(x)
+	if err := h.readBody(x, h.cfg.MaxBody); err != nil {
+		return err
+	}
+	if in.token == "" {
+		return h.runJSON(x, e, in)
+	}
+	ask := idempotency.Ask{Token: in.token, Holds: int64(x.raw.Cap())}
+	return h.once(x, in.who, ask, x.raw.Bytes(), func() error {
+		// The key may have been revoked while the request waited for another.
+		if in.who, err = h.authenticateAfresh(x); err != nil {
+			return err
+		}
+		return h.runJSON(x, e, in)
+	})
+}
+
+// runJSON runs what a body asks for. The body itself is not kept for the length of
+// the answer.
+func (h *Handler) runJSON(x *exchange, e jsonEndpoint, in entered) error {
 	sent := h.buffers.get()
 	defer h.buffers.put(sent)
-	calls, err := h.prepare(x, as, who, pin, sent)
+	calls, err := h.prepare(x, e, in, x.raw.Bytes(), sent)
+	h.freeBody(x)
 	switch {
 	case err != nil:
 		return err
@@ -55,34 +86,31 @@ func (h *Handler) answerJSON(x *exchange, as asJSON) error {
 	return h.run(x, calls[0])
 }
 
-// prepare reads and checks the body, and leaves in sent what goes to the
-// provider. The body itself is not kept for the length of the answer. There is one
+// prepare checks a body, and leaves in sent what goes to the provider. There is one
 // call for each prompt of a legacy completion, and otherwise one.
-func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admission.Pin, sent *bytes.Buffer) ([]*relay.Call, error) {
-	raw := h.buffers.get()
-	defer h.buffers.put(raw)
-	if err := readBody(x, raw, h.cfg.MaxBody); err != nil {
-		return nil, err
-	}
-	req, err := openaiapi.Parse(as.kind, raw.Bytes())
+func (h *Handler) prepare(
+	x *exchange, e jsonEndpoint, in entered, raw []byte, sent *bytes.Buffer,
+) ([]*relay.Call, error) {
+	req, err := openaiapi.Parse(e.kind, raw)
 	if err != nil {
 		return nil, err
 	}
 	if req.Messages > h.cfg.MaxMessages {
-		return nil, fault.New(fault.Invalid, fault.InvalidValue, "messages must have at most %d elements", h.cfg.MaxMessages).On("messages")
+		return nil, fault.New(fault.Invalid, fault.InvalidValue,
+			"messages must have at most %d elements", h.cfg.MaxMessages).On("messages")
 	}
 	if req.SplitBytes() > h.cfg.MaxBody {
 		return nil, tooLarge(h.cfg.MaxBody)
 	}
 	h.rateOf(x, req.Model)
-	pin, prefer := admission.Choose(pin, req.Routing)
+	pin, prefer := admission.Choose(in.pin, req.Routing)
 	setRoute(x.Header(), pin)
 	split := req.Split()
-	choices, err := h.resolve(as, who, split[0])
+	choices, err := h.resolve(e.endpoint, in.who, split[0])
 	if err != nil {
 		return nil, err
 	}
-	model, bounds := choices[0].model, choices[0].bounds
+	model := choices[0].model
 	x.choices = choices[1:]
 	setDeprecation(x.Header(), model.DeprecatedAt)
 	x.model, x.stream = model.ID, req.Stream
@@ -90,51 +118,65 @@ func (h *Handler) prepare(x *exchange, as asJSON, who *auth.Principal, pin admis
 	if model.TakesResponseFormat {
 		req.AskForBase64()
 	}
-	sent.Grow(raw.Len() + patchRoom)
-	body := split[0].Body(sent.AvailableBuffer(), model.ID, bounds.MaxOutputTokens)
-	if int64(len(body.Body)) > h.cfg.MaxBody {
-		return nil, tooLarge(h.cfg.MaxBody) // a hub takes no more either
+	sent.Grow(len(raw) + patchRoom)
+	call := callOf(x, e, in.who, req, model)
+	call.Order.Pin, call.Order.Prefer = pin, prefer
+	if err := h.setPrompt(call, split[0], choices[0].bounds, sent.AvailableBuffer()); err != nil {
+		return nil, err
 	}
-	return h.forEach(split, model, &relay.Call{
-		RequestID:  x.id,
-		ReceivedAt: x.started,
-		Endpoint:   as.endpoint,
-		Legacy:     as.kind == openaiapi.Completion,
-		Stream:     req.Stream,
-		StopAsked:  req.Stop,
-		NamesMedia: req.NamesMedia,
+	return h.forEach(split, model, call)
+}
 
-		EngineMembers: req.EngineMembers,
-
+// callOf is the call that a request makes, but for its prompt and its provider.
+func callOf(
+	x *exchange, e jsonEndpoint, who *auth.Principal, req *openaiapi.Request, model *catalog.Model,
+) *relay.Call {
+	return &relay.Call{
+		RequestID:       x.id,
+		ReceivedAt:      x.started,
+		Endpoint:        e.endpoint,
+		Legacy:          e.kind == openaiapi.Completion,
+		Stream:          req.Stream,
+		StopAsked:       req.Stop,
+		NamesMedia:      req.NamesMedia,
+		EngineMembers:   req.EngineMembers,
 		HiddenReasoning: model.HiddenReasoning,
 		IncludeUsage:    req.IncludeUsage,
 		IncludeCost:     req.IncludeCost,
 		Choices:         int32(req.Choices),
 		Inputs:          int32(req.Inputs),
 		Base64:          req.Base64,
-		Sent:            body,
 		Order: admission.Request{
 			ID:                x.id,
 			KeyID:             who.KeyID,
 			AccountTag:        who.AccountTag,
 			ModelID:           model.ID,
-			PromptTokens:      split[0].BillablePrompt(),
-			WindowTokens:      split[0].LargestTokens,
-			PromptParam:       as.prompt,
+			PromptParam:       e.promptParam,
 			ExplicitMaxTokens: req.MaxTokens,
 			MaxTokensParam:    req.MaxTokensParam,
-			Bounds:            bounds,
-			BodyBytes:         int64(len(body.Body)),
-			Capabilities:      capabilities(as, req),
-			Pin:               pin,
-			Prefer:            prefer,
+			Capabilities:      capabilities(e, req),
 		},
-	})
+	}
+}
+
+// setPrompt fills in what a call says of its own prompt. What is sent is written
+// into room, if there is enough.
+func (h *Handler) setPrompt(
+	call *relay.Call, prompt *openaiapi.Request, bounds admission.Bounds, room []byte,
+) error {
+	call.Sent = prompt.Body(room, call.Order.ModelID, bounds.MaxOutputTokens)
+	call.Order.BodyBytes = int64(len(call.Sent.Body))
+	if call.Order.BodyBytes > h.cfg.MaxBody {
+		return tooLarge(h.cfg.MaxBody) // a hub takes no more either
+	}
+	call.Order.PromptTokens, call.Order.WindowTokens = prompt.BillablePrompt(), prompt.LargestTokens
+	call.Order.Bounds = bounds
+	return nil
 }
 
 // capabilities is what the provider must have declared.
-func capabilities(as asJSON, req *openaiapi.Request) []string {
-	need := []string{as.capability}
+func capabilities(e jsonEndpoint, req *openaiapi.Request) []string {
+	need := []string{e.capability}
 	if req.Stream {
 		need = append(need, "stream")
 	}
@@ -146,7 +188,9 @@ func capabilities(as asJSON, req *openaiapi.Request) []string {
 
 // forEach makes a call for each of the requests that one was split into, like
 // that of the first.
-func (h *Handler) forEach(split []*openaiapi.Request, model *catalog.Model, first *relay.Call) ([]*relay.Call, error) {
+func (h *Handler) forEach(
+	split []*openaiapi.Request, model *catalog.Model, first *relay.Call,
+) ([]*relay.Call, error) {
 	calls := []*relay.Call{first}
 	for _, req := range split[1:] {
 		bounds, err := admission.BoundsOf(req, model)
@@ -159,11 +203,9 @@ func (h *Handler) forEach(split []*openaiapi.Request, model *catalog.Model, firs
 		}
 		call := *first
 		call.RequestID, call.Order.ID = id.String(), id.String()
-		call.Sent = req.Body(nil, model.ID, bounds.MaxOutputTokens)
-		if call.Order.BodyBytes = int64(len(call.Sent.Body)); call.Order.BodyBytes > h.cfg.MaxBody {
-			return nil, tooLarge(h.cfg.MaxBody) // a hub takes no more either
+		if err := h.setPrompt(&call, req, bounds, nil); err != nil {
+			return nil, err
 		}
-		call.Order.PromptTokens, call.Order.WindowTokens, call.Order.Bounds = req.BillablePrompt(), req.LargestTokens, bounds
 		calls = append(calls, &call)
 	}
 	return calls, nil

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -57,6 +58,7 @@ type exchange struct {
 	unread  bool             // the request's body has not been read to its end
 	before  func(status int) // adds the headers that come last; nil for none
 	tape    *tape            // keeps the answer; nil for none
+	raw     *bytes.Buffer    // the body, until what is sent has been made of it
 
 	// Whose rate the answer tells of; see rate.go.
 	who           *auth.Principal // nil without a good key
@@ -148,34 +150,59 @@ func (h *Handler) json(x *exchange, body []byte) error {
 	return nil
 }
 
+// entered is what a request that is paid for begins with.
+type entered struct {
+	who   *auth.Principal
+	pin   admission.Pin
+	token idempotency.Token // empty without an Idempotency-Key
+}
+
 // enter does what every request that is paid for begins with, before its body
 // of at most limit bytes is read: who asks, and of whom. The order of its steps
 // is the public order of errors: 413, 401, 400. checkHead looks at the headers
 // that describe the body.
-func (h *Handler) enter(x *exchange, limit int64, checkHead func(http.Header) error) (*auth.Principal, admission.Pin, error) {
+func (h *Handler) enter(x *exchange, limit int64, checkHead func(http.Header) error) (in entered, err error) {
+	header := x.request.Header
 	if err := checkDeclared(x.request, limit); err != nil {
-		return nil, admission.Pin{}, err
+		return in, err
 	}
 	ask := h.authenticate
-	if idempotency.Given(x.request.Header) {
+	if idempotency.Given(header) {
 		ask = h.authenticateAfresh // a kept answer is given without admission
 	}
-	who, err := ask(x)
-	if err != nil {
-		return nil, admission.Pin{}, err
+	if in.who, err = ask(x); err != nil {
+		return in, err
 	}
-	pin, err := admission.ParsePin(x.request.Header)
-	if err != nil {
-		if len(x.request.Header.Values(admission.ProviderHeader)) > 0 {
+	if in.pin, err = admission.ParsePin(header); err != nil {
+		if len(header.Values(admission.ProviderHeader)) > 0 {
 			x.Header().Set("X-Svc-Route-Mode", "explicit")
 		}
-		return nil, admission.Pin{}, overrules(x, err, limit)
+		return in, overrules(x.request, err, limit)
 	}
-	setRoute(x.Header(), pin)
-	if err := checkHead(x.request.Header); err != nil {
-		return nil, admission.Pin{}, overrules(x, err, limit)
+	setRoute(x.Header(), in.pin)
+	if err := checkHead(header); err != nil {
+		return in, overrules(x.request, err, limit)
 	}
-	return who, pin, nil
+	if idempotency.Given(header) {
+		if in.token, err = idempotency.ParseToken(header); err != nil {
+			return in, overrules(x.request, err, limit)
+		}
+	}
+	return in, nil
+}
+
+// readBody reads the whole body of at most limit bytes into x.raw.
+func (h *Handler) readBody(x *exchange, limit int64) error {
+	x.raw = h.buffers.get()
+	return readBody(x.request, x.raw, limit)
+}
+
+// freeBody gives back the memory of the body, if that was read.
+func (h *Handler) freeBody(x *exchange) {
+	if x.raw != nil {
+		h.buffers.put(x.raw)
+		x.raw = nil
+	}
 }
 
 // expectBody bounds the time in which the body must arrive, whether or not

@@ -84,6 +84,6 @@ type Handler struct {
 // New makes the handler.
 func New(parts Parts, cfg Config) *Handler {
 	return &Handler{Parts: parts, cfg: cfg, uploads: uploads{
-		most: cfg.Uploads, mostOfKey: cfg.UploadsOfKey, ofKey: map[string]int64{},
+		maxBytes: cfg.Uploads, maxBytesOfKey: cfg.UploadsOfKey, ofKey: map[string]int64{},
 	}}
 }

@@ -28,16 +28,17 @@ import (
 	"svc.internal/pkg/telemetry"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/genai"
 	"svc.internal/services/edge-gateway/internal/openapi"
 	"svc.internal/services/edge-gateway/internal/providerapi"
 )
 
 // Routes without a variable part.
 var fixed = map[string]route{
-	"/v1/chat/completions":     {"/v1/chat/completions", post, idempotent((*Handler).chat)},
-	"/v1/completions":          {"/v1/completions", post, idempotent((*Handler).completions)},
-	"/v1/embeddings":           {"/v1/embeddings", post, idempotent((*Handler).embeddings)},
-	"/v1/images/generations":   {"/v1/images/generations", post, idempotent((*Handler).images)},
+	"/v1/chat/completions":     {"/v1/chat/completions", post, chatCompletions.serve},
+	"/v1/completions":          {"/v1/completions", post, completions.serve},
+	"/v1/embeddings":           {"/v1/embeddings", post, embeddings.serve},
+	"/v1/images/generations":   {"/v1/images/generations", post, imageGenerations.serve},
 	"/v1/audio/transcriptions": {"/v1/audio/transcriptions", post, (*Handler).transcriptions},
 	"/v1/playground/chat":      {"/v1/playground/chat", post, (*Handler).playgroundChat},
 	"/v1/playground/models":    {"/v1/playground/models", get, (*Handler).playgroundModels},
@@ -173,7 +174,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, s surface) {
 	x.nameRequest()
 	x.Header().Set("X-Content-Type-Options", "nosniff")
 	if s.pages && crossOrigin(r.URL.Path) {
-		allowOrigin(x)
+		allowOrigin(x.Header(), r.Header.Get("Origin"))
 	}
 	if err := h.dispatch(x); err != nil {
 		h.tell(x, err)
@@ -200,7 +201,9 @@ func (h *Handler) end(ctx context.Context, x *exchange) {
 		status = a.Status
 	}
 	h.Metrics.request(ctx, x.route.pattern, status, took)
-	h.Metrics.model(ctx, x, took)
+	if x.model != "" {
+		h.Metrics.model(ctx, measured(x, took))
+	}
 	describe(trace.SpanFromContext(ctx), x, status)
 	h.log(ctx, x, status, took)
 	if status == apierror.StatusClientClosed && p == nil {
@@ -208,6 +211,34 @@ func (h *Handler) end(ctx context.Context, x *exchange) {
 		// its side for writing would read 200 and nothing, or half an answer.
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// operations names what a route asks a model to do.
+var operations = map[string]genai.Operation{
+	"/v1/chat/completions":     genai.Chat,
+	"/v1/completions":          genai.TextCompletion,
+	"/v1/embeddings":           genai.Embeddings,
+	"/v1/images/generations":   genai.Images,
+	"/v1/audio/transcriptions": genai.Transcription,
+	"/v1/playground/chat":      genai.Chat,
+}
+
+// measured is what is measured of a request whose model is known.
+func measured(x *exchange, took time.Duration) genai.Request {
+	r := genai.Request{
+		Operation: operations[x.route.pattern], Model: x.model, Took: took, OutputTokens: x.result.Tokens,
+	}
+	if x.err != nil {
+		r.Reason = apierror.Of(x.err).KnownCode()
+	}
+	if x.stream {
+		r.FirstToken = x.result.FirstContent
+	}
+	if usage := x.result.Usage; usage != nil {
+		r.Billed, r.BilledInput = true, usage.GetBillablePromptTokens()
+		r.BilledOutput = usage.GetBillableCompletionTokens()
+	}
+	return r
 }
 
 func (h *Handler) log(ctx context.Context, x *exchange, status int, took time.Duration) {

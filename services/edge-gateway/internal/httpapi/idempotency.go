@@ -1,12 +1,8 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"io"
 	"log/slog"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -18,44 +14,12 @@ import (
 // replayedHeader marks an answer that was given before.
 const replayedHeader = "Idempotency-Replayed"
 
-// idempotent lets an endpoint whose bodies are JSON serve a request that is sent
-// again with the same Idempotency-Key once. A request without one is served as
-// ever; one with a key is never run without the claim.
-//
-// The body is read before the claim is made, since it is part of what the key
-// stands for, and read again by the endpoint, which then frees it.
-func idempotent(serve func(*Handler, *exchange) error) func(*Handler, *exchange) error {
-	return func(h *Handler, x *exchange) error {
-		if !idempotency.Given(x.request.Header) {
-			return serve(h, x)
-		}
-		who, _, err := h.enter(x, h.cfg.MaxBody, checkForm)
-		if err != nil {
-			return err
-		}
-		token, err := idempotency.ParseToken(x.request.Header)
-		if err != nil {
-			return overrules(x, err, h.cfg.MaxBody)
-		}
-		body := h.buffers.get()
-		again := &repeated{free: func() { h.buffers.put(body) }}
-		defer again.release()
-		if err := readBody(x, body, h.cfg.MaxBody); err != nil {
-			return err
-		}
-		again.Reset(body.Bytes())
-		ask := idempotency.Ask{Token: token, Holds: int64(body.Cap())}
-		return h.once(x, who, ask, body.Bytes(), func(claimed *http.Request) error {
-			claimed.Body, claimed.ContentLength = again, int64(body.Len())
-			x.request = claimed
-			return serve(h, x)
-		})
-	}
-}
-
 // once runs serve if nobody else has or had the claim, and otherwise says what
-// became of it. The ask has the token and what the body holds.
-func (h *Handler) once(x *exchange, who *auth.Principal, ask idempotency.Ask, body []byte, serve func(*http.Request) error) error {
+// became of it. The ask has the token and what the body holds. A request with an
+// Idempotency-Key is never run without the claim.
+func (h *Handler) once(
+	x *exchange, who *auth.Principal, ask idempotency.Ask, body []byte, serve func() error,
+) error {
 	ctx := x.request.Context()
 	apiKey, err := auth.Credential(x.request.Header)
 	if err != nil {
@@ -74,12 +38,12 @@ func (h *Handler) once(x *exchange, who *auth.Principal, ask idempotency.Ask, bo
 	defer release()
 	x.claim = claim
 	heard := &tape{}
-	x.tape = heard
-	err = serve(x.request.WithContext(held))
+	x.tape, x.request = heard, x.request.WithContext(held)
+	err = serve()
 	x.tape = nil // an error is not kept
 	h.sendOff(x, err)
 	release()
-	h.finish(ctx, x, claim, heard)
+	h.endClaim(ctx, x, claim, heard)
 	return err
 }
 
@@ -94,8 +58,8 @@ func (h *Handler) sendOff(x *exchange, err error) {
 	}
 }
 
-// finish ends the claim by what became of the request.
-func (h *Handler) finish(ctx context.Context, x *exchange, claim *idempotency.KeyClaim, heard *tape) {
+// endClaim ends the claim by what became of the request.
+func (h *Handler) endClaim(ctx context.Context, x *exchange, claim *idempotency.KeyClaim, heard *tape) {
 	answer := heard.answer()
 	switch r := x.result; {
 	case r.Committed == 0 && r.Usage == nil, r.Lapsed:
@@ -126,30 +90,4 @@ func (h *Handler) replay(x *exchange, kept *idempotency.Answer) error {
 	x.WriteHeader(kept.Status)
 	_, _ = x.Write(kept.Body) // a client that left is nobody's fault
 	return nil
-}
-
-// repeated is a body that was read before. Whoever reads it to its end frees it.
-type repeated struct {
-	bytes.Reader
-	free func()
-}
-
-// Read reads a part of the body.
-func (r *repeated) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	if errors.Is(err, io.EOF) {
-		r.release()
-	}
-	return n, err
-}
-
-// Close leaves the freeing to whoever keeps the body.
-func (r *repeated) Close() error { return nil }
-
-func (r *repeated) release() {
-	if r.free != nil {
-		r.Reset(nil)
-		r.free()
-		r.free = nil
-	}
 }

@@ -12,7 +12,6 @@ import (
 
 	hubv1 "svc.internal/proto/svc/hub/v1"
 
-	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/genai"
 	"svc.internal/services/edge-gateway/internal/relay"
 )
@@ -88,34 +87,8 @@ func (m *Metrics) completion(ctx context.Context, asked hubv1.Endpoint, result *
 	}
 }
 
-// operations names what a route asks a model to do.
-var operations = map[string]genai.Operation{
-	"/v1/chat/completions":     genai.Chat,
-	"/v1/completions":          genai.TextCompletion,
-	"/v1/embeddings":           genai.Embeddings,
-	"/v1/images/generations":   genai.Images,
-	"/v1/audio/transcriptions": genai.Transcription,
-	"/v1/playground/chat":      genai.Chat,
-}
-
 // model measures a request whose model is known, whatever became of it.
-func (m *Metrics) model(ctx context.Context, x *exchange, took time.Duration) {
-	if x.model == "" {
-		return
-	}
-	r := genai.Request{Operation: operations[x.route.pattern], Model: x.model, Took: took}
-	if x.err != nil {
-		r.Reason = apierror.Of(x.err).KnownCode()
-	}
-	if x.stream {
-		r.FirstToken = x.result.FirstContent
-	}
-	r.OutputTokens = x.result.Tokens
-	if usage := x.result.Usage; usage != nil {
-		r.Billed, r.BilledInput, r.BilledOutput = true, usage.GetBillablePromptTokens(), usage.GetBillableCompletionTokens()
-	}
-	m.models.Record(ctx, r)
-}
+func (m *Metrics) model(ctx context.Context, r genai.Request) { m.models.Record(ctx, r) }
 
 func (m *Metrics) set(key any, attrs ...attribute.KeyValue) metric.MeasurementOption {
 	set, ok := m.sets.Load(key)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -31,14 +30,13 @@ func (h *Handler) playgroundChat(x *exchange) error {
 		return err
 	}
 	if err := checkForm(x.request.Header); err != nil {
-		return overrules(x, err, playground.MaxBody)
+		return overrules(x.request, err, playground.MaxBody)
 	}
-	raw := h.buffers.get()
-	defer h.buffers.put(raw)
-	if err := readBody(x, raw, playground.MaxBody); err != nil {
+	defer h.freeBody(x)
+	if err := h.readBody(x, playground.MaxBody); err != nil {
 		return err
 	}
-	body, err := h.checkVisit(x, raw.Bytes())
+	body, err := h.checkVisit(x, x.raw.Bytes())
 	if err != nil {
 		return err
 	}
@@ -48,10 +46,9 @@ func (h *Handler) playgroundChat(x *exchange) error {
 		// The visitor has no key that could be wrong.
 		return fault.Wrap(err, fault.Unavailable, fault.ServiceUnavailable, "The playground is closed for a while.")
 	}
-	x.request.Body, x.request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	sent := h.buffers.get()
 	defer h.buffers.put(sent)
-	calls, err := h.prepare(x, asChat, who, admission.Pin{}, sent)
+	calls, err := h.prepare(x, chatCompletions, entered{who: who}, body, sent)
 	if err != nil {
 		return err
 	}

@@ -53,12 +53,11 @@ func agents(ask ask) func(*Handler, *exchange) error {
 			if err := checkDeclared(x.request, providerapi.MaxBody); err != nil {
 				return err
 			}
-			raw := h.buffers.get()
-			defer h.buffers.put(raw)
-			if err := readBody(x, raw, providerapi.MaxBody); err != nil {
+			defer h.freeBody(x)
+			if err := h.readBody(x, providerapi.MaxBody); err != nil {
 				return err
 			}
-			call.Body, call.Unread = raw.Bytes(), checkForm(x.request.Header)
+			call.Body, call.Unread = x.raw.Bytes(), checkForm(x.request.Header)
 		}
 		answer, err := ask(h.Provider, x.request.Context(), call)
 		if err != nil {

@@ -61,14 +61,14 @@ type choice struct {
 // are tried. Each must exist, serve this endpoint and be allowed. Those that
 // nobody serves now are left out, unless there is no other behind; so are those
 // after the first that do not give as long an answer as is asked for.
-func (h *Handler) resolve(as asJSON, who *auth.Principal, req *openaiapi.Request) ([]choice, error) {
-	first, err := h.resolveOne(as, who, req)
+func (h *Handler) resolve(asked hubv1.Endpoint, who *auth.Principal, req *openaiapi.Request) ([]choice, error) {
+	first, err := h.resolveOne(asked, who, req)
 	if err != nil {
 		return nil, err
 	}
 	all := []choice{first}
 	for i, name := range req.Models {
-		model, err := h.findModel(name, as.endpoint)
+		model, err := h.findModel(name, asked)
 		if err == nil {
 			err = mayUse(who, model)
 		}
@@ -92,8 +92,8 @@ func (h *Handler) resolve(as asJSON, who *auth.Principal, req *openaiapi.Request
 }
 
 // resolveOne finds the first model and checks that the key may use it so.
-func (h *Handler) resolveOne(as asJSON, who *auth.Principal, req *openaiapi.Request) (choice, error) {
-	model, err := h.findModel(req.Model, as.endpoint)
+func (h *Handler) resolveOne(asked hubv1.Endpoint, who *auth.Principal, req *openaiapi.Request) (choice, error) {
+	model, err := h.findModel(req.Model, asked)
 	if err != nil {
 		return choice{}, err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/audio"
-	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/multipartform"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
@@ -42,40 +41,33 @@ type uploaded struct {
 func (h *Handler) transcriptions(x *exchange) error {
 	limit := h.cfg.MaxUpload + formRoom
 	var boundary string
-	who, pin, err := h.enter(x, limit, func(header http.Header) (err error) {
+	in, err := h.enter(x, limit, func(header http.Header) (err error) {
 		boundary, err = formBoundary(header)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	var token idempotency.Token
-	if idempotency.Given(x.request.Header) {
-		if token, err = idempotency.ParseToken(x.request.Header); err != nil {
-			return overrules(x, err, limit)
-		}
-	}
-	sent := upload{from: &h.uploads, keyID: who.KeyID}
+	sent := upload{from: &h.uploads, keyID: in.who.KeyID}
 	defer sent.release()
-	if err := sent.read(x, limit); err != nil {
+	if err := sent.read(x.request, limit); err != nil {
 		return err
 	}
-	if token != "" {
+	if in.token != "" {
 		sent.fit() // it may wait for another
 	}
 	form, err := multipartform.Parse(sent.body, boundary)
 	if err != nil {
 		return err
 	}
-	if token == "" {
-		return h.transcribe(x, who, pin, form, &sent)
+	if in.token == "" {
+		return h.transcribe(x, in, form, &sent)
 	}
-	ask := idempotency.Ask{Token: token, Holds: sent.reserved, Upload: true}
-	return h.once(x, who, ask, sent.body, func(claimed *http.Request) error {
-		x.request = claimed
+	ask := idempotency.Ask{Token: in.token, Holds: sent.reserved, Upload: true}
+	return h.once(x, in.who, ask, sent.body, func() error {
 		mine := form
 		form = nil // its memory goes when what is sent on has been built
-		return h.transcribe(x, who, pin, mine, &sent)
+		return h.transcribe(x, in, mine, &sent)
 	})
 }
 
@@ -92,7 +84,7 @@ func formBoundary(header http.Header) (string, error) {
 }
 
 // transcribe serves a form. What is sent on takes its place.
-func (h *Handler) transcribe(x *exchange, who *auth.Principal, pin admission.Pin, form multipartform.Form, sent *upload) error {
+func (h *Handler) transcribe(x *exchange, in entered, form multipartform.Form, sent *upload) error {
 	asked, err := h.readForm(form)
 	h.rateOf(x, asked.model)
 	if err != nil {
@@ -102,7 +94,7 @@ func (h *Handler) transcribe(x *exchange, who *auth.Principal, pin admission.Pin
 	if err != nil {
 		return err
 	}
-	if err := mayUse(who, model); err != nil {
+	if err := mayUse(in.who, model); err != nil {
 		return err
 	}
 	setDeprecation(x.Header(), model.DeprecatedAt)
@@ -136,15 +128,15 @@ func (h *Handler) transcribe(x *exchange, who *auth.Principal, pin admission.Pin
 		Sent:        openaiapi.Sent{Body: body, Model: jsonscan.Span{Start: at.Start, End: at.Start + at.Length}},
 		Order: admission.Request{
 			ID:           x.id,
-			KeyID:        who.KeyID,
-			AccountTag:   who.AccountTag,
+			KeyID:        in.who.KeyID,
+			AccountTag:   in.who.AccountTag,
 			ModelID:      model.ID,
 			PromptTokens: asked.millis,
 			PromptParam:  "file",
 			Bounds:       admission.AudioBounds(asked.millis),
 			BodyBytes:    int64(len(body)),
 			Capabilities: need,
-			Pin:          pin,
+			Pin:          in.pin,
 		},
 	})
 }

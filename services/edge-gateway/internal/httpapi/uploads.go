@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -17,7 +18,7 @@ const uploadRetry = 2 * time.Second
 // uploads bounds the memory of all uploads together, and of those of one
 // consumer key.
 type uploads struct {
-	most, mostOfKey int64
+	maxBytes, maxBytesOfKey int64
 
 	mu    sync.Mutex
 	used  int64
@@ -29,10 +30,10 @@ func (u *uploads) take(keyID string, n int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
-	case u.ofKey[keyID]+n > u.mostOfKey:
+	case u.ofKey[keyID]+n > u.maxBytesOfKey:
 		return fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded,
 			"Too many uploads of this key are being served. Try again in a moment.").After(uploadRetry)
-	case u.used+n > u.most:
+	case u.used+n > u.maxBytes:
 		return fault.New(fault.Unavailable, fault.ServiceUnavailable,
 			"Too many uploads are being served. Try again in a moment.").After(uploadRetry)
 	}
@@ -78,14 +79,14 @@ func (u *upload) fit() {
 }
 
 // read reads a body of at most limit bytes.
-func (u *upload) read(x *exchange, limit int64) error {
+func (u *upload) read(r *http.Request, limit int64) error {
 	for {
 		if len(u.body) == cap(u.body) {
-			if err := u.grow(x.request.ContentLength, limit); err != nil {
+			if err := u.grow(r.ContentLength, limit); err != nil {
 				return err
 			}
 		}
-		n, err := x.request.Body.Read(u.body[len(u.body):cap(u.body)])
+		n, err := r.Body.Read(u.body[len(u.body):cap(u.body)])
 		u.body = u.body[:len(u.body)+n]
 		switch {
 		case int64(len(u.body)) > limit:
