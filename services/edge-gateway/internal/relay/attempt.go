@@ -9,6 +9,8 @@ import (
 	"svc.internal/pkg/fault"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
+
+	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
 // attempt runs the request on one candidate; nil when it has served.
@@ -99,7 +101,7 @@ func (s *session) take(ctx context.Context, candidate *routerv1.Candidate, d *di
 
 // event takes a piece of the answer. The first with content commits.
 func (s *session) event(ctx context.Context, candidate *routerv1.Candidate, d *dispatch, e *hubv1.DispatchEvent) *failure {
-	unfit := s.call.Stream && (len(e.GetJson()) > maxEvent || !s.answer.fit(e.GetJson()))
+	unfit := s.call.Stream && (len(e.GetJson()) > rewrite.MaxEvent || !s.answer.form.Fits(e.GetJson()))
 	if s.result.Committed == 0 {
 		if !unfit && s.call.Stream && !e.GetFirstContent() {
 			if s.answer.keep(e) {
@@ -184,13 +186,13 @@ func (s *session) finish(ctx context.Context, m *hubv1.DispatchFinished) (done b
 	}
 	s.result.Usage = m
 	if s.call.Stream {
-		s.answer.form.end(s.out, s.usage(m, s.cost(m)))
+		s.answer.end(s.out, s.usage(m, s.cost(m)))
 		return true, nil
 	}
 	s.setLatency(s.engine.since(s.call))
 	cost := s.cost(m)
 	s.out.header().Set("X-Svc-Cost-Usd", cost)
-	if s.out.whole(s.answer.form.whole(s.answer.body, s.usage(m, cost))) != nil {
+	if s.out.whole(s.answer.form.Whole(s.answer.body, s.usage(m, cost))) != nil {
 		return false, s.cut()
 	}
 	s.call.Running.Relayed(s.result.Tokens, s.out.relayed)

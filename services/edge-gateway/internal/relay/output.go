@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"svc.internal/pkg/openai"
+
+	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
 // output writes to one client, each write under its own deadline.
@@ -61,27 +63,24 @@ func beginStream(w http.ResponseWriter) {
 // gathered is how many bytes wait for the next flush.
 func (o *output) gathered() int { return len(o.buf) }
 
-// typeJSON is the content type of most whole answers.
-const typeJSON = "application/json"
-
-// maxEventName is how long the name of an event may be; one that is longer, or
-// not printable ASCII, is left out.
-const maxEventName = 64
-
-// event gathers one event, whose name may be empty. JSON may hold line ends between its tokens only; a
-// space there means the same and keeps the event on one line.
-func (o *output) event(name string, json []byte) {
-	if o.part != nil {
-		json = o.part.event(json)
+// add gathers the events that a form has appended.
+func (o *output) add(events []rewrite.Event) {
+	for _, e := range events {
+		o.event(e)
 	}
-	o.relayed += int64(len(json))
-	if isEventName(name) {
+}
+
+// event gathers one event. Its JSON may hold line ends between its tokens only; a
+// space there means the same and keeps the event on one line.
+func (o *output) event(e rewrite.Event) {
+	o.relayed += int64(len(e.JSON))
+	if rewrite.IsEventName(e.Name) {
 		o.buf = append(o.buf, "event: "...)
-		o.buf = append(append(o.buf, name...), '\n')
+		o.buf = append(append(o.buf, e.Name...), '\n')
 	}
 	o.buf = append(o.buf, "data: "...)
 	start := len(o.buf)
-	o.buf = append(o.buf, json...)
+	o.buf = append(o.buf, e.JSON...)
 	if line := o.buf[start:]; bytes.ContainsAny(line, "\r\n") {
 		for i, b := range line {
 			if b == '\r' || b == '\n' {
@@ -90,18 +89,6 @@ func (o *output) event(name string, json []byte) {
 		}
 	}
 	o.buf = append(o.buf, "\n\n"...)
-}
-
-func isEventName(name string) bool {
-	if name == "" || len(name) > maxEventName {
-		return false
-	}
-	for i := range len(name) {
-		if name[i] <= ' ' || name[i] > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // drop forgets what was gathered.
@@ -188,8 +175,7 @@ func (o *output) whole(contentType string, body []byte) error {
 	o.begun = true
 	o.relayed += int64(len(body))
 	if o.part != nil {
-		o.part.body = body
-		return nil
+		return nil // the merge has it
 	}
 	return o.answer(http.StatusOK, contentType, body)
 }

@@ -15,7 +15,7 @@
 // kept. No line of a stream has more than 24 MiB; an attempt that sends a longer
 // one has failed.
 //
-// What an answer looks like is its endpoint's own: see form.
+// What an answer looks like is its endpoint's own: see rewrite.Form.
 //
 // A client that leaves before the first content, and later than freeTime after
 // the dispatch, is committed to in leaving, so that its prompt is not had for
@@ -49,11 +49,6 @@ const (
 	maxPending = 64 << 10
 	// flushBytes is how much is gathered before it is written in any case.
 	flushBytes = 64 << 10
-	// maxEvent bounds the JSON of one event, so that no line of a stream has
-	// more than 24 MiB: some clients read no longer ones.
-	maxEvent = 24<<20 - len("data: ")
-	// eventRoom is more than is added to an event.
-	eventRoom = 1 << 10
 	// writeSlice is how much one write deadline has to suffice for.
 	writeSlice = 256 << 10
 )

@@ -1,5 +1,10 @@
-// Package rewrite turns what engines answer into what clients read: bytes in, bytes out.
 package rewrite
+
+import (
+	"bytes"
+
+	"svc.internal/pkg/jsonscan"
+)
 
 // Kind is what a client asked for, and so the form of its answer.
 type Kind uint8
@@ -56,8 +61,50 @@ type Form interface {
 	End(dst []Event, billed Usage) []Event
 }
 
-// Usage is what an answer says of its usage: what is billed.
-type Usage struct {
-	Prompt, Completion int64
-	Cost               string // empty to leave it out
+// TypeJSON is the content type of most whole answers.
+const TypeJSON = "application/json"
+
+const (
+	// MaxEvent bounds the JSON of one event, so that no line of a stream has more than 24 MiB: some clients
+	// read no longer ones.
+	MaxEvent = 24<<20 - len("data: ")
+	// eventRoom is more than is added to an event.
+	eventRoom = 1 << 10
+	// maxEventName is how long the name of an event may be.
+	maxEventName = 64
+)
+
+// IsEventName reports whether a name of an event can be written: it is short and printable ASCII. An event
+// with another is written without a name.
+func IsEventName(name string) bool {
+	if name == "" || len(name) > maxEventName {
+		return false
+	}
+	for i := range len(name) {
+		if name[i] <= ' ' || name[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// fitsAlways is a form whose events may all be shown.
+type fitsAlways struct{}
+
+func (fitsAlways) Fits([]byte) bool { return true }
+
+// hasType reports whether an event says that it is of a type.
+func hasType(json []byte, wanted string) bool {
+	if !bytes.Contains(json, []byte(wanted)) {
+		return false // which is cheaper than a scan
+	}
+	for m, err := range jsonscan.New(json, jsonscan.Options{}).Members() {
+		if err != nil {
+			return false
+		}
+		if string(m.Key.Name(json)) == "type" {
+			return jsonscan.StringIs(m.Value.Of(json), wanted)
+		}
+	}
+	return false
 }

@@ -1,4 +1,4 @@
-package relay
+package rewrite
 
 import (
 	"bytes"
@@ -7,18 +7,12 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// What a chat completion's id begins with, and a text completion's.
-const (
-	chatIDPrefix   = "chatcmpl-"
-	legacyIDPrefix = "cmpl-"
-)
-
 // legacy makes a text completion of a chat completion, or of one chunk of a
 // stream. Every value stays as its engine wrote it; the members of a message
 // that a text completion has no place for stand beside its text. The usage of a
 // whole answer is what is billed; that of a chunk is not touched. ownID and own
 // are what an answer has whose engine gives none.
-func legacy(body []byte, ownID string, billed *usageOf, own ...member) []byte {
+func legacy(body []byte, ownID string, billed *Usage, own ...member) []byte {
 	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
 	wanted := append([]member{
 		{"id", string(jsonscan.AppendString(nil, legacyIDPrefix+ownID))},
@@ -27,9 +21,9 @@ func legacy(body []byte, ownID string, billed *usageOf, own ...member) []byte {
 	return f.run(func() { f.legacy(wanted, billed) })
 }
 
-func (f *filler) legacy(wanted []member, billed *usageOf) {
+func (f *filler) legacy(wanted []member, billed *Usage) {
 	if billed != nil {
-		wanted = append(wanted, member{"usage", billed.object()})
+		wanted = append(wanted, member{"usage", billed.Object()})
 	}
 	f.object(wanted, func(name string) {
 		switch {

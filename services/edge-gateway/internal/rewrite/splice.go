@@ -1,8 +1,7 @@
-package relay
+package rewrite
 
 import (
 	"slices"
-	"strconv"
 
 	"svc.internal/pkg/jsonscan"
 )
@@ -12,17 +11,6 @@ type insertion struct {
 	at   int
 	drop int
 	text string
-}
-
-// strict gives a whole answer the members that strict clients require and
-// engines often leave out: its own, where they are missing or null, the index of
-// a choice and the role of its message, and as nulls choices[].logprobs and what
-// is in them, and content and refusal of the message. Its usage is what is
-// billed. Every other byte stays. An answer that cannot be scanned is left as it
-// is.
-func strict(body []byte, usage usageOf, own ...member) []byte {
-	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
-	return f.run(func() { f.top(usage, own...) })
 }
 
 // filler is one pass over an answer, or over one event of it.
@@ -123,71 +111,7 @@ func (f *filler) add(slot int, member string, members *int) {
 	*members++
 }
 
-func (f *filler) top(usage usageOf, own ...member) {
-	found, members := false, 0
-	slot := len(f.out)
-	f.object(own, func(name string) {
-		members++
-		switch {
-		case name == "choices" && f.cur.Kind() == jsonscan.Array && !f.usageOnly:
-			f.choices()
-		case name == "usage":
-			found = true
-			f.usage(usage)
-		default:
-			f.skip(own, name)
-		}
-	})
-	if !found {
-		f.add(slot, `"usage":`+usage.object(), &members)
-	}
-}
-
-func (f *filler) choices() {
-	f.elements(func(i int) {
-		if f.cur.Kind() != jsonscan.Object {
-			f.cur.Skip()
-			return
-		}
-		wanted := []member{{"logprobs", "null"}, {"index", strconv.Itoa(i)}}
-		f.object(wanted, func(name string) {
-			switch kind := f.cur.Kind(); {
-			case name == "message" && kind == jsonscan.Object:
-				f.object(messageHas, func(name string) { f.skip(messageHas, name) })
-			case name == "logprobs" && kind == jsonscan.Object:
-				f.logprobs()
-			default:
-				f.skip(wanted, name)
-			}
-		})
-	})
-}
-
-// usage leaves a usage that agrees with what is billed, its details with it, and
-// puts the billed one in place of any other.
-func (f *filler) usage(usage usageOf) {
-	ahead := f.cur
-	kind, span := f.cur.Kind(), f.cur.Skip()
-	if kind != jsonscan.Object || !usage.agrees(f.data, span) {
-		f.out = append(f.out, insertion{at: span.Start, drop: span.Len(), text: usage.object()})
-		return
-	}
-	if usage.cost != "" {
-		f.cur = ahead
-		f.withCost(usage.cost)
-	}
-}
-
-// withCost puts the cost into the usage that begins here, in the place of one
-// that an engine tells.
-func (f *filler) withCost(cost string) {
-	f.object([]member{{"cost", cost}}, func(name string) {
-		if span := f.cur.Skip(); name == "cost" {
-			f.replace(span, cost)
-		}
-	})
-}
-
+// splice makes the insertions.
 func splice(body []byte, in []insertion) []byte {
 	size, same := len(body), true
 	for _, i := range in {

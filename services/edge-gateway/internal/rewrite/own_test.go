@@ -1,20 +1,20 @@
-package relay
+package rewrite
 
 import (
 	"strings"
 	"testing"
 	"time"
-
-	hubv1 "svc.internal/proto/svc/hub/v1"
-
-	"svc.internal/services/edge-gateway/internal/admission"
 )
 
 // noon is when answers are made here.
 func noon() time.Time { return time.Unix(17, 0) }
 
-func callOf(legacy, stream bool) *Call {
-	return &Call{RequestID: "r-1", Order: admission.Request{ModelID: `acme/"m"`}, Legacy: legacy, Stream: stream}
+func specOf(legacy, stream bool) *Spec {
+	s := &Spec{RequestID: "r-1", Model: `acme/"m"`, Stream: stream}
+	if legacy {
+		s.Kind = Completion
+	}
+	return s
 }
 
 // What an engine says of itself stays; what it does not say is said for it.
@@ -36,8 +36,8 @@ func TestAWholeCompletionSaysWhatItIs(t *testing.T) {
 			out: `{"id":"cmpl-r-1","object":"text_completion","created":17,"model":"x","choices":[{"index":0,"logprobs":null,"text":"a","finish_reason":"stop"},` +
 				`{"text":"","finish_reason":null,"logprobs":null,"index":5}],` + u + `}`},
 	} {
-		form := newChat(callOf(c.legacy, false), noon())
-		if _, got := form.whole([]byte(c.in), usageOf{prompt: 2, completion: 3}); string(got) != c.out {
+		form := newChat(specOf(c.legacy, false), noon())
+		if _, got := form.Whole([]byte(c.in), Usage{Prompt: 2, Completion: 3}); string(got) != c.out {
 			t.Errorf("%s\n  became %s\n  want   %s", c.in, got, c.out)
 		}
 	}
@@ -66,11 +66,11 @@ func TestEveryEventOfAStreamSaysWhatItIs(t *testing.T) {
 		{legacy: true, in: []string{`{"choices":[{"delta":{"content":"a"}}]}`},
 			want: []string{`{"id":"cmpl-r-1","object":"text_completion",` + own + `,"choices":[{"finish_reason":null,"logprobs":null,"index":0,"text":"a"}]}`}},
 	} {
-		var events []*hubv1.DispatchEvent
+		var events []Event
 		for _, in := range c.in {
 			events = append(events, event("", in))
 		}
-		got := streamed(t, newChat(callOf(c.legacy, true), noon()), true, events...)
+		got := streamed(newChat(specOf(c.legacy, true), noon()), true, events...)
 		if want := "data: " + strings.Join(append(c.want, "[DONE]"), "\n\ndata: ") + "\n\n"; got != want {
 			t.Errorf("%s\n  became %s\n  want   %s", c.in, got, want)
 		}
@@ -91,7 +91,7 @@ func TestAVerboseTranscriptionTellsItsDuration(t *testing.T) {
 			out: `{"duration":3600.50,"task":"translate","language":"x",` + usage + `}`},
 	} {
 		form := &transcript{verbose: c.verbose}
-		if _, got := form.whole([]byte(c.in), usageOf{prompt: 1500}); string(got) != c.out {
+		if _, got := form.Whole([]byte(c.in), Usage{Prompt: 1500}); string(got) != c.out {
 			t.Errorf("%s\n  became %s\n  want   %s", c.in, got, c.out)
 		}
 	}
@@ -101,10 +101,10 @@ func TestWhatIsNullInVectorsAndImagesIsSaid(t *testing.T) {
 	form := &embeddings{model: "m"}
 	const in, want = `{"object":null,"model":null,"data":[{"object":null,"index":null,"embedding":[1.0]}]}`,
 		`{"object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":[1.0]}]}`
-	if got, ok := form.accept([]byte(in)); !ok || string(got) != want {
+	if got, ok := form.Accept([]byte(in)); !ok || string(got) != want {
 		t.Errorf("vectors became %s", got)
 	}
-	if _, got := (&images{now: noon}).whole([]byte(`{"created":null,"data":[]}`), usageOf{}); string(got) != `{"created":17,"data":[]}` {
+	if _, got := (&images{now: noon}).Whole([]byte(`{"created":null,"data":[]}`), Usage{}); string(got) != `{"created":17,"data":[]}` {
 		t.Errorf("images became %s", got)
 	}
 }

@@ -1,10 +1,41 @@
-package relay
+package rewrite
 
 import (
 	"bytes"
 	"slices"
+	"strconv"
+	"time"
 
 	"svc.internal/pkg/jsonscan"
+	"svc.internal/pkg/openai"
+)
+
+// What a chat completion's id begins with, and a text completion's.
+const (
+	chatIDPrefix   = "chatcmpl-"
+	legacyIDPrefix = "cmpl-"
+)
+
+// ownMembers are what a completion says of itself where its engine does not.
+func ownMembers(s *Spec, now time.Time) []member {
+	object := openai.ObjectCompletion
+	if s.Stream {
+		object = openai.ObjectChunk
+	}
+	return []member{
+		ownModel:   {"model", string(jsonscan.AppendString(nil, s.Model))},
+		ownCreated: {"created", strconv.FormatInt(now.Unix(), 10)},
+		ownObject:  {"object", `"` + object + `"`},
+		ownID:      {"id", string(jsonscan.AppendString(nil, chatIDPrefix+s.RequestID))},
+	}
+}
+
+// Where the members stand in ownMembers; the last comes first in an answer.
+const (
+	ownModel = iota
+	ownCreated
+	ownObject
+	ownID
 )
 
 // identity makes one answer of the events of a stream: all have the id and the

@@ -1,4 +1,4 @@
-package relay
+package rewrite
 
 import (
 	"encoding/json"
@@ -144,7 +144,7 @@ func TestNoImageLeadsIntoAProvidersNetwork(t *testing.T) {
 		`{"data":[{"url":["http://192.168.1.5/a.png"]}]}`:                           false,
 		`{"data":[{"url":"/outputs/a.png"}]}`:                                       false,
 	} {
-		if got := (&images{}).fit([]byte(body)); got != want {
+		if got := (&images{}).Fits([]byte(body)); got != want {
 			t.Errorf("%s: got %v, want %v", body, got, want)
 		}
 	}

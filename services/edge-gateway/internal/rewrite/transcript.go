@@ -1,87 +1,75 @@
-package relay
+package rewrite
 
 import (
-	"bytes"
 	"strconv"
 
 	"svc.internal/pkg/jsonscan"
-	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
 // transcript is the form of transcriptions: text as it is, JSON, or a stream of
 // events whose last says that it is the last. That one waits until the
 // transcript is billed, and is not sent when it is not.
 type transcript struct {
+	fitsAlways
 	text        bool
 	verbose     bool   // it tells its task and its duration
 	contentType string // of text
-	done        *hubv1.DispatchEvent
+	done        *Event
 }
 
 // msPerSecond: what is billed of audio is counted in milliseconds.
 const msPerSecond = 1000
 
-func (*transcript) accept(body []byte) ([]byte, bool) { return body, true }
+func (*transcript) Accept(body []byte) ([]byte, bool) { return body, true }
 
-func (t *transcript) whole(body []byte, billed usageOf) (contentType string, out []byte) {
+func (t *transcript) Whole(body []byte, billed Usage) (contentType string, out []byte) {
 	if t.text {
 		return t.contentType, body
 	}
 	var own []member
 	if t.verbose {
-		own = []member{{"duration", inSeconds(billed.prompt)}, {"task", `"transcribe"`}}
+		own = []member{{"duration", inSeconds(billed.Prompt)}, {"task", `"transcribe"`}}
 	}
-	return typeJSON, withDuration(body, billed, own...)
+	return TypeJSON, withDuration(body, billed, own...)
 }
 
 // inSeconds is a number of milliseconds in seconds.
 func inSeconds(ms int64) string { return strconv.FormatFloat(float64(ms)/msPerSecond, 'f', -1, 64) }
 
-func (t *transcript) event(out *output, e *hubv1.DispatchEvent) {
+func (t *transcript) Event(dst []Event, e Event) []Event {
 	if t.done != nil {
-		out.event(t.done.GetName(), t.done.GetJson()) // it was not the last
+		dst = append(dst, *t.done) // it was not the last
 		t.done = nil
 	}
-	if hasType(e.GetJson(), typeDone) {
-		t.done = e
-		return
+	if hasType(e.JSON, typeDone) {
+		done := e
+		t.done = &done
+		return dst
 	}
-	out.event(e.GetName(), e.GetJson())
+	return append(dst, e)
 }
 
-func (t *transcript) cut(*output) { t.done = nil }
+func (t *transcript) Cut(dst []Event) []Event {
+	t.done = nil
+	return dst
+}
 
-func (t *transcript) end(out *output, billed usageOf) {
+func (t *transcript) End(dst []Event, billed Usage) []Event {
 	if t.done != nil {
-		out.event(t.done.GetName(), withDuration(t.done.GetJson(), billed))
+		dst = append(dst, Event{Name: t.done.Name, JSON: withDuration(t.done.JSON, billed)})
 		t.done = nil
 	}
+	return dst
 }
 
 // typeDone is the type of a transcript's last event.
 const typeDone = "transcript.text.done"
 
-// hasType reports whether an event says that it is of a type.
-func hasType(json []byte, wanted string) bool {
-	if !bytes.Contains(json, []byte(wanted)) {
-		return false // which is cheaper than a scan
-	}
-	for m, err := range jsonscan.New(json, jsonscan.Options{}).Members() {
-		if err != nil {
-			return false
-		}
-		if string(m.Key.Name(json)) == "type" {
-			return jsonscan.StringIs(m.Value.Of(json), wanted)
-		}
-	}
-	return false
-}
-
 // withDuration makes the usage what is billed: the length of the audio in whole
 // seconds, rounded up. An engine that says the same keeps its own words. own are
 // what a transcription has whose engine gives none.
-func withDuration(body []byte, billed usageOf, own ...member) []byte {
-	seconds := strconv.FormatInt((billed.prompt+msPerSecond-1)/msPerSecond, 10)
+func withDuration(body []byte, billed Usage, own ...member) []byte {
+	seconds := strconv.FormatInt((billed.Prompt+msPerSecond-1)/msPerSecond, 10)
 	usage := member{"usage", `{"type":"duration","seconds":` + seconds + `}`}
 	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
 	return f.run(func() {

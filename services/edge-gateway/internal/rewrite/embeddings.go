@@ -1,4 +1,4 @@
-package relay
+package rewrite
 
 import (
 	"encoding/base64"
@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"svc.internal/pkg/jsonscan"
-	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
 // embeddings is the form of embeddings, which are never streamed. A vector comes
@@ -15,12 +14,13 @@ import (
 // or as base64 of 32-bit floats, little end first. One that needs no conversion
 // is not touched.
 type embeddings struct {
+	fitsAlways
 	base64 bool
 	model  string
 }
 
-// accept converts the vectors.
-func (e *embeddings) accept(body []byte) ([]byte, bool) {
+// Accept converts the vectors.
+func (e *embeddings) Accept(body []byte) ([]byte, bool) {
 	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor()}
 	ok := true
 	body = f.run(func() {
@@ -36,15 +36,15 @@ func (e *embeddings) accept(body []byte) ([]byte, bool) {
 	return body, ok
 }
 
-func (*embeddings) whole(body []byte, billed usageOf) (contentType string, out []byte) {
+func (*embeddings) Whole(body []byte, billed Usage) (contentType string, out []byte) {
 	billed.promptOnly = true
 	f := filler{data: body, cur: jsonscan.New(body, jsonscan.Options{}).Cursor(), usageOnly: true}
-	return typeJSON, f.run(func() { f.top(billed) })
+	return TypeJSON, f.run(func() { f.top(billed) })
 }
 
-func (*embeddings) event(out *output, e *hubv1.DispatchEvent) { out.event(e.GetName(), e.GetJson()) }
-func (*embeddings) cut(*output)                               {}
-func (*embeddings) end(*output, usageOf)                      {}
+func (*embeddings) Event(dst []Event, e Event) []Event { return append(dst, e) }
+func (*embeddings) Cut(dst []Event) []Event            { return dst }
+func (*embeddings) End(dst []Event, _ Usage) []Event   { return dst }
 
 // embedding reads one entry of data; false when its vector is none.
 func (f *filler) embedding(i int, want64 bool) (ok bool) {

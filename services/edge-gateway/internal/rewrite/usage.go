@@ -1,4 +1,4 @@
-package relay
+package rewrite
 
 import (
 	"bytes"
@@ -7,33 +7,33 @@ import (
 	"svc.internal/pkg/jsonscan"
 )
 
-// usageOf is what an answer says of its usage: what is billed.
-type usageOf struct {
-	prompt, completion int64
-	cost               string // empty to leave it out
+// Usage is what an answer says of its usage: what is billed.
+type Usage struct {
+	Prompt, Completion int64
+	Cost               string // empty to leave it out
 	promptOnly         bool   // of what has no completion
 }
 
-// object is the usage as a JSON object.
-func (u usageOf) object() string {
-	text := `{"prompt_tokens":` + strconv.FormatInt(u.prompt, 10)
+// Object is the usage as a JSON object.
+func (u Usage) Object() string {
+	text := `{"prompt_tokens":` + strconv.FormatInt(u.Prompt, 10)
 	if !u.promptOnly {
-		text += `,"completion_tokens":` + strconv.FormatInt(u.completion, 10)
+		text += `,"completion_tokens":` + strconv.FormatInt(u.Completion, 10)
 	}
-	text += `,"total_tokens":` + strconv.FormatInt(u.prompt+u.completion, 10)
-	if u.cost != "" {
-		text += `,"cost":` + u.cost
+	text += `,"total_tokens":` + strconv.FormatInt(u.Prompt+u.Completion, 10)
+	if u.Cost != "" {
+		text += `,"cost":` + u.Cost
 	}
 	return text + "}"
 }
 
 // agrees reports whether an engine's usage says the same, with every count, so
 // that no reader of it can take it for anything else.
-func (u usageOf) agrees(json []byte, usage jsonscan.Span) bool {
+func (u Usage) agrees(json []byte, usage jsonscan.Span) bool {
 	counts := []struct {
 		name string
 		want int64
-	}{{"prompt_tokens", u.prompt}, {"completion_tokens", u.completion}, {"total_tokens", u.prompt + u.completion}}
+	}{{"prompt_tokens", u.Prompt}, {"completion_tokens", u.Completion}, {"total_tokens", u.Prompt + u.Completion}}
 	met := 0
 	for member, err := range jsonscan.New(json, jsonscan.Options{}).Object(usage) {
 		if err != nil {
@@ -112,15 +112,9 @@ func withNullUsage(event []byte) []byte {
 	return append(out, event[open:]...)
 }
 
-// withBilled gives an event the usage that is billed.
-func withBilled(event []byte, usage usageOf) []byte {
-	f := filler{data: event, cur: jsonscan.New(event, jsonscan.Options{}).Cursor(), usageOnly: true}
-	return f.run(func() { f.top(usage) })
-}
-
 // usageEvent is the event that ends a stream whose engine told no usage. It
 // names itself as the stream's other events do.
-func usageEvent(like []byte, usage usageOf) []byte {
+func usageEvent(like []byte, usage Usage) []byte {
 	event := []byte(`{`)
 	object := []byte(`"chat.completion.chunk"`)
 	for member, err := range jsonscan.New(like, jsonscan.Options{}).Members() {
@@ -137,5 +131,30 @@ func usageEvent(like []byte, usage usageOf) []byte {
 		}
 	}
 	event = append(append(event, `"object":`...), object...)
-	return append(event, `,"choices":[],"usage":`+usage.object()+`}`...)
+	return append(event, `,"choices":[],"usage":`+usage.Object()+`}`...)
+}
+
+// usage leaves a usage that agrees with what is billed, its details with it, and
+// puts the billed one in place of any other.
+func (f *filler) usage(usage Usage) {
+	ahead := f.cur
+	kind, span := f.cur.Kind(), f.cur.Skip()
+	if kind != jsonscan.Object || !usage.agrees(f.data, span) {
+		f.out = append(f.out, insertion{at: span.Start, drop: span.Len(), text: usage.Object()})
+		return
+	}
+	if usage.Cost != "" {
+		f.cur = ahead
+		f.withCost(usage.Cost)
+	}
+}
+
+// withCost puts the cost into the usage that begins here, in the place of one
+// that an engine tells.
+func (f *filler) withCost(cost string) {
+	f.object([]member{{"cost", cost}}, func(name string) {
+		if span := f.cur.Skip(); name == "cost" {
+			f.replace(span, cost)
+		}
+	})
 }

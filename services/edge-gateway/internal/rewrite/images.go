@@ -1,4 +1,4 @@
-package relay
+package rewrite
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 
 	"svc.internal/pkg/dialguard"
 	"svc.internal/pkg/jsonscan"
-	hubv1 "svc.internal/proto/svc/hub/v1"
 )
 
 // images is the form of generated images. What they cost is told by a header and
@@ -16,19 +15,19 @@ import (
 // named events and ends without [DONE].
 type images struct {
 	now      func() time.Time
-	withCost bool                 // the client asked for it
-	held     *hubv1.DispatchEvent // the last image, until it is known what it costs
+	withCost bool   // the client asked for it
+	held     *Event // the last image, until it is known what it costs
 }
 
 // typeCompleted is the type of an event with an image that is ready.
 const typeCompleted = "image_generation.completed"
 
-func (i *images) accept(body []byte) ([]byte, bool) { return body, i.fit(body) }
+func (i *images) Accept(body []byte) ([]byte, bool) { return body, i.Fits(body) }
 
-// fit refuses an answer, or an event of one, that hands out an address which only
+// Fits refuses an answer, or an event of one, that hands out an address which only
 // its engine's network can reach, as that of the engine itself: it is of no use to
 // the client, and tells of the provider's network.
-func (*images) fit(body []byte) bool {
+func (*images) Fits(body []byte) bool {
 	cur := jsonscan.New(body, jsonscan.Options{}).Cursor()
 	return reachable(body, &cur, false)
 }
@@ -66,46 +65,47 @@ func reachable(body []byte, cur *jsonscan.Cursor, isAddress bool) bool {
 	return fine
 }
 
-func (i *images) whole(body []byte, billed usageOf) (contentType string, out []byte) {
-	return typeJSON, withMembers(body, billed.cost, member{"created", strconv.FormatInt(i.now().Unix(), 10)})
+func (i *images) Whole(body []byte, billed Usage) (contentType string, out []byte) {
+	return TypeJSON, withMembers(body, billed.Cost, member{"created", strconv.FormatInt(i.now().Unix(), 10)})
 }
 
-// event writes an event, but for the last image when the client asked for its
+// Event passes an event on, but for the last image when the client asked for its
 // cost.
-func (i *images) event(out *output, e *hubv1.DispatchEvent) {
-	i.cut(out)
-	if i.withCost && (e.GetName() == typeCompleted || e.GetName() == "" && hasType(e.GetJson(), typeCompleted)) {
-		i.held = e
-		return
+func (i *images) Event(dst []Event, e Event) []Event {
+	dst = i.Cut(dst)
+	if i.withCost && (e.Name == typeCompleted || e.Name == "" && hasType(e.JSON, typeCompleted)) {
+		held := e
+		i.held = &held
+		return dst
 	}
-	i.emit(out, e, "")
+	return append(dst, i.dated(e, ""))
 }
 
-// emit dates an event, and lets one that has a name say it itself, unless its
+// dated dates an event, and lets one that has a name say it itself, unless its
 // line would become too long.
-func (i *images) emit(out *output, e *hubv1.DispatchEvent, cost string) {
-	if len(e.GetJson()) > maxEvent-eventRoom || cost == "" && !isEventName(e.GetName()) {
-		out.event(e.GetName(), e.GetJson())
-		return
+func (i *images) dated(e Event, cost string) Event {
+	if len(e.JSON) > MaxEvent-eventRoom || cost == "" && !IsEventName(e.Name) {
+		return e
 	}
 	var wanted []member
-	if isEventName(e.GetName()) {
+	if IsEventName(e.Name) {
 		wanted = []member{
 			{"created_at", strconv.FormatInt(i.now().Unix(), 10)},
-			{"type", string(jsonscan.AppendString(nil, e.GetName()))},
+			{"type", string(jsonscan.AppendString(nil, e.Name))},
 		}
 	}
-	out.event(e.GetName(), withMembers(e.GetJson(), cost, wanted...))
+	return Event{Name: e.Name, JSON: withMembers(e.JSON, cost, wanted...)}
 }
 
-// cut writes what waits: the image has come, whatever becomes of the stream.
-func (i *images) cut(out *output) { i.end(out, usageOf{}) }
+// Cut passes on what waits: the image has come, whatever becomes of the stream.
+func (i *images) Cut(dst []Event) []Event { return i.End(dst, Usage{}) }
 
-func (i *images) end(out *output, billed usageOf) {
+func (i *images) End(dst []Event, billed Usage) []Event {
 	if i.held != nil {
-		i.emit(out, i.held, billed.cost)
+		dst = append(dst, i.dated(*i.held, billed.Cost))
 		i.held = nil
 	}
+	return dst
 }
 
 // withMembers gives an object the members that it lacks and, unless it is empty,
