@@ -21,7 +21,6 @@ import (
 	"svc.internal/services/edge-gateway/internal/playground"
 	"svc.internal/services/edge-gateway/internal/providerapi"
 	"svc.internal/services/edge-gateway/internal/ratelimit"
-	"svc.internal/services/edge-gateway/internal/relay"
 )
 
 // maxReportBatch is billing-ledger's own bound on one call.
@@ -280,8 +279,8 @@ func (c Config) admission(flush func(context.Context)) admission.Config {
 	}
 }
 
-func (c Config) relay() relay.Config {
-	return relay.Config{
+func (c Config) inference() inference.Config {
+	return inference.Config{
 		MaxAttempts: c.MaxAttempts, FirstContent: c.FirstContentTimeout, FirstContentAll: c.FirstContentTotalTimeout,
 		Total: c.TotalTimeout, HubGrace: c.HubGrace, HoldHeaders: c.HoldHeaders, KeepAlive: c.KeepAlive,
 		WriteTimeout: c.WriteTimeout,

@@ -45,7 +45,6 @@ import (
 	"svc.internal/services/edge-gateway/internal/playground"
 	"svc.internal/services/edge-gateway/internal/providerapi"
 	"svc.internal/services/edge-gateway/internal/ratelimit"
-	"svc.internal/services/edge-gateway/internal/relay"
 	"svc.internal/services/edge-gateway/internal/sockets"
 )
 
@@ -158,7 +157,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		Addresses:   address.New(proxies),
 		Catalog:     s.models,
 		Gate:        admission.New(deps.Admission, deps.Router, s.releaseSlot, cfg.admission(s.reports.Flush)),
-		Engine:      relay.New(deps.Hubs, deps.Clock, cfg.relay()),
+		Engine:      inference.New(deps.Hubs, deps.Clock, cfg.inference()),
 		Witness:     s.reports,
 		Leases:      s.leases,
 		Receipts:    deps.Receipts,

@@ -26,7 +26,7 @@ var Walks = []Walk{{
 	Start: "internal/httpapi.Handler.answerJSON",
 	Forms: []string{
 		"internal/httpapi.exchange", "internal/openaiapi.Request",
-		"internal/relay.Call", "internal/relay.output", "internal/relay.Result",
+		"internal/inference.Call", "internal/inference.output", "internal/inference.Result",
 	},
 }}
 

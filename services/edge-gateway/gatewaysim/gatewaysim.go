@@ -37,7 +37,6 @@ import (
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/httpapi"
 	"svc.internal/services/edge-gateway/internal/inference"
-	"svc.internal/services/edge-gateway/internal/relay"
 )
 
 // The times of gateways in production that a simulator plays.
@@ -152,7 +151,7 @@ func (s *Shared) New(p Peers) (*Gateway, error) {
 		Gate: admission.New(p.Admission, p.Router, releaseSlot, admission.Config{
 			AdmitTimeout: never, SelectTimeout: never, SelectGrace: never,
 		}),
-		Engine: relay.New(p.Hubs, p.Clock, relay.Config{
+		Engine: inference.New(p.Hubs, p.Clock, inference.Config{
 			MaxAttempts: 3, FirstContent: 20 * time.Second, FirstContentAll: time.Minute, Total: 10 * time.Minute,
 			HubGrace: never, HoldHeaders: never, KeepAlive: never, WriteTimeout: never,
 		}),

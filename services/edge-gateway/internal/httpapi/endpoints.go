@@ -13,8 +13,8 @@ import (
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/idempotency"
+	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
-	"svc.internal/services/edge-gateway/internal/relay"
 )
 
 // patchRoom is what patching may add to a body: a longer model name, the
@@ -90,7 +90,7 @@ func (h *Handler) runJSON(x *exchange, e jsonEndpoint, in entered) error {
 // call for each prompt of a legacy completion, and otherwise one.
 func (h *Handler) prepare(
 	x *exchange, e jsonEndpoint, in entered, raw []byte, sent *bytes.Buffer,
-) ([]*relay.Call, error) {
+) ([]*inference.Call, error) {
 	req, err := openaiapi.Parse(e.kind, raw)
 	if err != nil {
 		return nil, err
@@ -130,8 +130,8 @@ func (h *Handler) prepare(
 // callOf is the call that a request makes, but for its prompt and its provider.
 func callOf(
 	x *exchange, e jsonEndpoint, who *auth.Principal, req *openaiapi.Request, model *catalog.Model,
-) *relay.Call {
-	return &relay.Call{
+) *inference.Call {
+	return &inference.Call{
 		RequestID:       x.id,
 		ReceivedAt:      x.started,
 		Endpoint:        e.endpoint,
@@ -162,7 +162,7 @@ func callOf(
 // setPrompt fills in what a call says of its own prompt. What is sent is written
 // into room, if there is enough.
 func (h *Handler) setPrompt(
-	call *relay.Call, prompt *openaiapi.Request, bounds admission.Bounds, room []byte,
+	call *inference.Call, prompt *openaiapi.Request, bounds admission.Bounds, room []byte,
 ) error {
 	call.Sent = prompt.Body(room, call.Order.ModelID, bounds.MaxOutputTokens)
 	call.Order.BodyBytes = int64(len(call.Sent.Body))
@@ -189,9 +189,9 @@ func capabilities(e jsonEndpoint, req *openaiapi.Request) []string {
 // forEach makes a call for each of the requests that one was split into, like
 // that of the first.
 func (h *Handler) forEach(
-	split []*openaiapi.Request, model *catalog.Model, first *relay.Call,
-) ([]*relay.Call, error) {
-	calls := []*relay.Call{first}
+	split []*openaiapi.Request, model *catalog.Model, first *inference.Call,
+) ([]*inference.Call, error) {
+	calls := []*inference.Call{first}
 	for _, req := range split[1:] {
 		bounds, err := admission.BoundsOf(req, model)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/idempotency"
-	"svc.internal/services/edge-gateway/internal/relay"
+	"svc.internal/services/edge-gateway/internal/inference"
 )
 
 // route is one kind of request.
@@ -74,7 +74,7 @@ type exchange struct {
 	stream  bool
 	choices []choice              // the models that may be tried next
 	claim   *idempotency.KeyClaim // nil without an Idempotency-Key
-	result  relay.Result
+	result  inference.Result
 }
 
 // Header returns the headers of the answer.

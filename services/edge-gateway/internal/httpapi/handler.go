@@ -21,7 +21,6 @@ import (
 	"svc.internal/services/edge-gateway/internal/playground"
 	"svc.internal/services/edge-gateway/internal/providerapi"
 	"svc.internal/services/edge-gateway/internal/ratelimit"
-	"svc.internal/services/edge-gateway/internal/relay"
 )
 
 // Config bounds what is read.
@@ -56,7 +55,7 @@ type Parts struct {
 	Addresses *address.Finder
 	Catalog   *catalog.View
 	Gate      *admission.Admitter
-	Engine    *relay.Engine
+	Engine    *inference.Engine
 	Witness   *inference.Reports
 	Leases    *inference.Leases
 	Receipts  billingv1.ReceiptServiceClient

@@ -12,7 +12,7 @@ import (
 
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/catalog"
-	"svc.internal/services/edge-gateway/internal/relay"
+	"svc.internal/services/edge-gateway/internal/inference"
 )
 
 // A request with models: [] runs in legs, one for each model that is tried. A
@@ -30,7 +30,7 @@ var mendable = []fault.Reason{
 
 // next makes the call of the leg after one that failed before any content, or
 // nil when the request ends here.
-func (h *Handler) next(x *exchange, failed *relay.Call, err error) *relay.Call {
+func (h *Handler) next(x *exchange, failed *inference.Call, err error) *inference.Call {
 	f, ok := fault.As(err)
 	if !ok || !slices.Contains(mendable, f.Reason) || failed.Grant.SingleAttempt || x.request.Context().Err() != nil || h.Engine.Left(failed) <= 0 {
 		return nil
@@ -54,7 +54,7 @@ func (h *Handler) next(x *exchange, failed *relay.Call, err error) *relay.Call {
 
 // begin makes a call a leg of its own; nil when it can have no id, since then the
 // error of the leg before says more.
-func (h *Handler) begin(x *exchange, call *relay.Call, model *catalog.Model) *relay.Call {
+func (h *Handler) begin(x *exchange, call *inference.Call, model *catalog.Model) *inference.Call {
 	now := h.Clock.Now()
 	id, err := ids.NewRequest(now, h.Random)
 	if err != nil {
@@ -71,7 +71,7 @@ func (h *Handler) begin(x *exchange, call *relay.Call, model *catalog.Model) *re
 // sent later; then a leg under a claim does not go on, since billing-ledger
 // decides by what it knows of the legs whether a request that is sent again has
 // been billed.
-func (h *Handler) settle(x *exchange, w *billingv1.RequestReport, next *relay.Call) bool {
+func (h *Handler) settle(x *exchange, w *billingv1.RequestReport, next *inference.Call) bool {
 	ctx := context.WithoutCancel(x.request.Context())
 	w.ContinuedAs = next.RequestID
 	err := h.Witness.Send(ctx, []*billingv1.RequestReport{w})
@@ -88,7 +88,7 @@ func (h *Handler) settle(x *exchange, w *billingv1.RequestReport, next *relay.Ca
 }
 
 // stay lets a leg that was to go on be the last: its own error is the answer.
-func (h *Handler) stay(x *exchange, call *relay.Call, r relay.Result) {
+func (h *Handler) stay(x *exchange, call *inference.Call, r inference.Result) {
 	if model, err := h.Catalog.Find(call.Order.ModelID); err == nil {
 		setDeprecation(x.Header(), model.DeprecatedAt)
 	}

@@ -13,7 +13,7 @@ import (
 	hubv1 "svc.internal/proto/svc/hub/v1"
 
 	"svc.internal/services/edge-gateway/internal/genai"
-	"svc.internal/services/edge-gateway/internal/relay"
+	"svc.internal/services/edge-gateway/internal/inference"
 )
 
 // Metrics are the gateway's instruments.
@@ -75,7 +75,7 @@ func (m *Metrics) request(ctx context.Context, route string, status int, took ti
 }
 
 // completion counts what became of an admitted request.
-func (m *Metrics) completion(ctx context.Context, asked hubv1.Endpoint, result *relay.Result) {
+func (m *Metrics) completion(ctx context.Context, asked hubv1.Endpoint, result *inference.Result) {
 	if result.FirstContent > 0 {
 		m.firstContent.Record(ctx, result.FirstContent.Seconds())
 	}

@@ -19,7 +19,6 @@ import (
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/inference"
-	"svc.internal/services/edge-gateway/internal/relay"
 )
 
 // A legacy completion with several prompts is as many requests, one for each
@@ -42,7 +41,7 @@ const requestIDs = "X-Svc-Request-Ids"
 
 // prompt is one of several prompts of a request.
 type prompt struct {
-	call    *relay.Call
+	call    *inference.Call
 	at      int // among the prompts
 	grant   admission.Grant
 	began   time.Time // when admission was asked for
@@ -52,7 +51,7 @@ type prompt struct {
 	ended   bool // and reported
 	after   int  // how many prompts had ended when it was begun
 	err     error
-	result  relay.Result
+	result  inference.Result
 }
 
 // admitted reports whether the prompt has a hold on known terms.
@@ -65,7 +64,7 @@ func (p *prompt) waits() bool {
 }
 
 // runAll serves the calls of one request with several prompts.
-func (h *Handler) runAll(x *exchange, calls []*relay.Call) error {
+func (h *Handler) runAll(x *exchange, calls []*inference.Call) error {
 	ctx := x.request.Context()
 	if err := sure(ctx, x); err != nil {
 		return err
@@ -149,7 +148,7 @@ func (h *Handler) admitAll(x *exchange, prompts []*prompt) error {
 	}
 	if rate != nil {
 		x.setRate(rate)
-		relay.SetBillingType(x.Header(), longest.grant.Terms.GetBillingType())
+		inference.SetBillingType(x.Header(), longest.grant.Terms.GetBillingType())
 	}
 	at, err := admission.Foremost(errs)
 	if err == nil || longest.found && prompts[at].waits() {
@@ -265,7 +264,7 @@ func (h *Handler) reportOne(x *exchange, prompts []*prompt, p *prompt) {
 	}
 	if !p.served {
 		h.Gate.ReleaseSlot(x.request.Context(), &p.call.Order, p.grant.Candidates)
-		p.result = relay.Result{Err: p.err, Route: relay.RouteOf(p.call.Order.Pin)}
+		p.result = inference.Result{Err: p.err, Route: inference.RouteOf(p.call.Order.Pin)}
 	}
 	if !p.grant.Held {
 		return
@@ -284,7 +283,7 @@ func (h *Handler) reportOne(x *exchange, prompts []*prompt, p *prompt) {
 // asks again with the same Idempotency-Key: an answer that failed is billed when
 // one of its prompts is.
 func (x *exchange) sumUp(prompts []*prompt, err error) {
-	sum := relay.Result{Err: err, Begun: x.Begun()}
+	sum := inference.Result{Err: err, Begun: x.Begun()}
 	usage, attempts := &hubv1.DispatchFinished{}, 0
 	for _, p := range prompts {
 		r := p.result
@@ -314,8 +313,8 @@ func (x *exchange) sumUp(prompts []*prompt, err error) {
 		slog.Int64("billed_completion_tokens", usage.GetBillableCompletionTokens()))
 }
 
-func resultsOf(prompts []*prompt) []relay.Result {
-	results := make([]relay.Result, len(prompts))
+func resultsOf(prompts []*prompt) []inference.Result {
+	results := make([]inference.Result, len(prompts))
 	for i, p := range prompts {
 		results[i] = p.result
 	}

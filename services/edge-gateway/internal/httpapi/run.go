@@ -14,11 +14,11 @@ import (
 	routerv1 "svc.internal/proto/svc/router/v1"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
-	"svc.internal/services/edge-gateway/internal/relay"
+	"svc.internal/services/edge-gateway/internal/inference"
 )
 
 // run serves the call, in as many legs as it takes.
-func (h *Handler) run(x *exchange, call *relay.Call) error {
+func (h *Handler) run(x *exchange, call *inference.Call) error {
 	for {
 		next, err := h.leg(x, call)
 		if next == nil {
@@ -31,7 +31,7 @@ func (h *Handler) run(x *exchange, call *relay.Call) error {
 
 // leg admits the call, serves it, and reports what became of it. It returns the
 // call that goes on, if any.
-func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err error) {
+func (h *Handler) leg(x *exchange, call *inference.Call) (next *inference.Call, err error) {
 	ctx, began := x.request.Context(), h.Clock.Now()
 	if err := sure(ctx, x); err != nil {
 		if x.Begun() {
@@ -43,7 +43,7 @@ func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err erro
 	if grant.Terms != nil {
 		x.setRate(grant.Terms.GetRequests())
 	}
-	relay.SetBillingType(x.Header(), grant.Terms.GetBillingType())
+	inference.SetBillingType(x.Header(), grant.Terms.GetBillingType())
 	if err != nil {
 		err = h.unserved(call.Order.ModelID, err)
 		if left := leftBy(err); left != nil {
@@ -54,7 +54,7 @@ func (h *Handler) leg(x *exchange, call *relay.Call) (next *relay.Call, err erro
 			h.Engine.Tell(x, call, err)
 		}
 		if grant.Held {
-			next = h.report(x, call, next, relay.Result{Err: err, Route: relay.RouteOf(call.Order.Pin), Begun: x.Begun()})
+			next = h.report(x, call, next, inference.Result{Err: err, Route: inference.RouteOf(call.Order.Pin), Begun: x.Begun()})
 		}
 		return next, err
 	}
@@ -108,7 +108,7 @@ func sure(ctx context.Context, x *exchange) error {
 // report notes the facts of a call for the log and gives billing-ledger the
 // gateway's own account of it, at once when a next leg is to go on. It returns
 // the leg that does.
-func (h *Handler) report(x *exchange, call, next *relay.Call, r relay.Result) *relay.Call {
+func (h *Handler) report(x *exchange, call, next *inference.Call, r inference.Result) *inference.Call {
 	w := h.account(x, call, r)
 	if next != nil {
 		if h.settle(x, w, next) {
@@ -136,7 +136,7 @@ func (h *Handler) report(x *exchange, call, next *relay.Call, r relay.Result) *r
 	return nil
 }
 
-func (h *Handler) account(x *exchange, call *relay.Call, r relay.Result) *billingv1.RequestReport {
+func (h *Handler) account(x *exchange, call *inference.Call, r inference.Result) *billingv1.RequestReport {
 	w := &billingv1.RequestReport{
 		RequestId:        call.RequestID,
 		Outcome:          billingv1.Outcome_OUTCOME_COMPLETED,

@@ -13,9 +13,9 @@ import (
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/audio"
 	"svc.internal/services/edge-gateway/internal/idempotency"
+	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/multipartform"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
-	"svc.internal/services/edge-gateway/internal/relay"
 )
 
 // formRoom is what a form may hold besides its file.
@@ -115,7 +115,7 @@ func (h *Handler) transcribe(x *exchange, in entered, form multipartform.Form, s
 	if asked.stream {
 		need = append(need, "stream")
 	}
-	return h.run(x, &relay.Call{
+	return h.run(x, &inference.Call{
 		RequestID:   x.id,
 		ReceivedAt:  x.started,
 		Endpoint:    hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS,

@@ -3,10 +3,7 @@ package inference
 import (
 	"time"
 
-	billingv1 "svc.internal/proto/svc/billing/v1"
-	eventsv1 "svc.internal/proto/svc/events/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
-	routerv1 "svc.internal/proto/svc/router/v1"
 
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/catalog"
@@ -73,27 +70,4 @@ type Prompt struct {
 type Model struct {
 	*catalog.Model
 	Bounds admission.Bounds
-}
-
-// Result is what became of a request's last model attempt, or of all its prompts together.
-type Result struct {
-	// Err is nil when the answer was served to its end.
-	Err error
-	// Held reports that a hold was made, or may have been.
-	Held bool
-	// Committed is the number of the attempt whose answer was relayed, or whose prompt is billed although
-	// the client left; 0 for none.
-	Committed uint32
-	// Served is the candidate of that attempt.
-	Served   *routerv1.Candidate
-	Attempts []*billingv1.AttemptRecord
-	Route    *eventsv1.Route
-	// Tokens and Bytes count what was relayed.
-	Tokens, Bytes int64
-	// Lapsed reports that the hold was released before the answer was relayed.
-	Lapsed bool
-	// Usage is what is billed of a served answer.
-	Usage *hubv1.DispatchFinished
-	// FirstContent is the time from receipt to the first content; 0 when there was none.
-	FirstContent time.Duration
 }

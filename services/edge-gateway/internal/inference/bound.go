@@ -1,4 +1,4 @@
-package relay
+package inference
 
 import (
 	routerv1 "svc.internal/proto/svc/router/v1"

@@ -1,4 +1,4 @@
-package relay
+package inference
 
 import "time"
 
