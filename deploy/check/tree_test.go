@@ -197,7 +197,7 @@ func TestNoServiceImportsAnother(t *testing.T) {
 func TestDomainsTakeTheirTimeFromAClock(t *testing.T) {
 	// These set deadlines on connections, which follow the machine's clock.
 	transports := []string{
-		"services/edge-gateway/internal/httpapi", "services/edge-gateway/internal/inference",
+		"services/edge-gateway/internal/httpapi",
 		"services/provider-hub/internal/session", "services/provider-agent/internal/connection",
 	}
 	for _, s := range sources(t) {

@@ -281,9 +281,8 @@ func (c Config) admission(flush func(context.Context)) admission.Config {
 
 func (c Config) inference() inference.Config {
 	return inference.Config{
-		MaxAttempts: c.MaxAttempts, FirstContent: c.FirstContentTimeout, FirstContentAll: c.FirstContentTotalTimeout,
+		MaxAttempts: c.MaxAttempts, MaxBody: c.MaxBodyBytes, FirstContent: c.FirstContentTimeout, FirstContentAll: c.FirstContentTotalTimeout,
 		Total: c.TotalTimeout, HubGrace: c.HubGrace, HoldHeaders: c.HoldHeaders, KeepAlive: c.KeepAlive,
-		WriteTimeout: c.WriteTimeout,
 	}
 }
 

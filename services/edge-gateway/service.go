@@ -116,6 +116,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	requests, err := inference.NewMetrics(deps.Meters)
+	if err != nil {
+		return nil, err
+	}
 	market, err := marketapi.New(ctx, marketapi.Peers{
 		PublicCatalog:  deps.PublicCatalog,
 		CatalogAdmin:   deps.CatalogAdmin,
@@ -133,7 +137,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 			Trusted: proxies},
 		auth:    auth.New(deps.Keys, deps.Clock, cfg.auth()),
 		models:  catalog.NewView(deps.Catalog, deps.Clock, deps.Log),
-		reports: inference.NewReports(deps.Admission, deps.Log, metrics.WitnessesDropped, cfg.reports()),
+		reports: inference.NewReports(deps.Admission, deps.Log, requests.ReportsDropped, cfg.reports()),
 		leases:  inference.NewLeases(deps.Admission, deps.Clock, deps.Log, cfg.leases()),
 	}
 	provider, err := providerapi.New(providerapi.Peers{
@@ -148,18 +152,25 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("configure the gateway: %w", err)
 	}
 	surface := httpapi.New(httpapi.Parts{
-		Log:         deps.Log,
-		Tracer:      deps.Traces.Tracer("svc.internal/services/edge-gateway"),
-		Clock:       deps.Clock,
-		Random:      deps.Random,
-		Metrics:     metrics,
-		Auth:        s.auth,
-		Addresses:   address.New(proxies),
-		Catalog:     s.models,
-		Gate:        admission.New(deps.Admission, deps.Router, s.releaseSlot, cfg.admission(s.reports.Flush)),
-		Engine:      inference.New(deps.Hubs, deps.Clock, cfg.inference()),
-		Witness:     s.reports,
-		Leases:      s.leases,
+		Log:       deps.Log,
+		Tracer:    deps.Traces.Tracer("svc.internal/services/edge-gateway"),
+		Clock:     deps.Clock,
+		Random:    deps.Random,
+		Metrics:   metrics,
+		Auth:      s.auth,
+		Addresses: address.New(proxies),
+		Catalog:   s.models,
+		Runner: inference.New(inference.Deps{
+			Admission: admission.New(deps.Admission, deps.Router, s.releaseSlot, cfg.admission(s.reports.Flush)),
+			Hubs:      deps.Hubs,
+			Models:    s.models,
+			Leases:    s.leases,
+			Reports:   s.reports,
+			Metrics:   requests,
+			Clock:     deps.Clock,
+			Random:    deps.Random,
+			Log:       deps.Log,
+		}, cfg.inference()),
 		Receipts:    deps.Receipts,
 		Playground:  newPlayground(deps.Visits, cfg),
 		Idempotency: idempotency.New(deps.Idempotency, deps.Clock, deps.Random, deps.Log, cfg.idempotency()),

@@ -26,7 +26,7 @@ var Walks = []Walk{{
 	Start: "internal/httpapi.Handler.answerJSON",
 	Forms: []string{
 		"internal/httpapi.exchange", "internal/openaiapi.Request",
-		"internal/inference.Call", "internal/inference.output", "internal/inference.Result",
+		"internal/inference.Request", "internal/inference.modelAttempt", "internal/inference.Result",
 	},
 }}
 

@@ -14,7 +14,6 @@ package gatewaysim
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -68,9 +67,10 @@ type Peers struct {
 
 // Shared is what all gateways of a process have in common.
 type Shared struct {
-	models  *catalog.View
-	metrics *httpapi.Metrics
-	log     *slog.Logger
+	models   *catalog.View
+	metrics  *httpapi.Metrics
+	requests *inference.Metrics
+	log      *slog.Logger
 }
 
 // NewShared makes it for a catalog of models.
@@ -79,7 +79,11 @@ func NewShared(models []*catalogv1.Model) (*Shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Shared{log: slog.New(slog.DiscardHandler), metrics: metrics}
+	requests, err := inference.NewMetrics(metricnoop.NewMeterProvider())
+	if err != nil {
+		return nil, err
+	}
+	s := &Shared{log: slog.New(slog.DiscardHandler), metrics: metrics, requests: requests}
 	s.models = catalog.NewView(snapshotOnce{models: models}, clock.System, s.log)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -129,15 +133,11 @@ type Gateway struct {
 
 // New makes a gateway.
 func (s *Shared) New(p Peers) (*Gateway, error) {
-	dropped, err := metricnoop.Meter{}.Int64Counter("dropped")
-	if err != nil {
-		return nil, fmt.Errorf("make a counter: %w", err)
-	}
 	g := &Gateway{
 		leases: inference.NewLeases(p.Admission, p.Clock, s.log, inference.LeaseConfig{
 			Interval: RenewInterval, Retry: RenewRetry, CallTimeout: never, MaxRequests: 1 << 10, Await: p.Await,
 		}),
-		reports: inference.NewReports(p.Admission, s.log, dropped, inference.ReportConfig{
+		reports: inference.NewReports(p.Admission, s.log, s.requests.ReportsDropped, inference.ReportConfig{
 			Queue: 1 << 10, BatchSize: 200, Linger: Linger, CallTimeout: never, RetryFirst: RetryFirst, RetryMax: MaxRetry,
 		}),
 	}
@@ -148,14 +148,16 @@ func (s *Shared) New(p Peers) (*Gateway, error) {
 			WrongKeys: 1000, WrongKeyNetworks: 16,
 		}),
 		Catalog: s.models,
-		Gate: admission.New(p.Admission, p.Router, releaseSlot, admission.Config{
-			AdmitTimeout: never, SelectTimeout: never, SelectGrace: never,
+		Runner: inference.New(inference.Deps{
+			Admission: admission.New(p.Admission, p.Router, releaseSlot, admission.Config{
+				AdmitTimeout: never, SelectTimeout: never, SelectGrace: never,
+			}),
+			Hubs: p.Hubs, Models: s.models, Leases: g.leases, Reports: g.reports, Metrics: s.requests,
+			Clock: p.Clock, Random: p.Random, Log: s.log,
+		}, inference.Config{
+			MaxAttempts: 3, MaxBody: 1 << 20, FirstContent: 20 * time.Second, FirstContentAll: time.Minute,
+			Total: 10 * time.Minute, HubGrace: never, HoldHeaders: never, KeepAlive: never,
 		}),
-		Engine: inference.New(p.Hubs, p.Clock, inference.Config{
-			MaxAttempts: 3, FirstContent: 20 * time.Second, FirstContentAll: time.Minute, Total: 10 * time.Minute,
-			HubGrace: never, HoldHeaders: never, KeepAlive: never, WriteTimeout: never,
-		}),
-		Witness: g.reports, Leases: g.leases,
 		Ready: func(context.Context) error { return nil },
 	}, httpapi.Config{MaxBody: 1 << 20, MaxMessages: 1 << 10, BodyTimeout: never, AnswerTimeout: never})
 	return g, nil

@@ -11,10 +11,10 @@ import (
 
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
-	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
+	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
 // patchRoom is what patching may add to a body: a longer model name, the
@@ -24,8 +24,10 @@ const patchRoom = 512
 
 // jsonEndpoint is an endpoint whose bodies are JSON.
 type jsonEndpoint struct {
-	kind     openaiapi.Kind
+	kind openaiapi.Kind
+	// endpoint is what the provider is asked for, answer what the client gets.
 	endpoint hubv1.Endpoint
+	answer   rewrite.Kind
 	// capability is what the provider must have declared for it.
 	capability string
 	// promptParam is the parameter that may be too long.
@@ -34,10 +36,14 @@ type jsonEndpoint struct {
 
 // The provider of a text completion sees a chat completion.
 var (
-	chatCompletions  = jsonEndpoint{openaiapi.Chat, hubv1.Endpoint_ENDPOINT_CHAT, "chat", "messages"}
-	completions      = jsonEndpoint{openaiapi.Completion, hubv1.Endpoint_ENDPOINT_CHAT, "chat", "prompt"}
-	embeddings       = jsonEndpoint{openaiapi.Embeddings, hubv1.Endpoint_ENDPOINT_EMBEDDINGS, "embeddings", "input"}
-	imageGenerations = jsonEndpoint{openaiapi.Images, hubv1.Endpoint_ENDPOINT_IMAGES, "images", "prompt"}
+	chatCompletions = jsonEndpoint{
+		openaiapi.Chat, hubv1.Endpoint_ENDPOINT_CHAT, rewrite.Chat, "chat", "messages"}
+	completions = jsonEndpoint{
+		openaiapi.Completion, hubv1.Endpoint_ENDPOINT_CHAT, rewrite.Completion, "chat", "prompt"}
+	embeddings = jsonEndpoint{
+		openaiapi.Embeddings, hubv1.Endpoint_ENDPOINT_EMBEDDINGS, rewrite.Embeddings, "embeddings", "input"}
+	imageGenerations = jsonEndpoint{
+		openaiapi.Images, hubv1.Endpoint_ENDPOINT_IMAGES, rewrite.Images, "images", "prompt"}
 )
 
 // serve answers a POST.
@@ -75,22 +81,18 @@ func (h *Handler) answerJSON(x *exchange, e jsonEndpoint) error {
 func (h *Handler) runJSON(x *exchange, e jsonEndpoint, in entered) error {
 	sent := h.buffers.get()
 	defer h.buffers.put(sent)
-	calls, err := h.prepare(x, e, in, x.raw.Bytes(), sent)
+	req, err := h.prepare(x, e, in, x.raw.Bytes(), sent)
 	h.freeBody(x)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case len(calls) > 1:
-		return h.runAll(x, calls)
 	}
-	return h.run(x, calls[0])
+	return h.run(x, req)
 }
 
-// prepare checks a body, and leaves in sent what goes to the provider. There is one
-// call for each prompt of a legacy completion, and otherwise one.
+// prepare checks a body, and leaves in sent what goes to the provider.
 func (h *Handler) prepare(
 	x *exchange, e jsonEndpoint, in entered, raw []byte, sent *bytes.Buffer,
-) ([]*inference.Call, error) {
+) (*inference.Request, error) {
 	req, err := openaiapi.Parse(e.kind, raw)
 	if err != nil {
 		return nil, err
@@ -106,12 +108,11 @@ func (h *Handler) prepare(
 	pin, prefer := admission.Choose(in.pin, req.Routing)
 	setRoute(x.Header(), pin)
 	split := req.Split()
-	choices, err := h.resolve(e.endpoint, in.who, split[0])
+	models, err := h.resolve(e.endpoint, in.who, split[0])
 	if err != nil {
 		return nil, err
 	}
-	model := choices[0].model
-	x.choices = choices[1:]
+	model := models[0]
 	setDeprecation(x.Header(), model.DeprecatedAt)
 	x.model, x.stream = model.ID, req.Stream
 	x.facts = append(x.facts, slog.String("model", model.ID), slog.Bool("stream", req.Stream))
@@ -119,59 +120,41 @@ func (h *Handler) prepare(
 		req.AskForBase64()
 	}
 	sent.Grow(len(raw) + patchRoom)
-	call := callOf(x, e, in.who, req, model)
-	call.Order.Pin, call.Order.Prefer = pin, prefer
-	if err := h.setPrompt(call, split[0], choices[0].bounds, sent.AvailableBuffer()); err != nil {
+	run := requestOf(x, e, in.who, req)
+	run.Models, run.Pin, run.Prefer = models, pin, prefer
+	run.Prompt, err = h.promptOf(split[0], x.id, model, sent.AvailableBuffer())
+	if err != nil {
 		return nil, err
 	}
-	return h.forEach(split, model, call)
+	run.More, err = h.furtherPrompts(split[1:], model)
+	return run, err
 }
 
-// callOf is the call that a request makes, but for its prompt and its provider.
-func callOf(
-	x *exchange, e jsonEndpoint, who *auth.Principal, req *openaiapi.Request, model *catalog.Model,
-) *inference.Call {
-	return &inference.Call{
-		RequestID:       x.id,
-		ReceivedAt:      x.started,
-		Endpoint:        e.endpoint,
-		Legacy:          e.kind == openaiapi.Completion,
-		Stream:          req.Stream,
-		StopAsked:       req.Stop,
-		NamesMedia:      req.NamesMedia,
-		EngineMembers:   req.EngineMembers,
-		HiddenReasoning: model.HiddenReasoning,
-		IncludeUsage:    req.IncludeUsage,
-		IncludeCost:     req.IncludeCost,
-		Choices:         int32(req.Choices),
-		Inputs:          int32(req.Inputs),
-		Base64:          req.Base64,
-		Order: admission.Request{
-			ID:                x.id,
-			KeyID:             who.KeyID,
-			AccountTag:        who.AccountTag,
-			ModelID:           model.ID,
-			PromptParam:       e.promptParam,
-			ExplicitMaxTokens: req.MaxTokens,
-			MaxTokensParam:    req.MaxTokensParam,
-			Capabilities:      capabilities(e, req),
+// requestOf is a request as package inference runs it, but for its models and prompts.
+func requestOf(x *exchange, e jsonEndpoint, who *auth.Principal, req *openaiapi.Request) *inference.Request {
+	return &inference.Request{
+		ReceivedAt:    x.started,
+		KeyID:         who.KeyID,
+		AccountTag:    who.AccountTag,
+		Claim:         x.claim,
+		Endpoint:      e.endpoint,
+		StopAsked:     req.Stop,
+		NamesMedia:    req.NamesMedia,
+		EngineMembers: req.EngineMembers,
+		Inputs:        int32(req.Inputs),
+		Answer: rewrite.Spec{
+			Kind:      e.answer,
+			Stream:    req.Stream,
+			ShowUsage: req.IncludeUsage,
+			ShowCost:  req.IncludeCost,
+			Choices:   int(req.Choices),
+			Base64:    req.Base64,
 		},
+		Capabilities:   capabilities(e, req),
+		PromptParam:    e.promptParam,
+		MaxTokens:      req.MaxTokens,
+		MaxTokensParam: req.MaxTokensParam,
 	}
-}
-
-// setPrompt fills in what a call says of its own prompt. What is sent is written
-// into room, if there is enough.
-func (h *Handler) setPrompt(
-	call *inference.Call, prompt *openaiapi.Request, bounds admission.Bounds, room []byte,
-) error {
-	call.Sent = prompt.Body(room, call.Order.ModelID, bounds.MaxOutputTokens)
-	call.Order.BodyBytes = int64(len(call.Sent.Body))
-	if call.Order.BodyBytes > h.cfg.MaxBody {
-		return tooLarge(h.cfg.MaxBody) // a hub takes no more either
-	}
-	call.Order.PromptTokens, call.Order.WindowTokens = prompt.BillablePrompt(), prompt.LargestTokens
-	call.Order.Bounds = bounds
-	return nil
 }
 
 // capabilities is what the provider must have declared.
@@ -186,14 +169,26 @@ func capabilities(e jsonEndpoint, req *openaiapi.Request) []string {
 	return need
 }
 
-// forEach makes a call for each of the requests that one was split into, like
-// that of the first.
-func (h *Handler) forEach(
-	split []*openaiapi.Request, model *catalog.Model, first *inference.Call,
-) ([]*inference.Call, error) {
-	calls := []*inference.Call{first}
-	for _, req := range split[1:] {
-		bounds, err := admission.BoundsOf(req, model)
+// promptOf is one prompt as it is sent to the providers of a model; the body is built in room.
+func (h *Handler) promptOf(req *openaiapi.Request, id string, model inference.Model, room []byte) (inference.Prompt, error) {
+	p := inference.Prompt{
+		ID:           id,
+		Sent:         req.Body(room, model.ID, model.Bounds.MaxOutputTokens),
+		Bounds:       model.Bounds,
+		PromptTokens: req.BillablePrompt(),
+		WindowTokens: req.LargestTokens,
+	}
+	if int64(len(p.Sent.Body)) > h.cfg.MaxBody {
+		return p, tooLarge(h.cfg.MaxBody) // a hub takes no more either
+	}
+	return p, nil
+}
+
+// furtherPrompts gives each of the requests that one was split into, behind the first, an id.
+func (h *Handler) furtherPrompts(split []*openaiapi.Request, model inference.Model) ([]inference.Prompt, error) {
+	var further []inference.Prompt
+	for _, req := range split {
+		bounds, err := admission.BoundsOf(req, model.Model)
 		if err != nil {
 			return nil, err
 		}
@@ -201,12 +196,53 @@ func (h *Handler) forEach(
 		if err != nil {
 			return nil, fmt.Errorf("make an id: %w", err)
 		}
-		call := *first
-		call.RequestID, call.Order.ID = id.String(), id.String()
-		if err := h.setPrompt(&call, req, bounds, nil); err != nil {
+		p, err := h.promptOf(req, id.String(), inference.Model{Model: model.Model, Bounds: bounds}, nil)
+		if err != nil {
 			return nil, err
 		}
-		calls = append(calls, &call)
+		further = append(further, p)
 	}
-	return calls, nil
+	return further, nil
+}
+
+// run serves a request and answers it, or returns the error to answer with.
+func (h *Handler) run(x *exchange, req *inference.Request) error {
+	ctx := x.request.Context()
+	switch {
+	case len(req.More) > 0:
+		return h.runPrompts(x, req)
+	case req.Answer.Stream:
+		x.result = h.Runner.Run(ctx, req, h.newSSESink(x, req.Answer.Kind))
+	default:
+		x.result = h.Runner.Run(ctx, req, &wholeSink{exchange: x, out: h.paced(x)})
+	}
+	r := &x.result
+	if !r.Held {
+		return r.Err
+	}
+	x.facts = append(x.facts,
+		slog.Int("attempts", len(r.Attempts)),
+		slog.Int64("first_content_ms", r.FirstContent.Milliseconds()),
+		slog.Int64("completion_tokens", r.Tokens))
+	if r.Served != nil {
+		x.facts = append(x.facts, slog.String("provider", r.Served.GetProviderId()))
+	}
+	if r.Usage != nil {
+		x.facts = append(x.facts, slog.Int64("billed_prompt_tokens", r.Usage.GetBillablePromptTokens()),
+			slog.Int64("billed_completion_tokens", r.Usage.GetBillableCompletionTokens()))
+	}
+	return r.Err
+}
+
+// runPrompts is run for a request with several prompts.
+func (h *Handler) runPrompts(x *exchange, req *inference.Request) error {
+	x.facts = append(x.facts, slog.Int("prompts", 1+len(req.More)))
+	var billed rewrite.Usage
+	x.result, billed = h.Runner.RunPrompts(x.request.Context(), req, h.newMergedSink(x, req))
+	x.facts = append(x.facts,
+		slog.Int("attempts", len(x.result.Attempts)),
+		slog.Int64("completion_tokens", x.result.Tokens),
+		slog.Int64("billed_prompt_tokens", billed.Prompt),
+		slog.Int64("billed_completion_tokens", billed.Completion))
+	return x.result.Err
 }

@@ -12,6 +12,7 @@ import (
 
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
+	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/inference"
 )
@@ -70,11 +71,10 @@ type exchange struct {
 	facts []slog.Attr // what the log line says besides
 
 	// Of a chat completion, as far as it came.
-	model   string
-	stream  bool
-	choices []choice              // the models that may be tried next
-	claim   *idempotency.KeyClaim // nil without an Idempotency-Key
-	result  inference.Result
+	model  string
+	stream bool
+	claim  *idempotency.KeyClaim // nil without an Idempotency-Key
+	result inference.Result
 }
 
 // Header returns the headers of the answer.
@@ -225,24 +225,38 @@ func (x *exchange) setRate(requests *billingv1.RateLimit) {
 	setRate(x.Header(), requests)
 }
 
-// advance makes the exchange that of its next leg. The client is told where the
-// receipts of all its legs begin.
-func (x *exchange) advance(id, model string) {
+// Admitted says on which terms the request was admitted.
+func (x *exchange) Admitted(rate *billingv1.RateLimit, paid billingv1.BillingType) {
+	x.setRate(rate)
+	setBillingType(x.Header(), paid)
+}
+
+// Refused says what a refusal by admission tells of the rate.
+func (x *exchange) Refused(err error) {
+	if left := leftBy(err); left != nil {
+		x.setRate(left)
+	}
+}
+
+// Advance makes the exchange that of its next model attempt. The client is told
+// where the receipts of all of them begin.
+func (x *exchange) Advance(id string, to *catalog.Model) {
+	setDeprecation(x.Header(), to.DeprecatedAt)
 	if x.Header().Get(firstRequest) == "" {
 		x.Header().Set(firstRequest, x.id)
 	}
 	x.facts = append(x.facts, slog.String("continues", x.id))
-	x.id, x.model = id, model
+	x.id, x.model = id, to.ID
 	x.request = x.request.WithContext(telemetry.WithRequestID(x.request.Context(), x.id))
 	x.nameRequest()
 }
 
-// firstRequest names the first leg of an answer that a later one gives; each
-// receipt names the leg that went on.
+// firstRequest names the first model attempt of an answer that a later one gives;
+// each receipt names the model attempt that went on.
 const firstRequest = "X-Svc-First-Request-Id"
 
 // nameRequest tells the client which request this is; once headers are sent, it
-// is the receipt of the first leg that leads to the last.
+// is the receipt of the first model attempt that leads to the last.
 func (x *exchange) nameRequest() {
 	x.Header().Set("X-Svc-Request-Id", x.id)
 	x.Header().Set("X-Request-Id", x.id)

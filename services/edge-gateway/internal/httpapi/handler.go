@@ -12,7 +12,6 @@ import (
 	"svc.internal/pkg/clock"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 
-	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/idempotency"
@@ -34,8 +33,8 @@ type Config struct {
 	MaxMessages int64
 	// BodyTimeout is how long a client may take to send it.
 	BodyTimeout time.Duration
-	// AnswerTimeout is how long a client may take to read an answer that is
-	// not a completion.
+	// AnswerTimeout bounds one write to the client of a completion, and the time in
+	// which a client must read any other answer.
 	AnswerTimeout time.Duration
 	// TrustTraceContext continues the traces that clients name, and records
 	// those that they record. Without it a request begins a trace of its own,
@@ -54,10 +53,7 @@ type Parts struct {
 	// Addresses finds the client's address; nil trusts no proxy.
 	Addresses *address.Finder
 	Catalog   *catalog.View
-	Gate      *admission.Admitter
-	Engine    *inference.Engine
-	Witness   *inference.Reports
-	Leases    *inference.Leases
+	Runner    *inference.Runner
 	Receipts  billingv1.ReceiptServiceClient
 	// Playground answers visitors without a key; nil where there is none.
 	Playground *playground.Playground

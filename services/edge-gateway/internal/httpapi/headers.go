@@ -8,8 +8,11 @@ import (
 
 	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
 
 	"svc.internal/services/edge-gateway/internal/admission"
+	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/playground"
 )
 
@@ -76,4 +79,101 @@ func leftBy(refusal error) *billingv1.RateLimit {
 		return nil
 	}
 	return &billingv1.RateLimit{Limit: int32(limit), Remaining: int32(remaining), ResetMs: reset}
+}
+
+// setBillingType says how a request is paid for, as far as that is known.
+func setBillingType(h http.Header, t billingv1.BillingType) {
+	if billing := billingName(t); billing != "" {
+		h.Set("X-Svc-Billing-Type", billing)
+	}
+}
+
+// setServed says who serves.
+func setServed(h http.Header, by inference.Served) {
+	c := by.Candidate
+	h.Set("X-Svc-Provider-Id", headerText(c.GetProviderId()))
+	h.Set("X-Svc-Provider-Name", headerText(c.GetProviderName()))
+	if mode := modeName(c.GetConnectionMode()); mode != "" {
+		h.Set("X-Svc-Connection-Mode", mode)
+	}
+	if c.GetContextLength() > 0 {
+		h.Set("X-Svc-Context-Length", strconv.FormatInt(c.GetContextLength(), 10))
+	}
+	if source := sourceName(c.GetContextSource()); source != "" {
+		h.Set("X-Svc-Context-Source", source)
+	}
+	if reason := inference.FallbackName(by.Fallback); reason != "" {
+		h.Set("X-Svc-Fallback-Reason", reason)
+	}
+}
+
+// setFailed says how many attempts were made, and whose engine refused the request.
+func setFailed(h http.Header, f inference.Failure) {
+	if f.Refused != nil {
+		setServed(h, *f.Refused)
+	}
+	setAttempts(h, f.Attempts)
+}
+
+func setAttempts(h http.Header, attempts int) {
+	if attempts > 0 {
+		h.Set("X-Svc-Attempts", strconv.Itoa(attempts))
+	}
+}
+
+func setLatency(h http.Header, d time.Duration) {
+	h.Set("X-Svc-Latency-Ms", strconv.FormatInt(d.Milliseconds(), 10))
+}
+
+// setBilled says what an answer has taken and costs.
+func setBilled(h http.Header, w inference.Whole) {
+	setLatency(h, w.Latency)
+	setCost(h, w.Cost)
+}
+
+func setCost(h http.Header, cost string) { h.Set("X-Svc-Cost-Usd", cost) }
+
+// maxHeaderText bounds what others say of themselves in our headers.
+const maxHeaderText = 128
+
+// headerText makes text of others fit for a header: printable ASCII, bounded.
+func headerText(s string) string {
+	clean := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '_'
+		}
+		return r
+	}, s)
+	return strings.TrimSpace(clean[:min(len(clean), maxHeaderText)])
+}
+
+func billingName(t billingv1.BillingType) string {
+	switch t {
+	case billingv1.BillingType_BILLING_TYPE_PAYG:
+		return "payg"
+	case billingv1.BillingType_BILLING_TYPE_FREE:
+		return "free"
+	case billingv1.BillingType_BILLING_TYPE_PLAN:
+		return "plan"
+	default:
+		return ""
+	}
+}
+
+func modeName(m eventsv1.ConnectionMode) string {
+	if m == eventsv1.ConnectionMode_CONNECTION_MODE_WEBSOCKET {
+		return "websocket"
+	}
+	return ""
+}
+
+func sourceName(s routerv1.ContextSource) string {
+	switch s {
+	case routerv1.ContextSource_CONTEXT_SOURCE_REPORTED:
+		return "reported"
+	case routerv1.ContextSource_CONTEXT_SOURCE_CATALOG:
+		return "catalog"
+	default:
+		return ""
+	}
 }

@@ -48,7 +48,7 @@ func (h *Handler) playgroundChat(x *exchange) error {
 	}
 	sent := h.buffers.get()
 	defer h.buffers.put(sent)
-	calls, err := h.prepare(x, chatCompletions, entered{who: who}, body, sent)
+	req, err := h.prepare(x, chatCompletions, entered{who: who}, body, sent)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (h *Handler) playgroundChat(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return ofPlatform(h.run(x, calls[0]))
+	return ofPlatform(h.run(x, req))
 }
 
 // sameOrigin refuses pages of other sites, and whoever is no page.

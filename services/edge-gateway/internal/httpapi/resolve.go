@@ -10,6 +10,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/auth"
 	"svc.internal/services/edge-gateway/internal/catalog"
+	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
 )
 
@@ -51,22 +52,16 @@ func mayUse(who *auth.Principal, model *catalog.Model) error {
 // maxNextModels is how many models are tried after the first.
 const maxNextModels = 3
 
-// choice is a model that may serve a request.
-type choice struct {
-	model  *catalog.Model
-	bounds admission.Bounds
-}
-
 // resolve finds the models that may serve a request, in the order in which they
 // are tried. Each must exist, serve this endpoint and be allowed. Those that
 // nobody serves now are left out, unless there is no other behind; so are those
 // after the first that do not give as long an answer as is asked for.
-func (h *Handler) resolve(asked hubv1.Endpoint, who *auth.Principal, req *openaiapi.Request) ([]choice, error) {
+func (h *Handler) resolve(asked hubv1.Endpoint, who *auth.Principal, req *openaiapi.Request) ([]inference.Model, error) {
 	first, err := h.resolveOne(asked, who, req)
 	if err != nil {
 		return nil, err
 	}
-	all := []choice{first}
+	all := []inference.Model{first}
 	for i, name := range req.Models {
 		model, err := h.findModel(name, asked)
 		if err == nil {
@@ -75,16 +70,16 @@ func (h *Handler) resolve(asked hubv1.Endpoint, who *auth.Principal, req *openai
 		if err != nil {
 			return nil, onModel(err, openaiapi.ModelParam(i))
 		}
-		if slices.ContainsFunc(all, func(other choice) bool { return other.model == model }) {
+		if slices.ContainsFunc(all, func(other inference.Model) bool { return other.Model == model }) {
 			continue
 		}
 		if bounds, err := admission.BoundsOf(req, model); err == nil {
-			all = append(all, choice{model, bounds})
+			all = append(all, inference.Model{Model: model, Bounds: bounds})
 		}
 	}
 	reached := all[:0]
 	for i, c := range all {
-		if c.model.Online || i == len(all)-1 {
+		if c.Online || i == len(all)-1 {
 			reached = append(reached, c)
 		}
 	}
@@ -92,16 +87,16 @@ func (h *Handler) resolve(asked hubv1.Endpoint, who *auth.Principal, req *openai
 }
 
 // resolveOne finds the first model and checks that the key may use it so.
-func (h *Handler) resolveOne(asked hubv1.Endpoint, who *auth.Principal, req *openaiapi.Request) (choice, error) {
+func (h *Handler) resolveOne(asked hubv1.Endpoint, who *auth.Principal, req *openaiapi.Request) (inference.Model, error) {
 	model, err := h.findModel(req.Model, asked)
 	if err != nil {
-		return choice{}, err
+		return inference.Model{}, err
 	}
 	bounds, err := admission.BoundsOf(req, model)
 	if err != nil {
-		return choice{}, err
+		return inference.Model{}, err
 	}
-	return choice{model, bounds}, mayUse(who, model)
+	return inference.Model{Model: model, Bounds: bounds}, mayUse(who, model)
 }
 
 // onModel lets an error that blames the model name the entry where it stands.

@@ -16,6 +16,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/inference"
 	"svc.internal/services/edge-gateway/internal/multipartform"
 	"svc.internal/services/edge-gateway/internal/openaiapi"
+	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
 // formRoom is what a form may hold besides its file.
@@ -115,29 +116,33 @@ func (h *Handler) transcribe(x *exchange, in entered, form multipartform.Form, s
 	if asked.stream {
 		need = append(need, "stream")
 	}
-	return h.run(x, &inference.Call{
-		RequestID:   x.id,
-		ReceivedAt:  x.started,
-		Endpoint:    hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS,
-		Stream:      asked.stream,
-		Choices:     1,
-		Form:        asked.answer,
-		Verbose:     asked.verbose,
-		AnswerType:  "text/plain; charset=utf-8",
-		ContentType: multipartform.ContentType(own),
-		Sent:        openaiapi.Sent{Body: body, Model: jsonscan.Span{Start: at.Start, End: at.Start + at.Length}},
-		Order: admission.Request{
+	bounds := admission.AudioBounds(asked.millis)
+	return h.run(x, &inference.Request{
+		Prompt: inference.Prompt{
 			ID:           x.id,
-			KeyID:        in.who.KeyID,
-			AccountTag:   in.who.AccountTag,
-			ModelID:      model.ID,
+			Sent:         openaiapi.Sent{Body: body, Model: jsonscan.Span{Start: at.Start, End: at.Start + at.Length}},
+			Bounds:       bounds,
 			PromptTokens: asked.millis,
-			PromptParam:  "file",
-			Bounds:       admission.AudioBounds(asked.millis),
-			BodyBytes:    int64(len(body)),
-			Capabilities: need,
-			Pin:          in.pin,
 		},
+		ReceivedAt:  x.started,
+		KeyID:       in.who.KeyID,
+		AccountTag:  in.who.AccountTag,
+		Claim:       x.claim,
+		Models:      []inference.Model{{Model: model, Bounds: bounds}},
+		Endpoint:    hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS,
+		AnswerForm:  asked.answer,
+		ContentType: multipartform.ContentType(own),
+		Answer: rewrite.Spec{
+			Kind:        rewrite.Transcript,
+			Stream:      asked.stream,
+			Choices:     1,
+			Text:        asked.answer == hubv1.AnswerForm_ANSWER_FORM_TEXT,
+			ContentType: "text/plain; charset=utf-8",
+			Verbose:     asked.verbose,
+		},
+		Capabilities: need,
+		Pin:          in.pin,
+		PromptParam:  "file",
 	})
 }
 

@@ -21,18 +21,18 @@ type KeyClaim struct {
 	granted time.Time
 }
 
-// sureFor is how long a claim is relied on after it was granted: half of
+// reliedOnFor is how long a claim is relied on after it was granted: half of
 // billing-ledger's lease.
-const sureFor = 30 * time.Second
+const reliedOnFor = 30 * time.Second
 
-// Sure is nil while the claim is certain to be this request's. One that was not
+// EnsureHeld is nil while the claim is certain to be this request's. One that was not
 // granted for a while is asked for again: a gateway that stood still may find
 // that another runs the request by now. Its fault is one to try again after.
-func (c *KeyClaim) Sure(ctx context.Context) error {
+func (c *KeyClaim) EnsureHeld(ctx context.Context) error {
 	c.mu.Lock()
 	age, known := c.keeper.clock.Now().Sub(c.granted), !c.granted.IsZero()
 	c.mu.Unlock()
-	if known && age <= sureFor {
+	if known && age <= reliedOnFor {
 		return nil
 	}
 	granted, err := c.askAgain(ctx)

@@ -19,13 +19,13 @@ func TestAClaimIsAskedForAgainOnceItIsOld(t *testing.T) {
 		asked int
 		sure  bool
 	}{
-		"fresh":              {sureFor, running, nil, 1, true},
-		"old":                {sureFor + 1, granted, nil, 2, true},
-		"taken over":         {sureFor + 1, running, nil, 2, false},
-		"ended by another":   {sureFor + 1, answered, nil, 2, false},
-		"the store is away":  {sureFor + 1, 0, outage, 2, false},
-		"the store is slow":  {sureFor + 1, 0, fault.New(fault.Timeout, fault.DeadlineExceeded, "x"), 2, false},
-		"the store is wrong": {sureFor + 1, 0, errors.New("x"), 2, false},
+		"fresh":              {reliedOnFor, running, nil, 1, true},
+		"old":                {reliedOnFor + 1, granted, nil, 2, true},
+		"taken over":         {reliedOnFor + 1, running, nil, 2, false},
+		"ended by another":   {reliedOnFor + 1, answered, nil, 2, false},
+		"the store is away":  {reliedOnFor + 1, 0, outage, 2, false},
+		"the store is slow":  {reliedOnFor + 1, 0, fault.New(fault.Timeout, fault.DeadlineExceeded, "x"), 2, false},
+		"the store is wrong": {reliedOnFor + 1, 0, errors.New("x"), 2, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := &ledger{say: func(n int) (*billingv1.ClaimKeyResponse, error) {
@@ -39,7 +39,7 @@ func TestAClaimIsAskedForAgainOnceItIsOld(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = claim.Sure(t.Context())
+			err = claim.EnsureHeld(t.Context())
 			if f, _ := fault.As(err); (err == nil) != tc.sure || err != nil && (f == nil || f.Kind != fault.Unavailable || f.RetryAfter == 0) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -60,7 +60,7 @@ func TestARenewedClaimIsSureAndALostOneIsNot(t *testing.T) {
 		held, release := claim.Hold(t.Context())
 		defer release()
 		<-time.After(50 * time.Second)
-		err = claim.Sure(t.Context())
+		err = claim.EnsureHeld(t.Context())
 		l.mu.Lock()
 		asked := len(l.asked)
 		l.mu.Unlock()
@@ -68,7 +68,7 @@ func TestARenewedClaimIsSureAndALostOneIsNot(t *testing.T) {
 			t.Errorf("renewed three times: %v, asked %d times", err, asked)
 		}
 		<-held.Done()
-		if err := claim.Sure(t.Context()); !errors.Is(err, errLost) {
+		if err := claim.EnsureHeld(t.Context()); !errors.Is(err, errLost) {
 			t.Errorf("after it was lost: %v", err)
 		}
 	})

@@ -3,215 +3,436 @@ package inference
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"svc.internal/pkg/crash"
-	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
+	"svc.internal/services/edge-gateway/internal/openaiapi"
 	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
-// attempt runs the request on one candidate; nil when it has served.
-func (s *session) attempt(ctx context.Context, candidate *routerv1.Candidate) *failure {
-	s.answer = newAnswer(s.call, s.engine.clock.Now)
-	d, err := s.dispatch(ctx, candidate)
+const (
+	// maxPending bounds what is kept of a stream before its first content.
+	maxPending = 64 << 10
+	// flushBytes is how much is gathered before it is written in any case.
+	flushBytes = 64 << 10
+	// prefillRate is how many tokens of a prompt an engine reads in a second at the least.
+	prefillRate = 500
+	// fetching is how long an agent may fetch the media that a request names.
+	fetching = 10 * time.Second
+)
+
+// attempt runs the request on one candidate.
+func (m *modelAttempt) attempt(candidate *routerv1.Candidate) verdict {
+	started := m.runner.Clock.Now()
+	m.route(candidate)
+	v := m.relay(candidate)
+	m.record(candidate, v, m.runner.Clock.Now().Sub(started))
+	if v.retry {
+		m.failures = append(m.failures, v)
+		m.tried = append(m.tried, candidate.GetProviderId())
+	}
+	return v
+}
+
+// route notes how the request comes to this candidate.
+func (m *modelAttempt) route(candidate *routerv1.Candidate) {
+	route := routeOf(m.req.Pin)
+	if pin := route.GetRequestedProviderId(); pin != "" && candidate.GetProviderId() != pin {
+		route.FallbackReason = m.fallbackReason()
+	}
+	m.result.Route = route
+}
+
+// fallbackReason is why the pinned provider does not serve: the router said so, or it was tried.
+func (m *modelAttempt) fallbackReason() eventsv1.FallbackReason {
+	switch {
+	case m.grant.Fallback != eventsv1.FallbackReason_FALLBACK_REASON_UNSPECIFIED:
+		return m.grant.Fallback
+	case len(m.failures) > 0 && m.failures[0].reached:
+		return eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED
+	}
+	return eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE
+}
+
+func (m *modelAttempt) record(candidate *routerv1.Candidate, v verdict, took time.Duration) {
+	m.result.Attempts = append(m.result.Attempts, &billingv1.AttemptRecord{
+		Attempt:      m.attemptNumber(),
+		ProviderId:   candidate.GetProviderId(),
+		ProviderName: candidate.GetProviderName(),
+		HubId:        candidate.GetHubId(),
+		Result:       v.result,
+		EngineStatus: v.engineStatus,
+		LatencyMs:    took.Milliseconds(),
+	})
+}
+
+// relay carries one candidate's answer to the client.
+func (m *modelAttempt) relay(candidate *routerv1.Candidate) verdict {
+	m.begin()
+	s, err := m.dispatch(candidate)
 	if err != nil {
-		if ctx.Err() != nil {
-			return s.cut()
+		if m.ctx.Err() != nil {
+			return m.cut()
 		}
 		return unreachable(err)
 	}
 	defer func() {
-		if d.close(s.lastParting()); d.owed() {
-			s.result.Committed, s.result.Served = s.attemptNumber(), candidate
+		if s.close(m.lastWhy()); s.owed() {
+			m.result.Committed, m.result.Served = m.attemptNumber(), candidate
 		}
 	}()
-	defer context.AfterFunc(ctx, func() { d.giveUp(s.parting()) })()
-	limit := s.firstContentTimeout(s.engine.cfg.Total-s.engine.since(s.call)) + s.engine.cfg.HubGrace
-	guard := time.AfterFunc(limit, d.expire)
+	defer context.AfterFunc(m.ctx, func() { s.giveUp(m.why()) })()
+	guard := time.AfterFunc(m.firstContentTimeout(m.left())+m.runner.cfg.HubGrace, s.expire)
 	defer guard.Stop()
 	for {
-		m, err := s.receive(d)
+		message, err := m.receive(s)
 		switch {
-		case ctx.Err() != nil || s.out.failed:
-			return s.cut()
-		case err != nil && d.expired():
+		case m.ctx.Err() != nil || m.failed:
+			return m.cut()
+		case err != nil && s.expired():
 			return silent()
 		case err != nil:
-			return broken(err, s.result.Committed != 0)
+			return broken(err, m.result.Committed != 0)
 		}
-		done, f := s.take(ctx, candidate, d, m)
-		if more := m.GetEvent().GetMore(); !more || s.out.gathered() >= flushBytes {
-			if f := s.flush(ctx); f != nil {
-				return f
+		v := m.take(candidate, s, message)
+		if more := message.GetEvent().GetMore(); !more || m.gathered >= flushBytes {
+			if v := m.flush(); v.final() {
+				return v
 			}
 		}
-		if done || f != nil {
-			return f
+		if v.final() {
+			return v
 		}
 	}
+}
+
+// begin forgets what the candidate before has sent.
+func (m *modelAttempt) begin() {
+	m.form = rewrite.New(&m.answer, m.runner.Clock.Now)
+	if m.merge != nil {
+		m.form = m.merge.Form(m.part, m.form)
+	}
+	m.pending, m.size, m.body = nil, 0, nil
+}
+
+// dispatch begins the candidate's stream. The caller closes it.
+func (m *modelAttempt) dispatch(candidate *routerv1.Candidate) (*hubStream, error) {
+	hub, err := m.runner.Hubs(candidate.GetDispatchAddress())
+	if err != nil {
+		return nil, err
+	}
+	// A client that leaves must not cut the stream: a commit that was just
+	// sent would be thrown away with it, and the hub would not know that the
+	// attempt is to be charged. giveUp ends the stream in good order.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(m.ctx))
+	stream, err := hub.Dispatch(ctx)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	open := &hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Open{Open: m.open(candidate)}}
+	// After io.EOF the stream itself says what is wrong.
+	if err := stream.Send(open); err != nil && !errors.Is(err, io.EOF) {
+		cancel()
+		return nil, err
+	}
+	crash.At("gateway.dispatched")
+	return &hubStream{stream: stream, cancel: cancel, clock: m.runner.Clock, began: m.runner.Clock.Now()}, nil
+}
+
+// open is the message that begins an attempt on a candidate.
+func (m *modelAttempt) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
+	req, terms := m.req, m.grant.Terms
+	sent, bound := m.bodyFor(candidate)
+	total := max(m.left(), time.Millisecond)
+	return &hubv1.DispatchOpen{
+		RequestId:             m.id,
+		Attempt:               m.attemptNumber(),
+		ProviderId:            candidate.GetProviderId(),
+		NodeId:                candidate.GetNodeId(),
+		Epoch:                 candidate.GetEpoch(),
+		ModelId:               m.asks.ModelID,
+		Stream:                req.Answer.Stream,
+		Body:                  sent.Body,
+		ModelOffset:           uint32(sent.Model.Start),
+		ModelLength:           uint32(sent.Model.Len()),
+		IncludeUsage:          m.answer.ShowUsage || m.answer.ShowCost || !req.Answer.Stream,
+		EstimatedPromptTokens: m.asks.PromptTokens,
+		HeldPromptTokens:      m.asks.Bounds.HoldPromptTokens,
+		MaxOutputTokens:       bound,
+		Choices:               int32(req.Answer.Choices),
+		StopAsked:             req.StopAsked,
+		HiddenReasoning:       m.model().HiddenReasoning,
+		NamesMedia:            req.NamesMedia,
+		EngineMembers:         req.EngineMembers,
+		PriceVersionId:        terms.GetPriceVersionId(),
+		Rates:                 terms.GetRates(),
+		Route:                 m.result.Route,
+		FirstContentTimeoutMs: m.firstContentTimeout(total).Milliseconds(),
+		TotalTimeoutMs:        total.Milliseconds(),
+		Endpoint:              req.Endpoint,
+		ContentType:           req.ContentType,
+		AnswerForm:            req.AnswerForm,
+		Inputs:                req.Inputs,
+		AccountTag:            req.AccountTag,
+		UsualFirstContentMs:   m.grant.UsualFirstContentMs,
+		FailedElsewhere:       m.failedElsewhere(),
+		LedgerMac:             terms.GetLedgerMac(),
+	}
+}
+
+// bodyFor is the body for a candidate and the bound of one choice, in tokens. A client that named no bound
+// gets what the candidate's own window leaves beside the prompt: engines refuse a bound that does not fit
+// their window.
+func (m *modelAttempt) bodyFor(candidate *routerv1.Candidate) (openaiapi.Sent, int64) {
+	bound := m.asks.Bounds.MaxOutputTokens
+	window := candidate.GetContextLength()
+	if m.asks.ExplicitMaxTokens > 0 || window <= 0 || !m.sent.Bounds[0].Found() {
+		return m.sent, bound
+	}
+	left := max(1, window-m.asks.Bounds.PromptRoom)
+	if left >= bound {
+		return m.sent, bound
+	}
+	return m.sent.For(m.sent.Name(), left), left
+}
+
+// firstContentTimeout is how long this attempt may take to its first
+// content: what is configured and the time to fetch media and to read the prompt, within what is left for all
+// attempts. The last has all that is left, because nobody else can use it.
+// An engine shows nothing of a whole answer before its end, and of an image's
+// stream not before it is drawn; of a transcript it must have the audio first,
+// which takes as long as its upload does. So those have the whole time.
+func (m *modelAttempt) firstContentTimeout(total time.Duration) time.Duration {
+	if !m.req.Answer.Stream || m.req.Endpoint == hubv1.Endpoint_ENDPOINT_IMAGES ||
+		m.req.Endpoint == hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS {
+		return total
+	}
+	limit := m.firstContentLeft()
+	if !m.last() {
+		reading := time.Duration(m.asks.PromptTokens) * time.Second / prefillRate
+		if m.req.NamesMedia {
+			reading += fetching
+		}
+		limit = min(m.runner.cfg.FirstContent+reading, limit)
+	}
+	return max(min(limit, total), time.Millisecond)
 }
 
 // receive waits for the hub's next message. Meanwhile the client is kept alive.
-func (s *session) receive(d *dispatch) (*hubv1.DispatchResponse, error) {
-	if s.beat != nil {
-		s.beat.lend(d)
-		defer s.beat.reclaim()
+func (m *modelAttempt) receive(s *hubStream) (*hubv1.DispatchResponse, error) {
+	if m.alive != nil {
+		m.alive.handOver(s)
+		defer m.alive.takeBack()
 	}
-	return d.receive()
-}
-
-// flush writes what was gathered, if somebody pays for it.
-func (s *session) flush(ctx context.Context) *failure {
-	if s.out.gathered() == 0 {
-		return nil
-	}
-	if f := s.held(ctx); f != nil {
-		return f
-	}
-	if s.out.flush() != nil {
-		return s.cut()
-	}
-	crash.At("gateway.relaying")
-	s.written = s.result.Tokens
-	s.call.Running.Relayed(s.result.Tokens, s.out.relayed)
-	return nil
+	return s.receive()
 }
 
 // take handles one message of the hub.
-func (s *session) take(ctx context.Context, candidate *routerv1.Candidate, d *dispatch, m *hubv1.DispatchResponse) (done bool, f *failure) {
-	switch m := m.GetMessage().(type) {
+func (m *modelAttempt) take(candidate *routerv1.Candidate, s *hubStream, message *hubv1.DispatchResponse) verdict {
+	switch message := message.GetMessage().(type) {
 	case *hubv1.DispatchResponse_Event:
-		return false, s.event(ctx, candidate, d, m.Event)
+		return m.event(candidate, s, message.Event)
 	case *hubv1.DispatchResponse_Finished:
-		d.finished = true
-		return s.finish(ctx, m.Finished)
+		s.finished = true
+		return m.finish(message.Finished)
 	case *hubv1.DispatchResponse_Failed:
-		d.finished = true
-		f := declined(m.Failed, s.result.Committed != 0)
-		if refusedBy(f) {
-			s.headersOfProvider(candidate)
+		s.finished = true
+		v := declined(message.Failed, m.result.Committed != 0)
+		if v.refusedByEngine() {
+			refused := m.servedBy(candidate)
+			m.refused = &refused
 		}
-		return false, f
+		return v
 	}
-	return false, nil // a kind of message that a newer hub may send
+	return verdict{} // a kind of message that a newer hub may send
 }
 
 // event takes a piece of the answer. The first with content commits.
-func (s *session) event(ctx context.Context, candidate *routerv1.Candidate, d *dispatch, e *hubv1.DispatchEvent) *failure {
-	unfit := s.call.Stream && (len(e.GetJson()) > rewrite.MaxEvent || !s.answer.form.Fits(e.GetJson()))
-	if s.result.Committed == 0 {
-		if !unfit && s.call.Stream && !e.GetFirstContent() {
-			if s.answer.keep(e) {
-				return nil
+func (m *modelAttempt) event(candidate *routerv1.Candidate, s *hubStream, e *hubv1.DispatchEvent) verdict {
+	stream := m.req.Answer.Stream
+	unfit := stream && (len(e.GetJson()) > rewrite.MaxEvent || !m.form.Fits(e.GetJson()))
+	if m.result.Committed == 0 {
+		if !unfit && stream && !e.GetFirstContent() {
+			if m.keep(e) {
+				return verdict{}
 			}
 			unfit = true
 		}
-		if unfit || !s.answer.accept(e.GetJson()) {
-			return &failure{err: upstream(), retry: true, result: resultFailed, reached: true}
+		if unfit || !m.accept(e.GetJson()) {
+			return failed(false)
 		}
-		if f := s.held(ctx); f != nil {
-			return f
+		if v := m.ensureHeld(); v.final() {
+			return v
 		}
-		if err := d.commit(); err != nil {
-			return s.uncommitted(d, err)
+		if err := s.commit(); err != nil {
+			return m.uncommitted(s, err)
 		}
 		crash.At("gateway.committed")
-		s.committed(candidate)
-	} else if unfit || !s.answer.accept(e.GetJson()) {
-		return &failure{err: upstream(), result: resultFailed, reached: true}
+		m.committed(candidate)
+	} else if unfit || !m.accept(e.GetJson()) {
+		return failed(true)
 	}
-	s.result.Tokens = e.GetCompletionTokens()
-	s.answer.add(s.out, e)
-	return nil
+	m.result.Tokens = e.GetCompletionTokens()
+	if stream {
+		m.pass(e)
+	}
+	return verdict{}
 }
 
-// uncommitted finds out why a commit could not be sent. The hub cannot have
-// heard it, so another candidate may be tried.
-func (s *session) uncommitted(d *dispatch, err error) *failure {
-	switch {
-	case d.expired():
-		return silent()
-	case errors.Is(err, errOver) || s.client.Err() != nil:
-		return s.cut()
+// keep keeps an event that has no content; false when there are too many.
+func (m *modelAttempt) keep(e *hubv1.DispatchEvent) bool {
+	m.pending = append(m.pending, e)
+	m.size += len(e.GetJson())
+	return m.size <= maxPending && len(m.pending) <= maxPending/1024
+}
+
+// accept takes a whole answer; false when no client could read it, or when it is a second one.
+func (m *modelAttempt) accept(body []byte) (ok bool) {
+	if m.req.Answer.Stream {
+		return true
 	}
-	d.cancel()
-	return broken(d.drain(), false)
+	if m.body != nil {
+		return false
+	}
+	if m.body, ok = m.form.Accept(body); m.body == nil {
+		m.body = []byte{} // it has come, although there is nothing in it
+	}
+	return ok
+}
+
+// pass takes an event of a stream with what was kept before it.
+func (m *modelAttempt) pass(e *hubv1.DispatchEvent) {
+	for _, kept := range m.pending {
+		m.send(m.form.Event(m.events[:0], rewrite.Event{Name: kept.GetName(), JSON: kept.GetJson()}))
+	}
+	m.pending = nil
+	m.send(m.form.Event(m.events[:0], rewrite.Event{Name: e.GetName(), JSON: e.GetJson()}))
+}
+
+// send gathers events for the client.
+func (m *modelAttempt) send(events []rewrite.Event) {
+	for _, e := range events {
+		m.gather(e)
+		m.sink.Event(e)
+	}
+}
+
+// uncommitted finds out why a commit could not be sent. The hub cannot have heard it, so another candidate
+// may be tried.
+func (m *modelAttempt) uncommitted(s *hubStream, err error) verdict {
+	switch {
+	case s.expired():
+		return silent()
+	case errors.Is(err, errOver) || m.client.Err() != nil:
+		return m.cut()
+	}
+	s.cancel()
+	return broken(s.drain(), false)
 }
 
 // committed notes that this attempt is the one, and tells the client whose.
-func (s *session) committed(candidate *routerv1.Candidate) {
-	s.result.Committed = s.attemptNumber()
-	s.result.Served = candidate
-	s.call.Running.Committed(s.result.Committed, candidate.GetHubId(), candidate.GetProviderId())
-	s.result.FirstContent = s.engine.since(s.call)
-	s.headersOfProvider(candidate)
-	s.setAttempts()
-	if s.call.Stream {
-		s.setLatency(s.result.FirstContent)
-		s.out.begin()
+func (m *modelAttempt) committed(candidate *routerv1.Candidate) {
+	m.result.Committed = m.attemptNumber()
+	m.result.Served = candidate
+	m.lease.Committed(m.result.Committed, candidate.GetHubId(), candidate.GetProviderId())
+	m.result.FirstContent = m.since()
+	m.sink.Commit(m.servedBy(candidate))
+}
+
+// servedBy is what the client hears of a candidate.
+func (m *modelAttempt) servedBy(candidate *routerv1.Candidate) Served {
+	return Served{
+		Candidate: candidate, Fallback: m.result.Route.GetFallbackReason(), Attempts: m.attempts(),
+		FirstContent: m.result.FirstContent,
 	}
 }
 
-// held is a failure when nobody would pay for what is relayed now: the request's
-// hold was given back while this process stood still.
-func (s *session) held(ctx context.Context) *failure {
-	switch held := s.call.Running.EnsureHeld(ctx); {
+// attempts is how many attempts the client is told of.
+func (m *modelAttempt) attempts() int { return max(len(m.result.Attempts), int(m.result.Committed)) }
+
+// ensureHeld is a verdict when nobody would pay for what is relayed now: the request's hold was released
+// while this process stood still.
+func (m *modelAttempt) ensureHeld() verdict {
+	switch held := m.lease.EnsureHeld(m.ctx); {
 	case held:
-		return nil
-	case ctx.Err() != nil:
-		return s.cut()
+		return verdict{}
+	case m.ctx.Err() != nil:
+		return m.cut()
 	}
-	s.result.Lapsed, s.result.Usage = true, nil
-	s.drop()
-	return &failure{err: lapsed(), result: resultUnavailable, reached: true}
+	m.result.Lapsed, m.result.Usage = true, nil
+	m.forgetGathered()
+	return verdict{err: lapsed(), result: resultUnavailable, reached: true}
 }
 
-// drop forgets what was gathered and not written.
-func (s *session) drop() {
-	s.out.drop()
-	s.result.Tokens = s.written
+// forgetGathered forgets what was gathered and not written. The sink drops it when the request fails.
+func (m *modelAttempt) forgetGathered() {
+	m.drop()
+	m.result.Tokens = m.tokensFlushed
+}
+
+// flush writes what was gathered, if somebody pays for it.
+func (m *modelAttempt) flush() verdict {
+	if m.gathered == 0 {
+		return verdict{}
+	}
+	if v := m.ensureHeld(); v.final() {
+		return v
+	}
+	if err := m.sink.Flush(); err != nil {
+		return m.unwritten()
+	}
+	m.relayed()
+	return verdict{}
+}
+
+// unwritten is the verdict when the client cannot be written to.
+func (m *modelAttempt) unwritten() verdict {
+	m.failed = true
+	m.written()
+	return m.cut()
+}
+
+// relayed notes that all that was gathered has been written.
+func (m *modelAttempt) relayed() {
+	crash.At("gateway.relaying")
+	m.written()
+	m.tokensFlushed = m.result.Tokens
+	m.lease.Relayed(m.result.Tokens, m.bytes)
 }
 
 // finish ends an answer that was served whole.
-func (s *session) finish(ctx context.Context, m *hubv1.DispatchFinished) (done bool, f *failure) {
-	if s.result.Committed == 0 {
-		return false, &failure{err: upstream(), retry: true, result: resultFailed, reached: true}
+func (m *modelAttempt) finish(billed *hubv1.DispatchFinished) verdict {
+	if m.result.Committed == 0 {
+		return failed(false)
 	}
 	crash.At("gateway.finished")
-	if f := s.held(ctx); f != nil {
-		return false, f
+	if v := m.ensureHeld(); v.final() {
+		return v
 	}
-	s.result.Usage = m
-	if s.call.Stream {
-		s.answer.end(s.out, s.usage(m, s.cost(m)))
-		return true, nil
+	m.result.Usage = billed
+	cost := m.charge(billed).String()
+	usage := m.usage(billed, cost)
+	if m.req.Answer.Stream {
+		m.send(m.form.End(m.events[:0], usage))
+		if m.sink.Whole(Whole{}) != nil {
+			return m.unwritten()
+		}
+		m.relayed()
+		return served()
 	}
-	s.setLatency(s.engine.since(s.call))
-	cost := s.cost(m)
-	s.out.header().Set("X-Svc-Cost-Usd", cost)
-	if s.out.whole(s.answer.form.Whole(s.answer.body, s.usage(m, cost))) != nil {
-		return false, s.cut()
+	whole := Whole{Cost: cost, Latency: m.since()}
+	whole.ContentType, whole.Body = m.form.Whole(m.body, usage)
+	m.bytes += int64(len(whole.Body))
+	if m.sink.Whole(whole) != nil {
+		return m.unwritten()
 	}
-	s.call.Running.Relayed(s.result.Tokens, s.out.relayed)
-	return true, nil
-}
-
-// cut is an attempt that this side ends: the client cannot be written to, or
-// the time is over.
-func (s *session) cut() *failure {
-	if s.stopped() {
-		return &failure{err: stopping(), result: resultUnavailable, reached: true}
-	}
-	if s.out.failed {
-		return &failure{err: clientGone(), result: resultClientGone, reached: true}
-	}
-	err := s.ended()
-	result := resultTimeout
-	if fault.Is(err, fault.ClientClosed) {
-		result = resultClientGone
-	}
-	return &failure{err: err, result: result, reached: true}
+	m.lease.Relayed(m.result.Tokens, m.bytes)
+	return served()
 }

@@ -24,11 +24,14 @@ func TestABoundFitsTheWindowOfItsCandidate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		call := &Call{
-			Sent:  req.Body(nil, "m", 1000),
-			Order: admission.Request{ExplicitMaxTokens: c.explicit, Bounds: admission.Bounds{MaxOutputTokens: 1000, PromptRoom: 100, HoldPromptTokens: 1 << 20}},
+		m := &modelAttempt{
+			sent: req.Body(nil, "m", 1000),
+			asks: admission.Request{
+				ExplicitMaxTokens: c.explicit,
+				Bounds:            admission.Bounds{MaxOutputTokens: 1000, PromptRoom: 100, HoldPromptTokens: 1 << 20},
+			},
 		}
-		sent, bound := call.sentTo(&routerv1.Candidate{ContextLength: c.window})
+		sent, bound := m.bodyFor(&routerv1.Candidate{ContextLength: c.window})
 		if bound != c.want {
 			t.Errorf("%s: got a bound of %d, want %d", name, bound, c.want)
 		}

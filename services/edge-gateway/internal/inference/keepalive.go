@@ -2,54 +2,61 @@ package inference
 
 import "time"
 
-// beat keeps the client of a stream alive while its session waits for a hub. It
-// fires on a goroutine of its own, which may write only while the session lends
-// it the dispatch that it waits for: all else of a session belongs to the
-// session's goroutine.
-type beat struct {
-	out   *output
-	sure  func() bool // what was gathered is paid for
-	every time.Duration
-	timer *time.Timer
-	lent  chan *dispatch // holds the dispatch while the session waits
-	ended chan struct{}
+// keepAlive keeps the client of a stream alive while its request waits for a hub. It fires on a goroutine
+// of its own, which may write only while the request has handed over the stream that it waits for: all
+// else of a request belongs to the request's goroutine.
+type keepAlive struct {
+	sink     Sink
+	lease    *Lease // what was gathered is paid for while it is valid
+	flow     *flow
+	interval time.Duration
+	timer    *time.Timer
+	waiting  chan *hubStream // holds the stream while the request waits
+	ended    chan struct{}
 }
 
-// startBeat begins to beat after a time. The session stops it.
-func startBeat(out *output, sure func() bool, first, every time.Duration) *beat {
-	b := &beat{out: out, sure: sure, every: every, lent: make(chan *dispatch, 1), ended: make(chan struct{})}
-	b.timer = time.AfterFunc(max(0, first), b.fire)
-	return b
+// startKeepAlive begins after a time. The request stops it.
+func startKeepAlive(sink Sink, lease *Lease, f *flow, first, interval time.Duration) *keepAlive {
+	k := &keepAlive{
+		sink: sink, lease: lease, flow: f, interval: interval,
+		waiting: make(chan *hubStream, 1), ended: make(chan struct{}),
+	}
+	k.timer = time.AfterFunc(max(0, first), k.fire)
+	return k
 }
 
-func (b *beat) lend(d *dispatch) { b.lent <- d }
+func (k *keepAlive) handOver(s *hubStream) { k.waiting <- s }
 
-// reclaim waits for a comment that is just being written.
-func (b *beat) reclaim() { <-b.lent }
+// takeBack waits for a comment that is just being written.
+func (k *keepAlive) takeBack() { <-k.waiting }
 
-// stop ends the beat of a session that lends nothing any more.
-func (b *beat) stop() {
-	close(b.ended)
-	b.timer.Stop()
+// stop ends the keep-alives of a request that hands over nothing any more.
+func (k *keepAlive) stop() {
+	close(k.ended)
+	k.timer.Stop()
 }
 
-// fire writes a comment, unless something was written of late. A client that
-// cannot be written to has left.
-func (b *beat) fire() {
-	var d *dispatch
+// fire writes a comment, unless something was written of late. A client that cannot be written to has left.
+func (k *keepAlive) fire() {
+	var s *hubStream
 	select {
-	case d = <-b.lent:
-	case <-b.ended:
+	case s = <-k.waiting:
+	case <-k.ended:
 		return
 	}
-	defer b.lend(d)
-	if quiet := time.Since(b.out.wrote); quiet < b.every {
-		b.timer.Reset(b.every - quiet)
+	defer k.handOver(s)
+	paid := k.lease.Valid()
+	left, err := k.sink.KeepAlive(k.interval, paid)
+	switch {
+	case err != nil:
+		k.flow.failed = true
+		s.giveUp(clientLeft)
 		return
-	}
-	if b.out.keepAlive(b.sure()) != nil {
-		d.giveUp(clientLeft)
+	case left > 0:
+		k.timer.Reset(left)
 		return
+	case paid || k.flow.gathered == 0:
+		k.flow.written()
 	}
-	b.timer.Reset(b.every)
+	k.timer.Reset(k.interval)
 }

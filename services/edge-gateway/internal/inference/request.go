@@ -1,9 +1,17 @@
 package inference
 
 import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
 	"time"
 
+	"svc.internal/pkg/fault"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
+	routerv1 "svc.internal/proto/svc/router/v1"
 
 	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/catalog"
@@ -27,15 +35,14 @@ type Request struct {
 	Models []Model
 	// Endpoint is what the provider is asked for.
 	Endpoint hubv1.Endpoint
-	Stream   bool
 	// StopAsked reports that the client names what ends the answer.
 	StopAsked bool
 	// NamesMedia reports that messages name media by address, EngineMembers that the body has members that
 	// are an engine's own.
 	NamesMedia, EngineMembers bool
-	// Choices is how many answers are asked for, of images how many images; Inputs is how many embeddings.
-	Choices, Inputs int32
-	AnswerForm      hubv1.AnswerForm
+	// Inputs is how many embeddings are asked for.
+	Inputs     int32
+	AnswerForm hubv1.AnswerForm
 	// ContentType is that of the bodies, with its parameters; empty for JSON.
 	ContentType string
 	// Answer is what the answer looks like. Its RequestID and Model are set for each model attempt.
@@ -70,4 +77,202 @@ type Prompt struct {
 type Model struct {
 	*catalog.Model
 	Bounds admission.Bounds
+}
+
+// Result is what became of a request's last model attempt, or of all its prompts together.
+type Result struct {
+	// Err is nil when the answer was served to its end.
+	Err error
+	// Held reports that a hold was made, or may have been.
+	Held bool
+	// Committed is the number of the attempt whose answer was relayed, or whose prompt is billed although
+	// the client left; 0 for none.
+	Committed uint32
+	// Served is the candidate of that attempt.
+	Served   *routerv1.Candidate
+	Attempts []*billingv1.AttemptRecord
+	Route    *eventsv1.Route
+	// Tokens and Bytes count what was relayed.
+	Tokens, Bytes int64
+	// Lapsed reports that the hold was released before the answer was relayed.
+	Lapsed bool
+	// Usage is what is billed of a served answer.
+	Usage *hubv1.DispatchFinished
+	// FirstContent is the time from receipt to the first content; 0 when there was none.
+	FirstContent time.Duration
+}
+
+// modelAttempt is a request on one of its models, or one of its prompts. To all that stands behind the
+// gateway it is a request of its own.
+type modelAttempt struct {
+	runner *Runner
+	req    *Request
+	sink   Sink
+	client context.Context // the client's: it tells a client that left from a time that ran out
+	ctx    context.Context // the same within the request's whole time; set by start
+	cancel context.CancelFunc
+
+	id         string
+	at         int // among the request's models
+	sent       openaiapi.Sent
+	asks       admission.Request
+	answer     rewrite.Spec
+	admittedAt time.Time // when admission was asked for
+	beganAt    time.Time // what the time to first content counts from
+	grant      admission.Grant
+	lease      *Lease         // nil until admitted
+	merge      *rewrite.Merge // nil for a request with one prompt
+	part       int            // of merge
+
+	candidates []*routerv1.Candidate
+	tried      []string
+	failures   []verdict
+	alive      *keepAlive // nil for a whole answer
+	over       bool       // the time is over or the client cannot be written to: no further model is tried
+
+	// Of the candidate under way.
+	form    rewrite.Form
+	pending []*hubv1.DispatchEvent // of a stream, before its first content
+	size    int                    // of pending
+	body    []byte                 // of a whole answer
+	events  [4]rewrite.Event       // room for what a form appends
+
+	flow
+	tokensFlushed int64
+	refused       *Served // whose engine refused the request
+	result        Result
+}
+
+// newModelAttempt is one of the prompts of a request on its first model.
+func (r *Runner) newModelAttempt(ctx context.Context, req *Request, p *Prompt, to Sink) *modelAttempt {
+	m := &modelAttempt{
+		runner: r, req: req, sink: to, client: ctx, id: p.ID, sent: p.Sent, answer: req.Answer, beganAt: req.ReceivedAt,
+		asks: admission.Request{
+			ID:                p.ID,
+			KeyID:             req.KeyID,
+			ModelID:           req.Models[0].ID,
+			AccountTag:        req.AccountTag,
+			PromptTokens:      p.PromptTokens,
+			WindowTokens:      p.WindowTokens,
+			PromptParam:       req.PromptParam,
+			ExplicitMaxTokens: req.MaxTokens,
+			MaxTokensParam:    req.MaxTokensParam,
+			Bounds:            p.Bounds,
+			BodyBytes:         int64(len(p.Sent.Body)),
+			Capabilities:      req.Capabilities,
+			Pin:               req.Pin,
+			Prefer:            req.Prefer,
+		},
+		result: Result{Route: routeOf(req.Pin)},
+	}
+	m.answer.RequestID, m.answer.Model = m.id, m.asks.ModelID
+	return m
+}
+
+// routeOf is the route of a request that has met no provider yet.
+func routeOf(pin admission.Pin) *eventsv1.Route {
+	if pin.ProviderID == "" {
+		return &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_AUTO}
+	}
+	return &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_EXPLICIT, RequestedProviderId: pin.ProviderID}
+}
+
+// model is the model that is tried.
+func (m *modelAttempt) model() *Model { return &m.req.Models[m.at] }
+
+// since is how long the request has been under way.
+func (m *modelAttempt) since() time.Duration { return m.runner.Clock.Now().Sub(m.req.ReceivedAt) }
+
+// left is what is left of the request's whole time.
+func (m *modelAttempt) left() time.Duration { return m.runner.cfg.Total - m.since() }
+
+// firstContentLeft is what is left of the time in which any candidate may begin.
+func (m *modelAttempt) firstContentLeft() time.Duration {
+	return m.runner.cfg.FirstContentAll - m.runner.Clock.Now().Sub(m.beganAt)
+}
+
+// maxAttempts is how many candidates are tried.
+func (m *modelAttempt) maxAttempts() int {
+	if m.grant.SingleAttempt {
+		return 1
+	}
+	return m.runner.cfg.MaxAttempts
+}
+
+// attemptNumber is the number of the attempt under way, from 1.
+func (m *modelAttempt) attemptNumber() uint32 { return uint32(len(m.failures)) + 1 }
+
+// last reports whether the candidate under way is the last that may be tried.
+func (m *modelAttempt) last() bool {
+	return len(m.candidates) == 0 || int(m.attemptNumber()) >= m.runner.cfg.MaxAttempts
+}
+
+// pinned reports whether only the pinned provider may serve.
+func (m *modelAttempt) pinned() bool {
+	return m.req.Pin.ProviderID != "" && !m.req.Pin.AllowFallbacks
+}
+
+// failedElsewhere reports whether a provider that worked on the request has failed it. One that does not do
+// for it what its owner does not allow has not.
+func (m *modelAttempt) failedElsewhere() bool {
+	owners := m.req.NamesMedia || m.req.EngineMembers
+	return slices.ContainsFunc(m.failures, func(v verdict) bool {
+		return v.reached && (!owners || v.engineStatus != http.StatusNotImplemented)
+	})
+}
+
+// ended says why the context is over: this process is being stopped, the client left, or the time did.
+func (m *modelAttempt) ended() error {
+	switch {
+	case m.stopped():
+		return stopping()
+	case m.client.Err() != nil:
+		return clientGone()
+	}
+	return tooLate()
+}
+
+// stopped tells a server that ends its requests, which it does with a cause, from a client that left, for
+// which net/http has none.
+func (m *modelAttempt) stopped() bool {
+	return m.client.Err() != nil && !errors.Is(context.Cause(m.client), context.Canceled)
+}
+
+// why is why the request is over, as far as the client's context tells. Any goroutine may ask.
+func (m *modelAttempt) why() departure {
+	switch {
+	case m.stopped():
+		return stopped
+	case m.client.Err() != nil:
+		return clientLeft
+	}
+	return gaveUp
+}
+
+// lastWhy is why an attempt has ended. It is for the request's goroutine.
+func (m *modelAttempt) lastWhy() departure {
+	switch why := m.why(); {
+	case m.result.Lapsed:
+		return stopped
+	case why == gaveUp && m.failed:
+		return clientLeft
+	default:
+		return why
+	}
+}
+
+// cut is an attempt that this side ends: the client cannot be written to, or the time is over.
+func (m *modelAttempt) cut() verdict {
+	if m.stopped() {
+		return verdict{err: stopping(), result: resultUnavailable, reached: true}
+	}
+	if m.failed {
+		return verdict{err: clientGone(), result: resultClientGone, reached: true}
+	}
+	err := m.ended()
+	result := resultTimeout
+	if fault.Is(err, fault.ClientClosed) {
+		result = resultClientGone
+	}
+	return verdict{err: err, result: result, reached: true}
 }

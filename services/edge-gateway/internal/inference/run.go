@@ -2,305 +2,294 @@ package inference
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
+	"svc.internal/pkg/crash"
 	"svc.internal/pkg/fault"
-	billingv1 "svc.internal/proto/svc/billing/v1"
-	eventsv1 "svc.internal/proto/svc/events/v1"
-	hubv1 "svc.internal/proto/svc/hub/v1"
+	"svc.internal/pkg/ids"
+	"svc.internal/pkg/jsonscan"
+	"svc.internal/pkg/telemetry"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
-	"svc.internal/services/edge-gateway/internal/admission"
 	"svc.internal/services/edge-gateway/internal/apierror"
 )
 
-// session is one call under way.
-type session struct {
-	engine     *Engine
-	call       *Call
-	client     context.Context // tells a client that left from a time that ran out
-	candidates []*routerv1.Candidate
-	tried      []string
-	failures   []*failure
-	fallback   eventsv1.FallbackReason
-	out        *output
-	beat       *beat // keep-alives of a stream; nil for a whole answer
-	result     Result
-	written    int64 // tokens that were gathered by the last flush
+// A request with models: [] runs in model attempts, one for each model that is tried. A model attempt is a
+// request of its own to all that stands behind the gateway: it has an id, a hold of what its own model costs,
+// and a receipt, which names the model attempt that went on. At most one of them is committed, so at most one
+// is billed. A model attempt is reported before the next is admitted, so that their holds and places never
+// stand beside each other.
 
-	answer answer
+// Run serves a request and returns what became of its last model attempt. An error of a stream that has begun
+// has been told; any other is the caller's to answer.
+func (r *Runner) Run(ctx context.Context, req *Request, to Client) Result {
+	for m := r.newModelAttempt(ctx, req, &req.Prompt, to); ; {
+		next := m.try(to)
+		if next == nil {
+			return m.result
+		}
+		to.Advance(next.id, next.model().Model)
+		m = next
+	}
 }
 
-// run tries candidates until one has served, or nothing is left to try.
-func (s *session) run(ctx context.Context) error {
+// try runs the request on one model. It returns the attempt on the next, nil when the request ends here.
+func (m *modelAttempt) try(to Client) (next *modelAttempt) {
+	defer m.close()
+	err := m.admit(to)
+	if err == nil {
+		err = m.serve()
+	}
+	return m.conclude(err)
+}
+
+// serve tries candidates until one has served, or nothing is left to try.
+func (m *modelAttempt) serve() error {
+	m.start()
+	defer m.stop()
 	for {
-		candidate, err := s.next(ctx)
+		candidate, err := m.candidate()
 		if err != nil {
 			return err
 		}
-		started := s.engine.clock.Now()
-		s.route(candidate)
-		failed := s.attempt(ctx, candidate)
-		s.record(candidate, failed, s.engine.clock.Now().Sub(started))
-		switch {
-		case failed == nil:
-			return nil
-		case !failed.retry:
-			return failed.err
+		if v := m.attempt(candidate); !v.retry {
+			return v.err // nil when it has served
 		}
-		s.failures = append(s.failures, failed)
-		s.tried = append(s.tried, candidate.GetProviderId())
 	}
 }
 
-// next is the candidate to try now. Its error is the outcome of the call.
-func (s *session) next(ctx context.Context) (*routerv1.Candidate, error) {
-	if ctx.Err() != nil {
-		return nil, s.ended()
+// conclude reports a model attempt. Its hold must be released before the next model is admitted.
+func (m *modelAttempt) conclude(err error) (next *modelAttempt) {
+	m.note(err)
+	if next = m.successor(); next == nil {
+		m.fail()
 	}
-	attempts := len(s.failures)
-	if attempts == s.maxAttempts() || attempts > 0 && s.firstContentLeft() <= 0 {
-		return nil, s.exhausted()
+	m.result.Bytes = m.bytes
+	if m.lease != nil {
+		m.count()
+		crash.At("gateway.answered")
 	}
-	if len(s.candidates) == 0 {
-		if s.bound() {
-			return nil, s.exhausted()
+	if !m.result.Held {
+		return next
+	}
+	if next != nil {
+		if m.reportNow(next.id) {
+			return next
 		}
-		more, err := s.call.Again(ctx, s.tried)
-		if ctx.Err() != nil {
-			return nil, s.ended()
+		m.fail() // it does not go on: its own error is the answer
+	}
+	m.reportLater("")
+	return nil
+}
+
+// admit asks for leave to run on the model. The claim of an Idempotency-Key is confirmed right before, since
+// what is admitted is billed.
+func (m *modelAttempt) admit(to Client) error {
+	m.admittedAt = m.runner.Clock.Now()
+	if m.req.Claim != nil {
+		if err := m.req.Claim.EnsureHeld(m.client); err != nil {
+			return err
+		}
+	}
+	var err error
+	m.grant, err = m.runner.Admission.Admit(m.client, &m.asks)
+	if terms := m.grant.Terms; terms != nil {
+		to.Admitted(terms.GetRequests(), terms.GetBillingType())
+	}
+	if err != nil {
+		err = m.unserved(err)
+		to.Refused(err)
+		return err
+	}
+	crash.At("gateway.admitted")
+	m.holdLease()
+	m.runner.Metrics.open.Add(m.client, 1)
+	return nil
+}
+
+// holdLease keeps the hold until the model attempt is closed.
+func (m *modelAttempt) holdLease() {
+	lease := time.Duration(m.grant.Terms.GetLeaseMs()) * time.Millisecond
+	m.runner.Leases.SetLeaseDuration(lease)
+	m.lease = m.runner.Leases.Begin(m.id, m.admittedAt, lease)
+}
+
+// close ends what admit began.
+func (m *modelAttempt) close() {
+	if m.lease == nil {
+		return
+	}
+	m.runner.Metrics.open.Add(context.WithoutCancel(m.client), -1)
+	m.runner.Leases.End(m.lease)
+}
+
+// start begins the time of the request, and the keep-alives of a stream.
+func (m *modelAttempt) start() {
+	cfg := &m.runner.cfg
+	m.ctx, m.cancel = context.WithTimeout(m.client, m.left()+cfg.HubGrace)
+	m.candidates = m.grant.Candidates
+	if m.req.Answer.Stream {
+		m.alive = startKeepAlive(m.sink, m.lease, &m.flow, cfg.HoldHeaders-m.since(), cfg.KeepAlive)
+	}
+}
+
+// stop ends them.
+func (m *modelAttempt) stop() {
+	m.over = m.ctx.Err() != nil || m.failed
+	if m.alive != nil {
+		m.alive.stop()
+	}
+	m.cancel()
+}
+
+// candidate is the candidate to try now. Its error is the outcome of the model attempt.
+func (m *modelAttempt) candidate() (*routerv1.Candidate, error) {
+	if m.ctx.Err() != nil {
+		return nil, m.ended()
+	}
+	attempts := len(m.failures)
+	if attempts == m.maxAttempts() || attempts > 0 && m.firstContentLeft() <= 0 {
+		return nil, m.exhausted()
+	}
+	if len(m.candidates) == 0 {
+		if m.pinned() {
+			return nil, m.exhausted()
+		}
+		more, err := m.runner.Admission.Reselect(m.ctx, &m.asks, m.tried)
+		if m.ctx.Err() != nil {
+			return nil, m.ended()
 		}
 		if err != nil || len(more) == 0 {
-			return nil, s.exhausted() // what failed before says more than this
+			return nil, m.exhausted() // what failed before says more than this
 		}
-		s.candidates = more
+		m.candidates = more
 	}
-	candidate := s.candidates[0]
-	s.candidates = s.candidates[1:]
+	candidate := m.candidates[0]
+	m.candidates = m.candidates[1:]
 	return candidate, nil
 }
 
-// maxAttempts is how many candidates are tried.
-func (s *session) maxAttempts() int {
-	if s.call.Grant.SingleAttempt {
-		return 1
-	}
-	return s.engine.cfg.MaxAttempts
-}
-
-// failedElsewhere reports whether a provider that worked on the request has failed
-// it. One that does not do for it what its owner does not allow has not.
-func (s *session) failedElsewhere() bool {
-	owners := s.call.NamesMedia || s.call.EngineMembers
-	return slices.ContainsFunc(s.failures, func(f *failure) bool {
-		return f.reached && (!owners || f.engineStatus != http.StatusNotImplemented)
-	})
-}
-
-// bound tells that only the pinned provider may serve.
-func (s *session) bound() bool {
-	pin := s.call.Order.Pin
-	return pin.ProviderID != "" && !pin.AllowFallbacks
-}
-
-// last reports whether the candidate under way is the last that may be tried.
-func (s *session) last() bool {
-	return len(s.candidates) == 0 || int(s.attemptNumber()) >= s.engine.cfg.MaxAttempts
-}
-
-func (s *session) firstContentLeft() time.Duration {
-	began := s.call.BeganAt
-	if began.IsZero() {
-		began = s.call.ReceivedAt
-	}
-	return s.engine.cfg.FirstContentAll - s.engine.clock.Now().Sub(began)
-}
-
-// route notes how the request comes to this candidate.
-func (s *session) route(candidate *routerv1.Candidate) {
-	route := RouteOf(s.call.Order.Pin)
-	if pin := route.GetRequestedProviderId(); pin != "" && candidate.GetProviderId() != pin {
-		route.FallbackReason = s.fallbackReason()
-	}
-	s.result.Route = route
-}
-
-// RouteOf is the route of a request that has met no provider yet.
-func RouteOf(pin admission.Pin) *eventsv1.Route {
-	if pin.ProviderID == "" {
-		return &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_AUTO}
-	}
-	return &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_EXPLICIT, RequestedProviderId: pin.ProviderID}
-}
-
-// fallbackReason is why the pinned provider does not serve: the router said
-// so, or it was tried.
-func (s *session) fallbackReason() eventsv1.FallbackReason {
-	switch {
-	case s.fallback != eventsv1.FallbackReason_FALLBACK_REASON_UNSPECIFIED:
-		return s.fallback
-	case len(s.failures) > 0 && s.failures[0].reached:
-		return eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED
-	}
-	return eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE
-}
-
-func (s *session) record(candidate *routerv1.Candidate, f *failure, took time.Duration) {
-	record := &billingv1.AttemptRecord{
-		Attempt:      s.attemptNumber(),
-		ProviderId:   candidate.GetProviderId(),
-		ProviderName: candidate.GetProviderName(),
-		HubId:        candidate.GetHubId(),
-		Result:       resultServed,
-		LatencyMs:    took.Milliseconds(),
-	}
-	if f != nil {
-		record.Result, record.EngineStatus = f.result, f.engineStatus
-	}
-	s.result.Attempts = append(s.result.Attempts, record)
-}
-
-// attemptNumber is the number of the attempt under way, from 1.
-func (s *session) attemptNumber() uint32 { return uint32(len(s.failures)) + 1 }
-
-// open is the message that begins an attempt on a candidate.
-func (s *session) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
-	c := s.call
-	sent, bound := c.sentTo(candidate)
-	total := max(s.engine.cfg.Total-s.engine.since(c), time.Millisecond)
-	return &hubv1.DispatchOpen{
-		RequestId:             c.RequestID,
-		Attempt:               s.attemptNumber(),
-		ProviderId:            candidate.GetProviderId(),
-		NodeId:                candidate.GetNodeId(),
-		Epoch:                 candidate.GetEpoch(),
-		ModelId:               c.Order.ModelID,
-		Stream:                c.Stream,
-		Body:                  sent.Body,
-		ModelOffset:           uint32(sent.Model.Start),
-		ModelLength:           uint32(sent.Model.Len()),
-		IncludeUsage:          c.IncludeUsage || c.IncludeCost || !c.Stream,
-		EstimatedPromptTokens: c.Order.PromptTokens,
-		HeldPromptTokens:      c.Order.Bounds.HoldPromptTokens,
-		MaxOutputTokens:       bound,
-		Choices:               c.Choices,
-		StopAsked:             c.StopAsked,
-		HiddenReasoning:       c.HiddenReasoning,
-		NamesMedia:            c.NamesMedia,
-		EngineMembers:         c.EngineMembers,
-		PriceVersionId:        c.Grant.Terms.GetPriceVersionId(),
-		Rates:                 c.Grant.Terms.GetRates(),
-		Route:                 s.result.Route,
-		FirstContentTimeoutMs: s.firstContentTimeout(total).Milliseconds(),
-		TotalTimeoutMs:        total.Milliseconds(),
-		Endpoint:              c.Endpoint,
-		ContentType:           c.ContentType,
-		AnswerForm:            c.Form,
-		Inputs:                c.Inputs,
-		AccountTag:            c.Order.AccountTag,
-		UsualFirstContentMs:   c.Grant.UsualFirstContentMs,
-		FailedElsewhere:       s.failedElsewhere(),
-		LedgerMac:             c.Grant.Terms.GetLedgerMac(),
-	}
-}
-
-// What comes before the first content.
-const (
-	// prefillRate is how many tokens of a prompt an engine reads in a second at the
-	// least.
-	prefillRate = 500
-	// fetching is how long an agent may fetch the media that a request names.
-	fetching = 10 * time.Second
-)
-
-// firstContentTimeout is how long this attempt may take to its first content: what
-// is configured and the time to fetch media and to read the prompt, within what is left for all
-// attempts. The last has all that is left, because nobody else can use it.
-// An engine shows nothing of a whole answer before its end, and of an image's
-// stream not before it is drawn; of a transcript it must have the audio first,
-// which takes as long as its upload does. So those have the whole time.
-func (s *session) firstContentTimeout(total time.Duration) time.Duration {
-	if !s.call.Stream || s.call.Endpoint == hubv1.Endpoint_ENDPOINT_IMAGES ||
-		s.call.Endpoint == hubv1.Endpoint_ENDPOINT_TRANSCRIPTIONS {
-		return total
-	}
-	limit := s.firstContentLeft()
-	if !s.last() {
-		reading := time.Duration(s.call.Order.PromptTokens) * time.Second / prefillRate
-		if s.call.NamesMedia {
-			reading += fetching
+// exhausted is the outcome when every attempt has failed.
+func (m *modelAttempt) exhausted() error {
+	attempts := len(m.failures)
+	reached, timeouts := 0, 0
+	for _, v := range m.failures {
+		if v.reached {
+			reached++
 		}
-		limit = min(s.engine.cfg.FirstContent+reading, limit)
+		if v.result == resultTimeout {
+			timeouts++
+		}
 	}
-	return max(min(limit, total), time.Millisecond)
-}
-
-// ended says why the context is over: this process is being stopped, the client
-// left, or the time did.
-func (s *session) ended() error {
 	switch {
-	case s.stopped():
-		return stopping()
-	case s.client.Err() != nil:
-		return clientGone()
+	case m.pinned() && reached > 0:
+		return fault.New(fault.Unavailable, apierror.RequestedProviderFailed,
+			"The requested provider failed, and fallbacks are not allowed.")
+	case m.pinned():
+		return fault.New(fault.Unavailable, fault.RequestedProviderUnavailable,
+			"The requested provider is not available, and fallbacks are not allowed.")
+	case reached == 0:
+		return fault.New(fault.Unavailable, fault.ProvidersBusy, "All providers of this model are busy.")
+	case timeouts == attempts || m.req.Answer.Stream && m.firstContentLeft() <= 0:
+		return fault.New(fault.Timeout, fault.DeadlineExceeded,
+			"No provider answered in time, after %s.", counted(attempts))
 	}
-	return tooLate()
-}
-
-// stopped tells a server that ends its requests, which it does with a cause,
-// from a client that left, for which net/http has none.
-func (s *session) stopped() bool {
-	return s.client.Err() != nil && !errors.Is(context.Cause(s.client), context.Canceled)
-}
-
-// parting is why the call is over, as far as the client's context tells.
-func (s *session) parting() parting {
-	switch {
-	case s.stopped():
-		return stopped
-	case s.client.Err() != nil:
-		return clientLeft
+	if attempts == 1 {
+		return fault.New(fault.Unavailable, apierror.UpstreamError, "The only attempt failed upstream.")
 	}
-	return gaveUp
+	return fault.New(fault.Unavailable, apierror.UpstreamError, "All %d attempts failed upstream.", attempts)
 }
 
-// lastParting is why an attempt has ended. It is for the session's goroutine.
-func (s *session) lastParting() parting {
-	switch why := s.parting(); {
-	case s.result.Lapsed:
-		return stopped
-	case why == gaveUp && s.out.failed:
-		return clientLeft
-	default:
-		return why
+func counted(attempts int) string {
+	if attempts == 1 {
+		return "1 attempt"
 	}
+	return strconv.Itoa(attempts) + " attempts"
 }
 
-func stopping() error {
-	return fault.New(fault.Unavailable, fault.ServiceUnavailable, "The service is being restarted.").After(time.Second)
+// unservedFor is how long nobody must have served a model before SDKs are told not to ask again by
+// themselves.
+const unservedFor = time.Minute
+
+// unserved tells clients not to wait for a provider where none has been for a while.
+func (m *modelAttempt) unserved(err error) error {
+	f, ok := fault.As(err)
+	if !ok || f.Reason != fault.NoProviderOnline {
+		return err
+	}
+	model, lookup := m.runner.Models.Find(m.asks.ModelID)
+	if lookup != nil || model.OfflineSince.IsZero() || m.runner.Clock.Now().Sub(model.OfflineSince) < unservedFor {
+		return err
+	}
+	return apierror.NotSoon(f)
 }
 
-func lapsed() error {
-	return fault.New(fault.Unavailable, fault.ServiceUnavailable,
-		"The service stood still for too long while it served this request. Send it again.").After(time.Second)
+// note keeps the outcome of a model attempt, with the reason why the request fell back on a provider.
+func (m *modelAttempt) note(err error) {
+	m.result.Held = m.grant.Held
+	m.result.Err = apierror.AfterFallback(err, FallbackName(m.result.Route.GetFallbackReason()))
 }
 
-func clientGone() error {
-	return fault.New(fault.Canceled, fault.ClientClosed, "The client closed the request.")
+// fail tells the client the error of a model attempt that ends here. A stream that has begun gets what waited
+// before it, if that is paid for: there is no time left to ask.
+func (m *modelAttempt) fail() {
+	err := m.result.Err
+	if err == nil {
+		return
+	}
+	unpaid := !m.lease.Valid()
+	gone := apierror.Of(err).Status == apierror.StatusClientClosed
+	if m.req.Answer.Stream && m.sink.Begun() && !gone {
+		switch {
+		case unpaid:
+			m.forgetGathered()
+		case m.form != nil:
+			m.send(m.form.Cut(m.events[:0]))
+		}
+	}
+	m.sink.Fail(Failure{Err: err, RequestID: m.id, Attempts: m.attempts(), Refused: m.refused, Unpaid: unpaid})
 }
 
-// silent is an attempt whose hub said nothing for longer than it may.
-func silent() *failure {
-	return &failure{err: tooLate(), retry: true, result: resultTimeout, reached: true}
+// mendable are the errors of a model attempt that another model may not have.
+var mendable = []fault.Reason{
+	fault.NoProviderOnline, fault.ProvidersBusy, fault.RequestedProviderUnavailable,
+	apierror.RequestedProviderFailed, apierror.UpstreamError, fault.DeadlineExceeded,
 }
 
-func tooLate() error {
-	return fault.New(fault.Timeout, fault.DeadlineExceeded, "The request took too long.")
+// successor is the attempt on the next model after one that failed before any content, or nil when the
+// request ends here.
+func (m *modelAttempt) successor() *modelAttempt {
+	f, ok := fault.As(m.result.Err)
+	if !ok || !slices.Contains(mendable, f.Reason) || m.result.Committed != 0 || m.over || m.grant.SingleAttempt ||
+		m.client.Err() != nil || m.left() <= 0 {
+		return nil
+	}
+	for at := m.at + 1; at < len(m.req.Models); at++ {
+		model := &m.req.Models[at]
+		p := m.req.Prompt
+		p.Bounds = model.Bounds
+		p.Sent = m.sent.For(jsonscan.AppendString(nil, model.ID), model.Bounds.MaxOutputTokens)
+		if int64(len(p.Sent.Body)) > m.runner.cfg.MaxBody {
+			continue // a hub takes no more
+		}
+		return m.onModel(at, p)
+	}
+	return nil
 }
 
-func upstream() error {
-	return fault.New(fault.Unavailable, apierror.UpstreamError, "The provider failed while serving the request.")
+// onModel is the attempt on another model; nil when it can have no id, since then the error of the model
+// attempt before says more.
+func (m *modelAttempt) onModel(at int, p Prompt) *modelAttempt {
+	now := m.runner.Clock.Now()
+	id, err := ids.NewRequest(now, m.runner.Random)
+	if err != nil {
+		return nil
+	}
+	p.ID = id.String()
+	next := m.runner.newModelAttempt(telemetry.WithRequestID(m.client, p.ID), m.req, &p, m.sink)
+	next.at, next.beganAt = at, now
+	next.asks.ModelID, next.answer.Model = m.req.Models[at].ID, m.req.Models[at].ID
+	return next
 }

@@ -2,7 +2,7 @@ package inference
 
 import (
 	"net/http"
-	"strconv"
+	"time"
 
 	"svc.internal/pkg/fault"
 	"svc.internal/pkg/openai"
@@ -28,21 +28,42 @@ const (
 	codeEngineRefused = "engine_refused"
 )
 
-// failure is why an attempt did not serve.
-type failure struct {
-	// err is what the client is told when nothing more is tried.
+// verdict is how an attempt ended. Its zero value says that the attempt goes on.
+type verdict struct {
+	// err is what the client is told when nothing more is tried; nil when the attempt has served.
 	err error
-	// retry tells that another candidate may be tried.
+	// retry reports that another candidate may be tried.
 	retry  bool
 	result string
-	// reached tells that the provider may have begun to work on the request.
+	// reached reports that the provider may have begun to work on the request.
 	reached      bool
 	engineStatus int32
 }
 
+// final reports whether the attempt has ended.
+func (v verdict) final() bool { return v.result != "" }
+
+// refusedByEngine reports whether the error is the provider's own answer.
+func (v verdict) refusedByEngine() bool {
+	return v.result == resultRefused && v.engineStatus >= http.StatusBadRequest
+}
+
+// served is an attempt that has served.
+func served() verdict { return verdict{result: resultServed} }
+
+// failed is an attempt whose provider sent what no client may read.
+func failed(committed bool) verdict {
+	return verdict{err: upstream(), retry: !committed, result: resultFailed, reached: true}
+}
+
+// silent is an attempt whose hub said nothing for longer than it may.
+func silent() verdict {
+	return verdict{err: tooLate(), retry: true, result: resultTimeout, reached: true}
+}
+
 // declined reads what the hub said of a failed attempt.
-func declined(m *hubv1.DispatchFailed, committed bool) *failure {
-	f := &failure{
+func declined(m *hubv1.DispatchFailed, committed bool) verdict {
+	v := verdict{
 		err:          upstream(),
 		retry:        m.GetRetryable() && !committed,
 		result:       resultFailed,
@@ -51,107 +72,69 @@ func declined(m *hubv1.DispatchFailed, committed bool) *failure {
 	}
 	switch {
 	case m.GetBusy():
-		f.result = resultBusy
+		v.result = resultBusy
 	case m.GetCode() == codeTimeout:
-		f.result, f.err = resultTimeout, tooLate()
+		v.result, v.err = resultTimeout, tooLate()
 	case m.GetCode() == codeEngineRefused:
-		f.result, f.retry = resultRefused, false
-		f.err = apierror.NewRefusal(int(m.GetEngineStatus()), openai.Error{
+		v.result, v.retry = resultRefused, false
+		v.err = apierror.NewRefusal(int(m.GetEngineStatus()), openai.Error{
 			Message: m.GetMessage(), Type: m.GetEngineType(), Param: m.GetEngineParam(), Code: m.GetEngineCode(),
 		})
 	}
-	return f
+	return v
 }
 
-// broken reads the error with which the stream to the hub ended, before the
-// hub had told of an outcome.
-func broken(err error, committed bool) *failure {
+// broken reads the error with which the stream to the hub ended, before the hub had told of an outcome.
+func broken(err error, committed bool) verdict {
+	v := failed(committed)
 	if committed {
-		return &failure{err: upstream(), result: resultFailed, reached: true}
+		return v
 	}
-	f := &failure{err: upstream(), retry: true, result: resultFailed, reached: true}
 	known, ok := fault.As(err)
 	if !ok {
-		return f
+		return v
 	}
 	switch known.Reason {
 	case fault.ProviderBusy:
-		f.result, f.reached = resultBusy, false
+		v.result, v.reached = resultBusy, false
 	case fault.SessionGone, fault.HubDraining, fault.JournalFull:
-		f.result, f.reached = resultUnavailable, false
+		v.result, v.reached = resultUnavailable, false
 	default:
 		if known.Kind == fault.Invalid {
 			// The hub calls our own message malformed; so will the next.
-			f.retry, f.err = false, fault.Wrap(err, fault.Internal, fault.InternalError, "a hub refused the dispatch")
+			v.retry, v.err = false, fault.Wrap(err, fault.Internal, fault.InternalError, "a hub refused the dispatch")
 		}
 	}
-	return f
+	return v
 }
 
 // unreachable is a hub that could not be asked.
-func unreachable(err error) *failure {
-	f := broken(err, false)
-	f.reached = false
-	if f.result == resultFailed {
-		f.result = resultUnavailable
+func unreachable(err error) verdict {
+	v := broken(err, false)
+	v.reached = false
+	if v.result == resultFailed {
+		v.result = resultUnavailable
 	}
-	return f
+	return v
 }
 
-// exhausted is the outcome when every attempt has failed.
-func (s *session) exhausted() error {
-	attempts := len(s.failures)
-	reached, timeouts := 0, 0
-	for _, f := range s.failures {
-		if f.reached {
-			reached++
-		}
-		if f.result == resultTimeout {
-			timeouts++
-		}
-	}
-	switch {
-	case s.bound() && reached > 0:
-		return fault.New(fault.Unavailable, apierror.RequestedProviderFailed,
-			"The requested provider failed, and fallbacks are not allowed.")
-	case s.bound():
-		return fault.New(fault.Unavailable, fault.RequestedProviderUnavailable,
-			"The requested provider is not available, and fallbacks are not allowed.")
-	case reached == 0:
-		return fault.New(fault.Unavailable, fault.ProvidersBusy, "All providers of this model are busy.")
-	case timeouts == attempts || s.call.Stream && s.firstContentLeft() <= 0:
-		return fault.New(fault.Timeout, fault.DeadlineExceeded, "No provider answered in time, after %s.", counted(attempts))
-	}
-	if attempts == 1 {
-		return fault.New(fault.Unavailable, apierror.UpstreamError, "The only attempt failed upstream.")
-	}
-	return fault.New(fault.Unavailable, apierror.UpstreamError, "All %d attempts failed upstream.", attempts)
+func stopping() error {
+	return fault.New(fault.Unavailable, fault.ServiceUnavailable, "The service is being restarted.").After(time.Second)
 }
 
-func counted(attempts int) string {
-	if attempts == 1 {
-		return "1 attempt"
-	}
-	return strconv.Itoa(attempts) + " attempts"
+func lapsed() error {
+	return fault.New(fault.Unavailable, fault.ServiceUnavailable,
+		"The service stood still for too long while it served this request. Send it again.").After(time.Second)
 }
 
-// tell gives the client an error within a stream that has begun; an answer
-// that has not begun is left to the caller.
-func (s *session) tell(err error) {
-	a := apierror.Of(err)
-	s.setAttempts()
-	if !s.out.begun || a.Status == apierror.StatusClientClosed || !s.call.Stream {
-		return
-	}
-	if s.call.Running.Valid() {
-		s.answer.release(s.out)
-	} else {
-		s.drop() // there is no time left to ask whether it is paid for
-	}
-	s.out.errorEvent(a.Error, s.call.RequestID)
+func clientGone() error {
+	return fault.New(fault.Canceled, fault.ClientClosed, "The client closed the request.")
 }
 
-// refusedBy reports whether an error is the provider's own answer.
-func refusedBy(f *failure) bool {
-	return f.result == resultRefused && f.engineStatus >= http.StatusBadRequest
+func tooLate() error {
+	return fault.New(fault.Timeout, fault.DeadlineExceeded, "The request took too long.")
+}
+
+func upstream() error {
+	return fault.New(fault.Unavailable, apierror.UpstreamError, "The provider failed while serving the request.")
 }

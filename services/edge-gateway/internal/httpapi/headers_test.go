@@ -1,4 +1,4 @@
-package inference
+package httpapi
 
 import "testing"
 

@@ -1,0 +1,145 @@
+package inference
+
+import (
+	"context"
+	"net/http"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"svc.internal/pkg/money"
+	"svc.internal/pkg/money/moneypb"
+	billingv1 "svc.internal/proto/svc/billing/v1"
+	eventsv1 "svc.internal/proto/svc/events/v1"
+	hubv1 "svc.internal/proto/svc/hub/v1"
+
+	"svc.internal/services/edge-gateway/internal/apierror"
+	"svc.internal/services/edge-gateway/internal/rewrite"
+)
+
+// This file says what is reported of a model attempt; reports.go has the queue in which reports wait.
+
+// report is the gateway's own account of a model attempt.
+func (m *modelAttempt) report() *billingv1.RequestReport {
+	result := &m.result
+	report := &billingv1.RequestReport{
+		RequestId:        m.id,
+		Outcome:          billingv1.Outcome_OUTCOME_COMPLETED,
+		CommittedAttempt: result.Committed,
+		RelayedTokens:    result.Tokens,
+		RelayedBytes:     result.Bytes,
+		HttpStatus:       http.StatusOK,
+		Route:            result.Route,
+		Stream:           m.req.Answer.Stream,
+		Attempts:         result.Attempts,
+		ReceivedAt:       timestamppb.New(m.req.ReceivedAt),
+		FirstContentMs:   result.FirstContent.Milliseconds(),
+		TotalMs:          m.since().Milliseconds(),
+	}
+	if result.Usage != nil {
+		report.Metered = &billingv1.Metered{
+			PromptTokens:     result.Usage.GetBillablePromptTokens(),
+			CompletionTokens: result.Usage.GetBillableCompletionTokens(),
+		}
+	}
+	if result.Err != nil {
+		a := apierror.Of(result.Err)
+		report.Outcome, report.ErrorCode = outcome(a), a.KnownCode()
+		if !m.sink.Begun() || a.Status == apierror.StatusClientClosed {
+			report.HttpStatus = int32(a.Status)
+		}
+	}
+	return report
+}
+
+func outcome(a apierror.Answer) billingv1.Outcome {
+	switch {
+	case a.Status == apierror.StatusClientClosed:
+		return billingv1.Outcome_OUTCOME_CLIENT_GONE
+	case a.Status == http.StatusGatewayTimeout:
+		return billingv1.Outcome_OUTCOME_TIMEOUT
+	case a.Status < http.StatusInternalServerError:
+		return billingv1.Outcome_OUTCOME_REFUSED
+	}
+	return billingv1.Outcome_OUTCOME_FAILED
+}
+
+// reportNow gives billing-ledger the report of a model attempt at once and reports whether the next goes on:
+// it must find the hold released. A report that is not taken is sent later; then a request under a claim
+// does not go on, since billing-ledger decides by what it knows of the model attempts whether a request that
+// is sent again has been billed.
+func (m *modelAttempt) reportNow(continuedAs string) bool {
+	ctx := context.WithoutCancel(m.client)
+	report := m.report()
+	report.ContinuedAs = continuedAs
+	err := m.runner.Reports.Send(ctx, []*billingv1.RequestReport{report})
+	switch {
+	case err == nil:
+		return true
+	case m.req.Claim != nil:
+		m.runner.Log.DebugContext(ctx, "a request does not go on, since its report was not taken", "error", err)
+		return false
+	}
+	m.runner.Log.DebugContext(ctx, "a report is sent later", "error", err)
+	m.runner.Reports.Add(report)
+	return true
+}
+
+// reportLater has the report of a request's last model attempt sent with others. A prompt's report names the
+// request of the next prompt.
+func (m *modelAttempt) reportLater(continuedAs string) {
+	report := m.report()
+	report.ContinuedAs = continuedAs
+	m.runner.Reports.Add(report)
+	if m.runner.Admission.Contended(m.req.KeyID) {
+		m.runner.Reports.Hurry()
+	}
+}
+
+// count measures what became of a request that was admitted.
+func (m *modelAttempt) count() {
+	metrics, result := m.runner.Metrics, &m.result
+	if result.FirstContent > 0 {
+		metrics.firstContent.Record(m.client, result.FirstContent.Seconds())
+	}
+	if m.req.Endpoint == hubv1.Endpoint_ENDPOINT_CHAT {
+		metrics.tokens.Add(m.client, result.Tokens) // of others it counts something else
+	}
+	for _, attempt := range result.Attempts {
+		metrics.attempt(m.client, attempt.GetResult())
+	}
+}
+
+// charge is what the answer costs. What a plan covers costs nothing.
+func (m *modelAttempt) charge(billed *hubv1.DispatchFinished) money.NanoUSD {
+	if m.grant.Terms.GetBillingType() == billingv1.BillingType_BILLING_TYPE_PLAN {
+		return 0
+	}
+	charge, err := moneypb.ToRates(m.grant.Terms.GetRates()).Charge(money.Tokens{
+		Prompt: billed.GetBillablePromptTokens(), Completion: billed.GetBillableCompletionTokens(),
+	})
+	if err != nil {
+		return 0 // out of range: billing-ledger quarantines it
+	}
+	return charge
+}
+
+// usage is what the client is shown of what is billed.
+func (m *modelAttempt) usage(billed *hubv1.DispatchFinished, cost string) rewrite.Usage {
+	usage := rewrite.Usage{Prompt: billed.GetBillablePromptTokens(), Completion: billed.GetBillableCompletionTokens()}
+	if m.answer.ShowCost {
+		usage.Cost = cost
+	}
+	return usage
+}
+
+// FallbackName is a fallback reason as the API writes it; empty for none.
+func FallbackName(r eventsv1.FallbackReason) string {
+	switch r {
+	case eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_UNAVAILABLE:
+		return "requested_provider_unavailable"
+	case eventsv1.FallbackReason_FALLBACK_REASON_REQUESTED_PROVIDER_FAILED:
+		return "requested_provider_failed"
+	default:
+		return ""
+	}
+}
