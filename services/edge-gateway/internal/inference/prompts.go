@@ -102,7 +102,7 @@ func (r *Runner) RunPrompts(ctx context.Context, req *Request, to Merged) (Resul
 // newPromptRun makes each prompt a request of its own, of whose answer usage and cost are told once, of all.
 func (r *Runner) newPromptRun(ctx context.Context, req *Request, to Merged) *promptRun {
 	run := &promptRun{runner: r, req: req, to: to, all: make([]*prompt, 1+len(req.More))}
-	run.merge = rewrite.NewMerge(req.ID, len(run.all), int64(req.Answer.Choices),
+	run.merge = rewrite.NewMerge(req.ID, len(run.all), req.Answer.Choices,
 		req.Answer.ShowUsage || req.Answer.ShowCost)
 	for i := range run.all {
 		p := &req.Prompt

@@ -32,10 +32,10 @@ type Merge struct {
 
 // NewMerge makes one answer of those to so many prompts, each with so many choices.
 // It is named by a request, the first.
-func NewMerge(requestID string, prompts int, choices int64, showUsage bool) *Merge {
+func NewMerge(requestID string, prompts, choices int, showUsage bool) *Merge {
 	return &Merge{
 		id:      string(jsonscan.AppendString(nil, legacyIDPrefix+requestID)),
-		choices: max(int(choices), 1), showUsage: showUsage,
+		choices: max(choices, 1), showUsage: showUsage,
 		room: maxMerged, bodies: make([][]byte, prompts),
 	}
 }

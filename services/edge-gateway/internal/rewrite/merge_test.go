@@ -3,89 +3,119 @@ package rewrite
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
-// completions are the forms of the answers to several prompts, with n choices each.
-func completions(m *Merge, prompts int, s Spec) []Form {
-	var forms []Form
-	for i := range prompts {
-		inner := s
-		inner.Kind, inner.ShowUsage = Completion, false
-		forms = append(forms, m.Form(i, New(&inner, func() time.Time { return time.Unix(17, 0) })))
-	}
-	return forms
+// promptForm is the form of an attempt at prompt i of a merge.
+func promptForm(m *Merge, i int, stream bool) Form {
+	return m.Form(i, New(&Spec{Kind: Completion, RequestID: "r-" + string(rune('0'+i)), Model: "m", Stream: stream}, noon))
 }
 
-func TestChoicesOfSeveralPromptsHavePlacesOfTheirOwn(t *testing.T) {
-	m := NewMerge("req", 2, 2, false)
-	forms := completions(m, 2, Spec{RequestID: "inner", Model: "m", Choices: 2})
-	for i, text := range []string{"a", "b"} {
-		answer := `{"id":"x","choices":[{"index":0,"message":{"content":"` + text + `"}},` +
-			`{"index":7,"message":{"content":"` + text + `"}}]}`
-		body, ok := forms[i].Accept([]byte(answer))
+// answered is a merge whose prompts have been answered with these bodies; an empty
+// one has not come.
+func answered(t *testing.T, choices int, bodies ...string) *Merge {
+	t.Helper()
+	m := NewMerge("r-0", len(bodies), choices, true)
+	for i, body := range bodies {
+		if body == "" {
+			continue
+		}
+		form := promptForm(m, i, false)
+		accepted, ok := form.Accept([]byte(body))
 		if !ok {
-			t.Fatalf("answer %d is not accepted", i)
+			t.Fatalf("the answer to prompt %d was refused: %s", i, body)
 		}
-		forms[i].Whole(body, Usage{})
+		form.Whole(accepted, Usage{Prompt: 1, Completion: 1})
 	}
-	all := string(m.Whole(Usage{Prompt: 3, Completion: 4}))
-	for _, want := range []string{
-		`"id":"cmpl-req"`, `"index":0,"text":"a"`, `"index":1,"text":"a"`, `"index":2,"text":"b"`, `"index":3,"text":"b"`,
-		`"prompt_tokens":3`, `"completion_tokens":4`,
+	return m
+}
+
+func TestTheChoicesOfPromptsStandInTheirPlaces(t *testing.T) {
+	m := answered(t, 2,
+		`{"id":"chatcmpl-a","created":5,"model":"m","choices":[{"index":1,"message":{"content":"a1"},"finish_reason":"stop"},`+
+			`{"index":0,"message":{"content":"a0"},"finish_reason":"stop"}],"usage":{"prompt_tokens":99},"x":1.50}`,
+		`{"choices":[{"message":{"content":"b0"},"finish_reason":"stop"},{"index":7,"message":{"content":"b9"},"finish_reason":"stop"}]}`)
+	const choices = `{"logprobs":null,"index":1,"text":"a1","finish_reason":"stop"},` +
+		`{"logprobs":null,"index":0,"text":"a0","finish_reason":"stop"},` +
+		`{"index":2,"logprobs":null,"text":"b0","finish_reason":"stop"},` +
+		`{"logprobs":null,"index":3,"text":"b9","finish_reason":"stop"}`
+	if got := string(m.Choices()); got != choices {
+		t.Errorf("got the choices\n  %s, want\n  %s", got, choices)
+	}
+	const want = `{"object":"text_completion","id":"cmpl-r-0","created":5,"model":"m","choices":[` + choices +
+		`],"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5,"cost":0.5},"x":1.50}`
+	if got := string(m.Whole(Usage{Prompt: 2, Completion: 3, Cost: "0.5"})); got != want {
+		t.Errorf("got the answer\n  %s, want\n  %s", got, want)
+	}
+}
+
+func TestAnswersThatHaveNotComeOrAreEmptyAddNoChoices(t *testing.T) {
+	const text = `{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]}`
+	const choice = `{"logprobs":null,"index":1,"text":"a","finish_reason":"stop"}`
+	for name, c := range map[string]struct {
+		bodies []string
+		want   string
+	}{
+		"none has come":        {[]string{"", "", ""}, ""},
+		"only the second has":  {[]string{"", text, ""}, choice},
+		"the others are empty": {[]string{`{"choices":[]}`, text, `{"choices":[ ]}`}, choice},
 	} {
-		if strings.Count(all, want) != 1 {
-			t.Errorf("the answer is %s, want %s in it once", all, want)
+		if got := string(answered(t, 1, c.bodies...).Choices()); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
 }
 
-func TestEventsOfSeveralPromptsAreOneStream(t *testing.T) {
-	m := NewMerge("req", 2, 1, true)
-	forms := completions(m, 2, Spec{RequestID: "inner", Model: "m", Stream: true})
-	events := forms[1].Event(nil, Event{JSON: []byte(`{"id":"x","choices":[{"index":0,"delta":{"content":"a"}}]}`)})
-	if len(events) != 1 {
-		t.Fatalf("%d events come of one, want 1", len(events))
-	}
-	for _, want := range []string{`"id":"cmpl-req"`, `"index":1`, `"text":"a"`, `"usage":null`} {
-		if got := string(events[0].JSON); !strings.Contains(got, want) {
-			t.Errorf("the event is %s, want %s in it", got, want)
+func TestAnAnswerWithoutChoicesIsNoneOfAPrompt(t *testing.T) {
+	form := promptForm(NewMerge("r-0", 2, 1, false), 0, false)
+	for _, body := range []string{``, `{}`, `[]`, `{"choices":{}}`, `{"choices":[`, `{"Choices":[]}`} {
+		if _, ok := form.Accept([]byte(body)); ok {
+			t.Errorf("%q was accepted, want it to be refused", body)
 		}
 	}
-	if got := string(m.UsageEvent(Usage{Prompt: 3, Completion: 4})); !strings.Contains(got, `"id":"cmpl-req"`) ||
-		!strings.Contains(got, `"prompt_tokens":3`) {
-		t.Errorf("the last event is %s, want the stream's id and what is billed in it", got)
+}
+
+// A prompt beyond the room is refused before anybody is committed to it, and one
+// that fits is still accepted.
+func TestTheAnswersToAllPromptsHaveOneRoom(t *testing.T) {
+	m := NewMerge("r-0", 4, 1, false)
+	sized := func(size int) []byte {
+		const around = `{"choices":[],"x":""}`
+		return []byte(`{"choices":[],"x":"` + strings.Repeat("y", size-len(around)) + `"}`)
+	}
+	for i, c := range []struct {
+		size int
+		want bool
+	}{{maxMerged - 100, true}, {101, false}, {100, true}, {21, false}} {
+		if _, got := promptForm(m, i, false).Accept(sized(c.size)); got != c.want {
+			t.Errorf("answer %d of %d bytes: got %v, want %v", i, c.size, got, c.want)
+		}
 	}
 }
 
-func TestAnswersToSeveralPromptsShareOneRoom(t *testing.T) {
-	m := NewMerge("req", 3, 1, false)
-	forms := completions(m, 3, Spec{RequestID: "inner", Model: "m"})
-	answer := func(size int) []byte {
-		return []byte(`{"choices":[{"message":{"content":"` + strings.Repeat("x", size) + `"}}]}`)
-	}
-	if _, ok := forms[0].Accept(answer(maxMerged / 2)); !ok {
-		t.Error("half of the room is refused")
-	}
-	if _, ok := forms[1].Accept(answer(maxMerged / 2)); ok {
-		t.Error("more than the room is accepted")
-	}
-	if _, ok := forms[2].Accept(answer(10)); !ok {
-		t.Error("what fits beside the first is refused")
-	}
-	if _, ok := forms[2].Accept([]byte(`{"choices":1}`)); ok {
-		t.Error("an answer without choices is accepted")
-	}
-}
-
-func TestOnlyAnswersThatHaveComeHaveChoices(t *testing.T) {
-	m := NewMerge("req", 2, 1, false)
-	if got := m.Choices(); len(got) != 0 {
-		t.Errorf("the choices are %s before any answer, want none", got)
-	}
-	forms := completions(m, 2, Spec{RequestID: "inner", Model: "m"})
-	forms[1].Whole([]byte(`{"choices":[{"message":{"content":"b"}}]}`), Usage{})
-	if got := string(m.Choices()); !strings.Contains(got, `"index":1`) || strings.HasPrefix(got, ",") {
-		t.Errorf("the choices are %s, want the one of the second prompt", got)
+// Every event has the stream's name and its prompt's indexes, and says that it has
+// no usage when the last one will tell it.
+func TestEventsOfPromptsStandInTheirPlaces(t *testing.T) {
+	const chunk = `{"id":"a","object":"o","created":5,"model":"m","choices":[{"index":1,"delta":{"content":"x"}}]}`
+	for _, showUsage := range []bool{true, false} {
+		m := NewMerge("r-0", 3, 2, showUsage)
+		before := Event{JSON: []byte(`{"id":"before"}`)}
+		got := promptForm(m, 2, true).Event([]Event{before}, event("", chunk))
+		if len(got) != 2 || string(got[0].JSON) != string(before.JSON) {
+			t.Fatalf("got %d events, the first %s; want one more behind %s", len(got), got[0].JSON, before.JSON)
+		}
+		want := `{"id":"cmpl-r-0","object":"text_completion","created":5,"model":"m",` +
+			`"choices":[{"finish_reason":null,"logprobs":null,"index":5,"text":"x"}]}`
+		if showUsage {
+			want = `{"usage":null,` + want[1:]
+		}
+		if string(got[1].JSON) != want {
+			t.Errorf("usage %v: got %s, want %s", showUsage, got[1].JSON, want)
+		}
+		promptForm(m, 0, true).Event(nil, event("", `{"id":"b","created":9,"model":"other","choices":[]}`))
+		const usage = `{"id":"cmpl-r-0","created":5,"model":"m","object":"text_completion","choices":[],` +
+			`"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5}}`
+		if got := string(m.UsageEvent(Usage{Prompt: 2, Completion: 3})); got != usage {
+			t.Errorf("got the usage event %s, want it like the first event: %s", got, usage)
+		}
 	}
 }
