@@ -484,3 +484,28 @@ func (b *billing) placesThen(n int, refused func()) {
 	b.allow.Store(&allowance{left: n, open: map[string]bool{}, refused: refused,
 		refusal: fault.New(fault.Exhausted, fault.ConcurrencyLimitExceeded, "too many at once")})
 }
+
+// The requests of prompts are named whether their key has a rate or not, and when
+// none of them is admitted.
+func TestTheRequestsOfPromptsAreNamedInAnyCase(t *testing.T) {
+	for name, prepare := range map[string]func(*fleet){
+		"a key without a rate": func(f *fleet) { f.billing.noRate = true },
+		"a key that is refused": func(f *fleet) {
+			f.billing.err = fault.New(fault.Precondition, fault.InsufficientCredits, "no credit")
+		},
+		"nobody is online": func(f *fleet) {
+			f.router.refuse(fault.New(fault.Unavailable, fault.NoProviderOnline, "none"))
+		},
+	} {
+		f := start(t)
+		f.hub.set(echoing)
+		prepare(f)
+		resp := f.send(completionsPath, asking(2, ""))
+		read(t, resp)
+		ids := idsOf(resp)
+		if len(ids) != 2 || ids[0] != resp.Header.Get("X-Svc-Request-Id") {
+			t.Errorf("%s: got the requests %q, want two, of which the first is %q",
+				name, ids, resp.Header.Get("X-Svc-Request-Id"))
+		}
+	}
+}

@@ -337,6 +337,7 @@ type billing struct {
 	reads    int                   // of rates
 	unread   func(context.Context) error
 	lapse    bool                      // holds that are renewed were given back
+	noRate   bool                      // keys have no noRate of their rates
 	allow    atomic.Pointer[allowance] // nil admits everything
 }
 
@@ -387,10 +388,14 @@ func (b *billing) admit(req *billingv1.AdmitRequest) (*billingv1.AdmitResponse, 
 			return nil, err
 		}
 	}
-	return &billingv1.AdmitResponse{
+	terms := &billingv1.AdmitResponse{
 		AccountId: "account-1", BillingType: max(b.paid, billingv1.BillingType_BILLING_TYPE_PAYG), PriceVersionId: "price-1",
-		Rates: testRates(), Requests: &billingv1.RateLimit{Limit: 200, Remaining: 199, ResetMs: 30_500},
-	}, nil
+		Rates: testRates(),
+	}
+	if !b.noRate {
+		terms.Requests = &billingv1.RateLimit{Limit: 200, Remaining: 199, ResetMs: 30_500}
+	}
+	return terms, nil
 }
 
 func (b *billing) Conclude(_ context.Context, req *billingv1.ConcludeRequest) (*billingv1.ConcludeResponse, error) {
