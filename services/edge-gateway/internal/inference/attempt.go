@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"slices"
 	"time"
 
 	"svc.internal/pkg/crash"
+	"svc.internal/pkg/fault"
+	"svc.internal/pkg/money"
+	"svc.internal/pkg/money/moneypb"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
@@ -72,6 +77,9 @@ func (m *modelAttempt) record(candidate *routerv1.Candidate, v verdict, took tim
 	})
 }
 
+// attemptNumber is the number of the attempt under way, from 1.
+func (m *modelAttempt) attemptNumber() uint32 { return uint32(len(m.failures)) + 1 }
+
 // relay carries one candidate's answer to the client.
 func (m *modelAttempt) relay(candidate *routerv1.Candidate) verdict {
 	m.begin()
@@ -109,6 +117,46 @@ func (m *modelAttempt) relay(candidate *routerv1.Candidate) verdict {
 		if v.final() {
 			return v
 		}
+	}
+}
+
+// ended says why the context is over: this process is being stopped, the client left, or the time did.
+func (m *modelAttempt) ended() error {
+	switch {
+	case m.stopped():
+		return stopping()
+	case m.client.Err() != nil:
+		return clientGone()
+	}
+	return tooLate()
+}
+
+// stopped tells a server that ends its requests, which it does with a cause, from a client that left, for
+// which net/http has none.
+func (m *modelAttempt) stopped() bool {
+	return m.client.Err() != nil && !errors.Is(context.Cause(m.client), context.Canceled)
+}
+
+// why is why the request is over, as far as the client's context tells. Any goroutine may ask.
+func (m *modelAttempt) why() departure {
+	switch {
+	case m.stopped():
+		return stopped
+	case m.client.Err() != nil:
+		return clientLeft
+	}
+	return gaveUp
+}
+
+// lastWhy is why an attempt has ended. It is for the request's goroutine.
+func (m *modelAttempt) lastWhy() departure {
+	switch why := m.why(); {
+	case m.result.Lapsed:
+		return stopped
+	case why == gaveUp && m.failed:
+		return clientLeft
+	default:
+		return why
 	}
 }
 
@@ -168,7 +216,7 @@ func (m *modelAttempt) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
 		MaxOutputTokens:       bound,
 		Choices:               int32(req.Answer.Choices),
 		StopAsked:             req.StopAsked,
-		HiddenReasoning:       m.model().HiddenReasoning,
+		HiddenReasoning:       req.Models[m.at].HiddenReasoning,
 		NamesMedia:            req.NamesMedia,
 		EngineMembers:         req.EngineMembers,
 		PriceVersionId:        terms.GetPriceVersionId(),
@@ -185,6 +233,20 @@ func (m *modelAttempt) open(candidate *routerv1.Candidate) *hubv1.DispatchOpen {
 		FailedElsewhere:       m.failedElsewhere(),
 		LedgerMac:             terms.GetLedgerMac(),
 	}
+}
+
+// failedElsewhere reports whether a provider that worked on the request has failed it. One that does not do
+// for it what its owner does not allow has not.
+func (m *modelAttempt) failedElsewhere() bool {
+	owners := m.req.NamesMedia || m.req.EngineMembers
+	return slices.ContainsFunc(m.failures, func(v verdict) bool {
+		return v.reached && (!owners || v.engineStatus != http.StatusNotImplemented)
+	})
+}
+
+// last reports whether the candidate under way is the last that may be tried.
+func (m *modelAttempt) last() bool {
+	return len(m.candidates) == 0 || int(m.attemptNumber()) >= m.runner.cfg.MaxAttempts
 }
 
 // bodyFor is the body for a candidate and the bound of one choice, in tokens. A client that named no bound
@@ -435,4 +497,43 @@ func (m *modelAttempt) finish(billed *hubv1.DispatchFinished) verdict {
 	}
 	m.lease.Relayed(m.result.Tokens, m.bytes)
 	return served()
+}
+
+// cut is an attempt that this side ends: the client cannot be written to, or the time is over.
+func (m *modelAttempt) cut() verdict {
+	if m.stopped() {
+		return verdict{err: stopping(), result: resultUnavailable, reached: true}
+	}
+	if m.failed {
+		return verdict{err: clientGone(), result: resultClientGone, reached: true}
+	}
+	err := m.ended()
+	result := resultTimeout
+	if fault.Is(err, fault.ClientClosed) {
+		result = resultClientGone
+	}
+	return verdict{err: err, result: result, reached: true}
+}
+
+// charge is what the answer costs. What a plan covers costs nothing.
+func (m *modelAttempt) charge(billed *hubv1.DispatchFinished) money.NanoUSD {
+	if m.grant.Terms.GetBillingType() == billingv1.BillingType_BILLING_TYPE_PLAN {
+		return 0
+	}
+	charge, err := moneypb.ToRates(m.grant.Terms.GetRates()).Charge(money.Tokens{
+		Prompt: billed.GetBillablePromptTokens(), Completion: billed.GetBillableCompletionTokens(),
+	})
+	if err != nil {
+		return 0 // out of range: billing-ledger quarantines it
+	}
+	return charge
+}
+
+// usage is what the client is shown of what is billed.
+func (m *modelAttempt) usage(billed *hubv1.DispatchFinished, cost string) rewrite.Usage {
+	usage := rewrite.Usage{Prompt: billed.GetBillablePromptTokens(), Completion: billed.GetBillableCompletionTokens()}
+	if m.answer.ShowCost {
+		usage.Cost = cost
+	}
+	return usage
 }

@@ -50,6 +50,7 @@ func (k *keepAlive) fire() {
 	switch {
 	case err != nil:
 		k.flow.failed = true
+		k.flow.written()
 		s.giveUp(clientLeft)
 		return
 	case left > 0:

@@ -6,14 +6,10 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"svc.internal/pkg/money"
-	"svc.internal/pkg/money/moneypb"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
-	hubv1 "svc.internal/proto/svc/hub/v1"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
-	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
 // This file says what is reported of a model attempt; reports.go has the queue in which reports wait.
@@ -93,43 +89,6 @@ func (m *modelAttempt) reportLater(continuedAs string) {
 	if m.runner.Admission.Contended(m.req.KeyID) {
 		m.runner.Reports.Hurry()
 	}
-}
-
-// count measures what became of a request that was admitted.
-func (m *modelAttempt) count() {
-	metrics, result := m.runner.Metrics, &m.result
-	if result.FirstContent > 0 {
-		metrics.firstContent.Record(m.client, result.FirstContent.Seconds())
-	}
-	if m.req.Endpoint == hubv1.Endpoint_ENDPOINT_CHAT {
-		metrics.tokens.Add(m.client, result.Tokens) // of others it counts something else
-	}
-	for _, attempt := range result.Attempts {
-		metrics.attempt(m.client, attempt.GetResult())
-	}
-}
-
-// charge is what the answer costs. What a plan covers costs nothing.
-func (m *modelAttempt) charge(billed *hubv1.DispatchFinished) money.NanoUSD {
-	if m.grant.Terms.GetBillingType() == billingv1.BillingType_BILLING_TYPE_PLAN {
-		return 0
-	}
-	charge, err := moneypb.ToRates(m.grant.Terms.GetRates()).Charge(money.Tokens{
-		Prompt: billed.GetBillablePromptTokens(), Completion: billed.GetBillableCompletionTokens(),
-	})
-	if err != nil {
-		return 0 // out of range: billing-ledger quarantines it
-	}
-	return charge
-}
-
-// usage is what the client is shown of what is billed.
-func (m *modelAttempt) usage(billed *hubv1.DispatchFinished, cost string) rewrite.Usage {
-	usage := rewrite.Usage{Prompt: billed.GetBillablePromptTokens(), Completion: billed.GetBillableCompletionTokens()}
-	if m.answer.ShowCost {
-		usage.Cost = cost
-	}
-	return usage
 }
 
 // FallbackName is a fallback reason as the API writes it; empty for none.

@@ -2,12 +2,8 @@ package inference
 
 import (
 	"context"
-	"errors"
-	"net/http"
-	"slices"
 	"time"
 
-	"svc.internal/pkg/fault"
 	billingv1 "svc.internal/proto/svc/billing/v1"
 	eventsv1 "svc.internal/proto/svc/events/v1"
 	hubv1 "svc.internal/proto/svc/hub/v1"
@@ -177,9 +173,6 @@ func routeOf(pin admission.Pin) *eventsv1.Route {
 	return &eventsv1.Route{Mode: eventsv1.RouteMode_ROUTE_MODE_EXPLICIT, RequestedProviderId: pin.ProviderID}
 }
 
-// model is the model that is tried.
-func (m *modelAttempt) model() *Model { return &m.req.Models[m.at] }
-
 // since is how long the request has been under way.
 func (m *modelAttempt) since() time.Duration { return m.runner.Clock.Now().Sub(m.req.ReceivedAt) }
 
@@ -189,90 +182,4 @@ func (m *modelAttempt) left() time.Duration { return m.runner.cfg.Total - m.sinc
 // firstContentLeft is what is left of the time in which any candidate may begin.
 func (m *modelAttempt) firstContentLeft() time.Duration {
 	return m.runner.cfg.FirstContentAll - m.runner.Clock.Now().Sub(m.beganAt)
-}
-
-// maxAttempts is how many candidates are tried.
-func (m *modelAttempt) maxAttempts() int {
-	if m.grant.SingleAttempt {
-		return 1
-	}
-	return m.runner.cfg.MaxAttempts
-}
-
-// attemptNumber is the number of the attempt under way, from 1.
-func (m *modelAttempt) attemptNumber() uint32 { return uint32(len(m.failures)) + 1 }
-
-// last reports whether the candidate under way is the last that may be tried.
-func (m *modelAttempt) last() bool {
-	return len(m.candidates) == 0 || int(m.attemptNumber()) >= m.runner.cfg.MaxAttempts
-}
-
-// pinned reports whether only the pinned provider may serve.
-func (m *modelAttempt) pinned() bool {
-	return m.req.Pin.ProviderID != "" && !m.req.Pin.AllowFallbacks
-}
-
-// failedElsewhere reports whether a provider that worked on the request has failed it. One that does not do
-// for it what its owner does not allow has not.
-func (m *modelAttempt) failedElsewhere() bool {
-	owners := m.req.NamesMedia || m.req.EngineMembers
-	return slices.ContainsFunc(m.failures, func(v verdict) bool {
-		return v.reached && (!owners || v.engineStatus != http.StatusNotImplemented)
-	})
-}
-
-// ended says why the context is over: this process is being stopped, the client left, or the time did.
-func (m *modelAttempt) ended() error {
-	switch {
-	case m.stopped():
-		return stopping()
-	case m.client.Err() != nil:
-		return clientGone()
-	}
-	return tooLate()
-}
-
-// stopped tells a server that ends its requests, which it does with a cause, from a client that left, for
-// which net/http has none.
-func (m *modelAttempt) stopped() bool {
-	return m.client.Err() != nil && !errors.Is(context.Cause(m.client), context.Canceled)
-}
-
-// why is why the request is over, as far as the client's context tells. Any goroutine may ask.
-func (m *modelAttempt) why() departure {
-	switch {
-	case m.stopped():
-		return stopped
-	case m.client.Err() != nil:
-		return clientLeft
-	}
-	return gaveUp
-}
-
-// lastWhy is why an attempt has ended. It is for the request's goroutine.
-func (m *modelAttempt) lastWhy() departure {
-	switch why := m.why(); {
-	case m.result.Lapsed:
-		return stopped
-	case why == gaveUp && m.failed:
-		return clientLeft
-	default:
-		return why
-	}
-}
-
-// cut is an attempt that this side ends: the client cannot be written to, or the time is over.
-func (m *modelAttempt) cut() verdict {
-	if m.stopped() {
-		return verdict{err: stopping(), result: resultUnavailable, reached: true}
-	}
-	if m.failed {
-		return verdict{err: clientGone(), result: resultClientGone, reached: true}
-	}
-	err := m.ended()
-	result := resultTimeout
-	if fault.Is(err, fault.ClientClosed) {
-		result = resultClientGone
-	}
-	return verdict{err: err, result: result, reached: true}
 }

@@ -11,6 +11,7 @@ import (
 	"svc.internal/pkg/ids"
 	"svc.internal/pkg/jsonscan"
 	"svc.internal/pkg/telemetry"
+	hubv1 "svc.internal/proto/svc/hub/v1"
 	routerv1 "svc.internal/proto/svc/router/v1"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
@@ -30,7 +31,7 @@ func (r *Runner) Run(ctx context.Context, req *Request, to Client) Result {
 		if next == nil {
 			return m.result
 		}
-		to.Advance(next.id, next.model().Model)
+		to.Advance(next.id, req.Models[next.at].Model)
 		m = next
 	}
 }
@@ -171,6 +172,19 @@ func (m *modelAttempt) candidate() (*routerv1.Candidate, error) {
 	return candidate, nil
 }
 
+// maxAttempts is how many candidates are tried.
+func (m *modelAttempt) maxAttempts() int {
+	if m.grant.SingleAttempt {
+		return 1
+	}
+	return m.runner.cfg.MaxAttempts
+}
+
+// pinned reports whether only the pinned provider may serve.
+func (m *modelAttempt) pinned() bool {
+	return m.req.Pin.ProviderID != "" && !m.req.Pin.AllowFallbacks
+}
+
 // exhausted is the outcome when every attempt has failed.
 func (m *modelAttempt) exhausted() error {
 	attempts := len(m.failures)
@@ -230,6 +244,20 @@ func (m *modelAttempt) unserved(err error) error {
 func (m *modelAttempt) note(err error) {
 	m.result.Held = m.grant.Held
 	m.result.Err = apierror.AfterFallback(err, FallbackName(m.result.Route.GetFallbackReason()))
+}
+
+// count measures what became of a request that was admitted.
+func (m *modelAttempt) count() {
+	metrics, result := m.runner.Metrics, &m.result
+	if result.FirstContent > 0 {
+		metrics.firstContent.Record(m.client, result.FirstContent.Seconds())
+	}
+	if m.req.Endpoint == hubv1.Endpoint_ENDPOINT_CHAT {
+		metrics.tokens.Add(m.client, result.Tokens) // of others it counts something else
+	}
+	for _, attempt := range result.Attempts {
+		metrics.attempt(m.client, attempt.GetResult())
+	}
 }
 
 // fail tells the client the error of a model attempt that ends here. A stream that has begun gets what waited
