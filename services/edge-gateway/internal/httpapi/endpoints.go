@@ -208,13 +208,13 @@ func (h *Handler) furtherPrompts(split []*openaiapi.Request, model inference.Mod
 // run serves a request and answers it, or returns the error to answer with.
 func (h *Handler) run(x *exchange, req *inference.Request) error {
 	ctx := x.request.Context()
-	switch {
-	case len(req.More) > 0:
-		return h.runPrompts(x, req)
-	case req.Answer.Stream:
+	switch one := len(req.More) == 0; {
+	case one && req.Answer.Stream:
 		x.result = h.Runner.Run(ctx, req, h.newSSESink(x, req.Answer.Kind))
-	default:
+	case one:
 		x.result = h.Runner.Run(ctx, req, &wholeSink{exchange: x, out: h.paced(x)})
+	default:
+		return h.runPrompts(x, req)
 	}
 	r := &x.result
 	if !r.Held {

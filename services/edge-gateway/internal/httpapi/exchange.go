@@ -15,6 +15,7 @@ import (
 	"svc.internal/services/edge-gateway/internal/catalog"
 	"svc.internal/services/edge-gateway/internal/idempotency"
 	"svc.internal/services/edge-gateway/internal/inference"
+	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
 // route is one kind of request.
@@ -141,13 +142,17 @@ func (h *Handler) setWriteDeadline(x *exchange) {
 
 // json answers 200 with a body that is JSON already.
 func (h *Handler) json(x *exchange, body []byte) error {
-	h.setWriteDeadline(x)
-	header := x.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	x.WriteHeader(http.StatusOK)
-	_, _ = x.Write(body) // a client that left is nobody's fault
+	x.Header().Set("Content-Type", rewrite.TypeJSON)
+	h.answer(x, http.StatusOK, body)
 	return nil
+}
+
+// answer answers with a body that is there.
+func (h *Handler) answer(x *exchange, status int, body []byte) {
+	h.setWriteDeadline(x)
+	x.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	x.WriteHeader(status)
+	_, _ = x.Write(body) // a client that left is nobody's fault
 }
 
 // entered is what a request that is paid for begins with.

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"log/slog"
-	"strconv"
 	"strings"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
@@ -53,7 +52,7 @@ func (h *Handler) sendOff(x *exchange, err error) {
 	if err != nil {
 		h.tell(x, err)
 	}
-	if x.Begun() && x.status != apierror.StatusClientClosed {
+	if x.status != 0 && x.status != apierror.StatusClientClosed {
 		_ = x.control.Flush() // a client that left is nobody's fault
 	}
 }
@@ -84,10 +83,7 @@ func (h *Handler) replay(x *exchange, kept *idempotency.Answer) error {
 		header[name] = values
 	}
 	header.Set(replayedHeader, "true")
-	header.Set("Content-Length", strconv.Itoa(len(kept.Body)))
 	x.facts = append(x.facts, slog.String("replays", kept.RequestID))
-	h.setWriteDeadline(x)
-	x.WriteHeader(kept.Status)
-	_, _ = x.Write(kept.Body) // a client that left is nobody's fault
+	h.answer(x, kept.Status, kept.Body)
 	return nil
 }

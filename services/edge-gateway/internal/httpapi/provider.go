@@ -4,10 +4,10 @@ import (
 	"context"
 	"maps"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"svc.internal/services/edge-gateway/internal/providerapi"
+	"svc.internal/services/edge-gateway/internal/rewrite"
 )
 
 // The routes that agents of providers and their users ask.
@@ -63,16 +63,13 @@ func agents(ask ask) func(*Handler, *exchange) error {
 		if err != nil {
 			return err
 		}
-		h.setWriteDeadline(x)
 		header := x.Header()
 		maps.Copy(header, answer.Header)
-		header.Set("Content-Type", "application/json")
-		header.Set("Content-Length", strconv.Itoa(len(answer.JSON)))
+		header.Set("Content-Type", rewrite.TypeJSON)
 		if header.Get("Cache-Control") == "" {
 			header.Set("Cache-Control", "no-store")
 		}
-		x.WriteHeader(answer.Status)
-		_, _ = x.Write(answer.JSON) // a client that left is nobody's fault
+		h.answer(x, answer.Status, answer.JSON)
 		return nil
 	}
 }
