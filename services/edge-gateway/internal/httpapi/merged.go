@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"svc.internal/pkg/openai"
-	billingv1 "svc.internal/proto/svc/billing/v1"
 
 	"svc.internal/services/edge-gateway/internal/apierror"
 	"svc.internal/services/edge-gateway/internal/inference"
@@ -54,20 +53,12 @@ func (h *Handler) newMergedSink(x *exchange, req *inference.Request) *mergedSink
 	return s
 }
 
-// Admitted names the prompts' requests besides.
-func (s *mergedSink) Admitted(rate *billingv1.RateLimit, paid billingv1.BillingType) {
+// Part takes the answer to the i-th prompt. Parts are asked for when the prompts begin, also those that are
+// then refused, so the answer names the prompts' requests from here on.
+func (s *mergedSink) Part(i int) inference.Sink {
 	s.Header().Set(requestIDs, strings.Join(s.ids, ","))
-	s.exchange.Admitted(rate, paid)
+	return &s.parts[i]
 }
-
-// Refused names the prompts' requests besides.
-func (s *mergedSink) Refused(err error) {
-	s.Header().Set(requestIDs, strings.Join(s.ids, ","))
-	s.exchange.Refused(err)
-}
-
-// Part takes the answer to the i-th prompt.
-func (s *mergedSink) Part(i int) inference.Sink { return &s.parts[i] }
 
 // Whole ends an answer whose prompts were all served.
 func (s *mergedSink) Whole(w inference.Whole, usage *rewrite.Event) error {

@@ -213,7 +213,7 @@ func (p *prompt) run() {
 	defer func() {
 		if r := recover(); r != nil {
 			p.err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-			p.grant.Held = false // what became of it is for others to find out
+			p.grant.Held, p.result = false, Result{} // what became of it is for others to find out
 		}
 	}()
 	if p.err = p.find(); p.err != nil {
