@@ -85,7 +85,8 @@ func (a *arrival) Read(p []byte) (int, error) {
 func checkEncoding(h http.Header) error {
 	for _, encoding := range h.Values("Content-Encoding") {
 		if encoding = strings.TrimSpace(encoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
-			return fault.New(fault.Invalid, apierror.UnsupportedEncoding, "The body must not be compressed.").On("Content-Encoding")
+			return fault.New(fault.Invalid, apierror.UnsupportedEncoding,
+				"The body must not be compressed.").On("Content-Encoding")
 		}
 	}
 	return nil

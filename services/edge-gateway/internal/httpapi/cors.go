@@ -4,12 +4,12 @@ import "net/http"
 
 // What browsers may read of our answers, and send when they do not say.
 const (
-	exposedHeaders = "X-Request-Id, X-Svc-Request-Id, X-Svc-First-Request-Id, X-Svc-Request-Ids, X-Svc-Provider-Id, X-Svc-Provider-Name, " +
-		"X-Svc-Connection-Mode, " +
-		"X-Svc-Latency-Ms, X-Svc-Route-Mode, X-Svc-Requested-Provider, X-Svc-Fallback-Reason, X-Svc-Billing-Type, " +
-		"X-Svc-Context-Source, X-Svc-Context-Length, X-Svc-Attempts, X-Svc-Cost-Usd, X-Ratelimit-Limit-Requests, " +
-		"X-Ratelimit-Remaining-Requests, X-Ratelimit-Reset-Requests, Retry-After, Retry-After-Ms, X-Should-Retry, " +
-		"Idempotency-Replayed, Deprecation, Sunset"
+	exposedHeaders = "X-Request-Id, X-Svc-Request-Id, X-Svc-First-Request-Id, X-Svc-Request-Ids, X-Svc-Provider-Id, " +
+		"X-Svc-Provider-Name, X-Svc-Connection-Mode, X-Svc-Latency-Ms, X-Svc-Route-Mode, " +
+		"X-Svc-Requested-Provider, X-Svc-Fallback-Reason, X-Svc-Billing-Type, X-Svc-Context-Source, " +
+		"X-Svc-Context-Length, X-Svc-Attempts, X-Svc-Cost-Usd, X-Ratelimit-Limit-Requests, " +
+		"X-Ratelimit-Remaining-Requests, X-Ratelimit-Reset-Requests, Retry-After, Retry-After-Ms, " +
+		"X-Should-Retry, Idempotency-Replayed, Deprecation, Sunset"
 	defaultHeaders = "Authorization, Content-Type, X-Api-Key, X-Svc-Provider, X-Svc-Allow-Fallbacks, Idempotency-Key"
 	// maxAskedHeaders bounds what is echoed.
 	maxAskedHeaders = 2048

@@ -170,7 +170,9 @@ func capabilities(e jsonEndpoint, req *openaiapi.Request) []string {
 }
 
 // promptOf is one prompt as it is sent to the providers of a model; the body is built in room.
-func (h *Handler) promptOf(req *openaiapi.Request, id string, model inference.Model, room []byte) (inference.Prompt, error) {
+func (h *Handler) promptOf(
+	req *openaiapi.Request, id string, model inference.Model, room []byte,
+) (inference.Prompt, error) {
 	p := inference.Prompt{
 		ID:           id,
 		Sent:         req.Body(room, model.ID, model.Bounds.MaxOutputTokens),

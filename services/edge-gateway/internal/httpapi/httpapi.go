@@ -61,8 +61,12 @@ var prefixed = []struct {
 	{"/v1/responses/", route{"/v1/responses", nil, useChat}},
 	{"/v1/messages/", route{"/v1/messages", nil, useChat}},
 	{"/api/v1/models/", route{providersOf, get, (*Handler).market}},
-	{"/api/v1/user/me/provider-keys/", route{"/api/v1/user/me/provider-keys/{key_id}", []string{http.MethodDelete}, agents((*providerapi.API).RevokeProviderKey)}},
-	{"/api/v1/user/me/provider-proposals/", route{"/api/v1/user/me/provider-proposals/{proposal_id}", []string{http.MethodPost, http.MethodDelete}, agents((*providerapi.API).Proposal)}},
+	{"/api/v1/user/me/provider-keys/", route{
+		"/api/v1/user/me/provider-keys/{key_id}", []string{http.MethodDelete},
+		agents((*providerapi.API).RevokeProviderKey)}},
+	{"/api/v1/user/me/provider-proposals/", route{
+		"/api/v1/user/me/provider-proposals/{proposal_id}", []string{http.MethodPost, http.MethodDelete},
+		agents((*providerapi.API).Proposal)}},
 	{"/api/v1/requests/", route{"/api/v1/requests/{id}", get, (*Handler).receipt}},
 }
 

@@ -40,7 +40,8 @@ func NewMetrics(meters metric.MeterProvider) (*Metrics, error) {
 		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600))
 	m.models, errs[1] = genai.New(meters)
 	m.ConnectionsRefused, errs[2] = meter.Int64Counter("svc.edge_gateway.connections.refused",
-		metric.WithDescription("Connections closed at once, by the bound that was reached: full (of all) or network_full (of one network)."))
+		metric.WithDescription("Connections closed at once, by the bound that was reached: "+
+			"full (of all) or network_full (of one network)."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("make the gateway's instruments: %w", err)
 	}

@@ -88,7 +88,8 @@ func (h *Handler) checkVisit(x *exchange, raw []byte) ([]byte, error) {
 	case req.Stream:
 		return nil, refuse("stream", "The playground does not stream.")
 	case req.MaxTokens > playground.MaxOutputTokens:
-		return nil, refuse(req.MaxTokensParam, "%s must be at most %d in the playground.", req.MaxTokensParam, playground.MaxOutputTokens)
+		return nil, refuse(req.MaxTokensParam, "%s must be at most %d in the playground.",
+			req.MaxTokensParam, playground.MaxOutputTokens)
 	case req.Choices > 1:
 		return nil, refuse("n", "The playground gives one answer.")
 	case len(req.Models) > 0:

@@ -11,21 +11,31 @@ import (
 )
 
 // The routes that agents of providers and their users ask.
-var ofProviders = map[string]route{
-	statusPath:                             {statusPath, get, agents((*providerapi.API).Status)},
-	"/api/v1/provider/me":                  {"/api/v1/provider/me", put, agents((*providerapi.API).UpdateMe)},
-	"/api/v1/provider/request-approval":    {"/api/v1/provider/request-approval", post, agents((*providerapi.API).RequestApproval)},
-	"/api/v1/provider/signup":              {"/api/v1/provider/signup", post, agents((*providerapi.API).SignUp)},
-	"/api/v1/provider/keys":                {"/api/v1/provider/keys", post, agents((*providerapi.API).RotateKey)},
-	"/api/v1/provider/ws-challenge":        {"/api/v1/provider/ws-challenge", post, agents((*providerapi.API).Challenge)},
-	"/api/v1/provider/collateral/contract": {"/api/v1/provider/collateral/contract", get, agents((*providerapi.API).Contract)},
-	"/api/v1/stats/model-demand":           {"/api/v1/stats/model-demand", get, agents((*providerapi.API).ModelDemand)},
-	"/api/v1/user/signup":                  {"/api/v1/user/signup", post, agents((*providerapi.API).UserSignUp)},
-	"/api/v1/user/login":                   {"/api/v1/user/login", post, agents((*providerapi.API).LogIn)},
-	"/api/v1/user/me/provider-keys":        {"/api/v1/user/me/provider-keys", []string{http.MethodGet, http.MethodHead, http.MethodPost}, agents((*providerapi.API).ProviderKeys)},
-	"/api/v1/user/me/provider-proposals":   {"/api/v1/user/me/provider-proposals", get, agents((*providerapi.API).Proposals)},
-	"/api/v1/user/upgrade-to-provider":     {"/api/v1/user/upgrade-to-provider", post, agents((*providerapi.API).Upgrade)},
-	"/api/v1/consumer/upgrade-to-provider": {"/api/v1/consumer/upgrade-to-provider", post, agents((*providerapi.API).Upgrade)},
+var ofProviders = byPattern(
+	route{statusPath, get, agents((*providerapi.API).Status)},
+	route{"/api/v1/provider/me", put, agents((*providerapi.API).UpdateMe)},
+	route{"/api/v1/provider/request-approval", post, agents((*providerapi.API).RequestApproval)},
+	route{"/api/v1/provider/signup", post, agents((*providerapi.API).SignUp)},
+	route{"/api/v1/provider/keys", post, agents((*providerapi.API).RotateKey)},
+	route{"/api/v1/provider/ws-challenge", post, agents((*providerapi.API).Challenge)},
+	route{"/api/v1/provider/collateral/contract", get, agents((*providerapi.API).Contract)},
+	route{"/api/v1/stats/model-demand", get, agents((*providerapi.API).ModelDemand)},
+	route{"/api/v1/user/signup", post, agents((*providerapi.API).UserSignUp)},
+	route{"/api/v1/user/login", post, agents((*providerapi.API).LogIn)},
+	route{"/api/v1/user/me/provider-keys", []string{http.MethodGet, http.MethodHead, http.MethodPost},
+		agents((*providerapi.API).ProviderKeys)},
+	route{"/api/v1/user/me/provider-proposals", get, agents((*providerapi.API).Proposals)},
+	route{"/api/v1/user/upgrade-to-provider", post, agents((*providerapi.API).Upgrade)},
+	route{"/api/v1/consumer/upgrade-to-provider", post, agents((*providerapi.API).Upgrade)},
+)
+
+// byPattern finds routes without a variable part by their paths.
+func byPattern(routes ...route) map[string]route {
+	found := make(map[string]route, len(routes))
+	for _, r := range routes {
+		found[r.pattern] = r
+	}
+	return found
 }
 
 const (
@@ -48,7 +58,10 @@ type ask func(*providerapi.API, context.Context, providerapi.Call) (providerapi.
 // providerapi.MaxBody.
 func agents(ask ask) func(*Handler, *exchange) error {
 	return func(h *Handler, x *exchange) error {
-		call := providerapi.Call{Method: x.request.Method, Header: x.request.Header, Query: x.request.URL.Query(), Rest: x.rest, From: h.Addresses.Of(x.request)}
+		call := providerapi.Call{
+			Method: x.request.Method, Header: x.request.Header, Query: x.request.URL.Query(), Rest: x.rest,
+			From: h.Addresses.Of(x.request),
+		}
 		if x.request.Method == http.MethodPost || x.request.Method == http.MethodPut {
 			if err := checkDeclared(x.request, providerapi.MaxBody); err != nil {
 				return err

@@ -56,7 +56,9 @@ const maxNextModels = 3
 // are tried. Each must exist, serve this endpoint and be allowed. Those that
 // nobody serves now are left out, unless there is no other behind; so are those
 // after the first that do not give as long an answer as is asked for.
-func (h *Handler) resolve(asked hubv1.Endpoint, who *auth.Principal, req *openaiapi.Request) ([]inference.Model, error) {
+func (h *Handler) resolve(
+	asked hubv1.Endpoint, who *auth.Principal, req *openaiapi.Request,
+) ([]inference.Model, error) {
 	first, err := h.resolveOne(asked, who, req)
 	if err != nil {
 		return nil, err
@@ -87,7 +89,9 @@ func (h *Handler) resolve(asked hubv1.Endpoint, who *auth.Principal, req *openai
 }
 
 // resolveOne finds the first model and checks that the key may use it so.
-func (h *Handler) resolveOne(asked hubv1.Endpoint, who *auth.Principal, req *openaiapi.Request) (inference.Model, error) {
+func (h *Handler) resolveOne(
+	asked hubv1.Endpoint, who *auth.Principal, req *openaiapi.Request,
+) (inference.Model, error) {
 	model, err := h.findModel(req.Model, asked)
 	if err != nil {
 		return inference.Model{}, err

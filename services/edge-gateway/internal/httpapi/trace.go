@@ -41,7 +41,8 @@ func (h *Handler) startSpan(r *http.Request, pattern string) (context.Context, t
 	}
 	ctx, span := h.Tracer.Start(r.Context(), name, trace.WithSpanKind(trace.SpanKindServer))
 	if span.IsRecording() {
-		if link := trace.LinkFromContext(telemetry.WithTraceparent(context.Background(), theirs)); link.SpanContext.IsValid() {
+		link := trace.LinkFromContext(telemetry.WithTraceparent(context.Background(), theirs))
+		if link.SpanContext.IsValid() {
 			span.AddLink(link)
 		}
 	}
@@ -65,7 +66,8 @@ func describe(span trace.Span, x *exchange, status int) {
 		span.SetAttributes(errorAttr.String(strconv.Itoa(status)))
 	}
 	// An answer that broke off after its 200 has failed too.
-	if failed := status >= http.StatusInternalServerError; failed || x.err != nil && apierror.Of(x.err).Status >= http.StatusInternalServerError {
+	if status >= http.StatusInternalServerError ||
+		x.err != nil && apierror.Of(x.err).Status >= http.StatusInternalServerError {
 		span.SetStatus(codes.Error, "")
 	}
 }

@@ -175,7 +175,8 @@ func (h *Handler) readForm(form multipartform.Form) (a uploaded, err error) {
 	case !file.File:
 		return a, fault.New(fault.Invalid, fault.InvalidValue, "file must be a file, with a file name.").On("file")
 	case int64(len(file.Body)) > h.cfg.MaxUpload:
-		return a, fault.New(fault.Invalid, fault.RequestTooLarge, "The file has more than %d bytes.", h.cfg.MaxUpload).On("file")
+		return a, fault.New(fault.Invalid, fault.RequestTooLarge,
+			"The file has more than %d bytes.", h.cfg.MaxUpload).On("file")
 	}
 	a.millis, a.format, err = audio.Measure(file.Body)
 	if err != nil {
@@ -236,7 +237,8 @@ func (a *uploaded) readAnswer() error {
 	case !strings.EqualFold(stream, "true"):
 		return fault.New(fault.Invalid, fault.InvalidValue, "stream must be true or false.").On("stream")
 	case format == "srt" || format == "vtt":
-		return fault.New(fault.Invalid, fault.InvalidValue, "response_format %s cannot be streamed.", format).On("response_format")
+		return fault.New(fault.Invalid, fault.InvalidValue,
+			"response_format %s cannot be streamed.", format).On("response_format")
 	}
 	a.stream, a.answer = true, hubv1.AnswerForm_ANSWER_FORM_JSON
 	return nil
