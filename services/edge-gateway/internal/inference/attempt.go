@@ -185,13 +185,14 @@ func (m *modelAttempt) dispatch(candidate *routerv1.Candidate) (*hubStream, erro
 		return nil, err
 	}
 	open := &hubv1.DispatchRequest{Message: &hubv1.DispatchRequest_Open{Open: m.open(candidate)}}
+	began := m.runner.Clock.Now() // before the hub hears of the request, which may be before Send returns
 	// After io.EOF the stream itself says what is wrong.
 	if err := stream.Send(open); err != nil && !errors.Is(err, io.EOF) {
 		cancel()
 		return nil, err
 	}
 	crash.At("gateway.dispatched")
-	return &hubStream{stream: stream, cancel: cancel, clock: m.runner.Clock, began: m.runner.Clock.Now()}, nil
+	return &hubStream{stream: stream, cancel: cancel, clock: m.runner.Clock, began: began}, nil
 }
 
 // open is the message that begins an attempt on a candidate.
